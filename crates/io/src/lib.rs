@@ -1,0 +1,30 @@
+//! The seam between the pure engine and the world: drives, clock, tasks, buffers.
+//!
+//! Everything from the target down to the array reaches the world only through the traits here,
+//! so production and simulator run the same code. There is no implementation of a drive or a
+//! clock in this crate; there are the buffers they exchange and the waiting primitives that
+//! single-threaded flows need.
+//!
+//! **Not here**: threads, sockets, files, real time, randomness.
+
+#![no_std]
+
+extern crate alloc;
+
+mod buffer;
+mod command;
+mod completion;
+mod drive;
+mod error;
+mod event;
+mod slot;
+mod world;
+
+pub use buffer::{Block, BlockRef, Blocks, Sector, Sectors};
+pub use command::{Command, Done, Gather, Segment, Target};
+pub use completion::{Completion, Outcome};
+pub use drive::{Drive, DriveInfo};
+pub use error::IoError;
+pub use event::{Event, Listen};
+pub use slot::{Receiver, Sender, slot};
+pub use world::{Task, World};

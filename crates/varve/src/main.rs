@@ -1,0 +1,2 @@
+//! The varve binary.
+fn main() {}
