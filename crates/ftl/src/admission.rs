@@ -1,0 +1,71 @@
+//! When a host write may enter: room in the fast tier, room in the pool.
+//!
+//! The chunks below the reserve are the engine's own: merges, moves, checkpoints, deallocations
+//! and the catalogue go on when hosts wait.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use alloc::rc::Rc;
+use varve_units::{Lba, VolumeId};
+
+impl Engine {
+    /// Waits until `blocks` blocks may be written.
+    pub(crate) async fn admit(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: u64,
+    ) -> Result<(), EngineError> {
+        let shared = &self.shared;
+        let control = shared.control();
+        while control.free_chunks() <= shared.config.reserve_chunks as usize {
+            if shared.is_stopped() {
+                return Err(EngineError::Stopped);
+            }
+            shared.count("admission_waits", 1);
+            control.cleaner_wanted.notify();
+            control.checkpoint_wanted.notify();
+            control.freed.listen().await;
+        }
+        self.check_capacity(volume, lba, blocks).await
+    }
+
+    /// Blocks that all volumes together map, at most (ADR 11).
+    #[must_use]
+    pub fn used_upper(&self) -> u64 {
+        self.shared.shards().iter().map(|shard| shard.map.borrow().used_upper()).sum()
+    }
+
+    /// Blocks that all volumes together may map.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.shared.config.capacity_blocks
+    }
+
+    /// Refuses a write that would map more blocks than there is room for. Overwrites of mapped
+    /// blocks always pass: near the limit the blocks are looked up.
+    async fn check_capacity(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: u64,
+    ) -> Result<(), EngineError> {
+        let shared = &self.shared;
+        let pending = shared.pending_blocks.get();
+        if self.used_upper() + pending + blocks <= self.capacity() {
+            return Ok(());
+        }
+        self.tighten().await;
+        let mut fresh = 0;
+        for block in lba.0..lba.0 + blocks {
+            let mapped = self.is_mapped(volume, Lba(block)).await?;
+            fresh += u64::from(!mapped);
+        }
+        let pending = shared.pending_blocks.get();
+        if fresh == 0 || self.used_upper() + pending + fresh <= self.capacity() {
+            return Ok(());
+        }
+        shared.count("full_rejections", 1);
+        Err(EngineError::CapacityExceeded)
+    }
+}

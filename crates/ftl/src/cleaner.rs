@@ -1,0 +1,297 @@
+//! The one cleaner of the log: empties chunks, so that they can be written again.
+//!
+//! It walks a victim's headers and asks of each record whether it is live. Live blocks go to the
+//! dense tier (compaction), sorted by stream, or, in a pool without one, back to the log's head;
+//! live leaves are merged with their chains; everything else is dead once a later checkpoint has
+//! committed.
+//!
+//! **Invariants**: a victim is emptied only after the last of its moves was applied; a chunk that
+//! holds parts a start would read is no victim.
+
+use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
+use crate::limits::CLEANER_RUN_MAX;
+use crate::map::{LeafKey, Live};
+use crate::placement::{Item, Progress, StreamId, Writer};
+use crate::shared::Shared;
+use crate::units::UnitState;
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use varve_format::{
+    BatchHead, KeepItem, PayloadLayout, Record, block_crc, decode_batch, decode_batch_head,
+};
+use varve_io::Blocks;
+use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, SECTOR_BYTES, VolumeId};
+
+/// Chunks cleaned side by side. Arbitrary: enough to fill stripes of several streams.
+const VICTIMS_MAX: usize = 4;
+
+/// A block found in a victim that the map perhaps still needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate {
+    pub(crate) volume: VolumeId,
+    pub(crate) lba: Lba,
+    pub(crate) ppa: Ppa,
+    pub(crate) birth: Lsn,
+    pub(crate) crc: u32,
+    pub(crate) class: u8,
+}
+
+impl Shared {
+    /// Cleans chunks whenever fewer are free than the pool wants; runs for the engine's life.
+    pub(crate) async fn run_cleaner(self: Rc<Self>) {
+        let running = Rc::new(core::cell::Cell::new(0_usize));
+        while !self.is_stopped() {
+            let victim = if running.get() < VICTIMS_MAX { self.next_victim() } else { None };
+            let Some(victim) = victim else {
+                self.control().cleaner_wanted.listen().await;
+                continue;
+            };
+            self.units.transition(UnitId::chunk(victim), UnitState::Cleaning);
+            running.set(running.get() + 1);
+            let (shared, running) = (Rc::clone(&self), Rc::clone(&running));
+            self.world.spawn(Box::pin(async move {
+                shared.clean(victim).await;
+                running.set(running.get() - 1);
+                if !shared.is_stopped() {
+                    shared.control().cleaner_wanted.notify();
+                }
+            }));
+        }
+    }
+
+    /// Free chunks below which the cleaner works.
+    fn clean_target(&self) -> usize {
+        let spare = self.units.geometry().chunks as usize / 8;
+        self.config.reserve_chunks as usize + spare.max(usize::from(self.config.lanes) + 2)
+    }
+
+    /// The chunk that costs least to empty, if one should be emptied.
+    fn next_victim(&self) -> Option<u32> {
+        let control = self.control();
+        if control.free_chunks() + control.emptied_count() >= self.clean_target() {
+            return None;
+        }
+        let blocks = self.units.geometry().chunk_blocks();
+        let closed = self.units.ids(Tier::Fast).filter(|id| {
+            self.units.unit(*id).state() == UnitState::Closed && !control.holds_parts(id.index)
+        });
+        let cost = |id: &UnitId| {
+            let unit = self.units.unit(*id);
+            unit.live() + 2 * unit.leaves()
+        };
+        let best = closed.min_by_key(|id| (cost(id), self.units.unit(*id).stamp()))?;
+        (cost(&best) < blocks || self.dense.is_some()).then_some(best.index)
+    }
+
+    /// Empties one chunk.
+    async fn clean(self: &Rc<Self>, chunk: u32) {
+        let id = UnitId::chunk(chunk);
+        // What is moved must be durable in the log first: births in P2L are then below every LSN
+        // that a start hands out.
+        if self.flush_log().await.is_err() {
+            return;
+        }
+        let Some(records) = self.read_records(chunk).await else {
+            self.count("clean_failures", 1);
+            self.units.transition(id, UnitState::Closed);
+            return;
+        };
+        let progress = Rc::new(Progress::default());
+        let mut candidates = Vec::new();
+        for (head, records) in &records {
+            self.sort_out(head, records, &mut candidates).await;
+        }
+        candidates.sort_unstable_by_key(|candidate| self.place_offset(candidate.ppa));
+        self.move_all(id, &candidates, Writer::Compaction, &progress).await;
+        progress.settled().await;
+        if self.is_stopped() {
+            return;
+        }
+        if progress.has_failed() || self.units.unit(id).leaves() > 0 {
+            self.units.transition(id, UnitState::Closed);
+            return;
+        }
+        self.count("chunks_cleaned", 1);
+        self.control().emptied(self, id);
+    }
+
+    pub(crate) fn place_offset(&self, ppa: Ppa) -> u64 {
+        self.units.geometry().locate(ppa).map_or(0, |place| place.offset)
+    }
+
+    /// All batches of a closed chunk, by whichever copy holds each. `None` if one is unreadable.
+    async fn read_records(&self, chunk: u32) -> Option<Vec<(BatchHead, Vec<Record>)>> {
+        let geometry = self.units.geometry();
+        let start = geometry.chunk_start(chunk);
+        let end = start + u64::from(self.units.unit(UnitId::chunk(chunk)).write_pointer());
+        let mut sector = start + BLOCK_SECTORS;
+        let mut batches = Vec::new();
+        while sector < end {
+            let (head, records) = self.read_batch_header(sector).await?;
+            sector += head.batch_bytes() / SECTOR_BYTES;
+            batches.push((head, records));
+        }
+        Some(batches)
+    }
+
+    async fn read_batch_header(&self, sector: u64) -> Option<(BatchHead, Vec<Record>)> {
+        let shard = Rc::clone(&self.shards()[0]);
+        let unit = u64::from(self.units.geometry().lba_bytes) / SECTOR_BYTES;
+        for copy in 0..self.fast.info().copies {
+            let Some(first) = shard.read_sectors(sector, unit, copy).await else { continue };
+            let Ok(head) = decode_batch_head(&first) else { continue };
+            let sectors = u64::from(head.header_bytes) / SECTOR_BYTES;
+            let Some(whole) = shard.read_sectors(sector, sectors, copy).await else { continue };
+            if let Ok((head, records)) = decode_batch(&whole)
+                && head.address == sector
+            {
+                return Some((head, records));
+            }
+        }
+        None
+    }
+
+    /// Asks of each record of a batch what is live: blocks are collected, leaves merged.
+    async fn sort_out(&self, head: &BatchHead, records: &[Record], blocks: &mut Vec<Candidate>) {
+        for at in PayloadLayout::new(head, records) {
+            let ppa = |index: usize| Ppa::fast(at.data_sector + index as u64 * BLOCK_SECTORS);
+            match &records[at.record] {
+                Record::Put { volume, lba, class, crcs } => {
+                    let birth = head.lsn(at.record);
+                    for (index, crc) in crcs.as_slice().iter().enumerate() {
+                        let lba = Lba(lba.0 + index as u64);
+                        let (volume, crc, class) = (*volume, *crc, *class);
+                        let ppa = ppa(index);
+                        self.consider(Candidate { volume, lba, ppa, birth, crc, class }, blocks);
+                    }
+                }
+                Record::Keep { volume, items, .. } => {
+                    for (index, item) in items.iter().enumerate() {
+                        let KeepItem { lba, birth, crc, class, .. } = *item;
+                        let ppa = ppa(index);
+                        let volume = *volume;
+                        self.consider(Candidate { volume, lba, ppa, birth, crc, class }, blocks);
+                    }
+                }
+                Record::Leaf { volume, leaf, .. } => {
+                    let key = LeafKey { volume: *volume, leaf: *leaf };
+                    let owner = self.owner(self.units.geometry().slice_of(*volume, *leaf));
+                    let live = owner.map.borrow().is_leaf_live(key, at.meta_sector);
+                    if live {
+                        owner.merge_now(key).await;
+                    }
+                }
+                Record::External { .. }
+                | Record::Move { .. }
+                | Record::Discard { .. }
+                | Record::Part { .. }
+                | Record::Commit { .. }
+                | Record::Catalogue { .. } => {}
+            }
+        }
+    }
+
+    /// Keeps a block that is perhaps live.
+    fn consider(&self, candidate: Candidate, into: &mut Vec<Candidate>) {
+        if self.is_perhaps_live(&candidate) {
+            into.push(candidate);
+        }
+    }
+
+    /// One definition of liveness for compaction and garbage collection.
+    pub(crate) fn is_perhaps_live(&self, candidate: &Candidate) -> bool {
+        let place = self.units.geometry().locate(candidate.ppa);
+        let place = place.expect("a candidate was found at its place");
+        if !self.units.unit(place.unit).is_set(place.bit)
+            || !self.volumes.borrow().is_present(candidate.volume)
+        {
+            return false;
+        }
+        let key = LeafKey { volume: candidate.volume, leaf: candidate.lba.leaf() };
+        let owner = self.owner(self.units.geometry().slice_of(key.volume, key.leaf));
+        let live = owner.map.borrow().is_live(key, candidate.lba.index() as u16, candidate.ppa);
+        live != Live::No
+    }
+
+    /// Reads the candidates of one unit in runs, verifies them and hands them to their streams.
+    pub(crate) async fn move_all(
+        self: &Rc<Self>,
+        unit: UnitId,
+        candidates: &[Candidate],
+        writer: Writer,
+        progress: &Rc<Progress>,
+    ) {
+        let mut first = 0;
+        while first < candidates.len() && !self.is_stopped() {
+            let length = self.run_length(&candidates[first..]);
+            let run = &candidates[first..first + length];
+            first += length;
+            let offset = self.place_offset(run[0].ppa);
+            let shard = Rc::clone(&self.shards()[0]);
+            let into = Blocks::new(length, self.config.elided);
+            let read = shard.drive_of(unit).read_data(offset, into, 0).await.ok().map(Rc::new);
+            for (index, candidate) in run.iter().enumerate() {
+                let data = match &read {
+                    Some(blocks) if block_crc(blocks.block(index)) == candidate.crc => {
+                        Some((Rc::clone(blocks), index))
+                    }
+                    _ => self.read_other_copy(unit, candidate).await.map(|b| (Rc::new(b), 0)),
+                };
+                let Candidate { volume, lba, ppa, birth, crc, class } = *candidate;
+                match data {
+                    Some(data) => {
+                        let item = Item { volume, lba, old: ppa, birth, crc, class, data };
+                        self.place(self.stream(volume, writer), item, progress).await;
+                    }
+                    None => self.declare_lost(candidate, progress).await,
+                }
+            }
+        }
+    }
+
+    /// How many candidates from the first on lie behind one another.
+    fn run_length(&self, candidates: &[Candidate]) -> usize {
+        let start = self.place_offset(candidates[0].ppa);
+        let follows = |(index, candidate): &(usize, &Candidate)| {
+            self.place_offset(candidate.ppa) == start + *index as u64 * BLOCK_BYTES
+        };
+        let most = candidates.len().min(CLEANER_RUN_MAX);
+        candidates[..most].iter().enumerate().take_while(follows).count()
+    }
+
+    async fn read_other_copy(&self, unit: UnitId, candidate: &Candidate) -> Option<Blocks> {
+        let shard = Rc::clone(&self.shards()[0]);
+        let drive = shard.drive_of(unit);
+        let offset = self.place_offset(candidate.ppa);
+        for copy in 0..drive.info().copies {
+            let into = Blocks::new(1, self.config.elided);
+            if let Ok(blocks) = drive.read_data(offset, into, copy).await
+                && block_crc(blocks.block(0)) == candidate.crc
+            {
+                self.count("clean_repairs", 1);
+                return Some(blocks);
+            }
+        }
+        None
+    }
+
+    /// No copy of a block passes its check: from now on reads of this block fail, and only of
+    /// this block (design.md 4.11).
+    async fn declare_lost(self: &Rc<Self>, candidate: &Candidate, progress: &Rc<Progress>) {
+        if !self.is_perhaps_live(candidate) {
+            return;
+        }
+        self.count("blocks_lost", 1);
+        let Candidate { volume, lba, ppa, class, .. } = *candidate;
+        let moved = varve_format::MoveItem { lba, old: ppa, new: Ppa::LOST, class };
+        self.append_moves(volume, alloc::vec![moved], progress).await;
+    }
+
+    /// The stream a volume's blocks go to.
+    fn stream(&self, volume: VolumeId, writer: Writer) -> StreamId {
+        let volumes = self.volumes.borrow();
+        let tenant = volumes.get(volume).map_or(varve_units::TenantId(0), |v| v.entry.tenant);
+        StreamId { tenant, writer }
+    }
+}

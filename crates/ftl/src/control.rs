@@ -1,0 +1,180 @@
+//! What is pool-wide: free units, what waits to be freed, which checkpoints still need which chunks.
+//!
+//! **Invariants**: a unit is in exactly one of: free list, some lane's or stream's hand (open),
+//! closed, being cleaned, emptied, retired. An emptied unit is freed by the first checkpoint that
+//! *began* after it was emptied and has committed (engine.md U4).
+
+use crate::geometry::{Tier, UnitId};
+use crate::lane::ChunkGrant;
+use crate::shared::Shared;
+use crate::units::UnitState;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use varve_format::{CommitPlace, PartPlace};
+use varve_io::Event;
+
+/// What is pool-wide.
+#[derive(Default)]
+pub struct Control {
+    free_chunks: RefCell<VecDeque<u32>>,
+    free_groups: RefCell<VecDeque<u32>>,
+    /// Units emptied since the last checkpoint began.
+    emptied: RefCell<Vec<UnitId>>,
+    /// Units to be taken out of use when they are empty.
+    retiring: RefCell<BTreeSet<UnitId>>,
+    /// Parts that the newest commit needs, by chunk.
+    part_chunks: RefCell<BTreeMap<u32, u32>>,
+    pub(crate) commit: Cell<Option<CommitPlace>>,
+    pub(crate) checkpoint: Cell<u64>,
+    /// Parts a start needs now, in order of age.
+    pub(crate) parts: RefCell<Vec<PartPlace>>,
+    chunk_wanted: Cell<bool>,
+    checkpoint_asked: Cell<bool>,
+    /// Units were freed.
+    pub(crate) freed: Event,
+    /// The checkpointer looks whether it is time.
+    pub(crate) checkpoint_wanted: Event,
+    /// The cleaner looks whether there is work.
+    pub(crate) cleaner_wanted: Event,
+    /// A checkpoint has committed.
+    pub(crate) committed: Event,
+}
+
+impl Control {
+    /// Adds a free unit to its list.
+    pub(crate) fn add_free(&self, unit: UnitId) {
+        match unit.tier {
+            Tier::Fast => self.free_chunks.borrow_mut().push_back(unit.index),
+            Tier::Dense => self.free_groups.borrow_mut().push_back(unit.index),
+        }
+    }
+
+    /// Free chunks.
+    pub(crate) fn free_chunks(&self) -> usize {
+        self.free_chunks.borrow().len()
+    }
+
+    /// Free groups.
+    pub(crate) fn free_groups(&self) -> usize {
+        self.free_groups.borrow().len()
+    }
+
+    /// Units that the next checkpoint will free.
+    pub(crate) fn emptied_count(&self) -> usize {
+        self.emptied.borrow().len()
+    }
+
+    /// Opens a free chunk for a lane.
+    pub(crate) fn grant_chunk(&self, shared: &Shared) -> Option<ChunkGrant> {
+        let chunk = self.free_chunks.borrow_mut().pop_front()?;
+        let id = UnitId::chunk(chunk);
+        let stamp = shared.draw_stamp();
+        shared.units.open(id, stamp);
+        self.cleaner_wanted.notify();
+        let generation = shared.units.unit(id).generation().0;
+        Some(ChunkGrant { chunk, stamp, generation, commit: self.commit.get() })
+    }
+
+    /// Opens a free group for a stream.
+    pub(crate) fn grant_group(&self, shared: &Shared) -> Option<u32> {
+        let group = self.free_groups.borrow_mut().pop_front()?;
+        let stamp = shared.draw_stamp();
+        shared.units.open(UnitId::group(group), stamp);
+        self.cleaner_wanted.notify();
+        Some(group)
+    }
+
+    /// A lane waits for a chunk: the next one freed wakes the lanes, and freeing is urgent.
+    pub(crate) fn wants_chunk(&self) {
+        self.chunk_wanted.set(true);
+        self.ask_checkpoint();
+        self.cleaner_wanted.notify();
+    }
+
+    /// Asks for a checkpoint now.
+    pub(crate) fn ask_checkpoint(&self) {
+        self.checkpoint_asked.set(true);
+        self.checkpoint_wanted.notify();
+    }
+
+    /// True if someone asked for a checkpoint since the last call.
+    pub(crate) fn take_checkpoint_asked(&self) -> bool {
+        self.checkpoint_asked.take()
+    }
+
+    /// A lane has given up a chunk and every record in it is acknowledged.
+    pub(crate) fn chunk_closed(&self, shared: &Shared, chunk: u32) {
+        shared.units.transition(UnitId::chunk(chunk), UnitState::Closed);
+        self.cleaner_wanted.notify();
+    }
+
+    /// A write to this chunk failed: it is taken out of use when it is empty.
+    pub(crate) fn retire_chunk(&self, chunk: u32) {
+        self.retiring.borrow_mut().insert(UnitId::chunk(chunk));
+    }
+
+    /// A write to this group failed: it is taken out of use when it is empty.
+    pub(crate) fn retire_group(&self, group: u32) {
+        self.retiring.borrow_mut().insert(UnitId::group(group));
+    }
+
+    /// Nothing in this unit is needed once the next checkpoint has committed.
+    pub(crate) fn emptied(&self, shared: &Shared, unit: UnitId) {
+        shared.units.transition(unit, UnitState::Emptied);
+        self.emptied.borrow_mut().push(unit);
+        self.checkpoint_wanted.notify();
+    }
+
+    /// Units emptied before now: the checkpoint that begins now frees them when it commits.
+    pub(crate) fn take_emptied(&self) -> Vec<UnitId> {
+        self.emptied.take()
+    }
+
+    /// Frees units after their checkpoint committed. Those with a repair in flight wait for the
+    /// next one; those with a failed write are retired.
+    pub(crate) fn free(&self, shared: &Shared, emptied: Vec<UnitId>) {
+        for unit in emptied {
+            if shared.units.unit(unit).is_pinned() {
+                self.emptied.borrow_mut().push(unit);
+            } else if self.retiring.borrow_mut().remove(&unit) {
+                shared.units.transition(unit, UnitState::Retired);
+                shared.count("units_retired", 1);
+            } else {
+                shared.units.free(unit);
+                self.add_free(unit);
+            }
+        }
+        self.freed.notify();
+        if self.chunk_wanted.take() {
+            for shard in shared.shards() {
+                shard.pump.notify();
+            }
+        }
+    }
+
+    /// The parts a start needs have changed: note the chunks they lie in, and the commit's.
+    pub(crate) fn set_parts(&self, shared: &Shared, parts: Vec<PartPlace>, commit: CommitPlace) {
+        let geometry = shared.units.geometry();
+        let mut chunks = BTreeMap::new();
+        for sector in parts.iter().map(|part| part.sector).chain([commit.sector]) {
+            *chunks.entry(geometry.chunk_of(sector)).or_insert(0) += 1;
+        }
+        *self.part_chunks.borrow_mut() = chunks;
+        *self.parts.borrow_mut() = parts;
+        self.commit.set(Some(commit));
+    }
+
+    /// True if a start would read checkpoint parts or the commit in this chunk.
+    pub(crate) fn holds_parts(&self, chunk: u32) -> bool {
+        self.part_chunks.borrow().contains_key(&chunk)
+    }
+
+    /// Wakes every flow that waits for pool-wide changes (the engine stops).
+    pub(crate) fn wake_all(&self) {
+        self.freed.notify();
+        self.checkpoint_wanted.notify();
+        self.cleaner_wanted.notify();
+        self.committed.notify();
+    }
+}

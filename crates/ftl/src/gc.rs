@@ -1,0 +1,154 @@
+//! Garbage collection: groups to groups.
+//!
+//! Victims by cost-benefit: (1 - u) / u x age. The P2L of a victim's stripes says what each block
+//! was; the map says whether it still is; the checksum says whether it was read well.
+
+use crate::cleaner::Candidate;
+use crate::config::Canary;
+use crate::geometry::{Tier, UnitId};
+use crate::placement::{Progress, Writer};
+use crate::shared::Shared;
+use crate::units::UnitState;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use varve_format::{P2l, P2lEntry};
+use varve_io::Sectors;
+use varve_units::{BLOCK, BLOCK_BYTES, VolumeId};
+
+impl Shared {
+    /// Empties groups whenever fewer are free than the pool wants; runs for the engine's life.
+    pub(crate) async fn run_gc(self: Rc<Self>) {
+        while !self.is_stopped() {
+            let Some(victim) = self.next_group() else {
+                self.control().gc_wanted.listen().await;
+                continue;
+            };
+            self.units.transition(UnitId::group(victim), UnitState::Cleaning);
+            self.collect(victim).await;
+        }
+    }
+
+    /// Free groups below which garbage collection works.
+    fn gc_target(&self) -> usize {
+        let spare = self.units.geometry().groups as usize / 16;
+        self.config.reserve_groups as usize + spare.max(2)
+    }
+
+    /// The group with the best gain for its cost, if one should be emptied.
+    fn next_group(&self) -> Option<u32> {
+        let control = self.control();
+        if control.free_groups() + control.emptied_groups() >= self.gc_target() {
+            return None;
+        }
+        let user = u64::from(self.units.geometry().stripe_user_blocks())
+            * u64::from(self.units.geometry().group_stripes());
+        let now = self.world.now().0;
+        self.units
+            .ids(Tier::Dense)
+            .filter(|id| self.units.unit(*id).state() == UnitState::Closed)
+            .filter(|id| u64::from(self.units.unit(*id).live()) < user)
+            .max_by_key(|id| {
+                let live = u64::from(self.units.unit(*id).live());
+                let age = now.saturating_sub(control.closed_at(id.index)) / 1000 + 1;
+                u128::from(user - live) * u128::from(age) * 1000 / (u128::from(live) + 1)
+            })
+            .map(|id| id.index)
+    }
+
+    async fn collect(self: &Rc<Self>, group: u32) {
+        let id = UnitId::group(group);
+        let progress = Rc::new(Progress::default());
+        let geometry = *self.units.geometry();
+        let stripes = self.units.unit(id).write_pointer() / geometry.stripe_blocks;
+        let mut unreadable = false;
+        for stripe in 0..stripes {
+            if !self.stripe_has_live(group, stripe) {
+                continue;
+            }
+            match self.read_p2l(group, stripe).await {
+                Some(entries) => {
+                    let candidates = self.stripe_candidates(group, stripe, &entries);
+                    let writer = Writer::GarbageCollection;
+                    self.move_all(id, &candidates, writer, &progress).await;
+                }
+                None => unreadable = true,
+            }
+        }
+        self.flush_streams(Writer::GarbageCollection);
+        progress.settled().await;
+        if self.is_stopped() {
+            return;
+        }
+        if unreadable || progress.has_failed() {
+            self.count("gc_failures", 1);
+            self.units.transition(id, UnitState::Closed);
+            self.world.sleep(crate::limits::RETRY_PAUSE).await;
+            return;
+        }
+        self.count("groups_collected", 1);
+        self.control().emptied(self, id);
+    }
+
+    fn stripe_has_live(&self, group: u32, stripe: u32) -> bool {
+        let blocks = self.units.geometry().stripe_blocks;
+        let unit = self.units.unit(UnitId::group(group));
+        (stripe * blocks..(stripe + 1) * blocks).any(|bit| unit.is_set(bit))
+    }
+
+    /// First block of user data of a stripe, counted from the group's start.
+    pub(crate) fn stripe_first_user_block(&self, stripe: u32) -> u32 {
+        let geometry = self.units.geometry();
+        let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
+        stripe * geometry.stripe_blocks + area * (geometry.p2l_copies - 1)
+    }
+
+    /// The P2L of a stripe, by whichever area and copy passes its checks.
+    pub(crate) async fn read_p2l(&self, group: u32, stripe: u32) -> Option<Vec<P2lEntry>> {
+        let geometry = self.units.geometry();
+        let dense = self.dense.as_ref().expect("a group lies on a dense tier");
+        let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
+        let start = u64::from(group) * u64::from(geometry.group_blocks)
+            + u64::from(stripe) * u64::from(geometry.stripe_blocks);
+        let last = start + u64::from(geometry.stripe_blocks - area);
+        let places = if geometry.p2l_copies == 2 { &[last, start][..] } else { &[last][..] };
+        let generation = self.units.unit(UnitId::group(group)).generation();
+        for place in places {
+            for copy in 0..dense.info().copies {
+                let into = Sectors::zeroed(area as usize * BLOCK / varve_units::SECTOR);
+                let read = dense.read_meta(place * BLOCK_BYTES, into, copy).await;
+                let Ok(sectors) = read else { continue };
+                let Ok(p2l) = P2l::decode(sectors.bytes(), group, stripe) else { continue };
+                if p2l.generation == generation {
+                    return Some(p2l.entries);
+                }
+            }
+        }
+        None
+    }
+
+    /// Blocks of a stripe that the map perhaps still needs.
+    fn stripe_candidates(
+        &self,
+        group: u32,
+        stripe: u32,
+        entries: &[P2lEntry],
+    ) -> Vec<Candidate> {
+        let geometry = self.units.geometry();
+        let first = self.stripe_first_user_block(stripe);
+        let trusting = self.config.is_planted(Canary::P2lUnverified);
+        entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| entry.volume != VolumeId(0))
+            .map(|(index, entry)| Candidate {
+                volume: entry.volume,
+                lba: entry.lba,
+                ppa: geometry.dense_ppa(group, first + index as u32),
+                birth: entry.birth,
+                crc: entry.crc,
+                class: 0,
+            })
+            .filter(|candidate| trusting || self.is_perhaps_live(candidate))
+            .collect()
+    }
+}

@@ -1,0 +1,586 @@
+//! One append point of the fast-tier log: gathers records into batches, one device write each.
+//!
+//! 1. Records queue; while writes are in flight the queue grows (group commit, no timer).
+//! 2. A batch takes as many records from the queue's head as fit its limits and the open chunk.
+//! 3. LSNs and places are fixed when the batch is sealed.
+//! 4. Batches are acknowledged in lane order, whatever order their writes complete in.
+//!
+//! This object knows no I/O: the shard asks it to [`Lane::seal`], submits the write, and reports
+//! how it ended.
+//!
+//! **Invariants**: LSNs and batch numbers grow without gaps inside a batch; a batch never crosses
+//! a chunk; what is acknowledged is a prefix of what was sealed.
+
+use crate::geometry::{BLOCK_SECTORS, Geometry};
+use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::ops::Range;
+use varve_format::{
+    BatchHead, ChunkHeader, CommitPlace, LanePosition, Record, batch_header_bytes, encode_batch,
+};
+use varve_io::{Blocks, Gather, Sectors, Segment, Sender};
+use varve_units::{LaneId, Lsn, SECTOR_BYTES};
+
+/// What the appender of a record learns when it is acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct Appended {
+    /// LSN of the record.
+    pub lsn: Lsn,
+    /// Fast-tier sector of its first data block, if it has any.
+    pub data_sector: u64,
+    /// Fast-tier sector of its metadata payload, if it has one.
+    pub meta_sector: u64,
+    /// Fast-tier sector of the batch that holds it.
+    pub batch_sector: u64,
+}
+
+/// The engine stopped before the record was acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stopped;
+
+/// A record waiting for its batch, or in one.
+pub struct Pending {
+    /// The record.
+    pub record: Record,
+    /// Its data blocks.
+    pub data: Option<(Rc<Blocks>, Range<usize>)>,
+    /// Its metadata payload.
+    pub meta: Option<Rc<Sectors>>,
+    /// Delta nodes set aside for it in the owner's map.
+    pub reserved_nodes: usize,
+    /// Who waits for it.
+    pub ticket: Option<Sender<Result<Appended, Stopped>>>,
+}
+
+impl Pending {
+    fn data_blocks(&self) -> u64 {
+        self.data.as_ref().map_or(0, |(_, range)| range.len() as u64)
+    }
+
+    fn meta_sectors(&self) -> u64 {
+        self.meta.as_ref().map_or(0, |meta| meta.len() as u64)
+    }
+}
+
+/// A sealed batch.
+pub struct Batch {
+    /// Number in the lane.
+    pub sequence: u64,
+    /// LSN of its first record.
+    pub first_lsn: Lsn,
+    /// Its records with their places.
+    pub records: Vec<(Pending, Appended)>,
+    chunk: u32,
+    chunk_sequence: u64,
+    sector: u64,
+    state: BatchState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BatchState {
+    Writing,
+    Written,
+    Failed,
+}
+
+impl Batch {
+    /// LSN of its last record.
+    pub fn last_lsn(&self) -> Lsn {
+        self.first_lsn.plus(self.records.len() as u64 - 1)
+    }
+
+    /// Chunk it lies in.
+    pub const fn chunk(&self) -> u32 {
+        self.chunk
+    }
+}
+
+/// A write to submit.
+pub struct Write {
+    /// Number of the batch.
+    pub sequence: u64,
+    /// Byte offset on the fast tier.
+    pub offset: u64,
+    /// What to write.
+    pub gather: Gather,
+    /// Chunk written to.
+    pub chunk: u32,
+    /// Sectors of the chunk in use after it.
+    pub write_pointer: u32,
+}
+
+/// A chunk handed to a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkGrant {
+    /// Its index.
+    pub chunk: u32,
+    /// Its stamp.
+    pub stamp: Lsn,
+    /// Its generation.
+    pub generation: u32,
+    /// The newest committed checkpoint, named in the chunk's header.
+    pub commit: Option<CommitPlace>,
+}
+
+struct OpenChunk {
+    grant: ChunkGrant,
+    sequence: u64,
+    next: u64,
+    end: u64,
+    /// True until the first batch, which carries the header along, is sealed.
+    fresh: bool,
+}
+
+/// Limits of a lane's batches.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneLimits {
+    /// Data blocks of one batch at most.
+    pub batch_blocks_max: u64,
+    /// Batches in flight at most.
+    pub inflight_max: usize,
+}
+
+/// Why nothing was sealed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Idle {
+    /// The queue is empty, or enough is in flight, or a failed write is being dealt with.
+    Busy,
+    /// A new chunk is needed.
+    NeedsChunk,
+}
+
+/// One append point. See the module's description.
+pub struct Lane {
+    id: LaneId,
+    epoch: u32,
+    pool: [u8; 16],
+    geometry: Geometry,
+    limits: LaneLimits,
+    next_lsn: Lsn,
+    acked_lsn: Lsn,
+    durable: Lsn,
+    next_batch: u64,
+    next_chunk_sequence: u64,
+    open: Option<OpenChunk>,
+    closed: Vec<u32>,
+    queue: VecDeque<Pending>,
+    /// Batches to be sealed again in another chunk after a failed write.
+    again: VecDeque<Batch>,
+    inflight: VecDeque<Batch>,
+    pushed: u64,
+    acked: u64,
+    /// Bytes sealed since the last flush began.
+    unflushed_bytes: u64,
+}
+
+impl Lane {
+    /// A lane whose first record gets `first_lsn`.
+    pub fn new(
+        id: LaneId,
+        epoch: u32,
+        pool: [u8; 16],
+        geometry: Geometry,
+        limits: LaneLimits,
+        first_lsn: Lsn,
+    ) -> Self {
+        Self {
+            id,
+            epoch,
+            pool,
+            geometry,
+            limits,
+            next_lsn: first_lsn,
+            acked_lsn: Lsn(first_lsn.0 - 1),
+            durable: Lsn(first_lsn.0 - 1),
+            next_batch: 0,
+            next_chunk_sequence: 0,
+            open: None,
+            closed: Vec::new(),
+            queue: VecDeque::new(),
+            again: VecDeque::new(),
+            inflight: VecDeque::new(),
+            pushed: 0,
+            acked: 0,
+            unflushed_bytes: 0,
+        }
+    }
+
+    /// Queues a record.
+    pub fn push(&mut self, pending: Pending) {
+        self.pushed += 1;
+        self.queue.push_back(pending);
+    }
+
+    /// Records queued and not yet sealed.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Records ever pushed; with [`Lane::acked_count`] a flow waits for «all until now».
+    pub const fn pushed_count(&self) -> u64 {
+        self.pushed
+    }
+
+    /// Records ever acknowledged.
+    pub const fn acked_count(&self) -> u64 {
+        self.acked
+    }
+
+    /// Every record with an LSN at or below is acknowledged.
+    pub const fn acked_lsn(&self) -> Lsn {
+        self.acked_lsn
+    }
+
+    /// The LSN the next record gets.
+    pub const fn next_lsn(&self) -> Lsn {
+        self.next_lsn
+    }
+
+    /// Someone has seen `lsn`: continue at it or above (Lamport clock).
+    pub fn observe(&mut self, lsn: Lsn) {
+        self.next_lsn = self.next_lsn.max(lsn);
+    }
+
+    /// Everything up to `lsn` was flushed.
+    pub fn set_durable(&mut self, lsn: Lsn) {
+        self.durable = self.durable.max(lsn);
+    }
+
+    /// Bytes sealed since the last flush began, and restarts the count.
+    pub fn take_unflushed(&mut self) -> u64 {
+        core::mem::take(&mut self.unflushed_bytes)
+    }
+
+    /// Bytes sealed since the last flush began.
+    pub const fn unflushed_bytes(&self) -> u64 {
+        self.unflushed_bytes
+    }
+
+    /// True if nothing is queued or in flight.
+    pub fn is_drained(&self) -> bool {
+        self.queue.is_empty() && self.inflight.is_empty() && self.again.is_empty()
+    }
+
+    /// Where redo must begin to see every record that is not yet acknowledged.
+    pub fn position(&self) -> LanePosition {
+        let (chunk, sector, chunk_sequence) = match (self.inflight.front(), &self.open) {
+            (Some(batch), _) => (batch.chunk, batch.sector, batch.chunk_sequence),
+            (None, Some(open)) => (open.grant.chunk, open.batch_start(), open.sequence),
+            (None, None) => (u32::MAX, 0, self.next_chunk_sequence),
+        };
+        let oldest = self.inflight.front().or(self.again.front());
+        LanePosition {
+            lane: self.id,
+            chunk,
+            sector,
+            batch: oldest.map_or(self.next_batch, |batch| batch.sequence),
+            chunk_sequence,
+            first_lsn: oldest.map_or(self.next_lsn, |batch| batch.first_lsn),
+        }
+    }
+
+    /// A free chunk for the lane to continue in.
+    ///
+    /// # Panics
+    /// If the open one was not found too small first.
+    pub fn give_chunk(&mut self, grant: ChunkGrant) {
+        assert!(self.open.is_none(), "a lane has one open chunk");
+        let start = self.geometry.chunk_start(grant.chunk);
+        self.observe(grant.stamp);
+        self.open = Some(OpenChunk {
+            grant,
+            sequence: self.next_chunk_sequence,
+            next: start,
+            end: start + self.geometry.chunk_sectors(),
+            fresh: true,
+        });
+        self.next_chunk_sequence += 1;
+    }
+
+    /// Gives up the open chunk, so that the next batch begins a new one.
+    pub fn close_chunk(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.closed.push(open.grant.chunk);
+        }
+    }
+
+    /// The open chunk.
+    pub fn open_chunk(&self) -> Option<u32> {
+        self.open.as_ref().map(|open| open.grant.chunk)
+    }
+
+    /// Chunks given up since the last call, with every batch in them acknowledged.
+    pub fn take_closed(&mut self) -> Vec<u32> {
+        let busy: Vec<u32> = self.inflight.iter().map(|batch| batch.chunk).collect();
+        let (keep, done) = self.closed.drain(..).partition(|chunk| busy.contains(chunk));
+        self.closed = keep;
+        done
+    }
+
+    /// Seals the next batch, if one may go out now.
+    pub fn seal(&mut self) -> Result<Write, Idle> {
+        if self.inflight.iter().any(|batch| batch.state == BatchState::Failed)
+            || self.inflight.len() >= self.limits.inflight_max
+        {
+            return Err(Idle::Busy);
+        }
+        if let Some(batch) = self.again.front() {
+            let records = batch.records.iter().map(|(pending, _)| pending);
+            let need = Size::of(records, self.geometry.lba_bytes).sectors();
+            if !self.has_room(need) {
+                self.close_chunk();
+                return Err(Idle::NeedsChunk);
+            }
+            let batch = self.again.pop_front().expect("just seen");
+            let records = batch.records.into_iter().map(|(pending, _)| pending).collect();
+            return Ok(self.seal_records(records, batch.sequence, batch.first_lsn));
+        }
+        if self.queue.is_empty() {
+            return Err(Idle::Busy);
+        }
+        let count = self.fitting();
+        if count == 0 {
+            self.close_chunk();
+            return Err(Idle::NeedsChunk);
+        }
+        let records: Vec<Pending> = self.queue.drain(..count).collect();
+        let (sequence, first_lsn) = (self.next_batch, self.next_lsn);
+        self.next_batch += 1;
+        self.next_lsn = first_lsn.plus(count as u64);
+        Ok(self.seal_records(records, sequence, first_lsn))
+    }
+
+    fn has_room(&self, sectors: u64) -> bool {
+        self.open.as_ref().is_some_and(|open| open.batch_start() + sectors <= open.end)
+    }
+
+    /// How many records from the queue's head fit a batch and the open chunk.
+    fn fitting(&self) -> usize {
+        let Some(open) = &self.open else { return 0 };
+        let room = open.end.saturating_sub(open.batch_start());
+        let mut size = Size::empty(self.geometry.lba_bytes);
+        let mut count = 0;
+        for pending in &self.queue {
+            size.add(pending);
+            let over = size.data_blocks > self.limits.batch_blocks_max
+                || size.meta_sectors > BATCH_META_SECTORS_MAX
+                || size.record_bytes > BATCH_HEADER_BYTES_MAX
+                || count >= varve_format::BATCH_RECORDS_MAX;
+            if (over && count > 0) || size.sectors() > room {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
+    fn seal_records(&mut self, records: Vec<Pending>, sequence: u64, first_lsn: Lsn) -> Write {
+        let open = self.open.as_mut().expect("a batch is sealed into an open chunk");
+        let size = Size::of(records.iter(), self.geometry.lba_bytes);
+        let sector = open.batch_start();
+        let head = BatchHead {
+            epoch: self.epoch,
+            lane: self.id,
+            sequence,
+            address: sector,
+            chunk_sequence: open.sequence,
+            durable_through: self.durable,
+            first_lsn,
+            records: records.len() as u32,
+            header_bytes: size.header_bytes() as u32,
+            data_blocks: size.data_blocks as u32,
+            meta_bytes: (size.padded_meta_sectors() * SECTOR_BYTES) as u32,
+        };
+        let mut gather = Gather::new();
+        let offset = open.next * SECTOR_BYTES;
+        if open.fresh {
+            open.fresh = false;
+            gather.push_meta(open.header(self.pool, self.epoch, self.id, first_lsn, sequence));
+        }
+        let header = encode_batch(&head, records.iter().map(|pending| &pending.record), self.geometry.lba_bytes);
+        gather.push_meta(header);
+        let placed = place(records, sector, &head, &mut gather);
+        open.next = sector + size.sectors();
+        let write_pointer = (open.next - self.geometry.chunk_start(open.grant.chunk)) as u32;
+        self.unflushed_bytes += gather.bytes();
+        let write =
+            Write { sequence, offset, gather, chunk: open.grant.chunk, write_pointer };
+        let at = self.inflight.partition_point(|batch| batch.sequence < sequence);
+        self.inflight.insert(
+            at,
+            Batch {
+                sequence,
+                first_lsn,
+                records: placed,
+                chunk: open.grant.chunk,
+                chunk_sequence: open.sequence,
+                sector,
+                state: BatchState::Writing,
+            },
+        );
+        write
+    }
+
+    /// Records and places of a sealed batch.
+    ///
+    /// # Panics
+    /// If that batch is not in flight.
+    pub fn sealed(&self, sequence: u64) -> &[(Pending, Appended)] {
+        let batch = self.inflight.iter().find(|batch| batch.sequence == sequence);
+        &batch.expect("a sealed batch is in flight").records
+    }
+
+    /// The write of batch `sequence` ended well. Returns the batches that are acknowledged by
+    /// that, in order.
+    pub fn written(&mut self, sequence: u64) -> Vec<Batch> {
+        self.mark(sequence, BatchState::Written);
+        let mut acked = Vec::new();
+        while self.inflight.front().is_some_and(|batch| batch.state == BatchState::Written) {
+            let batch = self.inflight.pop_front().expect("just seen");
+            self.acked_lsn = batch.last_lsn();
+            self.acked += batch.records.len() as u64;
+            acked.push(batch);
+        }
+        acked
+    }
+
+    /// The write of batch `sequence` failed. When every batch in flight has ended, the failed one
+    /// and all behind it are to be sealed again in another chunk; the chunk given up is returned
+    /// with the sector from which on it holds nothing of worth.
+    pub fn failed(&mut self, sequence: u64) {
+        self.mark(sequence, BatchState::Failed);
+    }
+
+    /// After a failure, once nothing is being written: moves the failed batch and those behind it
+    /// back, to be sealed again. Returns them for their places to be given up.
+    pub fn reroute(&mut self) -> Option<&VecDeque<Batch>> {
+        let failed = self.inflight.iter().position(|batch| batch.state == BatchState::Failed)?;
+        if self.inflight.iter().any(|batch| batch.state == BatchState::Writing) {
+            return None;
+        }
+        assert_eq!(failed, 0, "batches before the failed one were acknowledged");
+        self.again = core::mem::take(&mut self.inflight).into_iter().chain(self.again.drain(..)).collect();
+        self.close_chunk();
+        Some(&self.again)
+    }
+
+    fn mark(&mut self, sequence: u64, state: BatchState) {
+        let batch = self.inflight.iter_mut().find(|batch| batch.sequence == sequence);
+        let batch = batch.expect("a write in flight belongs to a batch");
+        assert!(batch.state == BatchState::Writing, "a write ends once");
+        batch.state = state;
+    }
+
+    /// Everything that waits, to be told that the engine stopped.
+    pub fn abandon(&mut self) -> Vec<Pending> {
+        let queued = self.queue.drain(..);
+        let sealed = self.again.drain(..).chain(self.inflight.drain(..));
+        sealed.flat_map(|batch| batch.records).map(|(pending, _)| pending).chain(queued).collect()
+    }
+}
+
+impl OpenChunk {
+    /// Sector where the next batch's header goes.
+    const fn batch_start(&self) -> u64 {
+        self.next + if self.fresh { BLOCK_SECTORS } else { 0 }
+    }
+
+    fn header(&self, pool: [u8; 16], epoch: u32, lane: LaneId, lsn: Lsn, batch: u64) -> Sectors {
+        ChunkHeader {
+            pool,
+            epoch,
+            address: self.next,
+            lane,
+            chunk_sequence: self.sequence,
+            generation: self.grant.generation,
+            stamp: self.grant.stamp,
+            first_lsn: lsn,
+            first_batch: batch,
+            commit: self.grant.commit,
+        }
+        .encode()
+    }
+}
+
+/// Sizes of a batch in the making.
+struct Size {
+    lba_sectors: u64,
+    record_bytes: u64,
+    data_blocks: u64,
+    meta_sectors: u64,
+}
+
+impl Size {
+    const fn empty(lba_bytes: u32) -> Self {
+        Self {
+            lba_sectors: lba_bytes as u64 / SECTOR_BYTES,
+            record_bytes: 0,
+            data_blocks: 0,
+            meta_sectors: 0,
+        }
+    }
+
+    fn of<'a>(records: impl Iterator<Item = &'a Pending>, lba_bytes: u32) -> Self {
+        let mut size = Self::empty(lba_bytes);
+        records.for_each(|pending| size.add(pending));
+        size
+    }
+
+    fn add(&mut self, pending: &Pending) {
+        self.record_bytes += pending.record.encoded_bytes() as u64;
+        self.data_blocks += pending.data_blocks();
+        self.meta_sectors += pending.meta_sectors();
+    }
+
+    fn header_bytes(&self) -> u64 {
+        batch_header_bytes(self.record_bytes as usize, (self.lba_sectors * SECTOR_BYTES) as u32) as u64
+    }
+
+    const fn padded_meta_sectors(&self) -> u64 {
+        self.meta_sectors.next_multiple_of(self.lba_sectors)
+    }
+
+    fn sectors(&self) -> u64 {
+        self.header_bytes() / SECTOR_BYTES
+            + self.data_blocks * BLOCK_SECTORS
+            + self.padded_meta_sectors()
+    }
+}
+
+/// Gives every record its places and adds its payload to the gather (layout: ADR 4).
+fn place(
+    records: Vec<Pending>,
+    sector: u64,
+    head: &BatchHead,
+    gather: &mut Gather,
+) -> Vec<(Pending, Appended)> {
+    let mut data = sector + u64::from(head.header_bytes) / SECTOR_BYTES;
+    let mut meta = data + u64::from(head.data_blocks) * BLOCK_SECTORS;
+    let meta_end = meta + u64::from(head.meta_bytes) / SECTOR_BYTES;
+    for pending in &records {
+        if let Some((blocks, range)) = &pending.data {
+            gather.push(Segment::Data(Rc::clone(blocks), range.clone()));
+        }
+    }
+    let mut placed = Vec::with_capacity(records.len());
+    for (index, pending) in records.into_iter().enumerate() {
+        let appended = Appended {
+            lsn: head.first_lsn.plus(index as u64),
+            data_sector: data,
+            meta_sector: meta,
+            batch_sector: sector,
+        };
+        data += pending.data_blocks() * BLOCK_SECTORS;
+        meta += pending.meta_sectors();
+        if let Some(sectors) = &pending.meta {
+            gather.push(Segment::Meta(Rc::clone(sectors)));
+        }
+        placed.push((pending, appended));
+    }
+    if meta < meta_end {
+        gather.push_meta(Sectors::zeroed((meta_end - meta) as usize));
+    }
+    placed
+}

@@ -1,0 +1,24 @@
+//! Bounds of the engine: everything has one, with its origin.
+
+use varve_units::Nanos;
+
+/// Bytes of records in one batch at most. Arbitrary: 4,096 moves of 16 B.
+pub const BATCH_HEADER_BYTES_MAX: u64 = 64 << 10;
+/// Metadata payload of one batch at most, in sectors (256 KiB parts, leaves). Arbitrary.
+pub const BATCH_META_SECTORS_MAX: u64 = 1024;
+/// Records that may queue at a lane before appenders wait. Arbitrary: a few batches.
+pub const LANE_QUEUE_MAX: usize = 2048;
+/// Leaf merges in flight in one shard. Arbitrary: enough to share batches.
+pub const MERGES_MAX: usize = 16;
+/// Chain length at which a leaf is merged even if the delta pool has room (engine.md U2).
+pub const CHAIN_MAX: usize = 64;
+/// Blocks read ahead by the cleaner in one device read at most (512 KiB).
+pub const CLEANER_RUN_MAX: usize = 128;
+/// Records a cleaner has in flight before it waits. Arbitrary.
+pub const CLEANER_INFLIGHT_MAX: usize = 512;
+/// Times a read looks up again because its unit was reused, before it yields. Arbitrary.
+pub const READ_RETRIES_MAX: usize = 64;
+/// Times a write of the log is sent to another chunk before the engine stops. Arbitrary.
+pub const REROUTES_MAX: u32 = 8;
+/// Pause between attempts when a needed resource is exhausted by a fault. Arbitrary.
+pub const RETRY_PAUSE: Nanos = Nanos::from_millis(1);

@@ -1,0 +1,435 @@
+//! Placement writers: one per stream, each appends full stripes to groups of its own.
+//!
+//! 1. Blocks queue at their stream. 2. A full stripe is assembled: data, P2L. 3. Written; the
+//! dense tier flushed. 4. Only then the move records are appended: the map never names unflushed
+//! data. In a pool without a dense tier the blocks go back to the head of the log instead.
+//!
+//! **Invariants**: live bits of a stripe are set before its group's write pointer passes it; a
+//! group belongs to one stream.
+
+use crate::config::Canary;
+use crate::geometry::UnitId;
+use crate::shared::Shared;
+use crate::units::UnitState;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2l, P2lEntry, Record};
+use varve_io::{Blocks, Event, Gather, Sectors, Segment};
+use varve_units::{Lba, Lsn, Ppa, SliceId, TenantId, VolumeId};
+
+/// Blocks that may queue at a stream, in stripes. Arbitrary.
+const QUEUE_STRIPES_MAX: usize = 4;
+
+/// Who writes a stream.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Writer {
+    /// Fast tier to groups.
+    Compaction,
+    /// Groups to groups.
+    GarbageCollection,
+}
+
+/// Placement class: owns its groups.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct StreamId {
+    pub(crate) tenant: TenantId,
+    pub(crate) writer: Writer,
+}
+
+/// A verified block on its way.
+pub(crate) struct Item {
+    pub(crate) volume: VolumeId,
+    pub(crate) lba: Lba,
+    pub(crate) old: Ppa,
+    pub(crate) birth: Lsn,
+    pub(crate) crc: u32,
+    pub(crate) class: u8,
+    pub(crate) data: (Rc<Blocks>, usize),
+}
+
+/// How far the moves out of one unit are.
+#[derive(Default)]
+pub(crate) struct Progress {
+    outstanding: Cell<usize>,
+    failed: Cell<bool>,
+    event: Event,
+}
+
+impl Progress {
+    fn add(&self, count: usize) {
+        self.outstanding.set(self.outstanding.get() + count);
+    }
+
+    fn done(&self, count: usize, ok: bool) {
+        self.outstanding.set(self.outstanding.get() - count);
+        if !ok {
+            self.failed.set(true);
+        }
+        self.event.notify();
+    }
+
+    /// Waits until every move was applied or has failed.
+    pub(crate) async fn settled(&self) {
+        while self.outstanding.get() > 0 {
+            self.event.listen().await;
+        }
+    }
+
+    /// True if a move was not applied because the engine stopped or the tier refused it.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.get()
+    }
+}
+
+/// One stream: its queue and its open group.
+pub(crate) struct Stream {
+    id: StreamId,
+    queue: RefCell<VecDeque<(Item, Rc<Progress>)>>,
+    open: Cell<Option<OpenGroup>>,
+    /// Write out what is there, even if it fills no stripe.
+    flush: Cell<bool>,
+    event: Event,
+    room: Event,
+}
+
+/// The group a stream appends to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenGroup {
+    pub(crate) group: u32,
+    pub(crate) next_stripe: u32,
+}
+
+/// All streams.
+#[derive(Default)]
+pub(crate) struct Streams(RefCell<BTreeMap<StreamId, Rc<Stream>>>);
+
+impl Streams {
+    /// The stream that owns an open group.
+    pub(crate) fn owner(&self, group: u32) -> Option<StreamId> {
+        let streams = self.0.borrow();
+        let owns = |stream: &&Rc<Stream>| stream.open.get().is_some_and(|open| open.group == group);
+        streams.values().find(owns).map(|stream| stream.id)
+    }
+
+    /// Wakes every stream (the engine stops).
+    pub(crate) fn wake_all(&self) {
+        for stream in self.0.borrow().values() {
+            stream.event.notify();
+            stream.room.notify();
+        }
+    }
+}
+
+impl Shared {
+    /// Hands a block to its stream; waits while the stream's queue is full.
+    pub(crate) async fn place(
+        self: &Rc<Self>,
+        id: StreamId,
+        item: Item,
+        progress: &Rc<Progress>,
+    ) {
+        progress.add(1);
+        if self.dense.is_none() {
+            self.keep(alloc::vec![(item, Rc::clone(progress))]).await;
+            return;
+        }
+        let stream = self.stream_named(id);
+        let most = QUEUE_STRIPES_MAX * self.units.geometry().stripe_user_blocks() as usize;
+        while stream.queue.borrow().len() >= most && !self.is_stopped() {
+            stream.room.listen().await;
+        }
+        if self.is_stopped() {
+            progress.done(1, false);
+            return;
+        }
+        stream.queue.borrow_mut().push_back((item, Rc::clone(progress)));
+        stream.event.notify();
+    }
+
+    /// The stream of this id, started if it is new.
+    pub(crate) fn stream_named(self: &Rc<Self>, id: StreamId) -> Rc<Stream> {
+        let known = self.streams.0.borrow().get(&id).cloned();
+        known.unwrap_or_else(|| {
+            let stream = Rc::new(Stream {
+                id,
+                queue: RefCell::default(),
+                open: Cell::new(None),
+                flush: Cell::new(false),
+                event: Event::new(),
+                room: Event::new(),
+            });
+            self.streams.0.borrow_mut().insert(id, Rc::clone(&stream));
+            let (shared, running) = (Rc::clone(self), Rc::clone(&stream));
+            self.world.spawn(Box::pin(async move { shared.run_stream(&running).await }));
+            stream
+        })
+    }
+
+    /// Gives a stream the open group that recovery found for it.
+    pub(crate) fn resume_stream(self: &Rc<Self>, id: StreamId, open: OpenGroup) {
+        self.stream_named(id).open.set(Some(open));
+    }
+
+    /// Asks every stream of a writer to write out what it holds.
+    pub(crate) fn flush_streams(&self, writer: Writer) {
+        for stream in self.streams.0.borrow().values() {
+            if stream.id.writer == writer && !stream.queue.borrow().is_empty() {
+                stream.flush.set(true);
+                stream.event.notify();
+            }
+        }
+    }
+
+    async fn run_stream(self: &Rc<Self>, stream: &Stream) {
+        let full = self.units.geometry().stripe_user_blocks() as usize;
+        while !self.is_stopped() {
+            let queued = stream.queue.borrow().len();
+            if queued >= full || (stream.flush.get() && queued > 0) {
+                let count = queued.min(full);
+                let items: Vec<_> = stream.queue.borrow_mut().drain(..count).collect();
+                stream.room.notify();
+                if items.len() * 2 < full && stream.id.writer == Writer::Compaction {
+                    self.keep(items).await;
+                } else {
+                    self.write_items(stream, items).await;
+                }
+            } else {
+                stream.flush.set(false);
+                stream.event.listen().await;
+            }
+        }
+        for (_, progress) in stream.queue.take() {
+            progress.done(1, false);
+        }
+        stream.room.notify();
+    }
+
+    /// Re-appends blocks at the head of the log: conditional, their birth kept.
+    async fn keep(self: &Rc<Self>, items: Vec<(Item, Rc<Progress>)>) {
+        for (item, progress) in items {
+            let Item { volume, lba, old, birth, crc, class, data } = item;
+            let slice = self.units.geometry().slice_of(volume, lba.leaf());
+            let owner = self.owner(slice);
+            let kept = KeepItem { lba, old, class, birth, crc };
+            let record = Record::Keep { slice, volume, items: alloc::vec![kept] };
+            let (blocks, index) = data;
+            let payload = Some((blocks, index..index + 1));
+            let appended = owner.append(record, payload, 1).await;
+            self.count("kept_blocks", 1);
+            self.world.spawn(Box::pin(async move {
+                let ok = appended.await.is_ok();
+                progress.done(1, ok);
+            }));
+        }
+    }
+
+    /// Writes one stripe and, once it is flushed, appends its moves.
+    async fn write_items(self: &Rc<Self>, stream: &Stream, items: Vec<(Item, Rc<Progress>)>) {
+        loop {
+            let Some(open) = self.open_group(stream).await else { break };
+            let stripe = self.assemble(open, &items);
+            let offset = self.stripe_offset(open);
+            let dense = self.dense.as_ref().expect("streams write to a dense tier");
+            let mut done = dense.write(offset, stripe).await;
+            if done.is_ok() && !self.config.is_planted(Canary::FreeBeforeFlush) {
+                done = dense.flush().await;
+            }
+            match done {
+                Ok(()) => {
+                    self.advance(stream, open);
+                    self.count(counter(stream.id.writer), items.len() as u64);
+                    self.append_stripe_moves(open, items).await;
+                    return;
+                }
+                Err(_) => {
+                    self.count("stripe_write_errors", 1);
+                    self.give_up_group(stream, open);
+                    if self.is_stopped() {
+                        break;
+                    }
+                    self.world.sleep(crate::limits::RETRY_PAUSE).await;
+                }
+            }
+        }
+        for (_, progress) in items {
+            progress.done(1, false);
+        }
+    }
+
+    /// The stream's open group, or a free one. Compaction leaves the reserve to garbage
+    /// collection. `None` if the engine stopped.
+    async fn open_group(&self, stream: &Stream) -> Option<OpenGroup> {
+        let control = self.control();
+        loop {
+            if self.is_stopped() {
+                return None;
+            }
+            if let Some(open) = stream.open.get() {
+                return Some(open);
+            }
+            let keep = match stream.id.writer {
+                Writer::Compaction => self.config.reserve_groups as usize,
+                Writer::GarbageCollection => 0,
+            };
+            if control.free_groups() > keep
+                && let Some(group) = control.grant_group(self)
+            {
+                stream.open.set(Some(OpenGroup { group, next_stripe: 0 }));
+                continue;
+            }
+            control.gc_wanted.notify();
+            control.ask_checkpoint();
+            control.freed.listen().await;
+        }
+    }
+
+    fn stripe_offset(&self, open: OpenGroup) -> u64 {
+        let geometry = self.units.geometry();
+        let block = u64::from(open.group) * u64::from(geometry.group_blocks)
+            + u64::from(open.next_stripe) * u64::from(geometry.stripe_blocks);
+        block * varve_units::BLOCK_BYTES
+    }
+
+    /// First block of user data of a stripe within its group.
+    fn first_user_block(&self, open: OpenGroup) -> u32 {
+        let geometry = self.units.geometry();
+        let leading = geometry.stripe_p2l_blocks() / geometry.p2l_copies * (geometry.p2l_copies - 1);
+        open.next_stripe * geometry.stripe_blocks + leading
+    }
+
+    /// Data, padding and P2L of one stripe. Sets the live bits.
+    fn assemble(&self, open: OpenGroup, items: &[(Item, Rc<Progress>)]) -> Gather {
+        let geometry = *self.units.geometry();
+        let user = geometry.stripe_user_blocks() as usize;
+        let first = self.first_user_block(open);
+        let mut entries = Vec::with_capacity(user);
+        for (index, (item, _)) in items.iter().enumerate() {
+            let Item { volume, lba, birth, crc, .. } = *item;
+            entries.push(P2lEntry { volume, lba, birth, crc });
+            self.units.append(geometry.dense_ppa(open.group, first + index as u32));
+        }
+        entries.resize(user, P2lEntry::PADDING);
+        let unit = self.units.unit(UnitId::group(open.group));
+        let p2l = P2l {
+            epoch: self.identity.epoch,
+            group: open.group,
+            generation: unit.generation(),
+            stripe: open.next_stripe,
+            entries,
+        };
+        let area = Rc::new(Sectors::from_bytes(&p2l.encode()));
+        let mut gather = Gather::new();
+        for _ in 1..geometry.p2l_copies {
+            gather.push(Segment::Meta(Rc::clone(&area)));
+        }
+        for (item, _) in items {
+            let (blocks, index) = &item.data;
+            gather.push(Segment::Data(Rc::clone(blocks), *index..*index + 1));
+        }
+        if items.len() < user {
+            gather.push_data(Blocks::new(user - items.len(), self.config.elided));
+        }
+        gather.push(Segment::Meta(area));
+        gather
+    }
+
+    /// The stripe is written and flushed: the group's write pointer passes it.
+    fn advance(&self, stream: &Stream, open: OpenGroup) {
+        let geometry = self.units.geometry();
+        let id = UnitId::group(open.group);
+        let next = open.next_stripe + 1;
+        self.units.advance(id, next * geometry.stripe_blocks);
+        if next == geometry.group_stripes() {
+            stream.open.set(None);
+            self.close_group(open.group);
+        } else {
+            stream.open.set(Some(OpenGroup { group: open.group, next_stripe: next }));
+        }
+    }
+
+    /// A group takes no more stripes.
+    fn close_group(&self, group: u32) {
+        self.units.transition(UnitId::group(group), UnitState::Closed);
+        self.control().group_closed(self, group);
+    }
+
+    /// A stripe could not be written: its group takes no more, and none after it is emptied.
+    fn give_up_group(&self, stream: &Stream, open: OpenGroup) {
+        let geometry = *self.units.geometry();
+        let first = self.first_user_block(open);
+        for block in first..first + geometry.stripe_user_blocks() {
+            self.units.bury(geometry.dense_ppa(open.group, block), Lsn::MAX);
+        }
+        stream.open.set(None);
+        self.control().retire_group(open.group);
+        self.close_group(open.group);
+    }
+
+    /// Appends the moves of a flushed stripe, per volume and slice.
+    async fn append_stripe_moves(
+        self: &Rc<Self>,
+        open: OpenGroup,
+        items: Vec<(Item, Rc<Progress>)>,
+    ) {
+        let geometry = *self.units.geometry();
+        let first = self.first_user_block(open);
+        let mut by_slice: BTreeMap<(SliceId, VolumeId), Vec<(MoveItem, Rc<Progress>)>> =
+            BTreeMap::new();
+        for (index, (item, progress)) in items.into_iter().enumerate() {
+            let new = geometry.dense_ppa(open.group, first + index as u32);
+            let slice = geometry.slice_of(item.volume, item.lba.leaf());
+            let moved = MoveItem { lba: item.lba, old: item.old, new, class: item.class };
+            by_slice.entry((slice, item.volume)).or_default().push((moved, progress));
+        }
+        for ((slice, volume), moves) in by_slice {
+            let mut moves = moves.into_iter().peekable();
+            while moves.peek().is_some() {
+                let (items, progress): (Vec<_>, Vec<_>) = moves.by_ref().take(ITEMS_MAX).unzip();
+                self.append_move_record(slice, volume, items, progress).await;
+            }
+        }
+    }
+
+    async fn append_move_record(
+        self: &Rc<Self>,
+        slice: SliceId,
+        volume: VolumeId,
+        items: Vec<MoveItem>,
+        progress: Vec<Rc<Progress>>,
+    ) {
+        let nodes = items.len();
+        let record = Record::Move { slice, volume, items };
+        let appended = self.owner(slice).append(record, None, nodes).await;
+        self.world.spawn(Box::pin(async move {
+            let ok = appended.await.is_ok();
+            for progress in progress {
+                progress.done(1, ok);
+            }
+        }));
+    }
+
+    /// Appends moves that have no stripe (a lost block).
+    pub(crate) async fn append_moves(
+        self: &Rc<Self>,
+        volume: VolumeId,
+        items: Vec<MoveItem>,
+        progress: &Rc<Progress>,
+    ) {
+        for item in items {
+            progress.add(1);
+            let slice = self.units.geometry().slice_of(volume, item.lba.leaf());
+            let of = alloc::vec![Rc::clone(progress)];
+            self.append_move_record(slice, volume, alloc::vec![item], of).await;
+        }
+    }
+}
+
+const fn counter(writer: Writer) -> &'static str {
+    match writer {
+        Writer::Compaction => "compacted_blocks",
+        Writer::GarbageCollection => "gc_blocks",
+    }
+}

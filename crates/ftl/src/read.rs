@@ -1,0 +1,244 @@
+//! Verified reads: look up, read, compare generation and checksum, try every copy, repair.
+
+use crate::config::Canary;
+use crate::error::EngineError;
+use crate::geometry::{Place, UnitId};
+use crate::limits::READ_RETRIES_MAX;
+use crate::map::{LeafKey, Lookup};
+use crate::shard::Shard;
+use alloc::vec::Vec;
+use core::ops::Range;
+use varve_format::{block_crc, crc24};
+use varve_io::{Blocks, Command, Gather, Sectors};
+use varve_units::{BLOCK_BYTES, Generation, LEAF_BLOCKS, Lba, Ppa, SECTOR_BYTES, VolumeId};
+
+/// A block to be read: where it lies and the 24 bits its checksum must have.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) ppa: Ppa,
+    pub(crate) crc24: u32,
+}
+
+/// How a verified read of one block ended.
+enum Verdict {
+    Good,
+    Moved,
+    Lost,
+}
+
+/// Contiguous blocks of one unit to be read in one command.
+struct Run {
+    blocks: Range<usize>,
+    place: Place,
+    generation: Generation,
+}
+
+impl Shard {
+    /// Reads `count` blocks from `lba` on, all in one leaf, into `into` from `at` on.
+    pub(crate) async fn read(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        count: usize,
+        into: &mut Blocks,
+        at: usize,
+    ) -> Result<(), EngineError> {
+        assert!(lba.index() + count <= LEAF_BLOCKS as usize, "a read stays in one leaf");
+        let key = LeafKey { volume, leaf: lba.leaf() };
+        let mut todo: Vec<usize> = (0..count).collect();
+        for attempt in 0.. {
+            todo = self.read_once(key, lba.index(), &todo, into, at).await?;
+            if todo.is_empty() {
+                break;
+            }
+            self.shared.count("read_retries", 1);
+            if attempt >= READ_RETRIES_MAX {
+                self.shared.world.yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// One pass over the blocks `todo`; returns those whose place was reused meanwhile.
+    async fn read_once(
+        &self,
+        key: LeafKey,
+        first: usize,
+        todo: &[usize],
+        into: &mut Blocks,
+        at: usize,
+    ) -> Result<Vec<usize>, EngineError> {
+        let wanted = self.look_up(key, first, todo, into, at).await?;
+        let mut again = Vec::new();
+        for run in self.runs(&wanted) {
+            let places = &wanted[run.blocks.clone()];
+            let verdicts = self.read_run(&run, places, into, at).await;
+            for ((block, _), verdict) in places.iter().zip(verdicts) {
+                match verdict {
+                    Verdict::Good => {}
+                    Verdict::Moved => again.push(*block),
+                    Verdict::Lost => {
+                        self.shared.count("blocks_lost", 1);
+                        let lba = key.leaf.block(first + block);
+                        return Err(EngineError::Lost(key.volume, lba));
+                    }
+                }
+            }
+        }
+        Ok(again)
+    }
+
+    /// Looks up the blocks `todo`; zeroes are filled in at once, the others returned.
+    async fn look_up(
+        &self,
+        key: LeafKey,
+        first: usize,
+        todo: &[usize],
+        into: &mut Blocks,
+        at: usize,
+    ) -> Result<Vec<(usize, Wanted)>, EngineError> {
+        'again: loop {
+            let mut wanted = Vec::with_capacity(todo.len());
+            for block in todo {
+                let found = self.map.borrow().lookup(key, (first + block) as u16);
+                match found {
+                    Lookup::Entry { entry, .. } => {
+                        let (ppa, crc24) = (entry.ppa(), entry.crc24());
+                        wanted.push((*block, Wanted { ppa, crc24 }));
+                    }
+                    Lookup::Zeroes => into.zero(at + block, 1),
+                    Lookup::Lost => {
+                        return Err(EngineError::Lost(key.volume, key.leaf.block(first + block)));
+                    }
+                    Lookup::NeedsImage => {
+                        self.ensure_image(key).await?;
+                        continue 'again;
+                    }
+                }
+            }
+            return Ok(wanted);
+        }
+    }
+
+    /// Cuts blocks into runs that lie contiguously in one unit and in the caller's memory.
+    fn runs(&self, wanted: &[(usize, Wanted)]) -> Vec<Run> {
+        let units = &self.shared.units;
+        let mut runs: Vec<Run> = Vec::new();
+        for (index, (block, want)) in wanted.iter().enumerate() {
+            let place = units.geometry().locate(want.ppa).expect("the map names places that exist");
+            if let Some(run) = runs.last_mut() {
+                let length = run.blocks.len() as u64;
+                let first_block = wanted[run.blocks.start].0;
+                if run.place.unit == place.unit
+                    && run.place.offset + length * BLOCK_BYTES == place.offset
+                    && first_block + run.blocks.len() == *block
+                {
+                    run.blocks.end = index + 1;
+                    continue;
+                }
+            }
+            let generation = units.unit(place.unit).generation();
+            runs.push(Run { blocks: index..index + 1, place, generation });
+        }
+        runs
+    }
+
+    /// Reads a run and verifies each of its blocks; blocks that fail are tried by every other
+    /// copy, one by one.
+    async fn read_run(
+        &self,
+        run: &Run,
+        places: &[(usize, Wanted)],
+        into: &mut Blocks,
+        at: usize,
+    ) -> Vec<Verdict> {
+        let drive = self.drive_of(run.place.unit);
+        let elided = into.is_elided();
+        let whole = drive.read_data(run.place.offset, Blocks::new(places.len(), elided), 0).await;
+        let moved = self.is_reused(run);
+        let mut verdicts = Vec::with_capacity(places.len());
+        for (index, (block, want)) in places.iter().enumerate() {
+            if moved {
+                verdicts.push(Verdict::Moved);
+                continue;
+            }
+            if let Ok(blocks) = &whole
+                && crc24(block_crc(blocks.block(index))) == want.crc24
+            {
+                into.copy_from(at + block, blocks, index, 1);
+                verdicts.push(Verdict::Good);
+                continue;
+            }
+            let offset = run.place.offset + index as u64 * BLOCK_BYTES;
+            verdicts.push(match self.read_elsewhere(run, offset, *want, elided).await {
+                Ok(good) => {
+                    into.copy_from(at + block, &good, 0, 1);
+                    Verdict::Good
+                }
+                Err(verdict) => verdict,
+            });
+        }
+        verdicts
+    }
+
+    /// True if the unit of a run was reused since its places were looked up.
+    fn is_reused(&self, run: &Run) -> bool {
+        self.shared.units.unit(run.place.unit).generation() != run.generation
+            && !self.planted(Canary::GenerationIgnored)
+    }
+
+    /// Reads one block by the copies after the first (the first again, last, if it failed with an
+    /// error that may pass), and writes what is good back to the copy that failed.
+    async fn read_elsewhere(
+        &self,
+        run: &Run,
+        offset: u64,
+        want: Wanted,
+        elided: bool,
+    ) -> Result<Blocks, Verdict> {
+        let drive = self.drive_of(run.place.unit);
+        for copy in 1..drive.info().copies {
+            let read = drive.read_data(offset, Blocks::new(1, elided), copy).await;
+            if self.is_reused(run) {
+                return Err(Verdict::Moved);
+            }
+            if let Ok(good) = read
+                && crc24(block_crc(good.block(0))) == want.crc24
+            {
+                self.repair(run.place.unit, offset, good.clone()).await;
+                return Ok(good);
+            }
+        }
+        if self.is_reused(run) { Err(Verdict::Moved) } else { Err(Verdict::Lost) }
+    }
+
+    /// Writes verified content back to the usual copy, which failed. The unit is pinned, so that
+    /// it is not reused under the write.
+    async fn repair(&self, unit: UnitId, offset: u64, good: Blocks) {
+        let pinned = self.shared.units.unit(unit);
+        pinned.pin();
+        let mut gather = Gather::new();
+        gather.push_data(good);
+        let command = Command::Repair { offset, gather, copy: 0 };
+        let done = self.drive_of(unit).submit(command).await;
+        self.shared.units.unit(unit).unpin();
+        self.shared.count(if done.is_ok() { "repairs" } else { "repair_failures" }, 1);
+    }
+
+    /// Writes verified metadata back to the usual copy, if it is whole LBAs.
+    pub(crate) async fn repair_sectors(&self, sector: u64, bytes: Vec<u8>) {
+        let lba = u64::from(self.shared.units.geometry().lba_bytes);
+        let offset = sector * SECTOR_BYTES;
+        if !offset.is_multiple_of(lba) || !(bytes.len() as u64).is_multiple_of(lba) {
+            return;
+        }
+        let unit = UnitId::chunk(self.shared.units.geometry().chunk_of(sector));
+        self.shared.units.unit(unit).pin();
+        let mut gather = Gather::new();
+        gather.push_meta(Sectors::from_bytes(&bytes));
+        let command = Command::Repair { offset, gather, copy: 0 };
+        let done = self.shared.fast.submit(command).await;
+        self.shared.units.unit(unit).unpin();
+        self.shared.count(if done.is_ok() { "repairs" } else { "repair_failures" }, 1);
+    }
+}

@@ -1,0 +1,267 @@
+//! From a commit's parts to slices, units and catalogue.
+
+use super::RecoverError;
+use super::scan::read_payload;
+use super::walk::LaneWalk;
+use crate::engine::Engine;
+use crate::geometry::UnitId;
+use crate::units::{UnitRestore, UnitState};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use varve_format::{
+    CatalogueEntry, ChunkEntry, ChunkState, CommitBody, CommitPlace, GroupEntry, GroupState,
+    PartKind, PartPlace, Record, Tier, UnitBits,
+};
+use varve_units::{Lsn, Ppa};
+
+impl Engine {
+    /// Loads what the commit names, and works out the state of every unit.
+    pub(super) async fn load(
+        &self,
+        body: &CommitBody,
+        walks: &[LaneWalk],
+    ) -> Result<(), RecoverError> {
+        let shared = &self.shared;
+        let mut bits = Vec::new();
+        let mut in_order = body.parts.clone();
+        in_order.sort_by_key(|part| (part.checkpoint, part.slice, part.index));
+        for part in &in_order {
+            let payload = self.read_part(part).await?;
+            let mismatch = RecoverError::PartMismatch { sector: part.sector };
+            match part.kind {
+                PartKind::SliceFull | PartKind::SliceDelta => {
+                    self.load_slice(part, &payload, body).map_err(|()| mismatch)?;
+                }
+                PartKind::Bitmap => {
+                    bits.extend(UnitBits::decode_part(&payload).map_err(|_| mismatch)?);
+                }
+                PartKind::Groups => {
+                    let entries = GroupEntry::decode_part(&payload).map_err(|_| mismatch)?;
+                    self.load_groups(part, &entries).map_err(|()| mismatch)?;
+                }
+                PartKind::Chunks => {
+                    let entries = ChunkEntry::decode_part(&payload).map_err(|_| mismatch)?;
+                    self.load_chunks(part, &entries).map_err(|()| mismatch)?;
+                }
+                PartKind::Catalogue => {
+                    for entry in payload.chunks(varve_format::CATALOGUE_ENTRY_BYTES) {
+                        let entry = CatalogueEntry::decode(entry).map_err(|_| mismatch)?;
+                        shared.volumes.borrow_mut().put(entry);
+                    }
+                }
+            }
+        }
+        shared.volumes.borrow_mut().next_id = body.next_volume;
+        self.finish_slices(body);
+        self.place_chunks(walks);
+        self.place_groups(body, walks);
+        self.restore_bits(&bits);
+        self.list_free();
+        let control = shared.control();
+        control.checkpoint.set(body.checkpoint);
+        *control.parts.borrow_mut() = body.parts.clone();
+        Ok(())
+    }
+
+    async fn read_part(&self, part: &PartPlace) -> Result<Vec<u8>, RecoverError> {
+        let geometry = self.shared.units.geometry();
+        let fast = &*self.shared.fast;
+        let payload = read_payload(fast, geometry, part.sector, part.bytes, part.crc).await;
+        payload.ok_or(RecoverError::PartUnreadable {
+            checkpoint: part.checkpoint,
+            sector: part.sector,
+        })
+    }
+
+    fn load_slice(&self, part: &PartPlace, payload: &[u8], body: &CommitBody) -> Result<(), ()> {
+        if part.slice.0 >= self.shared.units.geometry().slices {
+            return Err(());
+        }
+        let is_full = part.kind == PartKind::SliceFull;
+        let cut = body.cuts.get(usize::from(part.slice.0)).copied().ok_or(())?;
+        let owner = self.shared.owner(part.slice);
+        let first = part.index == 0;
+        let loaded = owner.map.borrow_mut().load(part.slice, is_full, first, payload, cut);
+        loaded.map_err(|_| ())
+    }
+
+    fn finish_slices(&self, body: &CommitBody) {
+        for (slice, cut) in body.cuts.iter().enumerate() {
+            let slice = varve_units::SliceId(slice as u16);
+            self.shared.owner(slice).map.borrow_mut().finish_load(slice, *cut);
+        }
+    }
+
+    fn load_groups(&self, part: &PartPlace, entries: &[GroupEntry]) -> Result<(), ()> {
+        let units = &self.shared.units;
+        let first = part.index as usize * varve_format::GROUPS_PER_PART;
+        for (index, entry) in entries.iter().enumerate() {
+            let group = (first + index) as u32;
+            if group >= units.geometry().groups || entry.write_pointer > units.geometry().group_blocks
+            {
+                return Err(());
+            }
+            let state = match entry.state {
+                GroupState::Free => UnitState::Free,
+                GroupState::Retired => UnitState::Retired,
+                GroupState::Opening | GroupState::Open => UnitState::Open,
+                GroupState::Full | GroupState::Closing | GroupState::Closed => UnitState::Closed,
+            };
+            let restore = UnitRestore {
+                state,
+                generation: entry.generation,
+                stamp: entry.stamp,
+                write_pointer: entry.write_pointer,
+            };
+            units.restore(UnitId::group(group), &restore);
+            self.shared.control().restore_group(group, entry);
+        }
+        Ok(())
+    }
+
+    fn load_chunks(&self, part: &PartPlace, entries: &[ChunkEntry]) -> Result<(), ()> {
+        let units = &self.shared.units;
+        let first = part.index as usize * varve_format::CHUNKS_PER_PART;
+        for (index, entry) in entries.iter().enumerate() {
+            let chunk = (first + index) as u32;
+            let sectors = units.geometry().chunk_sectors();
+            if chunk >= units.geometry().chunks || u64::from(entry.write_pointer) > sectors {
+                return Err(());
+            }
+            let state = match entry.state {
+                ChunkState::Free => UnitState::Free,
+                ChunkState::Retired => UnitState::Retired,
+                ChunkState::Open | ChunkState::Closed | ChunkState::Emptied => UnitState::Closed,
+            };
+            let restore = UnitRestore {
+                state,
+                generation: entry.generation,
+                stamp: entry.stamp,
+                write_pointer: entry.write_pointer,
+            };
+            units.restore(UnitId::chunk(chunk), &restore);
+        }
+        Ok(())
+    }
+
+    /// Chunks of the redo range are in use, whatever the table says.
+    fn place_chunks(&self, walks: &[LaneWalk]) {
+        let units = &self.shared.units;
+        for (chunk, (header, used)) in walks.iter().flat_map(|walk| &walk.chunks) {
+            let id = UnitId::chunk(*chunk);
+            let known = units.unit(id).write_pointer();
+            let restore = UnitRestore {
+                state: UnitState::Closed,
+                generation: header.generation,
+                stamp: header.stamp,
+                write_pointer: match units.unit(id).state() {
+                    UnitState::Free => *used,
+                    _ => known.max(*used),
+                },
+            };
+            units.restore(id, &restore);
+        }
+    }
+
+    /// Groups that records behind the checkpoint name are in use, up to the stripe named last.
+    /// One that the table calls free was opened since: its stamp lies above the table's, and below
+    /// every reference to it, so the table's stamp serves (review A1).
+    fn place_groups(&self, body: &CommitBody, walks: &[LaneWalk]) {
+        let units = &self.shared.units;
+        let mut named: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut name = |ppa: Ppa, count: u64| {
+            let Some(place) = units.geometry().locate(ppa) else { return };
+            if place.unit.tier == crate::geometry::Tier::Dense {
+                let end = named.entry(place.unit.index).or_insert(0);
+                *end = (*end).max(place.bit + count as u32);
+            }
+        };
+        for record in walks.iter().flat_map(|walk| &walk.found).flat_map(|found| &found.records) {
+            match record {
+                Record::External { ppa, crcs, .. } => name(*ppa, crcs.len() as u64),
+                Record::Move { items, .. } => items.iter().for_each(|item| name(item.new, 1)),
+                _ => {}
+            }
+        }
+        for (group, end) in named {
+            let id = UnitId::group(group);
+            let unit = units.unit(id);
+            let end = end.next_multiple_of(units.geometry().stripe_blocks);
+            let is_known = unit.state() != UnitState::Free;
+            let restore = UnitRestore {
+                state: if is_known { unit.state() } else { UnitState::Open },
+                generation: unit.generation(),
+                stamp: if is_known { unit.stamp() } else { body.table_stamp },
+                write_pointer: if is_known { unit.write_pointer().max(end) } else { end },
+            };
+            units.restore(id, &restore);
+        }
+    }
+
+    fn restore_bits(&self, dumps: &[UnitBits]) {
+        let units = &self.shared.units;
+        let mut newest: BTreeMap<UnitId, Vec<&UnitBits>> = BTreeMap::new();
+        for dump in dumps {
+            let id = match dump.tier {
+                Tier::Fast => UnitId::chunk(dump.unit),
+                Tier::Dense => UnitId::group(dump.unit),
+            };
+            let runs = newest.entry(id).or_default();
+            if runs.first().is_some_and(|run| run.write_pointer != dump.write_pointer)
+                || dump.first_word == 0
+            {
+                runs.clear();
+            }
+            runs.push(dump);
+        }
+        for tier in [crate::geometry::Tier::Fast, crate::geometry::Tier::Dense] {
+            for id in units.ids(tier) {
+                let unit = units.unit(id);
+                if unit.state() == UnitState::Free {
+                    continue;
+                }
+                let runs = newest.get(&id).filter(|runs| {
+                    runs[0].generation == unit.generation() && runs[0].first_word == 0
+                });
+                let words: Vec<u64> = runs
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|run| run.words.iter().copied())
+                    .collect();
+                let pointer = runs.map_or(0, |runs| runs[0].write_pointer);
+                let known = match tier {
+                    crate::geometry::Tier::Fast => pointer / 8,
+                    crate::geometry::Tier::Dense => pointer,
+                };
+                units.restore_bits(id, &words, known.min(words.len() as u32 * 64));
+            }
+        }
+    }
+
+    fn list_free(&self) {
+        let units = &self.shared.units;
+        for tier in [crate::geometry::Tier::Fast, crate::geometry::Tier::Dense] {
+            for id in units.ids(tier) {
+                if units.unit(id).state() == UnitState::Free {
+                    self.shared.control().add_free(id);
+                }
+            }
+        }
+    }
+
+    /// Marks where the newest commit and its parts lie, so that nothing cleans them away.
+    pub(super) fn keep_parts(&self, place: CommitPlace, parts: Vec<PartPlace>) {
+        self.shared.control().set_parts(&self.shared, parts, place);
+    }
+
+    /// Counts the live leaves of every chunk.
+    pub(super) fn count_leaves(&self) {
+        for shard in self.shared.shards() {
+            let sectors = shard.map.borrow().base_sectors();
+            for sector in sectors {
+                shard.count_leaf(None, Some(sector));
+            }
+        }
+    }
+}
+

@@ -1,0 +1,160 @@
+//! From what the drives hold to a running engine.
+//!
+//! 1. `scan`: read all chunk headers; choose the newest commit.
+//! 2. `walk`: follow each lane of the commit's epoch from its redo position to its end.
+//! 3. `load`: slices, unit tables, bitmaps, catalogue from the commit's parts.
+//! 4. `redo`: apply the records behind the cuts, once, in lane order.
+//! 5. Make the unflushed tail equal on all copies; commit a checkpoint; serve.
+//!
+//! Everything written here goes to chunks that the commit calls free and no lane's redo touches,
+//! under a new epoch: a crash at any point leaves the next start with the same commit to begin
+//! from, or with the new one (ADR 9, 10).
+
+mod load;
+mod redo;
+mod scan;
+mod walk;
+
+use crate::config::Config;
+use crate::engine::{Engine, Seats};
+use crate::error::EngineError;
+use crate::geometry::Geometry;
+use crate::shared::Identity;
+use alloc::vec::Vec;
+use core::fmt;
+use scan::Scan;
+use varve_format::CommitBody;
+use varve_units::{LaneId, Lsn};
+use walk::LaneWalk;
+
+/// LSNs skipped at a start: more than can have been handed out beyond what was found
+/// (discarded tails were never acknowledged as durable; arbitrary, far above any such number).
+const LSN_GAP: u64 = 1 << 24;
+
+/// Why a pool could not be recovered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RecoverError {
+    /// No chunk names a checkpoint: this is no fast tier of the pool, or nothing of it is left.
+    NoCheckpoint,
+    /// The newest checkpoint is named but cannot be read.
+    CommitUnreadable {
+        /// Its number.
+        checkpoint: u64,
+    },
+    /// A part that the newest checkpoint needs cannot be read.
+    PartUnreadable {
+        /// The checkpoint that wrote it.
+        checkpoint: u64,
+        /// Fast-tier sector of its payload.
+        sector: u64,
+    },
+    /// A part does not fit the pool's geometry.
+    PartMismatch {
+        /// Fast-tier sector of its payload.
+        sector: u64,
+    },
+    /// The engine stopped while it recovered.
+    Engine(EngineError),
+}
+
+impl fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCheckpoint => f.write_str("no chunk of the fast tier names a checkpoint"),
+            Self::CommitUnreadable { checkpoint } => {
+                write!(f, "checkpoint {checkpoint} is the newest but cannot be read")
+            }
+            Self::PartUnreadable { checkpoint, sector } => write!(
+                f,
+                "a part of checkpoint {checkpoint} at fast-tier sector {sector} cannot be read"
+            ),
+            Self::PartMismatch { sector } => {
+                write!(f, "the checkpoint part at fast-tier sector {sector} does not fit the pool")
+            }
+            Self::Engine(_) => f.write_str("the engine stopped while it recovered"),
+        }
+    }
+}
+
+impl core::error::Error for RecoverError {}
+
+impl From<EngineError> for RecoverError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+/// Batches of a lane that were flushed once and cannot be read any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// The lane.
+    pub lane: LaneId,
+    /// First LSN missing.
+    pub from: Lsn,
+    /// First LSN found again.
+    pub to: Lsn,
+}
+
+/// What a start found and did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RecoveryReport {
+    /// Checkpoint it began from.
+    pub checkpoint: u64,
+    /// Records redone.
+    pub records: u64,
+    /// Batches walked.
+    pub batches: u64,
+    /// Batches rewritten to make all copies equal.
+    pub equalised: u64,
+    /// Ranges of the log that were lost.
+    pub damage: Vec<Damage>,
+}
+
+impl Engine {
+    /// Recovers a pool and starts it.
+    ///
+    /// # Errors
+    /// [`RecoverError`] if what the newest checkpoint needs cannot be read.
+    pub async fn open(
+        seats: Seats,
+        geometry: Geometry,
+        config: Config,
+        identity: Identity,
+    ) -> Result<(Self, RecoveryReport), RecoverError> {
+        let scan = Scan::read(&*seats.fast, &geometry, &config, identity).await;
+        let body = scan.newest_commit(&*seats.fast).await?;
+        let mut walks = Vec::new();
+        for position in &body.lanes {
+            let lane = scan.lane(body.epoch, position.lane);
+            walks.push(LaneWalk::follow(&*seats.fast, &scan, position, &body, lane).await);
+        }
+        let next = first_lsn(&scan, &body, &walks);
+        let engine = Self::assemble(seats, geometry, config, identity, next);
+        engine.load(&body, &walks).await?;
+        engine.run();
+        let mut report = RecoveryReport { checkpoint: body.checkpoint, ..Default::default() };
+        for walk in &walks {
+            engine.redo(walk, &mut report).await?;
+            report.damage.extend(&walk.damage);
+        }
+        engine.count_leaves();
+        for walk in &walks {
+            report.equalised += engine.equalise(walk).await?;
+        }
+        let stopped = RecoverError::Engine(EngineError::Stopped);
+        engine.shared.take_checkpoint().await.map_err(|_| stopped)?;
+        engine.serve();
+        engine.resume_deletes();
+        Ok((engine, report))
+    }
+}
+
+/// An LSN above every one that was ever handed out.
+fn first_lsn(scan: &Scan, body: &CommitBody, walks: &[LaneWalk]) -> Lsn {
+    let cuts = body.cuts.iter().copied();
+    let positions = body.lanes.iter().map(|position| position.first_lsn);
+    let found = walks.iter().map(|walk| walk.last_lsn);
+    let highest = cuts.chain(positions).chain(found).chain(scan.lsns()).max();
+    highest.unwrap_or(Lsn::ZERO).plus(LSN_GAP)
+}

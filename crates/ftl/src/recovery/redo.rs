@@ -1,0 +1,149 @@
+//! Redo: the records behind the cuts, once, in lane order; then equal copies.
+
+use super::walk::{Found, LaneWalk};
+use super::{RecoverError, RecoveryReport};
+use crate::config::Canary;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::geometry::BLOCK_SECTORS;
+use crate::lane::Appended;
+use crate::map::{Change, LeafKey};
+use crate::shard::{Shard, discard_pieces, for_each_change};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use varve_format::{PayloadLayout, Record, VolumeState};
+use varve_units::{Lsn, SECTOR_BYTES};
+
+impl Engine {
+    /// Applies every record of a lane that lies behind its slice's cut.
+    pub(super) async fn redo(
+        &self,
+        walk: &LaneWalk,
+        report: &mut RecoveryReport,
+    ) -> Result<(), RecoverError> {
+        for found in &walk.found {
+            report.batches += 1;
+            report.records += found.records.len() as u64;
+            self.redo_batch(found).await?;
+        }
+        Ok(())
+    }
+
+    async fn redo_batch(&self, found: &Found) -> Result<(), RecoverError> {
+        for at in PayloadLayout::new(&found.head, &found.records) {
+            let record = &found.records[at.record];
+            let appended = Appended {
+                lsn: found.head.lsn(at.record),
+                data_sector: at.data_sector,
+                meta_sector: at.meta_sector,
+                batch_sector: found.head.address,
+            };
+            self.redo_record(record, &appended).await?;
+        }
+        Ok(())
+    }
+
+    async fn redo_record(&self, record: &Record, at: &Appended) -> Result<(), RecoverError> {
+        match record {
+            Record::Leaf { volume, leaf, through, crc, mapped } => {
+                let key = LeafKey { volume: *volume, leaf: *leaf };
+                let owner = self.owner_of(key);
+                let mut map = owner.map.borrow_mut();
+                map.redo_leaf(key, at.meta_sector, *crc, *through, *mapped, at.lsn);
+            }
+            Record::Catalogue { entry } => {
+                let mut volumes = self.shared.volumes.borrow_mut();
+                if entry.state == VolumeState::Deleted {
+                    volumes.remove(entry.id);
+                } else {
+                    volumes.put(entry.clone());
+                }
+            }
+            Record::Discard { slice, volume, lba, blocks, zero } => {
+                let owner = self.shared.owner(*slice);
+                let pieces = discard_pieces(&owner.map.borrow(), *slice, *volume, *lba, *blocks);
+                for (key, index, count) in pieces {
+                    let change = Change::Discard { count, zero: *zero };
+                    self.redo_change(&owner, key, index, change, at.lsn).await?;
+                }
+                owner.map.borrow_mut().touch(*slice, at.lsn);
+            }
+            Record::Part { .. } | Record::Commit { .. } => {}
+            Record::Put { .. }
+            | Record::External { .. }
+            | Record::Move { .. }
+            | Record::Keep { .. } => {
+                let mut changes = Vec::new();
+                for_each_change(record, at, &mut |key, index, change| {
+                    changes.push((key, index, change));
+                });
+                for (key, index, change) in changes {
+                    let owner = self.owner_of(key);
+                    let change = self.planted_change(change);
+                    self.redo_change(&owner, key, index, change, at.lsn).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The planted bug: a move is applied whatever the map says.
+    fn planted_change(&self, change: Change) -> Change {
+        match change {
+            Change::Move { new, class, .. }
+                if self.shared.config.is_planted(Canary::UnconditionalMove) =>
+            {
+                Change::Put { ppa: new, crc24: 0, class }
+            }
+            other => other,
+        }
+    }
+
+    /// Applies one change, waiting for merges if the delta pool is used up.
+    async fn redo_change(
+        &self,
+        owner: &Rc<Shard>,
+        key: LeafKey,
+        index: u16,
+        change: Change,
+        lsn: Lsn,
+    ) -> Result<(), RecoverError> {
+        let mut dead = Vec::new();
+        loop {
+            let done = owner.map.borrow_mut().redo(key, index, change, lsn, &mut dead);
+            owner.bury(&mut dead);
+            if done.is_ok() {
+                return Ok(());
+            }
+            if self.shared.is_stopped() {
+                return Err(RecoverError::Engine(EngineError::Stopped));
+            }
+            owner.node_waiters.set(owner.node_waiters.get() + 1);
+            owner.merge_wanted.notify();
+            owner.nodes_freed.listen().await;
+            owner.node_waiters.set(owner.node_waiters.get() - 1);
+        }
+    }
+
+    fn owner_of(&self, key: LeafKey) -> Rc<Shard> {
+        self.shared.owner(self.shared.units.geometry().slice_of(key.volume, key.leaf))
+    }
+
+    /// Writes the unflushed tail of a lane back, so that it is the same on all copies. The
+    /// checkpoint that follows flushes it.
+    pub(super) async fn equalise(&self, walk: &LaneWalk) -> Result<u64, RecoverError> {
+        let mut count = 0;
+        if self.shared.fast.info().copies < 2 {
+            return Ok(count);
+        }
+        for found in &walk.found {
+            let Some(gather) = &found.rewrite else { continue };
+            let header = if found.header.is_some() { BLOCK_SECTORS } else { 0 };
+            let offset = (found.head.address - header) * SECTOR_BYTES;
+            let written = self.shared.fast.write(offset, gather.clone()).await;
+            written.map_err(|error| RecoverError::Engine(EngineError::Io(error)))?;
+            count += 1;
+        }
+        Ok(count)
+    }
+}

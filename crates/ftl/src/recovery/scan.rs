@@ -1,0 +1,183 @@
+//! Chunk headers, and the newest commit.
+
+use super::RecoverError;
+use super::walk::{Expect, read_batch};
+use crate::config::{Canary, Config};
+use crate::geometry::{BLOCK_SECTORS, Geometry};
+use crate::shared::Identity;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use varve_format::{ChunkHeader, CommitBody, CommitPlace, PayloadLayout, Record, crc32c};
+use varve_io::{Drive, Sectors};
+use varve_units::{LaneId, Lsn, SECTOR_BYTES};
+
+/// All chunk headers of the pool.
+pub(super) struct Scan {
+    pub(super) geometry: Geometry,
+    pub(super) elided: bool,
+    pub(super) flush_bytes: u64,
+    pub(super) old_epochs_pass: bool,
+    pub(super) headers: Vec<Option<ChunkHeader>>,
+}
+
+impl Scan {
+    /// Reads every chunk's header. Of copies that differ, the newest counts: a header may have
+    /// reached one copy only.
+    pub(super) async fn read(
+        fast: &dyn Drive,
+        geometry: &Geometry,
+        config: &Config,
+        identity: Identity,
+    ) -> Self {
+        let mut headers = Vec::with_capacity(geometry.chunks as usize);
+        for chunk in 0..geometry.chunks {
+            let address = geometry.chunk_start(chunk);
+            let mut newest: Option<ChunkHeader> = None;
+            for copy in 0..fast.info().copies {
+                let into = Sectors::zeroed(BLOCK_SECTORS as usize);
+                let read = fast.read_meta(address * SECTOR_BYTES, into, copy).await;
+                let Ok(sectors) = read else { continue };
+                let Ok(header) = ChunkHeader::decode(sectors.bytes(), &identity.pool, address)
+                else {
+                    continue;
+                };
+                if newest.is_none_or(|newest| age(&newest) < age(&header)) {
+                    newest = Some(header);
+                }
+            }
+            headers.push(newest.filter(|header| header.epoch < identity.epoch));
+        }
+        Self {
+            geometry: *geometry,
+            elided: config.elided,
+            flush_bytes: config.flush_bytes,
+            old_epochs_pass: config.is_planted(Canary::OldEpochAccepted),
+            headers,
+        }
+    }
+
+    /// The chunks of a lane in one epoch, by their sequence.
+    pub(super) fn lane(&self, epoch: u32, lane: LaneId) -> BTreeMap<u64, (u32, ChunkHeader)> {
+        let headers = self.headers.iter().enumerate();
+        headers
+            .filter_map(|(chunk, header)| Some((chunk as u32, (*header)?)))
+            .filter(|(_, header)| header.epoch == epoch && header.lane == lane)
+            .map(|(chunk, header)| (header.chunk_sequence, (chunk, header)))
+            .collect()
+    }
+
+    /// LSNs that headers name.
+    pub(super) fn lsns(&self) -> impl Iterator<Item = Lsn> + '_ {
+        self.headers.iter().flatten().flat_map(|header| [header.first_lsn, header.stamp])
+    }
+
+    /// The newest commit: named by a header, or lying in the newest chunk of lane 0 of an epoch.
+    ///
+    /// Lane 0 opens no chunk between the append of a commit and its flush, so a commit that no
+    /// header names lies in lane 0's newest chunk (ADR 9).
+    pub(super) async fn newest_commit(&self, fast: &dyn Drive) -> Result<CommitBody, RecoverError> {
+        let named = self.headers.iter().flatten().filter_map(|header| header.commit);
+        let mut best = named.max_by_key(rank);
+        let mut epochs: Vec<u32> =
+            self.headers.iter().flatten().map(|header| header.epoch).collect();
+        epochs.sort_unstable();
+        epochs.dedup();
+        epochs.retain(|epoch| best.is_none_or(|best| *epoch >= best.epoch));
+        for epoch in epochs {
+            let newest = self.lane(epoch, LaneId(0)).into_values().next_back();
+            let Some((chunk, header)) = newest else { continue };
+            for found in self.commits_in(fast, chunk, &header).await {
+                if best.is_none_or(|best| rank(&best) < rank(&found)) {
+                    best = Some(found);
+                }
+            }
+        }
+        let best = best.ok_or(RecoverError::NoCheckpoint)?;
+        let body = self.read_commit(fast, &best).await;
+        body.ok_or(RecoverError::CommitUnreadable { checkpoint: best.checkpoint })
+    }
+
+    /// The commits in one chunk whose payload is whole.
+    async fn commits_in(
+        &self,
+        fast: &dyn Drive,
+        chunk: u32,
+        header: &ChunkHeader,
+    ) -> Vec<CommitPlace> {
+        let mut found = Vec::new();
+        let mut sector = self.geometry.chunk_start(chunk) + BLOCK_SECTORS;
+        let mut sequence = header.first_batch;
+        loop {
+            let expect = Expect::of(self, header, Some(sequence), sector);
+            let Some((head, records)) = read_batch(fast, &self.geometry, &expect).await else {
+                return found;
+            };
+            for record in &records {
+                if let Record::Commit { checkpoint, .. } = record {
+                    let place =
+                        CommitPlace { checkpoint: *checkpoint, epoch: header.epoch, sector };
+                    if self.read_commit(fast, &place).await.is_some() {
+                        found.push(place);
+                    }
+                }
+            }
+            sector += head.batch_bytes() / SECTOR_BYTES;
+            sequence += 1;
+        }
+    }
+
+    /// Reads the commit at a place.
+    async fn read_commit(&self, fast: &dyn Drive, place: &CommitPlace) -> Option<CommitBody> {
+        let chunk = self.geometry.chunk_of(place.sector);
+        let header = (*self.headers.get(chunk as usize)?)?;
+        let expect = Expect::of(self, &header, None, place.sector);
+        let (head, records) = read_batch(fast, &self.geometry, &expect).await?;
+        for at in PayloadLayout::new(&head, &records) {
+            let Record::Commit { checkpoint, bytes, crc } = &records[at.record] else { continue };
+            if *checkpoint != place.checkpoint || head.epoch != place.epoch {
+                continue;
+            }
+            let payload =
+                read_payload(fast, &self.geometry, at.meta_sector, *bytes, *crc).await?;
+            let body = CommitBody::decode(&payload).ok()?;
+            return (body.checkpoint == *checkpoint && body.epoch == head.epoch).then_some(body);
+        }
+        None
+    }
+}
+
+fn age(header: &ChunkHeader) -> (u32, u64) {
+    (header.epoch, header.chunk_sequence)
+}
+
+fn rank(place: &CommitPlace) -> (u32, u64) {
+    (place.epoch, place.checkpoint)
+}
+
+/// Reads a metadata payload by whichever copy passes its checksum.
+pub(super) async fn read_payload(
+    fast: &dyn Drive,
+    geometry: &Geometry,
+    sector: u64,
+    bytes: u32,
+    crc: u32,
+) -> Option<Vec<u8>> {
+    let unit = u64::from(geometry.lba_bytes) / SECTOR_BYTES;
+    let start = sector / unit * unit;
+    let end = (sector + u64::from(bytes).div_ceil(SECTOR_BYTES)).next_multiple_of(unit);
+    if end > geometry.fast_sectors() {
+        return None;
+    }
+    for copy in 0..fast.info().copies {
+        let into = Sectors::zeroed((end - start) as usize);
+        let Ok(sectors) = fast.read_meta(start * SECTOR_BYTES, into, copy).await else {
+            continue;
+        };
+        let from = ((sector - start) * SECTOR_BYTES) as usize;
+        let payload = &sectors.bytes()[from..from + bytes as usize];
+        if crc32c(payload) == crc {
+            return Some(payload.to_vec());
+        }
+    }
+    None
+}

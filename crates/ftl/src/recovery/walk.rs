@@ -1,0 +1,343 @@
+//! One lane from its redo position to its end.
+//!
+//! A batch is where the last one ended, or at the start of a later chunk of the lane whose header
+//! says that it begins with exactly this batch (a chunk may be left early). A lane ends at the
+//! first batch that is on no copy, unless a later header says it had been flushed: that is damage,
+//! reported and stepped over (engine.md U7).
+
+use super::Damage;
+use super::scan::Scan;
+use crate::geometry::{BLOCK_SECTORS, Geometry};
+use crate::merge::leaf_crc;
+use crate::map::LeafKey;
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use varve_format::{
+    BatchHead, ChunkHeader, CommitBody, LanePosition, PayloadLayout, Record, block_crc, crc32c,
+    decode_batch, decode_batch_head,
+};
+use varve_io::{Blocks, Drive, Gather, Sectors};
+use varve_units::{LaneId, Lsn, SECTOR_BYTES};
+
+/// What a batch must say of itself to be the one that is looked for.
+pub(super) struct Expect {
+    epoch: Option<u32>,
+    lane: LaneId,
+    sequence: Option<u64>,
+    sector: u64,
+    chunk_sequence: u64,
+}
+
+impl Expect {
+    pub(super) fn of(
+        scan: &Scan,
+        header: &ChunkHeader,
+        sequence: Option<u64>,
+        sector: u64,
+    ) -> Self {
+        Self {
+            epoch: (!scan.old_epochs_pass).then_some(header.epoch),
+            lane: header.lane,
+            sequence,
+            sector,
+            chunk_sequence: header.chunk_sequence,
+        }
+    }
+
+    fn accepts(&self, head: &BatchHead) -> bool {
+        self.epoch.is_none_or(|epoch| head.epoch == epoch)
+            && head.lane == self.lane
+            && self.sequence.is_none_or(|sequence| head.sequence == sequence)
+            && head.address == self.sector
+            && (head.chunk_sequence == self.chunk_sequence || self.epoch.is_none())
+    }
+}
+
+/// Reads the header of the batch at a place, by whichever copy holds it.
+pub(super) async fn read_batch(
+    fast: &dyn Drive,
+    geometry: &Geometry,
+    expect: &Expect,
+) -> Option<(BatchHead, Vec<Record>)> {
+    let chunk = geometry.chunk_of(expect.sector);
+    let end = geometry.chunk_start(chunk) + geometry.chunk_sectors();
+    let unit = u64::from(geometry.lba_bytes) / SECTOR_BYTES;
+    if expect.sector + unit > end {
+        return None;
+    }
+    for copy in 0..fast.info().copies {
+        let offset = expect.sector * SECTOR_BYTES;
+        let first = fast.read_meta(offset, Sectors::zeroed(unit as usize), copy).await;
+        let Ok(first) = first else { continue };
+        let Ok(head) = decode_batch_head(first.bytes()) else { continue };
+        if !expect.accepts(&head) || expect.sector + head.batch_bytes() / SECTOR_BYTES > end {
+            continue;
+        }
+        let sectors = (u64::from(head.header_bytes) / SECTOR_BYTES) as usize;
+        let whole = if sectors as u64 == unit {
+            first
+        } else {
+            match fast.read_meta(offset, Sectors::zeroed(sectors), copy).await {
+                Ok(whole) => whole,
+                Err(_) => continue,
+            }
+        };
+        if let Ok((head, records)) = decode_batch(whole.bytes())
+            && expect.accepts(&head)
+        {
+            return Some((head, records));
+        }
+    }
+    None
+}
+
+/// A batch found.
+pub(super) struct Found {
+    pub(super) head: BatchHead,
+    pub(super) records: Vec<Record>,
+    /// The chunk's header goes with its first batch.
+    pub(super) header: Option<ChunkHeader>,
+    /// What to write to make all copies equal; none if the batch was flushed.
+    pub(super) rewrite: Option<Gather>,
+}
+
+/// One lane from its redo position to its end.
+pub(super) struct LaneWalk {
+    pub(super) found: Vec<Found>,
+    /// Chunks with batches in the redo range: header, sectors used.
+    pub(super) chunks: BTreeMap<u32, (ChunkHeader, u32)>,
+    pub(super) last_lsn: Lsn,
+    pub(super) damage: Vec<Damage>,
+}
+
+/// Where the walk stands.
+struct Cursor {
+    chunk: Option<(u32, ChunkHeader)>,
+    chunk_sequence: Option<u64>,
+    sector: u64,
+    batch: u64,
+}
+
+impl LaneWalk {
+    /// Follows a lane of the commit's epoch.
+    pub(super) async fn follow(
+        fast: &dyn Drive,
+        scan: &Scan,
+        position: &LanePosition,
+        body: &CommitBody,
+        lane: BTreeMap<u64, (u32, ChunkHeader)>,
+    ) -> Self {
+        let mut walk = Self {
+            found: Vec::new(),
+            chunks: BTreeMap::new(),
+            last_lsn: Lsn(position.first_lsn.0.saturating_sub(1)),
+            damage: Vec::new(),
+        };
+        assert_eq!(body.epoch, body.epoch, "positions are of the commit's own epoch");
+        let start = lane.get(&position.chunk_sequence).filter(|(chunk, _)| *chunk == position.chunk);
+        let mut cursor = Cursor {
+            chunk: start.copied(),
+            chunk_sequence: (position.chunk != u32::MAX).then_some(position.chunk_sequence),
+            sector: position.sector,
+            batch: position.batch,
+        };
+        loop {
+            while walk.step(fast, scan, &lane, &mut cursor).await {}
+            if !walk.step_over_damage(fast, scan, &lane, &mut cursor).await {
+                break;
+            }
+        }
+        walk.verify_tail(fast, scan).await;
+        walk.note_chunks();
+        walk
+    }
+
+    /// Takes the next batch. False at the lane's end.
+    async fn step(
+        &mut self,
+        fast: &dyn Drive,
+        scan: &Scan,
+        lane: &BTreeMap<u64, (u32, ChunkHeader)>,
+        cursor: &mut Cursor,
+    ) -> bool {
+        if let Some((chunk, header)) = cursor.chunk {
+            let expect = Expect::of(scan, &header, Some(cursor.batch), cursor.sector);
+            if let Some((head, records)) = read_batch(fast, &scan.geometry, &expect).await {
+                self.take(scan, chunk, header, head, records, cursor);
+                return true;
+            }
+        }
+        let later = lane.iter().find(|(sequence, (_, header))| {
+            cursor.chunk_sequence.is_none_or(|now| **sequence > now)
+                && header.first_batch == cursor.batch
+        });
+        let Some((sequence, (chunk, header))) = later else { return false };
+        cursor.chunk = Some((*chunk, *header));
+        cursor.chunk_sequence = Some(*sequence);
+        cursor.sector = scan.geometry.chunk_start(*chunk) + BLOCK_SECTORS;
+        true
+    }
+
+    fn take(
+        &mut self,
+        scan: &Scan,
+        chunk: u32,
+        header: ChunkHeader,
+        head: BatchHead,
+        records: Vec<Record>,
+        cursor: &mut Cursor,
+    ) {
+        let is_first = cursor.sector == scan.geometry.chunk_start(chunk) + BLOCK_SECTORS;
+        cursor.sector += head.batch_bytes() / SECTOR_BYTES;
+        cursor.batch = head.sequence + 1;
+        self.last_lsn = self.last_lsn.max(head.last_lsn());
+        let header = is_first.then_some(header);
+        self.found.push(Found { head, records, header, rewrite: None });
+        if let Some((chunk, header)) = cursor.chunk {
+            self.chunks.insert(chunk, (header, 0));
+        }
+    }
+
+    /// Looks behind a hole for a batch that says the hole had been flushed. True if it found one
+    /// and the walk can go on there.
+    async fn step_over_damage(
+        &mut self,
+        fast: &dyn Drive,
+        scan: &Scan,
+        lane: &BTreeMap<u64, (u32, ChunkHeader)>,
+        cursor: &mut Cursor,
+    ) -> bool {
+        let Some((chunk, header)) = cursor.chunk else { return false };
+        let unit = u64::from(scan.geometry.lba_bytes) / SECTOR_BYTES;
+        let end = scan.geometry.chunk_start(chunk) + scan.geometry.chunk_sectors();
+        let window = (2 * scan.flush_bytes / SECTOR_BYTES).max(unit);
+        let here = (cursor.sector..end.min(cursor.sector + window))
+            .step_by(unit as usize)
+            .map(|sector| (chunk, header, sector));
+        let later = lane
+            .iter()
+            .filter(|(sequence, _)| **sequence > header.chunk_sequence)
+            .map(|(_, (chunk, header))| {
+                (*chunk, *header, scan.geometry.chunk_start(*chunk) + BLOCK_SECTORS)
+            });
+        for (chunk, header, sector) in here.chain(later).collect::<Vec<_>>() {
+            let expect = Expect::of(scan, &header, None, sector);
+            let Some((head, _)) = read_batch(fast, &scan.geometry, &expect).await else { continue };
+            if head.sequence <= cursor.batch || head.durable_through <= self.last_lsn {
+                continue;
+            }
+            let from = self.last_lsn.next();
+            self.damage.push(Damage { lane: head.lane, from, to: head.first_lsn });
+            cursor.chunk = Some((chunk, header));
+            cursor.chunk_sequence = Some(header.chunk_sequence);
+            cursor.sector = sector;
+            cursor.batch = head.sequence;
+            return true;
+        }
+        false
+    }
+
+    /// Batches beyond what was flushed may be torn: the first whose payload is on no copy ends
+    /// the lane. The others are read whole, to be written back to all copies.
+    async fn verify_tail(&mut self, fast: &dyn Drive, scan: &Scan) {
+        let durable = self.found.iter().map(|found| found.head.durable_through).max();
+        let durable = durable.unwrap_or(Lsn::ZERO);
+        for index in 0..self.found.len() {
+            if self.found[index].head.last_lsn() <= durable {
+                continue;
+            }
+            let rewrite = whole_batch(fast, scan, &self.found[index]).await;
+            match rewrite {
+                Some(gather) => self.found[index].rewrite = Some(gather),
+                None => {
+                    self.found.truncate(index);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Notes how far each chunk of the redo range is used.
+    fn note_chunks(&mut self) {
+        let ends: Vec<(u64, u64)> = self
+            .found
+            .iter()
+            .map(|found| {
+                (found.head.address, found.head.address + found.head.batch_bytes() / SECTOR_BYTES)
+            })
+            .collect();
+        for (header, used) in self.chunks.values_mut() {
+            let start = header.address;
+            for (address, end) in &ends {
+                if *address >= start && end - start > u64::from(*used) {
+                    *used = (end - start) as u32;
+                }
+            }
+        }
+    }
+}
+
+/// Reads a whole batch by the first copy on which every payload passes its check.
+async fn whole_batch(fast: &dyn Drive, scan: &Scan, found: &Found) -> Option<Gather> {
+    for copy in 0..fast.info().copies {
+        if let Some(gather) = whole_copy(fast, scan, found, copy).await {
+            return Some(gather);
+        }
+    }
+    None
+}
+
+async fn whole_copy(fast: &dyn Drive, scan: &Scan, found: &Found, copy: u8) -> Option<Gather> {
+    let head = &found.head;
+    let mut offset = head.address * SECTOR_BYTES + u64::from(head.header_bytes);
+    let mut gather = Gather::new();
+    if let Some(header) = &found.header {
+        gather.push_meta(header.encode());
+    }
+    gather.push_meta(varve_format::encode_batch_header(head, &found.records));
+    let data = Blocks::new(head.data_blocks as usize, scan.elided);
+    let data = if data.is_empty() { data } else { fast.read_data(offset, data, copy).await.ok()? };
+    offset += u64::from(head.data_blocks) * varve_units::BLOCK_BYTES;
+    let meta = Sectors::zeroed((u64::from(head.meta_bytes) / SECTOR_BYTES) as usize);
+    let meta = if meta.is_empty() { meta } else { fast.read_meta(offset, meta, copy).await.ok()? };
+    if !payloads_pass(head, &found.records, &data, &meta) {
+        return None;
+    }
+    if !data.is_empty() {
+        gather.push(varve_io::Segment::Data(Rc::new(data), 0..head.data_blocks as usize));
+    }
+    if !meta.is_empty() {
+        gather.push_meta(meta);
+    }
+    Some(gather)
+}
+
+/// True if every payload of a batch has the checksum its record gives.
+fn payloads_pass(head: &BatchHead, records: &[Record], data: &Blocks, meta: &Sectors) -> bool {
+    let data_start = head.address + u64::from(head.header_bytes) / SECTOR_BYTES;
+    let meta_start = data_start + u64::from(head.data_blocks) * BLOCK_SECTORS;
+    PayloadLayout::new(head, records).all(|at| {
+        let first = ((at.data_sector - data_start) / BLOCK_SECTORS) as usize;
+        let from = ((at.meta_sector - meta_start) * SECTOR_BYTES) as usize;
+        let payload = |bytes: usize| &meta.bytes()[from..from + bytes];
+        let blocks_pass = |crcs: &mut dyn Iterator<Item = u32>| {
+            crcs.enumerate().all(|(index, crc)| block_crc(data.block(first + index)) == crc)
+        };
+        match &records[at.record] {
+            Record::Put { crcs, .. } => blocks_pass(&mut crcs.as_slice().iter().copied()),
+            Record::Keep { items, .. } => blocks_pass(&mut items.iter().map(|item| item.crc)),
+            Record::Leaf { volume, leaf, through, crc, .. } => {
+                let key = LeafKey { volume: *volume, leaf: *leaf };
+                leaf_crc(key, *through, payload(varve_format::LEAF_IMAGE_BYTES)) == *crc
+            }
+            Record::Part { bytes, crc, .. } | Record::Commit { bytes, crc, .. } => {
+                crc32c(payload(*bytes as usize)) == *crc
+            }
+            Record::External { .. }
+            | Record::Move { .. }
+            | Record::Discard { .. }
+            | Record::Catalogue { .. } => true,
+        }
+    })
+}

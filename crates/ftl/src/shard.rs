@@ -1,0 +1,399 @@
+//! One reactor's part of the engine: a lane of the log and the slices of the map it owns.
+//!
+//! **Invariants**: a record changes the map when it is acknowledged, in lane order (ADR 7); every
+//! record that changes the map had its delta nodes set aside before it was queued, so applying
+//! never fails.
+//!
+//! **Not here**: what spans shards (`control`, `checkpoint`), the host's view (`engine`).
+
+use crate::config::Canary;
+use crate::error::StopReason;
+use crate::lane::{Appended, Batch, Idle, Lane, Pending, Stopped, Write};
+use crate::limits::{LANE_QUEUE_MAX, REROUTES_MAX};
+use crate::map::{Change, Dead, LeafKey, Map};
+use crate::shared::Shared;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::ops::Range;
+use varve_format::{Record, crc24};
+use varve_io::{Blocks, Command, Event, Receiver, Sectors, slot};
+use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, ShardId, VolumeId};
+
+/// One reactor's part of the engine.
+pub struct Shard {
+    pub(crate) id: ShardId,
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) lane: RefCell<Lane>,
+    pub(crate) map: RefCell<Map>,
+    /// Images being read; whoever needs the same one waits for the event.
+    pub(crate) loads: RefCell<BTreeMap<LeafKey, Rc<Event>>>,
+    /// Leaves being merged.
+    pub(crate) merging: RefCell<Vec<LeafKey>>,
+    /// Something was queued, acknowledged or freed: the pump looks again.
+    pub(crate) pump: Event,
+    /// Records were acknowledged.
+    pub(crate) acked: Event,
+    /// Delta nodes were freed.
+    pub(crate) nodes_freed: Event,
+    /// The merger has work.
+    pub(crate) merge_wanted: Event,
+    /// Delta nodes set aside for queued records.
+    reserved_nodes: Cell<usize>,
+    /// Appenders waiting for delta nodes.
+    pub(crate) node_waiters: Cell<usize>,
+    reroutes: Cell<u32>,
+}
+
+impl Shard {
+    pub(crate) fn new(id: ShardId, shared: Rc<Shared>, lane: Lane, map: Map) -> Rc<Self> {
+        Rc::new(Self {
+            id,
+            shared,
+            lane: RefCell::new(lane),
+            map: RefCell::new(map),
+            loads: RefCell::default(),
+            merging: RefCell::default(),
+            pump: Event::new(),
+            acked: Event::new(),
+            nodes_freed: Event::new(),
+            merge_wanted: Event::new(),
+            reserved_nodes: Cell::new(0),
+            node_waiters: Cell::new(0),
+            reroutes: Cell::new(0),
+        })
+    }
+
+    /// Queues a record that changes no chain (leaf, checkpoint, catalogue). Never waits: its
+    /// callers are few and bounded.
+    pub(crate) fn append_meta(
+        &self,
+        record: Record,
+        meta: Option<Sectors>,
+    ) -> Receiver<Result<Appended, Stopped>> {
+        self.push(record, None, meta, 0)
+    }
+
+    /// Queues a record that changes up to `nodes` chains' worth of delta nodes, after waiting for
+    /// room in the queue and for the nodes.
+    pub(crate) async fn append(
+        &self,
+        record: Record,
+        data: Option<(Rc<Blocks>, Range<usize>)>,
+        nodes: usize,
+    ) -> Receiver<Result<Appended, Stopped>> {
+        while self.lane.borrow().queued() >= LANE_QUEUE_MAX && !self.shared.is_stopped() {
+            self.acked.listen().await;
+        }
+        self.reserve_nodes(nodes).await;
+        self.push(record, data, None, nodes)
+    }
+
+    fn push(
+        &self,
+        record: Record,
+        data: Option<(Rc<Blocks>, Range<usize>)>,
+        meta: Option<Sectors>,
+        reserved_nodes: usize,
+    ) -> Receiver<Result<Appended, Stopped>> {
+        let (sender, receiver) = slot();
+        if self.shared.is_stopped() {
+            sender.send(Err(Stopped));
+            return receiver;
+        }
+        self.shared.log_records.set(self.shared.log_records.get() + 1);
+        self.lane.borrow_mut().push(Pending {
+            record,
+            data,
+            meta: meta.map(Rc::new),
+            reserved_nodes,
+            ticket: Some(sender),
+        });
+        self.pump.notify();
+        receiver
+    }
+
+    /// Sets `nodes` delta nodes aside, waiting for merges if the pool is short.
+    async fn reserve_nodes(&self, nodes: usize) {
+        loop {
+            let free = self.map.borrow().free_nodes();
+            if free >= self.reserved_nodes.get() + nodes || self.shared.is_stopped() {
+                break;
+            }
+            self.node_waiters.set(self.node_waiters.get() + 1);
+            self.merge_wanted.notify();
+            self.nodes_freed.listen().await;
+            self.node_waiters.set(self.node_waiters.get() - 1);
+        }
+        self.reserved_nodes.set(self.reserved_nodes.get() + nodes);
+        if self.map.borrow().free_nodes() < self.shared.nodes_low(self) {
+            self.merge_wanted.notify();
+        }
+    }
+
+    /// Delta nodes neither used nor set aside.
+    pub(crate) fn spare_nodes(&self) -> usize {
+        self.map.borrow().free_nodes().saturating_sub(self.reserved_nodes.get())
+    }
+
+    /// Seals and submits batches as long as there is something to write; runs for the shard's
+    /// whole life.
+    pub(crate) async fn run_pump(self: Rc<Self>) {
+        while !self.shared.is_stopped() {
+            let sealed = self.lane.borrow_mut().seal();
+            match sealed {
+                Ok(write) => self.submit(write),
+                Err(Idle::Busy) => {
+                    self.hand_back_closed();
+                    self.pump.listen().await;
+                }
+                Err(Idle::NeedsChunk) => {
+                    self.hand_back_closed();
+                    let granted = self.shared.control().grant_chunk(&self.shared);
+                    match granted {
+                        Some(grant) => self.lane.borrow_mut().give_chunk(grant),
+                        None => {
+                            self.shared.control().wants_chunk();
+                            self.pump.listen().await;
+                        }
+                    }
+                }
+            }
+        }
+        self.abandon();
+    }
+
+    fn hand_back_closed(&self) {
+        let closed = self.lane.borrow_mut().take_closed();
+        for chunk in closed {
+            self.shared.control().chunk_closed(&self.shared, chunk);
+        }
+    }
+
+    /// Tells everyone who waits for the log that the engine stopped.
+    pub(crate) fn abandon(&self) {
+        let pending = self.lane.borrow_mut().abandon();
+        for ticket in pending.into_iter().filter_map(|pending| pending.ticket) {
+            ticket.send(Err(Stopped));
+        }
+        self.acked.notify();
+        self.nodes_freed.notify();
+        self.merge_wanted.notify();
+    }
+
+    fn submit(self: &Rc<Self>, write: Write) {
+        let units = &self.shared.units;
+        let chunk = crate::geometry::UnitId::chunk(write.chunk);
+        units.advance(chunk, write.write_pointer);
+        self.mark_appended(write.sequence);
+        self.shared.log_bytes.set(self.shared.log_bytes.get() + write.gather.bytes());
+        let command = Command::Write { offset: write.offset, gather: write.gather };
+        let completion = self.shared.fast.submit(command);
+        let shard = Rc::clone(self);
+        self.shared.world.spawn(Box::pin(async move {
+            match completion.await {
+                Ok(_) => shard.written(write.sequence),
+                Err(error) => shard.write_failed(write.sequence, error),
+            }
+        }));
+        if self.lane.borrow().unflushed_bytes() >= self.shared.config.flush_bytes {
+            self.shared.flush_wanted.notify();
+        }
+    }
+
+    /// Live bits of a batch's data blocks are set before anything can ask for them.
+    fn mark_appended(&self, sequence: u64) {
+        let lane = self.lane.borrow();
+        for (pending, appended) in lane.sealed(sequence) {
+            if let Some((_, range)) = &pending.data {
+                for index in 0..range.len() as u64 {
+                    self.shared.units.append(Ppa::fast(appended.data_sector + index * 8));
+                }
+            }
+        }
+    }
+
+    fn written(&self, sequence: u64) {
+        self.reroutes.set(0);
+        let acked = self.lane.borrow_mut().written(sequence);
+        if !self.shared.fast.info().volatile_cache {
+            let mut lane = self.lane.borrow_mut();
+            let acked_lsn = lane.acked_lsn();
+            lane.set_durable(acked_lsn);
+        }
+        for batch in acked {
+            self.acknowledge(batch);
+        }
+        self.reroute_failed();
+        self.pump.notify();
+        self.acked.notify();
+    }
+
+    fn write_failed(&self, sequence: u64, error: varve_io::IoError) {
+        self.shared.count("log_write_errors", 1);
+        self.reroutes.set(self.reroutes.get() + 1);
+        if self.reroutes.get() > REROUTES_MAX || error != varve_io::IoError::Media {
+            self.shared.stop(StopReason::Log(error));
+            self.pump.notify();
+            return;
+        }
+        self.lane.borrow_mut().failed(sequence);
+        self.reroute_failed();
+        self.pump.notify();
+    }
+
+    /// Gives up the places of batches that must be written again elsewhere.
+    fn reroute_failed(&self) {
+        let mut lane = self.lane.borrow_mut();
+        let Some(batches) = lane.reroute() else { return };
+        for batch in batches {
+            self.shared.control().retire_chunk(batch.chunk());
+            for (pending, appended) in &batch.records {
+                let count = pending.data.as_ref().map_or(0, |(_, range)| range.len() as u64);
+                for index in 0..count {
+                    let ppa = Ppa::fast(appended.data_sector + index * 8);
+                    self.shared.units.bury(ppa, Lsn::MAX);
+                }
+            }
+        }
+    }
+
+    fn acknowledge(&self, batch: Batch) {
+        let mut dead = Vec::new();
+        for (pending, appended) in batch.records {
+            self.apply(&pending.record, &appended, &mut dead);
+            self.bury(&mut dead);
+            self.reserved_nodes.set(self.reserved_nodes.get() - pending.reserved_nodes);
+            if let Some(ticket) = pending.ticket {
+                ticket.send(Ok(appended));
+            }
+        }
+    }
+
+    pub(crate) fn bury(&self, dead: &mut Vec<Dead>) {
+        for Dead { ppa, since } in dead.drain(..) {
+            self.shared.units.bury(ppa, since);
+        }
+    }
+
+    /// What an acknowledged record does to the map. Leaf, checkpoint and catalogue records change
+    /// nothing here: the flow that appended them goes on when its ticket arrives.
+    fn apply(&self, record: &Record, at: &Appended, dead: &mut Vec<Dead>) {
+        let mut map = self.map.borrow_mut();
+        for_each_change(record, at, &mut |key, index, change| {
+            map.apply(key, index, change, at.lsn, dead).expect("delta nodes were set aside");
+        });
+        if let Record::Discard { slice, volume, lba, blocks, zero } = record {
+            drop(map);
+            self.apply_discard(*slice, *volume, *lba, *blocks, *zero, at.lsn, dead);
+        }
+    }
+
+    /// Applies a discard to every leaf of its slice in the range.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one record")]
+    pub(crate) fn apply_discard(
+        &self,
+        slice: varve_units::SliceId,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: u64,
+        zero: bool,
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) {
+        let mut map = self.map.borrow_mut();
+        for (key, index, count) in discard_pieces(&map, slice, volume, lba, blocks) {
+            let change = Change::Discard { count, zero };
+            map.apply(key, index, change, lsn, dead).expect("delta nodes were set aside");
+        }
+        map.touch(slice, lsn);
+    }
+
+    /// Waits until everything pushed so far is acknowledged. False if the engine stopped first.
+    pub(crate) async fn drain(&self) -> bool {
+        let target = self.lane.borrow().pushed_count();
+        loop {
+            if self.lane.borrow().acked_count() >= target {
+                return true;
+            }
+            if self.shared.is_stopped() {
+                return false;
+            }
+            self.acked.listen().await;
+        }
+    }
+
+    /// True if this bug is planted.
+    pub(crate) fn planted(&self, canary: Canary) -> bool {
+        self.shared.config.is_planted(canary)
+    }
+}
+
+/// The pieces, one per leaf of `slice` that holds anything, of a discarded range.
+pub(crate) fn discard_pieces(
+    map: &Map,
+    slice: varve_units::SliceId,
+    volume: VolumeId,
+    lba: Lba,
+    blocks: u64,
+) -> Vec<(LeafKey, u16, u16)> {
+    let end = lba.0 + blocks;
+    let last = Lba(end - 1).leaf();
+    map.leaves_in(slice, volume, lba.leaf()..=last)
+        .into_iter()
+        .map(|leaf| {
+            let first = leaf.first().0;
+            let from = lba.0.max(first) - first;
+            let to = end.min(first + LEAF_BLOCKS) - first;
+            (LeafKey { volume, leaf }, from as u16, (to - from) as u16)
+        })
+        .collect()
+}
+
+/// Calls `change` for every block whose entry a record changes, except discards, whose effect
+/// depends on what the map holds.
+pub(crate) fn for_each_change(
+    record: &Record,
+    at: &Appended,
+    change: &mut dyn FnMut(LeafKey, u16, Change),
+) {
+    let key = |volume, lba: Lba| LeafKey { volume, leaf: lba.leaf() };
+    match record {
+        Record::Put { volume, lba, class, crcs } => {
+            for (index, crc) in crcs.as_slice().iter().enumerate() {
+                let block = Lba(lba.0 + index as u64);
+                let ppa = Ppa::fast(at.data_sector + index as u64 * 8);
+                let put = Change::Put { ppa, crc24: crc24(*crc), class: *class };
+                change(key(*volume, block), block.index() as u16, put);
+            }
+        }
+        Record::External { volume, lba, ppa, class, crcs } => {
+            for (index, crc) in crcs.as_slice().iter().enumerate() {
+                let block = Lba(lba.0 + index as u64);
+                let ppa = Ppa::dense(ppa.bits() + index as u64);
+                let put = Change::Put { ppa, crc24: crc24(*crc), class: *class };
+                change(key(*volume, block), block.index() as u16, put);
+            }
+        }
+        Record::Move { volume, items, .. } => {
+            for item in items {
+                let moved = Change::Move { old: item.old, new: item.new, class: item.class };
+                change(key(*volume, item.lba), item.lba.index() as u16, moved);
+            }
+        }
+        Record::Keep { volume, items, .. } => {
+            for (index, item) in items.iter().enumerate() {
+                let new = Ppa::fast(at.data_sector + index as u64 * 8);
+                let moved = Change::Move { old: item.old, new, class: item.class };
+                change(key(*volume, item.lba), item.lba.index() as u16, moved);
+            }
+        }
+        Record::Discard { .. }
+        | Record::Leaf { .. }
+        | Record::Part { .. }
+        | Record::Commit { .. }
+        | Record::Catalogue { .. } => {}
+    }
+}

@@ -1,0 +1,384 @@
+//! Chunks and groups as every shard sees them: state, generation, stamp, live bitmap.
+//!
+//! Shared by all shards, atomics only. State changes are made by the control actor alone.
+//!
+//! **Invariants**
+//! - A live bit is trusted one way: 0 = certainly dead, 1 = perhaps live (engine.md 2).
+//! - Bits go 0 to 1 at append only, 1 to 0 by a report of death that is not older than the stamp.
+//! - The generation is raised (release) before a unit is reset; a reader that sees the same
+//!   generation (acquire) before and after a device read has read the bytes it meant (U5).
+
+use crate::geometry::{Geometry, Place, Tier, UnitId};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use varve_units::{Generation, Lsn, Ppa};
+
+/// State of a chunk or group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum UnitState {
+    /// May be opened.
+    Free = 0,
+    /// Being appended to.
+    Open = 1,
+    /// Full or sealed; a candidate for cleaning.
+    Closed = 2,
+    /// Being cleaned.
+    Cleaning = 3,
+    /// Nothing in it is needed once the next checkpoint has committed.
+    Emptied = 4,
+    /// Taken out of use after a media error.
+    Retired = 5,
+}
+
+impl UnitState {
+    const fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Free,
+            1 => Self::Open,
+            2 => Self::Closed,
+            3 => Self::Cleaning,
+            4 => Self::Emptied,
+            _ => Self::Retired,
+        }
+    }
+
+    /// True if a unit may go from here to `next`.
+    const fn leads_to(self, next: Self) -> bool {
+        matches!(
+            (self, next),
+            (Self::Free, Self::Open | Self::Retired)
+                | (Self::Open, Self::Closed | Self::Emptied | Self::Retired)
+                | (Self::Closed, Self::Cleaning | Self::Emptied | Self::Retired)
+                | (Self::Cleaning, Self::Closed | Self::Emptied | Self::Retired)
+                | (Self::Emptied, Self::Free | Self::Retired)
+        )
+    }
+}
+
+/// One chunk or group.
+pub struct Unit {
+    state: AtomicU8,
+    generation: AtomicU32,
+    /// LSN drawn when the unit was opened; references made earlier belong to an earlier use.
+    stamp: AtomicU64,
+    /// Sectors (chunk) or data blocks (group) appended so far.
+    write_pointer: AtomicU32,
+    live: AtomicU32,
+    /// Leaves of the map whose newest image lies here.
+    leaves: AtomicU32,
+    /// Repairs in flight; a unit with any is not freed.
+    pins: AtomicU32,
+    bits: Box<[AtomicU64]>,
+}
+
+impl Unit {
+    fn new(blocks: u32) -> Self {
+        let words = blocks.div_ceil(64) as usize;
+        Self {
+            state: AtomicU8::new(UnitState::Free as u8),
+            generation: AtomicU32::new(0),
+            stamp: AtomicU64::new(0),
+            write_pointer: AtomicU32::new(0),
+            live: AtomicU32::new(0),
+            leaves: AtomicU32::new(0),
+            pins: AtomicU32::new(0),
+            bits: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Its state.
+    pub fn state(&self) -> UnitState {
+        UnitState::from_code(self.state.load(Ordering::Acquire))
+    }
+
+    /// Its generation, acquired.
+    pub fn generation(&self) -> Generation {
+        Generation(self.generation.load(Ordering::Acquire))
+    }
+
+    /// Its stamp.
+    pub fn stamp(&self) -> Lsn {
+        Lsn(self.stamp.load(Ordering::Acquire))
+    }
+
+    /// Sectors (chunk) or data blocks (group) appended so far.
+    pub fn write_pointer(&self) -> u32 {
+        self.write_pointer.load(Ordering::Acquire)
+    }
+
+    /// Blocks perhaps live.
+    pub fn live(&self) -> u32 {
+        self.live.load(Ordering::Acquire)
+    }
+
+    /// Leaves of the map whose newest image lies here.
+    pub fn leaves(&self) -> u32 {
+        self.leaves.load(Ordering::Acquire)
+    }
+
+    /// A leaf was written here and is the newest of its kind.
+    pub fn leaf_added(&self) {
+        self.leaves.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A leaf here was replaced or dropped.
+    pub fn leaf_gone(&self) {
+        let before = self.leaves.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "more leaves gone from a chunk than were added");
+    }
+
+    /// True if block `bit` is perhaps live.
+    pub fn is_set(&self, bit: u32) -> bool {
+        let word = self.bits[(bit / 64) as usize].load(Ordering::Acquire);
+        word >> (bit % 64) & 1 == 1
+    }
+
+    /// The bitmap's words.
+    pub fn words(&self) -> Vec<u64> {
+        self.bits.iter().map(|word| word.load(Ordering::Acquire)).collect()
+    }
+
+    /// A repair in flight keeps the unit from being freed.
+    pub fn pin(&self) {
+        self.pins.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The repair has ended.
+    pub fn unpin(&self) {
+        let before = self.pins.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "unpinned more often than pinned");
+    }
+
+    /// True while a repair is in flight.
+    pub fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::Acquire) > 0
+    }
+
+    fn set(&self, bit: u32) {
+        let mask = 1 << (bit % 64);
+        let before = self.bits[(bit / 64) as usize].fetch_or(mask, Ordering::AcqRel);
+        if before & mask == 0 {
+            self.live.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn clear(&self, bit: u32) {
+        let mask = 1 << (bit % 64);
+        let before = self.bits[(bit / 64) as usize].fetch_and(!mask, Ordering::AcqRel);
+        if before & mask != 0 {
+            self.live.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    fn clear_all(&self) {
+        for word in &self.bits {
+            word.store(0, Ordering::Release);
+        }
+        self.live.store(0, Ordering::Release);
+    }
+}
+
+/// All chunks and groups of a pool.
+pub struct UnitTable {
+    geometry: Geometry,
+    chunks: Vec<Unit>,
+    groups: Vec<Unit>,
+}
+
+/// A unit as a checkpoint or a header describes it.
+#[derive(Clone, Copy, Debug)]
+pub struct UnitRestore {
+    /// Its state.
+    pub state: UnitState,
+    /// Its generation.
+    pub generation: Generation,
+    /// Its stamp.
+    pub stamp: Lsn,
+    /// Its write pointer.
+    pub write_pointer: u32,
+}
+
+impl UnitTable {
+    /// All units free, generation 0.
+    #[must_use]
+    pub fn new(geometry: Geometry) -> Self {
+        Self {
+            geometry,
+            chunks: (0..geometry.chunks).map(|_| Unit::new(geometry.chunk_blocks())).collect(),
+            groups: (0..geometry.groups).map(|_| Unit::new(geometry.group_blocks)).collect(),
+        }
+    }
+
+    /// The pool's geometry.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// One unit.
+    ///
+    /// # Panics
+    /// If there is no such unit.
+    #[must_use]
+    pub fn unit(&self, id: UnitId) -> &Unit {
+        match id.tier {
+            Tier::Fast => &self.chunks[id.index as usize],
+            Tier::Dense => &self.groups[id.index as usize],
+        }
+    }
+
+    /// Every unit of a tier.
+    pub fn ids(&self, tier: Tier) -> impl Iterator<Item = UnitId> + use<> {
+        let count = match tier {
+            Tier::Fast => self.geometry.chunks,
+            Tier::Dense => self.geometry.groups,
+        };
+        (0..count).map(move |index| UnitId { tier, index })
+    }
+
+    /// Moves a unit to another state.
+    ///
+    /// # Panics
+    /// If the state machine has no such step.
+    pub fn transition(&self, id: UnitId, next: UnitState) {
+        let unit = self.unit(id);
+        let now = unit.state();
+        assert!(now.leads_to(next), "{id:?} cannot go from {now:?} to {next:?}");
+        unit.state.store(next as u8, Ordering::Release);
+    }
+
+    /// Opens a free unit for appending: stamp set, nothing appended.
+    pub fn open(&self, id: UnitId, stamp: Lsn) {
+        self.transition(id, UnitState::Open);
+        let unit = self.unit(id);
+        assert_eq!(unit.live(), 0, "{id:?} opened with live bits");
+        unit.stamp.store(stamp.0, Ordering::Release);
+        unit.write_pointer.store(0, Ordering::Release);
+    }
+
+    /// Frees an emptied unit: the generation is raised first, so that readers who looked up a
+    /// place in it before look again.
+    pub fn free(&self, id: UnitId) {
+        let unit = self.unit(id);
+        assert!(!unit.is_pinned(), "{id:?} freed with a repair in flight");
+        assert_eq!(unit.leaves(), 0, "{id:?} freed with live leaves");
+        unit.generation.fetch_add(1, Ordering::AcqRel);
+        self.transition(id, UnitState::Free);
+        unit.clear_all();
+        unit.write_pointer.store(0, Ordering::Release);
+    }
+
+    /// Advances a write pointer.
+    ///
+    /// # Panics
+    /// If it would go back.
+    pub fn advance(&self, id: UnitId, write_pointer: u32) {
+        let before = self.unit(id).write_pointer.swap(write_pointer, Ordering::AcqRel);
+        assert!(before <= write_pointer, "write pointer of {id:?} went back");
+    }
+
+    /// Marks an appended block perhaps live.
+    pub fn append(&self, ppa: Ppa) {
+        let place = self.geometry.locate(ppa).expect("an appended block has a place");
+        self.unit(place.unit).set(place.bit);
+    }
+
+    /// Marks a place dead whose last reference, made at `since`, is gone. Ignored if the unit
+    /// was opened later than that: the reference belonged to an earlier use (ADR 6).
+    pub fn bury(&self, ppa: Ppa, since: Lsn) {
+        if let Some(place) = self.geometry.locate(ppa)
+            && self.is_current(&place, since)
+        {
+            self.unit(place.unit).clear(place.bit);
+        }
+    }
+
+    /// True if a reference made at `since` belongs to the unit's present use.
+    #[must_use]
+    pub fn is_current(&self, place: &Place, since: Lsn) -> bool {
+        self.unit(place.unit).stamp() <= since
+    }
+
+    /// Sets a unit to what a checkpoint or a header says (recovery). Bits follow separately.
+    pub fn restore(&self, id: UnitId, from: &UnitRestore) {
+        let unit = self.unit(id);
+        unit.state.store(from.state as u8, Ordering::Release);
+        unit.generation.store(from.generation.0, Ordering::Release);
+        unit.stamp.store(from.stamp.0, Ordering::Release);
+        unit.write_pointer.store(from.write_pointer, Ordering::Release);
+    }
+
+    /// Loads a dumped bitmap (recovery): bits below `known` as dumped, all others up to the
+    /// unit's write pointer as perhaps live. `known` is in bits.
+    pub fn restore_bits(&self, id: UnitId, words: &[u64], known: u32) {
+        let unit = self.unit(id);
+        unit.clear_all();
+        let end = match id.tier {
+            Tier::Fast => u64::from(unit.write_pointer()).div_ceil(crate::geometry::BLOCK_SECTORS),
+            Tier::Dense => u64::from(unit.write_pointer()),
+        } as u32;
+        for bit in 0..end {
+            let dumped = words.get((bit / 64) as usize).map_or(0, |word| word >> (bit % 64) & 1);
+            if bit >= known || dumped == 1 {
+                unit.set(bit);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GEOMETRY: Geometry = Geometry {
+        chunk_bytes: 1 << 20,
+        chunks: 16,
+        lba_bytes: 512,
+        group_blocks: 256,
+        groups: 8,
+        stripe_blocks: 64,
+        p2l_copies: 1,
+        slices: 16,
+    };
+
+    #[test]
+    fn a_report_older_than_the_stamp_buries_nothing() {
+        let units = UnitTable::new(GEOMETRY);
+        let chunk = UnitId::chunk(3);
+        units.open(chunk, Lsn(100));
+        let ppa = Ppa::fast(3 * GEOMETRY.chunk_sectors() + 17);
+        units.append(ppa);
+        units.bury(ppa, Lsn(99));
+        assert_eq!(units.unit(chunk).live(), 1);
+        units.bury(ppa, Lsn(100));
+        assert_eq!(units.unit(chunk).live(), 0);
+        units.bury(ppa, Lsn(100));
+        assert_eq!(units.unit(chunk).live(), 0);
+    }
+
+    #[test]
+    fn every_place_of_both_tiers_has_its_own_bit() {
+        for block in 0..GEOMETRY.dense_blocks() {
+            let place = GEOMETRY.locate(Ppa::dense(block)).unwrap();
+            assert_eq!(place.unit.tier, Tier::Dense);
+            assert_eq!(u64::from(place.unit.index) * 256 + u64::from(place.bit), block);
+        }
+        for block in 0..u64::from(GEOMETRY.chunks * GEOMETRY.chunk_blocks()) {
+            let sector = block * 8 + 3;
+            let place = GEOMETRY.locate(Ppa::fast(sector)).unwrap();
+            assert_eq!(place.unit.tier, Tier::Fast);
+            assert_eq!(u64::from(place.unit.index) * 256 + u64::from(place.bit), block);
+            assert_eq!(place.offset, sector * 512);
+        }
+        assert_eq!(GEOMETRY.locate(Ppa::ABSENT), None);
+        assert_eq!(GEOMETRY.locate(Ppa::fast(GEOMETRY.fast_sectors())), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot go from Free to Closed")]
+    fn a_free_unit_cannot_be_closed() {
+        UnitTable::new(GEOMETRY).transition(UnitId::chunk(0), UnitState::Closed);
+    }
+}
