@@ -264,19 +264,22 @@ pub fn decode(bytes: &[u8]) -> Result<(BatchHead, Vec<Record>), DecodeError> {
         records.push(record);
     }
     check_zero(rest, STRUCTURE)?;
-    check_range(rest.len() < BLOCK, "header bytes", header_bytes as u64)?;
     check_equal(data as u64, head.data_blocks.into(), "data blocks")?;
-    check_meta(meta, head.meta_bytes as usize)?;
+    check_padding(&head, header_bytes - rest.len(), meta)?;
     Ok((head, records))
 }
 
-/// The metadata payload is padded to whole LBAs, whose size the decoder is not told.
-fn check_meta(needed: usize, found: usize) -> Result<(), DecodeError> {
-    if found == needed {
+/// Header and metadata must be padded to whole LBAs of one and the same size, which the decoder
+/// is not told.
+fn check_padding(head: &BatchHead, header: usize, meta: usize) -> Result<(), DecodeError> {
+    let found = (head.header_bytes as usize, head.meta_bytes as usize);
+    let padded = |lba| (header.next_multiple_of(lba), meta.next_multiple_of(lba));
+    if found == padded(SECTOR) {
         return Ok(());
     }
-    let padded = needed.next_multiple_of(BLOCK);
-    check_equal(padded as u64, found as u64, "metadata bytes")
+    let (header, meta) = padded(BLOCK);
+    check_equal(header as u64, found.0 as u64, "header bytes")?;
+    check_equal(meta as u64, found.1 as u64, "metadata bytes")
 }
 
 fn size32(size: usize) -> u32 {

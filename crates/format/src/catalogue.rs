@@ -3,6 +3,8 @@
 use crate::error::DecodeError;
 use crate::media::{check_range, check_zero, codes, media, prefix};
 use crate::name::{NAME_BYTES_MAX, Name};
+use crate::record::PART_BYTES_MAX;
+use alloc::vec::Vec;
 use varve_units::{Blocks, TenantId, VolumeId};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
@@ -110,6 +112,23 @@ impl CatalogueEntry {
         Ok(entry)
     }
 
+    /// The entries of a catalogue part of a checkpoint, which lie one behind the other.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is no whole number of entries or an entry is invalid.
+    pub fn decode_part(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
+        check_range(
+            bytes.len() <= PART_BYTES_MAX,
+            "part bytes",
+            bytes.len() as u64,
+        )?;
+        bytes
+            .chunks(CATALOGUE_ENTRY_BYTES)
+            .map(Self::decode)
+            .collect()
+    }
+
+    /// Checks the limits that hold on both sides of the drive.
     pub(crate) fn check(&self) -> Result<(), DecodeError> {
         check_range(self.id.0 != 0, "volume id", self.id.0)?;
         let sized = (1..=VOLUME_BLOCKS_MAX).contains(&self.size.0);

@@ -171,5 +171,10 @@ fn decode_commit(raw: &ChunkHeaderRaw) -> Result<Option<CommitPlace>, DecodeErro
         epoch: raw.commit_epoch.get(),
         sector: raw.commit_sector.get(),
     };
-    Ok(Some(place).filter(|_| raw.commit_named == 1))
+    if raw.commit_named == 1 {
+        return Ok(Some(place));
+    }
+    let blank = place.checkpoint == 0 && place.epoch == 0 && place.sector == 0;
+    check_range(blank, "sector of no commit", place.sector)?;
+    Ok(None)
 }

@@ -152,3 +152,66 @@ impl fmt::Display for DecodeError {
 }
 
 impl core::error::Error for DecodeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
+
+    /// One of each variant, told apart by their messages alone.
+    #[test]
+    fn messages_are_unique_and_lower_case() {
+        let structure = "x";
+        let field = "x";
+        let (expected, found) = (1, 1);
+        let all = [
+            DecodeError::Truncated {
+                structure,
+                needed: 1,
+                found,
+            },
+            DecodeError::Trailing {
+                structure,
+                bytes: 1,
+            },
+            DecodeError::Magic {
+                structure,
+                found: [1; 4],
+            },
+            DecodeError::Version {
+                structure,
+                found: 1,
+            },
+            DecodeError::Checksum {
+                structure,
+                expected: 1,
+                found: 1,
+            },
+            DecodeError::Range { field, found },
+            DecodeError::Mismatch {
+                field,
+                expected,
+                found,
+            },
+            DecodeError::Padding { structure },
+            DecodeError::Kind { kind: 1, flags: 1 },
+            DecodeError::Address {
+                structure,
+                expected,
+                found,
+            },
+            DecodeError::Pool {
+                expected: [1; 16],
+                found: [1; 16],
+            },
+            DecodeError::Duplicate { field, found },
+            DecodeError::Name,
+        ];
+        let mut messages: Vec<String> = all.iter().map(ToString::to_string).collect();
+        assert!(messages.iter().all(|text| *text == text.to_lowercase()));
+        messages.sort();
+        messages.dedup();
+        assert_eq!(messages.len(), all.len());
+    }
+}
