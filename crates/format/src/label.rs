@@ -212,7 +212,11 @@ impl Label {
         Ok(label)
     }
 
-    fn check(&self) -> Result<(), DecodeError> {
+    /// Checks the limits that hold on both sides of the drive.
+    ///
+    /// # Errors
+    /// [`DecodeError`] with the field that breaks its limit.
+    pub fn check(&self) -> Result<(), DecodeError> {
         self.geometry.check()?;
         let count = self.members.len();
         check_range((1..=MEMBERS_MAX).contains(&count), "members", count as u64)?;

@@ -29,6 +29,8 @@ mod name;
 mod p2l;
 mod payload;
 mod record;
+mod record_decode;
+mod record_encode;
 mod record_raw;
 mod unit;
 

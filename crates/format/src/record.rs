@@ -5,14 +5,14 @@
 //!
 //! **Invariants**: a decoded record keeps every limit below, so its users need no second check.
 //!
-//! **Not here**: the bytes (`record_raw`), batches of records (`batch`).
+//! **Not here**: the bytes (`record_raw`, `record_encode`, `record_decode`), batches (`batch`).
 
 use crate::catalogue::CatalogueEntry;
 use crate::checkpoint::PartKind;
 use crate::crcs::Crcs;
 use crate::error::DecodeError;
 use crate::media::{check_range, codes};
-use crate::record_raw;
+use crate::{record_decode, record_encode, record_raw};
 use alloc::vec::Vec;
 use varve_units::{LEAF_BLOCKS, Lba, LeafIndex, Lsn, Ppa, SliceId, VolumeId};
 
@@ -229,7 +229,7 @@ impl Record {
     pub fn encode(&self, into: &mut [u8]) -> usize {
         assert!(self.check().is_ok(), "record breaks its limits");
         let bytes = self.encoded_bytes();
-        record_raw::encode(self, &mut into[..bytes]);
+        record_encode::encode(self, &mut into[..bytes]);
         bytes
     }
 
@@ -238,7 +238,7 @@ impl Record {
     /// # Errors
     /// [`DecodeError`] if it is truncated, of no known kind or breaks a limit.
     pub fn decode(bytes: &[u8]) -> Result<(Self, usize), DecodeError> {
-        let (record, size) = record_raw::decode(bytes)?;
+        let (record, size) = record_decode::decode(bytes)?;
         record.check()?;
         Ok((record, size))
     }

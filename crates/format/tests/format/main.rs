@@ -9,5 +9,6 @@ mod damage;
 mod draw;
 mod golden;
 mod hostile;
+mod limits;
 mod payload;
 mod round_trip;
