@@ -81,4 +81,24 @@ mod tests {
             }
         }
     }
+
+    /// Each bit of the symbol changes each of the 24 bits in 40 to 60 % of cases.
+    #[test]
+    fn symbols_avalanche() {
+        const SYMBOLS: u64 = 2000;
+        for flip in 0..64 {
+            let mut changed = [0u64; 24];
+            for symbol in 0..SYMBOLS {
+                let change = mix(symbol) ^ mix(symbol ^ (1 << flip));
+                for (bit, count) in changed.iter_mut().enumerate() {
+                    *count += u64::from((change >> bit) & 1);
+                }
+            }
+            let even = SYMBOLS * 2 / 5..SYMBOLS * 3 / 5;
+            assert!(
+                changed.iter().all(|count| even.contains(count)),
+                "{flip}: {changed:?}"
+            );
+        }
+    }
 }

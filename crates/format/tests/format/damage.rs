@@ -79,8 +79,8 @@ fn truncated_records_and_parts() {
             assert!(matches!(found, Err(DecodeError::Truncated { .. })));
         }
     }
-    let groups = GroupEntry::encode_part(&[draw.group_entry()]);
-    let chunks = ChunkEntry::encode_part(&[draw.chunk_entry()]);
+    let groups = GroupEntry::encode_part(&[draw.group_entry(); 2]);
+    let chunks = ChunkEntry::encode_part(&[draw.chunk_entry(); 2]);
     let entry = draw.catalogue_entry().encode();
     let mut bits = Vec::new();
     draw.unit_bits().encode_into(&mut bits);
