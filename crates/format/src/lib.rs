@@ -21,3 +21,12 @@ mod label;
 mod leaf;
 mod p2l;
 mod record;
+mod slice_part;
+
+pub use delta::{DELTA_BYTES, Delta, DeltaBody, DeltaError};
+pub use entry::{CRC24_MASK, Entry};
+pub use leaf::{LEAF_BYTES, LEAF_ENTRIES, LeafError, LeafImage, Placement};
+pub use slice_part::{
+    PART_BYTES_MAX, Parent, PartHead, PartWriter, Section, SectionParent, SectionState,
+    SlicePartError, decode_part,
+};
