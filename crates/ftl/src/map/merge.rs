@@ -74,13 +74,13 @@ impl Map {
         let image = Box::new(self.cache.get(slot).clone());
         let through = self.slice(self.leaves.slice(leaf)).applied;
         self.pool.hold(self.leaves.head(leaf).chain, true);
-        self.merging.insert(
-            leaf,
-            Merging {
-                through,
-                mapped: image.mapped(),
-            },
-        );
+        let (mapped, empty) = (image.mapped(), image.is_empty());
+        let merging = Merging {
+            through,
+            mapped,
+            empty,
+        };
+        self.merging.insert(leaf, merging);
         Ok(Merge { image, through })
     }
 
@@ -105,7 +105,7 @@ impl Map {
     /// If no merge of such an image with this `through` is in progress.
     pub fn finish_empty(&mut self, key: LeafKey, through: Lsn) {
         let merging = self.end_merge(key, Parent::none(through));
-        assert_eq!(merging.mapped, 0, "the image has no block");
+        assert!(merging.empty, "the image has no block");
     }
 
     /// Gives a merge up whose record was not appended.
@@ -179,6 +179,8 @@ impl Map {
             |&(_, delta): &(_, Delta)| delta.brings_place() && self.lsn(leaf, delta) <= through;
         let puts = self.pool.newest_first(head.chain).filter(folded).count();
         let mapped = (usize::from(head.mapped) + puts).min(varve_format::LEAF_ENTRIES);
+        // The count is exact only once the image is folded again.
+        self.forget_image(leaf);
         self.switch(leaf, Parent::new(sector, through, crc), mapped as u16);
         Ok(())
     }

@@ -13,7 +13,7 @@
 //! 2. With the image cached the chain holds no conditional move, and all superseded places of
 //!    base and chain have been reported dead.
 //! 3. A conditional move is in a chain only if nothing before it decides its index there and the
-//!    effective base is not known to be empty.
+//!    effective base is not known to be empty, save if a merge emptied it while the move came in.
 //! 4. Deltas that touch the same index stand in the chain in LSN order.
 //! 5. `floor`, the LSN up to which records and leaf images count no more, is the parent's
 //!    `through`, or the LSN of the discard if the leaf is `discarded`.
@@ -182,6 +182,7 @@ impl core::error::Error for Stale {}
 struct Merging {
     through: Lsn,
     mapped: u16,
+    empty: bool,
 }
 
 /// The map of one shard.
@@ -259,6 +260,24 @@ impl Map {
     #[must_use]
     pub fn oldest(&self, slice: SliceId) -> Option<Lsn> {
         self.slice(slice).oldest
+    }
+
+    /// [`Map::oldest`] made exact, by a walk over the slice's chains.
+    ///
+    /// # Panics
+    /// If the slice is not here.
+    pub fn refresh_oldest(&mut self, slice: SliceId) -> Option<Lsn> {
+        let mut oldest: Option<Lsn> = None;
+        for leaf in self.leaves.of_slice(slice) {
+            let chain = self.leaves.head(leaf).chain;
+            let lsns = self
+                .pool
+                .newest_first(chain)
+                .map(|(_, delta)| self.lsn(leaf, delta));
+            oldest = oldest.into_iter().chain(lsns).min();
+        }
+        self.slice_mut(slice).oldest = oldest;
+        oldest
     }
 
     /// Leaves that exist, those included that became empty since the last cut.
