@@ -82,8 +82,9 @@ pub struct CommitBody {
     pub epoch: u32,
     /// How many checkpoints give the full state of all slices (W).
     pub window: u32,
-    /// Next slice whose full state is due.
-    pub cursor: u32,
+    /// LSN drawn when the unit tables were taken: a unit that they call free and that is in use
+    /// all the same was opened later, and every reference to it is younger.
+    pub table_stamp: Lsn,
     /// Where redo begins, lane by lane.
     pub lanes: Vec<LanePosition>,
     /// LSN cut of each slice, by slice number.
@@ -96,7 +97,7 @@ pub struct CommitBody {
 
 media! {
     /// A [`CommitBody`] on media; followed by lanes, cuts (8 bytes each) and parts.
-    struct CommitBodyRaw: 48 {
+    struct CommitBodyRaw: 56 {
         magic: [u8; 4],
         version: U16,
         reserved: [u8; 2],
@@ -104,11 +105,12 @@ media! {
         epoch: U32,
         checkpoint: U64,
         next_volume: U64,
+        table_stamp: U64,
         window: U32,
-        cursor: U32,
+        parts: U32,
         lanes: U16,
         slices: U16,
-        parts: U32,
+        reserved_end: [u8; 4],
     }
 }
 
@@ -157,6 +159,7 @@ impl CommitBody {
     pub fn encode(&self) -> Vec<u8> {
         let size = self.encoded_bytes();
         assert!(size <= COMMIT_BYTES_MAX, "commit of {size} bytes");
+        assert!(self.table_stamp <= Lsn::MAX, "table stamp beyond 56 bits");
         let lanes = u16::try_from(self.lanes.len()).expect("lanes fit 16 bits");
         let slices = u16::try_from(self.cuts.len()).expect("slices fit 16 bits");
         let parts = u32::try_from(self.parts.len()).expect("parts fit their limit");
@@ -167,7 +170,7 @@ impl CommitBody {
             checkpoint: self.checkpoint.into(),
             next_volume: self.next_volume.into(),
             window: self.window.into(),
-            cursor: self.cursor.into(),
+            table_stamp: self.table_stamp.0.into(),
             lanes: lanes.into(),
             slices: slices.into(),
             parts: parts.into(),
@@ -200,6 +203,7 @@ impl CommitBody {
         check_range(size <= COMMIT_BYTES_MAX, "commit bytes", size as u64)?;
         let (raw, rest) = prefix::<CommitBodyRaw>(bytes, STRUCTURE)?;
         check_zero(&raw.reserved, STRUCTURE)?;
+        check_zero(&raw.reserved_end, STRUCTURE)?;
         let lanes = usize::from(raw.lanes.get());
         let (lanes, rest) = list::<LanePositionRaw>(rest, lanes, STRUCTURE)?;
         let slices = usize::from(raw.slices.get());
@@ -212,7 +216,7 @@ impl CommitBody {
             checkpoint: raw.checkpoint.get(),
             epoch: raw.epoch.get(),
             window: raw.window.get(),
-            cursor: raw.cursor.get(),
+            table_stamp: lsn(raw.table_stamp.get(), "table stamp")?,
             lanes: lanes
                 .iter()
                 .map(LanePosition::checked)

@@ -16,7 +16,11 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// CRC-32C of the concatenation of `parts`.
-pub(crate) fn crc32c_parts(parts: &[&[u8]]) -> u32 {
+///
+/// # Panics
+/// Never: a 32-bit CRC has 32 bits.
+#[must_use]
+pub fn crc32c_parts(parts: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     for part in parts {
         digest.update(part);

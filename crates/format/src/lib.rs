@@ -32,6 +32,7 @@ mod record;
 mod record_decode;
 mod record_encode;
 mod record_raw;
+mod slice_part;
 mod unit;
 
 pub use batch::{
@@ -42,7 +43,7 @@ pub use bitmap::{Tier, UNIT_BITS_HEAD_BYTES, UNIT_BITS_WORDS_MAX, UnitBits};
 pub use catalogue::{CATALOGUE_ENTRY_BYTES, CatalogueEntry, VOLUME_BLOCKS_MAX, VolumeState};
 pub use checkpoint::{CommitBody, LanePosition, PartKind, PartPlace};
 pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, CommitPlace};
-pub use crc::{block_crc, crc24, crc32c};
+pub use crc::{block_crc, crc24, crc32c, crc32c_parts};
 pub use crcs::Crcs;
 pub use error::DecodeError;
 pub use geometry::{
@@ -59,4 +60,11 @@ pub use record::{
 pub use unit::{
     CHUNK_ENTRY_BYTES, CHUNKS_PER_PART, ChunkEntry, ChunkState, GROUP_ENTRY_BYTES, GROUPS_PER_PART,
     GroupEntry, GroupState,
+};
+pub use delta::{DELTA_BYTES, Delta, DeltaBody, DeltaError};
+pub use entry::{CRC24_MASK, Entry};
+pub use leaf::{LEAF_BYTES, LEAF_ENTRIES, LeafError, LeafImage, Placement};
+pub use slice_part::{
+    Parent, PartHead, PartWriter, Section, SectionParent, SectionState,
+    SlicePartError, decode_part,
 };

@@ -57,7 +57,7 @@ pub struct MoveItem {
     pub lba: Lba,
     /// Where it was; the move applies only if the map still says so.
     pub old: Ppa,
-    /// Where it is now.
+    /// Where it is now, or [`Ppa::LOST`] if no copy of it passes its check.
     pub new: Ppa,
     /// Lifetime class and moved flag.
     pub class: u8,
@@ -291,7 +291,7 @@ fn check_moves(items: &[MoveItem]) -> Result<(), DecodeError> {
     for item in items {
         check_range(item.lba.0 < LBA_END, "lba", item.lba.0)?;
         check_range(item.old.is_place(), "old ppa", item.old.bits())?;
-        check_range(item.new.is_place(), "new ppa", item.new.bits())?;
+        check_range(is_target(item.new), "new ppa", item.new.bits())?;
     }
     Ok(())
 }
@@ -308,4 +308,9 @@ fn check_keeps(items: &[KeepItem]) -> Result<(), DecodeError> {
 
 fn check_items(count: usize) -> Result<(), DecodeError> {
     check_range((1..=ITEMS_MAX).contains(&count), "items", count as u64)
+}
+
+/// A block moves to a place, or is declared lost.
+fn is_target(ppa: Ppa) -> bool {
+    ppa.is_place() || ppa == Ppa::LOST
 }

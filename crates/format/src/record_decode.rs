@@ -74,7 +74,7 @@ fn decode_move(bytes: &[u8]) -> Result<Record, DecodeError> {
             Ok(MoveItem {
                 lba: Lba(item.lba.get()),
                 old: ppa(item.old)?,
-                new: ppa(item.new)?,
+                new: target(item.new)?,
                 class: item.class,
             })
         })
@@ -186,6 +186,14 @@ fn count(count: U32, max: usize, field: &'static str) -> Result<usize, DecodeErr
 fn check_no_slice(head: RecordHead) -> Result<(), DecodeError> {
     let slice = u64::from(head.slice.get());
     check_range(slice == 0, "slice of a record without one", slice)
+}
+
+/// A place, or [`Ppa::LOST`].
+fn target(raw: U40) -> Result<Ppa, DecodeError> {
+    match Ppa::from_bits(raw.get()) {
+        Some(Ppa::LOST) => Ok(Ppa::LOST),
+        _ => ppa(raw),
+    }
 }
 
 fn ppa(raw: U40) -> Result<Ppa, DecodeError> {

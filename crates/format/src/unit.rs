@@ -35,6 +35,8 @@ codes! {
         Closing = 5,
         /// Finished; only read.
         Closed = 6,
+        /// Taken out of use after a media error.
+        Retired = 7,
     }
 }
 
@@ -49,6 +51,8 @@ codes! {
         Closed = 3,
         /// Emptied; free after the next commit.
         Emptied = 4,
+        /// Taken out of use after a media error.
+        Retired = 5,
     }
 }
 

@@ -16,12 +16,15 @@ use crate::units::UnitState;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{
-    BitmapEntry, ChunkEntry, CommitBody, CommitPlace, GroupEntry, LanePosition, PART_BYTES_MAX,
-    PartKind, PartPlace, Record, UnitCode, crc32c, encode_bitmaps, encode_catalogue,
-    encode_chunks, encode_groups,
+    CATALOGUE_ENTRY_BYTES, CHUNKS_PER_PART, ChunkEntry, ChunkState, CommitBody, CommitPlace,
+    GROUPS_PER_PART, GroupEntry, GroupState, LanePosition, PART_BYTES_MAX, PartKind, PartPlace,
+    Record, UNIT_BITS_HEAD_BYTES, UnitBits, crc32c,
 };
 use varve_io::{Receiver, Sectors};
-use varve_units::{Lsn, SliceId};
+use varve_units::{Generation, LaneId, Lsn, Nanos, SliceId, TenantId};
+
+/// Bitmap words of one unit in one run at most: a run fits a part.
+const BITMAP_WORDS: usize = (PART_BYTES_MAX - UNIT_BITS_HEAD_BYTES) / 8;
 
 /// A part appended and not yet acknowledged.
 struct PartInFlight {
@@ -57,7 +60,8 @@ impl Shared {
     pub(crate) async fn take_checkpoint(&self) -> Result<(), Stopped> {
         let control = self.control();
         let number = control.checkpoint.get() + 1;
-        let emptied = control.take_emptied();
+        let emptied = control.take_emptied(self);
+        let everything = self.must_dump_everything();
         if self.config.is_planted(Canary::FreeBeforeFlush) {
             control.free(self, emptied.clone());
         }
@@ -65,8 +69,9 @@ impl Shared {
         self.log_bytes.set(0);
         let lanes: Vec<LanePosition> =
             self.shards().iter().map(|shard| shard.lane.borrow().position()).collect();
-        let (mut parts, cuts) = self.cut_slices(number).await?;
-        parts.extend(self.dump_tables(number, &emptied).await?);
+        let (mut parts, cuts) = self.cut_slices(number, everything).await?;
+        let table_stamp = self.draw_stamp();
+        parts.extend(self.dump_tables(number, everything, &emptied).await?);
         self.flush_log().await.map_err(|_| Stopped)?;
         let parts = self.parts_in_window(number, parts);
         let body = CommitBody {
@@ -75,6 +80,7 @@ impl Shared {
             window: self.config.window,
             lanes,
             cuts,
+            table_stamp,
             next_volume: self.volumes.borrow().next_id,
             parts: parts.clone(),
         };
@@ -82,6 +88,9 @@ impl Shared {
         self.flush_log().await.map_err(|_| Stopped)?;
         control.checkpoint.set(number);
         control.set_parts(self, parts, place);
+        let first = Rc::clone(&self.shards()[0]);
+        first.lane.borrow_mut().release();
+        first.pump.notify();
         self.count("checkpoints", 1);
         if !self.config.is_planted(Canary::FreeBeforeFlush) {
             control.free(self, emptied);
@@ -92,12 +101,16 @@ impl Shared {
     }
 
     /// Cuts every slice and appends its parts in its own lane.
-    async fn cut_slices(&self, number: u64) -> Result<(Vec<PartPlace>, Vec<Lsn>), Stopped> {
+    async fn cut_slices(
+        &self,
+        number: u64,
+        everything: bool,
+    ) -> Result<(Vec<PartPlace>, Vec<Lsn>), Stopped> {
         let slices = self.units.geometry().slices;
         let mut cuts = Vec::with_capacity(usize::from(slices));
         let mut places = Vec::new();
         for slice in (0..slices).map(SliceId) {
-            let full = self.is_full_turn(number, u64::from(slice.0));
+            let full = everything || self.is_full_turn(number, u64::from(slice.0));
             let owner = self.owner(slice);
             let (payloads, cut) = owner.map.borrow_mut().cut(slice, full);
             cuts.push(cut);
@@ -109,6 +122,12 @@ impl Shared {
             places.extend(settle(inflight).await?);
         }
         Ok((places, cuts))
+    }
+
+    /// True if this checkpoint should hold the whole state: parts of earlier ones keep too many
+    /// chunks from being cleaned (starts in quick succession pin a chunk each).
+    fn must_dump_everything(&self) -> bool {
+        self.control().chunks_with_parts() * 8 >= self.units.geometry().chunks as usize
     }
 
     /// True if the turn of this slice (or unit) to be dumped in full is at this checkpoint.
@@ -155,14 +174,17 @@ impl Shared {
     async fn dump_tables(
         &self,
         number: u64,
+        everything: bool,
         emptied: &[UnitId],
     ) -> Result<Vec<PartPlace>, Stopped> {
         let mut places = Vec::new();
+        let chunks = self.chunk_entries(emptied);
+        let groups = self.group_entries(emptied);
         let tables = [
-            (PartKind::Bitmap, encode_bitmaps(&self.bitmaps(number, emptied))),
-            (PartKind::Chunks, encode_chunks(&self.chunk_entries(emptied))),
-            (PartKind::Groups, encode_groups(&self.group_entries(emptied))),
-            (PartKind::Catalogue, encode_catalogue(&self.volumes.borrow().entries())),
+            (PartKind::Bitmap, self.bitmaps(number, everything, emptied)),
+            (PartKind::Chunks, chunks.chunks(CHUNKS_PER_PART).map(ChunkEntry::encode_part).collect()),
+            (PartKind::Groups, groups.chunks(GROUPS_PER_PART).map(GroupEntry::encode_part).collect()),
+            (PartKind::Catalogue, self.catalogue()),
         ];
         for (kind, payloads) in tables {
             let mut inflight = Vec::new();
@@ -174,67 +196,100 @@ impl Shared {
         Ok(places)
     }
 
-    /// Bitmaps of the units whose turn it is.
-    fn bitmaps(&self, number: u64, emptied: &[UnitId]) -> Vec<BitmapEntry> {
+    /// Bitmaps of the units whose turn it is, in payloads of parts.
+    fn bitmaps(&self, number: u64, everything: bool, emptied: &[UnitId]) -> Vec<Vec<u8>> {
         let units = self.units.ids(Tier::Fast).chain(self.units.ids(Tier::Dense));
-        units
-            .filter(|id| self.is_full_turn(number, u64::from(id.index)) && !emptied.contains(id))
-            .filter_map(|id| {
-                let unit = self.units.unit(id);
-                let used = !matches!(unit.state(), UnitState::Free | UnitState::Emptied);
-                used.then(|| BitmapEntry {
-                    is_dense: id.tier == Tier::Dense,
+        let mut payloads: Vec<Vec<u8>> = Vec::new();
+        for id in units {
+            let turn = everything || self.is_full_turn(number, u64::from(id.index));
+            let used = !matches!(
+                self.units.unit(id).state(),
+                UnitState::Free | UnitState::Emptied | UnitState::Retired
+            );
+            if !turn || !used || emptied.contains(&id) {
+                continue;
+            }
+            // The write pointer is read before the bits: a bit that is set later lies above it.
+            let unit = self.units.unit(id);
+            let (generation, write_pointer) = (unit.generation(), unit.write_pointer());
+            for (first, words) in unit.words().chunks(BITMAP_WORDS).enumerate() {
+                let run = UnitBits {
+                    tier: id.tier.code(),
                     unit: id.index,
-                    generation: unit.generation(),
-                    write_pointer: unit.write_pointer(),
-                    words: unit.words(),
-                })
-            })
-            .collect()
+                    generation,
+                    write_pointer,
+                    first_word: (first * BITMAP_WORDS) as u32,
+                    words: words.to_vec(),
+                };
+                let room = |payload: &Vec<u8>| {
+                    payload.len() + run.encoded_bytes() <= PART_BYTES_MAX
+                };
+                if !payloads.last().is_some_and(room) {
+                    payloads.push(Vec::new());
+                }
+                run.encode_into(payloads.last_mut().expect("just pushed"));
+            }
+        }
+        payloads
     }
 
-    /// State of a unit as a start must see it once this checkpoint has committed.
-    fn code_of(&self, id: UnitId, emptied: &[UnitId]) -> UnitCode {
-        match self.units.unit(id).state() {
-            UnitState::Free => UnitCode::Free,
-            UnitState::Emptied if emptied.contains(&id) => UnitCode::Free,
-            UnitState::Open => UnitCode::Open,
-            UnitState::Closed | UnitState::Cleaning | UnitState::Emptied => UnitCode::Closed,
-            UnitState::Retired => UnitCode::Retired,
-        }
+    /// The catalogue, in payloads of parts.
+    fn catalogue(&self) -> Vec<Vec<u8>> {
+        let entries = self.volumes.borrow().entries();
+        entries
+            .chunks(PART_BYTES_MAX / CATALOGUE_ENTRY_BYTES)
+            .map(|part| part.iter().flat_map(varve_format::CatalogueEntry::encode).collect())
+            .collect()
     }
 
     fn chunk_entries(&self, emptied: &[UnitId]) -> Vec<ChunkEntry> {
-        self.units
-            .ids(Tier::Fast)
-            .map(|id| {
-                let unit = self.units.unit(id);
-                let state = self.code_of(id, emptied);
-                ChunkEntry {
-                    state,
-                    generation: after_free(unit.generation(), emptied.contains(&id)),
-                    stamp: unit.stamp(),
-                    write_pointer: unit.write_pointer(),
-                }
-            })
-            .collect()
+        let entry = |id: UnitId| {
+            let unit = self.units.unit(id);
+            let freed = emptied.contains(&id);
+            ChunkEntry {
+                state: match unit.state() {
+                    UnitState::Free => ChunkState::Free,
+                    UnitState::Emptied if freed => ChunkState::Free,
+                    UnitState::Open => ChunkState::Open,
+                    UnitState::Closed | UnitState::Cleaning | UnitState::Emptied => {
+                        ChunkState::Closed
+                    }
+                    UnitState::Retired => ChunkState::Retired,
+                },
+                lane: LaneId(0),
+                generation: after_free(unit.generation(), freed),
+                stamp: unit.stamp(),
+                write_pointer: unit.write_pointer(),
+                chunk_sequence: 0,
+            }
+        };
+        self.units.ids(Tier::Fast).map(entry).collect()
     }
 
     fn group_entries(&self, emptied: &[UnitId]) -> Vec<GroupEntry> {
-        self.units
-            .ids(Tier::Dense)
-            .map(|id| {
-                let unit = self.units.unit(id);
-                GroupEntry {
-                    state: self.code_of(id, emptied),
-                    generation: after_free(unit.generation(), emptied.contains(&id)),
-                    stamp: unit.stamp(),
-                    write_pointer: unit.write_pointer(),
-                    stream: self.stream_of(id.index),
-                    closed_at: self.closed_at(id.index),
-                }
-            })
-            .collect()
+        let entry = |id: UnitId| {
+            let unit = self.units.unit(id);
+            let freed = emptied.contains(&id);
+            let owner = self.streams.owner(id.index);
+            GroupEntry {
+                state: match unit.state() {
+                    UnitState::Free => GroupState::Free,
+                    UnitState::Emptied if freed => GroupState::Free,
+                    UnitState::Open => GroupState::Open,
+                    UnitState::Closed | UnitState::Cleaning | UnitState::Emptied => {
+                        GroupState::Closed
+                    }
+                    UnitState::Retired => GroupState::Retired,
+                },
+                generation: after_free(unit.generation(), freed),
+                stamp: unit.stamp(),
+                write_pointer: unit.write_pointer(),
+                stream: owner.map_or(0, |stream| stream.writer.code()),
+                tenant: owner.map_or(TenantId(0), |stream| stream.tenant),
+                closed_at: Nanos(self.control().closed_at(id.index)),
+            }
+        };
+        self.units.ids(Tier::Dense).map(entry).collect()
     }
 
     /// Parts a start needs once checkpoint `number` has committed: this one's, and those of the
@@ -283,7 +338,7 @@ impl Shared {
 }
 
 /// Generation a unit has after the checkpoint that frees it has committed.
-fn after_free(now: varve_units::Generation, freed: bool) -> varve_units::Generation {
+fn after_free(now: Generation, freed: bool) -> Generation {
     if freed { now.next() } else { now }
 }
 

@@ -18,7 +18,7 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{
-    BatchHead, KeepItem, PayloadLayout, Record, block_crc, decode_batch, decode_batch_head,
+    BatchHead, KeepItem, PayloadLayout, Record, block_crc, batch,
 };
 use varve_io::Blocks;
 use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, SECTOR_BYTES, VolumeId};
@@ -140,10 +140,10 @@ impl Shared {
         let unit = u64::from(self.units.geometry().lba_bytes) / SECTOR_BYTES;
         for copy in 0..self.fast.info().copies {
             let Some(first) = shard.read_sectors(sector, unit, copy).await else { continue };
-            let Ok(head) = decode_batch_head(&first) else { continue };
+            let Ok(head) = batch::decode_head(&first) else { continue };
             let sectors = u64::from(head.header_bytes) / SECTOR_BYTES;
             let Some(whole) = shard.read_sectors(sector, sectors, copy).await else { continue };
-            if let Ok((head, records)) = decode_batch(&whole)
+            if let Ok((head, records)) = batch::decode(&whole)
                 && head.address == sector
             {
                 return Some((head, records));

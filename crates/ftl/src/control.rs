@@ -11,7 +11,7 @@ use crate::units::UnitState;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use varve_format::{CommitPlace, PartPlace};
+use varve_format::{CommitPlace, GroupEntry, PartPlace};
 use varve_io::Event;
 
 /// What is pool-wide.
@@ -23,6 +23,8 @@ pub struct Control {
     emptied: RefCell<Vec<UnitId>>,
     /// Units to be taken out of use when they are empty.
     retiring: RefCell<BTreeSet<UnitId>>,
+    /// When each closed group was closed, in nanoseconds.
+    closed_at: RefCell<BTreeMap<u32, u64>>,
     /// Parts that the newest commit needs, by chunk.
     part_chunks: RefCell<BTreeMap<u32, u32>>,
     pub(crate) commit: Cell<Option<CommitPlace>>,
@@ -37,6 +39,8 @@ pub struct Control {
     pub(crate) checkpoint_wanted: Event,
     /// The cleaner looks whether there is work.
     pub(crate) cleaner_wanted: Event,
+    /// Garbage collection looks whether there is work.
+    pub(crate) gc_wanted: Event,
     /// A checkpoint has committed.
     pub(crate) committed: Event,
 }
@@ -65,6 +69,11 @@ impl Control {
         self.emptied.borrow().len()
     }
 
+    /// Groups that the next checkpoint will free.
+    pub(crate) fn emptied_groups(&self) -> usize {
+        self.emptied.borrow().iter().filter(|unit| unit.tier == Tier::Dense).count()
+    }
+
     /// Opens a free chunk for a lane.
     pub(crate) fn grant_chunk(&self, shared: &Shared) -> Option<ChunkGrant> {
         let chunk = self.free_chunks.borrow_mut().pop_front()?;
@@ -81,7 +90,7 @@ impl Control {
         let group = self.free_groups.borrow_mut().pop_front()?;
         let stamp = shared.draw_stamp();
         shared.units.open(UnitId::group(group), stamp);
-        self.cleaner_wanted.notify();
+        self.gc_wanted.notify();
         Some(group)
     }
 
@@ -109,6 +118,22 @@ impl Control {
         self.cleaner_wanted.notify();
     }
 
+    /// A stream has written a group to its end.
+    pub(crate) fn group_closed(&self, shared: &Shared, group: u32) {
+        self.closed_at.borrow_mut().insert(group, shared.world.now().0);
+        self.gc_wanted.notify();
+    }
+
+    /// When a group was closed, in nanoseconds; 0 if it is not.
+    pub(crate) fn closed_at(&self, group: u32) -> u64 {
+        self.closed_at.borrow().get(&group).copied().unwrap_or(0)
+    }
+
+    /// When a group was closed, as the checkpoint has it (recovery).
+    pub(crate) fn restore_group(&self, group: u32, entry: &GroupEntry) {
+        self.closed_at.borrow_mut().insert(group, entry.closed_at.0);
+    }
+
     /// A write to this chunk failed: it is taken out of use when it is empty.
     pub(crate) fn retire_chunk(&self, chunk: u32) {
         self.retiring.borrow_mut().insert(UnitId::chunk(chunk));
@@ -127,8 +152,16 @@ impl Control {
     }
 
     /// Units emptied before now: the checkpoint that begins now frees them when it commits.
-    pub(crate) fn take_emptied(&self) -> Vec<UnitId> {
-        self.emptied.take()
+    /// Chunks that hold parts of the newest commit wait for a later one.
+    pub(crate) fn take_emptied(&self, shared: &Shared) -> Vec<UnitId> {
+        let mut emptied = self.emptied.borrow_mut();
+        let stays = |unit: &UnitId| {
+            shared.units.unit(*unit).is_pinned()
+                || (unit.tier == Tier::Fast && self.holds_parts(unit.index))
+        };
+        let (keep, freeing) = emptied.drain(..).partition(stays);
+        *emptied = keep;
+        freeing
     }
 
     /// Frees units after their checkpoint committed. Those with a repair in flight wait for the
@@ -142,6 +175,9 @@ impl Control {
                 shared.count("units_retired", 1);
             } else {
                 shared.units.free(unit);
+                if unit.tier == Tier::Dense {
+                    self.closed_at.borrow_mut().remove(&unit.index);
+                }
                 self.add_free(unit);
             }
         }
@@ -170,11 +206,17 @@ impl Control {
         self.part_chunks.borrow().contains_key(&chunk)
     }
 
+    /// Chunks that checkpoint parts keep from being cleaned.
+    pub(crate) fn chunks_with_parts(&self) -> usize {
+        self.part_chunks.borrow().len()
+    }
+
     /// Wakes every flow that waits for pool-wide changes (the engine stops).
     pub(crate) fn wake_all(&self) {
         self.freed.notify();
         self.checkpoint_wanted.notify();
         self.cleaner_wanted.notify();
         self.committed.notify();
+        self.gc_wanted.notify();
     }
 }

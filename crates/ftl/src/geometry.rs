@@ -35,6 +35,17 @@ pub enum Tier {
     Dense,
 }
 
+impl Tier {
+    /// As it is called on media.
+    #[must_use]
+    pub const fn code(self) -> varve_format::Tier {
+        match self {
+            Self::Fast => varve_format::Tier::Fast,
+            Self::Dense => varve_format::Tier::Dense,
+        }
+    }
+}
+
 /// A chunk or a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct UnitId {
@@ -142,7 +153,7 @@ impl Geometry {
     /// Blocks of P2L area in each stripe, all copies.
     #[must_use]
     pub const fn stripe_p2l_blocks(&self) -> u32 {
-        varve_format::p2l_blocks_for(self.stripe_blocks as usize) as u32 * self.p2l_copies
+        varve_format::P2l::blocks_for(self.stripe_blocks as usize) as u32 * self.p2l_copies
     }
 
     /// Blocks of user data a stripe holds.

@@ -18,10 +18,10 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use varve_format::{
-    BatchHead, ChunkHeader, CommitPlace, LanePosition, Record, batch_header_bytes, encode_batch,
+    BATCH_HEAD_BYTES, BatchHead, BatchStart, ChunkHeader, CommitPlace, LanePosition, Record, batch,
 };
 use varve_io::{Blocks, Gather, Sectors, Segment, Sender};
-use varve_units::{LaneId, Lsn, SECTOR_BYTES};
+use varve_units::{Generation, LaneId, Lsn, SECTOR_BYTES};
 
 /// What the appender of a record learns when it is acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -40,21 +40,29 @@ pub struct Appended {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stopped;
 
-/// A record waiting for its batch, or in one.
+/// A record waiting for its batch.
 pub struct Pending {
     /// The record.
     pub record: Record,
+    /// What goes with it.
+    pub load: Load,
+}
+
+/// What goes with a record.
+pub struct Load {
     /// Its data blocks.
     pub data: Option<(Rc<Blocks>, Range<usize>)>,
     /// Its metadata payload.
     pub meta: Option<Rc<Sectors>>,
     /// Delta nodes set aside for it in the owner's map.
     pub reserved_nodes: usize,
+    /// Blocks it may newly map, counted in the pool's pending ones.
+    pub pending_blocks: u64,
     /// Who waits for it.
     pub ticket: Option<Sender<Result<Appended, Stopped>>>,
 }
 
-impl Pending {
+impl Load {
     fn data_blocks(&self) -> u64 {
         self.data.as_ref().map_or(0, |(_, range)| range.len() as u64)
     }
@@ -70,8 +78,10 @@ pub struct Batch {
     pub sequence: u64,
     /// LSN of its first record.
     pub first_lsn: Lsn,
-    /// Its records with their places.
-    pub records: Vec<(Pending, Appended)>,
+    /// Its records.
+    pub records: Vec<Record>,
+    /// What goes with each, and where it lies.
+    pub loads: Vec<(Load, Appended)>,
     chunk: u32,
     chunk_sequence: u64,
     sector: u64,
@@ -119,7 +129,7 @@ pub struct ChunkGrant {
     /// Its stamp.
     pub stamp: Lsn,
     /// Its generation.
-    pub generation: u32,
+    pub generation: Generation,
     /// The newest committed checkpoint, named in the chunk's header.
     pub commit: Option<CommitPlace>,
 }
@@ -173,6 +183,8 @@ pub struct Lane {
     acked: u64,
     /// Bytes sealed since the last flush began.
     unflushed_bytes: u64,
+    /// A commit was sealed and is not flushed yet: no chunk may be opened (ADR 9).
+    holds: bool,
 }
 
 impl Lane {
@@ -204,6 +216,7 @@ impl Lane {
             pushed: 0,
             acked: 0,
             unflushed_bytes: 0,
+            holds: false,
         }
     }
 
@@ -327,29 +340,33 @@ impl Lane {
             return Err(Idle::Busy);
         }
         if let Some(batch) = self.again.front() {
-            let records = batch.records.iter().map(|(pending, _)| pending);
-            let need = Size::of(records, self.geometry.lba_bytes).sectors();
+            let need = Size::of(&batch.records, self.geometry.lba_bytes).sectors();
             if !self.has_room(need) {
                 self.close_chunk();
                 return Err(Idle::NeedsChunk);
             }
             let batch = self.again.pop_front().expect("just seen");
-            let records = batch.records.into_iter().map(|(pending, _)| pending).collect();
-            return Ok(self.seal_records(records, batch.sequence, batch.first_lsn));
+            let loads = batch.loads.into_iter().map(|(load, _)| load).collect();
+            return Ok(self.seal_records(batch.records, loads, batch.sequence, batch.first_lsn));
         }
         if self.queue.is_empty() {
             return Err(Idle::Busy);
         }
         let count = self.fitting();
         if count == 0 {
+            if self.holds {
+                return Err(Idle::Busy);
+            }
             self.close_chunk();
             return Err(Idle::NeedsChunk);
         }
-        let records: Vec<Pending> = self.queue.drain(..count).collect();
+        let sealed = self.queue.drain(..count).map(|pending| (pending.record, pending.load));
+        let (records, loads): (Vec<Record>, Vec<Load>) = sealed.unzip();
+        self.holds |= records.iter().any(|record| matches!(record, Record::Commit { .. }));
         let (sequence, first_lsn) = (self.next_batch, self.next_lsn);
         self.next_batch += 1;
         self.next_lsn = first_lsn.plus(count as u64);
-        Ok(self.seal_records(records, sequence, first_lsn))
+        Ok(self.seal_records(records, loads, sequence, first_lsn))
     }
 
     fn has_room(&self, sectors: u64) -> bool {
@@ -363,7 +380,7 @@ impl Lane {
         let mut size = Size::empty(self.geometry.lba_bytes);
         let mut count = 0;
         for pending in &self.queue {
-            size.add(pending);
+            size.add(&pending.record);
             let over = size.data_blocks > self.limits.batch_blocks_max
                 || size.meta_sectors > BATCH_META_SECTORS_MAX
                 || size.record_bytes > BATCH_HEADER_BYTES_MAX
@@ -376,11 +393,17 @@ impl Lane {
         count
     }
 
-    fn seal_records(&mut self, records: Vec<Pending>, sequence: u64, first_lsn: Lsn) -> Write {
+    fn seal_records(
+        &mut self,
+        records: Vec<Record>,
+        loads: Vec<Load>,
+        sequence: u64,
+        first_lsn: Lsn,
+    ) -> Write {
         let open = self.open.as_mut().expect("a batch is sealed into an open chunk");
-        let size = Size::of(records.iter(), self.geometry.lba_bytes);
+        let lba_bytes = self.geometry.lba_bytes;
         let sector = open.batch_start();
-        let head = BatchHead {
+        let start = BatchStart {
             epoch: self.epoch,
             lane: self.id,
             sequence,
@@ -388,21 +411,17 @@ impl Lane {
             chunk_sequence: open.sequence,
             durable_through: self.durable,
             first_lsn,
-            records: records.len() as u32,
-            header_bytes: size.header_bytes() as u32,
-            data_blocks: size.data_blocks as u32,
-            meta_bytes: (size.padded_meta_sectors() * SECTOR_BYTES) as u32,
         };
+        let head = BatchHead::measure(&start, &records, lba_bytes);
         let mut gather = Gather::new();
         let offset = open.next * SECTOR_BYTES;
         if open.fresh {
             open.fresh = false;
             gather.push_meta(open.header(self.pool, self.epoch, self.id, first_lsn, sequence));
         }
-        let header = encode_batch(&head, records.iter().map(|pending| &pending.record), self.geometry.lba_bytes);
-        gather.push_meta(header);
-        let placed = place(records, sector, &head, &mut gather);
-        open.next = sector + size.sectors();
+        gather.push_meta(batch::encode(&start, &records, lba_bytes));
+        let loads = place(loads, &head, &mut gather);
+        open.next = sector + head.batch_bytes() / SECTOR_BYTES;
         let write_pointer = (open.next - self.geometry.chunk_start(open.grant.chunk)) as u32;
         self.unflushed_bytes += gather.bytes();
         let write =
@@ -413,7 +432,8 @@ impl Lane {
             Batch {
                 sequence,
                 first_lsn,
-                records: placed,
+                records,
+                loads,
                 chunk: open.grant.chunk,
                 chunk_sequence: open.sequence,
                 sector,
@@ -423,13 +443,18 @@ impl Lane {
         write
     }
 
-    /// Records and places of a sealed batch.
+    /// Payloads and places of a sealed batch.
     ///
     /// # Panics
     /// If that batch is not in flight.
-    pub fn sealed(&self, sequence: u64) -> &[(Pending, Appended)] {
+    pub fn sealed(&self, sequence: u64) -> &[(Load, Appended)] {
         let batch = self.inflight.iter().find(|batch| batch.sequence == sequence);
-        &batch.expect("a sealed batch is in flight").records
+        &batch.expect("a sealed batch is in flight").loads
+    }
+
+    /// The commit that was sealed is flushed and will be named by every chunk opened from now on.
+    pub const fn release(&mut self) {
+        self.holds = false;
     }
 
     /// The write of batch `sequence` ended well. Returns the batches that are acknowledged by
@@ -474,10 +499,10 @@ impl Lane {
     }
 
     /// Everything that waits, to be told that the engine stopped.
-    pub fn abandon(&mut self) -> Vec<Pending> {
-        let queued = self.queue.drain(..);
+    pub fn abandon(&mut self) -> Vec<Load> {
+        let queued = self.queue.drain(..).map(|pending| pending.load);
         let sealed = self.again.drain(..).chain(self.inflight.drain(..));
-        sealed.flat_map(|batch| batch.records).map(|(pending, _)| pending).chain(queued).collect()
+        sealed.flat_map(|batch| batch.loads).map(|(load, _)| load).chain(queued).collect()
     }
 }
 
@@ -522,63 +547,52 @@ impl Size {
         }
     }
 
-    fn of<'a>(records: impl Iterator<Item = &'a Pending>, lba_bytes: u32) -> Self {
+    fn of(records: &[Record], lba_bytes: u32) -> Self {
         let mut size = Self::empty(lba_bytes);
-        records.for_each(|pending| size.add(pending));
+        records.iter().for_each(|record| size.add(record));
         size
     }
 
-    fn add(&mut self, pending: &Pending) {
-        self.record_bytes += pending.record.encoded_bytes() as u64;
-        self.data_blocks += pending.data_blocks();
-        self.meta_sectors += pending.meta_sectors();
+    fn add(&mut self, record: &Record) {
+        self.record_bytes += record.encoded_bytes() as u64;
+        self.data_blocks += record.data_blocks() as u64;
+        self.meta_sectors += (record.meta_bytes() as u64).div_ceil(SECTOR_BYTES);
     }
 
-    fn header_bytes(&self) -> u64 {
-        batch_header_bytes(self.record_bytes as usize, (self.lba_sectors * SECTOR_BYTES) as u32) as u64
-    }
-
-    const fn padded_meta_sectors(&self) -> u64 {
-        self.meta_sectors.next_multiple_of(self.lba_sectors)
-    }
-
-    fn sectors(&self) -> u64 {
-        self.header_bytes() / SECTOR_BYTES
+    const fn sectors(&self) -> u64 {
+        let header = (BATCH_HEAD_BYTES as u64 + self.record_bytes).div_ceil(SECTOR_BYTES);
+        header.next_multiple_of(self.lba_sectors)
             + self.data_blocks * BLOCK_SECTORS
-            + self.padded_meta_sectors()
+            + self.meta_sectors.next_multiple_of(self.lba_sectors)
     }
 }
 
 /// Gives every record its places and adds its payload to the gather (layout: ADR 4).
-fn place(
-    records: Vec<Pending>,
-    sector: u64,
-    head: &BatchHead,
-    gather: &mut Gather,
-) -> Vec<(Pending, Appended)> {
-    let mut data = sector + u64::from(head.header_bytes) / SECTOR_BYTES;
+fn place(loads: Vec<Load>, head: &BatchHead, gather: &mut Gather) -> Vec<(Load, Appended)> {
+    let mut data = head.address + u64::from(head.header_bytes) / SECTOR_BYTES;
     let mut meta = data + u64::from(head.data_blocks) * BLOCK_SECTORS;
     let meta_end = meta + u64::from(head.meta_bytes) / SECTOR_BYTES;
-    for pending in &records {
-        if let Some((blocks, range)) = &pending.data {
+    for load in &loads {
+        if let Some((blocks, range)) = &load.data {
             gather.push(Segment::Data(Rc::clone(blocks), range.clone()));
         }
     }
-    let mut placed = Vec::with_capacity(records.len());
-    for (index, pending) in records.into_iter().enumerate() {
+    let mut placed = Vec::with_capacity(loads.len());
+    for (index, load) in loads.into_iter().enumerate() {
         let appended = Appended {
             lsn: head.first_lsn.plus(index as u64),
             data_sector: data,
             meta_sector: meta,
-            batch_sector: sector,
+            batch_sector: head.address,
         };
-        data += pending.data_blocks() * BLOCK_SECTORS;
-        meta += pending.meta_sectors();
-        if let Some(sectors) = &pending.meta {
+        data += load.data_blocks() * BLOCK_SECTORS;
+        meta += load.meta_sectors();
+        if let Some(sectors) = &load.meta {
             gather.push(Segment::Meta(Rc::clone(sectors)));
         }
-        placed.push((pending, appended));
+        placed.push((load, appended));
     }
+    assert!(meta <= meta_end, "payloads are as long as their records say");
     if meta < meta_end {
         gather.push_meta(Sectors::zeroed((meta_end - meta) as usize));
     }

@@ -7,7 +7,7 @@ use crate::config::Canary;
 use crate::error::EngineError;
 use crate::geometry::UnitId;
 use crate::limits::{CHAIN_MAX, MERGES_MAX};
-use crate::map::{Base, LeafKey};
+use crate::map::{Base, LeafCursor, LeafKey, Map, Merge, NeedsImage};
 use crate::shard::Shard;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 use varve_format::{LEAF_BYTES, LeafImage, Record, crc32c_parts};
 use varve_io::{Event, Sectors};
 use varve_units::{Lba, Lsn, SECTOR_BYTES};
+use zerocopy::IntoBytes;
 
 /// Checksum of a leaf, seeded with what it is the image of, so that a leaf found in the wrong
 /// place or of the wrong age fails it.
@@ -27,25 +28,11 @@ pub(crate) fn leaf_crc(key: LeafKey, through: Lsn, bytes: &[u8]) -> u32 {
 }
 
 impl Shard {
-    /// Makes sure the image of a leaf is cached when this returns.
+    /// Makes sure the image of a leaf that exists is cached when this returns. A leaf that does not
+    /// exist needs none.
     pub(crate) async fn ensure_image(&self, key: LeafKey) -> Result<(), EngineError> {
         loop {
-            let base = {
-                let mut map = self.map.borrow_mut();
-                if map.has_image(key) {
-                    return Ok(());
-                }
-                let base = map.base(key);
-                if base.is_none() {
-                    let mut dead = Vec::new();
-                    map.install_blank(key, &mut dead);
-                    drop(map);
-                    self.bury(&mut dead);
-                    return Ok(());
-                }
-                base
-            };
-            let base = base.expect("just seen");
+            let Some(base) = self.install_blank(key) else { return Ok(()) };
             let other = self.loads.borrow().get(&key).cloned();
             if let Some(event) = other {
                 event.listen().await;
@@ -56,9 +43,14 @@ impl Shard {
             let read = self.read_leaf(key, base).await;
             self.loads.borrow_mut().remove(&key);
             event.notify();
+            if self.shared.is_stopped() {
+                return Err(EngineError::Stopped);
+            }
             let mut dead = Vec::new();
             let installed = match read {
-                Some(image) => self.map.borrow_mut().install(key, base, image, &mut dead).is_ok(),
+                Some(image) => {
+                    self.map.borrow_mut().install(key, base, *image, &mut dead).is_ok()
+                }
                 None if self.map.borrow().base(key) == Some(base) => {
                     self.shared.count("leaves_lost", 1);
                     return Err(EngineError::Lost(key.volume, Lba(key.leaf.first().0)));
@@ -72,8 +64,24 @@ impl Shard {
         }
     }
 
+    /// What must be read to get an image; `None` if it is cached, blank, or of no leaf.
+    fn install_blank(&self, key: LeafKey) -> Option<Base> {
+        let mut map = self.map.borrow_mut();
+        if !map.exists(key) || map.is_cached(key) {
+            return None;
+        }
+        let base = map.base(key);
+        if base.is_none() {
+            let mut dead = Vec::new();
+            map.install_blank(key, &mut dead).expect("a leaf without base takes a blank image");
+            drop(map);
+            self.bury(&mut dead);
+        }
+        base
+    }
+
     /// Reads and verifies a leaf, trying every copy. `None` if none passes.
-    async fn read_leaf(&self, key: LeafKey, base: Base) -> Option<LeafImage> {
+    async fn read_leaf(&self, key: LeafKey, base: Base) -> Option<Box<LeafImage>> {
         self.shared.count("leaf_reads", 1);
         let sectors = LEAF_BYTES as u64 / SECTOR_BYTES;
         for copy in 0..self.shared.fast.info().copies {
@@ -85,7 +93,7 @@ impl Shard {
                     self.shared.count("leaf_repairs", 1);
                     self.repair_sectors(base.sector, bytes).await;
                 }
-                return LeafImage::from_bytes(&bytes[..LEAF_BYTES]);
+                return LeafImage::decode(&bytes[..LEAF_BYTES]).ok();
             }
         }
         None
@@ -108,14 +116,16 @@ impl Shard {
         while !self.shared.is_stopped() {
             match self.next_merge() {
                 Some(key) => {
-                    self.merging.borrow_mut().push(key);
                     let shard = Rc::clone(&self);
+                    self.merges.set(self.merges.get() + 1);
                     self.shared.world.spawn(Box::pin(async move {
                         shard.merge(key).await;
-                        shard.merging.borrow_mut().retain(|other| *other != key);
+                        shard.merges.set(shard.merges.get() - 1);
                         shard.nodes_freed.notify();
                         shard.merge_wanted.notify();
                     }));
+                    // The merge begins, and takes its leaf out of the choice, before the next.
+                    self.shared.world.yield_now().await;
                 }
                 None => self.merge_wanted.listen().await,
             }
@@ -123,57 +133,136 @@ impl Shard {
     }
 
     fn next_merge(&self) -> Option<LeafKey> {
-        let merging = self.merging.borrow();
-        if merging.len() >= MERGES_MAX {
+        if self.merges.get() >= MERGES_MAX {
             return None;
         }
         let mut map = self.map.borrow_mut();
         let short = self.node_waiters.get() > 0
-            || map.free_nodes() < self.shared.nodes_low(self) + merging.len();
-        let key = map.fullest(&merging)?;
+            || map.room() < self.shared.nodes_low(self) + self.merges.get();
+        let key = map.fullest()?;
         (short || map.chain_len(key) >= CHAIN_MAX).then_some(key)
+    }
+
+    /// Merges a leaf now; waits if it is being merged already.
+    pub(crate) async fn merge_now(&self, key: LeafKey) {
+        while self.map.borrow().is_merging(key) && !self.shared.is_stopped() {
+            self.nodes_freed.listen().await;
+        }
+        self.merge(key).await;
     }
 
     /// Merges one leaf. Gives up silently if the engine stops or the leaf cannot be read.
     pub(crate) async fn merge(&self, key: LeafKey) {
-        if self.ensure_image(key).await.is_err() {
-            return;
-        }
-        let (bytes, through) = {
-            let mut map = self.map.borrow_mut();
-            let Some(merge) = map.begin_merge(key) else { return };
-            if merge.image.is_blank() {
-                let old = map.base(key);
-                map.finish_empty(key, merge.through);
-                self.count_leaf(old.map(|base| base.sector), None);
-                drop(map);
-                self.nodes_freed.notify();
+        loop {
+            if !self.map.borrow().exists(key) || self.map.borrow().is_merging(key) {
                 return;
             }
-            (merge.image.to_bytes(), merge.through)
-        };
-        let claimed = match self.planted(Canary::LeafThroughOffByOne) {
-            true => through.next(),
-            false => through,
-        };
-        let crc = leaf_crc(key, claimed, &bytes);
-        let record = Record::Leaf { volume: key.volume, leaf: key.leaf, through: claimed, crc };
-        let appended = self.append_meta(record, Some(Sectors::from_bytes(&bytes))).await;
-        match appended {
-            Ok(at) => {
-                self.shared.count("leaf_merges", 1);
-                let mut map = self.map.borrow_mut();
-                let old = map.base(key);
-                map.finish_merge(key, at.meta_sector, crc, claimed);
-                self.count_leaf(old.map(|base| base.sector), Some(at.meta_sector));
+            let begun = self.map.borrow_mut().begin_merge(key);
+            match begun {
+                Ok(merge) => return self.write_leaf(key, merge).await,
+                Err(NeedsImage::Discarded(base)) => {
+                    if self.clear_discarded(key, base).await.is_err() {
+                        return;
+                    }
+                }
+                Err(NeedsImage::Read(_) | NeedsImage::Blank) => {
+                    if self.ensure_image(key).await.is_err() {
+                        return;
+                    }
+                }
             }
-            Err(_) => self.map.borrow_mut().abandon_merge(key),
+        }
+    }
+
+    async fn write_leaf(&self, key: LeafKey, merge: Merge) {
+        if merge.image.is_empty() {
+            self.change_leaf(key, |map| map.finish_empty(key, merge.through));
+            self.nodes_freed.notify();
+            return;
+        }
+        let claimed = match self.planted(Canary::LeafThroughOffByOne) {
+            true => merge.through.next(),
+            false => merge.through,
+        };
+        let bytes = merge.image.as_bytes();
+        let crc = leaf_crc(key, claimed, bytes);
+        let record = Record::Leaf { volume: key.volume, leaf: key.leaf, through: claimed, crc };
+        let appended = self.append_meta(record, Some(Sectors::from_bytes(bytes))).await;
+        if appended.is_ok() {
+            self.shared.count("leaf_merges", 1);
         }
         self.nodes_freed.notify();
     }
 
+    /// A leaf record is acknowledged: it is the leaf's base now.
+    pub(crate) fn adopt_leaf(&self, key: LeafKey, sector: u64, crc: u32, through: Lsn) {
+        self.change_leaf(key, |map| {
+            if map.is_merging(key) {
+                map.finish_merge(key, sector, crc, through);
+            }
+        });
+    }
+
+    /// Reads the old image of a discarded leaf and clears the live bits of its places.
+    async fn clear_discarded(&self, key: LeafKey, base: Base) -> Result<(), EngineError> {
+        let image = self.read_leaf(key, base).await;
+        if self.shared.is_stopped() {
+            return Err(EngineError::Stopped);
+        }
+        let mut dead = Vec::new();
+        match image {
+            Some(image) => self.change_leaf(key, |map| {
+                // Stale: the leaf has another base by now, whoever changed it cleared the bits.
+                let _ = map.clear_discarded(key, base, &image, &mut dead);
+            }),
+            None if self.map.borrow().stored(key) == Some(base) => {
+                self.shared.count("leaves_lost", 1);
+                let lba = Lba(key.leaf.first().0);
+                return Err(EngineError::Lost(key.volume, lba));
+            }
+            None => {}
+        }
+        self.bury(&mut dead);
+        Ok(())
+    }
+
+    /// Clears the live bits of discarded leaves, so that deallocation frees units.
+    pub(crate) async fn run_clearer(self: Rc<Self>) {
+        let mut from = LeafCursor::default();
+        while !self.shared.is_stopped() {
+            let next = self.map.borrow().discarded_next(from);
+            match next {
+                Some((key, base, after)) => {
+                    from = after;
+                    // A leaf that cannot be read keeps its bits; the cleaner asks the map.
+                    let _ = self.clear_discarded(key, base).await;
+                }
+                None if from == LeafCursor::default() => self.clear_wanted.listen().await,
+                None => {
+                    from = LeafCursor::default();
+                    self.clear_wanted.listen().await;
+                }
+            }
+        }
+    }
+
+    /// Changes a leaf and keeps the number of live leaves of each chunk.
+    pub(crate) fn change_leaf<T>(&self, key: LeafKey, change: impl FnOnce(&mut Map) -> T) -> T {
+        let mut map = self.map.borrow_mut();
+        let before = map.stored(key).map(|base| base.sector);
+        let result = change(&mut map);
+        let after = map.stored(key).map(|base| base.sector);
+        if before != after {
+            self.count_leaf(before, after);
+        }
+        result
+    }
+
     /// Keeps the number of live leaves of each chunk.
     pub(crate) fn count_leaf(&self, old: Option<u64>, new: Option<u64>) {
+        if !self.shared.leaves_counted.get() {
+            return;
+        }
         let units = &self.shared.units;
         let chunk = |sector| UnitId::chunk(units.geometry().chunk_of(sector));
         if let Some(sector) = old {

@@ -32,6 +32,25 @@ pub(crate) enum Writer {
     GarbageCollection,
 }
 
+impl Writer {
+    /// As the group table has it; 0 is no writer.
+    pub(crate) const fn code(self) -> u32 {
+        match self {
+            Self::Compaction => 1,
+            Self::GarbageCollection => 2,
+        }
+    }
+
+    /// The writer of a group table's code.
+    pub(crate) const fn from_code(code: u32) -> Option<Self> {
+        match code {
+            1 => Some(Self::Compaction),
+            2 => Some(Self::GarbageCollection),
+            _ => None,
+        }
+    }
+}
+
 /// Placement class: owns its groups.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct StreamId {
@@ -217,7 +236,7 @@ impl Shared {
             let record = Record::Keep { slice, volume, items: alloc::vec![kept] };
             let (blocks, index) = data;
             let payload = Some((blocks, index..index + 1));
-            let appended = owner.append(record, payload, 1).await;
+            let appended = owner.append(record, payload, 1, 0).await;
             self.count("kept_blocks", 1);
             self.world.spawn(Box::pin(async move {
                 let ok = appended.await.is_ok();
@@ -402,7 +421,7 @@ impl Shared {
     ) {
         let nodes = items.len();
         let record = Record::Move { slice, volume, items };
-        let appended = self.owner(slice).append(record, None, nodes).await;
+        let appended = self.owner(slice).append(record, None, nodes, 0).await;
         self.world.spawn(Box::pin(async move {
             let ok = appended.await.is_ok();
             for progress in progress {

@@ -8,7 +8,7 @@
 
 use crate::config::Canary;
 use crate::error::StopReason;
-use crate::lane::{Appended, Batch, Idle, Lane, Pending, Stopped, Write};
+use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Write};
 use crate::limits::{LANE_QUEUE_MAX, REROUTES_MAX};
 use crate::map::{Change, Dead, LeafKey, Map};
 use crate::shared::Shared;
@@ -30,8 +30,8 @@ pub struct Shard {
     pub(crate) map: RefCell<Map>,
     /// Images being read; whoever needs the same one waits for the event.
     pub(crate) loads: RefCell<BTreeMap<LeafKey, Rc<Event>>>,
-    /// Leaves being merged.
-    pub(crate) merging: RefCell<Vec<LeafKey>>,
+    /// Merges in flight.
+    pub(crate) merges: Cell<usize>,
     /// Something was queued, acknowledged or freed: the pump looks again.
     pub(crate) pump: Event,
     /// Records were acknowledged.
@@ -40,6 +40,8 @@ pub struct Shard {
     pub(crate) nodes_freed: Event,
     /// The merger has work.
     pub(crate) merge_wanted: Event,
+    /// Leaves were discarded: their old images are to be read, to clear their live bits.
+    pub(crate) clear_wanted: Event,
     /// Delta nodes set aside for queued records.
     reserved_nodes: Cell<usize>,
     /// Appenders waiting for delta nodes.
@@ -55,11 +57,12 @@ impl Shard {
             lane: RefCell::new(lane),
             map: RefCell::new(map),
             loads: RefCell::default(),
-            merging: RefCell::default(),
+            merges: Cell::new(0),
             pump: Event::new(),
             acked: Event::new(),
             nodes_freed: Event::new(),
             merge_wanted: Event::new(),
+            clear_wanted: Event::new(),
             reserved_nodes: Cell::new(0),
             node_waiters: Cell::new(0),
             reroutes: Cell::new(0),
@@ -73,7 +76,8 @@ impl Shard {
         record: Record,
         meta: Option<Sectors>,
     ) -> Receiver<Result<Appended, Stopped>> {
-        self.push(record, None, meta, 0)
+        let (data, meta) = (None, meta.map(Rc::new));
+        self.push(record, Load { data, meta, reserved_nodes: 0, pending_blocks: 0, ticket: None })
     }
 
     /// Queues a record that changes up to `nodes` chains' worth of delta nodes, after waiting for
@@ -83,34 +87,24 @@ impl Shard {
         record: Record,
         data: Option<(Rc<Blocks>, Range<usize>)>,
         nodes: usize,
+        pending_blocks: u64,
     ) -> Receiver<Result<Appended, Stopped>> {
         while self.lane.borrow().queued() >= LANE_QUEUE_MAX && !self.shared.is_stopped() {
             self.acked.listen().await;
         }
         self.reserve_nodes(nodes).await;
-        self.push(record, data, None, nodes)
+        self.push(record, Load { data, meta: None, reserved_nodes: nodes, pending_blocks, ticket: None })
     }
 
-    fn push(
-        &self,
-        record: Record,
-        data: Option<(Rc<Blocks>, Range<usize>)>,
-        meta: Option<Sectors>,
-        reserved_nodes: usize,
-    ) -> Receiver<Result<Appended, Stopped>> {
+    fn push(&self, record: Record, load: Load) -> Receiver<Result<Appended, Stopped>> {
         let (sender, receiver) = slot();
         if self.shared.is_stopped() {
             sender.send(Err(Stopped));
             return receiver;
         }
         self.shared.log_records.set(self.shared.log_records.get() + 1);
-        self.lane.borrow_mut().push(Pending {
-            record,
-            data,
-            meta: meta.map(Rc::new),
-            reserved_nodes,
-            ticket: Some(sender),
-        });
+        let load = Load { ticket: Some(sender), ..load };
+        self.lane.borrow_mut().push(Pending { record, load });
         self.pump.notify();
         receiver
     }
@@ -118,7 +112,7 @@ impl Shard {
     /// Sets `nodes` delta nodes aside, waiting for merges if the pool is short.
     async fn reserve_nodes(&self, nodes: usize) {
         loop {
-            let free = self.map.borrow().free_nodes();
+            let free = self.map.borrow().room();
             if free >= self.reserved_nodes.get() + nodes || self.shared.is_stopped() {
                 break;
             }
@@ -128,14 +122,14 @@ impl Shard {
             self.node_waiters.set(self.node_waiters.get() - 1);
         }
         self.reserved_nodes.set(self.reserved_nodes.get() + nodes);
-        if self.map.borrow().free_nodes() < self.shared.nodes_low(self) {
+        if self.map.borrow().room() < self.shared.nodes_low(self) {
             self.merge_wanted.notify();
         }
     }
 
     /// Delta nodes neither used nor set aside.
     pub(crate) fn spare_nodes(&self) -> usize {
-        self.map.borrow().free_nodes().saturating_sub(self.reserved_nodes.get())
+        self.map.borrow().room().saturating_sub(self.reserved_nodes.get())
     }
 
     /// Seals and submits batches as long as there is something to write; runs for the shard's
@@ -174,13 +168,14 @@ impl Shard {
 
     /// Tells everyone who waits for the log that the engine stopped.
     pub(crate) fn abandon(&self) {
-        let pending = self.lane.borrow_mut().abandon();
-        for ticket in pending.into_iter().filter_map(|pending| pending.ticket) {
+        let loads = self.lane.borrow_mut().abandon();
+        for ticket in loads.into_iter().filter_map(|load| load.ticket) {
             ticket.send(Err(Stopped));
         }
         self.acked.notify();
         self.nodes_freed.notify();
         self.merge_wanted.notify();
+        self.clear_wanted.notify();
     }
 
     fn submit(self: &Rc<Self>, write: Write) {
@@ -206,8 +201,8 @@ impl Shard {
     /// Live bits of a batch's data blocks are set before anything can ask for them.
     fn mark_appended(&self, sequence: u64) {
         let lane = self.lane.borrow();
-        for (pending, appended) in lane.sealed(sequence) {
-            if let Some((_, range)) = &pending.data {
+        for (load, appended) in lane.sealed(sequence) {
+            if let Some((_, range)) = &load.data {
                 for index in 0..range.len() as u64 {
                     self.shared.units.append(Ppa::fast(appended.data_sector + index * 8));
                 }
@@ -250,8 +245,8 @@ impl Shard {
         let Some(batches) = lane.reroute() else { return };
         for batch in batches {
             self.shared.control().retire_chunk(batch.chunk());
-            for (pending, appended) in &batch.records {
-                let count = pending.data.as_ref().map_or(0, |(_, range)| range.len() as u64);
+            for (load, appended) in &batch.loads {
+                let count = load.data.as_ref().map_or(0, |(_, range)| range.len() as u64);
                 for index in 0..count {
                     let ppa = Ppa::fast(appended.data_sector + index * 8);
                     self.shared.units.bury(ppa, Lsn::MAX);
@@ -262,11 +257,13 @@ impl Shard {
 
     fn acknowledge(&self, batch: Batch) {
         let mut dead = Vec::new();
-        for (pending, appended) in batch.records {
-            self.apply(&pending.record, &appended, &mut dead);
+        for (record, (load, appended)) in batch.records.iter().zip(batch.loads) {
+            self.apply(record, &appended, &mut dead);
             self.bury(&mut dead);
-            self.reserved_nodes.set(self.reserved_nodes.get() - pending.reserved_nodes);
-            if let Some(ticket) = pending.ticket {
+            self.reserved_nodes.set(self.reserved_nodes.get() - load.reserved_nodes);
+            let pending = &self.shared.pending_blocks;
+            pending.set(pending.get() - load.pending_blocks);
+            if let Some(ticket) = load.ticket {
                 ticket.send(Ok(appended));
             }
         }
@@ -278,16 +275,33 @@ impl Shard {
         }
     }
 
-    /// What an acknowledged record does to the map. Leaf, checkpoint and catalogue records change
+    /// What an acknowledged record does to the map. Checkpoint and catalogue records change
     /// nothing here: the flow that appended them goes on when its ticket arrives.
     fn apply(&self, record: &Record, at: &Appended, dead: &mut Vec<Dead>) {
-        let mut map = self.map.borrow_mut();
-        for_each_change(record, at, &mut |key, index, change| {
-            map.apply(key, index, change, at.lsn, dead).expect("delta nodes were set aside");
-        });
-        if let Record::Discard { slice, volume, lba, blocks, zero } = record {
-            drop(map);
-            self.apply_discard(*slice, *volume, *lba, *blocks, *zero, at.lsn, dead);
+        match record {
+            Record::Discard { slice, volume, lba, blocks, zero } => {
+                self.apply_discard(*slice, *volume, *lba, *blocks, *zero, at.lsn, dead);
+            }
+            Record::Leaf { volume, leaf, through, crc } => {
+                let key = LeafKey { volume: *volume, leaf: *leaf };
+                self.adopt_leaf(key, at.meta_sector, *crc, *through);
+            }
+            Record::Move { volume, .. } | Record::Keep { volume, .. }
+                if !self.shared.volumes.borrow().is_present(*volume) =>
+            {
+                // The volume was deleted under the move: what it brought is dead on arrival.
+                for_each_change(record, at, &mut |_, _, change| {
+                    if let Change::Move { new, .. } = change {
+                        dead.push(Dead { ppa: new, since: at.lsn });
+                    }
+                });
+            }
+            _ => {
+                let mut map = self.map.borrow_mut();
+                for_each_change(record, at, &mut |key, index, change| {
+                    map.apply(key, index, change, at.lsn, dead).expect("nodes were set aside");
+                });
+            }
         }
     }
 
@@ -303,12 +317,15 @@ impl Shard {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) {
-        let mut map = self.map.borrow_mut();
-        for (key, index, count) in discard_pieces(&map, slice, volume, lba, blocks) {
+        let pieces = discard_pieces(&self.map.borrow(), slice, volume, lba, blocks);
+        for (key, index, count) in pieces {
             let change = Change::Discard { count, zero };
-            map.apply(key, index, change, lsn, dead).expect("delta nodes were set aside");
+            self.change_leaf(key, |map| {
+                map.apply(key, index, change, lsn, dead).expect("nodes were set aside");
+            });
         }
-        map.touch(slice, lsn);
+        self.map.borrow_mut().note_applied(slice, lsn);
+        self.clear_wanted.notify();
     }
 
     /// Waits until everything pushed so far is acknowledged. False if the engine stopped first.

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::control::Control;
 use crate::error::StopReason;
+use crate::placement::Streams;
 use crate::shard::Shard;
 use crate::units::UnitTable;
 use crate::volumes::Volumes;
@@ -40,6 +41,11 @@ pub struct Shared {
     pub(crate) log_bytes: Cell<u64>,
     pub(crate) flush_wanted: Event,
     flush: FlushGate,
+    pub(crate) streams: Streams,
+    /// Blocks that queued writes may newly map.
+    pub(crate) pending_blocks: Cell<u64>,
+    /// Live leaves are counted per chunk (false until recovery has loaded them).
+    pub(crate) leaves_counted: Cell<bool>,
     counters: RefCell<BTreeMap<&'static str, u64>>,
 }
 
@@ -77,6 +83,9 @@ impl Shared {
             log_bytes: Cell::new(0),
             flush_wanted: Event::new(),
             flush: FlushGate::default(),
+            streams: Streams::default(),
+            pending_blocks: Cell::new(0),
+            leaves_counted: Cell::new(true),
             counters: RefCell::default(),
         })
     }
@@ -125,6 +134,7 @@ impl Shared {
             shard.abandon();
         }
         self.control().wake_all();
+        self.streams.wake_all();
         self.flush.event.notify();
         self.flush_wanted.notify();
     }

@@ -88,7 +88,7 @@ impl Volumes {
 
     /// All entries, by id.
     pub(crate) fn entries(&self) -> Vec<CatalogueEntry> {
-        self.by_id.values().map(|volume| volume.entry.clone()).collect()
+        self.by_id.values().map(|volume| volume.entry).collect()
     }
 
     /// Checks a host's range and counts the operation in.
@@ -100,7 +100,7 @@ impl Volumes {
     ) -> Result<Entered, EngineError> {
         let volume = self.get(id).filter(|volume| volume.entry.state == VolumeState::Present);
         let volume = volume.ok_or(EngineError::NoSuchVolume(id))?;
-        let size = volume.entry.blocks;
+        let size = volume.entry.size.0;
         if lba.0.checked_add(blocks).is_none_or(|end| end > size) {
             return Err(EngineError::OutOfRange { lba, blocks, size });
         }

@@ -236,7 +236,7 @@ impl Draw {
             checkpoint: self.word(),
             epoch: self.half(),
             window: self.half(),
-            cursor: self.half(),
+            table_stamp: self.lsn(),
             lanes: (0..self.below(9)).map(|_| self.lane_position()).collect(),
             cuts: (0..self.below(257)).map(|_| self.lsn()).collect(),
             next_volume: self.word(),

@@ -9,10 +9,10 @@ use crate::units::{UnitRestore, UnitState};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use varve_format::{
-    CatalogueEntry, ChunkEntry, ChunkState, CommitBody, CommitPlace, GroupEntry, GroupState,
-    PartKind, PartPlace, Record, Tier, UnitBits,
+    CatalogueEntry, ChunkEntry, ChunkState, CommitBody, GroupEntry, GroupState, PartKind,
+    PartPlace, Record, Tier, UnitBits,
 };
-use varve_units::{Lsn, Ppa};
+use varve_units::Ppa;
 
 impl Engine {
     /// Loads what the commit names, and works out the state of every unit.
@@ -52,7 +52,6 @@ impl Engine {
             }
         }
         shared.volumes.borrow_mut().next_id = body.next_volume;
-        self.finish_slices(body);
         self.place_chunks(walks);
         self.place_groups(body, walks);
         self.restore_bits(&bits);
@@ -80,15 +79,10 @@ impl Engine {
         let is_full = part.kind == PartKind::SliceFull;
         let cut = body.cuts.get(usize::from(part.slice.0)).copied().ok_or(())?;
         let owner = self.shared.owner(part.slice);
-        let first = part.index == 0;
-        let loaded = owner.map.borrow_mut().load(part.slice, is_full, first, payload, cut);
-        loaded.map_err(|_| ())
-    }
-
-    fn finish_slices(&self, body: &CommitBody) {
-        for (slice, cut) in body.cuts.iter().enumerate() {
-            let slice = varve_units::SliceId(slice as u16);
-            self.shared.owner(slice).map.borrow_mut().finish_load(slice, *cut);
+        let loaded = owner.map.borrow_mut().load(part.slice, is_full, payload);
+        match loaded {
+            Ok(through) if through <= cut => Ok(()),
+            _ => Err(()),
         }
     }
 
@@ -249,15 +243,11 @@ impl Engine {
         }
     }
 
-    /// Marks where the newest commit and its parts lie, so that nothing cleans them away.
-    pub(super) fn keep_parts(&self, place: CommitPlace, parts: Vec<PartPlace>) {
-        self.shared.control().set_parts(&self.shared, parts, place);
-    }
-
     /// Counts the live leaves of every chunk.
     pub(super) fn count_leaves(&self) {
+        self.shared.leaves_counted.set(true);
         for shard in self.shared.shards() {
-            let sectors = shard.map.borrow().base_sectors();
+            let sectors = shard.map.borrow().stored_sectors();
             for sector in sectors {
                 shard.count_leaf(None, Some(sector));
             }

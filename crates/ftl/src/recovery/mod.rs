@@ -127,10 +127,11 @@ impl Engine {
         let mut walks = Vec::new();
         for position in &body.lanes {
             let lane = scan.lane(body.epoch, position.lane);
-            walks.push(LaneWalk::follow(&*seats.fast, &scan, position, &body, lane).await);
+            walks.push(LaneWalk::follow(&*seats.fast, &scan, position, lane).await);
         }
         let next = first_lsn(&scan, &body, &walks);
         let engine = Self::assemble(seats, geometry, config, identity, next);
+        engine.shared.leaves_counted.set(false);
         engine.load(&body, &walks).await?;
         engine.run();
         let mut report = RecoveryReport { checkpoint: body.checkpoint, ..Default::default() };

@@ -45,18 +45,19 @@ impl Engine {
 
     async fn redo_record(&self, record: &Record, at: &Appended) -> Result<(), RecoverError> {
         match record {
-            Record::Leaf { volume, leaf, through, crc, mapped } => {
+            Record::Leaf { volume, leaf, through, crc } => {
                 let key = LeafKey { volume: *volume, leaf: *leaf };
                 let owner = self.owner_of(key);
                 let mut map = owner.map.borrow_mut();
-                map.redo_leaf(key, at.meta_sector, *crc, *through, *mapped, at.lsn);
+                let redone = map.redo_leaf(key, at.meta_sector, *crc, *through);
+                redone.map_err(|_| RecoverError::Engine(EngineError::CapacityExceeded))?;
             }
             Record::Catalogue { entry } => {
                 let mut volumes = self.shared.volumes.borrow_mut();
                 if entry.state == VolumeState::Deleted {
                     volumes.remove(entry.id);
                 } else {
-                    volumes.put(entry.clone());
+                    volumes.put(*entry);
                 }
             }
             Record::Discard { slice, volume, lba, blocks, zero } => {
@@ -66,7 +67,7 @@ impl Engine {
                     let change = Change::Discard { count, zero: *zero };
                     self.redo_change(&owner, key, index, change, at.lsn).await?;
                 }
-                owner.map.borrow_mut().touch(*slice, at.lsn);
+                owner.map.borrow_mut().note_redone(*slice, at.lsn);
             }
             Record::Part { .. } | Record::Commit { .. } => {}
             Record::Put { .. }

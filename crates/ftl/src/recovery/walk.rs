@@ -14,8 +14,8 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{
-    BatchHead, ChunkHeader, CommitBody, LanePosition, PayloadLayout, Record, block_crc, crc32c,
-    decode_batch, decode_batch_head,
+    BatchHead, BatchStart, ChunkHeader, LanePosition, PayloadLayout, Record, batch, block_crc,
+    crc32c,
 };
 use varve_io::{Blocks, Drive, Gather, Sectors};
 use varve_units::{LaneId, Lsn, SECTOR_BYTES};
@@ -70,7 +70,7 @@ pub(super) async fn read_batch(
         let offset = expect.sector * SECTOR_BYTES;
         let first = fast.read_meta(offset, Sectors::zeroed(unit as usize), copy).await;
         let Ok(first) = first else { continue };
-        let Ok(head) = decode_batch_head(first.bytes()) else { continue };
+        let Ok(head) = batch::decode_head(first.bytes()) else { continue };
         if !expect.accepts(&head) || expect.sector + head.batch_bytes() / SECTOR_BYTES > end {
             continue;
         }
@@ -83,7 +83,7 @@ pub(super) async fn read_batch(
                 Err(_) => continue,
             }
         };
-        if let Ok((head, records)) = decode_batch(whole.bytes())
+        if let Ok((head, records)) = batch::decode(whole.bytes())
             && expect.accepts(&head)
         {
             return Some((head, records));
@@ -125,7 +125,6 @@ impl LaneWalk {
         fast: &dyn Drive,
         scan: &Scan,
         position: &LanePosition,
-        body: &CommitBody,
         lane: BTreeMap<u64, (u32, ChunkHeader)>,
     ) -> Self {
         let mut walk = Self {
@@ -134,7 +133,6 @@ impl LaneWalk {
             last_lsn: Lsn(position.first_lsn.0.saturating_sub(1)),
             damage: Vec::new(),
         };
-        assert_eq!(body.epoch, body.epoch, "positions are of the commit's own epoch");
         let start = lane.get(&position.chunk_sequence).filter(|(chunk, _)| *chunk == position.chunk);
         let mut cursor = Cursor {
             chunk: start.copied(),
@@ -295,7 +293,7 @@ async fn whole_copy(fast: &dyn Drive, scan: &Scan, found: &Found, copy: u8) -> O
     if let Some(header) = &found.header {
         gather.push_meta(header.encode());
     }
-    gather.push_meta(varve_format::encode_batch_header(head, &found.records));
+    gather.push_meta(batch::encode(&start_of(head), &found.records, scan.geometry.lba_bytes));
     let data = Blocks::new(head.data_blocks as usize, scan.elided);
     let data = if data.is_empty() { data } else { fast.read_data(offset, data, copy).await.ok()? };
     offset += u64::from(head.data_blocks) * varve_units::BLOCK_BYTES;
@@ -313,6 +311,19 @@ async fn whole_copy(fast: &dyn Drive, scan: &Scan, found: &Found, copy: u8) -> O
     Some(gather)
 }
 
+/// What a batch's head was made from.
+const fn start_of(head: &BatchHead) -> BatchStart {
+    BatchStart {
+        epoch: head.epoch,
+        lane: head.lane,
+        sequence: head.sequence,
+        address: head.address,
+        chunk_sequence: head.chunk_sequence,
+        durable_through: head.durable_through,
+        first_lsn: head.first_lsn,
+    }
+}
+
 /// True if every payload of a batch has the checksum its record gives.
 fn payloads_pass(head: &BatchHead, records: &[Record], data: &Blocks, meta: &Sectors) -> bool {
     let data_start = head.address + u64::from(head.header_bytes) / SECTOR_BYTES;
@@ -327,7 +338,7 @@ fn payloads_pass(head: &BatchHead, records: &[Record], data: &Blocks, meta: &Sec
         match &records[at.record] {
             Record::Put { crcs, .. } => blocks_pass(&mut crcs.as_slice().iter().copied()),
             Record::Keep { items, .. } => blocks_pass(&mut items.iter().map(|item| item.crc)),
-            Record::Leaf { volume, leaf, through, crc, .. } => {
+            Record::Leaf { volume, leaf, through, crc } => {
                 let key = LeafKey { volume: *volume, leaf: *leaf };
                 leaf_crc(key, *through, payload(varve_format::LEAF_IMAGE_BYTES)) == *crc
             }

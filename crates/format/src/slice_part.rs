@@ -1,0 +1,454 @@
+//! The payload of a checkpoint part: parents and chains of the leaves of one slice.
+//!
+//! A payload is a [`PartHead`] and sections, one per leaf: a [`SectionHead`], then, as its flags
+//! say, a [`Parent`] (16 B), the LSN of the discard (8 B), and the deltas, oldest first.
+//!
+//! **Not here**: the checksum over the payload and its place (the checkpoint record).
+
+use crate::delta::{DELTA_BYTES, Delta};
+use crate::record::PART_BYTES_MAX;
+use alloc::vec::Vec;
+use core::fmt;
+use varve_units::{LeafIndex, Lsn, VolumeId};
+use zerocopy::little_endian::{U16, U32, U64, U128};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Where the base image of a leaf is: sector (40 bits), `through` (56 bits), CRC-32C (32 bits).
+#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(transparent)]
+pub struct Parent(U128);
+
+const _: () = assert!(size_of::<Parent>() == 16);
+
+impl Parent {
+    const NOWHERE: u64 = (1 << 40) - 1;
+
+    /// A leaf of which nothing was ever written.
+    pub const NEVER: Self = Self(U128::new(Self::NOWHERE as u128));
+
+    /// A leaf without image whose state up to `through` is «all absent».
+    #[must_use]
+    pub fn none(through: Lsn) -> Self {
+        Self::with(Self::NOWHERE, through, 0)
+    }
+
+    /// The image at fast-tier sector `sector`, folded up to `through`, with checksum `crc`.
+    ///
+    /// # Panics
+    /// If the sector has more than 40 bits.
+    #[must_use]
+    pub fn new(sector: u64, through: Lsn, crc: u32) -> Self {
+        assert!(sector < Self::NOWHERE, "leaf sector has more than 40 bits");
+        Self::with(sector, through, crc)
+    }
+
+    fn with(loc: u64, through: Lsn, crc: u32) -> Self {
+        let bits = u128::from(loc) | u128::from(through.0) << 40 | u128::from(crc) << 96;
+        Self(U128::new(bits))
+    }
+
+    /// Fast-tier sector of the image, if there is one.
+    #[must_use]
+    pub fn sector(self) -> Option<u64> {
+        let loc = self.0.get() as u64 & Self::NOWHERE;
+        (loc != Self::NOWHERE).then_some(loc)
+    }
+
+    /// Changes up to this LSN are in the image.
+    #[must_use]
+    pub fn through(self) -> Lsn {
+        Lsn((self.0.get() >> 40) as u64 & Lsn::MAX.0)
+    }
+
+    /// CRC-32C of the image.
+    #[must_use]
+    pub fn crc(self) -> u32 {
+        (self.0.get() >> 96) as u32
+    }
+}
+
+impl fmt::Debug for Parent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} through {}", self.sector(), self.through())
+    }
+}
+
+/// Head of a payload: which slice, which of how many payloads, from which cut to which.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct PartHead {
+    slice: U16,
+    number: U16,
+    total: U16,
+    full: U16,
+    since: U64,
+    cut: U64,
+    sections: U32,
+    zero: U32,
+}
+
+const _: () = assert!(size_of::<PartHead>() == 32);
+
+impl PartHead {
+    /// The slice.
+    #[must_use]
+    pub fn slice(&self) -> u16 {
+        self.slice.get()
+    }
+
+    /// Which payload of the slice's this is, from 0.
+    #[must_use]
+    pub fn number(&self) -> u16 {
+        self.number.get()
+    }
+
+    /// How many payloads the slice has at this cut.
+    #[must_use]
+    pub fn total(&self) -> u16 {
+        self.total.get()
+    }
+
+    /// True if the payloads are the slice's whole state rather than its changes.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full.get() == 1
+    }
+
+    /// The cut that a payload of changes builds upon.
+    #[must_use]
+    pub fn since(&self) -> Lsn {
+        Lsn(self.since.get())
+    }
+
+    /// The cut this payload leads to.
+    #[must_use]
+    pub fn cut(&self) -> Lsn {
+        Lsn(self.cut.get())
+    }
+}
+
+/// Head of one leaf's section.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+struct SectionHead {
+    volume: U64,
+    leaf: U64,
+    flags: U16,
+    deltas: U16,
+    mapped: U16,
+    zero: U16,
+}
+
+const _: () = assert!(size_of::<SectionHead>() == 24);
+
+const PARENT: u16 = 1;
+const DISCARDED: u16 = 2;
+const GONE: u16 = 4;
+
+/// Section of one leaf.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Section {
+    /// Volume of the leaf.
+    pub volume: VolumeId,
+    /// The leaf.
+    pub leaf: LeafIndex,
+    /// What became of it.
+    pub state: SectionState,
+}
+
+/// What a section says of its leaf.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SectionState {
+    /// The leaf is no more.
+    Gone,
+    /// The leaf changed, or is stated in full.
+    Present {
+        /// The parent, if it was switched since the last cut (always if stated in full).
+        parent: Option<SectionParent>,
+        /// Mapped entries of the base image, or an upper bound, 0..=512.
+        mapped: u16,
+        /// Deltas, oldest first.
+        deltas: Vec<Delta>,
+    },
+}
+
+/// A parent as a section states it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SectionParent {
+    /// Place of the base image.
+    pub parent: Parent,
+    /// LSN of the discard that emptied the whole leaf, if the image is kept only until its live
+    /// bits are cleared.
+    pub discarded: Option<Lsn>,
+}
+
+impl Section {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let mut head = SectionHead {
+            volume: U64::new(self.volume.0),
+            leaf: U64::new(self.leaf.0),
+            flags: U16::new(GONE),
+            deltas: U16::ZERO,
+            mapped: U16::ZERO,
+            zero: U16::ZERO,
+        };
+        let SectionState::Present {
+            parent,
+            mapped,
+            deltas,
+        } = &self.state
+        else {
+            out.extend_from_slice(head.as_bytes());
+            return;
+        };
+        let discarded = parent.and_then(|p| p.discarded);
+        let flags = if parent.is_some() { PARENT } else { 0 }
+            | if discarded.is_some() { DISCARDED } else { 0 };
+        head.flags = U16::new(flags);
+        head.mapped = U16::new(*mapped);
+        head.deltas = U16::new(u16::try_from(deltas.len()).expect("chain length is limited"));
+        out.extend_from_slice(head.as_bytes());
+        if let Some(parent) = parent {
+            out.extend_from_slice(parent.parent.as_bytes());
+        }
+        if let Some(lsn) = discarded {
+            out.extend_from_slice(U64::new(lsn.0).as_bytes());
+        }
+        out.extend_from_slice(deltas.as_bytes());
+    }
+}
+
+/// Encodes the sections of one slice into payloads of at most [`PART_BYTES_MAX`] bytes.
+#[derive(Debug, Default)]
+pub struct PartWriter {
+    payloads: Vec<Vec<u8>>,
+    sections: Vec<u32>,
+}
+
+impl PartWriter {
+    /// Appends a section.
+    ///
+    /// # Panics
+    /// If it is larger than a payload.
+    pub fn push(&mut self, section: &Section) {
+        let mut bytes = Vec::new();
+        section.encode(&mut bytes);
+        let head = size_of::<PartHead>();
+        assert!(head + bytes.len() <= PART_BYTES_MAX, "section too large");
+        let fits = |p: &Vec<u8>| p.len() + bytes.len() <= PART_BYTES_MAX;
+        if !self.payloads.last().is_some_and(fits) {
+            self.payloads.push(alloc::vec![0; head]);
+            self.sections.push(0);
+        }
+        if let (Some(payload), Some(count)) = (self.payloads.last_mut(), self.sections.last_mut()) {
+            payload.extend_from_slice(&bytes);
+            *count += 1;
+        }
+    }
+
+    /// The payloads; at least one, so that the cut itself is recorded.
+    #[must_use]
+    pub fn finish(mut self, slice: u16, full: bool, since: Lsn, cut: Lsn) -> Vec<Vec<u8>> {
+        if self.payloads.is_empty() {
+            self.payloads.push(alloc::vec![0; size_of::<PartHead>()]);
+            self.sections.push(0);
+        }
+        let total = u16::try_from(self.payloads.len()).expect("payloads of a slice fit 16 bits");
+        for (number, (payload, count)) in (0..).zip(self.payloads.iter_mut().zip(self.sections)) {
+            let head = PartHead {
+                slice: U16::new(slice),
+                number: U16::new(number),
+                total: U16::new(total),
+                full: U16::new(u16::from(full)),
+                since: U64::new(since.0),
+                cut: U64::new(cut.0),
+                sections: U32::new(count),
+                zero: U32::ZERO,
+            };
+            payload[..size_of::<PartHead>()].copy_from_slice(head.as_bytes());
+        }
+        self.payloads
+    }
+}
+
+/// Decodes a payload.
+///
+/// # Errors
+/// Anything that is not what [`PartWriter`] writes.
+pub fn decode_part(bytes: &[u8]) -> Result<(PartHead, Vec<Section>), SlicePartError> {
+    let (head, mut rest) = PartHead::read_from_prefix(bytes).map_err(|_| SlicePartError::Head)?;
+    let ordered = head.number.get() < head.total.get() && head.since.get() <= head.cut.get();
+    let clean = head.full.get() <= 1 && head.zero.get() == 0 && head.cut.get() <= Lsn::MAX.0;
+    if !(ordered && clean) {
+        return Err(SlicePartError::Head);
+    }
+    let mut sections = Vec::new();
+    for number in 0..head.sections.get() {
+        let broken = SlicePartError::Section { number };
+        let (section, tail) = decode_section(rest).ok_or(broken)?;
+        sections.push(section);
+        rest = tail;
+    }
+    if rest.is_empty() {
+        Ok((head, sections))
+    } else {
+        Err(SlicePartError::Excess { bytes: rest.len() })
+    }
+}
+
+fn decode_section(bytes: &[u8]) -> Option<(Section, &[u8])> {
+    let (head, mut rest) = SectionHead::read_from_prefix(bytes).ok()?;
+    let (volume, leaf) = (VolumeId(head.volume.get()), LeafIndex(head.leaf.get()));
+    let flags = head.flags.get();
+    let known = matches!(flags, 0 | PARENT | GONE) || flags == PARENT | DISCARDED;
+    if !known || head.zero.get() != 0 || head.mapped.get() > 512 {
+        return None;
+    }
+    if flags == GONE {
+        let empty = head.deltas.get() == 0 && head.mapped.get() == 0;
+        let state = SectionState::Gone;
+        return empty.then_some((
+            Section {
+                volume,
+                leaf,
+                state,
+            },
+            rest,
+        ));
+    }
+    let mut parent = None;
+    if flags & PARENT != 0 {
+        let (found, tail) = Parent::read_from_prefix(rest).ok()?;
+        rest = tail;
+        let mut discarded = None;
+        if flags & DISCARDED != 0 {
+            let (lsn, tail) = U64::read_from_prefix(rest).ok()?;
+            rest = tail;
+            let plausible = lsn.get() <= Lsn::MAX.0 && Lsn(lsn.get()) > found.through();
+            if !plausible || found.sector().is_none() {
+                return None;
+            }
+            discarded = Some(Lsn(lsn.get()));
+        }
+        parent = Some(SectionParent {
+            parent: found,
+            discarded,
+        });
+    }
+    let (raw, rest) = rest.split_at_checked(usize::from(head.deltas.get()) * DELTA_BYTES)?;
+    let raw = raw.as_chunks::<DELTA_BYTES>().0.iter();
+    let deltas = raw
+        .map(|&b| Delta::decode(b))
+        .collect::<Result<_, _>>()
+        .ok()?;
+    let mapped = head.mapped.get();
+    let state = SectionState::Present {
+        parent,
+        mapped,
+        deltas,
+    };
+    Some((
+        Section {
+            volume,
+            leaf,
+            state,
+        },
+        rest,
+    ))
+}
+
+/// Why bytes are not a payload of a checkpoint part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SlicePartError {
+    /// The head is cut off or contradicts itself.
+    Head,
+    /// A section is cut off or has no meaning.
+    Section {
+        /// Which one.
+        number: u32,
+    },
+    /// Bytes follow the last section.
+    Excess {
+        /// How many.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for SlicePartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Head => f.write_str("head of a slice part contradicts itself"),
+            Self::Section { number } => write!(f, "section {number} of a slice part is broken"),
+            Self::Excess { bytes } => write!(f, "{bytes} bytes follow a slice part"),
+        }
+    }
+}
+
+impl core::error::Error for SlicePartError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delta::DeltaBody;
+
+    fn section(leaf: u64, deltas: usize) -> Section {
+        let body = DeltaBody::Discard {
+            count: 3,
+            zero: false,
+        };
+        Section {
+            volume: VolumeId(5),
+            leaf: LeafIndex(leaf),
+            state: SectionState::Present {
+                parent: Some(SectionParent {
+                    parent: Parent::new(77, Lsn(9), 0xdead_beef),
+                    discarded: (leaf % 2 == 0).then_some(Lsn(12)),
+                }),
+                mapped: 8,
+                deltas: alloc::vec![Delta::new(1, body, Lsn(20)); deltas],
+            },
+        }
+    }
+
+    #[test]
+    fn sections_survive_their_payloads() {
+        let mut writer = PartWriter::default();
+        let gone = Section {
+            volume: VolumeId(1),
+            leaf: LeafIndex(2),
+            state: SectionState::Gone,
+        };
+        let all: Vec<_> = (0..4).map(|l| section(l, 8_000)).chain([gone]).collect();
+        all.iter().for_each(|s| writer.push(s));
+        let payloads = writer.finish(3, true, Lsn(4), Lsn(40));
+        assert_eq!(payloads.len(), 2 + usize::from(payloads.len() > 2));
+        let mut read = Vec::new();
+        for (number, payload) in payloads.iter().enumerate() {
+            assert!(payload.len() <= PART_BYTES_MAX);
+            let (head, sections) = decode_part(payload).unwrap();
+            assert_eq!(usize::from(head.number()), number);
+            assert_eq!(
+                (head.slice(), head.is_full(), head.cut()),
+                (3, true, Lsn(40))
+            );
+            read.extend(sections);
+        }
+        assert_eq!(read, all);
+    }
+
+    #[test]
+    fn every_cut_off_payload_is_refused() {
+        let mut writer = PartWriter::default();
+        writer.push(&section(2, 2));
+        let payload = writer.finish(0, false, Lsn(1), Lsn(2)).remove(0);
+        assert!(decode_part(&payload).is_ok());
+        for len in 0..payload.len() {
+            assert!(decode_part(&payload[..len]).is_err());
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Cutting a slice for a checkpoint: its changes since the last cut, or all of it.
+
+use super::Map;
+use alloc::vec::Vec;
+use varve_format::{Delta, PartWriter, Section, SectionParent, SectionState};
+use varve_units::{Lsn, SliceId};
+
+impl Map {
+    /// Payloads of the slice's checkpoint parts, each at most 256 KiB, and the cut's LSN.
+    ///
+    /// `full`: all leaves rather than those changed since the last cut. Leaves without image and
+    /// chain vanish here, unless one is being merged: its leaf record may follow, and must then
+    /// find how far it counts no more.
+    ///
+    /// # Panics
+    /// If the slice is not here.
+    pub fn cut(&mut self, slice: SliceId, full: bool) -> (Vec<Vec<u8>>, Lsn) {
+        let state = self.slice_mut(slice);
+        let (since, cut) = (state.cut, state.applied);
+        let mut leaves = core::mem::take(&mut state.changed);
+        if full {
+            leaves.clear();
+            leaves.extend(self.leaves.of_slice(slice));
+        }
+        let mut writer = PartWriter::default();
+        let mut oldest: Option<Lsn> = None;
+        for leaf in leaves {
+            let (section, first) = self.section(leaf, full, since);
+            let vanishes = section.state == SectionState::Gone;
+            if !(full && vanishes) {
+                writer.push(&section);
+            }
+            oldest = oldest.into_iter().chain(first).min();
+            if vanishes {
+                self.forget_image(leaf);
+                self.leaves.remove(leaf);
+            } else {
+                let head = self.leaves.head_mut(leaf);
+                head.changed = false;
+                head.switched = false;
+            }
+        }
+        let state = self.slice_mut(slice);
+        state.cut = cut;
+        if full {
+            state.oldest = oldest;
+        }
+        (writer.finish(slice.0, full, since, cut), cut)
+    }
+
+    /// A leaf's section, and the LSN of its oldest delta.
+    fn section(&self, leaf: u32, full: bool, since: Lsn) -> (Section, Option<Lsn>) {
+        let key = self.leaves.key(leaf);
+        let head = self.leaves.head(leaf);
+        let (volume, index) = (key.volume, key.leaf);
+        if head.is_vacant() && !self.is_held(leaf) {
+            let state = SectionState::Gone;
+            return (
+                Section {
+                    volume,
+                    leaf: index,
+                    state,
+                },
+                None,
+            );
+        }
+        let discarded = self.leaves.discard(leaf);
+        let parent = SectionParent {
+            parent: head.parent,
+            discarded,
+        };
+        let all = self.pool.newest_first(head.chain);
+        let dated = all.map(|(_, delta)| (delta, self.lsn(leaf, delta)));
+        let mut oldest: Option<Lsn> = None;
+        let mut deltas: Vec<Delta> = Vec::new();
+        for (delta, lsn) in dated {
+            oldest = Some(oldest.map_or(lsn, |o| o.min(lsn)));
+            if full || lsn > since {
+                deltas.push(delta);
+            }
+        }
+        deltas.reverse();
+        let state = SectionState::Present {
+            parent: (full || head.switched).then_some(parent),
+            mapped: head.mapped,
+            deltas,
+        };
+        (
+            Section {
+                volume,
+                leaf: index,
+                state,
+            },
+            oldest,
+        )
+    }
+}

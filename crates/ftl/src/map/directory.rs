@@ -1,0 +1,322 @@
+//! Leaf heads in small pages, found by (volume, slice, page number).
+//!
+//! Leaf heads of a slice lie in pages of 16: the leaf's position within its slice is
+//! `leaf / slices`, because each run of `slices` leaves has exactly one of every slice. Pages
+//! exist only where a leaf was touched, so a huge empty volume costs nothing. A table with linear
+//! probing and a fixed hash finds a page in one or two cache misses.
+//!
+//! **Invariants**: a page with no leaf does not exist. **Not here**: what a head means.
+
+use super::LeafKey;
+use super::head::LeafHead;
+use super::pool::NIL;
+use super::slab::Slab;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use varve_units::{LeafIndex, Lsn, SliceId, VolumeId};
+
+const PAGE_LEAVES: usize = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct PageKey {
+    volume: VolumeId,
+    number: u64,
+    slice: SliceId,
+}
+
+impl PageKey {
+    /// A fixed mix (multiply and fold, constants of splitmix64).
+    fn hash(self) -> usize {
+        let mut x = self.volume.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ self
+                .number
+                .rotate_left(24)
+                .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            ^ u64::from(self.slice.0);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) as usize
+    }
+}
+
+#[derive(Debug)]
+struct Page {
+    key: PageKey,
+    /// Bit per leaf that exists; 0 in a free page.
+    present: u16,
+    /// LSN of the discard of each leaf marked `discarded`; only while there is one.
+    discards: Option<Box<[Lsn; PAGE_LEAVES]>>,
+    heads: [LeafHead; PAGE_LEAVES],
+}
+
+/// All leaf heads of a shard.
+#[derive(Debug)]
+pub(super) struct Directory {
+    slices: u16,
+    pages: Slab<Page, 64>,
+    free: Vec<u32>,
+    table: Vec<u32>,
+    leaves: usize,
+    discard_arrays: usize,
+}
+
+impl Directory {
+    pub(super) fn new(slices: u16) -> Self {
+        assert!(slices > 0, "a pool has slices");
+        Self {
+            slices,
+            pages: Slab::new(),
+            free: Vec::new(),
+            table: alloc::vec![NIL; 16],
+            leaves: 0,
+            discard_arrays: 0,
+        }
+    }
+
+    /// `(leaf + volume) mod slices`.
+    pub(super) fn slice_of(&self, key: LeafKey) -> SliceId {
+        let slices = u64::from(self.slices);
+        let sum = key.leaf.0 % slices + key.volume.0 % slices;
+        SliceId(u16::try_from(sum % slices).expect("less than the number of slices"))
+    }
+
+    /// Leaves that exist.
+    pub(super) const fn len(&self) -> usize {
+        self.leaves
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.pages.bytes()
+            + self.table.capacity() * size_of::<u32>()
+            + self.discard_arrays * size_of::<[Lsn; PAGE_LEAVES]>()
+    }
+
+    /// Number of the leaf, if it exists.
+    pub(super) fn find(&self, key: LeafKey) -> Option<u32> {
+        let (page, at) = self.place(key);
+        let page = self.page(page)?;
+        let exists = self.pages[page].present >> at & 1 == 1;
+        exists.then(|| page * PAGE_LEAVES as u32 + at)
+    }
+
+    /// Number of the leaf; creates it empty if need be.
+    pub(super) fn ensure(&mut self, key: LeafKey) -> u32 {
+        let (page_key, at) = self.place(key);
+        let page = match self.page(page_key) {
+            Some(page) => page,
+            None => self.create(page_key),
+        };
+        let found = &mut self.pages[page];
+        if found.present >> at & 1 == 0 {
+            found.present |= 1 << at;
+            found.heads[at as usize] = LeafHead::EMPTY;
+            self.leaves += 1;
+        }
+        page * PAGE_LEAVES as u32 + at
+    }
+
+    /// Forgets a leaf.
+    pub(super) fn remove(&mut self, leaf: u32) {
+        self.set_discard(leaf, None);
+        let (number, at) = Self::split(leaf);
+        let page = &mut self.pages[number];
+        assert!(page.present >> at & 1 == 1, "the leaf exists");
+        page.present &= !(1 << at);
+        self.leaves -= 1;
+        if page.present == 0 {
+            if page.discards.take().is_some() {
+                self.discard_arrays -= 1;
+            }
+            self.unhash(number);
+            self.free.push(number);
+        }
+    }
+
+    pub(super) fn head(&self, leaf: u32) -> &LeafHead {
+        let (page, at) = Self::split(leaf);
+        &self.pages[page].heads[at]
+    }
+
+    pub(super) fn head_mut(&mut self, leaf: u32) -> &mut LeafHead {
+        let (page, at) = Self::split(leaf);
+        &mut self.pages[page].heads[at]
+    }
+
+    /// LSN of the discard that emptied a leaf whose old image is still to be cleared.
+    pub(super) fn discard(&self, leaf: u32) -> Option<Lsn> {
+        let (page, at) = Self::split(leaf);
+        let discards = self.pages[page].discards.as_ref()?;
+        (discards[at] != Lsn::ZERO).then_some(discards[at])
+    }
+
+    pub(super) fn set_discard(&mut self, leaf: u32, lsn: Option<Lsn>) {
+        let (number, at) = Self::split(leaf);
+        let page = &mut self.pages[number];
+        if page.discards.is_none() && lsn.is_some() {
+            page.discards = Some(Box::new([Lsn::ZERO; PAGE_LEAVES]));
+            self.discard_arrays += 1;
+        }
+        if let Some(discards) = &mut page.discards {
+            discards[at] = lsn.unwrap_or(Lsn::ZERO);
+            if discards.iter().all(|&l| l == Lsn::ZERO) {
+                page.discards = None;
+                self.discard_arrays -= 1;
+            }
+        }
+    }
+
+    /// Which leaf has this number.
+    pub(super) fn key(&self, leaf: u32) -> LeafKey {
+        let (page, at) = Self::split(leaf);
+        let PageKey {
+            volume,
+            number,
+            slice,
+        } = self.pages[page].key;
+        let slices = u64::from(self.slices);
+        let position = number * PAGE_LEAVES as u64 + at as u64;
+        let rest = (u64::from(slice.0) + slices - volume.0 % slices) % slices;
+        LeafKey {
+            volume,
+            leaf: LeafIndex(position * slices + rest),
+        }
+    }
+
+    pub(super) fn slice(&self, leaf: u32) -> SliceId {
+        self.pages[Self::split(leaf).0].key.slice
+    }
+
+    /// The first leaf with a number of `from` or above that exists in a page that `wanted` picks.
+    fn scan(&self, from: u32, wanted: impl Fn(&Page) -> bool) -> Option<u32> {
+        let mut leaf = from;
+        while (leaf as usize) < self.pages.len() * PAGE_LEAVES {
+            let (number, at) = Self::split(leaf);
+            let page = &self.pages[number];
+            let left = page.present >> at;
+            if left != 0 && wanted(page) {
+                return Some(leaf + left.trailing_zeros());
+            }
+            leaf = (number + 1) * PAGE_LEAVES as u32;
+        }
+        None
+    }
+
+    /// All leaves, by number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
+        self.walk(|_| true)
+    }
+
+    /// All leaves of a slice, by number.
+    pub(super) fn of_slice(&self, slice: SliceId) -> impl Iterator<Item = u32> {
+        self.walk(move |page| page.key.slice == slice)
+    }
+
+    fn walk(&self, wanted: impl Fn(&Page) -> bool) -> impl Iterator<Item = u32> {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            let leaf = self.scan(from, &wanted)?;
+            from = leaf + 1;
+            Some(leaf)
+        })
+    }
+
+    /// The first leaf of a volume with a number of `from` or above.
+    pub(super) fn next_of_volume(&self, volume: VolumeId, from: u32) -> Option<u32> {
+        self.scan(from, |page| page.key.volume == volume)
+    }
+
+    /// The first leaf with a number of `from` or above whose old image is to be cleared.
+    pub(super) fn next_discarded(&self, mut from: u32) -> Option<u32> {
+        if self.discard_arrays == 0 {
+            return None;
+        }
+        loop {
+            let leaf = self.scan(from, |page| page.discards.is_some())?;
+            if self.discard(leaf).is_some() {
+                return Some(leaf);
+            }
+            from = leaf + 1;
+        }
+    }
+
+    fn split(leaf: u32) -> (u32, usize) {
+        (leaf / PAGE_LEAVES as u32, leaf as usize % PAGE_LEAVES)
+    }
+
+    fn place(&self, key: LeafKey) -> (PageKey, u32) {
+        let position = key.leaf.0 / u64::from(self.slices);
+        let number = position / PAGE_LEAVES as u64;
+        let page = PageKey {
+            volume: key.volume,
+            number,
+            slice: self.slice_of(key),
+        };
+        (page, (position % PAGE_LEAVES as u64) as u32)
+    }
+
+    fn page(&self, key: PageKey) -> Option<u32> {
+        let mask = self.table.len() - 1;
+        let mut at = key.hash() & mask;
+        while self.table[at] != NIL {
+            if self.pages[self.table[at]].key == key {
+                return Some(self.table[at]);
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+
+    fn create(&mut self, key: PageKey) -> u32 {
+        let page = Page {
+            key,
+            present: 0,
+            discards: None,
+            heads: [LeafHead::EMPTY; PAGE_LEAVES],
+        };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.pages[number] = page;
+                number
+            }
+            None => self.pages.push(page),
+        };
+        let pages = self.pages.len() - self.free.len();
+        if pages * 4 > self.table.len() * 3 {
+            let old = core::mem::take(&mut self.table);
+            self.table = alloc::vec![NIL; old.len() * 2];
+            old.into_iter()
+                .filter(|&p| p != NIL)
+                .for_each(|p| self.hash(p));
+        }
+        self.hash(number);
+        number
+    }
+
+    fn hash(&mut self, page: u32) {
+        let mask = self.table.len() - 1;
+        let mut at = self.pages[page].key.hash() & mask;
+        while self.table[at] != NIL {
+            at = (at + 1) & mask;
+        }
+        self.table[at] = page;
+    }
+
+    /// Takes a page out of the table; pages behind it that probed past it move up.
+    fn unhash(&mut self, page: u32) {
+        let mask = self.table.len() - 1;
+        let mut hole = self.pages[page].key.hash() & mask;
+        while self.table[hole] != page {
+            hole = (hole + 1) & mask;
+        }
+        let mut at = (hole + 1) & mask;
+        while self.table[at] != NIL {
+            let home = self.pages[self.table[at]].key.hash() & mask;
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
+                self.table[hole] = self.table[at];
+                hole = at;
+            }
+            at = (at + 1) & mask;
+        }
+        self.table[hole] = NIL;
+    }
+}

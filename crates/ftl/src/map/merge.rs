@@ -1,0 +1,187 @@
+//! Merging: the image goes to the log, the parent is switched, the chain's prefix is dropped.
+
+use super::{Base, LeafKey, Map, MapFull, Merging};
+use alloc::boxed::Box;
+use varve_format::{Delta, LeafImage, Parent};
+use varve_units::Lsn;
+
+/// An image to be written as a leaf record.
+#[derive(Debug)]
+pub struct Merge {
+    /// The present state of the leaf.
+    pub image: Box<LeafImage>,
+    /// Changes up to this LSN are in it.
+    pub through: Lsn,
+}
+
+/// What a merge needs first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NeedsImage {
+    /// Read this image and install it.
+    Read(Base),
+    /// Install a blank image: there is no base.
+    Blank,
+    /// Read this image of a discarded leaf and have it cleared ([`Map::clear_discarded`]).
+    Discarded(Base),
+}
+
+impl Map {
+    /// The leaf with (up to three deltas) the longest chain, those being merged apart.
+    pub fn fullest(&mut self) -> Option<LeafKey> {
+        let leaf = self.pool.fullest()?;
+        Some(self.leaves.key(leaf))
+    }
+
+    /// Deltas in the leaf's chain.
+    #[must_use]
+    pub fn chain_len(&self, key: LeafKey) -> usize {
+        let found = self.leaves.find(key);
+        found.map_or(0, |leaf| usize::from(self.leaves.head(leaf).chain.len))
+    }
+
+    /// A leaf whose chain holds a delta from before `limit`, to be merged before it is too old.
+    ///
+    /// Walks all chains: for the rare slice that nears [`super::DELTA_AGE_MAX`].
+    #[must_use]
+    pub fn chain_older_than(&self, slice: varve_units::SliceId, limit: Lsn) -> Option<LeafKey> {
+        let mut leaves = self.leaves.of_slice(slice);
+        let found = leaves.find(|&leaf| {
+            let chain = self.leaves.head(leaf).chain;
+            let mut deltas = self.pool.newest_first(chain);
+            !self.is_held(leaf) && deltas.any(|(_, delta)| self.lsn(leaf, delta) < limit)
+        })?;
+        Some(self.leaves.key(found))
+    }
+
+    /// Begins a merge: a copy of the image, to be written as a leaf record. A copy that
+    /// [`LeafImage::is_empty`] need not be written: [`Map::finish_empty`].
+    ///
+    /// # Errors
+    /// The image is not cached, or the leaf is discarded and its old image not yet cleared.
+    ///
+    /// # Panics
+    /// If the leaf does not exist or is being merged.
+    pub fn begin_merge(&mut self, key: LeafKey) -> Result<Merge, NeedsImage> {
+        let leaf = self.leaves.find(key).expect("the leaf to merge exists");
+        assert!(!self.is_held(leaf), "the leaf is being merged already");
+        let head = self.leaves.head(leaf);
+        if let (Some(base), Some(_)) = (self.stored_base(leaf), self.leaves.discard(leaf)) {
+            return Err(NeedsImage::Discarded(base));
+        }
+        let Some(slot) = head.image() else {
+            return Err(self.base(key).map_or(NeedsImage::Blank, NeedsImage::Read));
+        };
+        let image = Box::new(self.cache.get(slot).clone());
+        let through = self.slice(self.leaves.slice(leaf)).applied;
+        self.pool.hold(self.leaves.head(leaf).chain, true);
+        let (mapped, empty) = (image.mapped(), image.is_empty());
+        let merging = Merging {
+            through,
+            mapped,
+            empty,
+        };
+        self.merging.insert(leaf, merging);
+        Ok(Merge { image, through })
+    }
+
+    /// True between the beginning and the end of a merge.
+    #[must_use]
+    pub fn is_merging(&self, key: LeafKey) -> bool {
+        self.leaves.find(key).is_some_and(|leaf| self.is_held(leaf))
+    }
+
+    /// The leaf record is durable: the image at `sector` is the base now, deltas up to `through`
+    /// are dropped. If the leaf was discarded meanwhile the new image is dead on arrival.
+    ///
+    /// # Panics
+    /// If no merge with this `through` is in progress.
+    pub fn finish_merge(&mut self, key: LeafKey, sector: u64, crc: u32, through: Lsn) {
+        self.end_merge(key, Parent::new(sector, through, crc));
+    }
+
+    /// [`Map::finish_merge`] for an image without any block: the leaf has no base any more.
+    ///
+    /// # Panics
+    /// If no merge of such an image with this `through` is in progress.
+    pub fn finish_empty(&mut self, key: LeafKey, through: Lsn) {
+        let merging = self.end_merge(key, Parent::none(through));
+        assert!(merging.empty, "the image has no block");
+    }
+
+    /// Gives a merge up whose record was not appended.
+    ///
+    /// # Panics
+    /// If no merge is in progress.
+    pub fn abort_merge(&mut self, key: LeafKey) {
+        let leaf = self.leaves.find(key).expect("a leaf being merged exists");
+        assert!(
+            self.merging.remove(&leaf).is_some(),
+            "a merge is in progress"
+        );
+        self.pool.hold(self.leaves.head(leaf).chain, false);
+        self.touch(leaf);
+    }
+
+    fn end_merge(&mut self, key: LeafKey, parent: Parent) -> Merging {
+        let leaf = self.leaves.find(key).expect("a leaf being merged exists");
+        let merging = self.merging.remove(&leaf).expect("a merge is in progress");
+        assert_eq!(
+            merging.through,
+            parent.through(),
+            "the merge that was begun"
+        );
+        self.pool.hold(self.leaves.head(leaf).chain, false);
+        if parent.through() >= self.floor(leaf) {
+            assert!(
+                self.leaves.discard(leaf).is_none(),
+                "a discard since is younger"
+            );
+            self.switch(leaf, parent, merging.mapped);
+        } else {
+            self.touch(leaf);
+        }
+        merging
+    }
+
+    /// Makes `parent` the base and drops the deltas that it contains.
+    pub(super) fn switch(&mut self, leaf: u32, parent: Parent, mapped: u16) {
+        self.set_parent(leaf, parent, mapped);
+        let through = parent.through();
+        self.prune(leaf, None, |_, lsn| lsn <= through);
+    }
+
+    /// Redoes a leaf record read from the log. Its mapped entries are not known before the image
+    /// is installed; until then an upper bound counts.
+    ///
+    /// # Errors
+    /// The leaf is new and no further one may exist.
+    ///
+    /// # Panics
+    /// If the slice is not here.
+    pub fn redo_leaf(
+        &mut self,
+        key: LeafKey,
+        sector: u64,
+        crc: u32,
+        through: Lsn,
+    ) -> Result<(), MapFull> {
+        assert!(self.owns(self.slice_of(key)), "the slice is here");
+        let leaf = match self.leaves.find(key) {
+            Some(leaf) => leaf,
+            None if self.leaves.len() >= self.limits.leaves_max => return Err(MapFull::Leaves),
+            None => self.leaves.ensure(key),
+        };
+        if through <= self.floor(leaf) {
+            return Ok(());
+        }
+        let head = self.leaves.head(leaf);
+        let folded =
+            |&(_, delta): &(_, Delta)| delta.brings_place() && self.lsn(leaf, delta) <= through;
+        let puts = self.pool.newest_first(head.chain).filter(folded).count();
+        let mapped = (usize::from(head.mapped) + puts).min(varve_format::LEAF_ENTRIES);
+        // The count is exact only once the image is folded again.
+        self.forget_image(leaf);
+        self.switch(leaf, Parent::new(sector, through, crc), mapped as u16);
+        Ok(())
+    }
+}

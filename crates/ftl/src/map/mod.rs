@@ -1,0 +1,371 @@
+//! The map of one shard, logical block to physical place, as a pure data structure.
+//!
+//! A leaf is its *parent* (where the base image stands in the log, and the LSN `through` which it
+//! is folded), its *chain* (16-byte deltas of everything since), and perhaps a cached *image*
+//! (base folded with chain: the present state). The chain is the only dirty state; images are
+//! evicted without I/O. A merge writes the image to the log, switches the parent, drops the
+//! prefix of the chain that it contains.
+//!
+//! **Invariants**
+//! 1. For any T from the parent's `through` on: the state at T plus the chain's deltas younger
+//!    than T is the present state. So a delta may only be replaced by a younger one that decides
+//!    its index whatever came before, and two conditional moves are never joined.
+//! 2. With the image cached the chain holds no conditional move, and all superseded places of
+//!    base and chain have been reported dead.
+//! 3. A conditional move is in a chain only if nothing before it decides its index there and the
+//!    effective base is not known to be empty, save if a merge emptied it while the move came in.
+//! 4. Deltas that touch the same index stand in the chain in LSN order.
+//! 5. `floor`, the LSN up to which records and leaf images count no more, is the parent's
+//!    `through`, or the LSN of the discard if the leaf is `discarded`.
+//!
+//! A leaf discarded as a whole while its image is not cached keeps its old parent (the checksum
+//! of the image covers the old `through`) and is marked `discarded` by the LSN of that discard,
+//! held in an array of its page. If the image is cached all its places are reported at once
+//! and the parent goes at once. Whether a leaf was zeroed or deallocated makes no difference.
+//!
+//! **Not here**: I/O, the log, live bits (reports go out as [`Dead`]), when to merge.
+//!
+//! # Source
+//! engine.md U2, U3, U8; ADR engine-shape 3, 6, 7, 8, 11.
+
+mod apply;
+mod cache;
+mod chain;
+mod cut;
+mod directory;
+mod discard;
+mod fold;
+mod head;
+mod invariants;
+mod load;
+mod lookup;
+mod memory;
+mod merge;
+mod pool;
+mod range;
+mod slab;
+mod slice;
+
+pub use discard::LeafCursor;
+pub use load::LoadError;
+pub use lookup::{Live, Lookup};
+pub use memory::MapMemory;
+pub use merge::{Merge, NeedsImage};
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use cache::ImageCache;
+use core::fmt;
+use directory::Directory;
+use pool::DeltaPool;
+use slice::Slice;
+use varve_format::Delta;
+use varve_units::{LeafIndex, Lsn, Ppa, SliceId, VolumeId};
+
+/// Deltas a chain may have: a leaf's section must fit a checkpoint part. Far beyond a merge.
+pub const CHAIN_MAX: usize = 8192;
+/// LSNs between a delta and its slice's newest record: half of what its 32 bits can tell.
+pub const DELTA_AGE_MAX: u64 = 1 << 31;
+
+/// Which leaf.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LeafKey {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The leaf in it.
+    pub leaf: LeafIndex,
+}
+
+/// What the map may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MapLimits {
+    /// Nodes of 64 B, three deltas each.
+    pub delta_nodes: usize,
+    /// Cached images of 4608 B, at least one.
+    pub images: usize,
+    /// Leaves that exist.
+    pub leaves_max: usize,
+}
+
+/// The block at `ppa` is dead. The reference that it just lost was in force at LSN `since`.
+///
+/// `since` lies between the LSN at which the reference was made and the one at which it died: a
+/// delta's own LSN, the `through` of a base image, or, if the image was cached, the slice's
+/// applied LSN just before. So a unit with a greater stamp has been reused since: ignore the
+/// report. Reports may be repeated.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Dead {
+    /// The place.
+    pub ppa: Ppa,
+    /// LSN of the reference.
+    pub since: Lsn,
+}
+
+/// A change of one leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// The block at the index is at `ppa` now (or `Ppa::LOST`).
+    Put {
+        /// Its place.
+        ppa: Ppa,
+        /// Low 24 bits of its CRC-32C.
+        crc24: u32,
+        /// Lifetime class, 0..16.
+        class: u8,
+    },
+    /// The block at the index was moved, if it is still at `old`. Its checksum stays.
+    Move {
+        /// Where it was.
+        old: Ppa,
+        /// Where it is (or `Ppa::LOST`).
+        new: Ppa,
+        /// Lifetime class, 0..16.
+        class: u8,
+    },
+    /// A run of blocks from the index on reads as zeroes.
+    Discard {
+        /// Length, 1..=512.
+        count: u16,
+        /// Written as zeroes rather than deallocated.
+        zero: bool,
+    },
+}
+
+/// A change found no room; nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum MapFull {
+    /// No delta node is free: merge the fullest leaf.
+    Deltas,
+    /// The leaf's own chain is at [`CHAIN_MAX`]: merge this leaf.
+    Chain,
+    /// No further leaf may exist: capacity is exceeded.
+    Leaves,
+}
+
+impl fmt::Display for MapFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Deltas => "the delta pool is full",
+            Self::Chain => "the chain of the leaf is full",
+            Self::Leaves => "the map has as many leaves as it may",
+        })
+    }
+}
+
+impl core::error::Error for MapFull {}
+
+/// Where a leaf's image stands in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Base {
+    /// Fast-tier sector of the 4608 B payload.
+    pub sector: u64,
+    /// Its CRC-32C, seeded with volume, leaf and `through`.
+    pub crc: u32,
+    /// Changes up to this LSN are in it.
+    pub through: Lsn,
+}
+
+/// The leaf's base is no longer the one that was read: look again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stale;
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the leaf has another base by now")
+    }
+}
+
+impl core::error::Error for Stale {}
+
+/// A merge in progress.
+#[derive(Clone, Copy, Debug)]
+struct Merging {
+    through: Lsn,
+    mapped: u16,
+    empty: bool,
+}
+
+/// The map of one shard.
+#[derive(Debug)]
+pub struct Map {
+    limits: MapLimits,
+    leaves: Directory,
+    pool: DeltaPool,
+    cache: ImageCache,
+    slices: Vec<Option<Slice>>,
+    merging: BTreeMap<u32, Merging>,
+    /// Sum of `mapped` over all leaves.
+    mapped: u64,
+    /// Deltas on their way from one form of a chain to another; empty between calls.
+    scratch: Vec<Delta>,
+}
+
+impl Map {
+    /// A map without slices, in a pool of `slices_total` of them.
+    ///
+    /// # Panics
+    /// If there are no slices, or no room for an image.
+    #[must_use]
+    pub fn new(limits: MapLimits, slices_total: u16) -> Self {
+        Self {
+            limits,
+            leaves: Directory::new(slices_total),
+            pool: DeltaPool::new(limits.delta_nodes),
+            cache: ImageCache::new(limits.images),
+            slices: (0..slices_total).map(|_| None).collect(),
+            merging: BTreeMap::new(),
+            mapped: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes on a slice, empty.
+    ///
+    /// # Panics
+    /// If it is here already or beyond the pool's slices.
+    pub fn add_slice(&mut self, slice: SliceId) {
+        let place = &mut self.slices[usize::from(slice.0)];
+        assert!(place.is_none(), "{slice} is here already");
+        *place = Some(Slice::default());
+    }
+
+    /// True if the slice is here.
+    #[must_use]
+    pub fn owns(&self, slice: SliceId) -> bool {
+        matches!(self.slices.get(usize::from(slice.0)), Some(Some(_)))
+    }
+
+    /// The slice of a leaf: `(leaf + volume) mod slices`.
+    #[must_use]
+    pub fn slice_of(&self, key: LeafKey) -> SliceId {
+        self.leaves.slice_of(key)
+    }
+
+    /// LSN of the newest record applied to a slice.
+    ///
+    /// # Panics
+    /// If the slice is not here.
+    #[must_use]
+    pub fn applied(&self, slice: SliceId) -> Lsn {
+        self.slice(slice).applied
+    }
+
+    /// A lower bound of the LSNs in the slice's chains, exact after a full cut or a load. `None`
+    /// if they are empty.
+    ///
+    /// The engine merges in time: [`Map::apply`] panics if a record is [`DELTA_AGE_MAX`] beyond.
+    ///
+    /// # Panics
+    /// If the slice is not here.
+    #[must_use]
+    pub fn oldest(&self, slice: SliceId) -> Option<Lsn> {
+        self.slice(slice).oldest
+    }
+
+    /// [`Map::oldest`] made exact, by a walk over the slice's chains.
+    ///
+    /// # Panics
+    /// If the slice is not here.
+    pub fn refresh_oldest(&mut self, slice: SliceId) -> Option<Lsn> {
+        let mut oldest: Option<Lsn> = None;
+        for leaf in self.leaves.of_slice(slice) {
+            let chain = self.leaves.head(leaf).chain;
+            let lsns = self
+                .pool
+                .newest_first(chain)
+                .map(|(_, delta)| self.lsn(leaf, delta));
+            oldest = oldest.into_iter().chain(lsns).min();
+        }
+        self.slice_mut(slice).oldest = oldest;
+        oldest
+    }
+
+    /// Leaves that exist, those included that became empty since the last cut.
+    #[must_use]
+    pub fn leaves(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// Upper bound of the mapped blocks: mapped entries of base images, and put and move deltas.
+    #[must_use]
+    pub fn used_upper(&self) -> u64 {
+        self.mapped + self.pool.places()
+    }
+
+    fn slice(&self, slice: SliceId) -> &Slice {
+        let place = self
+            .slices
+            .get(usize::from(slice.0))
+            .and_then(Option::as_ref);
+        place.unwrap_or_else(|| panic!("{slice} is not here"))
+    }
+
+    fn slice_mut(&mut self, slice: SliceId) -> &mut Slice {
+        let place = self
+            .slices
+            .get_mut(usize::from(slice.0))
+            .and_then(Option::as_mut);
+        place.unwrap_or_else(|| panic!("{slice} is not here"))
+    }
+
+    /// The LSN up to which records and leaf images count no more for this leaf.
+    fn floor(&self, leaf: u32) -> Lsn {
+        let through = self.leaves.head(leaf).through();
+        self.leaves.discard(leaf).unwrap_or(through)
+    }
+
+    /// True if entries not in the chain are known to be absent: no base, or discarded.
+    fn is_bare(&self, leaf: u32) -> bool {
+        let none = self.leaves.head(leaf).parent.sector().is_none();
+        none || self.leaves.discard(leaf).is_some()
+    }
+
+    fn lsn(&self, leaf: u32, delta: Delta) -> Lsn {
+        let applied = self.slice(self.leaves.slice(leaf)).applied;
+        delta
+            .lsn_within(applied)
+            .expect("no delta is younger than its slice")
+    }
+
+    /// Notes that the leaf differs from the last cut.
+    fn touch(&mut self, leaf: u32) {
+        let head = self.leaves.head_mut(leaf);
+        if !head.changed {
+            head.changed = true;
+            let slice = self.leaves.slice(leaf);
+            self.slice_mut(slice).changed.push(leaf);
+        }
+    }
+
+    fn set_mapped(&mut self, leaf: u32, mapped: u16) {
+        let head = self.leaves.head_mut(leaf);
+        self.mapped = self.mapped - u64::from(head.mapped) + u64::from(mapped);
+        head.mapped = mapped;
+    }
+
+    fn forget_image(&mut self, leaf: u32) {
+        let head = self.leaves.head_mut(leaf);
+        if let Some(slot) = head.image() {
+            head.image = pool::NIL;
+            self.cache.remove(slot);
+        }
+    }
+
+    /// Switches the parent: it is the whole state up to its `through`.
+    fn set_parent(&mut self, leaf: u32, parent: varve_format::Parent, mapped: u16) {
+        let head = self.leaves.head_mut(leaf);
+        head.parent = parent;
+        head.switched = true;
+        self.leaves.set_discard(leaf, None);
+        self.set_mapped(leaf, mapped);
+        self.touch(leaf);
+    }
+}
+
+/// Reports the end of a reference, if it was one.
+fn report(dead: &mut Vec<Dead>, ppa: Ppa, since: Lsn) {
+    if ppa.is_place() {
+        dead.push(Dead { ppa, since });
+    }
+}

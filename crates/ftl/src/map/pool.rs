@@ -1,0 +1,328 @@
+//! The delta pool: chains of deltas in 64-byte nodes, and buckets of chains by length.
+//!
+//! A chain is a list of nodes, newest first; every node but the newest is full, so a chain is
+//! described by its newest node and its length. The newest node also links the chain into the
+//! bucket of its node count, unless the chain is *held* (its leaf is being merged).
+//!
+//! **Invariants**: a node is free or in exactly one chain; a chain with deltas is held or in
+//! exactly one bucket. **Not here**: what deltas mean.
+
+use super::slab::Slab;
+use alloc::vec::Vec;
+use varve_format::Delta;
+
+/// Deltas of one node.
+const NODE_DELTAS: usize = 3;
+/// Buckets; longer chains share the last one. Arbitrary: 765 deltas are far beyond a merge.
+const BUCKETS: usize = 256;
+/// No node, no leaf.
+pub(super) const NIL: u32 = u32::MAX;
+/// In `Node::before`: the chain is in no bucket.
+const HELD: u32 = u32::MAX - 1;
+
+#[derive(Debug)]
+struct Node {
+    deltas: [Delta; NODE_DELTAS],
+    /// Next older node of the chain, or next free node.
+    next: u32,
+    leaf: u32,
+    /// Neighbours in the bucket; of newest nodes only.
+    before: u32,
+    after: u32,
+}
+
+const _: () = assert!(size_of::<Node>() == 64);
+
+/// A leaf's chain: its newest node and how many deltas it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Chain {
+    head: u32,
+    pub(super) len: u16,
+}
+
+impl Chain {
+    pub(super) const EMPTY: Self = Self { head: NIL, len: 0 };
+}
+
+/// Where a delta is, to replace it in place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    node: u32,
+    at: usize,
+}
+
+/// All deltas of a shard.
+#[derive(Debug)]
+pub(super) struct DeltaPool {
+    nodes: Slab<Node, 256>,
+    nodes_max: usize,
+    free: u32,
+    free_count: usize,
+    buckets: Vec<u32>,
+    top: usize,
+    deltas: u64,
+    places: u64,
+}
+
+impl DeltaPool {
+    pub(super) fn new(nodes_max: usize) -> Self {
+        assert!(
+            nodes_max < HELD as usize,
+            "delta nodes are numbered by 32 bits"
+        );
+        Self {
+            nodes: Slab::new(),
+            nodes_max,
+            free: NIL,
+            free_count: 0,
+            buckets: alloc::vec![NIL; BUCKETS],
+            top: 0,
+            deltas: 0,
+            places: 0,
+        }
+    }
+
+    /// Nodes that can still be taken.
+    pub(super) fn room(&self) -> usize {
+        self.nodes_max - self.nodes.len() + self.free_count
+    }
+
+    /// Nodes that `deltas` more deltas would take from the pool.
+    pub(super) fn need(chain: Chain, deltas: usize) -> usize {
+        let len = usize::from(chain.len);
+        (len + deltas).div_ceil(NODE_DELTAS) - len.div_ceil(NODE_DELTAS)
+    }
+
+    /// Deltas in all chains.
+    pub(super) const fn deltas(&self) -> u64 {
+        self.deltas
+    }
+
+    /// Deltas in all chains that bring a place.
+    pub(super) const fn places(&self) -> u64 {
+        self.places
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.nodes.bytes() + self.buckets.capacity() * size_of::<u32>()
+    }
+
+    /// Nodes in use.
+    pub(super) fn used(&self) -> usize {
+        self.nodes.len() - self.free_count
+    }
+
+    /// Appends the newest delta of a chain.
+    ///
+    /// # Panics
+    /// If a node is needed and none is free: the caller has asked [`DeltaPool::room`].
+    pub(super) fn push(&mut self, leaf: u32, chain: &mut Chain, delta: Delta, held: bool) {
+        let fill = usize::from(chain.len) % NODE_DELTAS;
+        if fill == 0 {
+            let old = chain.head;
+            if old != NIL {
+                self.unlink(*chain);
+            }
+            let node = self.take(leaf);
+            self.nodes[node].next = old;
+            chain.head = node;
+        }
+        self.nodes[chain.head].deltas[fill] = delta;
+        chain.len += 1;
+        self.count(delta, true);
+        if fill == 0 && !held {
+            self.link(*chain);
+        }
+    }
+
+    /// The deltas of a chain, newest first.
+    pub(super) fn newest_first(&self, chain: Chain) -> impl Iterator<Item = (Slot, Delta)> {
+        let mut node = chain.head;
+        let mut left = usize::from(chain.len);
+        core::iter::from_fn(move || {
+            if left == 0 {
+                return None;
+            }
+            left -= 1;
+            let at = left % NODE_DELTAS;
+            let slot = Slot { node, at };
+            let delta = self.nodes[node].deltas[at];
+            if at == 0 {
+                node = self.nodes[node].next;
+            }
+            Some((slot, delta))
+        })
+    }
+
+    /// Replaces one delta in place.
+    pub(super) fn set(&mut self, slot: Slot, delta: Delta) {
+        let old = core::mem::replace(&mut self.nodes[slot.node].deltas[slot.at], delta);
+        self.count(old, false);
+        self.count(delta, true);
+    }
+
+    /// Replaces a chain by `deltas`, oldest first, no more of them than before.
+    pub(super) fn replace(&mut self, leaf: u32, chain: &mut Chain, deltas: &[Delta], held: bool) {
+        assert!(
+            deltas.len() <= usize::from(chain.len),
+            "a chain is only ever shortened"
+        );
+        if chain.len == 0 {
+            return;
+        }
+        self.unlink(*chain);
+        while chain.len > 0 {
+            let at = usize::from(chain.len - 1) % NODE_DELTAS;
+            let old = self.nodes[chain.head].deltas[at];
+            self.count(old, false);
+            chain.len -= 1;
+            if at == 0 {
+                let next = self.nodes[chain.head].next;
+                self.give(chain.head);
+                chain.head = next;
+            }
+        }
+        for &delta in deltas {
+            self.push(leaf, chain, delta, true);
+        }
+        if !held && chain.len > 0 {
+            self.link(*chain);
+        }
+    }
+
+    /// Takes a chain out of its bucket, or puts it back.
+    pub(super) fn hold(&mut self, chain: Chain, held: bool) {
+        if chain.len > 0 {
+            self.unlink(chain);
+            if !held {
+                self.link(chain);
+            }
+        }
+    }
+
+    /// The leaf of one of the chains with the most nodes, held ones apart.
+    pub(super) fn fullest(&mut self) -> Option<u32> {
+        while self.top > 0 && self.buckets[self.top] == NIL {
+            self.top -= 1;
+        }
+        let node = self.buckets[self.top];
+        (node != NIL).then(|| self.nodes[node].leaf)
+    }
+
+    fn bucket(chain: Chain) -> usize {
+        usize::from(chain.len)
+            .div_ceil(NODE_DELTAS)
+            .min(BUCKETS - 1)
+    }
+
+    fn link(&mut self, chain: Chain) {
+        let bucket = Self::bucket(chain);
+        let first = self.buckets[bucket];
+        self.nodes[chain.head].before = NIL;
+        self.nodes[chain.head].after = first;
+        if first != NIL {
+            self.nodes[first].before = chain.head;
+        }
+        self.buckets[bucket] = chain.head;
+        self.top = self.top.max(bucket);
+    }
+
+    fn unlink(&mut self, chain: Chain) {
+        let (before, after) = (self.nodes[chain.head].before, self.nodes[chain.head].after);
+        if before == HELD {
+            return;
+        }
+        if before == NIL {
+            self.buckets[Self::bucket(chain)] = after;
+        } else {
+            self.nodes[before].after = after;
+        }
+        if after != NIL {
+            self.nodes[after].before = before;
+        }
+        self.nodes[chain.head].before = HELD;
+    }
+
+    fn take(&mut self, leaf: u32) -> u32 {
+        let node = Node {
+            deltas: [Delta::FILLER; NODE_DELTAS],
+            next: NIL,
+            leaf,
+            before: HELD,
+            after: NIL,
+        };
+        if self.free == NIL {
+            assert!(self.nodes.len() < self.nodes_max, "delta pool overrun");
+            return self.nodes.push(node);
+        }
+        let number = self.free;
+        self.free = self.nodes[number].next;
+        self.free_count -= 1;
+        self.nodes[number] = node;
+        number
+    }
+
+    fn give(&mut self, node: u32) {
+        self.nodes[node].next = self.free;
+        self.nodes[node].leaf = NIL;
+        self.free = node;
+        self.free_count += 1;
+    }
+
+    fn count(&mut self, delta: Delta, added: bool) {
+        let place = u64::from(delta.brings_place());
+        if added {
+            self.deltas += 1;
+            self.places += place;
+        } else {
+            self.deltas -= 1;
+            self.places -= place;
+        }
+    }
+
+    /// Panics unless every node is free or in exactly one of `chains`, given as
+    /// `(leaf, chain, held)`, and buckets hold exactly the chains that are not held.
+    pub(super) fn check(&self, chains: impl Iterator<Item = (u32, Chain, bool)>) {
+        let mut seen = alloc::vec![false; self.nodes.len()];
+        let mut mark = |node: u32| {
+            assert!(!seen[node as usize], "a node is in two lists");
+            seen[node as usize] = true;
+        };
+        let (mut deltas, mut places, mut linked) = (0, 0, 0);
+        for (leaf, chain, held) in chains {
+            for (slot, delta) in self.newest_first(chain) {
+                if slot.at == 0 {
+                    mark(slot.node);
+                    assert_eq!(self.nodes[slot.node].leaf, leaf, "a node knows its leaf");
+                }
+                deltas += 1;
+                places += u64::from(delta.brings_place());
+            }
+            if chain.len > 0 {
+                let before = self.nodes[chain.head].before;
+                assert_eq!(before == HELD, held, "only held chains are in no bucket");
+                linked += usize::from(!held);
+            }
+        }
+        let mut free = self.free;
+        while free != NIL {
+            mark(free);
+            free = self.nodes[free].next;
+        }
+        assert!(seen.iter().all(|&s| s), "a node is in no list");
+        assert_eq!(
+            (deltas, places),
+            (self.deltas, self.places),
+            "delta counts agree"
+        );
+        for (bucket, &first) in self.buckets.iter().enumerate() {
+            let mut node = first;
+            while node != NIL {
+                assert!(bucket <= self.top, "no bucket above the top is in use");
+                linked = linked.checked_sub(1).expect("a chain is in one bucket");
+                node = self.nodes[node].after;
+            }
+        }
+        assert_eq!(linked, 0, "each chain is in a bucket");
+    }
+}
