@@ -110,7 +110,7 @@ impl Harness {
 
     fn lsn(&mut self) -> Lsn {
         // Steps that differ, so that LSNs of one slice are not dense; now and then a long one.
-        self.next += 2 + self.rng.below(3);
+        self.next += 1 + self.rng.below(2) * self.rng.below(3);
         if self.rng.below(500) == 0 {
             self.next += 0x0800_0000;
         }
@@ -248,29 +248,23 @@ impl Harness {
                 }
             }
         };
-        let lsn = self.lsn();
+        // A put record of several blocks makes deltas of one LSN.
+        let more = if matches!(change, Change::Put { .. }) {
+            self.rng.below(4) as u16
+        } else {
+            0
+        };
+        let more: Vec<_> = (0..more.min(511 - index))
+            .map(|_| self.take_place())
+            .collect();
         while let Err(full) = self.map.admits(key, 4) {
             self.make_room(full);
         }
+        let lsn = self.lsn();
         self.one(key, index, change, lsn);
-        // A put record of several blocks: deltas of one LSN.
-        if let Change::Put { .. } = change {
-            for at in index + 1..(index + 1 + self.rng.below(4) as u16).min(512) {
-                let Some(ppa) = self.idle.pop() else { break };
-                let stamp = Lsn(lsn.0 - 1);
-                self.owed.remove(&ppa);
-                self.places.insert(ppa, (stamp, None));
-                self.one(
-                    key,
-                    at,
-                    Change::Put {
-                        ppa,
-                        crc24: u32::from(at),
-                        class,
-                    },
-                    lsn,
-                );
-            }
+        for (at, ppa) in (index + 1..).zip(more) {
+            let crc24 = u32::from(at);
+            self.one(key, at, Change::Put { ppa, crc24, class }, lsn);
         }
         self.reports();
     }
@@ -663,4 +657,73 @@ fn cuts_and_redo_restore_the_map() {
     for what in ["crash", "pool full at redo", "cleared for a merge"] {
         assert!(counts.contains_key(what), "{what} never happened");
     }
+}
+
+/// A lost block reads as lost, counts as no place, and a merge given up can be begun again.
+#[test]
+fn lost_blocks_and_merges_given_up() {
+    let limits = MapLimits {
+        delta_nodes: 8,
+        images: 1,
+        leaves_max: 2,
+    };
+    let mut map = Harness::fresh(limits);
+    let key = LeafKey {
+        volume: VolumeId(1),
+        leaf: LeafIndex(0),
+    };
+    let (mut dead, ppa) = (Vec::new(), Ppa::dense(7));
+    let put = Change::Put {
+        ppa,
+        crc24: 1,
+        class: 11,
+    };
+    map.apply(key, 4, put, Lsn(10), &mut dead).unwrap();
+    let lost = Change::Move {
+        old: ppa,
+        new: Ppa::LOST,
+        class: 0,
+    };
+    map.apply(key, 4, lost, Lsn(11), &mut dead).unwrap();
+    assert_eq!(
+        dead,
+        [Dead {
+            ppa,
+            since: Lsn(10)
+        }]
+    );
+    assert_eq!((map.lookup(key, 4), map.used_upper()), (Lookup::Lost, 0));
+    assert_eq!(map.begin_merge(key).unwrap_err(), NeedsImage::Blank);
+    map.install_blank(key, &mut dead).unwrap();
+    assert!(!map.begin_merge(key).unwrap().image.is_empty());
+    assert_eq!(
+        map.fullest(),
+        None,
+        "a leaf being merged is not offered again"
+    );
+    map.abort_merge(key);
+    assert_eq!(map.fullest(), Some(key));
+    assert_eq!(map.begin_merge(key).unwrap().through, Lsn(11));
+    map.finish_merge(key, 5, 6, Lsn(11));
+    assert!(map.is_leaf_live(key, 5) && map.chain_len(key) == 0);
+    map.redo(key, 4, put, Lsn(11), &mut dead).unwrap();
+    assert_eq!(
+        map.lookup(key, 4),
+        Lookup::Lost,
+        "the base includes the record"
+    );
+    let far = LeafKey {
+        volume: VolumeId(1),
+        leaf: LeafIndex(u64::MAX >> 12),
+    };
+    map.apply(far, 0, put, Lsn(12), &mut dead).unwrap();
+    let third = LeafKey {
+        volume: VolumeId(9),
+        leaf: LeafIndex(0),
+    };
+    assert_eq!(
+        map.apply(third, 0, put, Lsn(13), &mut dead),
+        Err(MapFull::Leaves)
+    );
+    map.check(|_, _| None);
 }
