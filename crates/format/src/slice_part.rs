@@ -407,7 +407,7 @@ mod tests {
             state: SectionState::Present {
                 parent: Some(SectionParent {
                     parent: Parent::new(77, Lsn(9), 0xdead_beef),
-                    discarded: (leaf % 2 == 0).then_some(Lsn(12)),
+                    discarded: leaf.is_multiple_of(2).then_some(Lsn(12)),
                 }),
                 mapped: 8,
                 deltas: alloc::vec![Delta::new(1, body, Lsn(20)); deltas],

@@ -102,8 +102,11 @@ impl Map {
     /// [`Map::apply`] for a record read from the log: does nothing if the leaf's base or the
     /// slice's loaded cut already includes it.
     ///
+    /// A merge between two changes of one record would make the second look included: ask
+    /// [`Map::admits`] for the whole record, and merge, before the first.
+    ///
     /// # Errors
-    /// No room: merge, then redo the same change again.
+    /// No room; nothing was changed.
     ///
     /// # Panics
     /// As [`Map::apply`].

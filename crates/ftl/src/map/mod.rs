@@ -63,7 +63,7 @@ use varve_format::Delta;
 use varve_units::{LeafIndex, Lsn, Ppa, SliceId, VolumeId};
 
 /// Deltas a chain may have: a leaf's section must fit a checkpoint part. Far beyond a merge.
-pub const CHAIN_MAX: usize = 8192;
+pub const CHAIN_MAX: usize = 4096;
 /// LSNs between a delta and its slice's newest record: half of what its 32 bits can tell.
 pub const DELTA_AGE_MAX: u64 = 1 << 31;
 

@@ -82,9 +82,9 @@ impl DeltaPool {
         }
     }
 
-    /// Nodes that can still be taken.
+    /// Nodes that can still be taken; 0 also while a load has overrun the limit.
     pub(super) fn room(&self) -> usize {
-        self.nodes_max - self.nodes.len() + self.free_count
+        self.nodes_max.saturating_sub(self.used())
     }
 
     /// Nodes that `deltas` more deltas would take from the pool.
@@ -112,10 +112,8 @@ impl DeltaPool {
         self.nodes.len() - self.free_count
     }
 
-    /// Appends the newest delta of a chain.
-    ///
-    /// # Panics
-    /// If a node is needed and none is free: the caller has asked [`DeltaPool::room`].
+    /// Appends the newest delta of a chain. Whoever must keep to the limit has asked
+    /// [`DeltaPool::room`]: a load may not fail for want of it.
     pub(super) fn push(&mut self, leaf: u32, chain: &mut Chain, delta: Delta, held: bool) {
         let fill = usize::from(chain.len) % NODE_DELTAS;
         if fill == 0 {
@@ -252,7 +250,6 @@ impl DeltaPool {
             after: NIL,
         };
         if self.free == NIL {
-            assert!(self.nodes.len() < self.nodes_max, "delta pool overrun");
             return self.nodes.push(node);
         }
         let number = self.free;
