@@ -402,3 +402,30 @@ fn a_read_beyond_the_end_is_a_programmer_error() {
         copy: 0,
     }));
 }
+
+/// What was flushed before a member goes live must be durable there too.
+#[test]
+fn flush_reaches_a_rebuilding_member() {
+    let rig = rig(2);
+    rig.mirror.set_lost(0);
+    let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES as u64);
+    rig.mirror.replace(0, Rc::clone(&fresh) as _, BASE).unwrap();
+    assert!(rig.submit(Command::Flush).is_ok());
+    assert_eq!(fresh.flushes.get(), 1);
+    assert_eq!(rig.read(0, BLOCK, 0).err(), Some(IoError::Gone), "no reads");
+}
+
+#[test]
+#[should_panic(expected = "goes live before writes it missed were copied")]
+fn a_member_that_missed_writes_is_not_set_live() {
+    let rig = rig(2);
+    rig.mirror.set_lost(0);
+    let write = rig.mirror.submit(Command::Write {
+        offset: 0,
+        gather: gather(&pattern(1, BLOCK)),
+    });
+    let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES as u64);
+    rig.mirror.replace(0, fresh, BASE).unwrap();
+    rig.executor.block_on(write).unwrap();
+    rig.mirror.set_live(0);
+}

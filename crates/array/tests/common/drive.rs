@@ -62,6 +62,16 @@ impl MemoryDrive {
         self.bad.borrow_mut().extend(sectors);
     }
 
+    /// Makes everything readable.
+    pub fn unspoil(&self) {
+        self.bad.borrow_mut().clear();
+    }
+
+    /// The executor it answers on.
+    pub fn executor(&self) -> Rc<Executor> {
+        Rc::clone(&self.executor)
+    }
+
     /// A copy of the bytes of a range.
     pub fn peek(&self, offset: usize, length: usize) -> Vec<u8> {
         self.bytes.borrow()[offset..offset + length].to_vec()
