@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use varve_io::{Completion, IoError, Outcome};
+use varve_io::{Completion, Done, IoError, Outcome};
 
 /// One command of several, sent to one member.
 pub(crate) struct Part {
@@ -68,4 +68,27 @@ impl Future for Join {
             Poll::Pending
         }
     }
+}
+
+/// Awaits one part.
+pub(crate) async fn one(part: Part) -> Part {
+    let mut parts = join(alloc::vec![part]).await;
+    parts.pop().expect("one part was joined")
+}
+
+/// Awaits commands that all run already; the first error wins.
+pub(crate) fn all(mut commands: Vec<Completion>) -> Completion {
+    if commands.len() == 1 {
+        return commands.pop().expect("one command");
+    }
+    Completion::flow(async move {
+        let mut outcome = Ok(Done::Nothing);
+        for command in commands {
+            let ended = command.await;
+            if outcome.is_ok() {
+                outcome = ended;
+            }
+        }
+        outcome
+    })
 }

@@ -26,6 +26,7 @@ mod assemble;
 mod flights;
 mod geometry;
 mod join;
+mod loss;
 mod member;
 mod members;
 mod membership;

@@ -1,4 +1,4 @@
-//! The members of one array: states, losses and their commits, commands to many at once.
+//! The members of one array: their states, commands to many of them at once.
 //!
 //! ```text
 //!            fails a command                commit ends well
@@ -11,49 +11,43 @@
 //! ```
 
 use crate::flights::Flights;
-use crate::join::{Part, join};
+use crate::join::{Part, join, one};
+use crate::loss::Attempt;
 use crate::member::{Member, MemberState};
 use crate::membership::Membership;
 use crate::set::{Cover, MemberSet};
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::ops::Range;
-use varve_io::{Command, Completion, Done, Drive, Event, IoError, Outcome, World};
+use varve_io::{Command, Completion, Done, Drive, IoError, Outcome, World};
 
 /// The members of one array.
 pub(crate) struct Members {
-    seats: RefCell<Vec<Seat>>,
+    pub(crate) seats: RefCell<Vec<Seat>>,
     count: usize,
     cover: Cover,
-    membership: Rc<dyn Membership>,
+    pub(crate) membership: Rc<dyn Membership>,
     pub(crate) world: Rc<dyn World>,
     pub(crate) flights: Rc<Flights>,
 }
 
-struct Seat {
+pub(crate) struct Seat {
     drive: Option<Rc<dyn Drive>>,
     base: u64,
-    incarnation: u32,
-    phase: Phase,
+    pub(crate) incarnation: u32,
+    pub(crate) phase: Phase,
     /// Ranges whose writes were in flight when the drive took its seat, and so were not sent to
     /// it.
     missed: Vec<Range<u64>>,
 }
 
-enum Phase {
+pub(crate) enum Phase {
     Live,
     Leaving(IoError, Option<Rc<Attempt>>),
     Lost,
     Rebuilding,
-}
-
-/// One try to commit a loss.
-#[derive(Default)]
-struct Attempt {
-    result: Cell<Option<Result<(), IoError>>>,
-    ended: Event,
 }
 
 impl Seat {
@@ -126,7 +120,7 @@ impl Members {
         self.those(|state| matches!(state, MemberState::Live | MemberState::Rebuilding))
     }
 
-    fn those(&self, wanted: impl Fn(MemberState) -> bool) -> MemberSet {
+    pub(crate) fn those(&self, wanted: impl Fn(MemberState) -> bool) -> MemberSet {
         let mut set = MemberSet::default();
         for (index, seat) in self.seats.borrow().iter().enumerate() {
             if wanted(seat.state()) {
@@ -136,7 +130,7 @@ impl Members {
         set
     }
 
-    fn holds(&self, set: MemberSet) -> bool {
+    pub(crate) fn holds(&self, set: MemberSet) -> bool {
         self.cover.holds(set, self.count)
     }
 
@@ -203,9 +197,7 @@ impl Members {
             let _flight = this.flights.enter(range);
             let part = start(&this);
             let (member, incarnation) = (part.member, part.incarnation);
-            let mut parts = join(alloc::vec![part]).await;
-            let part = parts.pop().expect("one part was joined");
-            if let Err(why) = part.into_outcome() {
+            if let Err(why) = one(part).await.into_outcome() {
                 this.fail(member, incarnation, why);
                 return Err(why);
             }
@@ -233,7 +225,7 @@ impl Members {
     }
 
     /// Starts a command on every member that takes writes. `make` takes member and base.
-    pub(crate) fn broadcast(&self, make: impl Fn(usize, u64) -> Command) -> Vec<Part> {
+    pub(crate) fn broadcast(&self, mut make: impl FnMut(usize, u64) -> Command) -> Vec<Part> {
         let set = self.written();
         (0..self.count)
             .filter(|&member| set.contains(member))
@@ -247,121 +239,6 @@ impl Members {
         self.world
             .spawn(Box::pin(async move { sender.send(flow.await) }));
         completion
-    }
-
-    /// Awaits a command that was sent to every member that takes writes, and judges it: who
-    /// failed it or was left out is lost, and the loss committed, before it is a success.
-    async fn conclude(self: &Rc<Self>, parts: Vec<Part>) -> Outcome {
-        let parts = join(parts).await;
-        let mut good = MemberSet::default();
-        let mut first_error = None;
-        for part in &parts {
-            match part.error() {
-                None => good.insert(part.member),
-                Some(why) => first_error = first_error.or(Some(why)),
-            }
-        }
-        if !self.holds(self.live().and(good)) {
-            return Err(first_error.unwrap_or(IoError::Gone));
-        }
-        for part in &parts {
-            if let Some(why) = part.error() {
-                self.fail(part.member, part.incarnation, why);
-            }
-        }
-        while let Some(member) = self.leaving_outside(good) {
-            self.settle(member).await?;
-        }
-        // Members may have been lost to other commands meanwhile.
-        if !self.holds(self.live().and(good)) {
-            return Err(first_error.unwrap_or(IoError::Gone));
-        }
-        Ok(Done::Nothing)
-    }
-
-    fn leaving_outside(&self, good: MemberSet) -> Option<usize> {
-        let leaving = self.those(|state| state == MemberState::Leaving);
-        (0..self.count).find(|&member| leaving.contains(member) && !good.contains(member))
-    }
-
-    /// Notes how a read ended: a drive that is gone is lost.
-    pub(crate) fn note_read(self: &Rc<Self>, part: &Part) {
-        if part.error() == Some(IoError::Gone) {
-            self.fail(part.member, part.incarnation, IoError::Gone);
-        }
-    }
-
-    /// Gives a member up, unless the others would not hold everything, or it is another drive by
-    /// now; starts to commit the loss.
-    pub(crate) fn fail(self: &Rc<Self>, member: usize, incarnation: u32, why: IoError) {
-        let is_spare = self.holds(self.live().without(member));
-        {
-            let mut seats = self.seats.borrow_mut();
-            let seat = &mut seats[member];
-            if seat.incarnation != incarnation {
-                return;
-            }
-            match seat.phase {
-                Phase::Live if is_spare => {}
-                Phase::Rebuilding => {}
-                Phase::Live | Phase::Leaving(..) | Phase::Lost => return,
-            }
-            seat.phase = Phase::Leaving(why, None);
-        }
-        self.attempt(member);
-    }
-
-    /// The running attempt to commit the loss of `member`, begun if there is none; `None` if the
-    /// member is not leaving.
-    fn attempt(self: &Rc<Self>, member: usize) -> Option<Rc<Attempt>> {
-        let attempt = Rc::new(Attempt::default());
-        let why = {
-            let mut seats = self.seats.borrow_mut();
-            let Phase::Leaving(why, running) = &mut seats[member].phase else {
-                return None;
-            };
-            if let Some(running) = running {
-                return Some(Rc::clone(running));
-            }
-            *running = Some(Rc::clone(&attempt));
-            *why
-        };
-        let commit = self.membership.lost(member, why);
-        let (this, mine) = (Rc::clone(self), Rc::clone(&attempt));
-        self.world.spawn(Box::pin(async move {
-            let result = commit.await.map(|_| ());
-            this.end_attempt(member, &mine, result);
-        }));
-        Some(attempt)
-    }
-
-    fn end_attempt(&self, member: usize, attempt: &Rc<Attempt>, result: Result<(), IoError>) {
-        let mut seats = self.seats.borrow_mut();
-        let seat = &mut seats[member];
-        if let Phase::Leaving(why, Some(running)) = &seat.phase
-            && Rc::ptr_eq(running, attempt)
-        {
-            seat.phase = match result {
-                Ok(()) => Phase::Lost,
-                Err(_) => Phase::Leaving(*why, None),
-            };
-        }
-        drop(seats);
-        attempt.result.set(Some(result));
-        attempt.ended.notify();
-    }
-
-    /// Ends when the loss of a leaving member is committed, or could not be.
-    async fn settle(self: &Rc<Self>, member: usize) -> Result<(), IoError> {
-        let Some(attempt) = self.attempt(member) else {
-            return Ok(());
-        };
-        loop {
-            if let Some(result) = attempt.result.get() {
-                return result;
-            }
-            attempt.ended.listen().await;
-        }
     }
 
     /// Lost to Rebuilding, with another drive.

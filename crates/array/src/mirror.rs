@@ -5,10 +5,14 @@
 //! and up its pieces avoid members that are not live, so that some copy serves every read while
 //! one member lives.
 //!
-//! **Invariants**: see the crate; a discard is a hint, its errors are ignored.
+//! A write that fails leaves its range undefined, each copy its own way. A discard is a hint, its
+//! errors are ignored.
+//!
+//! **Invariants**: see the crate. **Not here**: making members equal after a crash (`ftl`), labels,
+//! which lie below the members' bases (`pool`).
 
 use crate::assemble::{AssembleError, check_member};
-use crate::join::{Part, join};
+use crate::join::{Part, all, join, one};
 use crate::member::{Member, MemberState};
 use crate::members::Members;
 use crate::membership::Membership;
@@ -36,7 +40,10 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Assembles a mirror. Its size is that of the smallest member present.
+    /// Assembles a mirror. Its size is that of the smallest member present, so a start without
+    /// one of them may see a larger mirror; the committed size is the caller's to know.
+    ///
+    /// `world` runs commits of losses, and writes that wait for a copy.
     ///
     /// # Errors
     /// If the number of members, their sizes, bases or LBA sizes do not fit, or none is live.
@@ -307,29 +314,6 @@ fn read_part(members: &Members, member: usize, offset: u64, into: Target) -> Par
         offset: base + offset,
         into,
         copy: 0,
-    })
-}
-
-/// Awaits one part.
-async fn one(part: Part) -> Part {
-    let mut parts = join(alloc::vec![part]).await;
-    parts.pop().expect("one part was joined")
-}
-
-/// Awaits commands that all run already; the first error wins.
-pub(crate) fn all(mut commands: Vec<Completion>) -> Completion {
-    if commands.len() == 1 {
-        return commands.pop().expect("one command");
-    }
-    Completion::flow(async move {
-        let mut outcome = Ok(Done::Nothing);
-        for command in commands {
-            let ended = command.await;
-            if outcome.is_ok() {
-                outcome = ended;
-            }
-        }
-        outcome
     })
 }
 

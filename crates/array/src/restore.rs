@@ -4,6 +4,7 @@
 //! from the other members, write it, release. What cannot be read is narrowed down to single
 //! LBAs, left alone and reported. Content is not verified here: reads above are.
 
+use crate::join::{Part, one};
 use crate::member::MemberState;
 use crate::members::Members;
 use crate::scatter;
@@ -184,9 +185,8 @@ impl<S: Source> Restore<'_, S> {
         Ok(())
     }
 
-    async fn ended(&self, part: crate::join::Part, incarnation: u32) -> Result<(), RestoreError> {
-        let parts = crate::join::join(alloc::vec![part]).await;
-        if let Some(why) = parts[0].error() {
+    async fn ended(&self, part: Part, incarnation: u32) -> Result<(), RestoreError> {
+        if let Some(why) = one(part).await.error() {
             self.members.fail(self.member, incarnation, why);
             return Err(RestoreError::Target(why));
         }

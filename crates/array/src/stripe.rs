@@ -22,6 +22,8 @@ use varve_units::BLOCK_BYTES;
 /// with [`IoError::Media`], because which of the other strips is wrong is not known. A *discard*
 /// reaches the drives for the groups it covers as a whole.
 ///
+/// A write that fails leaves its stripes undefined, parity included.
+///
 /// Payload-elided blocks are supported without protection and with mirrors, except rebuild.
 pub struct StripeSet {
     pub(crate) members: Rc<Members>,
@@ -29,7 +31,9 @@ pub struct StripeSet {
 }
 
 impl StripeSet {
-    /// Assembles a stripe set.
+    /// Assembles a stripe set. Members' bases should be multiples of the drives' erase units,
+    /// so that zones do not share them. `world` runs commits of losses, and writes that wait for
+    /// a copy.
     ///
     /// # Errors
     /// If the members do not fit the geometry, or too few are live.

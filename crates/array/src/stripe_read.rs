@@ -1,7 +1,7 @@
 //! Reads of a stripe set: split by strip, joined again, or rebuilt from the other strips.
 
 use crate::geometry::Geometry;
-use crate::join::{Part, join};
+use crate::join::{Part, join, one};
 use crate::members::Members;
 use crate::scatter;
 use crate::stripe::StripeSet;
@@ -69,10 +69,9 @@ impl StripeSet {
         }
         let members = Rc::clone(&self.members);
         if let ([piece], [Way::From(member)]) = (&pieces[..], &ways[..]) {
-            let parts = alloc::vec![read_part(&members, *member, piece, into)];
+            let part = read_part(&members, *member, piece, into);
             return Completion::flow(async move {
-                let mut parts = join(parts).await;
-                let part = parts.pop().expect("one part was joined");
+                let part = one(part).await;
                 members.note_read(&part);
                 part.into_outcome()
             });

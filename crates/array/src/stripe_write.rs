@@ -1,7 +1,7 @@
 //! Writes and repairs of a stripe set.
 
 use crate::geometry::{Content, Geometry, Protection};
-use crate::mirror::all;
+use crate::join::all;
 use crate::parity;
 use crate::ribbon::Ribbon;
 use crate::stripe::StripeSet;
@@ -24,13 +24,13 @@ impl StripeSet {
         );
         let first = offset / stripe;
         let count = gather.bytes() / stripe;
-        let columns = columns(geometry, first, count, gather);
+        let mut columns = columns(geometry, first, count, gather);
         let start = first * geometry.strip_bytes();
         let range = start..start + count * geometry.strip_bytes();
         self.members.write(range, move |members| {
             members.broadcast(|member, base| Command::Write {
                 offset: base + start,
-                gather: columns[member].clone(),
+                gather: core::mem::take(&mut columns[member]),
             })
         })
     }

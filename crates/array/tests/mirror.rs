@@ -5,6 +5,7 @@ mod common;
 use common::{BLOCK, Executor, MemoryDrive, Recorder, drives, gather, pattern, read, read_sectors};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::slice::from_ref;
 use varve_array::{AssembleError, Member, MemberState, Mirror, RestoreError};
 use varve_io::{Command, Drive, IoError, Outcome, Sectors, World};
 
@@ -314,7 +315,7 @@ fn writes_in_flight_at_replacement_are_copied() {
     assert_eq!(rig.mirror.state(1), MemberState::Rebuilding);
     let mirror = Rc::clone(&rig.mirror);
     let copy = (&*rig.executor as &dyn World)
-        .run(async move { mirror.resync(1, &[0..8192], |_| ()).await });
+        .run(async move { mirror.resync(1, from_ref(&(0..8192)), |_| ()).await });
     rig.executor.block_on(write).unwrap();
     let restored = rig.executor.block_on(copy).unwrap();
     assert_eq!(restored.bytes, 8192 + 2 * BLOCK as u64);
@@ -337,7 +338,7 @@ fn resync_reports_what_cannot_be_read_and_goes_on() {
         let range = 0..MIB as u64;
         mirror.resync(0, &[range], |_| ()).await.unwrap()
     });
-    assert_eq!(restored.unreadable, [1024..2048]);
+    assert_eq!(restored.unreadable, vec![1024..2048]);
     let mut expected = bytes;
     expected[1024..2048].fill(0);
     assert!(fresh.peek(BASE as usize, MIB) == expected);
@@ -428,4 +429,30 @@ fn a_member_that_missed_writes_is_not_set_live() {
     rig.mirror.replace(0, fresh, BASE).unwrap();
     rig.executor.block_on(write).unwrap();
     rig.mirror.set_live(0);
+}
+
+/// A copy waits for one write and holds up the next; the caller awaits the second one first.
+#[test]
+fn the_order_in_which_writes_are_awaited_is_free_while_rebuilding() {
+    let rig = rig(2);
+    rig.mirror.set_lost(0);
+    let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES as u64);
+    rig.mirror.replace(0, Rc::clone(&fresh) as _, BASE).unwrap();
+    let write = |seed| {
+        let gather = gather(&pattern(seed, BLOCK));
+        rig.mirror.submit(Command::Write { offset: 0, gather })
+    };
+    let first = write(1);
+    let mirror = Rc::clone(&rig.mirror);
+    let copy = async move { mirror.resync(0, from_ref(&(0..8192)), |_| ()).await };
+    let copy = (&*rig.executor as &dyn World).run(copy);
+    rig.executor.settle();
+    let writes = fresh.writes.get();
+    let second = write(2);
+    rig.executor.settle();
+    assert_eq!(fresh.writes.get(), writes, "the second write is held");
+    rig.executor.block_on(second).unwrap();
+    rig.executor.block_on(first).unwrap();
+    rig.executor.block_on(copy).unwrap();
+    assert!(fresh.peek(BASE as usize, BLOCK) == pattern(2, BLOCK));
 }

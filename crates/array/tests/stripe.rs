@@ -174,8 +174,11 @@ fn media_errors_are_the_callers_and_repair_heals() {
             gather: gather(&bytes[..BLOCK]),
             copy: 1,
         };
+        let partner = rig.geometry.direct(0, 0) ^ 1;
+        rig.drives[partner].spoil(BASE, 4096);
         let expected = (protection == PARITY).then_some(IoError::Media);
         assert_eq!(rig.submit(repair).err(), expected);
+        assert_eq!(rig.read(0, BLOCK, 1).err(), expected);
         assert_eq!(rig.set.state(0), MemberState::Live);
     }
 }
@@ -348,7 +351,7 @@ fn rebuild_reports_unreadable_blocks_and_ends_without_sources() {
         let ranges = [set.geometry().group_stripes(0)];
         set.rebuild(1, &ranges, |_| ()).await.unwrap()
     });
-    assert_eq!(restored.unreadable, [2 * 4096..3 * 4096]);
+    assert_eq!(restored.unreadable, vec![8192..12288]);
     rig.drives[0].broken.set(Some(IoError::Gone));
     let set = Rc::clone(&rig.set);
     let error = rig
