@@ -1,0 +1,138 @@
+//! Losses: who failed a command, whether the others can do without, and the commit.
+//!
+//! A member that fails becomes *leaving* at once, if the others hold everything; its commit runs
+//! as a task of its own, one at a time, and every command that missed the member awaits it.
+
+use crate::join::{Part, join};
+use crate::member::MemberState;
+use crate::members::{Members, Phase};
+use crate::set::MemberSet;
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use varve_io::{Done, Event, IoError, Outcome};
+
+/// One try to commit a loss.
+#[derive(Default)]
+pub(crate) struct Attempt {
+    result: Cell<Option<Result<(), IoError>>>,
+    ended: Event,
+}
+
+impl Members {
+    /// Awaits a command that was sent to every member that takes writes, and judges it: who
+    /// failed it or was left out is lost, and the loss committed, before it is a success.
+    pub(crate) async fn conclude(self: &Rc<Self>, parts: Vec<Part>) -> Outcome {
+        let parts = join(parts).await;
+        let mut good = MemberSet::default();
+        let mut first_error = None;
+        for part in &parts {
+            match part.error() {
+                None => good.insert(part.member),
+                Some(why) => first_error = first_error.or(Some(why)),
+            }
+        }
+        if !self.holds(self.live().and(good)) {
+            return Err(first_error.unwrap_or(IoError::Gone));
+        }
+        for part in &parts {
+            if let Some(why) = part.error() {
+                self.fail(part.member, part.incarnation, why);
+            }
+        }
+        while let Some(member) = self.leaving_outside(good) {
+            self.settle(member).await?;
+        }
+        // Members may have been lost to other commands meanwhile.
+        if !self.holds(self.live().and(good)) {
+            return Err(first_error.unwrap_or(IoError::Gone));
+        }
+        Ok(Done::Nothing)
+    }
+
+    fn leaving_outside(&self, good: MemberSet) -> Option<usize> {
+        let leaving = self.those(|state| state == MemberState::Leaving);
+        (0..self.len()).find(|&member| leaving.contains(member) && !good.contains(member))
+    }
+
+    /// Notes how a read ended: a drive that is gone is lost.
+    pub(crate) fn note_read(self: &Rc<Self>, part: &Part) {
+        if part.error() == Some(IoError::Gone) {
+            self.fail(part.member, part.incarnation, IoError::Gone);
+        }
+    }
+
+    /// Gives a member up, unless the others would not hold everything, or it is another drive by
+    /// now; starts to commit the loss.
+    pub(crate) fn fail(self: &Rc<Self>, member: usize, incarnation: u32, why: IoError) {
+        let is_spare = self.holds(self.live().without(member));
+        {
+            let mut seats = self.seats.borrow_mut();
+            let seat = &mut seats[member];
+            if seat.incarnation != incarnation {
+                return;
+            }
+            match seat.phase {
+                Phase::Live if is_spare => {}
+                Phase::Rebuilding => {}
+                Phase::Live | Phase::Leaving(..) | Phase::Lost => return,
+            }
+            seat.phase = Phase::Leaving(why, None);
+        }
+        self.attempt(member);
+    }
+
+    /// The running attempt to commit the loss of `member`, begun if there is none; `None` if the
+    /// member is not leaving.
+    fn attempt(self: &Rc<Self>, member: usize) -> Option<Rc<Attempt>> {
+        let attempt = Rc::new(Attempt::default());
+        let why = {
+            let mut seats = self.seats.borrow_mut();
+            let Phase::Leaving(why, running) = &mut seats[member].phase else {
+                return None;
+            };
+            if let Some(running) = running {
+                return Some(Rc::clone(running));
+            }
+            *running = Some(Rc::clone(&attempt));
+            *why
+        };
+        let commit = self.membership.lost(member, why);
+        let (this, mine) = (Rc::clone(self), Rc::clone(&attempt));
+        self.world.spawn(Box::pin(async move {
+            let result = commit.await.map(|_| ());
+            this.end_attempt(member, &mine, result);
+        }));
+        Some(attempt)
+    }
+
+    fn end_attempt(&self, member: usize, attempt: &Rc<Attempt>, result: Result<(), IoError>) {
+        let mut seats = self.seats.borrow_mut();
+        let seat = &mut seats[member];
+        if let Phase::Leaving(why, Some(running)) = &seat.phase
+            && Rc::ptr_eq(running, attempt)
+        {
+            seat.phase = match result {
+                Ok(()) => Phase::Lost,
+                Err(_) => Phase::Leaving(*why, None),
+            };
+        }
+        drop(seats);
+        attempt.result.set(Some(result));
+        attempt.ended.notify();
+    }
+
+    /// Ends when the loss of a leaving member is committed, or could not be.
+    async fn settle(self: &Rc<Self>, member: usize) -> Result<(), IoError> {
+        let Some(attempt) = self.attempt(member) else {
+            return Ok(());
+        };
+        loop {
+            if let Some(result) = attempt.result.get() {
+                return result;
+            }
+            attempt.ended.listen().await;
+        }
+    }
+}

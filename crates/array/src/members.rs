@@ -1,0 +1,303 @@
+//! The members of one array: their states, commands to many of them at once.
+//!
+//! ```text
+//!            fails a command                commit ends well
+//!     Live ------------------> Leaving --------------------------> Lost
+//!      ^  ^                      ^  |  commit failed: stays, the     |
+//!      |   \                     |  +- next command tries again      | replace
+//!      |    `-- never back       | fails                             v
+//!      +---------------------- Rebuilding <--------------------------+
+//!            set_live
+//! ```
+
+use crate::flights::Flights;
+use crate::join::{Part, join, one};
+use crate::loss::Attempt;
+use crate::member::{Member, MemberState};
+use crate::membership::Membership;
+use crate::set::{Cover, MemberSet};
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::ops::Range;
+use varve_io::{Command, Completion, Done, Drive, IoError, Outcome, World};
+
+/// The members of one array.
+pub(crate) struct Members {
+    pub(crate) seats: RefCell<Vec<Seat>>,
+    count: usize,
+    cover: Cover,
+    pub(crate) membership: Rc<dyn Membership>,
+    pub(crate) world: Rc<dyn World>,
+    pub(crate) flights: Rc<Flights>,
+}
+
+pub(crate) struct Seat {
+    drive: Option<Rc<dyn Drive>>,
+    base: u64,
+    pub(crate) incarnation: u32,
+    pub(crate) phase: Phase,
+    /// Ranges whose writes were in flight when the drive took its seat, and so were not sent to
+    /// it.
+    missed: Vec<Range<u64>>,
+}
+
+pub(crate) enum Phase {
+    Live,
+    Leaving(IoError, Option<Rc<Attempt>>),
+    Lost,
+    Rebuilding,
+}
+
+impl Seat {
+    fn new(member: Member) -> Self {
+        Self {
+            drive: member.drive,
+            base: member.base,
+            incarnation: 0,
+            phase: match member.state {
+                MemberState::Live => Phase::Live,
+                MemberState::Lost => Phase::Lost,
+                MemberState::Rebuilding => Phase::Rebuilding,
+                MemberState::Leaving => unreachable!("no member is assembled leaving"),
+            },
+            missed: Vec::new(),
+        }
+    }
+
+    fn state(&self) -> MemberState {
+        match self.phase {
+            Phase::Live => MemberState::Live,
+            Phase::Leaving(..) => MemberState::Leaving,
+            Phase::Lost => MemberState::Lost,
+            Phase::Rebuilding => MemberState::Rebuilding,
+        }
+    }
+}
+
+impl Members {
+    pub(crate) fn new(
+        members: Vec<Member>,
+        cover: Cover,
+        membership: Rc<dyn Membership>,
+        world: Rc<dyn World>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            count: members.len(),
+            seats: RefCell::new(members.into_iter().map(Seat::new).collect()),
+            cover,
+            membership,
+            world,
+            flights: Rc::default(),
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn state(&self, member: usize) -> MemberState {
+        self.seats.borrow()[member].state()
+    }
+
+    pub(crate) fn is_live(&self, member: usize) -> bool {
+        self.state(member) == MemberState::Live
+    }
+
+    /// Which drive in that seat; rises by one with each replacement.
+    pub(crate) fn incarnation(&self, member: usize) -> u32 {
+        self.seats.borrow()[member].incarnation
+    }
+
+    /// Members that hold everything.
+    pub(crate) fn live(&self) -> MemberSet {
+        self.those(|state| state == MemberState::Live)
+    }
+
+    /// Members that take writes.
+    pub(crate) fn written(&self) -> MemberSet {
+        self.those(|state| matches!(state, MemberState::Live | MemberState::Rebuilding))
+    }
+
+    pub(crate) fn those(&self, wanted: impl Fn(MemberState) -> bool) -> MemberSet {
+        let mut set = MemberSet::default();
+        for (index, seat) in self.seats.borrow().iter().enumerate() {
+            if wanted(seat.state()) {
+                set.insert(index);
+            }
+        }
+        set
+    }
+
+    pub(crate) fn holds(&self, set: MemberSet) -> bool {
+        self.cover.holds(set, self.count)
+    }
+
+    /// Starts a command on one member. `make` builds it from the member's base.
+    ///
+    /// # Panics
+    /// If the member has no drive.
+    pub(crate) fn send(&self, member: usize, make: impl FnOnce(u64) -> Command) -> Part {
+        let seats = self.seats.borrow();
+        let seat = &seats[member];
+        let drive = Rc::clone(seat.drive.as_ref().expect("a member in use has a drive"));
+        let (base, incarnation) = (seat.base, seat.incarnation);
+        drop(seats);
+        Part::new(member, incarnation, drive.submit(make(base)))
+    }
+
+    /// Starts a write of the member range `range` on the members `start` chooses, and returns its
+    /// future. Waits first if the range is held.
+    ///
+    /// While a member rebuilds the write's end is a task of its own: a copy may wait for it, and
+    /// must not depend on the order in which the caller awaits its writes.
+    pub(crate) fn write(
+        self: &Rc<Self>,
+        range: Range<u64>,
+        start: impl FnOnce(&Self) -> Vec<Part> + 'static,
+    ) -> Completion {
+        if !self.holds(self.live()) {
+            return Completion::ready(Err(IoError::Gone));
+        }
+        let this = Rc::clone(self);
+        if self.flights.is_held(&range) {
+            return self.detached(async move {
+                this.flights.released(&range).await;
+                let _flight = this.flights.enter(range);
+                let parts = start(&this);
+                this.conclude(parts).await
+            });
+        }
+        let flight = self.flights.enter(range);
+        let parts = start(self);
+        let ending = async move {
+            let _flight = flight;
+            this.conclude(parts).await
+        };
+        if self.those(|state| state == MemberState::Rebuilding).len() > 0 {
+            return self.detached(ending);
+        }
+        Completion::flow(ending)
+    }
+
+    /// Writes to one member only, in the member range `range`.
+    pub(crate) fn repair(
+        self: &Rc<Self>,
+        range: Range<u64>,
+        member: usize,
+        start: impl FnOnce(&Self) -> Part + 'static,
+    ) -> Completion {
+        let this = Rc::clone(self);
+        self.detached(async move {
+            this.flights.released(&range).await;
+            if !this.is_live(member) {
+                return Err(IoError::Gone);
+            }
+            let _flight = this.flights.enter(range);
+            let part = start(&this);
+            let (member, incarnation) = (part.member, part.incarnation);
+            if let Err(why) = one(part).await.into_outcome() {
+                this.fail(member, incarnation, why);
+                return Err(why);
+            }
+            Ok(Done::Nothing)
+        })
+    }
+
+    /// Flushes every member that takes writes.
+    pub(crate) fn flush(self: &Rc<Self>) -> Completion {
+        if !self.holds(self.live()) {
+            return Completion::ready(Err(IoError::Gone));
+        }
+        let this = Rc::clone(self);
+        let parts = self.broadcast(|_, _| Command::Flush);
+        Completion::flow(async move { this.conclude(parts).await })
+    }
+
+    /// Sends a hint to every member that takes writes; how it ends there is of no consequence.
+    pub(crate) fn hint(self: &Rc<Self>, make: impl Fn(u64) -> Command) -> Completion {
+        let parts = self.broadcast(|_, base| make(base));
+        Completion::flow(async move {
+            drop(join(parts).await);
+            Ok(Done::Nothing)
+        })
+    }
+
+    /// Starts a command on every member that takes writes. `make` takes member and base.
+    pub(crate) fn broadcast(&self, mut make: impl FnMut(usize, u64) -> Command) -> Vec<Part> {
+        let set = self.written();
+        (0..self.count)
+            .filter(|&member| set.contains(member))
+            .map(|member| self.send(member, |base| make(member, base)))
+            .collect()
+    }
+
+    /// Runs a flow as a task and returns the future of its end.
+    fn detached(&self, flow: impl Future<Output = Outcome> + 'static) -> Completion {
+        let (sender, completion) = Completion::waiting();
+        self.world
+            .spawn(Box::pin(async move { sender.send(flow.await) }));
+        completion
+    }
+
+    /// Lost to Rebuilding, with another drive.
+    pub(crate) fn replace(&self, member: usize, drive: Rc<dyn Drive>, base: u64) {
+        let missed = self.flights.in_flight();
+        let mut seats = self.seats.borrow_mut();
+        let seat = &mut seats[member];
+        if !matches!(seat.phase, Phase::Lost) {
+            illegal(member, seat.state(), MemberState::Rebuilding);
+        }
+        seat.phase = Phase::Rebuilding;
+        seat.incarnation += 1;
+        seat.drive = Some(drive);
+        seat.base = base;
+        seat.missed = missed;
+    }
+
+    /// Rebuilding to Live.
+    pub(crate) fn set_live(&self, member: usize) {
+        let mut seats = self.seats.borrow_mut();
+        let seat = &mut seats[member];
+        if !matches!(seat.phase, Phase::Rebuilding) {
+            illegal(member, seat.state(), MemberState::Live);
+        }
+        assert!(
+            seat.missed.is_empty(),
+            "member {member} goes live before writes it missed were copied"
+        );
+        seat.phase = Phase::Live;
+    }
+
+    /// Live, Leaving or Rebuilding to Lost: the loss is committed already.
+    pub(crate) fn set_lost(&self, member: usize) {
+        let mut seats = self.seats.borrow_mut();
+        let seat = &mut seats[member];
+        if matches!(seat.phase, Phase::Lost) {
+            illegal(member, seat.state(), MemberState::Lost);
+        }
+        seat.phase = Phase::Lost;
+    }
+
+    /// Ranges a rebuilding member was not sent.
+    pub(crate) fn missed(&self, member: usize) -> Vec<Range<u64>> {
+        self.seats.borrow()[member].missed.clone()
+    }
+
+    /// The missed ranges were copied.
+    pub(crate) fn clear_missed(&self, member: usize) {
+        self.seats.borrow_mut()[member].missed.clear();
+    }
+
+    /// True if some member with a drive can lose completed writes with the power.
+    pub(crate) fn has_volatile_cache(&self) -> bool {
+        let seats = self.seats.borrow();
+        let mut drives = seats.iter().filter_map(|seat| seat.drive.as_ref());
+        drives.any(|drive| drive.info().volatile_cache)
+    }
+}
+
+fn illegal(member: usize, from: MemberState, to: MemberState) -> ! {
+    panic!("member {member}: illegal transition from {from} to {to}");
+}

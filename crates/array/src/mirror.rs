@@ -1,0 +1,346 @@
+//! The mirror: the same bytes on every member.
+//!
+//! Copy *c* of byte *o* is member `(c + o / 1 MiB) mod n`: copy 0 spreads reads over the members,
+//! and a repair finds the member its read went to. A read across such a bound is split; by copy 1
+//! and up its pieces avoid members that are not live, so that some copy serves every read while
+//! one member lives.
+//!
+//! A write that fails leaves its range undefined, each copy its own way. A discard is a hint, its
+//! errors are ignored.
+//!
+//! **Invariants**: see the crate. **Not here**: making members equal after a crash (`ftl`), labels,
+//! which lie below the members' bases (`pool`).
+
+use crate::assemble::{AssembleError, check_member};
+use crate::join::{Part, all, join, one};
+use crate::member::{Member, MemberState};
+use crate::members::Members;
+use crate::membership::Membership;
+use crate::restore::{self, Progress, Restore, RestoreError, Restored, Source};
+use crate::ribbon::Ribbon;
+use crate::scatter;
+use crate::set::Cover;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::ops::Range;
+use varve_io::{Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Target, World};
+
+/// Most members of a mirror.
+const MIRROR_MAX: usize = 4;
+
+/// Bytes that are read from the same member. Arbitrary: few reads cross it, and neighbours in a
+/// log spread.
+const ROTATION_BYTES: u64 = 1 << 20;
+
+/// A mirror over 1 to 4 members; see the module.
+pub struct Mirror {
+    members: Rc<Members>,
+    bytes: u64,
+    lba_bytes: u32,
+}
+
+impl Mirror {
+    /// Assembles a mirror. Its size is that of the smallest member present, so a start without
+    /// one of them may see a larger mirror; the committed size is the caller's to know.
+    ///
+    /// `world` runs commits of losses, and writes that wait for a copy.
+    ///
+    /// # Errors
+    /// If the number of members, their sizes, bases or LBA sizes do not fit, or none is live.
+    pub fn new(
+        members: Vec<Member>,
+        membership: Rc<dyn Membership>,
+        world: Rc<dyn World>,
+    ) -> Result<Self, AssembleError> {
+        if members.is_empty() || members.len() > MIRROR_MAX {
+            return Err(AssembleError::MemberCount {
+                least: 1,
+                most: MIRROR_MAX,
+                found: members.len(),
+            });
+        }
+        if members
+            .iter()
+            .all(|member| member.state != MemberState::Live)
+        {
+            return Err(AssembleError::TooFewLive { live: 0 });
+        }
+        let present = || {
+            let drives = members.iter();
+            drives.filter_map(|member| Some((member.drive.as_ref()?.info(), member.base)))
+        };
+        let lba_bytes = present().map(|(info, _)| info.lba_bytes).max();
+        let lba_bytes = lba_bytes.expect("a live member has a drive");
+        let bytes = present().map(|(info, base)| info.bytes.saturating_sub(base));
+        let bytes = bytes.min().expect("a live member has a drive");
+        let bytes = bytes - bytes % u64::from(lba_bytes);
+        for (index, member) in members.iter().enumerate() {
+            check_member(index, member, lba_bytes, bytes.max(u64::from(lba_bytes)))?;
+        }
+        Ok(Self {
+            members: Members::new(members, Cover::Any, membership, world),
+            bytes,
+            lba_bytes,
+        })
+    }
+
+    /// State of a member.
+    #[must_use]
+    pub fn state(&self, member: usize) -> MemberState {
+        self.members.state(member)
+    }
+
+    /// Notes a loss that was committed elsewhere: Live, Leaving or Rebuilding to Lost.
+    ///
+    /// # Panics
+    /// If the member is lost already.
+    pub fn set_lost(&self, member: usize) {
+        self.members.set_lost(member);
+    }
+
+    /// Seats another drive: Lost to Rebuilding. From now on it receives all writes.
+    ///
+    /// # Errors
+    /// If the drive does not fit.
+    ///
+    /// # Panics
+    /// If the member is not lost.
+    pub fn replace(
+        &self,
+        member: usize,
+        drive: Rc<dyn Drive>,
+        base: u64,
+    ) -> Result<(), AssembleError> {
+        let candidate = Member::rebuilding(Rc::clone(&drive), base);
+        check_member(member, &candidate, self.lba_bytes, self.bytes)?;
+        self.members.replace(member, drive, base);
+        Ok(())
+    }
+
+    /// Copies byte `ranges` from the live members to a rebuilding one, and whatever writes were
+    /// in flight when it was seated; flushes it. Writes may go on meanwhile; those that overlap
+    /// the megabyte being copied wait for it. Not for payload-elided runs: it copies bytes.
+    ///
+    /// # Errors
+    /// Why the member is not complete.
+    ///
+    /// # Panics
+    /// If the member is not rebuilding, or a range is misaligned or beyond the end.
+    pub async fn resync(
+        &self,
+        member: usize,
+        ranges: &[Range<u64>],
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Restored, RestoreError> {
+        for range in ranges {
+            self.check(range.start, range.end - range.start);
+        }
+        let copy = Restore {
+            members: &self.members,
+            member,
+            lba_bytes: u64::from(self.lba_bytes),
+            source: LiveMembers(&self.members),
+        };
+        copy.run(ranges.to_vec(), &mut progress).await
+    }
+
+    /// Rebuilding to Live.
+    ///
+    /// # Panics
+    /// If the member is not rebuilding, or was not resynchronised.
+    pub fn set_live(&self, member: usize) {
+        self.members.set_live(member);
+    }
+
+    /// The member that copy `copy` of byte `offset` is read from.
+    #[must_use]
+    pub fn member_of(&self, offset: u64, copy: u8) -> usize {
+        let count = self.members.len();
+        assert!(usize::from(copy) < count, "copy beyond the members");
+        ((offset / ROTATION_BYTES % count as u64) as usize + usize::from(copy)) % count
+    }
+
+    fn check(&self, offset: u64, length: u64) {
+        let lba_bytes = u64::from(self.lba_bytes);
+        assert!(
+            offset.is_multiple_of(lba_bytes) && length.is_multiple_of(lba_bytes),
+            "misaligned range {offset}+{length}"
+        );
+        assert!(
+            offset
+                .checked_add(length)
+                .is_some_and(|end| end <= self.bytes),
+            "range {offset}+{length} beyond the end"
+        );
+    }
+
+    fn read(&self, offset: u64, into: Target, copy: u8) -> Completion {
+        let pieces: Vec<_> = pieces(offset, into.bytes()).collect();
+        let mut chosen = Vec::with_capacity(pieces.len());
+        for piece in &pieces {
+            let mut member = self.member_of(piece.start, copy);
+            if !self.members.is_live(member) && copy > 0 && pieces.len() > 1 {
+                let mut ways =
+                    (0..self.members.len()).map(|way| (member + way) % self.members.len());
+                member = ways
+                    .find(|&way| self.members.is_live(way))
+                    .unwrap_or(member);
+            }
+            if !self.members.is_live(member) {
+                return Completion::ready(Err(IoError::Gone));
+            }
+            chosen.push(member);
+        }
+        let members = Rc::clone(&self.members);
+        if let [member] = chosen[..] {
+            let part = read_part(&members, member, offset, into);
+            return Completion::flow(async move {
+                let part = one(part).await;
+                members.note_read(&part);
+                part.into_outcome()
+            });
+        }
+        let send = |(piece, &member): (&Range<u64>, &usize)| {
+            let memory = scatter::piece(&into, piece.end - piece.start);
+            read_part(&members, member, piece.start, memory)
+        };
+        let parts: Vec<_> = pieces.iter().zip(&chosen).map(send).collect();
+        Completion::flow(async move {
+            let mut into = into;
+            let parts = join(parts).await;
+            parts.iter().for_each(|part| members.note_read(part));
+            for (piece, part) in pieces.iter().zip(parts) {
+                let Done::Read(filled) = part.into_outcome()? else {
+                    unreachable!("a read returns its memory");
+                };
+                scatter::put(&mut into, piece.start - offset, &filled);
+            }
+            Ok(Done::Read(into))
+        })
+    }
+
+    fn write(&self, offset: u64, gather: Gather) -> Completion {
+        let range = offset..offset + gather.bytes();
+        self.members.write(range, move |members| {
+            members.broadcast(|_, base| Command::Write {
+                offset: base + offset,
+                gather: gather.clone(),
+            })
+        })
+    }
+
+    fn repair(&self, offset: u64, gather: &Gather, copy: u8) -> Completion {
+        let mut ribbon = Ribbon::new(gather);
+        let mut repairs = Vec::new();
+        for piece in pieces(offset, gather.bytes()) {
+            let member = self.member_of(piece.start, copy);
+            if !self.members.is_live(member) {
+                return Completion::ready(Err(IoError::Gone));
+            }
+            let mut cut = Gather::new();
+            ribbon.take(piece.end - piece.start, |segment| cut.push(segment));
+            repairs.push((member, piece, cut));
+        }
+        let start = |(member, piece, gather): (usize, Range<u64>, Gather)| {
+            let offset = piece.start;
+            self.members.repair(piece, member, move |members| {
+                members.send(member, |base| Command::Write {
+                    offset: base + offset,
+                    gather,
+                })
+            })
+        };
+        all(repairs.into_iter().map(start).collect())
+    }
+}
+
+impl Drive for Mirror {
+    fn info(&self) -> DriveInfo {
+        DriveInfo {
+            bytes: self.bytes,
+            lba_bytes: self.lba_bytes,
+            volatile_cache: self.members.has_volatile_cache(),
+            copies: self.members.len() as u8,
+        }
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        match command {
+            Command::Read { offset, into, copy } => {
+                self.check(offset, into.bytes());
+                self.read(offset, into, copy)
+            }
+            Command::Write { offset, gather } => {
+                self.check(offset, gather.bytes());
+                self.write(offset, gather)
+            }
+            Command::Repair {
+                offset,
+                gather,
+                copy,
+            } => {
+                self.check(offset, gather.bytes());
+                self.repair(offset, &gather, copy)
+            }
+            Command::Flush => self.members.flush(),
+            Command::Discard { offset, length } => {
+                self.check(offset, length);
+                self.members.hint(|base| Command::Discard {
+                    offset: base + offset,
+                    length,
+                })
+            }
+        }
+    }
+}
+
+/// The parts of a range that are read from one member each.
+fn pieces(offset: u64, bytes: u64) -> impl Iterator<Item = Range<u64>> {
+    let end = offset + bytes;
+    let mut start = offset;
+    core::iter::from_fn(move || {
+        if start >= end {
+            return None;
+        }
+        let bound = (start / ROTATION_BYTES + 1) * ROTATION_BYTES;
+        let piece = start..bound.min(end);
+        start = piece.end;
+        Some(piece)
+    })
+}
+
+fn read_part(members: &Members, member: usize, offset: u64, into: Target) -> Part {
+    members.send(member, |base| Command::Read {
+        offset: base + offset,
+        into,
+        copy: 0,
+    })
+}
+
+/// Restores from any live member.
+struct LiveMembers<'a>(&'a Rc<Members>);
+
+impl Source for LiveMembers<'_> {
+    async fn read(&self, range: Range<u64>) -> Result<Gather, IoError> {
+        let mut error = IoError::Gone;
+        for member in 0..self.0.len() {
+            if !self.0.is_live(member) {
+                continue;
+            }
+            let part = one(read_part(
+                self.0,
+                member,
+                range.start,
+                restore::memory(&range),
+            ))
+            .await;
+            self.0.note_read(&part);
+            match part.into_outcome() {
+                Ok(Done::Read(target)) => return Ok(restore::gather(target)),
+                Ok(Done::Nothing) => unreachable!("a read returns its memory"),
+                Err(why) => error = why,
+            }
+        }
+        Err(error)
+    }
+}

@@ -1,0 +1,254 @@
+//! The stripe set: whole stripes over many drives; its addresses are data blocks only.
+
+use crate::assemble::{AssembleError, check_member};
+use crate::geometry::{Geometry, Protection};
+use crate::join::join;
+use crate::member::{Member, MemberState};
+use crate::members::Members;
+use crate::membership::Membership;
+use crate::restore::{self, Progress, Restore, RestoreError, Restored, Source};
+use crate::set::MemberSet;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::ops::Range;
+use varve_io::{Command, Completion, Done, Drive, DriveInfo, Gather, IoError, World};
+use varve_units::BLOCK_BYTES;
+
+/// An array of full stripes; layout in [`Geometry`].
+///
+/// *Writes* are whole stripes, any number in order. *Reads* are any blocks: copy 0 reads the
+/// strip itself, copy 1 its second copy or the XOR of the other strips. *Repair* of copy 0
+/// rewrites the strip's blocks, of copy 1 the mirror's second copy; with parity it is refused
+/// with [`IoError::Media`], because which of the other strips is wrong is not known. A *discard*
+/// reaches the drives for the groups it covers as a whole.
+///
+/// A write that fails leaves its stripes undefined, parity included.
+///
+/// Payload-elided blocks are supported without protection and with mirrors, except rebuild.
+pub struct StripeSet {
+    pub(crate) members: Rc<Members>,
+    pub(crate) geometry: Geometry,
+}
+
+impl StripeSet {
+    /// Assembles a stripe set. Members' bases should be multiples of the drives' erase units,
+    /// so that zones do not share them. `world` runs commits of losses, and writes that wait for
+    /// a copy.
+    ///
+    /// # Errors
+    /// If the members do not fit the geometry, or too few are live.
+    pub fn new(
+        geometry: Geometry,
+        members: Vec<Member>,
+        membership: Rc<dyn Membership>,
+        world: Rc<dyn World>,
+    ) -> Result<Self, AssembleError> {
+        if members.len() != geometry.drives() {
+            return Err(AssembleError::MemberCount {
+                least: geometry.drives(),
+                most: geometry.drives(),
+                found: members.len(),
+            });
+        }
+        let mut live = MemberSet::default();
+        for (index, member) in members.iter().enumerate() {
+            check_member(index, member, BLOCK_BYTES as u32, geometry.member_bytes())?;
+            if member.state == MemberState::Live {
+                live.insert(index);
+            }
+        }
+        if !geometry.cover().holds(live, members.len()) {
+            return Err(AssembleError::TooFewLive { live: live.len() });
+        }
+        Ok(Self {
+            members: Members::new(members, geometry.cover(), membership, world),
+            geometry,
+        })
+    }
+
+    /// The layout.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// State of a member.
+    #[must_use]
+    pub fn state(&self, member: usize) -> MemberState {
+        self.members.state(member)
+    }
+
+    /// Notes a loss that was committed elsewhere: Live, Leaving or Rebuilding to Lost.
+    ///
+    /// # Panics
+    /// If the member is lost already.
+    pub fn set_lost(&self, member: usize) {
+        self.members.set_lost(member);
+    }
+
+    /// Seats another drive: Lost to Rebuilding. From now on it receives all writes.
+    ///
+    /// # Errors
+    /// If the drive does not fit.
+    ///
+    /// # Panics
+    /// If the member is not lost.
+    pub fn replace(
+        &self,
+        member: usize,
+        drive: Rc<dyn Drive>,
+        base: u64,
+    ) -> Result<(), AssembleError> {
+        let candidate = Member::rebuilding(Rc::clone(&drive), base);
+        let needed = self.geometry.member_bytes();
+        check_member(member, &candidate, BLOCK_BYTES as u32, needed)?;
+        self.members.replace(member, drive, base);
+        Ok(())
+    }
+
+    /// Restores the strips, data and parity, of a rebuilding member in the given ranges of
+    /// stripes (see [`Geometry::group_stripes`]), and whatever writes were in flight when it was
+    /// seated; flushes it. Writes may go on meanwhile. Not for payload-elided runs.
+    ///
+    /// # Errors
+    /// Why the member is not complete.
+    ///
+    /// # Panics
+    /// If the member is not rebuilding, or a range is beyond the array.
+    pub async fn rebuild(
+        &self,
+        member: usize,
+        stripes: &[Range<u64>],
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Restored, RestoreError> {
+        if self.geometry.protection() == Protection::None {
+            return Err(RestoreError::Unprotected);
+        }
+        let strip = self.geometry.strip_bytes();
+        let mut ranges = Vec::with_capacity(stripes.len());
+        for range in stripes {
+            assert!(
+                range.start <= range.end && range.end <= self.geometry.stripes(),
+                "stripes beyond the array"
+            );
+            ranges.push(range.start * strip..range.end * strip);
+        }
+        let copy = Restore {
+            members: &self.members,
+            member,
+            lba_bytes: BLOCK_BYTES,
+            source: OtherStrips { set: self, member },
+        };
+        copy.run(ranges, &mut progress).await
+    }
+
+    /// Rebuilding to Live.
+    ///
+    /// # Panics
+    /// If the member is not rebuilding, or was not rebuilt.
+    pub fn set_live(&self, member: usize) {
+        self.members.set_live(member);
+    }
+
+    fn check(&self, offset: u64, length: u64) {
+        assert!(
+            offset.is_multiple_of(BLOCK_BYTES) && length.is_multiple_of(BLOCK_BYTES),
+            "misaligned range {offset}+{length}"
+        );
+        assert!(
+            offset
+                .checked_add(length)
+                .is_some_and(|end| end <= self.geometry.data_bytes()),
+            "range {offset}+{length} beyond the end"
+        );
+    }
+
+    /// Passes a discard on for the groups inside the range.
+    fn discard(&self, offset: u64, length: u64) -> Completion {
+        let group = self.geometry.group_bytes();
+        let first = offset.div_ceil(group);
+        let count = ((offset + length) / group).saturating_sub(first);
+        if count == 0 {
+            return Completion::ready(Ok(Done::Nothing));
+        }
+        let zone = self.geometry.zone_bytes();
+        self.members.hint(|base| Command::Discard {
+            offset: base + first * zone,
+            length: count * zone,
+        })
+    }
+}
+
+impl Drive for StripeSet {
+    fn info(&self) -> DriveInfo {
+        DriveInfo {
+            bytes: self.geometry.data_bytes(),
+            lba_bytes: BLOCK_BYTES as u32,
+            volatile_cache: self.members.has_volatile_cache(),
+            copies: self.geometry.copies(),
+        }
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        match command {
+            Command::Read { offset, into, copy } => {
+                self.check(offset, into.bytes());
+                self.read(offset, into, copy)
+            }
+            Command::Write { offset, gather } => {
+                self.check(offset, gather.bytes());
+                self.write(offset, &gather)
+            }
+            Command::Repair {
+                offset,
+                gather,
+                copy,
+            } => {
+                self.check(offset, gather.bytes());
+                self.repair(offset, &gather, copy)
+            }
+            Command::Flush => self.members.flush(),
+            Command::Discard { offset, length } => {
+                self.check(offset, length);
+                self.discard(offset, length)
+            }
+        }
+    }
+}
+
+/// Restores a strip from the others at its height: XOR is symmetric, so data and parity strips
+/// come back the same way and a run of stripes is one run on every drive.
+struct OtherStrips<'a> {
+    set: &'a StripeSet,
+    member: usize,
+}
+
+impl Source for OtherStrips<'_> {
+    async fn read(&self, range: Range<u64>) -> Result<Gather, IoError> {
+        let members = &self.set.members;
+        let mut parts = Vec::new();
+        for other in self.set.geometry.others(self.member) {
+            if !members.is_live(other) {
+                return Err(IoError::Gone);
+            }
+            parts.push(members.send(other, |base| Command::Read {
+                offset: base + range.start,
+                into: restore::memory(&range),
+                copy: 0,
+            }));
+        }
+        let parts = join(parts).await;
+        parts.iter().for_each(|part| members.note_read(part));
+        let mut sum = None;
+        for part in parts {
+            let Done::Read(strips) = part.into_outcome()? else {
+                unreachable!("a read returns its memory");
+            };
+            match &mut sum {
+                None => sum = Some(strips),
+                Some(sum) => restore::add(sum, &strips),
+            }
+        }
+        Ok(restore::gather(sum.expect("a protected strip has others")))
+    }
+}

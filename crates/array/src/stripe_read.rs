@@ -1,0 +1,164 @@
+//! Reads of a stripe set: split by strip, joined again, or rebuilt from the other strips.
+
+use crate::geometry::Geometry;
+use crate::join::{Part, join, one};
+use crate::members::Members;
+use crate::scatter;
+use crate::stripe::StripeSet;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use varve_gf::xor_many;
+use varve_io::{Blocks, Command, Completion, Done, IoError, Outcome, Target};
+use varve_units::{BLOCK, BLOCK_BYTES};
+
+/// The part of a range that lies in one strip.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    /// Byte inside the range.
+    pub(crate) at: u64,
+    /// Length in bytes.
+    pub(crate) bytes: u64,
+    /// The drive of copy 0.
+    pub(crate) direct: usize,
+    /// Byte on that drive, and on every other one the stripe's byte at the same height.
+    pub(crate) start: u64,
+}
+
+/// The pieces of the data range, in order.
+pub(crate) fn pieces(geometry: &Geometry, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> {
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        if at >= bytes {
+            return None;
+        }
+        let place = geometry.place((offset + at) / BLOCK_BYTES);
+        let inside = place.block * BLOCK_BYTES;
+        let piece = Piece {
+            at,
+            bytes: (geometry.strip_bytes() - inside).min(bytes - at),
+            direct: geometry.direct(place.stripe, place.strip),
+            start: place.stripe * geometry.strip_bytes() + inside,
+        };
+        at += piece.bytes;
+        Some(piece)
+    })
+}
+
+/// How one piece is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// From this drive.
+    From(usize),
+    /// As the XOR of all drives but this one.
+    Without(usize),
+}
+
+impl StripeSet {
+    pub(crate) fn read(&self, offset: u64, into: Target, copy: u8) -> Completion {
+        assert!(
+            copy < self.geometry.copies(),
+            "copy beyond the ways to read"
+        );
+        let pieces: Vec<_> = pieces(&self.geometry, offset, into.bytes()).collect();
+        let mut ways = Vec::with_capacity(pieces.len());
+        for piece in &pieces {
+            match self.way(piece, copy, pieces.len() > 1) {
+                Some(way) => ways.push(way),
+                None => return Completion::ready(Err(IoError::Gone)),
+            }
+        }
+        let members = Rc::clone(&self.members);
+        if let ([piece], [Way::From(member)]) = (&pieces[..], &ways[..]) {
+            let part = read_part(&members, *member, piece, into);
+            return Completion::flow(async move {
+                let part = one(part).await;
+                members.note_read(&part);
+                part.into_outcome()
+            });
+        }
+        let mut parts = Vec::with_capacity(pieces.len());
+        let mut counts = Vec::with_capacity(pieces.len());
+        for (piece, way) in pieces.iter().zip(&ways) {
+            let before = parts.len();
+            self.start(piece, *way, &into, &mut parts);
+            counts.push((*way, parts.len() - before));
+        }
+        Completion::flow(async move {
+            let parts = join(parts).await;
+            parts.iter().for_each(|part| members.note_read(part));
+            assemble(into, &pieces, &counts, parts)
+        })
+    }
+
+    /// How copy `copy` reads a piece, or `None` if a member it needs is not live. In a read of
+    /// several pieces copy 1 reads a piece directly if that is the only way left, so that one of
+    /// the copies serves the whole read while no more is lost than the array can bear.
+    fn way(&self, piece: &Piece, copy: u8, is_one_of_several: bool) -> Option<Way> {
+        let direct = piece.direct;
+        let is_direct_live = self.members.is_live(direct);
+        if copy == 0 {
+            return is_direct_live.then_some(Way::From(direct));
+        }
+        let mut others = self.geometry.others(direct);
+        if others.all(|other| self.members.is_live(other)) {
+            let mut others = self.geometry.others(direct);
+            return match (others.next(), others.next()) {
+                (Some(partner), None) => Some(Way::From(partner)),
+                _ => Some(Way::Without(direct)),
+            };
+        }
+        (is_one_of_several && is_direct_live).then_some(Way::From(direct))
+    }
+
+    fn start(&self, piece: &Piece, way: Way, like: &Target, parts: &mut Vec<Part>) {
+        match way {
+            Way::From(member) => {
+                let memory = scatter::piece(like, piece.bytes);
+                parts.push(read_part(&self.members, member, piece, memory));
+            }
+            Way::Without(member) => {
+                for other in self.geometry.others(member) {
+                    let blocks = Blocks::zeroed(piece.bytes as usize / BLOCK);
+                    let memory = Target::Data(blocks);
+                    parts.push(read_part(&self.members, other, piece, memory));
+                }
+            }
+        }
+    }
+}
+
+fn read_part(members: &Members, member: usize, piece: &Piece, into: Target) -> Part {
+    members.send(member, |base| Command::Read {
+        offset: base + piece.start,
+        into,
+        copy: 0,
+    })
+}
+
+/// Puts the answers of all pieces together; `counts` tells how many parts each piece has.
+fn assemble(
+    mut into: Target,
+    pieces: &[Piece],
+    counts: &[(Way, usize)],
+    parts: Vec<Part>,
+) -> Outcome {
+    let mut parts = parts.into_iter();
+    for (piece, (way, count)) in pieces.iter().zip(counts) {
+        let mut filled = Vec::with_capacity(*count);
+        for part in parts.by_ref().take(*count) {
+            let Done::Read(target) = part.into_outcome()? else {
+                unreachable!("a read returns its memory");
+            };
+            filled.push(target);
+        }
+        match way {
+            Way::From(_) => scatter::put(&mut into, piece.at, &filled[0]),
+            Way::Without(_) => {
+                let sources: Vec<_> = filled.iter().map(scatter::bytes).collect();
+                let range = piece.at as usize..(piece.at + piece.bytes) as usize;
+                xor_many(&mut scatter::bytes_mut(&mut into)[range], &sources);
+            }
+        }
+    }
+    Ok(Done::Read(into))
+}
