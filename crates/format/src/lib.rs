@@ -45,11 +45,14 @@ pub use checkpoint::{CommitBody, LanePosition, PartKind, PartPlace};
 pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, CommitPlace};
 pub use crc::{block_crc, crc24, crc32c, crc32c_parts};
 pub use crcs::Crcs;
+pub use delta::{DELTA_BYTES, Delta, DeltaBody, DeltaError};
+pub use entry::{CRC24_MASK, Entry};
 pub use error::DecodeError;
 pub use geometry::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Geometry, PARITY_MAX, Protection, SLICES_MAX,
 };
 pub use label::{LABEL_BYTES, Label, MEMBERS_MAX, Member, MemberRole, MemberState};
+pub use leaf::{LEAF_BYTES, LEAF_ENTRIES, LeafError, LeafImage, Placement};
 pub use name::{NAME_BYTES_MAX, Name};
 pub use p2l::{P2l, P2lEntry, STRIPE_BLOCKS_MAX};
 pub use payload::{PayloadLayout, PayloadPlace};
@@ -57,14 +60,10 @@ pub use record::{
     COMMIT_BYTES_MAX, ITEMS_MAX, KeepItem, LBA_END, LEAF_IMAGE_BYTES, MoveItem, PART_BYTES_MAX,
     PUT_BLOCKS_MAX, RECORD_HEAD_BYTES, Record, RecordKind,
 };
+pub use slice_part::{
+    Parent, PartHead, PartWriter, Section, SectionParent, SectionState, SlicePartError, decode_part,
+};
 pub use unit::{
     CHUNK_ENTRY_BYTES, CHUNKS_PER_PART, ChunkEntry, ChunkState, GROUP_ENTRY_BYTES, GROUPS_PER_PART,
     GroupEntry, GroupState,
-};
-pub use delta::{DELTA_BYTES, Delta, DeltaBody, DeltaError};
-pub use entry::{CRC24_MASK, Entry};
-pub use leaf::{LEAF_BYTES, LEAF_ENTRIES, LeafError, LeafImage, Placement};
-pub use slice_part::{
-    Parent, PartHead, PartWriter, Section, SectionParent, SectionState,
-    SlicePartError, decode_part,
 };

@@ -5,8 +5,11 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use alloc::rc::Rc;
+use crate::map::{LeafKey, Lookup};
 use varve_units::{Lba, VolumeId};
+
+/// Chains merged at most to find room for one write near the limit. Arbitrary.
+const TIGHTEN_MAX: usize = 64;
 
 impl Engine {
     /// Waits until `blocks` blocks may be written.
@@ -33,7 +36,11 @@ impl Engine {
     /// Blocks that all volumes together map, at most (ADR 11).
     #[must_use]
     pub fn used_upper(&self) -> u64 {
-        self.shared.shards().iter().map(|shard| shard.map.borrow().used_upper()).sum()
+        self.shared
+            .shards()
+            .iter()
+            .map(|shard| shard.map.borrow().used_upper())
+            .sum()
     }
 
     /// Blocks that all volumes together may map.
@@ -55,17 +62,52 @@ impl Engine {
         if self.used_upper() + pending + blocks <= self.capacity() {
             return Ok(());
         }
-        self.tighten().await;
         let mut fresh = 0;
         for block in lba.0..lba.0 + blocks {
-            let mapped = self.is_mapped(volume, Lba(block)).await?;
-            fresh += u64::from(!mapped);
+            fresh += u64::from(!self.is_mapped(volume, Lba(block)).await?);
         }
-        let pending = shared.pending_blocks.get();
-        if fresh == 0 || self.used_upper() + pending + fresh <= self.capacity() {
-            return Ok(());
+        for _ in 0..TIGHTEN_MAX {
+            let pending = shared.pending_blocks.get();
+            if fresh == 0 || self.used_upper() + pending + fresh <= self.capacity() {
+                return Ok(());
+            }
+            if !self.tighten().await {
+                break;
+            }
         }
         shared.count("full_rejections", 1);
         Err(EngineError::CapacityExceeded)
+    }
+
+    /// True if the block has a place now.
+    async fn is_mapped(&self, volume: VolumeId, lba: Lba) -> Result<bool, EngineError> {
+        let geometry = self.shared.units.geometry();
+        let owner = self.shared.owner(geometry.slice_of(volume, lba.leaf()));
+        let key = LeafKey {
+            volume,
+            leaf: lba.leaf(),
+        };
+        loop {
+            let found = owner.map.borrow().lookup(key, lba.index() as u16);
+            match found {
+                Lookup::Entry { .. } | Lookup::Lost => return Ok(true),
+                Lookup::Zeroes => return Ok(false),
+                Lookup::NeedsImage => owner.ensure_image(key).await?,
+            }
+        }
+    }
+
+    /// Brings the upper bound of mapped blocks closer to their number: merges the longest chain
+    /// of every shard. False if there was none.
+    async fn tighten(&self) -> bool {
+        let mut any = false;
+        for shard in self.shared.shards() {
+            let fullest = shard.map.borrow_mut().fullest();
+            if let Some(key) = fullest {
+                any = true;
+                shard.merge(key).await;
+            }
+        }
+        any
     }
 }

@@ -67,8 +67,11 @@ impl Shared {
         }
         self.log_records.set(0);
         self.log_bytes.set(0);
-        let lanes: Vec<LanePosition> =
-            self.shards().iter().map(|shard| shard.lane.borrow().position()).collect();
+        let lanes: Vec<LanePosition> = self
+            .shards()
+            .iter()
+            .map(|shard| shard.lane.borrow().position())
+            .collect();
         let (mut parts, cuts) = self.cut_slices(number, everything).await?;
         let table_stamp = self.draw_stamp();
         parts.extend(self.dump_tables(number, everything, &emptied).await?);
@@ -114,7 +117,11 @@ impl Shared {
             let owner = self.owner(slice);
             let (payloads, cut) = owner.map.borrow_mut().cut(slice, full);
             cuts.push(cut);
-            let kind = if full { PartKind::SliceFull } else { PartKind::SliceDelta };
+            let kind = if full {
+                PartKind::SliceFull
+            } else {
+                PartKind::SliceDelta
+            };
             let mut inflight = Vec::new();
             for (index, payload) in payloads.iter().enumerate() {
                 inflight.push(self.append_part(number, kind, slice, index, payload));
@@ -182,8 +189,20 @@ impl Shared {
         let groups = self.group_entries(emptied);
         let tables = [
             (PartKind::Bitmap, self.bitmaps(number, everything, emptied)),
-            (PartKind::Chunks, chunks.chunks(CHUNKS_PER_PART).map(ChunkEntry::encode_part).collect()),
-            (PartKind::Groups, groups.chunks(GROUPS_PER_PART).map(GroupEntry::encode_part).collect()),
+            (
+                PartKind::Chunks,
+                chunks
+                    .chunks(CHUNKS_PER_PART)
+                    .map(ChunkEntry::encode_part)
+                    .collect(),
+            ),
+            (
+                PartKind::Groups,
+                groups
+                    .chunks(GROUPS_PER_PART)
+                    .map(GroupEntry::encode_part)
+                    .collect(),
+            ),
             (PartKind::Catalogue, self.catalogue()),
         ];
         for (kind, payloads) in tables {
@@ -198,7 +217,10 @@ impl Shared {
 
     /// Bitmaps of the units whose turn it is, in payloads of parts.
     fn bitmaps(&self, number: u64, everything: bool, emptied: &[UnitId]) -> Vec<Vec<u8>> {
-        let units = self.units.ids(Tier::Fast).chain(self.units.ids(Tier::Dense));
+        let units = self
+            .units
+            .ids(Tier::Fast)
+            .chain(self.units.ids(Tier::Dense));
         let mut payloads: Vec<Vec<u8>> = Vec::new();
         for id in units {
             let turn = everything || self.is_full_turn(number, u64::from(id.index));
@@ -221,9 +243,8 @@ impl Shared {
                     first_word: (first * BITMAP_WORDS) as u32,
                     words: words.to_vec(),
                 };
-                let room = |payload: &Vec<u8>| {
-                    payload.len() + run.encoded_bytes() <= PART_BYTES_MAX
-                };
+                let room =
+                    |payload: &Vec<u8>| payload.len() + run.encoded_bytes() <= PART_BYTES_MAX;
                 if !payloads.last().is_some_and(room) {
                     payloads.push(Vec::new());
                 }
@@ -238,7 +259,11 @@ impl Shared {
         let entries = self.volumes.borrow().entries();
         entries
             .chunks(PART_BYTES_MAX / CATALOGUE_ENTRY_BYTES)
-            .map(|part| part.iter().flat_map(varve_format::CatalogueEntry::encode).collect())
+            .map(|part| {
+                part.iter()
+                    .flat_map(varve_format::CatalogueEntry::encode)
+                    .collect()
+            })
             .collect()
     }
 
@@ -325,10 +350,15 @@ impl Shared {
 
     async fn append_commit(&self, number: u64, body: &CommitBody) -> Result<CommitPlace, Stopped> {
         let bytes = body.encode();
-        let record =
-            Record::Commit { checkpoint: number, bytes: bytes.len() as u32, crc: crc32c(&bytes) };
+        let record = Record::Commit {
+            checkpoint: number,
+            bytes: bytes.len() as u32,
+            crc: crc32c(&bytes),
+        };
         let lane = Rc::clone(&self.shards()[0]);
-        let at = lane.append_meta(record, Some(Sectors::from_bytes(&bytes))).await?;
+        let at = lane
+            .append_meta(record, Some(Sectors::from_bytes(&bytes)))
+            .await?;
         Ok(CommitPlace {
             checkpoint: number,
             epoch: self.identity.epoch,
@@ -347,7 +377,10 @@ async fn settle(inflight: Vec<PartInFlight>) -> Result<Vec<PartPlace>, Stopped> 
     let mut places = Vec::with_capacity(inflight.len());
     for part in inflight {
         let at = part.appended.await?;
-        places.push(PartPlace { sector: at.meta_sector, ..part.place });
+        places.push(PartPlace {
+            sector: at.meta_sector,
+            ..part.place
+        });
     }
     Ok(places)
 }

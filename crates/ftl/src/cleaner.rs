@@ -17,9 +17,7 @@ use crate::units::UnitState;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use varve_format::{
-    BatchHead, KeepItem, PayloadLayout, Record, block_crc, batch,
-};
+use varve_format::{BatchHead, KeepItem, PayloadLayout, Record, batch, block_crc};
 use varve_io::Blocks;
 use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, SECTOR_BYTES, VolumeId};
 
@@ -42,12 +40,17 @@ impl Shared {
     pub(crate) async fn run_cleaner(self: Rc<Self>) {
         let running = Rc::new(core::cell::Cell::new(0_usize));
         while !self.is_stopped() {
-            let victim = if running.get() < VICTIMS_MAX { self.next_victim() } else { None };
+            let victim = if running.get() < VICTIMS_MAX {
+                self.next_victim()
+            } else {
+                None
+            };
             let Some(victim) = victim else {
                 self.control().cleaner_wanted.listen().await;
                 continue;
             };
-            self.units.transition(UnitId::chunk(victim), UnitState::Cleaning);
+            self.units
+                .transition(UnitId::chunk(victim), UnitState::Cleaning);
             running.set(running.get() + 1);
             let (shared, running) = (Rc::clone(&self), Rc::clone(&running));
             self.world.spawn(Box::pin(async move {
@@ -103,7 +106,8 @@ impl Shared {
             self.sort_out(head, records, &mut candidates).await;
         }
         candidates.sort_unstable_by_key(|candidate| self.place_offset(candidate.ppa));
-        self.move_all(id, &candidates, Writer::Compaction, &progress).await;
+        self.move_all(id, &candidates, Writer::Compaction, &progress)
+            .await;
         progress.settled().await;
         if self.is_stopped() {
             return;
@@ -117,7 +121,10 @@ impl Shared {
     }
 
     pub(crate) fn place_offset(&self, ppa: Ppa) -> u64 {
-        self.units.geometry().locate(ppa).map_or(0, |place| place.offset)
+        self.units
+            .geometry()
+            .locate(ppa)
+            .map_or(0, |place| place.offset)
     }
 
     /// All batches of a closed chunk, by whichever copy holds each. `None` if one is unreadable.
@@ -139,10 +146,16 @@ impl Shared {
         let shard = Rc::clone(&self.shards()[0]);
         let unit = u64::from(self.units.geometry().lba_bytes) / SECTOR_BYTES;
         for copy in 0..self.fast.info().copies {
-            let Some(first) = shard.read_sectors(sector, unit, copy).await else { continue };
-            let Ok(head) = batch::decode_head(&first) else { continue };
+            let Some(first) = shard.read_sectors(sector, unit, copy).await else {
+                continue;
+            };
+            let Ok(head) = batch::decode_head(&first) else {
+                continue;
+            };
             let sectors = u64::from(head.header_bytes) / SECTOR_BYTES;
-            let Some(whole) = shard.read_sectors(sector, sectors, copy).await else { continue };
+            let Some(whole) = shard.read_sectors(sector, sectors, copy).await else {
+                continue;
+            };
             if let Ok((head, records)) = batch::decode(&whole)
                 && head.address == sector
             {
@@ -157,25 +170,59 @@ impl Shared {
         for at in PayloadLayout::new(head, records) {
             let ppa = |index: usize| Ppa::fast(at.data_sector + index as u64 * BLOCK_SECTORS);
             match &records[at.record] {
-                Record::Put { volume, lba, class, crcs } => {
+                Record::Put {
+                    volume,
+                    lba,
+                    class,
+                    crcs,
+                } => {
                     let birth = head.lsn(at.record);
                     for (index, crc) in crcs.as_slice().iter().enumerate() {
                         let lba = Lba(lba.0 + index as u64);
                         let (volume, crc, class) = (*volume, *crc, *class);
                         let ppa = ppa(index);
-                        self.consider(Candidate { volume, lba, ppa, birth, crc, class }, blocks);
+                        self.consider(
+                            Candidate {
+                                volume,
+                                lba,
+                                ppa,
+                                birth,
+                                crc,
+                                class,
+                            },
+                            blocks,
+                        );
                     }
                 }
                 Record::Keep { volume, items, .. } => {
                     for (index, item) in items.iter().enumerate() {
-                        let KeepItem { lba, birth, crc, class, .. } = *item;
+                        let KeepItem {
+                            lba,
+                            birth,
+                            crc,
+                            class,
+                            ..
+                        } = *item;
                         let ppa = ppa(index);
                         let volume = *volume;
-                        self.consider(Candidate { volume, lba, ppa, birth, crc, class }, blocks);
+                        self.consider(
+                            Candidate {
+                                volume,
+                                lba,
+                                ppa,
+                                birth,
+                                crc,
+                                class,
+                            },
+                            blocks,
+                        );
                     }
                 }
                 Record::Leaf { volume, leaf, .. } => {
-                    let key = LeafKey { volume: *volume, leaf: *leaf };
+                    let key = LeafKey {
+                        volume: *volume,
+                        leaf: *leaf,
+                    };
                     let owner = self.owner(self.units.geometry().slice_of(*volume, *leaf));
                     let live = owner.map.borrow().is_leaf_live(key, at.meta_sector);
                     if live {
@@ -208,9 +255,15 @@ impl Shared {
         {
             return false;
         }
-        let key = LeafKey { volume: candidate.volume, leaf: candidate.lba.leaf() };
+        let key = LeafKey {
+            volume: candidate.volume,
+            leaf: candidate.lba.leaf(),
+        };
         let owner = self.owner(self.units.geometry().slice_of(key.volume, key.leaf));
-        let live = owner.map.borrow().is_live(key, candidate.lba.index() as u16, candidate.ppa);
+        let live = owner
+            .map
+            .borrow()
+            .is_live(key, candidate.lba.index() as u16, candidate.ppa);
         live != Live::No
     }
 
@@ -230,19 +283,43 @@ impl Shared {
             let offset = self.place_offset(run[0].ppa);
             let shard = Rc::clone(&self.shards()[0]);
             let into = Blocks::new(length, self.config.elided);
-            let read = shard.drive_of(unit).read_data(offset, into, 0).await.ok().map(Rc::new);
+            let read = shard
+                .drive_of(unit)
+                .read_data(offset, into, 0)
+                .await
+                .ok()
+                .map(Rc::new);
             for (index, candidate) in run.iter().enumerate() {
                 let data = match &read {
                     Some(blocks) if block_crc(blocks.block(index)) == candidate.crc => {
                         Some((Rc::clone(blocks), index))
                     }
-                    _ => self.read_other_copy(unit, candidate).await.map(|b| (Rc::new(b), 0)),
+                    _ => self
+                        .read_other_copy(unit, candidate)
+                        .await
+                        .map(|b| (Rc::new(b), 0)),
                 };
-                let Candidate { volume, lba, ppa, birth, crc, class } = *candidate;
+                let Candidate {
+                    volume,
+                    lba,
+                    ppa,
+                    birth,
+                    crc,
+                    class,
+                } = *candidate;
                 match data {
                     Some(data) => {
-                        let item = Item { volume, lba, old: ppa, birth, crc, class, data };
-                        self.place(self.stream(volume, writer), item, progress).await;
+                        let item = Item {
+                            volume,
+                            lba,
+                            old: ppa,
+                            birth,
+                            crc,
+                            class,
+                            data,
+                        };
+                        self.place(self.stream(volume, writer), item, progress)
+                            .await;
                     }
                     None => self.declare_lost(candidate, progress).await,
                 }
@@ -257,7 +334,11 @@ impl Shared {
             self.place_offset(candidate.ppa) == start + *index as u64 * BLOCK_BYTES
         };
         let most = candidates.len().min(CLEANER_RUN_MAX);
-        candidates[..most].iter().enumerate().take_while(follows).count()
+        candidates[..most]
+            .iter()
+            .enumerate()
+            .take_while(follows)
+            .count()
     }
 
     async fn read_other_copy(&self, unit: UnitId, candidate: &Candidate) -> Option<Blocks> {
@@ -283,15 +364,29 @@ impl Shared {
             return;
         }
         self.count("blocks_lost", 1);
-        let Candidate { volume, lba, ppa, class, .. } = *candidate;
-        let moved = varve_format::MoveItem { lba, old: ppa, new: Ppa::LOST, class };
-        self.append_moves(volume, alloc::vec![moved], progress).await;
+        let Candidate {
+            volume,
+            lba,
+            ppa,
+            class,
+            ..
+        } = *candidate;
+        let moved = varve_format::MoveItem {
+            lba,
+            old: ppa,
+            new: Ppa::LOST,
+            class,
+        };
+        self.append_moves(volume, alloc::vec![moved], progress)
+            .await;
     }
 
     /// The stream a volume's blocks go to.
     fn stream(&self, volume: VolumeId, writer: Writer) -> StreamId {
         let volumes = self.volumes.borrow();
-        let tenant = volumes.get(volume).map_or(varve_units::TenantId(0), |v| v.entry.tenant);
+        let tenant = volumes
+            .get(volume)
+            .map_or(varve_units::TenantId(0), |v| v.entry.tenant);
         StreamId { tenant, writer }
     }
 }

@@ -71,7 +71,11 @@ impl Control {
 
     /// Groups that the next checkpoint will free.
     pub(crate) fn emptied_groups(&self) -> usize {
-        self.emptied.borrow().iter().filter(|unit| unit.tier == Tier::Dense).count()
+        self.emptied
+            .borrow()
+            .iter()
+            .filter(|unit| unit.tier == Tier::Dense)
+            .count()
     }
 
     /// Opens a free chunk for a lane.
@@ -81,8 +85,13 @@ impl Control {
         let stamp = shared.draw_stamp();
         shared.units.open(id, stamp);
         self.cleaner_wanted.notify();
-        let generation = shared.units.unit(id).generation().0;
-        Some(ChunkGrant { chunk, stamp, generation, commit: self.commit.get() })
+        let generation = shared.units.unit(id).generation();
+        Some(ChunkGrant {
+            chunk,
+            stamp,
+            generation,
+            commit: self.commit.get(),
+        })
     }
 
     /// Opens a free group for a stream.
@@ -114,13 +123,17 @@ impl Control {
 
     /// A lane has given up a chunk and every record in it is acknowledged.
     pub(crate) fn chunk_closed(&self, shared: &Shared, chunk: u32) {
-        shared.units.transition(UnitId::chunk(chunk), UnitState::Closed);
+        shared
+            .units
+            .transition(UnitId::chunk(chunk), UnitState::Closed);
         self.cleaner_wanted.notify();
     }
 
     /// A stream has written a group to its end.
     pub(crate) fn group_closed(&self, shared: &Shared, group: u32) {
-        self.closed_at.borrow_mut().insert(group, shared.world.now().0);
+        self.closed_at
+            .borrow_mut()
+            .insert(group, shared.world.now().0);
         self.gc_wanted.notify();
     }
 

@@ -50,8 +50,14 @@ impl Engine {
         first_lsn: Lsn,
     ) -> Self {
         let units = UnitTable::new(geometry);
-        let shared =
-            Shared::new(seats.world, seats.fast, seats.dense, units, config, identity);
+        let shared = Shared::new(
+            seats.world,
+            seats.fast,
+            seats.dense,
+            units,
+            config,
+            identity,
+        );
         let shards: Vec<Rc<Shard>> = (0..config.lanes)
             .map(|index| {
                 let lane = Lane::new(
@@ -70,7 +76,10 @@ impl Engine {
             })
             .collect();
         shared.attach(shards, Rc::new(Control::default()));
-        Self { shared, closing: Cell::new(false) }
+        Self {
+            shared,
+            closing: Cell::new(false),
+        }
     }
 
     /// Starts the flows that run for the engine's whole life.
@@ -78,17 +87,27 @@ impl Engine {
         let shared = &self.shared;
         for shard in shared.shards() {
             shared.world.spawn(Box::pin(Rc::clone(&shard).run_pump()));
-            shared.world.spawn(Box::pin(shard.run_merger()));
+            shared.world.spawn(Box::pin(Rc::clone(&shard).run_merger()));
+            shared.world.spawn(Box::pin(shard.run_clearer()));
         }
-        shared.world.spawn(Box::pin(Rc::clone(shared).run_flusher()));
+        shared
+            .world
+            .spawn(Box::pin(Rc::clone(shared).run_flusher()));
     }
 
     /// Starts what changes units: checkpoints, cleaning, compaction, garbage collection. After
     /// recovery only.
     pub(crate) fn serve(&self) {
         let shared = &self.shared;
-        shared.world.spawn(Box::pin(Rc::clone(shared).run_checkpointer()));
-        shared.world.spawn(Box::pin(Rc::clone(shared).run_cleaner()));
+        shared
+            .world
+            .spawn(Box::pin(Rc::clone(shared).run_checkpointer()));
+        shared
+            .world
+            .spawn(Box::pin(Rc::clone(shared).run_cleaner()));
+        if shared.dense.is_some() {
+            shared.world.spawn(Box::pin(Rc::clone(shared).run_gc()));
+        }
     }
 
     /// A new, empty pool. Returns once its first checkpoint has committed. O(1): what the drives
@@ -105,10 +124,16 @@ impl Engine {
         let engine = Self::assemble(seats, geometry, config, identity, Lsn(1));
         let shared = &engine.shared;
         for tier in [Tier::Fast, Tier::Dense] {
-            shared.units.ids(tier).for_each(|unit| shared.control().add_free(unit));
+            shared
+                .units
+                .ids(tier)
+                .for_each(|unit| shared.control().add_free(unit));
         }
         engine.run();
-        shared.take_checkpoint().await.map_err(|Stopped| EngineError::Stopped)?;
+        shared
+            .take_checkpoint()
+            .await
+            .map_err(|Stopped| EngineError::Stopped)?;
         engine.serve();
         Ok(engine)
     }
@@ -128,7 +153,9 @@ impl Engine {
         let mut at = 0;
         for piece in pieces(lba, count) {
             let owner = self.owner(volume, piece.lba);
-            owner.read(volume, piece.lba, piece.count, &mut into, at).await?;
+            owner
+                .read(volume, piece.lba, piece.count, &mut into, at)
+                .await?;
             at += piece.count;
         }
         Ok(into)
@@ -158,14 +185,20 @@ impl Engine {
             while done < piece.count {
                 let length = (piece.count - done).min(most);
                 let range = at + done..at + done + length;
-                let crcs: Vec<u32> =
-                    range.clone().map(|index| block_crc(data.block(index))).collect();
+                let crcs: Vec<u32> = range
+                    .clone()
+                    .map(|index| block_crc(data.block(index)))
+                    .collect();
                 let lba = Lba(piece.lba.0 + done as u64);
-                let record =
-                    Record::Put { volume, lba, class: 0, crcs: Crcs::from(crcs.as_slice()) };
+                let record = Record::Put {
+                    volume,
+                    lba,
+                    class: 0,
+                    crcs: Crcs::from(crcs.as_slice()),
+                };
                 let owner = self.owner(volume, lba);
                 let payload = Some((Rc::clone(&data), range));
-                waiting.push(owner.append(record, payload, length).await);
+                waiting.push(owner.append(record, payload, length, length as u64).await);
                 done += length;
             }
             at += piece.count;
@@ -230,20 +263,21 @@ impl Engine {
     ) -> Vec<Receiver<Result<Appended, Stopped>>> {
         let mut waiting = Vec::new();
         for slice in self.slices_of(volume, lba, blocks) {
-            let record = Record::Discard { slice, volume, lba, blocks, zero };
+            let record = Record::Discard {
+                slice,
+                volume,
+                lba,
+                blocks,
+                zero,
+            };
             let owner = self.shared.owner(slice);
-            waiting.push(owner.append(record, None, DISCARD_NODES).await);
+            waiting.push(owner.append(record, None, DISCARD_NODES, 0).await);
         }
         waiting
     }
 
     /// The planted bug: the map changes, the log does not.
-    fn discard_unlogged(
-        &self,
-        volume: VolumeId,
-        lba: Lba,
-        blocks: u64,
-    ) -> Result<(), EngineError> {
+    fn discard_unlogged(&self, volume: VolumeId, lba: Lba, blocks: u64) -> Result<(), EngineError> {
         let mut dead = Vec::new();
         for slice in self.slices_of(volume, lba, blocks) {
             let owner = self.shared.owner(slice);
@@ -332,7 +366,8 @@ impl Engine {
     }
 
     fn owner(&self, volume: VolumeId, lba: Lba) -> Rc<Shard> {
-        self.shared.owner(self.shared.units.geometry().slice_of(volume, lba.leaf()))
+        self.shared
+            .owner(self.shared.units.geometry().slice_of(volume, lba.leaf()))
     }
 }
 
@@ -355,7 +390,10 @@ fn pieces(lba: Lba, count: u64) -> impl Iterator<Item = Piece> {
     core::iter::from_fn(move || {
         (at < end).then(|| {
             let next = (at / LEAF_BLOCKS + 1) * LEAF_BLOCKS;
-            let piece = Piece { lba: Lba(at), count: (end.min(next) - at) as usize };
+            let piece = Piece {
+                lba: Lba(at),
+                count: (end.min(next) - at) as usize,
+            };
             at += piece.count as u64;
             piece
         })

@@ -42,11 +42,17 @@ impl fmt::Display for EngineError {
         match self {
             Self::NoSuchVolume(volume) => write!(f, "there is no {volume}"),
             Self::OutOfRange { lba, blocks, size } => {
-                write!(f, "{blocks} blocks at {lba} end beyond the volume's {size} blocks")
+                write!(
+                    f,
+                    "{blocks} blocks at {lba} end beyond the volume's {size} blocks"
+                )
             }
             Self::CapacityExceeded => f.write_str("the pool has no room for new blocks"),
             Self::Lost(volume, lba) => {
-                write!(f, "the content of {volume} {lba} is lost: no copy passes its check")
+                write!(
+                    f,
+                    "the content of {volume} {lba} is lost: no copy passes its check"
+                )
             }
             Self::Io(error) => write!(f, "i/o failed: {error}"),
             Self::Stopped => f.write_str("the engine has stopped"),

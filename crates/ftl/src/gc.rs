@@ -23,7 +23,8 @@ impl Shared {
                 self.control().gc_wanted.listen().await;
                 continue;
             };
-            self.units.transition(UnitId::group(victim), UnitState::Cleaning);
+            self.units
+                .transition(UnitId::group(victim), UnitState::Cleaning);
             self.collect(victim).await;
         }
     }
@@ -110,14 +111,20 @@ impl Shared {
         let start = u64::from(group) * u64::from(geometry.group_blocks)
             + u64::from(stripe) * u64::from(geometry.stripe_blocks);
         let last = start + u64::from(geometry.stripe_blocks - area);
-        let places = if geometry.p2l_copies == 2 { &[last, start][..] } else { &[last][..] };
+        let places = if geometry.p2l_copies == 2 {
+            &[last, start][..]
+        } else {
+            &[last][..]
+        };
         let generation = self.units.unit(UnitId::group(group)).generation();
         for place in places {
             for copy in 0..dense.info().copies {
                 let into = Sectors::zeroed(area as usize * BLOCK / varve_units::SECTOR);
                 let read = dense.read_meta(place * BLOCK_BYTES, into, copy).await;
                 let Ok(sectors) = read else { continue };
-                let Ok(p2l) = P2l::decode(sectors.bytes(), group, stripe) else { continue };
+                let Ok(p2l) = P2l::decode(sectors.bytes(), group, stripe) else {
+                    continue;
+                };
                 if p2l.generation == generation {
                     return Some(p2l.entries);
                 }
@@ -127,12 +134,7 @@ impl Shared {
     }
 
     /// Blocks of a stripe that the map perhaps still needs.
-    fn stripe_candidates(
-        &self,
-        group: u32,
-        stripe: u32,
-        entries: &[P2lEntry],
-    ) -> Vec<Candidate> {
+    fn stripe_candidates(&self, group: u32, stripe: u32, entries: &[P2lEntry]) -> Vec<Candidate> {
         let geometry = self.units.geometry();
         let first = self.stripe_first_user_block(stripe);
         let trusting = self.config.is_planted(Canary::P2lUnverified);

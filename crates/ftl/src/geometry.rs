@@ -59,13 +59,19 @@ impl UnitId {
     /// Chunk `index`.
     #[must_use]
     pub const fn chunk(index: u32) -> Self {
-        Self { tier: Tier::Fast, index }
+        Self {
+            tier: Tier::Fast,
+            index,
+        }
     }
 
     /// Group `index`.
     #[must_use]
     pub const fn group(index: u32) -> Self {
-        Self { tier: Tier::Dense, index }
+        Self {
+            tier: Tier::Dense,
+            index,
+        }
     }
 }
 
@@ -115,14 +121,22 @@ impl Geometry {
             let group = ppa.bits() / u64::from(self.group_blocks);
             let bit = ppa.bits() % u64::from(self.group_blocks);
             let unit = UnitId::group(group as u32);
-            return Some(Place { unit, bit: bit as u32, offset: ppa.bits() * BLOCK_BYTES });
+            return Some(Place {
+                unit,
+                bit: bit as u32,
+                offset: ppa.bits() * BLOCK_BYTES,
+            });
         }
         let sector = ppa.sectors_below_reserved();
         (sector < self.fast_sectors()).then(|| {
             let chunk = sector / self.chunk_sectors();
             let bit = sector % self.chunk_sectors() / BLOCK_SECTORS;
             let unit = UnitId::chunk(chunk as u32);
-            Place { unit, bit: bit as u32, offset: sector * SECTOR_BYTES }
+            Place {
+                unit,
+                bit: bit as u32,
+                offset: sector * SECTOR_BYTES,
+            }
         })
     }
 

@@ -64,7 +64,9 @@ pub struct Load {
 
 impl Load {
     fn data_blocks(&self) -> u64 {
-        self.data.as_ref().map_or(0, |(_, range)| range.len() as u64)
+        self.data
+            .as_ref()
+            .map_or(0, |(_, range)| range.len() as u64)
     }
 
     fn meta_sectors(&self) -> u64 {
@@ -327,14 +329,20 @@ impl Lane {
     /// Chunks given up since the last call, with every batch in them acknowledged.
     pub fn take_closed(&mut self) -> Vec<u32> {
         let busy: Vec<u32> = self.inflight.iter().map(|batch| batch.chunk).collect();
-        let (keep, done) = self.closed.drain(..).partition(|chunk| busy.contains(chunk));
+        let (keep, done) = self
+            .closed
+            .drain(..)
+            .partition(|chunk| busy.contains(chunk));
         self.closed = keep;
         done
     }
 
     /// Seals the next batch, if one may go out now.
     pub fn seal(&mut self) -> Result<Write, Idle> {
-        if self.inflight.iter().any(|batch| batch.state == BatchState::Failed)
+        if self
+            .inflight
+            .iter()
+            .any(|batch| batch.state == BatchState::Failed)
             || self.inflight.len() >= self.limits.inflight_max
         {
             return Err(Idle::Busy);
@@ -360,9 +368,14 @@ impl Lane {
             self.close_chunk();
             return Err(Idle::NeedsChunk);
         }
-        let sealed = self.queue.drain(..count).map(|pending| (pending.record, pending.load));
+        let sealed = self
+            .queue
+            .drain(..count)
+            .map(|pending| (pending.record, pending.load));
         let (records, loads): (Vec<Record>, Vec<Load>) = sealed.unzip();
-        self.holds |= records.iter().any(|record| matches!(record, Record::Commit { .. }));
+        self.holds |= records
+            .iter()
+            .any(|record| matches!(record, Record::Commit { .. }));
         let (sequence, first_lsn) = (self.next_batch, self.next_lsn);
         self.next_batch += 1;
         self.next_lsn = first_lsn.plus(count as u64);
@@ -370,7 +383,9 @@ impl Lane {
     }
 
     fn has_room(&self, sectors: u64) -> bool {
-        self.open.as_ref().is_some_and(|open| open.batch_start() + sectors <= open.end)
+        self.open
+            .as_ref()
+            .is_some_and(|open| open.batch_start() + sectors <= open.end)
     }
 
     /// How many records from the queue's head fit a batch and the open chunk.
@@ -400,7 +415,10 @@ impl Lane {
         sequence: u64,
         first_lsn: Lsn,
     ) -> Write {
-        let open = self.open.as_mut().expect("a batch is sealed into an open chunk");
+        let open = self
+            .open
+            .as_mut()
+            .expect("a batch is sealed into an open chunk");
         let lba_bytes = self.geometry.lba_bytes;
         let sector = open.batch_start();
         let start = BatchStart {
@@ -424,9 +442,16 @@ impl Lane {
         open.next = sector + head.batch_bytes() / SECTOR_BYTES;
         let write_pointer = (open.next - self.geometry.chunk_start(open.grant.chunk)) as u32;
         self.unflushed_bytes += gather.bytes();
-        let write =
-            Write { sequence, offset, gather, chunk: open.grant.chunk, write_pointer };
-        let at = self.inflight.partition_point(|batch| batch.sequence < sequence);
+        let write = Write {
+            sequence,
+            offset,
+            gather,
+            chunk: open.grant.chunk,
+            write_pointer,
+        };
+        let at = self
+            .inflight
+            .partition_point(|batch| batch.sequence < sequence);
         self.inflight.insert(
             at,
             Batch {
@@ -448,7 +473,10 @@ impl Lane {
     /// # Panics
     /// If that batch is not in flight.
     pub fn sealed(&self, sequence: u64) -> &[(Load, Appended)] {
-        let batch = self.inflight.iter().find(|batch| batch.sequence == sequence);
+        let batch = self
+            .inflight
+            .iter()
+            .find(|batch| batch.sequence == sequence);
         &batch.expect("a sealed batch is in flight").loads
     }
 
@@ -462,7 +490,11 @@ impl Lane {
     pub fn written(&mut self, sequence: u64) -> Vec<Batch> {
         self.mark(sequence, BatchState::Written);
         let mut acked = Vec::new();
-        while self.inflight.front().is_some_and(|batch| batch.state == BatchState::Written) {
+        while self
+            .inflight
+            .front()
+            .is_some_and(|batch| batch.state == BatchState::Written)
+        {
             let batch = self.inflight.pop_front().expect("just seen");
             self.acked_lsn = batch.last_lsn();
             self.acked += batch.records.len() as u64;
@@ -481,18 +513,31 @@ impl Lane {
     /// After a failure, once nothing is being written: moves the failed batch and those behind it
     /// back, to be sealed again. Returns them for their places to be given up.
     pub fn reroute(&mut self) -> Option<&VecDeque<Batch>> {
-        let failed = self.inflight.iter().position(|batch| batch.state == BatchState::Failed)?;
-        if self.inflight.iter().any(|batch| batch.state == BatchState::Writing) {
+        let failed = self
+            .inflight
+            .iter()
+            .position(|batch| batch.state == BatchState::Failed)?;
+        if self
+            .inflight
+            .iter()
+            .any(|batch| batch.state == BatchState::Writing)
+        {
             return None;
         }
         assert_eq!(failed, 0, "batches before the failed one were acknowledged");
-        self.again = core::mem::take(&mut self.inflight).into_iter().chain(self.again.drain(..)).collect();
+        self.again = core::mem::take(&mut self.inflight)
+            .into_iter()
+            .chain(self.again.drain(..))
+            .collect();
         self.close_chunk();
         Some(&self.again)
     }
 
     fn mark(&mut self, sequence: u64, state: BatchState) {
-        let batch = self.inflight.iter_mut().find(|batch| batch.sequence == sequence);
+        let batch = self
+            .inflight
+            .iter_mut()
+            .find(|batch| batch.sequence == sequence);
         let batch = batch.expect("a write in flight belongs to a batch");
         assert!(batch.state == BatchState::Writing, "a write ends once");
         batch.state = state;
@@ -502,7 +547,11 @@ impl Lane {
     pub fn abandon(&mut self) -> Vec<Load> {
         let queued = self.queue.drain(..).map(|pending| pending.load);
         let sealed = self.again.drain(..).chain(self.inflight.drain(..));
-        sealed.flat_map(|batch| batch.loads).map(|(load, _)| load).chain(queued).collect()
+        sealed
+            .flat_map(|batch| batch.loads)
+            .map(|(load, _)| load)
+            .chain(queued)
+            .collect()
     }
 }
 
@@ -592,7 +641,10 @@ fn place(loads: Vec<Load>, head: &BatchHead, gather: &mut Gather) -> Vec<(Load, 
         }
         placed.push((load, appended));
     }
-    assert!(meta <= meta_end, "payloads are as long as their records say");
+    assert!(
+        meta <= meta_end,
+        "payloads are as long as their records say"
+    );
     if meta < meta_end {
         gather.push_meta(Sectors::zeroed((meta_end - meta) as usize));
     }

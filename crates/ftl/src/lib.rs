@@ -1,9 +1,42 @@
-//! The host flash translation layer.
+//! The host flash translation layer: every write goes to the log on the fast tier and is
+//! acknowledged there; what is still alive later moves to the dense tier in full stripes.
 //!
-//! **Not here**: redundancy (`array`), volumes' names and tenants (`pool`), the wire (`target`).
+//! Reading order: [`geometry`], [`units`], [`map`], [`lane`], `shard`, `engine`; then the flows:
+//! `read`, `merge`, `checkpoint`, `recovery`, `cleaner`, `placement`, `gc`.
+//!
+//! **Not here**: redundancy (`array`), labels and drives (`pool`), the wire (`target`), time and
+//! tasks (`io::World`).
 
 #![no_std]
 
 extern crate alloc;
 
+pub mod geometry;
+pub mod lane;
 pub mod map;
+pub mod units;
+
+mod admission;
+mod catalogue;
+mod checkpoint;
+mod cleaner;
+mod config;
+mod control;
+mod engine;
+mod error;
+mod gc;
+mod limits;
+mod merge;
+mod placement;
+mod read;
+mod recovery;
+mod shard;
+mod shared;
+mod volumes;
+
+pub use config::{Canary, Config};
+pub use engine::{Engine, Seats};
+pub use error::{EngineError, StopReason};
+pub use geometry::Geometry;
+pub use recovery::{Damage, RecoverError, RecoveryReport};
+pub use shared::Identity;

@@ -32,7 +32,9 @@ impl Shard {
     /// exist needs none.
     pub(crate) async fn ensure_image(&self, key: LeafKey) -> Result<(), EngineError> {
         loop {
-            let Some(base) = self.install_blank(key) else { return Ok(()) };
+            let Some(base) = self.install_blank(key) else {
+                return Ok(());
+            };
             let other = self.loads.borrow().get(&key).cloned();
             if let Some(event) = other {
                 event.listen().await;
@@ -48,9 +50,11 @@ impl Shard {
             }
             let mut dead = Vec::new();
             let installed = match read {
-                Some(image) => {
-                    self.map.borrow_mut().install(key, base, *image, &mut dead).is_ok()
-                }
+                Some(image) => self
+                    .map
+                    .borrow_mut()
+                    .install(key, base, *image, &mut dead)
+                    .is_ok(),
                 None if self.map.borrow().base(key) == Some(base) => {
                     self.shared.count("leaves_lost", 1);
                     return Err(EngineError::Lost(key.volume, Lba(key.leaf.first().0)));
@@ -73,7 +77,8 @@ impl Shard {
         let base = map.base(key);
         if base.is_none() {
             let mut dead = Vec::new();
-            map.install_blank(key, &mut dead).expect("a leaf without base takes a blank image");
+            map.install_blank(key, &mut dead)
+                .expect("a leaf without base takes a blank image");
             drop(map);
             self.bury(&mut dead);
         }
@@ -91,7 +96,7 @@ impl Shard {
             if leaf_crc(key, base.through, &bytes[..LEAF_BYTES]) == base.crc {
                 if copy > 0 {
                     self.shared.count("leaf_repairs", 1);
-                    self.repair_sectors(base.sector, bytes).await;
+                    self.repair_sectors(base.sector, &bytes).await;
                 }
                 return LeafImage::decode(&bytes[..LEAF_BYTES]).ok();
             }
@@ -105,7 +110,12 @@ impl Shard {
         let start = sector / unit * unit;
         let end = (sector + count).next_multiple_of(unit);
         let into = Sectors::zeroed((end - start) as usize);
-        let read = self.shared.fast.read_meta(start * SECTOR_BYTES, into, copy).await.ok()?;
+        let read = self
+            .shared
+            .fast
+            .read_meta(start * SECTOR_BYTES, into, copy)
+            .await
+            .ok()?;
         let from = ((sector - start) * SECTOR_BYTES) as usize;
         Some(read.bytes()[from..from + (count * SECTOR_BYTES) as usize].to_vec())
     }
@@ -186,8 +196,15 @@ impl Shard {
         };
         let bytes = merge.image.as_bytes();
         let crc = leaf_crc(key, claimed, bytes);
-        let record = Record::Leaf { volume: key.volume, leaf: key.leaf, through: claimed, crc };
-        let appended = self.append_meta(record, Some(Sectors::from_bytes(bytes))).await;
+        let record = Record::Leaf {
+            volume: key.volume,
+            leaf: key.leaf,
+            through: claimed,
+            crc,
+        };
+        let appended = self
+            .append_meta(record, Some(Sectors::from_bytes(bytes)))
+            .await;
         if appended.is_ok() {
             self.shared.count("leaf_merges", 1);
         }
@@ -224,6 +241,42 @@ impl Shard {
         }
         self.bury(&mut dead);
         Ok(())
+    }
+
+    /// Drops a leaf of a deleted volume and clears the live bits of its places. A leaf whose image
+    /// cannot be read is left: its bits stay, the cleaner asks the catalogue.
+    pub(crate) async fn drop_leaf(&self, key: LeafKey) -> Result<(), EngineError> {
+        loop {
+            while self.map.borrow().is_merging(key) && !self.shared.is_stopped() {
+                self.nodes_freed.listen().await;
+            }
+            let base = self.map.borrow().stored(key);
+            let image = match base {
+                Some(base) => self.read_leaf(key, base).await,
+                None => None,
+            };
+            if self.shared.is_stopped() {
+                return Err(EngineError::Stopped);
+            }
+            if self.map.borrow().stored(key) != base || self.map.borrow().is_merging(key) {
+                continue;
+            }
+            let stored = match (base, &image) {
+                (Some(base), Some(image)) => Some((base, &**image)),
+                (Some(_), None) => {
+                    self.shared.count("leaves_lost", 1);
+                    return Ok(());
+                }
+                (None, _) => None,
+            };
+            let mut dead = Vec::new();
+            let dropped = self.change_leaf(key, |map| map.drop_volume_leaf(key, stored, &mut dead));
+            self.bury(&mut dead);
+            if dropped.is_ok() {
+                self.nodes_freed.notify();
+                return Ok(());
+            }
+        }
     }
 
     /// Clears the live bits of discarded leaves, so that deallocation frees units.

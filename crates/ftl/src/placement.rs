@@ -144,12 +144,7 @@ impl Streams {
 
 impl Shared {
     /// Hands a block to its stream; waits while the stream's queue is full.
-    pub(crate) async fn place(
-        self: &Rc<Self>,
-        id: StreamId,
-        item: Item,
-        progress: &Rc<Progress>,
-    ) {
+    pub(crate) async fn place(self: &Rc<Self>, id: StreamId, item: Item, progress: &Rc<Progress>) {
         progress.add(1);
         if self.dense.is_none() {
             self.keep(alloc::vec![(item, Rc::clone(progress))]).await;
@@ -164,7 +159,10 @@ impl Shared {
             progress.done(1, false);
             return;
         }
-        stream.queue.borrow_mut().push_back((item, Rc::clone(progress)));
+        stream
+            .queue
+            .borrow_mut()
+            .push_back((item, Rc::clone(progress)));
         stream.event.notify();
     }
 
@@ -182,7 +180,8 @@ impl Shared {
             });
             self.streams.0.borrow_mut().insert(id, Rc::clone(&stream));
             let (shared, running) = (Rc::clone(self), Rc::clone(&stream));
-            self.world.spawn(Box::pin(async move { shared.run_stream(&running).await }));
+            self.world
+                .spawn(Box::pin(async move { shared.run_stream(&running).await }));
             stream
         })
     }
@@ -229,11 +228,29 @@ impl Shared {
     /// Re-appends blocks at the head of the log: conditional, their birth kept.
     async fn keep(self: &Rc<Self>, items: Vec<(Item, Rc<Progress>)>) {
         for (item, progress) in items {
-            let Item { volume, lba, old, birth, crc, class, data } = item;
+            let Item {
+                volume,
+                lba,
+                old,
+                birth,
+                crc,
+                class,
+                data,
+            } = item;
             let slice = self.units.geometry().slice_of(volume, lba.leaf());
             let owner = self.owner(slice);
-            let kept = KeepItem { lba, old, class, birth, crc };
-            let record = Record::Keep { slice, volume, items: alloc::vec![kept] };
+            let kept = KeepItem {
+                lba,
+                old,
+                class,
+                birth,
+                crc,
+            };
+            let record = Record::Keep {
+                slice,
+                volume,
+                items: alloc::vec![kept],
+            };
             let (blocks, index) = data;
             let payload = Some((blocks, index..index + 1));
             let appended = owner.append(record, payload, 1, 0).await;
@@ -248,7 +265,9 @@ impl Shared {
     /// Writes one stripe and, once it is flushed, appends its moves.
     async fn write_items(self: &Rc<Self>, stream: &Stream, items: Vec<(Item, Rc<Progress>)>) {
         loop {
-            let Some(open) = self.open_group(stream).await else { break };
+            let Some(open) = self.open_group(stream).await else {
+                break;
+            };
             let stripe = self.assemble(open, &items);
             let offset = self.stripe_offset(open);
             let dense = self.dense.as_ref().expect("streams write to a dense tier");
@@ -296,7 +315,10 @@ impl Shared {
             if control.free_groups() > keep
                 && let Some(group) = control.grant_group(self)
             {
-                stream.open.set(Some(OpenGroup { group, next_stripe: 0 }));
+                stream.open.set(Some(OpenGroup {
+                    group,
+                    next_stripe: 0,
+                }));
                 continue;
             }
             control.gc_wanted.notify();
@@ -315,7 +337,8 @@ impl Shared {
     /// First block of user data of a stripe within its group.
     fn first_user_block(&self, open: OpenGroup) -> u32 {
         let geometry = self.units.geometry();
-        let leading = geometry.stripe_p2l_blocks() / geometry.p2l_copies * (geometry.p2l_copies - 1);
+        let leading =
+            geometry.stripe_p2l_blocks() / geometry.p2l_copies * (geometry.p2l_copies - 1);
         open.next_stripe * geometry.stripe_blocks + leading
     }
 
@@ -326,9 +349,21 @@ impl Shared {
         let first = self.first_user_block(open);
         let mut entries = Vec::with_capacity(user);
         for (index, (item, _)) in items.iter().enumerate() {
-            let Item { volume, lba, birth, crc, .. } = *item;
-            entries.push(P2lEntry { volume, lba, birth, crc });
-            self.units.append(geometry.dense_ppa(open.group, first + index as u32));
+            let Item {
+                volume,
+                lba,
+                birth,
+                crc,
+                ..
+            } = *item;
+            entries.push(P2lEntry {
+                volume,
+                lba,
+                birth,
+                crc,
+            });
+            self.units
+                .append(geometry.dense_ppa(open.group, first + index as u32));
         }
         entries.resize(user, P2lEntry::PADDING);
         let unit = self.units.unit(UnitId::group(open.group));
@@ -365,13 +400,17 @@ impl Shared {
             stream.open.set(None);
             self.close_group(open.group);
         } else {
-            stream.open.set(Some(OpenGroup { group: open.group, next_stripe: next }));
+            stream.open.set(Some(OpenGroup {
+                group: open.group,
+                next_stripe: next,
+            }));
         }
     }
 
     /// A group takes no more stripes.
     fn close_group(&self, group: u32) {
-        self.units.transition(UnitId::group(group), UnitState::Closed);
+        self.units
+            .transition(UnitId::group(group), UnitState::Closed);
         self.control().group_closed(self, group);
     }
 
@@ -380,7 +419,8 @@ impl Shared {
         let geometry = *self.units.geometry();
         let first = self.first_user_block(open);
         for block in first..first + geometry.stripe_user_blocks() {
-            self.units.bury(geometry.dense_ppa(open.group, block), Lsn::MAX);
+            self.units
+                .bury(geometry.dense_ppa(open.group, block), Lsn::MAX);
         }
         stream.open.set(None);
         self.control().retire_group(open.group);
@@ -400,14 +440,23 @@ impl Shared {
         for (index, (item, progress)) in items.into_iter().enumerate() {
             let new = geometry.dense_ppa(open.group, first + index as u32);
             let slice = geometry.slice_of(item.volume, item.lba.leaf());
-            let moved = MoveItem { lba: item.lba, old: item.old, new, class: item.class };
-            by_slice.entry((slice, item.volume)).or_default().push((moved, progress));
+            let moved = MoveItem {
+                lba: item.lba,
+                old: item.old,
+                new,
+                class: item.class,
+            };
+            by_slice
+                .entry((slice, item.volume))
+                .or_default()
+                .push((moved, progress));
         }
         for ((slice, volume), moves) in by_slice {
             let mut moves = moves.into_iter().peekable();
             while moves.peek().is_some() {
                 let (items, progress): (Vec<_>, Vec<_>) = moves.by_ref().take(ITEMS_MAX).unzip();
-                self.append_move_record(slice, volume, items, progress).await;
+                self.append_move_record(slice, volume, items, progress)
+                    .await;
             }
         }
     }
@@ -420,7 +469,11 @@ impl Shared {
         progress: Vec<Rc<Progress>>,
     ) {
         let nodes = items.len();
-        let record = Record::Move { slice, volume, items };
+        let record = Record::Move {
+            slice,
+            volume,
+            items,
+        };
         let appended = self.owner(slice).append(record, None, nodes, 0).await;
         self.world.spawn(Box::pin(async move {
             let ok = appended.await.is_ok();
@@ -441,7 +494,8 @@ impl Shared {
             progress.add(1);
             let slice = self.units.geometry().slice_of(volume, item.lba.leaf());
             let of = alloc::vec![Rc::clone(progress)];
-            self.append_move_record(slice, volume, alloc::vec![item], of).await;
+            self.append_move_record(slice, volume, alloc::vec![item], of)
+                .await;
         }
     }
 }

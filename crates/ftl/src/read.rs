@@ -43,8 +43,14 @@ impl Shard {
         into: &mut Blocks,
         at: usize,
     ) -> Result<(), EngineError> {
-        assert!(lba.index() + count <= LEAF_BLOCKS as usize, "a read stays in one leaf");
-        let key = LeafKey { volume, leaf: lba.leaf() };
+        assert!(
+            lba.index() + count <= LEAF_BLOCKS as usize,
+            "a read stays in one leaf"
+        );
+        let key = LeafKey {
+            volume,
+            leaf: lba.leaf(),
+        };
         let mut todo: Vec<usize> = (0..count).collect();
         for attempt in 0.. {
             todo = self.read_once(key, lba.index(), &todo, into, at).await?;
@@ -125,7 +131,10 @@ impl Shard {
         let units = &self.shared.units;
         let mut runs: Vec<Run> = Vec::new();
         for (index, (block, want)) in wanted.iter().enumerate() {
-            let place = units.geometry().locate(want.ppa).expect("the map names places that exist");
+            let place = units
+                .geometry()
+                .locate(want.ppa)
+                .expect("the map names places that exist");
             if let Some(run) = runs.last_mut() {
                 let length = run.blocks.len() as u64;
                 let first_block = wanted[run.blocks.start].0;
@@ -138,7 +147,11 @@ impl Shard {
                 }
             }
             let generation = units.unit(place.unit).generation();
-            runs.push(Run { blocks: index..index + 1, place, generation });
+            runs.push(Run {
+                blocks: index..index + 1,
+                place,
+                generation,
+            });
         }
         runs
     }
@@ -154,7 +167,9 @@ impl Shard {
     ) -> Vec<Verdict> {
         let drive = self.drive_of(run.place.unit);
         let elided = into.is_elided();
-        let whole = drive.read_data(run.place.offset, Blocks::new(places.len(), elided), 0).await;
+        let whole = drive
+            .read_data(run.place.offset, Blocks::new(places.len(), elided), 0)
+            .await;
         let moved = self.is_reused(run);
         let mut verdicts = Vec::with_capacity(places.len());
         for (index, (block, want)) in places.iter().enumerate() {
@@ -170,13 +185,15 @@ impl Shard {
                 continue;
             }
             let offset = run.place.offset + index as u64 * BLOCK_BYTES;
-            verdicts.push(match self.read_elsewhere(run, offset, *want, elided).await {
-                Ok(good) => {
-                    into.copy_from(at + block, &good, 0, 1);
-                    Verdict::Good
-                }
-                Err(verdict) => verdict,
-            });
+            verdicts.push(
+                match self.read_elsewhere(run, offset, *want, elided).await {
+                    Ok(good) => {
+                        into.copy_from(at + block, &good, 0, 1);
+                        Verdict::Good
+                    }
+                    Err(verdict) => verdict,
+                },
+            );
         }
         verdicts
     }
@@ -209,7 +226,11 @@ impl Shard {
                 return Ok(good);
             }
         }
-        if self.is_reused(run) { Err(Verdict::Moved) } else { Err(Verdict::Lost) }
+        if self.is_reused(run) {
+            Err(Verdict::Moved)
+        } else {
+            Err(Verdict::Lost)
+        }
     }
 
     /// Writes verified content back to the usual copy, which failed. The unit is pinned, so that
@@ -219,14 +240,25 @@ impl Shard {
         pinned.pin();
         let mut gather = Gather::new();
         gather.push_data(good);
-        let command = Command::Repair { offset, gather, copy: 0 };
+        let command = Command::Repair {
+            offset,
+            gather,
+            copy: 0,
+        };
         let done = self.drive_of(unit).submit(command).await;
         self.shared.units.unit(unit).unpin();
-        self.shared.count(if done.is_ok() { "repairs" } else { "repair_failures" }, 1);
+        self.shared.count(
+            if done.is_ok() {
+                "repairs"
+            } else {
+                "repair_failures"
+            },
+            1,
+        );
     }
 
     /// Writes verified metadata back to the usual copy, if it is whole LBAs.
-    pub(crate) async fn repair_sectors(&self, sector: u64, bytes: Vec<u8>) {
+    pub(crate) async fn repair_sectors(&self, sector: u64, bytes: &[u8]) {
         let lba = u64::from(self.shared.units.geometry().lba_bytes);
         let offset = sector * SECTOR_BYTES;
         if !offset.is_multiple_of(lba) || !(bytes.len() as u64).is_multiple_of(lba) {
@@ -235,10 +267,21 @@ impl Shard {
         let unit = UnitId::chunk(self.shared.units.geometry().chunk_of(sector));
         self.shared.units.unit(unit).pin();
         let mut gather = Gather::new();
-        gather.push_meta(Sectors::from_bytes(&bytes));
-        let command = Command::Repair { offset, gather, copy: 0 };
+        gather.push_meta(Sectors::from_bytes(bytes));
+        let command = Command::Repair {
+            offset,
+            gather,
+            copy: 0,
+        };
         let done = self.shared.fast.submit(command).await;
         self.shared.units.unit(unit).unpin();
-        self.shared.count(if done.is_ok() { "repairs" } else { "repair_failures" }, 1);
+        self.shared.count(
+            if done.is_ok() {
+                "repairs"
+            } else {
+                "repair_failures"
+            },
+            1,
+        );
     }
 }

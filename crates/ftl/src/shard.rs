@@ -77,7 +77,16 @@ impl Shard {
         meta: Option<Sectors>,
     ) -> Receiver<Result<Appended, Stopped>> {
         let (data, meta) = (None, meta.map(Rc::new));
-        self.push(record, Load { data, meta, reserved_nodes: 0, pending_blocks: 0, ticket: None })
+        self.push(
+            record,
+            Load {
+                data,
+                meta,
+                reserved_nodes: 0,
+                pending_blocks: 0,
+                ticket: None,
+            },
+        )
     }
 
     /// Queues a record that changes up to `nodes` chains' worth of delta nodes, after waiting for
@@ -93,7 +102,16 @@ impl Shard {
             self.acked.listen().await;
         }
         self.reserve_nodes(nodes).await;
-        self.push(record, Load { data, meta: None, reserved_nodes: nodes, pending_blocks, ticket: None })
+        self.push(
+            record,
+            Load {
+                data,
+                meta: None,
+                reserved_nodes: nodes,
+                pending_blocks,
+                ticket: None,
+            },
+        )
     }
 
     fn push(&self, record: Record, load: Load) -> Receiver<Result<Appended, Stopped>> {
@@ -102,8 +120,13 @@ impl Shard {
             sender.send(Err(Stopped));
             return receiver;
         }
-        self.shared.log_records.set(self.shared.log_records.get() + 1);
-        let load = Load { ticket: Some(sender), ..load };
+        self.shared
+            .log_records
+            .set(self.shared.log_records.get() + 1);
+        let load = Load {
+            ticket: Some(sender),
+            ..load
+        };
         self.lane.borrow_mut().push(Pending { record, load });
         self.pump.notify();
         receiver
@@ -129,7 +152,10 @@ impl Shard {
 
     /// Delta nodes neither used nor set aside.
     pub(crate) fn spare_nodes(&self) -> usize {
-        self.map.borrow().room().saturating_sub(self.reserved_nodes.get())
+        self.map
+            .borrow()
+            .room()
+            .saturating_sub(self.reserved_nodes.get())
     }
 
     /// Seals and submits batches as long as there is something to write; runs for the shard's
@@ -183,8 +209,13 @@ impl Shard {
         let chunk = crate::geometry::UnitId::chunk(write.chunk);
         units.advance(chunk, write.write_pointer);
         self.mark_appended(write.sequence);
-        self.shared.log_bytes.set(self.shared.log_bytes.get() + write.gather.bytes());
-        let command = Command::Write { offset: write.offset, gather: write.gather };
+        self.shared
+            .log_bytes
+            .set(self.shared.log_bytes.get() + write.gather.bytes());
+        let command = Command::Write {
+            offset: write.offset,
+            gather: write.gather,
+        };
         let completion = self.shared.fast.submit(command);
         let shard = Rc::clone(self);
         self.shared.world.spawn(Box::pin(async move {
@@ -204,7 +235,9 @@ impl Shard {
         for (load, appended) in lane.sealed(sequence) {
             if let Some((_, range)) = &load.data {
                 for index in 0..range.len() as u64 {
-                    self.shared.units.append(Ppa::fast(appended.data_sector + index * 8));
+                    self.shared
+                        .units
+                        .append(Ppa::fast(appended.data_sector + index * 8));
                 }
             }
         }
@@ -242,11 +275,16 @@ impl Shard {
     /// Gives up the places of batches that must be written again elsewhere.
     fn reroute_failed(&self) {
         let mut lane = self.lane.borrow_mut();
-        let Some(batches) = lane.reroute() else { return };
+        let Some(batches) = lane.reroute() else {
+            return;
+        };
         for batch in batches {
             self.shared.control().retire_chunk(batch.chunk());
             for (load, appended) in &batch.loads {
-                let count = load.data.as_ref().map_or(0, |(_, range)| range.len() as u64);
+                let count = load
+                    .data
+                    .as_ref()
+                    .map_or(0, |(_, range)| range.len() as u64);
                 for index in 0..count {
                     let ppa = Ppa::fast(appended.data_sector + index * 8);
                     self.shared.units.bury(ppa, Lsn::MAX);
@@ -260,7 +298,8 @@ impl Shard {
         for (record, (load, appended)) in batch.records.iter().zip(batch.loads) {
             self.apply(record, &appended, &mut dead);
             self.bury(&mut dead);
-            self.reserved_nodes.set(self.reserved_nodes.get() - load.reserved_nodes);
+            self.reserved_nodes
+                .set(self.reserved_nodes.get() - load.reserved_nodes);
             let pending = &self.shared.pending_blocks;
             pending.set(pending.get() - load.pending_blocks);
             if let Some(ticket) = load.ticket {
@@ -279,11 +318,25 @@ impl Shard {
     /// nothing here: the flow that appended them goes on when its ticket arrives.
     fn apply(&self, record: &Record, at: &Appended, dead: &mut Vec<Dead>) {
         match record {
-            Record::Discard { slice, volume, lba, blocks, zero } => {
+            Record::Discard {
+                slice,
+                volume,
+                lba,
+                blocks,
+                zero,
+            } => {
                 self.apply_discard(*slice, *volume, *lba, *blocks, *zero, at.lsn, dead);
             }
-            Record::Leaf { volume, leaf, through, crc } => {
-                let key = LeafKey { volume: *volume, leaf: *leaf };
+            Record::Leaf {
+                volume,
+                leaf,
+                through,
+                crc,
+            } => {
+                let key = LeafKey {
+                    volume: *volume,
+                    leaf: *leaf,
+                };
                 self.adopt_leaf(key, at.meta_sector, *crc, *through);
             }
             Record::Move { volume, .. } | Record::Keep { volume, .. }
@@ -292,14 +345,18 @@ impl Shard {
                 // The volume was deleted under the move: what it brought is dead on arrival.
                 for_each_change(record, at, &mut |_, _, change| {
                     if let Change::Move { new, .. } = change {
-                        dead.push(Dead { ppa: new, since: at.lsn });
+                        dead.push(Dead {
+                            ppa: new,
+                            since: at.lsn,
+                        });
                     }
                 });
             }
             _ => {
                 let mut map = self.map.borrow_mut();
                 for_each_change(record, at, &mut |key, index, change| {
-                    map.apply(key, index, change, at.lsn, dead).expect("nodes were set aside");
+                    map.apply(key, index, change, at.lsn, dead)
+                        .expect("nodes were set aside");
                 });
             }
         }
@@ -321,7 +378,8 @@ impl Shard {
         for (key, index, count) in pieces {
             let change = Change::Discard { count, zero };
             self.change_leaf(key, |map| {
-                map.apply(key, index, change, lsn, dead).expect("nodes were set aside");
+                map.apply(key, index, change, lsn, dead)
+                    .expect("nodes were set aside");
             });
         }
         self.map.borrow_mut().note_applied(slice, lsn);
@@ -376,34 +434,64 @@ pub(crate) fn for_each_change(
     at: &Appended,
     change: &mut dyn FnMut(LeafKey, u16, Change),
 ) {
-    let key = |volume, lba: Lba| LeafKey { volume, leaf: lba.leaf() };
+    let key = |volume, lba: Lba| LeafKey {
+        volume,
+        leaf: lba.leaf(),
+    };
     match record {
-        Record::Put { volume, lba, class, crcs } => {
+        Record::Put {
+            volume,
+            lba,
+            class,
+            crcs,
+        } => {
             for (index, crc) in crcs.as_slice().iter().enumerate() {
                 let block = Lba(lba.0 + index as u64);
                 let ppa = Ppa::fast(at.data_sector + index as u64 * 8);
-                let put = Change::Put { ppa, crc24: crc24(*crc), class: *class };
+                let put = Change::Put {
+                    ppa,
+                    crc24: crc24(*crc),
+                    class: *class,
+                };
                 change(key(*volume, block), block.index() as u16, put);
             }
         }
-        Record::External { volume, lba, ppa, class, crcs } => {
+        Record::External {
+            volume,
+            lba,
+            ppa,
+            class,
+            crcs,
+        } => {
             for (index, crc) in crcs.as_slice().iter().enumerate() {
                 let block = Lba(lba.0 + index as u64);
                 let ppa = Ppa::dense(ppa.bits() + index as u64);
-                let put = Change::Put { ppa, crc24: crc24(*crc), class: *class };
+                let put = Change::Put {
+                    ppa,
+                    crc24: crc24(*crc),
+                    class: *class,
+                };
                 change(key(*volume, block), block.index() as u16, put);
             }
         }
         Record::Move { volume, items, .. } => {
             for item in items {
-                let moved = Change::Move { old: item.old, new: item.new, class: item.class };
+                let moved = Change::Move {
+                    old: item.old,
+                    new: item.new,
+                    class: item.class,
+                };
                 change(key(*volume, item.lba), item.lba.index() as u16, moved);
             }
         }
         Record::Keep { volume, items, .. } => {
             for (index, item) in items.iter().enumerate() {
                 let new = Ppa::fast(at.data_sector + index as u64 * 8);
-                let moved = Change::Move { old: item.old, new, class: item.class };
+                let moved = Change::Move {
+                    old: item.old,
+                    new,
+                    class: item.class,
+                };
                 change(key(*volume, item.lba), item.lba.index() as u16, moved);
             }
         }

@@ -112,7 +112,12 @@ impl Shared {
     }
 
     pub(crate) fn control(&self) -> Rc<Control> {
-        Rc::clone(self.control.borrow().as_ref().expect("the engine is attached while it runs"))
+        Rc::clone(
+            self.control
+                .borrow()
+                .as_ref()
+                .expect("the engine is attached while it runs"),
+        )
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -143,7 +148,10 @@ impl Shared {
     /// every record from now on does (ADR 5, 6).
     pub(crate) fn draw_stamp(&self) -> Lsn {
         let shards = self.shards.borrow();
-        let stamp = shards.iter().map(|shard| shard.lane.borrow().next_lsn()).max();
+        let stamp = shards
+            .iter()
+            .map(|shard| shard.lane.borrow().next_lsn())
+            .max();
         let stamp = stamp.expect("a pool has at least one lane");
         for shard in shards.iter() {
             shard.lane.borrow_mut().observe(stamp);
@@ -174,7 +182,11 @@ impl Shared {
         self.flush.running.set(true);
         let number = self.flush.started.get() + 1;
         self.flush.started.set(number);
-        let acked: Vec<Lsn> = self.shards().iter().map(|shard| shard.begin_flush()).collect();
+        let acked: Vec<Lsn> = self
+            .shards()
+            .iter()
+            .map(|shard| shard.begin_flush())
+            .collect();
         let result = self.fast.flush().await;
         self.flush.running.set(false);
         match result {
@@ -237,9 +249,11 @@ impl Shard {
     pub(crate) fn drive_of(&self, unit: crate::geometry::UnitId) -> &Rc<dyn Drive> {
         match unit.tier {
             crate::geometry::Tier::Fast => &self.shared.fast,
-            crate::geometry::Tier::Dense => {
-                self.shared.dense.as_ref().expect("a place on the dense tier exists with it")
-            }
+            crate::geometry::Tier::Dense => self
+                .shared
+                .dense
+                .as_ref()
+                .expect("a place on the dense tier exists with it"),
         }
     }
 }

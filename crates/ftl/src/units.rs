@@ -137,7 +137,10 @@ impl Unit {
 
     /// The bitmap's words.
     pub fn words(&self) -> Vec<u64> {
-        self.bits.iter().map(|word| word.load(Ordering::Acquire)).collect()
+        self.bits
+            .iter()
+            .map(|word| word.load(Ordering::Acquire))
+            .collect()
     }
 
     /// A repair in flight keeps the unit from being freed.
@@ -206,8 +209,12 @@ impl UnitTable {
     pub fn new(geometry: Geometry) -> Self {
         Self {
             geometry,
-            chunks: (0..geometry.chunks).map(|_| Unit::new(geometry.chunk_blocks())).collect(),
-            groups: (0..geometry.groups).map(|_| Unit::new(geometry.group_blocks)).collect(),
+            chunks: (0..geometry.chunks)
+                .map(|_| Unit::new(geometry.chunk_blocks()))
+                .collect(),
+            groups: (0..geometry.groups)
+                .map(|_| Unit::new(geometry.group_blocks))
+                .collect(),
         }
     }
 
@@ -245,7 +252,10 @@ impl UnitTable {
     pub fn transition(&self, id: UnitId, next: UnitState) {
         let unit = self.unit(id);
         let now = unit.state();
-        assert!(now.leads_to(next), "{id:?} cannot go from {now:?} to {next:?}");
+        assert!(
+            now.leads_to(next),
+            "{id:?} cannot go from {now:?} to {next:?}"
+        );
         unit.state.store(next as u8, Ordering::Release);
     }
 
@@ -275,13 +285,19 @@ impl UnitTable {
     /// # Panics
     /// If it would go back.
     pub fn advance(&self, id: UnitId, write_pointer: u32) {
-        let before = self.unit(id).write_pointer.swap(write_pointer, Ordering::AcqRel);
+        let before = self
+            .unit(id)
+            .write_pointer
+            .swap(write_pointer, Ordering::AcqRel);
         assert!(before <= write_pointer, "write pointer of {id:?} went back");
     }
 
     /// Marks an appended block perhaps live.
     pub fn append(&self, ppa: Ppa) {
-        let place = self.geometry.locate(ppa).expect("an appended block has a place");
+        let place = self
+            .geometry
+            .locate(ppa)
+            .expect("an appended block has a place");
         self.unit(place.unit).set(place.bit);
     }
 
@@ -307,7 +323,8 @@ impl UnitTable {
         unit.state.store(from.state as u8, Ordering::Release);
         unit.generation.store(from.generation.0, Ordering::Release);
         unit.stamp.store(from.stamp.0, Ordering::Release);
-        unit.write_pointer.store(from.write_pointer, Ordering::Release);
+        unit.write_pointer
+            .store(from.write_pointer, Ordering::Release);
     }
 
     /// Loads a dumped bitmap (recovery): bits below `known` as dumped, all others up to the
@@ -320,7 +337,9 @@ impl UnitTable {
             Tier::Dense => u64::from(unit.write_pointer()),
         } as u32;
         for bit in 0..end {
-            let dumped = words.get((bit / 64) as usize).map_or(0, |word| word >> (bit % 64) & 1);
+            let dumped = words
+                .get((bit / 64) as usize)
+                .map_or(0, |word| word >> (bit % 64) & 1);
             if bit >= known || dumped == 1 {
                 unit.set(bit);
             }
@@ -363,13 +382,19 @@ mod tests {
         for block in 0..GEOMETRY.dense_blocks() {
             let place = GEOMETRY.locate(Ppa::dense(block)).unwrap();
             assert_eq!(place.unit.tier, Tier::Dense);
-            assert_eq!(u64::from(place.unit.index) * 256 + u64::from(place.bit), block);
+            assert_eq!(
+                u64::from(place.unit.index) * 256 + u64::from(place.bit),
+                block
+            );
         }
         for block in 0..u64::from(GEOMETRY.chunks * GEOMETRY.chunk_blocks()) {
             let sector = block * 8 + 3;
             let place = GEOMETRY.locate(Ppa::fast(sector)).unwrap();
             assert_eq!(place.unit.tier, Tier::Fast);
-            assert_eq!(u64::from(place.unit.index) * 256 + u64::from(place.bit), block);
+            assert_eq!(
+                u64::from(place.unit.index) * 256 + u64::from(place.bit),
+                block
+            );
             assert_eq!(place.offset, sector * 512);
         }
         assert_eq!(GEOMETRY.locate(Ppa::ABSENT), None);

@@ -66,7 +66,13 @@ impl Volumes {
         match self.by_id.get_mut(&id) {
             Some(volume) => volume.entry = entry,
             None => {
-                self.by_id.insert(id, Volume { entry, inflight: Rc::default() });
+                self.by_id.insert(
+                    id,
+                    Volume {
+                        entry,
+                        inflight: Rc::default(),
+                    },
+                );
             }
         }
     }
@@ -83,7 +89,8 @@ impl Volumes {
 
     /// True if blocks of this volume can be live.
     pub(crate) fn is_present(&self, id: VolumeId) -> bool {
-        self.get(id).is_some_and(|volume| volume.entry.state == VolumeState::Present)
+        self.get(id)
+            .is_some_and(|volume| volume.entry.state == VolumeState::Present)
     }
 
     /// All entries, by id.
@@ -98,7 +105,9 @@ impl Volumes {
         lba: Lba,
         blocks: u64,
     ) -> Result<Entered, EngineError> {
-        let volume = self.get(id).filter(|volume| volume.entry.state == VolumeState::Present);
+        let volume = self
+            .get(id)
+            .filter(|volume| volume.entry.state == VolumeState::Present);
         let volume = volume.ok_or(EngineError::NoSuchVolume(id))?;
         let size = volume.entry.size.0;
         if lba.0.checked_add(blocks).is_none_or(|end| end > size) {

@@ -30,7 +30,14 @@ impl Map {
             return (start..=last)
                 .step_by(self.slices.len())
                 .map(LeafIndex)
-                .filter(|leaf| self.leaves.find(LeafKey { volume, leaf: *leaf }).is_some())
+                .filter(|leaf| {
+                    self.leaves
+                        .find(LeafKey {
+                            volume,
+                            leaf: *leaf,
+                        })
+                        .is_some()
+                })
                 .collect();
         }
         self.leaves
@@ -51,6 +58,24 @@ impl Map {
         state.applied = lsn;
     }
 
+    /// Notes a record read from the log, which may lie before the slice's cut.
+    ///
+    /// # Panics
+    /// If the slice is not here.
+    pub fn note_redone(&mut self, slice: SliceId, lsn: Lsn) {
+        let state = self.slice_mut(slice);
+        state.applied = state.applied.max(lsn);
+    }
+
+    /// LSN of the slice's last cut, made or loaded.
+    ///
+    /// # Panics
+    /// If the slice is not here.
+    #[must_use]
+    pub fn cut_of(&self, slice: SliceId) -> Lsn {
+        self.slice(slice).cut
+    }
+
     /// True if the leaf exists.
     #[must_use]
     pub fn exists(&self, key: LeafKey) -> bool {
@@ -61,14 +86,20 @@ impl Map {
     #[must_use]
     pub fn stored_sectors(&self) -> Vec<u64> {
         let leaves = self.leaves.iter();
-        leaves.filter_map(|leaf| self.stored_base(leaf)).map(|base| base.sector).collect()
+        leaves
+            .filter_map(|leaf| self.stored_base(leaf))
+            .map(|base| base.sector)
+            .collect()
     }
 
     /// Volumes that have leaves here.
     #[must_use]
     pub fn volumes(&self) -> Vec<VolumeId> {
-        let mut volumes: Vec<VolumeId> =
-            self.leaves.iter().map(|leaf| self.leaves.key(leaf).volume).collect();
+        let mut volumes: Vec<VolumeId> = self
+            .leaves
+            .iter()
+            .map(|leaf| self.leaves.key(leaf).volume)
+            .collect();
         volumes.sort_unstable();
         volumes.dedup();
         volumes

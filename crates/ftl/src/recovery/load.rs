@@ -10,7 +10,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use varve_format::{
     CatalogueEntry, ChunkEntry, ChunkState, CommitBody, GroupEntry, GroupState, PartKind,
-    PartPlace, Record, Tier, UnitBits,
+    PartPlace, Record, Tier, UnitBits, decode_part,
 };
 use varve_units::Ppa;
 
@@ -27,10 +27,13 @@ impl Engine {
         in_order.sort_by_key(|part| (part.checkpoint, part.slice, part.index));
         for part in &in_order {
             let payload = self.read_part(part).await?;
-            let mismatch = RecoverError::PartMismatch { sector: part.sector };
+            let mismatch = RecoverError::PartMismatch {
+                sector: part.sector,
+            };
             match part.kind {
                 PartKind::SliceFull | PartKind::SliceDelta => {
-                    self.load_slice(part, &payload, body).map_err(|()| mismatch)?;
+                    self.load_slice(part, &payload, body)
+                        .map_err(|()| mismatch)?;
                 }
                 PartKind::Bitmap => {
                     bits.extend(UnitBits::decode_part(&payload).map_err(|_| mismatch)?);
@@ -77,13 +80,21 @@ impl Engine {
             return Err(());
         }
         let is_full = part.kind == PartKind::SliceFull;
-        let cut = body.cuts.get(usize::from(part.slice.0)).copied().ok_or(())?;
+        let cut = body
+            .cuts
+            .get(usize::from(part.slice.0))
+            .copied()
+            .ok_or(())?;
         let owner = self.shared.owner(part.slice);
-        let loaded = owner.map.borrow_mut().load(part.slice, is_full, payload);
-        match loaded {
-            Ok(through) if through <= cut => Ok(()),
-            _ => Err(()),
+        let (head, _) = decode_part(payload).map_err(|_| ())?;
+        if head.cut() > cut {
+            return Err(());
         }
+        let loaded = owner
+            .map
+            .borrow_mut()
+            .load(part.slice, is_full, payload, head.cut());
+        loaded.map_err(|_| ())
     }
 
     fn load_groups(&self, part: &PartPlace, entries: &[GroupEntry]) -> Result<(), ()> {
@@ -91,7 +102,8 @@ impl Engine {
         let first = part.index as usize * varve_format::GROUPS_PER_PART;
         for (index, entry) in entries.iter().enumerate() {
             let group = (first + index) as u32;
-            if group >= units.geometry().groups || entry.write_pointer > units.geometry().group_blocks
+            if group >= units.geometry().groups
+                || entry.write_pointer > units.geometry().group_blocks
             {
                 return Err(());
             }
@@ -164,13 +176,19 @@ impl Engine {
         let units = &self.shared.units;
         let mut named: BTreeMap<u32, u32> = BTreeMap::new();
         let mut name = |ppa: Ppa, count: u64| {
-            let Some(place) = units.geometry().locate(ppa) else { return };
+            let Some(place) = units.geometry().locate(ppa) else {
+                return;
+            };
             if place.unit.tier == crate::geometry::Tier::Dense {
                 let end = named.entry(place.unit.index).or_insert(0);
                 *end = (*end).max(place.bit + count as u32);
             }
         };
-        for record in walks.iter().flat_map(|walk| &walk.found).flat_map(|found| &found.records) {
+        for record in walks
+            .iter()
+            .flat_map(|walk| &walk.found)
+            .flat_map(|found| &found.records)
+        {
             match record {
                 Record::External { ppa, crcs, .. } => name(*ppa, crcs.len() as u64),
                 Record::Move { items, .. } => items.iter().for_each(|item| name(item.new, 1)),
@@ -183,10 +201,22 @@ impl Engine {
             let end = end.next_multiple_of(units.geometry().stripe_blocks);
             let is_known = unit.state() != UnitState::Free;
             let restore = UnitRestore {
-                state: if is_known { unit.state() } else { UnitState::Open },
+                state: if is_known {
+                    unit.state()
+                } else {
+                    UnitState::Open
+                },
                 generation: unit.generation(),
-                stamp: if is_known { unit.stamp() } else { body.table_stamp },
-                write_pointer: if is_known { unit.write_pointer().max(end) } else { end },
+                stamp: if is_known {
+                    unit.stamp()
+                } else {
+                    body.table_stamp
+                },
+                write_pointer: if is_known {
+                    unit.write_pointer().max(end)
+                } else {
+                    end
+                },
             };
             units.restore(id, &restore);
         }
@@ -201,7 +231,9 @@ impl Engine {
                 Tier::Dense => UnitId::group(dump.unit),
             };
             let runs = newest.entry(id).or_default();
-            if runs.first().is_some_and(|run| run.write_pointer != dump.write_pointer)
+            if runs
+                .first()
+                .is_some_and(|run| run.write_pointer != dump.write_pointer)
                 || dump.first_word == 0
             {
                 runs.clear();
@@ -254,4 +286,3 @@ impl Engine {
         }
     }
 }
-

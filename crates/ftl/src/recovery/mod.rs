@@ -63,14 +63,20 @@ impl fmt::Display for RecoverError {
         match self {
             Self::NoCheckpoint => f.write_str("no chunk of the fast tier names a checkpoint"),
             Self::CommitUnreadable { checkpoint } => {
-                write!(f, "checkpoint {checkpoint} is the newest but cannot be read")
+                write!(
+                    f,
+                    "checkpoint {checkpoint} is the newest but cannot be read"
+                )
             }
             Self::PartUnreadable { checkpoint, sector } => write!(
                 f,
                 "a part of checkpoint {checkpoint} at fast-tier sector {sector} cannot be read"
             ),
             Self::PartMismatch { sector } => {
-                write!(f, "the checkpoint part at fast-tier sector {sector} does not fit the pool")
+                write!(
+                    f,
+                    "the checkpoint part at fast-tier sector {sector} does not fit the pool"
+                )
             }
             Self::Engine(_) => f.write_str("the engine stopped while it recovered"),
         }
@@ -134,7 +140,10 @@ impl Engine {
         engine.shared.leaves_counted.set(false);
         engine.load(&body, &walks).await?;
         engine.run();
-        let mut report = RecoveryReport { checkpoint: body.checkpoint, ..Default::default() };
+        let mut report = RecoveryReport {
+            checkpoint: body.checkpoint,
+            ..Default::default()
+        };
         for walk in &walks {
             engine.redo(walk, &mut report).await?;
             report.damage.extend(&walk.damage);

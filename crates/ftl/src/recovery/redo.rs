@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::geometry::BLOCK_SECTORS;
 use crate::lane::Appended;
-use crate::map::{Change, LeafKey};
+use crate::map::{Change, LeafKey, Map};
 use crate::shard::{Shard, discard_pieces, for_each_change};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -45,10 +45,21 @@ impl Engine {
 
     async fn redo_record(&self, record: &Record, at: &Appended) -> Result<(), RecoverError> {
         match record {
-            Record::Leaf { volume, leaf, through, crc } => {
-                let key = LeafKey { volume: *volume, leaf: *leaf };
+            Record::Leaf {
+                volume,
+                leaf,
+                through,
+                crc,
+            } => {
+                let key = LeafKey {
+                    volume: *volume,
+                    leaf: *leaf,
+                };
                 let owner = self.owner_of(key);
                 let mut map = owner.map.borrow_mut();
+                if at.lsn <= map.cut_of(map.slice_of(key)) {
+                    return Ok(());
+                }
                 let redone = map.redo_leaf(key, at.meta_sector, *crc, *through);
                 redone.map_err(|_| RecoverError::Engine(EngineError::CapacityExceeded))?;
             }
@@ -60,13 +71,20 @@ impl Engine {
                     volumes.put(*entry);
                 }
             }
-            Record::Discard { slice, volume, lba, blocks, zero } => {
+            Record::Discard {
+                slice,
+                volume,
+                lba,
+                blocks,
+                zero,
+            } => {
                 let owner = self.shared.owner(*slice);
                 let pieces = discard_pieces(&owner.map.borrow(), *slice, *volume, *lba, *blocks);
-                for (key, index, count) in pieces {
-                    let change = Change::Discard { count, zero: *zero };
-                    self.redo_change(&owner, key, index, change, at.lsn).await?;
-                }
+                let changes: Vec<_> = pieces
+                    .into_iter()
+                    .map(|(key, index, count)| (key, index, Change::Discard { count, zero: *zero }))
+                    .collect();
+                self.redo_changes(&owner, &changes, at.lsn).await?;
                 owner.map.borrow_mut().note_redone(*slice, at.lsn);
             }
             Record::Part { .. } | Record::Commit { .. } => {}
@@ -76,13 +94,13 @@ impl Engine {
             | Record::Keep { .. } => {
                 let mut changes = Vec::new();
                 for_each_change(record, at, &mut |key, index, change| {
-                    changes.push((key, index, change));
+                    changes.push((key, index, self.planted_change(change)));
                 });
-                for (key, index, change) in changes {
-                    let owner = self.owner_of(key);
-                    let change = self.planted_change(change);
-                    self.redo_change(&owner, key, index, change, at.lsn).await?;
-                }
+                let Some((key, ..)) = changes.first() else {
+                    return Ok(());
+                };
+                let owner = self.owner_of(*key);
+                self.redo_changes(&owner, &changes, at.lsn).await?;
             }
         }
         Ok(())
@@ -94,28 +112,29 @@ impl Engine {
             Change::Move { new, class, .. }
                 if self.shared.config.is_planted(Canary::UnconditionalMove) =>
             {
-                Change::Put { ppa: new, crc24: 0, class }
+                Change::Put {
+                    ppa: new,
+                    crc24: 0,
+                    class,
+                }
             }
             other => other,
         }
     }
 
-    /// Applies one change, waiting for merges if the delta pool is used up.
-    async fn redo_change(
+    /// Applies all changes of one record, after waiting for merges if the delta pool is used up:
+    /// a merge between two changes of a record would make the second look included.
+    async fn redo_changes(
         &self,
         owner: &Rc<Shard>,
-        key: LeafKey,
-        index: u16,
-        change: Change,
+        changes: &[(LeafKey, u16, Change)],
         lsn: Lsn,
     ) -> Result<(), RecoverError> {
-        let mut dead = Vec::new();
-        loop {
-            let done = owner.map.borrow_mut().redo(key, index, change, lsn, &mut dead);
-            owner.bury(&mut dead);
-            if done.is_ok() {
-                return Ok(());
-            }
+        let fits = |map: &Map| {
+            let leaves = changes.iter().map(|(key, ..)| *key);
+            map.room() > changes.len() && leaves.into_iter().all(|key| map.admits(key, 1).is_ok())
+        };
+        while !fits(&owner.map.borrow()) {
             if self.shared.is_stopped() {
                 return Err(RecoverError::Engine(EngineError::Stopped));
             }
@@ -124,10 +143,21 @@ impl Engine {
             owner.nodes_freed.listen().await;
             owner.node_waiters.set(owner.node_waiters.get() - 1);
         }
+        let mut dead = Vec::new();
+        for (key, index, change) in changes {
+            let done = owner
+                .map
+                .borrow_mut()
+                .redo(*key, *index, *change, lsn, &mut dead);
+            done.map_err(|_| RecoverError::Engine(EngineError::CapacityExceeded))?;
+        }
+        owner.bury(&mut dead);
+        Ok(())
     }
 
     fn owner_of(&self, key: LeafKey) -> Rc<Shard> {
-        self.shared.owner(self.shared.units.geometry().slice_of(key.volume, key.leaf))
+        self.shared
+            .owner(self.shared.units.geometry().slice_of(key.volume, key.leaf))
     }
 
     /// Writes the unflushed tail of a lane back, so that it is the same on all copies. The
@@ -138,8 +168,14 @@ impl Engine {
             return Ok(count);
         }
         for found in &walk.found {
-            let Some(gather) = &found.rewrite else { continue };
-            let header = if found.header.is_some() { BLOCK_SECTORS } else { 0 };
+            let Some(gather) = &found.rewrite else {
+                continue;
+            };
+            let header = if found.header.is_some() {
+                BLOCK_SECTORS
+            } else {
+                0
+            };
             let offset = (found.head.address - header) * SECTOR_BYTES;
             let written = self.shared.fast.write(offset, gather.clone()).await;
             written.map_err(|error| RecoverError::Engine(EngineError::Io(error)))?;

@@ -68,7 +68,10 @@ impl Scan {
 
     /// LSNs that headers name.
     pub(super) fn lsns(&self) -> impl Iterator<Item = Lsn> + '_ {
-        self.headers.iter().flatten().flat_map(|header| [header.first_lsn, header.stamp])
+        self.headers
+            .iter()
+            .flatten()
+            .flat_map(|header| [header.first_lsn, header.stamp])
     }
 
     /// The newest commit: named by a header, or lying in the newest chunk of lane 0 of an epoch.
@@ -76,16 +79,26 @@ impl Scan {
     /// Lane 0 opens no chunk between the append of a commit and its flush, so a commit that no
     /// header names lies in lane 0's newest chunk (ADR 9).
     pub(super) async fn newest_commit(&self, fast: &dyn Drive) -> Result<CommitBody, RecoverError> {
-        let named = self.headers.iter().flatten().filter_map(|header| header.commit);
+        let named = self
+            .headers
+            .iter()
+            .flatten()
+            .filter_map(|header| header.commit);
         let mut best = named.max_by_key(rank);
-        let mut epochs: Vec<u32> =
-            self.headers.iter().flatten().map(|header| header.epoch).collect();
+        let mut epochs: Vec<u32> = self
+            .headers
+            .iter()
+            .flatten()
+            .map(|header| header.epoch)
+            .collect();
         epochs.sort_unstable();
         epochs.dedup();
         epochs.retain(|epoch| best.is_none_or(|best| *epoch >= best.epoch));
         for epoch in epochs {
             let newest = self.lane(epoch, LaneId(0)).into_values().next_back();
-            let Some((chunk, header)) = newest else { continue };
+            let Some((chunk, header)) = newest else {
+                continue;
+            };
             for found in self.commits_in(fast, chunk, &header).await {
                 if best.is_none_or(|best| rank(&best) < rank(&found)) {
                     best = Some(found);
@@ -94,7 +107,9 @@ impl Scan {
         }
         let best = best.ok_or(RecoverError::NoCheckpoint)?;
         let body = self.read_commit(fast, &best).await;
-        body.ok_or(RecoverError::CommitUnreadable { checkpoint: best.checkpoint })
+        body.ok_or(RecoverError::CommitUnreadable {
+            checkpoint: best.checkpoint,
+        })
     }
 
     /// The commits in one chunk whose payload is whole.
@@ -114,8 +129,11 @@ impl Scan {
             };
             for record in &records {
                 if let Record::Commit { checkpoint, .. } = record {
-                    let place =
-                        CommitPlace { checkpoint: *checkpoint, epoch: header.epoch, sector };
+                    let place = CommitPlace {
+                        checkpoint: *checkpoint,
+                        epoch: header.epoch,
+                        sector,
+                    };
                     if self.read_commit(fast, &place).await.is_some() {
                         found.push(place);
                     }
@@ -133,12 +151,18 @@ impl Scan {
         let expect = Expect::of(self, &header, None, place.sector);
         let (head, records) = read_batch(fast, &self.geometry, &expect).await?;
         for at in PayloadLayout::new(&head, &records) {
-            let Record::Commit { checkpoint, bytes, crc } = &records[at.record] else { continue };
+            let Record::Commit {
+                checkpoint,
+                bytes,
+                crc,
+            } = &records[at.record]
+            else {
+                continue;
+            };
             if *checkpoint != place.checkpoint || head.epoch != place.epoch {
                 continue;
             }
-            let payload =
-                read_payload(fast, &self.geometry, at.meta_sector, *bytes, *crc).await?;
+            let payload = read_payload(fast, &self.geometry, at.meta_sector, *bytes, *crc).await?;
             let body = CommitBody::decode(&payload).ok()?;
             return (body.checkpoint == *checkpoint && body.epoch == head.epoch).then_some(body);
         }

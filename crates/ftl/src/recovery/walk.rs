@@ -8,8 +8,8 @@
 use super::Damage;
 use super::scan::Scan;
 use crate::geometry::{BLOCK_SECTORS, Geometry};
-use crate::merge::leaf_crc;
 use crate::map::LeafKey;
+use crate::merge::leaf_crc;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -48,7 +48,9 @@ impl Expect {
     fn accepts(&self, head: &BatchHead) -> bool {
         self.epoch.is_none_or(|epoch| head.epoch == epoch)
             && head.lane == self.lane
-            && self.sequence.is_none_or(|sequence| head.sequence == sequence)
+            && self
+                .sequence
+                .is_none_or(|sequence| head.sequence == sequence)
             && head.address == self.sector
             && (head.chunk_sequence == self.chunk_sequence || self.epoch.is_none())
     }
@@ -68,9 +70,13 @@ pub(super) async fn read_batch(
     }
     for copy in 0..fast.info().copies {
         let offset = expect.sector * SECTOR_BYTES;
-        let first = fast.read_meta(offset, Sectors::zeroed(unit as usize), copy).await;
+        let first = fast
+            .read_meta(offset, Sectors::zeroed(unit as usize), copy)
+            .await;
         let Ok(first) = first else { continue };
-        let Ok(head) = batch::decode_head(first.bytes()) else { continue };
+        let Ok(head) = batch::decode_head(first.bytes()) else {
+            continue;
+        };
         if !expect.accepts(&head) || expect.sector + head.batch_bytes() / SECTOR_BYTES > end {
             continue;
         }
@@ -133,7 +139,9 @@ impl LaneWalk {
             last_lsn: Lsn(position.first_lsn.0.saturating_sub(1)),
             damage: Vec::new(),
         };
-        let start = lane.get(&position.chunk_sequence).filter(|(chunk, _)| *chunk == position.chunk);
+        let start = lane
+            .get(&position.chunk_sequence)
+            .filter(|(chunk, _)| *chunk == position.chunk);
         let mut cursor = Cursor {
             chunk: start.copied(),
             chunk_sequence: (position.chunk != u32::MAX).then_some(position.chunk_sequence),
@@ -170,7 +178,9 @@ impl LaneWalk {
             cursor.chunk_sequence.is_none_or(|now| **sequence > now)
                 && header.first_batch == cursor.batch
         });
-        let Some((sequence, (chunk, header))) = later else { return false };
+        let Some((sequence, (chunk, header))) = later else {
+            return false;
+        };
         cursor.chunk = Some((*chunk, *header));
         cursor.chunk_sequence = Some(*sequence);
         cursor.sector = scan.geometry.chunk_start(*chunk) + BLOCK_SECTORS;
@@ -191,7 +201,12 @@ impl LaneWalk {
         cursor.batch = head.sequence + 1;
         self.last_lsn = self.last_lsn.max(head.last_lsn());
         let header = is_first.then_some(header);
-        self.found.push(Found { head, records, header, rewrite: None });
+        self.found.push(Found {
+            head,
+            records,
+            header,
+            rewrite: None,
+        });
         if let Some((chunk, header)) = cursor.chunk {
             self.chunks.insert(chunk, (header, 0));
         }
@@ -206,7 +221,9 @@ impl LaneWalk {
         lane: &BTreeMap<u64, (u32, ChunkHeader)>,
         cursor: &mut Cursor,
     ) -> bool {
-        let Some((chunk, header)) = cursor.chunk else { return false };
+        let Some((chunk, header)) = cursor.chunk else {
+            return false;
+        };
         let unit = u64::from(scan.geometry.lba_bytes) / SECTOR_BYTES;
         let end = scan.geometry.chunk_start(chunk) + scan.geometry.chunk_sectors();
         let window = (2 * scan.flush_bytes / SECTOR_BYTES).max(unit);
@@ -217,16 +234,26 @@ impl LaneWalk {
             .iter()
             .filter(|(sequence, _)| **sequence > header.chunk_sequence)
             .map(|(_, (chunk, header))| {
-                (*chunk, *header, scan.geometry.chunk_start(*chunk) + BLOCK_SECTORS)
+                (
+                    *chunk,
+                    *header,
+                    scan.geometry.chunk_start(*chunk) + BLOCK_SECTORS,
+                )
             });
         for (chunk, header, sector) in here.chain(later).collect::<Vec<_>>() {
             let expect = Expect::of(scan, &header, None, sector);
-            let Some((head, _)) = read_batch(fast, &scan.geometry, &expect).await else { continue };
+            let Some((head, _)) = read_batch(fast, &scan.geometry, &expect).await else {
+                continue;
+            };
             if head.sequence <= cursor.batch || head.durable_through <= self.last_lsn {
                 continue;
             }
             let from = self.last_lsn.next();
-            self.damage.push(Damage { lane: head.lane, from, to: head.first_lsn });
+            self.damage.push(Damage {
+                lane: head.lane,
+                from,
+                to: head.first_lsn,
+            });
             cursor.chunk = Some((chunk, header));
             cursor.chunk_sequence = Some(header.chunk_sequence);
             cursor.sector = sector;
@@ -239,7 +266,11 @@ impl LaneWalk {
     /// Batches beyond what was flushed may be torn: the first whose payload is on no copy ends
     /// the lane. The others are read whole, to be written back to all copies.
     async fn verify_tail(&mut self, fast: &dyn Drive, scan: &Scan) {
-        let durable = self.found.iter().map(|found| found.head.durable_through).max();
+        let durable = self
+            .found
+            .iter()
+            .map(|found| found.head.durable_through)
+            .max();
         let durable = durable.unwrap_or(Lsn::ZERO);
         for index in 0..self.found.len() {
             if self.found[index].head.last_lsn() <= durable {
@@ -262,7 +293,10 @@ impl LaneWalk {
             .found
             .iter()
             .map(|found| {
-                (found.head.address, found.head.address + found.head.batch_bytes() / SECTOR_BYTES)
+                (
+                    found.head.address,
+                    found.head.address + found.head.batch_bytes() / SECTOR_BYTES,
+                )
             })
             .collect();
         for (header, used) in self.chunks.values_mut() {
@@ -293,17 +327,32 @@ async fn whole_copy(fast: &dyn Drive, scan: &Scan, found: &Found, copy: u8) -> O
     if let Some(header) = &found.header {
         gather.push_meta(header.encode());
     }
-    gather.push_meta(batch::encode(&start_of(head), &found.records, scan.geometry.lba_bytes));
+    gather.push_meta(batch::encode(
+        &start_of(head),
+        &found.records,
+        scan.geometry.lba_bytes,
+    ));
     let data = Blocks::new(head.data_blocks as usize, scan.elided);
-    let data = if data.is_empty() { data } else { fast.read_data(offset, data, copy).await.ok()? };
+    let data = if data.is_empty() {
+        data
+    } else {
+        fast.read_data(offset, data, copy).await.ok()?
+    };
     offset += u64::from(head.data_blocks) * varve_units::BLOCK_BYTES;
     let meta = Sectors::zeroed((u64::from(head.meta_bytes) / SECTOR_BYTES) as usize);
-    let meta = if meta.is_empty() { meta } else { fast.read_meta(offset, meta, copy).await.ok()? };
+    let meta = if meta.is_empty() {
+        meta
+    } else {
+        fast.read_meta(offset, meta, copy).await.ok()?
+    };
     if !payloads_pass(head, &found.records, &data, &meta) {
         return None;
     }
     if !data.is_empty() {
-        gather.push(varve_io::Segment::Data(Rc::new(data), 0..head.data_blocks as usize));
+        gather.push(varve_io::Segment::Data(
+            Rc::new(data),
+            0..head.data_blocks as usize,
+        ));
     }
     if !meta.is_empty() {
         gather.push_meta(meta);
@@ -333,13 +382,22 @@ fn payloads_pass(head: &BatchHead, records: &[Record], data: &Blocks, meta: &Sec
         let from = ((at.meta_sector - meta_start) * SECTOR_BYTES) as usize;
         let payload = |bytes: usize| &meta.bytes()[from..from + bytes];
         let blocks_pass = |crcs: &mut dyn Iterator<Item = u32>| {
-            crcs.enumerate().all(|(index, crc)| block_crc(data.block(first + index)) == crc)
+            crcs.enumerate()
+                .all(|(index, crc)| block_crc(data.block(first + index)) == crc)
         };
         match &records[at.record] {
             Record::Put { crcs, .. } => blocks_pass(&mut crcs.as_slice().iter().copied()),
             Record::Keep { items, .. } => blocks_pass(&mut items.iter().map(|item| item.crc)),
-            Record::Leaf { volume, leaf, through, crc } => {
-                let key = LeafKey { volume: *volume, leaf: *leaf };
+            Record::Leaf {
+                volume,
+                leaf,
+                through,
+                crc,
+            } => {
+                let key = LeafKey {
+                    volume: *volume,
+                    leaf: *leaf,
+                };
                 leaf_crc(key, *through, payload(varve_format::LEAF_IMAGE_BYTES)) == *crc
             }
             Record::Part { bytes, crc, .. } | Record::Commit { bytes, crc, .. } => {
