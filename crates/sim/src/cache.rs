@@ -96,15 +96,11 @@ impl Cache {
         });
     }
 
-    /// Reads see the write from now on. Returns what it covers.
-    ///
-    /// # Panics
-    /// If it is not in flight.
-    pub fn show(&mut self, id: u64) -> &Pending {
-        let found = self.in_flight.iter().position(|write| write.id == id);
-        let index = found.expect("a write becomes visible once");
+    /// Reads see the write from now on. Returns it, unless it was forgotten meanwhile.
+    pub fn show(&mut self, id: u64) -> Option<&Pending> {
+        let index = self.in_flight.iter().position(|write| write.id == id)?;
         self.visible.push(self.in_flight.remove(index));
-        self.visible.last().expect("just pushed")
+        self.visible.last()
     }
 
     /// The write is complete: the next flush covers it.

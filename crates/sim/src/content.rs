@@ -74,7 +74,11 @@ pub fn identify(block: BlockRef<'_>, stamp: Stamp) -> Content {
     }
     if head[0] == 0 {
         let is_zero = bytes.iter().all(|&byte| byte == 0);
-        return if is_zero { Content::Zero } else { Content::Garbage };
+        return if is_zero {
+            Content::Zero
+        } else {
+            Content::Garbage
+        };
     }
     let key = key(&head);
     let mut numbered = words.iter().enumerate();
@@ -118,7 +122,10 @@ mod tests {
         fill(&mut blocks, 0, STAMP, 42);
         assert_eq!(identify(blocks.block(0), STAMP), Content::Write(42));
         assert_eq!(identify(blocks.block(1), STAMP), Content::Zero);
-        let elsewhere = Stamp { lba: Lba(8), ..STAMP };
+        let elsewhere = Stamp {
+            lba: Lba(8),
+            ..STAMP
+        };
         assert_eq!(identify(blocks.block(0), elsewhere), Content::Foreign);
         let other_run = Stamp { seed: 78, ..STAMP };
         assert_eq!(identify(blocks.block(0), other_run), Content::Foreign);

@@ -87,6 +87,8 @@ struct State {
     doomed: Vec<u64>,
     atlas: Rc<RefCell<Atlas>>,
     is_gone: bool,
+    /// Which physical drive this is: counts replacements.
+    incarnation: u64,
     slow_until: Nanos,
     next: u64,
     trace: VecDeque<Trace>,
@@ -113,6 +115,7 @@ impl SimDrive {
             doomed: Vec::new(),
             atlas,
             is_gone: false,
+            incarnation: 0,
             slow_until: Nanos(0),
             next: 0,
             trace: VecDeque::new(),
@@ -125,6 +128,7 @@ impl SimDrive {
     pub fn attach(&self, reactor: &Rc<Reactor>) -> Rc<dyn Drive> {
         Rc::new(Attached {
             state: Rc::clone(&self.0),
+            incarnation: self.0.borrow().incarnation,
             reactor: Rc::clone(reactor),
         })
     }
@@ -208,7 +212,8 @@ impl SimDrive {
         state.count("came_back");
     }
 
-    /// A blank drive takes its place. The atlas still counts it as lost.
+    /// A blank drive takes its place, reached by attaching anew: who attached before finds the old
+    /// one gone. The atlas still counts it as lost.
     pub fn replace(&self) {
         let state = &mut *self.0.borrow_mut();
         state.platter = Platter::default();
@@ -216,6 +221,7 @@ impl SimDrive {
         state.flaws.clear();
         state.doomed.clear();
         state.is_gone = false;
+        state.incarnation += 1;
         state.count("replaced");
     }
 
@@ -310,10 +316,10 @@ impl State {
 
     /// Reads see write `id` from now on; an armed fault may strike it.
     fn show(&mut self, id: u64) {
-        let (range, body) = {
-            let write = self.cache.show(id);
-            (write.range(), write.body.clone())
+        let Some(write) = self.cache.show(id) else {
+            return;
         };
+        let (range, body) = (write.range(), write.body.clone());
         let before = match self.armed.first() {
             Some(_) if matches!(body, Body::Gather(_)) => Some(self.cells_before(&range)),
             _ => None,
@@ -363,16 +369,19 @@ impl State {
                 }
                 "misdirected_write"
             }
-            WriteFault::Lost | WriteFault::Error => {
+            WriteFault::Lost => {
                 if !self.claim(range) {
                     return;
                 }
-                if fault == WriteFault::Error {
-                    self.doomed.push(id);
-                    "write_error"
-                } else {
-                    "lost_write"
+                "lost_write"
+            }
+            WriteFault::Error => {
+                // Whoever sees it may stop using the drive: to the atlas the whole drive is lost.
+                if !self.atlas.borrow_mut().lose(self.index) {
+                    return;
                 }
+                self.doomed.push(id);
+                "write_error"
             }
         };
         for (sector, cell) in sectors(range).zip(before) {
@@ -502,6 +511,7 @@ enum Kind {
 
 struct Attached {
     state: Rc<RefCell<State>>,
+    incarnation: u64,
     reactor: Rc<Reactor>,
 }
 
@@ -531,10 +541,11 @@ impl Attached {
         outcome: impl FnOnce(&mut State) -> Outcome + 'static,
     ) {
         let (state, reactor) = (Rc::clone(&self.state), Rc::clone(&self.reactor));
+        let incarnation = self.incarnation;
         self.reactor.at(at, move || {
             let outcome = {
                 let state = &mut *state.borrow_mut();
-                let outcome = if state.is_gone {
+                let outcome = if state.is_gone || state.incarnation != incarnation {
                     Err(IoError::Gone)
                 } else {
                     outcome(state)
@@ -565,7 +576,7 @@ impl Attached {
         self.reactor.at(now + Nanos(visible), move || {
             let state = &mut *state.borrow_mut();
             if state.is_gone {
-                state.cache.show(id);
+                let _ = state.cache.show(id);
             } else {
                 state.show(id);
             }
@@ -573,6 +584,11 @@ impl Attached {
         self.later(now + Nanos(complete), trace, sender, move |state| {
             state.finish_write(id)
         });
+    }
+
+    fn is_gone(&self) -> bool {
+        let state = self.state.borrow();
+        state.is_gone || state.incarnation != self.incarnation
     }
 
     fn check(&self, offset: u64, length: u64) {
@@ -663,7 +679,7 @@ impl Drive for Attached {
             length,
             outcome: "",
         };
-        if self.state.borrow().is_gone {
+        if self.is_gone() {
             let gone = |_: &mut State| Err(IoError::Gone);
             self.later(now + Nanos(GONE_NS), trace, sender, gone);
             return completion;

@@ -16,8 +16,16 @@
 
 pub mod atlas;
 pub mod cache;
+pub mod checker;
+pub mod content;
 pub mod drive;
 pub mod executor;
 pub mod fingerprint;
+pub mod host;
 pub mod platter;
+pub mod reference;
 pub mod rng;
+pub mod run;
+pub mod scenario;
+pub mod subject;
+pub mod workload;

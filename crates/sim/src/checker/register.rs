@@ -177,7 +177,7 @@ impl Register {
     fn is_legal(&self, index: usize, grown: &Cluster) -> bool {
         let mut others = self.clusters.iter().enumerate();
         grown.first_end >= self.floor
-            && grown.invoked < grown.first_end
+            && grown.invoked <= grown.first_end
             && others.all(|(other, cluster)| {
                 other == index || !(cluster.is_before(grown) && grown.is_before(cluster))
             })
@@ -204,21 +204,36 @@ impl Register {
             let mut durable = self.clusters.iter().filter(|new| new.is_durable);
             durable.any(|new| new.id != old.id && old.is_before(new))
         };
-        let alive = self.clusters.iter().filter(|cluster| !is_superseded(cluster));
+        let alive = self
+            .clusters
+            .iter()
+            .filter(|cluster| !is_superseded(cluster));
         alive.cloned().collect()
     }
 
     /// A read after the crash saw one of the values that match: the others never come back.
     fn fix(&mut self, is_match: impl Fn(&Cluster) -> bool) {
-        if self.crashed != 0 && self.clusters.iter().any(&is_match) && !self.is_fixed() {
-            self.clusters.retain(|cluster| is_match(cluster) || cluster.invoked > self.crashed);
+        let crashed = self.crashed;
+        let is_old = |cluster: &Cluster| cluster.invoked < crashed;
+        let mut matches = self
+            .clusters
+            .iter()
+            .filter(|cluster| is_match(cluster))
+            .peekable();
+        let tells = matches.peek().is_some() && matches.all(is_old);
+        if crashed != 0 && tells && !self.is_fixed() {
+            self.clusters
+                .retain(|cluster| is_match(cluster) || !is_old(cluster));
             self.settle();
         }
     }
 
     /// True if what the block held at the last crash is known (or is zeroes of several origins).
     fn is_fixed(&self) -> bool {
-        let mut old = self.clusters.iter().filter(|cluster| cluster.invoked < self.crashed);
+        let mut old = self
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.invoked < self.crashed);
         let Some(first) = old.next() else {
             return true;
         };
@@ -270,7 +285,20 @@ impl Register {
         &self.open
     }
 
-    /// What the block may hold now, as far as reads after the last crash tell.
+    /// Those of [`Register::open`] that reads after the crash leave possible.
+    #[must_use]
+    pub fn survivors_seen(&self) -> Vec<&Cluster> {
+        let is_possible = |was: &&Cluster| {
+            let mut old = self.clusters.iter();
+            old.any(|now| {
+                let is_same = now.id == was.id || now.is_zero && was.is_zero;
+                now.invoked < self.crashed && is_same
+            })
+        };
+        self.open.iter().filter(is_possible).collect()
+    }
+
+    /// What the block may hold now, as far as reads tell.
     #[must_use]
     pub fn held(&self) -> &[Cluster] {
         &self.clusters
@@ -284,9 +312,23 @@ impl Register {
     /// Least and most data blocks (0 or 1) the block may hold now, with nothing outstanding.
     #[must_use]
     pub fn mapped(&self) -> (u64, u64) {
+        let mut latest = (0, 0);
+        let mut second = 0;
+        for cluster in &self.clusters {
+            if cluster.last_begin > latest.0 {
+                second = latest.0;
+                latest = (cluster.last_begin, cluster.id);
+            } else {
+                second = second.max(cluster.last_begin);
+            }
+        }
         let current = self.clusters.iter().filter(|cluster| {
-            let mut others = self.clusters.iter().filter(|other| other.id != cluster.id);
-            !others.any(|other| cluster.is_before(other))
+            let other = if cluster.id == latest.1 {
+                second
+            } else {
+                latest.0
+            };
+            cluster.first_end >= other
         });
         let mut bounds = (1, 0);
         for cluster in current {
@@ -346,11 +388,19 @@ mod tests {
             assert_eq!(register.clone().returned_zero(21, 22), Err(Wrong::Lost));
             assert_eq!(register.returned(survivor, 21, 22), Ok(()));
             for other in [1, 2, 3] {
-                let expected = if other == survivor { Ok(()) } else { Err(Wrong::Stale) };
+                let expected = if other == survivor {
+                    Ok(())
+                } else {
+                    Err(Wrong::Stale)
+                };
                 assert_eq!(register.clone().returned(other, 23, 24), expected);
             }
             register.crash(30, 0);
-            let expected = if survivor == 1 { Ok(()) } else { Err(Wrong::Stale) };
+            let expected = if survivor == 1 {
+                Ok(())
+            } else {
+                Err(Wrong::Stale)
+            };
             assert_eq!(register.returned(1, 31, 32), expected);
         }
     }
