@@ -1,1 +1,31 @@
-//! sim
+//! The simulator: a whole pool, its drives and its hosts in virtual time, from one seed.
+//!
+//! One thread, one clock that jumps, one order of everything that is ready, all drawn from the
+//! seed. Drives lose, tear and reorder what was not flushed, and break in every way that
+//! redundancy promises to survive, and in no other (the fault atlas). The checkers know what hosts
+//! sent and what they were told, and share no code with the engine.
+//!
+//! Reading order: [`rng`], [`fingerprint`], [`executor`], [`platter`], [`drive`], [`atlas`],
+//! [`content`], [`checker`], [`subject`], [`reference`], [`workload`], [`scenario`], [`run`],
+//! [`campaign`], [`shrink`].
+//!
+//! **Invariants**: a run is a function of its seed and subject; no wall clock, no thread, no
+//! random hasher; drives outlive a crash, tasks do not.
+//!
+//! **Not here**: the engine (it is reached through [`subject::Subject`] only), media timing models.
+
+pub mod atlas;
+pub mod cache;
+pub mod checker;
+pub mod content;
+pub mod drive;
+pub mod executor;
+pub mod fingerprint;
+pub mod host;
+pub mod platter;
+pub mod reference;
+pub mod rng;
+pub mod run;
+pub mod scenario;
+pub mod subject;
+pub mod workload;

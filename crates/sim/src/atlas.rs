@@ -1,0 +1,417 @@
+//! The fault atlas: which fault may strike where, so that redundancy always suffices.
+//!
+//! A *claim* says that a range of one drive holds wrong or no content. A claim is granted only if,
+//! wherever it lies, all other drives that protect that place are clean there; it ends when the
+//! drive sees the range rewritten. The loss of a drive claims all of it until it is replaced and
+//! made equal again.
+//!
+//! **Invariants**: within a mirror no two members hold claims closer than the guard distance
+//! (a checksummed unit may straddle them); within a parity tier no two drives hold claims in one
+//! row; label claims lie on one drive at a time; at most one drive of a tier is lost; tiers
+//! without redundancy hold no claim at all.
+//!
+//! **Not here**: how faults work (`drive`), when they strike (`scenario`).
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use varve_units::SECTOR_BYTES;
+
+/// How a tier protects its content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scheme {
+    /// Not at all.
+    Single,
+    /// The same bytes at the same distance from each extent's base.
+    Mirror,
+    /// Full stripes with one parity strip, strips of this many bytes, row by row from the base.
+    Parity {
+        /// Bytes of a strip.
+        strip_bytes: u64,
+    },
+}
+
+/// The part of a drive that belongs to a tier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Index of the drive in the pool.
+    pub drive: usize,
+    /// First byte.
+    pub base: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+impl Extent {
+    fn contains(&self, range: &Range<u64>) -> bool {
+        self.base <= range.start && range.end <= self.base + self.bytes
+    }
+}
+
+/// One tier of the pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tier {
+    /// How it protects its content.
+    pub scheme: Scheme,
+    /// One extent per drive.
+    pub extents: Vec<Extent>,
+}
+
+/// A pool as the atlas sees it. Whatever lies below every extent of a drive is its label area.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Number of drives.
+    pub drives: usize,
+    /// Fast tier, dense tier.
+    pub tiers: Vec<Tier>,
+    /// Distance in bytes that claims on two members of a mirror keep: no less than the longest
+    /// unit under one checksum.
+    pub guard_bytes: u64,
+    /// Drives that may be lost at once without losing the label quorum.
+    pub losses_max: usize,
+}
+
+/// Where a range lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Label,
+    Tier(usize, Extent),
+}
+
+/// The claims of a pool.
+#[derive(Clone, Debug)]
+pub struct Atlas {
+    layout: Layout,
+    /// Claimed sectors of each drive.
+    claims: Vec<BTreeSet<u64>>,
+    lost: Vec<bool>,
+}
+
+impl Atlas {
+    /// No claims yet.
+    #[must_use]
+    pub fn new(layout: Layout) -> Self {
+        let drives = layout.drives;
+        Self {
+            layout,
+            claims: vec![BTreeSet::new(); drives],
+            lost: vec![false; drives],
+        }
+    }
+
+    /// Claims `range` (bytes, whole sectors) of a drive; false if redundancy would not suffice.
+    pub fn claim(&mut self, drive: usize, range: Range<u64>) -> bool {
+        if !self.may_claim(drive, &range) {
+            return false;
+        }
+        self.claims[drive].extend(sectors(&range));
+        true
+    }
+
+    /// Claims both ranges of a drive or none.
+    pub fn claim_both(&mut self, drive: usize, first: Range<u64>, second: Range<u64>) -> bool {
+        let may = self.may_claim(drive, &first) && self.may_claim(drive, &second);
+        if may {
+            self.claims[drive].extend(sectors(&first));
+            self.claims[drive].extend(sectors(&second));
+        }
+        may
+    }
+
+    /// The range was rewritten: it holds what it should.
+    pub fn release(&mut self, drive: usize, range: Range<u64>) {
+        if self.claims[drive].is_empty() {
+            return;
+        }
+        let span = sectors(&range);
+        let held: Vec<u64> = self.claims[drive].range(span).copied().collect();
+        for sector in held {
+            self.claims[drive].remove(&sector);
+        }
+    }
+
+    /// Claims a whole drive; false if redundancy would not suffice.
+    pub fn lose(&mut self, drive: usize) -> bool {
+        let may = self.may_lose(drive);
+        if may {
+            self.lost[drive] = true;
+        }
+        may
+    }
+
+    /// A lost drive was replaced and holds all it should.
+    pub fn restore(&mut self, drive: usize) {
+        self.lost[drive] = false;
+        self.claims[drive].clear();
+    }
+
+    /// True while a drive is lost.
+    #[must_use]
+    pub fn is_lost(&self, drive: usize) -> bool {
+        self.lost[drive]
+    }
+
+    /// Claimed sectors of a drive.
+    #[must_use]
+    pub fn claimed_sectors(&self, drive: usize) -> usize {
+        self.claims[drive].len()
+    }
+
+    /// True if some tier has redundancy.
+    #[must_use]
+    pub fn has_redundancy(&self) -> bool {
+        let mut tiers = self.layout.tiers.iter();
+        tiers.any(|tier| tier.scheme != Scheme::Single)
+    }
+
+    fn place(&self, drive: usize, range: &Range<u64>) -> Option<Place> {
+        let mut base = u64::MAX;
+        for (index, tier) in self.layout.tiers.iter().enumerate() {
+            for extent in tier.extents.iter().filter(|extent| extent.drive == drive) {
+                if extent.contains(range) {
+                    return Some(Place::Tier(index, *extent));
+                }
+                base = base.min(extent.base);
+            }
+        }
+        (range.end <= base && base != u64::MAX).then_some(Place::Label)
+    }
+
+    fn may_claim(&self, drive: usize, range: &Range<u64>) -> bool {
+        assert!(range.start < range.end, "an empty claim");
+        if self.lost[drive] {
+            return false;
+        }
+        match self.place(drive, range) {
+            None => false,
+            Some(Place::Label) => self.may_claim_label(drive),
+            Some(Place::Tier(index, extent)) => {
+                let tier = &self.layout.tiers[index];
+                tier.scheme != Scheme::Single
+                    && tier
+                        .extents
+                        .iter()
+                        .filter(|other| other.drive != drive)
+                        .all(|other| self.is_clean(tier.scheme, extent, other, range))
+            }
+        }
+    }
+
+    /// True if `other` holds all that protects `range` of `extent`.
+    fn is_clean(&self, scheme: Scheme, extent: Extent, other: &Extent, range: &Range<u64>) -> bool {
+        if self.lost[other.drive] {
+            return false;
+        }
+        let (start, end) = (range.start - extent.base, range.end - extent.base);
+        let near = match scheme {
+            Scheme::Single => return true,
+            Scheme::Mirror => {
+                let guard = self.layout.guard_bytes;
+                start.saturating_sub(guard)..end + guard
+            }
+            Scheme::Parity { strip_bytes } => {
+                start / strip_bytes * strip_bytes..end.next_multiple_of(strip_bytes)
+            }
+        };
+        let first = other.base + near.start;
+        let last = other.base + near.end.min(other.bytes);
+        first >= last || !self.has_claims(other.drive, &(first..last))
+    }
+
+    fn has_claims(&self, drive: usize, range: &Range<u64>) -> bool {
+        self.claims[drive].range(sectors(range)).next().is_some()
+    }
+
+    /// Labels are the pool's quorum: only one drive's at a time, of a pool that has redundancy.
+    fn may_claim_label(&self, drive: usize) -> bool {
+        let is_whole = !self.lost.iter().any(|&lost| lost);
+        self.layout.drives > 2
+            && self.has_redundancy()
+            && is_whole
+            && (0..self.layout.drives)
+                .filter(|&other| other != drive)
+                .all(|other| !self.has_label_claims(other))
+    }
+
+    fn has_label_claims(&self, drive: usize) -> bool {
+        let extents = self.layout.tiers.iter().flat_map(|tier| &tier.extents);
+        let bases = extents.filter(|extent| extent.drive == drive);
+        let base = bases.map(|extent| extent.base).min().unwrap_or(0);
+        base > 0 && self.has_claims(drive, &(0..base))
+    }
+
+    fn may_lose(&self, drive: usize) -> bool {
+        let lost = self.lost.iter().filter(|&&lost| lost).count();
+        if self.lost[drive] || lost >= self.layout.losses_max {
+            return false;
+        }
+        let others = (0..self.layout.drives).filter(|&other| other != drive);
+        if others.clone().any(|other| self.has_label_claims(other)) {
+            return false;
+        }
+        self.layout
+            .tiers
+            .iter()
+            .filter(|tier| tier.extents.iter().any(|extent| extent.drive == drive))
+            .all(|tier| {
+                tier.scheme != Scheme::Single
+                    && tier
+                        .extents
+                        .iter()
+                        .filter(|other| other.drive != drive)
+                        .all(|other| {
+                            let all = other.base..other.base + other.bytes;
+                            !self.lost[other.drive] && !self.has_claims(other.drive, &all)
+                        })
+            })
+    }
+}
+
+/// The sectors a byte range touches.
+fn sectors(range: &Range<u64>) -> Range<u64> {
+    range.start / SECTOR_BYTES..range.end.div_ceil(SECTOR_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    const KIB: u64 = 1024;
+    const BASE: u64 = 64 * KIB;
+    const STRIP: u64 = 64 * KIB;
+    const BYTES: u64 = 1024 * KIB;
+
+    fn tier(scheme: Scheme, drives: Range<usize>) -> Tier {
+        let extents = drives.map(|drive| Extent {
+            drive,
+            base: BASE,
+            bytes: BYTES,
+        });
+        Tier {
+            scheme,
+            extents: extents.collect(),
+        }
+    }
+
+    /// Drives 0 and 1 mirrored, 2 to 4 with parity.
+    fn atlas() -> Atlas {
+        let parity = Scheme::Parity { strip_bytes: STRIP };
+        Atlas::new(Layout {
+            drives: 5,
+            tiers: vec![tier(Scheme::Mirror, 0..2), tier(parity, 2..5)],
+            guard_bytes: 8 * KIB,
+            losses_max: 2,
+        })
+    }
+
+    /// The other member is out of bounds at the same place and within the guard, not beyond, and
+    /// free again once the first is rewritten.
+    #[test]
+    fn mirror_keeps_one_clean_copy() {
+        let mut atlas = atlas();
+        let at = BASE + 100 * KIB;
+        assert!(atlas.claim(0, at..at + 4 * KIB));
+        assert!(!atlas.claim(1, at..at + 512));
+        assert!(!atlas.claim(1, at + 11 * KIB..at + 12 * KIB));
+        assert!(!atlas.claim(1, at - 9 * KIB..at - 7 * KIB));
+        assert!(atlas.claim(1, at + 12 * KIB..at + 13 * KIB));
+        atlas.release(0, at..at + 3 * KIB);
+        assert!(!atlas.claim(1, at..at + 512));
+        atlas.release(0, at + 3 * KIB..at + 4 * KIB);
+        assert!(atlas.claim(1, at..at + 512));
+    }
+
+    /// In a parity tier a row is damaged on one drive at most.
+    #[test]
+    fn parity_keeps_rows() {
+        let mut atlas = atlas();
+        assert!(atlas.claim(2, BASE + STRIP..BASE + STRIP + 512));
+        assert!(!atlas.claim(3, BASE + 2 * STRIP - 512..BASE + 2 * STRIP));
+        assert!(!atlas.claim(3, BASE + 2 * STRIP - 512..BASE + 2 * STRIP + 512));
+        assert!(atlas.claim(3, BASE + 2 * STRIP..BASE + 2 * STRIP + 512));
+        assert!(atlas.claim(2, BASE + STRIP + KIB..BASE + STRIP + 2 * KIB));
+    }
+
+    /// A lost drive forbids everything on its peers until it is restored, and is refused while
+    /// a peer is damaged.
+    #[test]
+    fn loss_claims_the_whole_drive() {
+        let mut atlas = atlas();
+        assert!(atlas.claim(1, BASE..BASE + 512));
+        assert!(!atlas.lose(0));
+        assert!(atlas.lose(1));
+        assert!(!atlas.claim(0, BASE + 90 * KIB..BASE + 91 * KIB));
+        assert!(!atlas.lose(0));
+        assert!(atlas.lose(3));
+        assert!(!atlas.lose(4));
+        atlas.restore(1);
+        assert!(atlas.claim(0, BASE..BASE + 512));
+        assert_eq!(atlas.claimed_sectors(1), 0);
+    }
+
+    /// Labels are damaged on one drive at a time, and never beside a loss.
+    #[test]
+    fn labels_keep_their_quorum() {
+        let mut atlas = atlas();
+        assert!(atlas.claim(4, 0..4096));
+        assert!(atlas.claim(4, 4096..8192));
+        assert!(!atlas.claim(0, 0..4096));
+        assert!(!atlas.lose(0));
+        atlas.release(4, 0..8192);
+        assert!(atlas.lose(0));
+        assert!(!atlas.claim(4, 0..4096));
+        assert!(!atlas.claim(3, BASE - 512..BASE + 512));
+    }
+
+    /// A tier without redundancy is never damaged.
+    #[test]
+    fn single_is_left_alone() {
+        let mut atlas = Atlas::new(Layout {
+            drives: 1,
+            tiers: vec![tier(Scheme::Single, 0..1)],
+            guard_bytes: 0,
+            losses_max: 1,
+        });
+        assert!(!atlas.claim(0, BASE..BASE + 512));
+        assert!(!atlas.claim(0, 0..512));
+        assert!(!atlas.lose(0));
+    }
+
+    /// Random claims and releases: no byte of a mirror and no row of a parity tier is ever
+    /// damaged twice.
+    #[test]
+    fn random_claims_keep_the_promise() {
+        for seed in 0..30 {
+            let mut rng = Rng::new(seed);
+            let mut atlas = atlas();
+            for _ in 0..400 {
+                let drive = rng.index(5);
+                let start = rng.below((BASE + BYTES) / 512) * 512;
+                let end = (start + rng.within(1, 64) * 512).min(BASE + BYTES);
+                match rng.below(8) {
+                    0 => atlas.release(drive, start..end),
+                    1 if rng.chance(1, 4) => drop(atlas.lose(drive)),
+                    2 if atlas.is_lost(drive) => atlas.restore(drive),
+                    _ => drop(atlas.claim(drive, start..end)),
+                }
+                check(&atlas);
+            }
+        }
+    }
+
+    fn check(atlas: &Atlas) {
+        let base = BASE / 512;
+        let is_bad = |drive: usize, from: u64, to: u64| {
+            atlas.lost[drive] || atlas.claims[drive].range(from..to).next().is_some()
+        };
+        for sector in base..base + BYTES / 512 {
+            let bad = (0..2).filter(|&drive| is_bad(drive, sector, sector + 1));
+            assert!(bad.count() <= 1, "sector {sector} of the mirror");
+        }
+        for row in 0..BYTES / STRIP {
+            let from = base + row * STRIP / 512;
+            let bad = (2..5).filter(|&drive| is_bad(drive, from, from + STRIP / 512));
+            assert!(bad.count() <= 1, "row {row}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The checkers: what hosts were promised, held against what they got.
+//!
+//! The [`Oracle`] follows every host operation from its invocation to its response and knows
+//! which answers are legal. It shares no code with the engine and never asks it anything.
+//!
+//! **Invariants**: moments grow by one with every invocation and response; write identities are
+//! never reused.
+
+pub mod prefix;
+pub mod register;
+pub mod space;
+pub mod volumes;
+
+use crate::content::{Content, Stamp, WriteId, identify};
+use prefix::check;
+use register::{Moment, Register, Wrong};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use varve_io::Blocks;
+use varve_units::{LEAF_BLOCKS, Lba, TenantId, VolumeId};
+use volumes::{Fate, Volume};
+
+/// What kind of change a write is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Data.
+    Write,
+    /// Deallocate, or zeroes on purpose.
+    Zero,
+    /// The end of a volume moved.
+    Resize,
+}
+
+/// An operation that began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Ticket {
+    /// Identity of a write; 0 for reads and flushes.
+    pub id: WriteId,
+    /// When it was invoked.
+    pub begun: Moment,
+}
+
+/// One write as invoked.
+#[derive(Clone, Debug)]
+struct Write {
+    volume: VolumeId,
+    range: Range<u64>,
+    change: Change,
+}
+
+/// What hosts were promised.
+pub struct Oracle {
+    seed: u64,
+    is_volatile: bool,
+    now: Moment,
+    /// Acknowledgements before this are durable.
+    flushed: Moment,
+    /// Blocks being written by each operation in flight, by its invocation.
+    outstanding: BTreeMap<Moment, u64>,
+    /// Most data blocks that can be in use.
+    most: u64,
+    /// Falling maxima of the space in use and in flight, by moment.
+    peaks: BTreeMap<Moment, u64>,
+    /// Indexed by write identity.
+    writes: Vec<Write>,
+    volumes: BTreeMap<VolumeId, Volume>,
+    /// Sizes and tenants of volumes whose creation is in flight.
+    creating: Vec<(u64, TenantId)>,
+}
+
+impl Oracle {
+    /// An empty pool. `is_volatile` is false if every acknowledged write is durable.
+    #[must_use]
+    pub fn new(seed: u64, is_volatile: bool) -> Self {
+        let none = Write {
+            volume: VolumeId(u64::MAX),
+            range: 0..0,
+            change: Change::Zero,
+        };
+        Self {
+            seed,
+            is_volatile,
+            now: 1,
+            flushed: 0,
+            outstanding: BTreeMap::new(),
+            most: 0,
+            peaks: BTreeMap::new(),
+            writes: vec![none],
+            volumes: BTreeMap::new(),
+            creating: Vec::new(),
+        }
+    }
+
+    fn tick(&mut self) -> Moment {
+        self.now += 1;
+        self.now
+    }
+
+    fn begin(&mut self, id: WriteId, blocks: u64) -> Ticket {
+        let begun = self.tick();
+        self.outstanding.insert(begun, blocks);
+        Ticket { id, begun }
+    }
+
+    /// Identity of the run for the content of block `lba`.
+    #[must_use]
+    pub const fn stamp(&self, volume: VolumeId, lba: Lba) -> Stamp {
+        Stamp {
+            volume,
+            lba,
+            seed: self.seed,
+        }
+    }
+
+    /// A read or a flush begins.
+    pub fn begin_other(&mut self) -> Ticket {
+        self.begin(0, 0)
+    }
+
+    /// A write of `count` blocks begins.
+    ///
+    /// # Panics
+    /// If the volume does not exist or is shorter.
+    pub fn begin_write(
+        &mut self,
+        volume: VolumeId,
+        lba: Lba,
+        count: u64,
+        change: Change,
+    ) -> Ticket {
+        let id = self.writes.len() as WriteId;
+        let range = lba.0..lba.0 + count;
+        let is_zero = change != Change::Write;
+        let ticket = self.begin(id, if is_zero { 0 } else { count });
+        let mut grown = 0;
+        for block in self.live(volume, &range) {
+            let before = block.mapped().1;
+            block.invoke(id, is_zero, ticket.begun);
+            grown += block.mapped().1 - before.min(block.mapped().1);
+        }
+        self.most += grown;
+        self.writes.push(Write {
+            volume,
+            range,
+            change,
+        });
+        self.note_peak();
+        ticket
+    }
+
+    fn live(&mut self, volume: VolumeId, range: &Range<u64>) -> &mut [Register] {
+        let volume = self
+            .volumes
+            .get_mut(&volume)
+            .expect("hosts use live volumes");
+        &mut volume.blocks[range.start as usize..range.end as usize]
+    }
+
+    /// A write was acknowledged. `forced` if it is durable with that (FUA).
+    pub fn end_write(&mut self, ticket: Ticket, forced: bool) {
+        let moment = self.tick();
+        self.outstanding.remove(&ticket.begun);
+        let oldest = self
+            .outstanding
+            .first_key_value()
+            .map_or(moment, |(&begun, _)| begun);
+        let is_durable = forced || !self.is_volatile;
+        let flushed = self.flushed;
+        let write = self.writes[ticket.id as usize].clone();
+        let mut change = (0, 0);
+        for block in self.live(write.volume, &write.range) {
+            change.0 += block.mapped().1;
+            block.acknowledge(ticket.id, moment, is_durable, oldest, flushed);
+            change.1 += block.mapped().1;
+        }
+        self.most = self.most + change.1 - change.0;
+        self.note_peak();
+    }
+
+    /// An operation failed. A failed write may have happened in part.
+    pub fn end_failed(&mut self, ticket: Ticket) {
+        self.tick();
+        self.outstanding.remove(&ticket.begun);
+    }
+
+    /// A flush was acknowledged: whatever was acknowledged before it began is durable.
+    pub fn end_flush(&mut self, ticket: Ticket) {
+        self.tick();
+        self.outstanding.remove(&ticket.begun);
+        self.flushed = self.flushed.max(ticket.begun);
+    }
+
+    /// A read ended.
+    ///
+    /// # Errors
+    /// What is wrong with the content, in words.
+    pub fn end_read(
+        &mut self,
+        ticket: Ticket,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: &Blocks,
+    ) -> Result<(), String> {
+        let ended = self.tick();
+        self.outstanding.remove(&ticket.begun);
+        for index in 0..blocks.len() {
+            let at = Lba(lba.0 + index as u64);
+            let content = identify(blocks.block(index), self.stamp(volume, at));
+            let content = self.place(content, volume, at);
+            let register = &mut self.live(volume, &(at.0..at.0 + 1))[0];
+            let verdict = match content {
+                Content::Zero => register.returned_zero(ticket.begun, ended),
+                Content::Write(id) => register.returned(id, ticket.begun, ended),
+                Content::Foreign | Content::Garbage => {
+                    return Err(format!(
+                        "read of {volume} {at} returned {content:?} content"
+                    ));
+                }
+            };
+            verdict.map_err(|wrong| {
+                let held = self.live(volume, &(at.0..at.0 + 1))[0].held();
+                describe(wrong, volume, at, content, held)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A write's identity counts only where that write went.
+    fn place(&self, content: Content, volume: VolumeId, at: Lba) -> Content {
+        let Content::Write(id) = content else {
+            return content;
+        };
+        match self.writes.get(id as usize) {
+            None => Content::Garbage,
+            Some(write) if write.volume == volume && write.range.contains(&at.0) => content,
+            Some(_) => Content::Foreign,
+        }
+    }
+
+    /// The power failed.
+    pub fn crash(&mut self) {
+        let moment = self.tick();
+        self.outstanding.clear();
+        for volume in self.volumes.values_mut() {
+            for block in &mut volume.blocks {
+                block.crash(moment, self.flushed);
+            }
+        }
+        self.flushed = 0;
+        self.recount();
+    }
+
+    /// Every block was read after a crash: what leaves promise is checked.
+    ///
+    /// # Errors
+    /// The first gap, in words.
+    pub fn close_verify(&mut self) -> Result<(), String> {
+        let is_record = |id: WriteId| id != 0 && self.writes[id as usize].change != Change::Resize;
+        for (&name, volume) in &mut self.volumes {
+            let leaves = volume.blocks.chunks_mut(LEAF_BLOCKS as usize);
+            for (leaf, blocks) in leaves.enumerate() {
+                check(blocks, is_record).map_err(|gap| {
+                    format!(
+                        "{name} leaf {leaf}: after the crash write {} of block {} is missing, \
+                         but write {} survived",
+                        gap.missing, gap.index, gap.survivor
+                    )
+                })?;
+                blocks.iter_mut().for_each(Register::close);
+            }
+        }
+        Ok(())
+    }
+
+    /// Live volumes and their sizes in blocks.
+    #[must_use]
+    pub fn sizes(&self) -> Vec<(VolumeId, u64)> {
+        let live = self
+            .volumes
+            .iter()
+            .filter(|(_, volume)| volume.fate != Fate::Gone);
+        live.map(|(&id, volume)| (id, volume.blocks.len() as u64))
+            .collect()
+    }
+
+    /// Operations that have not ended.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+}
+
+fn describe(
+    wrong: Wrong,
+    volume: VolumeId,
+    at: Lba,
+    content: Content,
+    held: &[register::Cluster],
+) -> String {
+    let what = match wrong {
+        Wrong::Stale => "a value that was overwritten or lost",
+        Wrong::Lost => "zeroes instead of data",
+    };
+    let possible: Vec<String> = held
+        .iter()
+        .map(|cluster| {
+            let kind = if cluster.is_zero { "zeroes" } else { "write" };
+            format!("{kind} {}", cluster.id)
+        })
+        .collect();
+    format!(
+        "read of {volume} {at} returned {what}: {content:?}, known: {}",
+        possible.join(", ")
+    )
+}

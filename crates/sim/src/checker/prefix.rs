@@ -1,0 +1,116 @@
+//! What the blocks of one leaf promise together after a crash.
+//!
+//! All records of a leaf are in one lane, and a crash leaves a prefix of the lane: if write B was
+//! invoked after write A was acknowledged and B survived, then A survived, or something later. A
+//! record happens whole or not at all.
+//!
+//! **Not here**: what a single block may hold (`register`).
+
+use crate::checker::register::{Cluster, Register};
+use crate::content::WriteId;
+use std::collections::BTreeSet;
+
+/// A write that should have survived, because another did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// The write that is missing.
+    pub missing: WriteId,
+    /// The write of the same leaf that survived.
+    pub survivor: WriteId,
+    /// Index of the block in the leaf.
+    pub index: usize,
+}
+
+/// Checks the blocks of one leaf after a crash and a read of all of them. `is_record` tells writes
+/// that are records of this leaf from those that are not (a resize).
+///
+/// # Errors
+/// The first gap.
+pub fn check(leaf: &[Register], is_record: impl Fn(WriteId) -> bool) -> Result<(), Gap> {
+    let mut survivors = BTreeSet::new();
+    let mut newest: Option<&Cluster> = None;
+    let seen: Vec<Vec<&Cluster>> = leaf.iter().map(Register::survivors_seen).collect();
+    for block in &seen {
+        if let [only] = block.as_slice()
+            && is_record(only.id)
+        {
+            survivors.insert(only.id);
+            if newest.is_none_or(|newest| newest.invoked < only.invoked) {
+                newest = Some(only);
+            }
+        }
+    }
+    let Some(newest) = newest else {
+        return Ok(());
+    };
+    for (index, (register, seen)) in leaf.iter().zip(&seen).enumerate() {
+        for write in register.open() {
+            let is_due = write.acknowledged < newest.invoked || survivors.contains(&write.id);
+            let is_missing = !seen.is_empty() && seen.iter().all(|held| held.is_before(write));
+            let is_seen = seen.iter().any(|held| held.id == write.id);
+            if is_due && is_missing && !is_seen && is_record(write.id) {
+                return Err(Gap {
+                    missing: write.id,
+                    survivor: newest.id,
+                    index,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf() -> Vec<Register> {
+        let mut leaf = vec![Register::new(1), Register::new(1)];
+        for (block, id, at) in [(0, 1, 10), (1, 2, 20)] {
+            leaf[block].invoke(id, false, at);
+            leaf[block].acknowledge(id, at + 1, false, at, 0);
+        }
+        leaf.iter_mut().for_each(|block| block.crash(30, 0));
+        leaf
+    }
+
+    /// The later write without the earlier is a gap; every prefix is fine.
+    #[test]
+    fn only_prefixes_survive() {
+        for (first, second, is_legal) in [
+            (true, true, true),
+            (true, false, true),
+            (false, false, true),
+            (false, true, false),
+        ] {
+            let mut leaf = leaf();
+            for (block, id, kept) in [(0, 1, first), (1, 2, second)] {
+                let read = if kept {
+                    leaf[block].returned(id, 31, 32)
+                } else {
+                    leaf[block].returned_zero(31, 32)
+                };
+                assert_eq!(read, Ok(()));
+            }
+            assert_eq!(
+                check(&leaf, |id| id > 0).is_ok(),
+                is_legal,
+                "{first} {second}"
+            );
+        }
+    }
+
+    /// One record over two blocks is there whole or not at all.
+    #[test]
+    fn records_are_whole() {
+        let mut leaf = vec![Register::new(1), Register::new(1)];
+        for block in &mut leaf {
+            block.invoke(5, false, 10);
+            block.crash(30, 0);
+        }
+        assert_eq!(leaf[0].returned(5, 31, 32), Ok(()));
+        assert_eq!(leaf[1].returned_zero(31, 32), Ok(()));
+        let gap = check(&leaf, |id| id > 0).expect_err("half a record");
+        assert_eq!((gap.missing, gap.index), (5, 1));
+    }
+}

@@ -1,0 +1,438 @@
+//! One block as a linearizable register that also survives crashes.
+//!
+//! All operations that wrote or returned one value form a *cluster*. Its `first_end` is the
+//! earliest response among them, its `last_begin` the latest invocation. In every legal order the
+//! operations of a cluster stand together, so cluster A stands before cluster B if some operation
+//! of A ended before some operation of B began: `A.first_end < B.last_begin`. The history is
+//! linearizable exactly if no two clusters stand before one another.
+//!
+//! After a crash a block holds the value of some cluster that does not stand before a durable one.
+//! Which one is open until the first read; then it is fixed for good.
+//!
+//! **Invariants**: moments are unique over a run; a cluster that is removed stood before a durable
+//! cluster, and `floor` remembers that.
+//!
+//! # Source
+//! Gibbons, Korach: Testing Shared Memories, SIAM J. Comput. 26 (1997), the case of unique values.
+//!
+//! **Not here**: what several blocks promise together (`prefix`), volumes.
+
+use crate::content::WriteId;
+
+/// A moment of the run: the number of an invocation or response.
+pub type Moment = u64;
+
+/// Later than every moment.
+pub const NEVER: Moment = Moment::MAX;
+
+/// A value and the operations that wrote or returned it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cluster {
+    /// The write; 0 for the zeroes a block begins with.
+    pub id: WriteId,
+    /// True if the value is zeroes.
+    pub is_zero: bool,
+    /// When the write was invoked.
+    pub invoked: Moment,
+    /// When the write was acknowledged.
+    pub acknowledged: Moment,
+    /// Earliest response of the cluster.
+    pub first_end: Moment,
+    /// Latest invocation of the cluster.
+    pub last_begin: Moment,
+    /// True once the value survives any crash.
+    pub is_durable: bool,
+}
+
+impl Cluster {
+    /// True if this stands before `other` in every legal order.
+    #[must_use]
+    pub const fn is_before(&self, other: &Self) -> bool {
+        self.first_end < other.last_begin
+    }
+}
+
+/// Why a read may not have returned what it did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wrong {
+    /// A value that was certainly overwritten, or fixed away by a crash.
+    Stale,
+    /// Zeroes where no order of the writes allows them.
+    Lost,
+}
+
+/// The state of the checker for one block.
+#[derive(Clone, Debug)]
+pub struct Register {
+    clusters: Vec<Cluster>,
+    /// Latest beginning among removed clusters.
+    floor: Moment,
+    /// What the block may hold since the last crash, until a read tells; empty once it has.
+    open: Vec<Cluster>,
+    /// The moment of that crash.
+    crashed: Moment,
+}
+
+impl Register {
+    /// A block that reads as zeroes since `moment`.
+    #[must_use]
+    pub fn new(moment: Moment) -> Self {
+        let zeroes = Cluster {
+            id: 0,
+            is_zero: true,
+            invoked: moment,
+            acknowledged: moment,
+            first_end: moment,
+            last_begin: moment,
+            is_durable: true,
+        };
+        Self {
+            clusters: vec![zeroes],
+            floor: 0,
+            open: Vec::new(),
+            crashed: 0,
+        }
+    }
+
+    /// A write began.
+    pub fn invoke(&mut self, id: WriteId, is_zero: bool, moment: Moment) {
+        self.settle();
+        self.clusters.push(Cluster {
+            id,
+            is_zero,
+            invoked: moment,
+            acknowledged: NEVER,
+            first_end: NEVER,
+            last_begin: moment,
+            is_durable: false,
+        });
+    }
+
+    /// A write was acknowledged. `oldest` is the earliest invocation still outstanding anywhere;
+    /// `flushed` the moment through which acknowledged writes are durable.
+    pub fn acknowledge(
+        &mut self,
+        id: WriteId,
+        moment: Moment,
+        is_durable: bool,
+        oldest: Moment,
+        flushed: Moment,
+    ) {
+        if let Some(cluster) = self.clusters.iter_mut().find(|cluster| cluster.id == id) {
+            cluster.acknowledged = moment;
+            cluster.first_end = cluster.first_end.min(moment);
+            cluster.is_durable |= is_durable;
+        }
+        self.prune(oldest, flushed);
+    }
+
+    /// A read from `begun` to `ended` returned write `id`.
+    ///
+    /// # Errors
+    /// If no legal order allows that.
+    pub fn returned(&mut self, id: WriteId, begun: Moment, ended: Moment) -> Result<(), Wrong> {
+        self.fix(|cluster| cluster.id == id && !cluster.is_zero);
+        let found = self.clusters.iter().position(|cluster| cluster.id == id);
+        let index = found.ok_or(Wrong::Stale)?;
+        let grown = self.grown(index, begun, ended);
+        if !self.is_legal(index, &grown) {
+            return Err(Wrong::Stale);
+        }
+        self.clusters[index] = grown;
+        Ok(())
+    }
+
+    /// A read from `begun` to `ended` returned zeroes. Several writes of zeroes cannot be told
+    /// apart; only if one alone is legal is the read counted to it.
+    ///
+    /// # Errors
+    /// If no legal order allows that.
+    pub fn returned_zero(&mut self, begun: Moment, ended: Moment) -> Result<(), Wrong> {
+        self.fix(|cluster| cluster.is_zero);
+        let legal: Vec<(usize, Cluster)> = self
+            .clusters
+            .iter()
+            .enumerate()
+            .filter(|(_, cluster)| cluster.is_zero)
+            .map(|(index, _)| (index, self.grown(index, begun, ended)))
+            .filter(|(index, grown)| self.is_legal(*index, grown))
+            .collect();
+        match legal.as_slice() {
+            [] => Err(Wrong::Lost),
+            [(index, grown)] => {
+                self.clusters[*index] = grown.clone();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn grown(&self, index: usize, begun: Moment, ended: Moment) -> Cluster {
+        let mut grown = self.clusters[index].clone();
+        grown.first_end = grown.first_end.min(ended);
+        grown.last_begin = grown.last_begin.max(begun);
+        grown
+    }
+
+    fn is_legal(&self, index: usize, grown: &Cluster) -> bool {
+        let mut others = self.clusters.iter().enumerate();
+        grown.first_end >= self.floor
+            && grown.invoked <= grown.first_end
+            && others.all(|(other, cluster)| {
+                other == index || !(cluster.is_before(grown) && grown.is_before(cluster))
+            })
+    }
+
+    /// The power failed. `flushed` is the moment through which acknowledged writes are durable.
+    pub fn crash(&mut self, moment: Moment, flushed: Moment) {
+        self.mark(flushed);
+        self.open = self.survivors();
+        self.crashed = moment;
+        self.clusters.clone_from(&self.open);
+        self.floor = 0;
+        for cluster in &mut self.clusters {
+            // Which of them it is was decided at the crash; it is so before anything that follows.
+            cluster.first_end = moment;
+            cluster.last_begin = cluster.invoked;
+            cluster.is_durable = true;
+        }
+    }
+
+    /// Clusters that do not stand before a durable one.
+    fn survivors(&self) -> Vec<Cluster> {
+        let is_superseded = |old: &Cluster| {
+            let mut durable = self.clusters.iter().filter(|new| new.is_durable);
+            durable.any(|new| new.id != old.id && old.is_before(new))
+        };
+        let alive = self
+            .clusters
+            .iter()
+            .filter(|cluster| !is_superseded(cluster));
+        alive.cloned().collect()
+    }
+
+    /// A read after the crash saw one of the values that match: the others never come back.
+    fn fix(&mut self, is_match: impl Fn(&Cluster) -> bool) {
+        let crashed = self.crashed;
+        let is_old = |cluster: &Cluster| cluster.invoked < crashed;
+        let mut matches = self
+            .clusters
+            .iter()
+            .filter(|cluster| is_match(cluster))
+            .peekable();
+        let tells = matches.peek().is_some() && matches.all(is_old);
+        if crashed != 0 && tells && !self.is_fixed() {
+            self.clusters
+                .retain(|cluster| is_match(cluster) || !is_old(cluster));
+            self.settle();
+        }
+    }
+
+    /// True if what the block held at the last crash is known (or is zeroes of several origins).
+    fn is_fixed(&self) -> bool {
+        let mut old = self
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.invoked < self.crashed);
+        let Some(first) = old.next() else {
+            return true;
+        };
+        old.all(|cluster| cluster.is_zero && first.is_zero)
+    }
+
+    /// Zeroes of several origins that survived a crash are one value from now on.
+    fn settle(&mut self) {
+        let crashed = self.crashed;
+        let mut seen = false;
+        if crashed != 0 && self.is_fixed() {
+            self.clusters.retain(|cluster| {
+                let again = cluster.invoked < crashed && seen;
+                seen |= cluster.invoked < crashed;
+                !again
+            });
+        }
+    }
+
+    fn mark(&mut self, flushed: Moment) {
+        for cluster in &mut self.clusters {
+            cluster.is_durable |= cluster.acknowledged < flushed;
+        }
+    }
+
+    /// Removes clusters that no later read may return and no crash may bring back.
+    fn prune(&mut self, oldest: Moment, flushed: Moment) {
+        if self.clusters.len() < 2 {
+            return;
+        }
+        self.mark(flushed);
+        let durable = self.clusters.iter();
+        let durable = durable.filter(|cluster| cluster.is_durable && cluster.first_end < oldest);
+        let newest = durable.map(|cluster| cluster.last_begin).max().unwrap_or(0);
+        let mut floor = self.floor;
+        self.clusters.retain(|cluster| {
+            let is_dead = cluster.first_end < newest && cluster.last_begin < newest;
+            if is_dead {
+                floor = floor.max(cluster.last_begin);
+            }
+            !is_dead
+        });
+        self.floor = floor;
+    }
+
+    /// What the block may have held at the last crash, until [`Register::close`].
+    #[must_use]
+    pub fn open(&self) -> &[Cluster] {
+        &self.open
+    }
+
+    /// Those of [`Register::open`] that reads after the crash leave possible.
+    #[must_use]
+    pub fn survivors_seen(&self) -> Vec<&Cluster> {
+        let is_possible = |was: &&Cluster| {
+            let mut old = self.clusters.iter();
+            old.any(|now| {
+                let is_same = now.id == was.id || now.is_zero && was.is_zero;
+                now.invoked < self.crashed && is_same
+            })
+        };
+        self.open.iter().filter(is_possible).collect()
+    }
+
+    /// What the block may hold now, as far as reads tell.
+    #[must_use]
+    pub fn held(&self) -> &[Cluster] {
+        &self.clusters
+    }
+
+    /// The verify pass after a crash is over.
+    pub fn close(&mut self) {
+        self.open = Vec::new();
+    }
+
+    /// Least and most data blocks (0 or 1) the block may hold now, with nothing outstanding.
+    #[must_use]
+    pub fn mapped(&self) -> (u64, u64) {
+        let mut latest = (0, 0);
+        let mut second = 0;
+        for cluster in &self.clusters {
+            if cluster.last_begin > latest.0 {
+                second = latest.0;
+                latest = (cluster.last_begin, cluster.id);
+            } else {
+                second = second.max(cluster.last_begin);
+            }
+        }
+        let current = self.clusters.iter().filter(|cluster| {
+            let other = if cluster.id == latest.1 {
+                second
+            } else {
+                latest.0
+            };
+            cluster.first_end >= other
+        });
+        let mut bounds = (1, 0);
+        for cluster in current {
+            let mapped = u64::from(!cluster.is_zero);
+            bounds = (bounds.0.min(mapped), bounds.1.max(mapped));
+        }
+        bounds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(register: &mut Register, id: WriteId, from: Moment, to: Moment) {
+        register.invoke(id, false, from);
+        register.acknowledge(id, to, false, from, 0);
+    }
+
+    /// After a write is acknowledged, neither the one before nor zeroes may be read.
+    #[test]
+    fn overwritten_values_are_stale() {
+        let mut register = Register::new(1);
+        written(&mut register, 1, 10, 11);
+        written(&mut register, 2, 12, 13);
+        assert_eq!(register.returned(1, 14, 15), Err(Wrong::Stale));
+        assert_eq!(register.returned_zero(14, 15), Err(Wrong::Lost));
+        assert_eq!(register.returned(2, 14, 15), Ok(()));
+    }
+
+    /// Two concurrent writes may be read in either order, but not in both.
+    #[test]
+    fn new_old_inversion_is_found() {
+        let mut register = Register::new(1);
+        register.invoke(1, false, 10);
+        register.invoke(2, false, 11);
+        assert_eq!(register.returned(1, 12, 13), Ok(()));
+        assert_eq!(register.returned(2, 14, 15), Ok(()));
+        assert_eq!(register.returned(1, 16, 17), Err(Wrong::Stale));
+        register.acknowledge(1, 18, false, 10, 0);
+        register.acknowledge(2, 19, false, 11, 0);
+        assert_eq!(register.returned(1, 20, 21), Err(Wrong::Stale));
+        assert_eq!(register.returned(2, 20, 21), Ok(()));
+    }
+
+    /// A crash may bring back any acknowledged write since the durable one, and one alone.
+    #[test]
+    fn crash_fixes_one_value() {
+        for survivor in [1, 2, 3] {
+            let mut register = Register::new(1);
+            written(&mut register, 9, 4, 5);
+            written(&mut register, 1, 10, 11);
+            written(&mut register, 2, 12, 13);
+            register.invoke(3, false, 14);
+            register.crash(20, 12);
+            assert_eq!(register.clone().returned(9, 21, 22), Err(Wrong::Stale));
+            assert_eq!(register.clone().returned_zero(21, 22), Err(Wrong::Lost));
+            assert_eq!(register.returned(survivor, 21, 22), Ok(()));
+            for other in [1, 2, 3] {
+                let expected = if other == survivor {
+                    Ok(())
+                } else {
+                    Err(Wrong::Stale)
+                };
+                assert_eq!(register.clone().returned(other, 23, 24), expected);
+            }
+            register.crash(30, 0);
+            let expected = if survivor == 1 {
+                Ok(())
+            } else {
+                Err(Wrong::Stale)
+            };
+            assert_eq!(register.returned(1, 31, 32), expected);
+        }
+    }
+
+    /// What a flush covered survives; what it did not cover may be lost.
+    #[test]
+    fn flushed_writes_survive() {
+        let mut register = Register::new(1);
+        written(&mut register, 1, 10, 11);
+        register.invoke(2, true, 12);
+        register.acknowledge(2, 13, false, 12, 0);
+        let mut kept = register.clone();
+        kept.crash(20, 14);
+        assert_eq!(kept.clone().returned(1, 21, 22), Err(Wrong::Stale));
+        assert_eq!(kept.returned_zero(21, 22), Ok(()));
+        register.crash(20, 12);
+        assert_eq!(register.returned(1, 21, 22), Ok(()));
+        assert_eq!(register.returned_zero(23, 24), Err(Wrong::Lost));
+    }
+
+    /// Pruning forgets values, not verdicts.
+    #[test]
+    fn pruned_values_stay_stale() {
+        let mut register = Register::new(1);
+        for id in 1..200 {
+            let at = id * 10;
+            register.invoke(id, false, at);
+            register.acknowledge(id, at + 1, true, at + 2, 0);
+            assert!(register.held().len() <= 3);
+        }
+        assert_eq!(register.returned(100, 3_000, 3_001), Err(Wrong::Stale));
+        assert_eq!(register.returned(199, 3_000, 3_001), Ok(()));
+        assert_eq!(register.mapped(), (1, 1));
+    }
+}

@@ -1,0 +1,72 @@
+//! The action hash: one running number over everything a run does.
+
+/// Mixes 64 bits so that every input bit reaches every output bit.
+///
+/// # Source
+/// Finaliser of SplitMix64.
+#[must_use]
+pub const fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// Hash of a run of bytes, not meant against intent.
+#[must_use]
+pub fn hash_bytes(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut hash = bytes.len() as u64;
+    for word in words {
+        hash =
+            (hash.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+    for &byte in rest {
+        hash = (hash.rotate_left(5) ^ u64::from(byte)).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+    mix(hash)
+}
+
+/// What is mixed into the action hash; the numbers are arbitrary and distinct.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Action {
+    /// A task was polled.
+    Poll = 1,
+    /// Time jumped.
+    Jump,
+    /// A drive accepted a command.
+    Submit,
+    /// A drive ended a command.
+    Complete,
+    /// A host operation began.
+    Invoke,
+    /// A host operation ended.
+    Respond,
+    /// A fault was injected.
+    Fault,
+    /// The power failed.
+    Crash,
+    /// A step of the scenario.
+    Step,
+}
+
+/// The running hash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// Mixes one action and its particulars in.
+    pub fn add(&mut self, action: Action, particulars: &[u64]) {
+        let mut hash = self.0.rotate_left(7) ^ u64::from(action as u8);
+        for &value in particulars {
+            hash = mix(hash ^ value);
+        }
+        self.0 = hash;
+    }
+
+    /// The hash so far.
+    #[must_use]
+    pub const fn value(self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,357 @@
+//! Virtual hosts: they carry operations out against one life of a pool and hand every answer to
+//! the oracle.
+//!
+//! **Invariants**: changes of a volume's existence or size run alone on that volume; everything
+//! else overlaps freely. No borrow is held while an operation is under way.
+
+use crate::checker::{Change, Oracle, Ticket};
+use crate::content::fill;
+use crate::executor::Reactor;
+use crate::fingerprint::Action;
+use crate::rng::Rng;
+use crate::subject::{Outcome, Subject, SubjectError};
+use crate::workload::{Kind, Op, Workload};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use varve_io::{Blocks, World};
+use varve_units::{Lba, Nanos, TenantId, VolumeId};
+
+/// How long a host waits before it looks again whether a volume is idle.
+const PAUSE: Nanos = Nanos::from_micros(20);
+
+/// What hosts share over all lives of a pool.
+pub struct Shared {
+    /// What they were promised.
+    pub oracle: RefCell<Oracle>,
+    /// What they do next.
+    pub workload: RefCell<Workload>,
+    /// Operations ended so far.
+    pub operations: Cell<u64>,
+    /// What was seen, by feature.
+    pub coverage: RefCell<BTreeMap<&'static str, u64>>,
+    /// True if blocks are symbols.
+    pub is_elided: bool,
+    /// Number of tenants.
+    pub tenants: u64,
+    /// Most volumes at a time.
+    pub volumes_max: usize,
+    /// Most blocks of a volume.
+    pub volume_blocks_max: Cell<u64>,
+}
+
+impl Shared {
+    /// Counts a feature once more.
+    pub fn count(&self, feature: &'static str) {
+        *self.coverage.borrow_mut().entry(feature).or_default() += 1;
+    }
+}
+
+/// The hosts of one life of a pool.
+pub struct Hosts {
+    shared: Rc<Shared>,
+    reactor: Rc<Reactor>,
+    subject: Rc<dyn Subject>,
+    /// Operations under way on each volume.
+    busy: RefCell<BTreeMap<VolumeId, u64>>,
+    /// Volumes that somebody wants alone.
+    locked: RefCell<Vec<VolumeId>>,
+    rng: RefCell<Rng>,
+    is_stopping: Cell<bool>,
+}
+
+impl Hosts {
+    /// Hosts that do nothing yet.
+    #[must_use]
+    pub fn new(
+        shared: Rc<Shared>,
+        reactor: Rc<Reactor>,
+        subject: Rc<dyn Subject>,
+        rng: Rng,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            shared,
+            reactor,
+            subject,
+            busy: RefCell::default(),
+            locked: RefCell::default(),
+            rng: RefCell::new(rng),
+            is_stopping: Cell::new(false),
+        })
+    }
+
+    /// Begins no new operation.
+    pub fn stop(&self) {
+        self.is_stopping.set(true);
+    }
+
+    /// Carries out operations one after another until stopped.
+    pub async fn work(self: Rc<Self>) {
+        while !self.is_stopping.get() && !self.reactor.journal().has_failed() {
+            let free = self.free_volumes();
+            if free.is_empty() {
+                if self.shared.oracle.borrow().sizes().is_empty() {
+                    self.create().await;
+                }
+                self.reactor.sleep(PAUSE).await;
+                continue;
+            }
+            let (volume, op) = {
+                let mut workload = self.shared.workload.borrow_mut();
+                let (volume, size) = workload.volume(&free);
+                (volume, workload.next(volume, size))
+            };
+            self.enter(volume);
+            self.carry_out(volume, op).await;
+            self.leave(volume);
+        }
+    }
+
+    fn enter(&self, volume: VolumeId) {
+        *self.busy.borrow_mut().entry(volume).or_default() += 1;
+    }
+
+    fn leave(&self, volume: VolumeId) {
+        let mut busy = self.busy.borrow_mut();
+        *busy.get_mut(&volume).expect("entered before") -= 1;
+    }
+
+    fn free_volumes(&self) -> Vec<(VolumeId, u64)> {
+        let mut sizes = self.shared.oracle.borrow().sizes();
+        let locked = self.locked.borrow();
+        sizes.retain(|(id, _)| !locked.contains(id));
+        sizes
+    }
+
+    async fn carry_out(&self, volume: VolumeId, op: Op) {
+        let lba = Lba(op.lba);
+        match op.kind {
+            Kind::Read | Kind::Scan => self.read(volume, lba, op.count).await,
+            Kind::Write => self.write(volume, lba, op.count, false).await,
+            Kind::Force => self.write(volume, lba, op.count, true).await,
+            Kind::Discard | Kind::DiscardHuge | Kind::Zeroes => {
+                self.zero(volume, lba, op.count, op.kind).await;
+            }
+            Kind::Flush => self.flush().await,
+            Kind::Create => self.create().await,
+            Kind::Delete | Kind::Resize => self.change_alone(volume, op).await,
+        }
+        self.shared.count(op.kind.name());
+    }
+
+    /// Counts an operation and mixes its end into the action hash.
+    fn ended(&self, word: u64, ticket: u64, is_ok: bool) {
+        let particulars = [word, ticket, u64::from(is_ok)];
+        self.reactor.journal().add(Action::Respond, &particulars);
+        self.reactor.progress();
+        self.shared.operations.set(self.shared.operations.get() + 1);
+    }
+
+    fn began(&self, op: &[u64]) {
+        self.reactor.journal().add(Action::Invoke, op);
+    }
+
+    fn fail(&self, what: String) {
+        self.reactor.journal().fail(what);
+    }
+
+    /// Reads and checks blocks.
+    pub async fn read(&self, volume: VolumeId, lba: Lba, count: u64) {
+        self.began(&[1, volume.0, lba.0, count]);
+        let ticket = self.shared.oracle.borrow_mut().begin_other();
+        let into = Blocks::new(count as usize, self.shared.is_elided);
+        let outcome = self.subject.read(volume, lba, into).await;
+        self.ended(1, ticket.begun, outcome.is_ok());
+        let oracle = &mut *self.shared.oracle.borrow_mut();
+        match outcome {
+            Ok(blocks) if blocks.len() as u64 != count => {
+                self.fail(format!(
+                    "a read of {count} blocks returned {}",
+                    blocks.len()
+                ));
+            }
+            Ok(blocks) => {
+                if let Err(what) = oracle.end_read(ticket, volume, lba, &blocks) {
+                    self.fail(what);
+                }
+            }
+            Err(error) => self.fail(format!("read of {volume} {lba}: {error}")),
+        }
+    }
+
+    async fn write(&self, volume: VolumeId, lba: Lba, count: u64, forced: bool) {
+        self.began(&[2, volume.0, lba.0, count]);
+        let (ticket, blocks) = {
+            let oracle = &mut *self.shared.oracle.borrow_mut();
+            let ticket = oracle.begin_write(volume, lba, count, Change::Write);
+            let mut blocks = Blocks::new(count as usize, self.shared.is_elided);
+            for index in 0..count {
+                let stamp = oracle.stamp(volume, Lba(lba.0 + index));
+                fill(&mut blocks, index as usize, stamp, ticket.id);
+            }
+            (ticket, blocks)
+        };
+        let outcome = self.subject.write(volume, lba, blocks, forced).await;
+        self.end_change(ticket, volume, lba, count, forced, outcome);
+    }
+
+    async fn zero(&self, volume: VolumeId, lba: Lba, count: u64, kind: Kind) {
+        self.began(&[3, volume.0, lba.0, count]);
+        let ticket = {
+            let oracle = &mut *self.shared.oracle.borrow_mut();
+            oracle.begin_write(volume, lba, count, Change::Zero)
+        };
+        let outcome = if kind == Kind::Zeroes {
+            self.subject.write_zeroes(volume, lba, count).await
+        } else {
+            self.subject.discard(volume, lba, count).await
+        };
+        if outcome == Err(SubjectError::CapacityExceeded) {
+            self.fail(format!("zeroing {count} blocks of {volume} needs no space"));
+        }
+        self.end_change(ticket, volume, lba, count, false, outcome);
+    }
+
+    fn end_change(
+        &self,
+        ticket: Ticket,
+        volume: VolumeId,
+        lba: Lba,
+        count: u64,
+        forced: bool,
+        outcome: Outcome<()>,
+    ) {
+        self.ended(2, ticket.begun, outcome.is_ok());
+        let oracle = &mut *self.shared.oracle.borrow_mut();
+        match outcome {
+            Ok(()) => oracle.end_write(ticket, forced),
+            Err(SubjectError::CapacityExceeded) => {
+                let space = self.subject.space();
+                if let Err(what) = oracle.check_refusal(space, ticket, volume, lba, count) {
+                    self.fail(what);
+                }
+                oracle.end_failed(ticket);
+                self.shared.count("host_refused");
+            }
+            Err(error) => self.fail(format!(
+                "write of {count} blocks to {volume} {lba}: {error}"
+            )),
+        }
+    }
+
+    /// Flushes the pool.
+    pub async fn flush(&self) {
+        self.began(&[4]);
+        let ticket = self.shared.oracle.borrow_mut().begin_other();
+        let outcome = self.subject.flush().await;
+        self.ended(4, ticket.begun, outcome.is_ok());
+        match outcome {
+            Ok(()) => self.shared.oracle.borrow_mut().end_flush(ticket),
+            Err(error) => self.fail(format!("flush: {error}")),
+        }
+    }
+
+    /// Creates a volume of random size, unless there are enough.
+    pub async fn create(&self) {
+        let (tenant, size) = {
+            let mut rng = self.rng.borrow_mut();
+            let tenant = TenantId(rng.below(self.shared.tenants) as u32);
+            let most = self.shared.volume_blocks_max.get();
+            (tenant, rng.within((most / 3).max(64).min(most), most))
+        };
+        {
+            let oracle = &mut *self.shared.oracle.borrow_mut();
+            if oracle.sizes().len() + oracle.creating() >= self.shared.volumes_max {
+                return;
+            }
+            oracle.begin_create(size, tenant);
+        }
+        self.began(&[5, size]);
+        let outcome = self.subject.create_volume(tenant, size).await;
+        self.ended(5, size, outcome.is_ok());
+        let oracle = &mut *self.shared.oracle.borrow_mut();
+        match outcome {
+            Ok(id) => {
+                if let Err(what) = oracle.end_create(id, size, tenant) {
+                    self.fail(what);
+                }
+            }
+            Err(SubjectError::CapacityExceeded) => oracle.end_create_failed(size, tenant),
+            Err(error) => self.fail(format!("creation of a volume: {error}")),
+        }
+    }
+
+    /// Deletes or resizes a volume once nothing else is under way on it.
+    async fn change_alone(&self, volume: VolumeId, op: Op) {
+        let is_last = self.shared.oracle.borrow().sizes().len() < 2;
+        if self.locked.borrow().contains(&volume) || (op.kind == Kind::Delete && is_last) {
+            return;
+        }
+        self.locked.borrow_mut().push(volume);
+        while self.busy.borrow()[&volume] > 1 {
+            self.reactor.sleep(PAUSE).await;
+        }
+        if op.kind == Kind::Delete {
+            self.delete(volume).await;
+        } else {
+            let most = self.shared.volume_blocks_max.get();
+            self.resize(volume, op.count.min(most)).await;
+        }
+        self.locked.borrow_mut().retain(|&locked| locked != volume);
+    }
+
+    async fn delete(&self, volume: VolumeId) {
+        self.began(&[6, volume.0]);
+        self.shared.oracle.borrow_mut().begin_delete(volume);
+        let outcome = self.subject.delete_volume(volume).await;
+        self.ended(6, volume.0, outcome.is_ok());
+        match outcome {
+            Ok(()) => self.shared.oracle.borrow_mut().end_delete(volume),
+            Err(error) => self.fail(format!("deletion of {volume}: {error}")),
+        }
+    }
+
+    async fn resize(&self, volume: VolumeId, size: u64) {
+        self.began(&[7, volume.0, size]);
+        let ticket = self.shared.oracle.borrow_mut().begin_resize(volume, size);
+        let outcome = self.subject.resize_volume(volume, size).await;
+        self.ended(7, volume.0, outcome.is_ok());
+        let oracle = &mut *self.shared.oracle.borrow_mut();
+        match outcome {
+            Ok(()) => oracle.end_resize(volume, size, ticket),
+            Err(SubjectError::CapacityExceeded) => oracle.end_resize_failed(volume, ticket),
+            Err(error) => self.fail(format!("resize of {volume}: {error}")),
+        }
+    }
+
+    /// Reads every block of every volume, a few reads at a time.
+    pub async fn verify(self: Rc<Self>) {
+        let mut parts = Vec::new();
+        for (volume, size) in self.shared.oracle.borrow().sizes() {
+            let mut at = 0;
+            while at < size {
+                let count = self.rng.borrow_mut().within(32, 256).min(size - at);
+                parts.push((volume, Lba(at), count));
+                at += count;
+            }
+        }
+        let parts = Rc::new(RefCell::new(parts));
+        let world: Rc<dyn World> = Rc::clone(&self.reactor) as Rc<dyn World>;
+        let mut readers = Vec::new();
+        for _ in 0..4 {
+            let (hosts, parts) = (Rc::clone(&self), Rc::clone(&parts));
+            readers.push(world.run(async move {
+                loop {
+                    let part = parts.borrow_mut().pop();
+                    let Some((volume, lba, count)) = part else {
+                        break;
+                    };
+                    hosts.read(volume, lba, count).await;
+                }
+            }));
+        }
+        for reader in readers {
+            reader.await;
+        }
+    }
+}

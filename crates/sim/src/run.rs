@@ -1,0 +1,550 @@
+//! One seed: lives of a pool, one after another, with crashes between and faults within.
+//!
+//! Each life: start (perhaps cut short by a crash: a crash during recovery), check which volumes
+//! exist, read everything, then work until the power fails or the pool is closed in good order.
+//! The last lives only check.
+//!
+//! **Invariants**: everything drawn comes from streams named after the seed; a run without failure
+//! has had at least three crashes, one of them during recovery.
+
+use crate::atlas::Atlas;
+use crate::checker::Oracle;
+use crate::drive::SimDrive;
+use crate::executor::{Executor, Journal, Reactor, Stop, Trigger};
+use crate::fingerprint::Action;
+use crate::host::{Hosts, Shared};
+use crate::rng::Rng;
+use crate::scenario::{Options, Plan, draw_trigger, inject};
+use crate::subject::{Config, Factory, Subject};
+use crate::workload::Workload;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use varve_io::{Drive, World};
+use varve_units::Nanos;
+
+/// Crashes a run must have had.
+const CRASHES_MIN: u64 = 3;
+/// Attempts to crash a recovery before a run gives up.
+const RECOVERIES_MAX: u64 = 40;
+/// Longest virtual time without any host operation ending.
+const PATIENCE: Nanos = Nanos::from_secs(60);
+/// The same once faults have stopped.
+const PATIENCE_QUIET: Nanos = Nanos::from_secs(10);
+
+/// Why a run failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// What is wrong, in words.
+    pub what: String,
+    /// Where in the run.
+    pub place: String,
+    /// The last commands of the drives.
+    pub trace: Vec<String>,
+}
+
+/// What a run did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// Host operations ended.
+    pub operations: u64,
+    /// Power failures.
+    pub crashes: u64,
+    /// Of these, during a start.
+    pub recovery_crashes: u64,
+    /// Actions, for [`Options::crash_at`].
+    pub actions: u64,
+    /// Faults that struck, by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// What was seen, by feature.
+    pub coverage: BTreeMap<&'static str, u64>,
+    /// The action hash.
+    pub hash: u64,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+}
+
+/// What a life is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Purpose {
+    /// Work until so many operations have ended, then crash.
+    Crash(u64),
+    /// Work until so many operations have ended, then close in good order.
+    Close(u64),
+    /// Start, read everything, audit, close.
+    Verify,
+}
+
+/// Everything that outlives a crash.
+struct Machine<'a> {
+    seed: u64,
+    options: Options,
+    factory: &'a dyn Factory,
+    plan: Plan,
+    rng: Rng,
+    journal: Rc<Journal>,
+    atlas: Rc<RefCell<Atlas>>,
+    drives: Vec<SimDrive>,
+    shared: Rc<Shared>,
+    now: Nanos,
+    lives: u64,
+    crashes: u64,
+    recovery_crashes: u64,
+    is_created: bool,
+    /// Actions the last completed start took.
+    start_actions: u64,
+}
+
+/// One life, as its flows see it.
+struct Life {
+    reactor: Rc<Reactor>,
+    shared: Rc<Shared>,
+    drives: Vec<SimDrive>,
+    atlas: Rc<RefCell<Atlas>>,
+    attached: Vec<Rc<dyn Drive>>,
+    rng: RefCell<Rng>,
+    purpose: Purpose,
+    depth: u64,
+    fault_distance: u64,
+    has_faults: bool,
+    crash_at: Option<u64>,
+    is_open: Rc<Cell<bool>>,
+    status: Rc<RefCell<BTreeMap<&'static str, u64>>>,
+    fill_percent: u64,
+    /// Drives whose replacement is under way.
+    replacing: Rc<RefCell<BTreeSet<usize>>>,
+}
+
+/// Runs a seed once.
+#[must_use]
+pub fn run(seed: u64, factory: &dyn Factory, options: Options) -> Report {
+    let mut machine = Machine::new(seed, factory, options);
+    let outcome = machine.all_lives();
+    let failure = outcome.err().map(|what| machine.failure(what));
+    machine.report(failure)
+}
+
+/// Runs a seed twice: both runs must do the same.
+#[must_use]
+pub fn run_twice(seed: u64, make: &dyn Fn() -> Box<dyn Factory>, options: Options) -> Report {
+    let mut first = run(seed, &*make(), options);
+    let second = run(seed, &*make(), options);
+    if first.failure.is_none() && first.hash != second.hash {
+        first.failure = Some(Failure {
+            what: format!("two runs differ: {:#x} and {:#x}", first.hash, second.hash),
+            place: "whole run".to_owned(),
+            trace: Vec::new(),
+        });
+    }
+    first
+}
+
+impl<'a> Machine<'a> {
+    fn new(seed: u64, factory: &'a dyn Factory, options: Options) -> Self {
+        let plan = Plan::draw(seed);
+        let rng = Rng::new(seed);
+        let layout = factory.layout(&plan.config);
+        let atlas = Rc::new(RefCell::new(Atlas::new(layout)));
+        let specs = plan.drives.iter().enumerate();
+        let drives = specs
+            .map(|(index, &spec)| {
+                let rng = rng.split_at("drive", index as u64);
+                SimDrive::new(index, spec, rng, Rc::clone(&atlas))
+            })
+            .collect();
+        let shared = Shared {
+            oracle: RefCell::new(Oracle::new(seed, plan.config.volatile_cache)),
+            workload: RefCell::new(Workload::new(rng.split("workload"))),
+            operations: Cell::new(0),
+            coverage: RefCell::default(),
+            is_elided: plan.config.is_elided,
+            tenants: plan.tenants,
+            volumes_max: plan.volumes,
+            volume_blocks_max: Cell::new(64),
+        };
+        Self {
+            seed,
+            options,
+            factory,
+            plan,
+            rng,
+            journal: Rc::default(),
+            atlas,
+            drives,
+            shared: Rc::new(shared),
+            now: Nanos(0),
+            lives: 0,
+            crashes: 0,
+            recovery_crashes: 0,
+            is_created: false,
+            start_actions: 8,
+        }
+    }
+
+    fn all_lives(&mut self) -> Result<(), String> {
+        let mut rng = self.rng.split("lives");
+        let lives = self.plan.lives;
+        for life in 1..=lives {
+            let target = self.options.operations * life / lives;
+            let is_closing = self.options.crash_at.is_some() || rng.chance(1, 4);
+            let purpose = if is_closing {
+                Purpose::Close(target)
+            } else {
+                Purpose::Crash(target)
+            };
+            self.live_through(purpose)?;
+            self.shared.workload.borrow_mut().change_mood();
+        }
+        self.drives.iter().for_each(SimDrive::disarm);
+        self.live_through(Purpose::Verify)?;
+        if self.options.crash_at.is_none() {
+            self.add_crashes()?;
+        }
+        Ok(())
+    }
+
+    /// Lives until the power has failed often enough, during recovery too.
+    fn add_crashes(&mut self) -> Result<(), String> {
+        let mut attempts = 0;
+        while self.crashes < CRASHES_MIN || self.recovery_crashes == 0 {
+            attempts += 1;
+            if attempts > RECOVERIES_MAX {
+                return Err("the scenario is too weak: no crash during recovery".to_owned());
+            }
+            let target = self.shared.operations.get() + 20;
+            self.live_through(Purpose::Crash(target))?;
+            self.live_through(Purpose::Verify)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the pool again and again until it served its purpose.
+    fn live_through(&mut self, purpose: Purpose) -> Result<(), String> {
+        loop {
+            let is_open = self.live(purpose)?;
+            if is_open {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One life; false if it was cut short before the pool served.
+    fn live(&mut self, purpose: Purpose) -> Result<bool, String> {
+        self.lives += 1;
+        let mut rng = self.rng.split_at("life", self.lives);
+        self.journal.add(Action::Step, &[self.lives]);
+        let order = rng.split("order");
+        let mut executor = Executor::new(Rc::clone(&self.journal), order, self.now);
+        let reactor = executor.reactor();
+        reactor.set_patience(PATIENCE);
+        self.arm_start(&reactor, &mut rng);
+        let life = self.life(&reactor, purpose, &mut rng);
+        let (is_open, status) = (Rc::clone(&life.is_open), Rc::clone(&life.status));
+        let begun = self.journal.actions();
+        let starting = self.start(&life, &mut rng);
+        let end = executor.run(life.run(starting, begun));
+        let outcome = match end {
+            Ok(Ok(actions)) => {
+                self.start_actions = actions.max(1);
+                Ok(())
+            }
+            Ok(Err(what)) => Err(what),
+            Err(Stop::Crash) => {
+                self.count_crash(is_open.get());
+                Ok(())
+            }
+            Err(Stop::Failed) => Err(self.journal.failure().unwrap_or_default()),
+            Err(stop) => Err(self.describe(stop)),
+        };
+        self.now = executor.crash();
+        self.collect(&status.borrow());
+        outcome?;
+        self.is_created |= is_open.get();
+        self.shared.oracle.borrow_mut().crash();
+        for drive in &self.drives {
+            drive.power_fail();
+            if drive.is_gone() && rng.chance(1, 3) {
+                drive.come_back();
+            }
+        }
+        Ok(is_open.get())
+    }
+
+    fn count_crash(&mut self, is_open: bool) {
+        self.crashes += 1;
+        if !is_open && self.is_created {
+            self.recovery_crashes += 1;
+        }
+    }
+
+    fn describe(&self, stop: Stop) -> String {
+        let outstanding = self.shared.oracle.borrow().outstanding();
+        format!("no progress ({stop:?}) with {outstanding} operations in flight")
+    }
+
+    /// Sets a crash during the start, now and then.
+    fn arm_start(&self, reactor: &Reactor, rng: &mut Rng) {
+        if let Some(action) = self.options.crash_at {
+            if self.crashes == 0 {
+                reactor.arm(Trigger::Action(action));
+            }
+            return;
+        }
+        let is_due = self.recovery_crashes == 0 && self.crashes >= CRASHES_MIN - 1;
+        if self.is_created && (rng.chance(1, 3) || is_due) {
+            let action = rng.magnitude(1, self.start_actions);
+            reactor.arm(Trigger::Action(self.journal.actions() + action));
+        }
+    }
+
+    fn life(&self, reactor: &Rc<Reactor>, purpose: Purpose, rng: &mut Rng) -> Life {
+        Life {
+            reactor: Rc::clone(reactor),
+            shared: Rc::clone(&self.shared),
+            drives: self.drives.clone(),
+            atlas: Rc::clone(&self.atlas),
+            attached: self
+                .drives
+                .iter()
+                .map(|drive| drive.attach(reactor))
+                .collect(),
+            rng: RefCell::new(rng.split("work")),
+            purpose,
+            depth: self.plan.depth,
+            fault_distance: self.plan.fault_distance,
+            has_faults: self.options.has_faults,
+            crash_at: self.options.crash_at,
+            is_open: Rc::default(),
+            status: Rc::default(),
+            fill_percent: self.plan.fill_percent,
+            replacing: Rc::default(),
+        }
+    }
+
+    fn start(
+        &mut self,
+        life: &Life,
+        rng: &mut Rng,
+    ) -> crate::subject::Flow<'static, crate::subject::Outcome<Rc<dyn Subject>>> {
+        let world: Rc<dyn World> = Rc::clone(&life.reactor) as Rc<dyn World>;
+        let lanes = rng.within(1, 4) as u16;
+        if self.is_created && lanes != self.plan.config.lanes {
+            self.plan.config.lanes = lanes;
+            self.shared.count("lanes_changed");
+        }
+        let config: Config = self.plan.config.clone();
+        let drives = life.attached.clone();
+        if self.is_created {
+            self.factory.open(world, drives, config)
+        } else {
+            self.factory.create(world, drives, config)
+        }
+    }
+
+    fn collect(&self, status: &BTreeMap<&'static str, u64>) {
+        let mut coverage = self.shared.coverage.borrow_mut();
+        for (&feature, &count) in status {
+            *coverage.entry(feature).or_default() += count;
+        }
+    }
+
+    fn failure(&self, what: String) -> Failure {
+        let trace = self.drives.iter().flat_map(SimDrive::trace).collect();
+        Failure {
+            what,
+            place: format!(
+                "life {}, {} operations, {} actions, {} crashes",
+                self.lives,
+                self.shared.operations.get(),
+                self.journal.actions(),
+                self.crashes
+            ),
+            trace,
+        }
+    }
+
+    fn report(&self, failure: Option<Failure>) -> Report {
+        let mut faults: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for (name, count) in self.drives.iter().flat_map(SimDrive::tally) {
+            *faults.entry(name).or_default() += count;
+        }
+        Report {
+            seed: self.seed,
+            operations: self.shared.operations.get(),
+            crashes: self.crashes,
+            recovery_crashes: self.recovery_crashes,
+            actions: self.journal.actions(),
+            faults,
+            coverage: self.shared.coverage.borrow().clone(),
+            hash: self.journal.hash(),
+            failure,
+        }
+    }
+}
+
+impl Life {
+    /// The whole life; the actions its start took.
+    async fn run(
+        self,
+        starting: crate::subject::Flow<'static, crate::subject::Outcome<Rc<dyn Subject>>>,
+        begun: u64,
+    ) -> Result<u64, String> {
+        let subject = starting.await.map_err(|error| format!("start: {error}"))?;
+        let actions = self.reactor.journal().actions() - begun;
+        self.is_open.set(true);
+        if self.crash_at.is_none() {
+            self.reactor.arm(Trigger::Never);
+        }
+        self.set_sizes(&*subject);
+        let hosts = Hosts::new(
+            Rc::clone(&self.shared),
+            Rc::clone(&self.reactor),
+            Rc::clone(&subject),
+            self.rng.borrow().split("hosts"),
+        );
+        let found = subject.volumes();
+        self.shared.oracle.borrow_mut().check_volumes(&found)?;
+        Rc::clone(&hosts).verify().await;
+        self.shared.oracle.borrow_mut().close_verify()?;
+        let life = Rc::new(self);
+        Rc::clone(&life).serve(subject, hosts).await?;
+        Ok(actions)
+    }
+
+    fn set_sizes(&self, subject: &dyn Subject) {
+        let capacity = subject.space().capacity_blocks;
+        let share = capacity * self.fill_percent / 100 / self.shared.volumes_max as u64;
+        self.shared.volume_blocks_max.set(share.max(64));
+    }
+
+    async fn serve(
+        self: Rc<Self>,
+        subject: Rc<dyn Subject>,
+        hosts: Rc<Hosts>,
+    ) -> Result<(), String> {
+        let (target, is_crash) = match self.purpose {
+            Purpose::Crash(target) => (target, true),
+            Purpose::Close(target) => (target, false),
+            Purpose::Verify => (0, false),
+        };
+        let world: Rc<dyn World> = Rc::clone(&self.reactor) as Rc<dyn World>;
+        let mut flows = Vec::new();
+        if target > 0 {
+            for _ in 0..self.depth {
+                flows.push(world.run(Rc::clone(&hosts).work()));
+            }
+            self.oversee(target, &subject).await;
+        }
+        if is_crash {
+            self.wait_for_crash().await;
+        }
+        hosts.stop();
+        self.calm();
+        for flow in flows {
+            flow.await;
+        }
+        self.finish(&*subject, &hosts).await
+    }
+
+    /// Lets faults strike while hosts work, until enough operations have ended.
+    async fn oversee(&self, target: u64, subject: &Rc<dyn Subject>) {
+        let mut due = 0;
+        while self.shared.operations.get() < target {
+            self.reactor.sleep(Nanos::from_micros(50)).await;
+            let operations = self.shared.operations.get();
+            if self.has_faults && operations >= due {
+                let rng = &mut *self.rng.borrow_mut();
+                due = operations + rng.within(1, self.fault_distance * 2);
+                inject(rng, &self.drives, self.reactor.now());
+                self.replace_some(rng, subject);
+            }
+            self.sample(&**subject);
+        }
+    }
+
+    /// Begins to replace a lost drive, now and then.
+    fn replace_some(&self, rng: &mut Rng, subject: &Rc<dyn Subject>) {
+        let lost = |index: &usize| self.atlas.borrow().is_lost(*index);
+        let Some(index) = (0..self.drives.len()).find(lost) else {
+            return;
+        };
+        if !rng.chance(1, 3) || self.is_replacing(index) {
+            return;
+        }
+        self.drives[index].replace();
+        self.replacing.borrow_mut().insert(index);
+        let (atlas, drive) = (
+            Rc::clone(&self.atlas),
+            self.drives[index].attach(&self.reactor),
+        );
+        let (subject, reactor) = (Rc::clone(subject), Rc::clone(&self.reactor));
+        let replacing = Rc::clone(&self.replacing);
+        self.reactor.spawn(Box::pin(async move {
+            match subject.replace(index, drive).await {
+                Ok(()) => {
+                    atlas.borrow_mut().restore(index);
+                    replacing.borrow_mut().remove(&index);
+                }
+                Err(error) => {
+                    let what = format!("replacement of drive {index}: {error}");
+                    reactor.journal().fail(what);
+                }
+            }
+        }));
+    }
+
+    fn is_replacing(&self, index: usize) -> bool {
+        self.replacing.borrow().contains(&index)
+    }
+
+    fn sample(&self, subject: &dyn Subject) {
+        let mut status = self.status.borrow_mut();
+        for (feature, count) in subject.status() {
+            status.insert(feature, count);
+        }
+    }
+
+    /// Arms the crash and waits for it; hosts go on meanwhile.
+    async fn wait_for_crash(&self) {
+        let (trigger, name) = {
+            let rng = &mut *self.rng.borrow_mut();
+            draw_trigger(rng, self.reactor.journal().actions(), self.reactor.now())
+        };
+        self.shared.count(name);
+        self.reactor.arm(trigger);
+        self.reactor.sleep(Nanos::from_millis(20)).await;
+        // The event may never come (no flush in this mood): then the time decides.
+        self.reactor.arm(Trigger::Time(self.reactor.now()));
+        std::future::pending::<()>().await;
+    }
+
+    /// Faults stop: from now on operations must end soon.
+    fn calm(&self) {
+        self.drives.iter().for_each(SimDrive::disarm);
+        self.reactor.progress();
+        self.reactor.set_patience(PATIENCE_QUIET);
+    }
+
+    /// Nothing is in flight: space, audit, a clean end.
+    async fn finish(&self, subject: &dyn Subject, hosts: &Hosts) -> Result<(), String> {
+        hosts.flush().await;
+        let oracle = &self.shared.oracle;
+        oracle.borrow().check_space(subject.space())?;
+        subject
+            .audit()
+            .await
+            .map_err(|what| format!("audit: {what}"))?;
+        self.shared.count("audits");
+        self.sample(subject);
+        let ticket = oracle.borrow_mut().begin_other();
+        subject
+            .close()
+            .await
+            .map_err(|error| format!("close: {error}"))?;
+        oracle.borrow_mut().end_flush(ticket);
+        self.shared.count("clean_ends");
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! What a seed means: the pool, the hosts, the crashes and the faults.
+
+use crate::drive::{DriveSpec, SimDrive, WriteFault};
+use crate::executor::Trigger;
+use crate::rng::Rng;
+use crate::subject::{Config, Dense};
+use varve_units::Nanos;
+
+/// Bytes of a MiB.
+const MIB: u64 = 1 << 20;
+
+/// What may be changed about a seed's scenario from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Host operations.
+    pub operations: u64,
+    /// True if faults other than crashes strike.
+    pub has_faults: bool,
+    /// If set: one crash at this action of the run, and no other.
+    pub crash_at: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            operations: 2_500,
+            has_faults: true,
+            crash_at: None,
+        }
+    }
+}
+
+impl Options {
+    /// A short run with one crash at the given action: for trying all of them in turn.
+    #[must_use]
+    pub const fn crash_at(operations: u64, action: u64) -> Self {
+        Self {
+            operations,
+            has_faults: false,
+            crash_at: Some(action),
+        }
+    }
+}
+
+/// The scenario of a seed.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The pool.
+    pub config: Config,
+    /// Its drives.
+    pub drives: Vec<DriveSpec>,
+    /// Host operations in flight at a time.
+    pub depth: u64,
+    /// Number of tenants.
+    pub tenants: u64,
+    /// Most volumes at a time.
+    pub volumes: usize,
+    /// Size of all volumes, in percent of the pool's capacity.
+    pub fill_percent: u64,
+    /// Lives in which hosts work.
+    pub lives: u64,
+    /// Host operations between faults, on average.
+    pub fault_distance: u64,
+}
+
+impl Plan {
+    /// Draws the scenario of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let rng = Rng::new(seed);
+        let mut pool = rng.split("pool");
+        let dense = match pool.below(6) {
+            0 => Dense::None,
+            1 => Dense::Single,
+            2 => Dense::Mirror,
+            _ => Dense::Parity(pool.within(3, 5) as usize),
+        };
+        let config = Config {
+            seed,
+            fast: 1 + usize::from(pool.chance(2, 3)),
+            dense,
+            fast_bytes: pool.within(8, 24) * MIB,
+            dense_bytes: pool.within(8, 32) * MIB,
+            slices: pool.pick(&[1, 4, 16]),
+            lanes: pool.within(1, 4) as u16,
+            map_bytes: pool.magnitude(64, 4096) << 10,
+            is_elided: pool.chance(2, 3),
+            volatile_cache: pool.chance(3, 4),
+        };
+        let lba_bytes = pool.pick(&[512, 4096]);
+        let spec = |bytes: u64| DriveSpec {
+            bytes,
+            lba_bytes,
+            volatile_cache: config.volatile_cache,
+        };
+        let mut drives = vec![spec(config.fast_bytes); config.fast];
+        drives.resize(config.drives(), spec(config.dense_bytes));
+        let mut hosts = rng.split("hosts");
+        Self {
+            config,
+            drives,
+            depth: hosts.magnitude(1, 32),
+            tenants: hosts.within(1, 3),
+            volumes: hosts.within(1, 4) as usize,
+            fill_percent: hosts.within(50, 120),
+            lives: hosts.within(5, 8),
+            fault_distance: hosts.magnitude(20, 300),
+        }
+    }
+}
+
+/// When the power fails after the hosts have done their part.
+#[must_use]
+pub fn draw_trigger(rng: &mut Rng, actions: u64, now: Nanos) -> (Trigger, &'static str) {
+    match rng.below(4) {
+        0 => (
+            Trigger::Action(actions + rng.magnitude(1, 4_096)),
+            "crash_at_action",
+        ),
+        1 => (
+            Trigger::Time(now + Nanos(rng.magnitude(100, 4 << 20))),
+            "crash_at_time",
+        ),
+        2 => (Trigger::Writes(rng.magnitude(1, 128)), "crash_at_write"),
+        _ => (Trigger::Flushes(rng.magnitude(1, 8)), "crash_at_flush"),
+    }
+}
+
+/// Lets one random fault strike one random drive, as far as the atlas permits. Faults of writes
+/// strike later, or never.
+pub fn inject(rng: &mut Rng, drives: &[SimDrive], now: Nanos) {
+    let drive = &drives[rng.index(drives.len())];
+    match rng.weighted(&[5, 5, 4, 4, 1, 1, 3]) {
+        0 => drop(drive.break_media(rng)),
+        1 => drop(drive.rot(rng)),
+        2 => drive.arm(WriteFault::Lost),
+        3 => drive.arm(WriteFault::Misdirected(rng.magnitude(1, 1 << 12))),
+        4 => drive.arm(WriteFault::Error),
+        5 => drop(drive.lose()),
+        _ => drive.slow_down(now + Nanos::from_millis(rng.magnitude(1, 32))),
+    }
+}

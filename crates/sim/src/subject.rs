@@ -1,0 +1,191 @@
+//! What is simulated: a pool behind two small traits.
+//!
+//! A [`Factory`] makes one pool per seed and starts it again after each crash; whatever survives
+//! lives on the drives. A [`Subject`] is one life of the pool.
+
+use crate::atlas::Layout;
+use crate::checker::space::Space;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use varve_io::{Blocks, Drive, World};
+use varve_units::{Lba, TenantId, VolumeId};
+
+/// A boxed flow of one reactor.
+pub type Flow<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// How the dense tier protects its content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dense {
+    /// There is no dense tier.
+    None,
+    /// One drive.
+    Single,
+    /// Two drives with the same content.
+    Mirror,
+    /// This many drives, one parity strip in each row.
+    Parity(usize),
+}
+
+impl Dense {
+    /// Number of drives.
+    #[must_use]
+    pub const fn drives(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Single => 1,
+            Self::Mirror => 2,
+            Self::Parity(drives) => drives,
+        }
+    }
+}
+
+/// The pool of a seed, as drawn. Drives `0..fast` are the fast tier, the rest is the dense tier.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Seed of whatever the subject draws itself (pool identity).
+    pub seed: u64,
+    /// Drives of the fast tier; more than one is a mirror.
+    pub fast: usize,
+    /// The dense tier.
+    pub dense: Dense,
+    /// Bytes of each fast drive.
+    pub fast_bytes: u64,
+    /// Bytes of each dense drive.
+    pub dense_bytes: u64,
+    /// Map slices.
+    pub slices: u16,
+    /// Log lanes, drawn anew at each start.
+    pub lanes: u16,
+    /// Bytes of memory for the map.
+    pub map_bytes: u64,
+    /// True if blocks are symbols.
+    pub is_elided: bool,
+    /// True if the drives may lose completed writes that were not flushed.
+    pub volatile_cache: bool,
+}
+
+impl Config {
+    /// Number of drives.
+    #[must_use]
+    pub const fn drives(&self) -> usize {
+        self.fast + self.dense.drives()
+    }
+}
+
+/// Why an operation failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SubjectError {
+    /// The pool is full.
+    CapacityExceeded,
+    /// A block cannot be read or written.
+    Media,
+    /// A block's content is known to be lost.
+    Lost,
+    /// The pool does not serve any more.
+    Stopped,
+    /// The pool cannot be created or opened.
+    Unusable,
+}
+
+impl fmt::Display for SubjectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CapacityExceeded => "capacity exceeded",
+            Self::Media => "unrecovered media error",
+            Self::Lost => "content lost",
+            Self::Stopped => "pool stopped",
+            Self::Unusable => "pool cannot be opened",
+        })
+    }
+}
+
+impl std::error::Error for SubjectError {}
+
+/// Outcome of an operation.
+pub type Outcome<T> = Result<T, SubjectError>;
+
+/// Makes and restarts the pool of one seed.
+pub trait Factory {
+    /// Where the tiers of such a pool lie on its drives, for the fault atlas.
+    fn layout(&self, config: &Config) -> Layout;
+
+    /// Makes the pool on blank drives.
+    fn create(
+        &self,
+        world: Rc<dyn World>,
+        drives: Vec<Rc<dyn Drive>>,
+        config: Config,
+    ) -> Flow<'static, Outcome<Rc<dyn Subject>>>;
+
+    /// Starts the pool from its drives (recovery included). A drive may be gone, blank or stale.
+    fn open(
+        &self,
+        world: Rc<dyn World>,
+        drives: Vec<Rc<dyn Drive>>,
+        config: Config,
+    ) -> Flow<'static, Outcome<Rc<dyn Subject>>>;
+
+    /// Features that a campaign must have seen, by their names in [`Subject::status`].
+    fn features(&self) -> &'static [&'static str];
+}
+
+/// One life of a pool.
+pub trait Subject {
+    /// False if every acknowledged write is durable.
+    fn is_volatile(&self) -> bool;
+
+    /// Writes blocks; durable at acknowledgement if `forced`.
+    fn write(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: Blocks,
+        forced: bool,
+    ) -> Flow<'_, Outcome<()>>;
+
+    /// Reads blocks into a buffer of the right length.
+    fn read(&self, volume: VolumeId, lba: Lba, into: Blocks) -> Flow<'_, Outcome<Blocks>>;
+
+    /// Deallocates `count` blocks: they read as zeroes.
+    fn discard(&self, volume: VolumeId, lba: Lba, count: u64) -> Flow<'_, Outcome<()>>;
+
+    /// Writes zeroes to `count` blocks.
+    fn write_zeroes(&self, volume: VolumeId, lba: Lba, count: u64) -> Flow<'_, Outcome<()>>;
+
+    /// Makes everything acknowledged durable.
+    fn flush(&self) -> Flow<'_, Outcome<()>>;
+
+    /// Creates a volume of `count` blocks; durable at acknowledgement.
+    fn create_volume(&self, tenant: TenantId, count: u64) -> Flow<'_, Outcome<VolumeId>>;
+
+    /// Deletes a volume; durable at acknowledgement.
+    fn delete_volume(&self, volume: VolumeId) -> Flow<'_, Outcome<()>>;
+
+    /// Moves the end of a volume; durable at acknowledgement.
+    fn resize_volume(&self, volume: VolumeId, count: u64) -> Flow<'_, Outcome<()>>;
+
+    /// The volumes and their sizes in blocks.
+    fn volumes(&self) -> Vec<(VolumeId, u64)>;
+
+    /// Puts a blank drive in the place of drive `index`; ends when redundancy is whole again.
+    fn replace(&self, index: usize, drive: Rc<dyn Drive>) -> Flow<'_, Outcome<()>>;
+
+    /// Ends service in good order.
+    fn close(&self) -> Flow<'_, Outcome<()>>;
+
+    /// Space in use.
+    fn space(&self) -> Space;
+
+    /// Counters of this life, by feature.
+    fn status(&self) -> BTreeMap<&'static str, u64>;
+
+    /// Whole-state invariants, the map against the P2L among them; nothing is in flight.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold, in words.
+    fn audit(&self) -> Flow<'_, Result<(), String>>;
+}

@@ -1,0 +1,283 @@
+//! What hosts do: moods, address patterns, sizes, all drawn from the seed.
+//!
+//! **Not here**: carrying operations out and checking them (`host`).
+
+use crate::rng::Rng;
+use std::collections::BTreeMap;
+use varve_units::VolumeId;
+
+/// Longest ordinary operation, in blocks.
+const COUNT_MAX: u64 = 64;
+/// Longest operation, in blocks.
+const COUNT_HUGE: u64 = 512;
+
+/// What hosts are after for a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mood {
+    /// Fill every volume from the start.
+    Fill,
+    /// A bit of everything.
+    Mixed,
+    /// Overwrite what is there.
+    Overwrite,
+    /// Fight over few blocks.
+    PingPong,
+    /// Mostly reads.
+    Read,
+    /// Discard much.
+    Delete,
+    /// Create, delete, resize.
+    Churn,
+}
+
+impl Mood {
+    const ALL: [Self; 7] = [
+        Self::Fill,
+        Self::Mixed,
+        Self::Overwrite,
+        Self::PingPong,
+        Self::Read,
+        Self::Delete,
+        Self::Churn,
+    ];
+
+    /// Weights of the kinds in the order of [`Kind::ALL`].
+    const fn weights(self) -> [u32; 11] {
+        match self {
+            Self::Fill => [4, 90, 4, 0, 0, 0, 2, 0, 0, 0, 0],
+            Self::Mixed => [35, 40, 5, 8, 1, 4, 6, 1, 1, 1, 1],
+            Self::Overwrite => [10, 75, 6, 3, 0, 1, 5, 0, 0, 0, 0],
+            Self::PingPong => [42, 45, 4, 4, 0, 2, 3, 0, 0, 0, 0],
+            Self::Read => [85, 12, 1, 1, 0, 0, 1, 0, 0, 0, 0],
+            Self::Delete => [15, 25, 2, 35, 6, 8, 6, 1, 0, 1, 1],
+            Self::Churn => [25, 40, 4, 6, 2, 3, 5, 4, 4, 4, 3],
+        }
+    }
+}
+
+/// Kinds of host operations.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+    /// Write with forced unit access.
+    Force,
+    /// Deallocate.
+    Discard,
+    /// Deallocate a large part of a volume.
+    DiscardHuge,
+    /// Write zeroes.
+    Zeroes,
+    /// Flush.
+    Flush,
+    /// Move a volume's end.
+    Resize,
+    /// Create a volume.
+    Create,
+    /// Delete a volume.
+    Delete,
+    /// Read all of a leaf.
+    Scan,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 11] = [
+        Self::Read,
+        Self::Write,
+        Self::Force,
+        Self::Discard,
+        Self::DiscardHuge,
+        Self::Zeroes,
+        Self::Flush,
+        Self::Resize,
+        Self::Create,
+        Self::Delete,
+        Self::Scan,
+    ];
+
+    /// Its name in the coverage.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "host_read",
+            Self::Write => "host_write",
+            Self::Force => "host_write_fua",
+            Self::Discard => "host_discard",
+            Self::DiscardHuge => "host_discard_huge",
+            Self::Zeroes => "host_write_zeroes",
+            Self::Flush => "host_flush",
+            Self::Resize => "host_resize",
+            Self::Create => "host_create",
+            Self::Delete => "host_delete",
+            Self::Scan => "host_scan",
+        }
+    }
+}
+
+/// Where in a volume operations go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pattern {
+    Uniform,
+    Zipf,
+    Sequential,
+    Hot,
+    Few,
+}
+
+/// One operation to carry out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Op {
+    /// What.
+    pub kind: Kind,
+    /// First block.
+    pub lba: u64,
+    /// Number of blocks; for a resize the new size.
+    pub count: u64,
+}
+
+/// The source of operations.
+pub struct Workload {
+    rng: Rng,
+    mood: Mood,
+    patterns: BTreeMap<VolumeId, (Pattern, u64)>,
+    drawn: u64,
+}
+
+impl Workload {
+    /// The workload of a seed; it begins by filling.
+    #[must_use]
+    pub fn new(rng: Rng) -> Self {
+        Self {
+            rng,
+            mood: Mood::Fill,
+            patterns: BTreeMap::new(),
+            drawn: 0,
+        }
+    }
+
+    /// Draws what hosts are after next.
+    pub fn change_mood(&mut self) {
+        self.mood = self.rng.pick(&Mood::ALL);
+        self.patterns.clear();
+    }
+
+    /// One of the volumes.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn volume(&mut self, volumes: &[(VolumeId, u64)]) -> (VolumeId, u64) {
+        // The first volume gets more than its share: skew between volumes finds other bugs.
+        if self.rng.chance(1, 3) {
+            volumes[0]
+        } else {
+            self.rng.pick(volumes)
+        }
+    }
+
+    /// The next operation on a volume of `size` blocks.
+    pub fn next(&mut self, volume: VolumeId, size: u64) -> Op {
+        self.drawn += 1;
+        let kind = Kind::ALL[self.rng.weighted(&self.mood.weights())];
+        let count = match kind {
+            Kind::Flush | Kind::Create | Kind::Delete => 0,
+            Kind::Resize => return self.resize(size),
+            Kind::DiscardHuge => self.rng.within(size.div_ceil(4), size),
+            Kind::Scan => COUNT_HUGE.min(size),
+            _ if self.mood == Mood::PingPong => self.rng.magnitude(1, 4.min(size)),
+            _ if self.mood == Mood::Fill => self.rng.within(16, COUNT_MAX).min(size),
+            _ if self.rng.chance(1, 60) => self.rng.within(COUNT_MAX, COUNT_HUGE).min(size),
+            _ => self.rng.magnitude(1, COUNT_MAX.min(size)),
+        };
+        let lba = self.address(volume, size, count);
+        Op { kind, lba, count }
+    }
+
+    fn resize(&mut self, size: u64) -> Op {
+        let count = self.rng.within((size / 2).max(64), size + size / 2 + 64);
+        Op {
+            kind: Kind::Resize,
+            lba: 0,
+            count,
+        }
+    }
+
+    fn address(&mut self, volume: VolumeId, size: u64, count: u64) -> u64 {
+        let (rng, mood, drawn) = (&mut self.rng, self.mood, self.drawn);
+        let pattern = self.patterns.entry(volume).or_insert_with(|| {
+            let pattern = match mood {
+                Mood::Fill => Pattern::Sequential,
+                Mood::PingPong => Pattern::Few,
+                _ => rng.pick(&[
+                    Pattern::Uniform,
+                    Pattern::Zipf,
+                    Pattern::Sequential,
+                    Pattern::Hot,
+                    Pattern::Few,
+                ]),
+            };
+            let start = if mood == Mood::Fill {
+                0
+            } else {
+                rng.below(size)
+            };
+            (pattern, start)
+        });
+        let last = size - count;
+        let at = match pattern.0 {
+            Pattern::Uniform => rng.below(size),
+            // The product of two uniform draws: the density falls with the logarithm.
+            Pattern::Zipf => {
+                let low = rng.below(size);
+                pattern.1 + rng.below(low + 1)
+            }
+            Pattern::Sequential => {
+                let at = if pattern.1 > last { 0 } else { pattern.1 };
+                pattern.1 = at + count;
+                at
+            }
+            Pattern::Hot => {
+                if drawn.is_multiple_of(64) {
+                    pattern.1 += size / 64 + 1;
+                }
+                let is_hot = rng.chance(9, 10);
+                if is_hot {
+                    pattern.1 + rng.below(size.div_ceil(16))
+                } else {
+                    rng.below(size)
+                }
+            }
+            Pattern::Few => pattern.1 / 2 + rng.below(6),
+        };
+        (at % size).min(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every operation lies inside its volume, and every kind is drawn.
+    #[test]
+    fn operations_stay_inside() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..40 {
+            let mut workload = Workload::new(Rng::new(seed));
+            for step in 0..500 {
+                if step % 100 == 99 {
+                    workload.change_mood();
+                }
+                let size = 64 + seed * 97;
+                let op = workload.next(VolumeId(seed % 3), size);
+                assert!(
+                    op.kind == Kind::Resize || op.lba + op.count <= size,
+                    "{op:?}"
+                );
+                seen.insert(op.kind);
+            }
+        }
+        assert_eq!(seen.len(), Kind::ALL.len());
+    }
+}

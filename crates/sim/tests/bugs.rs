@@ -1,0 +1,74 @@
+//! The checkers find every bug of the broken pools and none in the correct one.
+
+use varve_sim::reference::{Bug, Reference};
+use varve_sim::run::{Report, run};
+use varve_sim::scenario::Options;
+
+/// Seeds within which a bug must be found.
+const SEEDS: u64 = 50;
+
+fn first_failure(bug: Bug) -> Option<Report> {
+    let reports = (0..SEEDS).map(|seed| {
+        let options = Options::default();
+        run(seed, &Reference::new(Some(bug)), options)
+    });
+    reports.into_iter().find(|report| report.failure.is_some())
+}
+
+/// The correct pool passes, and its runs are as hard as promised.
+#[test]
+fn correct_pool_passes() {
+    for seed in 0..SEEDS {
+        let report = run(seed, &Reference::new(None), Options::default());
+        assert_eq!(report.failure, None, "seed {seed}");
+        assert!(report.operations >= 2_000, "seed {seed}: {report:?}");
+        assert!(
+            report.crashes >= 3 && report.recovery_crashes >= 1,
+            "seed {seed}"
+        );
+    }
+}
+
+/// Every bug is found.
+#[test]
+fn every_bug_is_found() {
+    let mut missed = Vec::new();
+    for bug in Bug::ALL {
+        match first_failure(bug) {
+            Some(report) => {
+                let failure = report.failure.expect("a failed run");
+                println!(
+                    "{bug:?}: seed {}: {} ({})",
+                    report.seed, failure.what, failure.place
+                );
+            }
+            None => missed.push(bug),
+        }
+    }
+    assert_eq!(missed, []);
+}
+
+/// The same seed does the same twice; another seed does something else.
+#[test]
+fn runs_are_deterministic() {
+    let hash = |seed| run(seed, &Reference::new(None), Options::default()).hash;
+    for seed in 0..5 {
+        assert_eq!(hash(seed), hash(seed));
+        assert_ne!(hash(seed), hash(seed + 1));
+    }
+}
+
+/// A crash after every action of a short run, sampled.
+#[test]
+fn crash_at_every_action() {
+    let options = Options::crash_at(20, u64::MAX);
+    let whole = run(1, &Reference::new(None), options);
+    assert_eq!(whole.failure, None);
+    assert!(whole.actions > 100);
+    for action in (1..whole.actions).step_by(37) {
+        let options = Options::crash_at(20, action);
+        let report = run(1, &Reference::new(None), options);
+        assert_eq!(report.failure, None, "action {action}");
+        assert_eq!(report.crashes, 1, "action {action}");
+    }
+}
