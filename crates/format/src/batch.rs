@@ -1,1 +1,287 @@
-//! batch
+//! The header of a batch: what one write of a lane commits.
+//!
+//! ```text
+//! | head 64 | records ... | zeroes || data blocks in record order || metadata payloads | zeroes |
+//! |<---- header, whole LBAs ------>|                                each starts on a sector
+//! ```
+//!
+//! **Invariants**: one CRC-32C covers the whole header, padding included. The blocks are covered
+//! by the checksums in the records.
+//!
+//! **Not here**: where each payload lies (`payload`), what a lane does with a bad batch (`ftl`).
+
+use crate::error::DecodeError;
+use crate::media::{
+    U40, U56, VERSION, check_crc, check_equal, check_magic, check_range, check_zero, media, prefix,
+    seal, truncated,
+};
+use crate::record::{RECORD_HEAD_BYTES, Record};
+use alloc::vec::Vec;
+use varve_io::Sectors;
+use varve_units::{BLOCK, BLOCK_BYTES, LaneId, Lsn, SECTOR};
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::{U16, U32, U64};
+
+/// Bytes of the encoded head.
+pub const BATCH_HEAD_BYTES: usize = 64;
+/// Records of one batch. Arbitrary: bounds what a decoder allocates.
+pub const BATCH_RECORDS_MAX: usize = 4096;
+/// Bytes of one batch header, padded. Arbitrary: bounds what a start reads before it can judge.
+pub const BATCH_HEADER_BYTES_MAX: usize = 1 << 20;
+/// Data blocks of one batch: each takes at least the 4 bytes of its checksum in the header.
+pub const BATCH_DATA_BLOCKS_MAX: usize = BATCH_HEADER_BYTES_MAX / 4;
+/// Metadata payload of one batch, padded. Arbitrary: 256 checkpoint parts of the largest size.
+pub const BATCH_META_BYTES_MAX: usize = 64 << 20;
+
+const MAGIC: [u8; 4] = *b"VBAT";
+const STRUCTURE: &str = "BatchHead";
+
+media! {
+    /// A [`BatchHead`] on media; sizes in sectors and short LSNs keep it at 64 bytes.
+    struct BatchHeadRaw: 64 {
+        magic: [u8; 4],
+        version: U16,
+        lane: U16,
+        crc: U32,
+        epoch: U32,
+        sequence: U64,
+        chunk_sequence: U64,
+        durable_through: U56,
+        first_lsn: U56,
+        records: U16,
+        header_sectors: U16,
+        address_sector: U40,
+        reserved: [u8; 1],
+        data_blocks: U32,
+        meta_sectors: U32,
+    }
+}
+
+/// What the writer of a batch knows besides its records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchStart {
+    /// Epoch of the pool.
+    pub epoch: u32,
+    /// The lane.
+    pub lane: LaneId,
+    /// Number of the batch in the lane; counts over chunks.
+    pub sequence: u64,
+    /// Fast-tier sector of the batch's first sector, below 2^40.
+    pub address: u64,
+    /// Sequence of the chunk it lies in.
+    pub chunk_sequence: u64,
+    /// Every record of the lane up to here was flushed when this batch was built.
+    pub durable_through: Lsn,
+    /// LSN of the first record.
+    pub first_lsn: Lsn,
+}
+
+/// Head of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchHead {
+    /// Epoch of the pool.
+    pub epoch: u32,
+    /// The lane.
+    pub lane: LaneId,
+    /// Number of the batch in the lane; counts over chunks.
+    pub sequence: u64,
+    /// Fast-tier sector of the batch's first sector, below 2^40.
+    pub address: u64,
+    /// Sequence of the chunk it lies in.
+    pub chunk_sequence: u64,
+    /// Every record of the lane up to here was flushed when this batch was built.
+    pub durable_through: Lsn,
+    /// LSN of record 0; record `i` has `first_lsn + i`.
+    pub first_lsn: Lsn,
+    /// Number of records, 1 to [`BATCH_RECORDS_MAX`].
+    pub records: u32,
+    /// Bytes of the header with its padding.
+    pub header_bytes: u32,
+    /// Data blocks.
+    pub data_blocks: u32,
+    /// Bytes of metadata payload with all padding.
+    pub meta_bytes: u32,
+}
+
+impl BatchHead {
+    /// The head of a batch of `records` on a tier with LBAs of `lba_bytes`; encodes nothing.
+    ///
+    /// # Panics
+    /// If `lba_bytes` is not 512 or 4096, or the batch breaks a limit of this module.
+    #[must_use]
+    pub fn measure(start: &BatchStart, records: &[Record], lba_bytes: u32) -> Self {
+        assert!(matches!(lba_bytes, 512 | 4096), "LBA of 512 or 4096 bytes");
+        let lba = lba_bytes as usize;
+        let (mut header, mut data, mut meta) = (BATCH_HEAD_BYTES, 0, 0);
+        for record in records {
+            header += record.encoded_bytes();
+            data += record.data_blocks();
+            meta += record.meta_bytes().next_multiple_of(SECTOR);
+        }
+        let head = Self {
+            epoch: start.epoch,
+            lane: start.lane,
+            sequence: start.sequence,
+            address: start.address,
+            chunk_sequence: start.chunk_sequence,
+            durable_through: start.durable_through,
+            first_lsn: start.first_lsn,
+            records: size32(records.len()),
+            header_bytes: size32(header.next_multiple_of(lba)),
+            data_blocks: size32(data),
+            meta_bytes: size32(meta.next_multiple_of(lba)),
+        };
+        assert!(head.check().is_ok(), "batch breaks its limits");
+        head
+    }
+
+    /// Bytes of the whole batch: header, data, metadata.
+    #[must_use]
+    pub const fn batch_bytes(&self) -> u64 {
+        self.header_bytes as u64 + self.data_blocks as u64 * BLOCK_BYTES + self.meta_bytes as u64
+    }
+
+    /// LSN of the last record.
+    #[must_use]
+    pub fn last_lsn(&self) -> Lsn {
+        self.first_lsn.plus(u64::from(self.records) - 1)
+    }
+
+    /// LSN of record `index`.
+    #[must_use]
+    pub fn lsn(&self, index: usize) -> Lsn {
+        self.first_lsn.plus(index as u64)
+    }
+
+    fn raw(&self) -> BatchHeadRaw {
+        let records = u16::try_from(self.records).expect("records were checked");
+        let sectors = self.header_bytes / SECTOR as u32;
+        let sectors = u16::try_from(sectors).expect("header bytes were checked");
+        BatchHeadRaw {
+            magic: MAGIC,
+            version: VERSION.into(),
+            lane: self.lane.0.into(),
+            crc: U32::ZERO,
+            epoch: self.epoch.into(),
+            sequence: self.sequence.into(),
+            chunk_sequence: self.chunk_sequence.into(),
+            durable_through: U56::new(self.durable_through),
+            first_lsn: U56::new(self.first_lsn),
+            records: records.into(),
+            header_sectors: sectors.into(),
+            address_sector: U40::new(self.address),
+            reserved: [0],
+            data_blocks: self.data_blocks.into(),
+            meta_sectors: (self.meta_bytes / SECTOR as u32).into(),
+        }
+    }
+
+    fn check(&self) -> Result<(), DecodeError> {
+        let in_limit = |value: u32, max: usize, field: &'static str| {
+            check_range(value as usize <= max, field, u64::from(value))
+        };
+        check_range(self.records > 0, "records", 0)?;
+        in_limit(self.records, BATCH_RECORDS_MAX, "records")?;
+        in_limit(self.header_bytes, BATCH_HEADER_BYTES_MAX, "header bytes")?;
+        in_limit(self.data_blocks, BATCH_DATA_BLOCKS_MAX, "data blocks")?;
+        in_limit(self.meta_bytes, BATCH_META_BYTES_MAX, "metadata bytes")?;
+        let least = BATCH_HEAD_BYTES + self.records as usize * RECORD_HEAD_BYTES;
+        let header = self.header_bytes as usize;
+        check_range(header >= least, "header bytes", header as u64)?;
+        check_range(self.address < 1 << 40, "address", self.address)?;
+        let room = Lsn::MAX.0 - u64::from(self.records);
+        check_range(self.first_lsn.0 <= room, "first lsn", self.first_lsn.0)?;
+        let durable = self.durable_through;
+        check_range(durable <= Lsn::MAX, "durable through", durable.0)
+    }
+}
+
+/// The header of a batch, padded to whole LBAs of `lba_bytes` and sealed; one allocation.
+///
+/// # Panics
+/// If `lba_bytes` is not 512 or 4096, or the batch or a record breaks a limit.
+#[must_use]
+pub fn encode(start: &BatchStart, records: &[Record], lba_bytes: u32) -> Sectors {
+    let head = BatchHead::measure(start, records, lba_bytes);
+    let mut sectors = Sectors::zeroed(head.header_bytes as usize / SECTOR);
+    let bytes = sectors.bytes_mut();
+    let (first, mut rest) = bytes.split_at_mut(BATCH_HEAD_BYTES);
+    first.copy_from_slice(head.raw().as_bytes());
+    for record in records {
+        let written = record.encode(rest);
+        rest = &mut rest[written..];
+    }
+    seal(sectors.bytes_mut());
+    sectors
+}
+
+/// The head in the first sector of a batch, judged without the rest: not its checksum.
+///
+/// # Errors
+/// [`DecodeError`] if this cannot be a batch's first sector.
+pub fn decode_head(first_sector: &[u8]) -> Result<BatchHead, DecodeError> {
+    check_magic(first_sector, MAGIC, STRUCTURE)?;
+    let (raw, _) = prefix::<BatchHeadRaw>(first_sector, STRUCTURE)?;
+    check_zero(&raw.reserved, STRUCTURE)?;
+    let sector = SECTOR as u32;
+    let meta_bytes = raw.meta_sectors.get().checked_mul(sector);
+    let head = BatchHead {
+        epoch: raw.epoch.get(),
+        lane: LaneId(raw.lane.get()),
+        sequence: raw.sequence.get(),
+        address: raw.address_sector.get(),
+        chunk_sequence: raw.chunk_sequence.get(),
+        durable_through: raw.durable_through.get(),
+        first_lsn: raw.first_lsn.get(),
+        records: raw.records.get().into(),
+        header_bytes: u32::from(raw.header_sectors.get()) * sector,
+        data_blocks: raw.data_blocks.get(),
+        meta_bytes: meta_bytes.unwrap_or(u32::MAX),
+    };
+    head.check()?;
+    Ok(head)
+}
+
+/// Head and records of a batch from its whole header; what follows the header is not looked at.
+///
+/// # Errors
+/// [`DecodeError`] if the header is truncated, its checksum differs, or it contradicts itself.
+pub fn decode(bytes: &[u8]) -> Result<(BatchHead, Vec<Record>), DecodeError> {
+    let head = decode_head(bytes)?;
+    let header_bytes = head.header_bytes as usize;
+    let header = bytes
+        .get(..header_bytes)
+        .ok_or_else(|| truncated(STRUCTURE, header_bytes, bytes.len()))?;
+    check_crc(header, STRUCTURE)?;
+    let mut rest = &header[BATCH_HEAD_BYTES..];
+    let mut records = Vec::with_capacity(head.records as usize);
+    let (mut data, mut meta) = (0, 0);
+    for _ in 0..head.records {
+        let (record, size) = Record::decode(rest)?;
+        rest = &rest[size..];
+        data += record.data_blocks();
+        meta += record.meta_bytes().next_multiple_of(SECTOR);
+        records.push(record);
+    }
+    check_zero(rest, STRUCTURE)?;
+    check_equal(data as u64, head.data_blocks.into(), "data blocks")?;
+    check_padding(&head, header_bytes - rest.len(), meta)?;
+    Ok((head, records))
+}
+
+/// Header and metadata must be padded to whole LBAs of one and the same size, which the decoder
+/// is not told.
+fn check_padding(head: &BatchHead, header: usize, meta: usize) -> Result<(), DecodeError> {
+    let found = (head.header_bytes as usize, head.meta_bytes as usize);
+    let padded = |lba| (header.next_multiple_of(lba), meta.next_multiple_of(lba));
+    if found == padded(SECTOR) {
+        return Ok(());
+    }
+    let (header, meta) = padded(BLOCK);
+    check_equal(header as u64, found.0 as u64, "header bytes")?;
+    check_equal(meta as u64, found.1 as u64, "metadata bytes")
+}
+
+fn size32(size: usize) -> u32 {
+    u32::try_from(size).expect("batch breaks its limits")
+}

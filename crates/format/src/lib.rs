@@ -9,15 +9,54 @@
 
 extern crate alloc;
 
-mod batch;
+mod media;
+
+pub mod batch;
+mod bitmap;
 mod catalogue;
 mod checkpoint;
 mod chunk;
 mod crc;
+mod crcs;
 mod delta;
 mod entry;
 mod error;
+mod geometry;
 mod label;
+pub mod layout;
 mod leaf;
+mod name;
 mod p2l;
+mod payload;
 mod record;
+mod record_decode;
+mod record_encode;
+mod record_raw;
+mod unit;
+
+pub use batch::{
+    BATCH_DATA_BLOCKS_MAX, BATCH_HEAD_BYTES, BATCH_HEADER_BYTES_MAX, BATCH_META_BYTES_MAX,
+    BATCH_RECORDS_MAX, BatchHead, BatchStart,
+};
+pub use bitmap::{Tier, UNIT_BITS_HEAD_BYTES, UNIT_BITS_WORDS_MAX, UnitBits};
+pub use catalogue::{CATALOGUE_ENTRY_BYTES, CatalogueEntry, VOLUME_BLOCKS_MAX, VolumeState};
+pub use checkpoint::{CommitBody, LanePosition, PartKind, PartPlace};
+pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, CommitPlace};
+pub use crc::{block_crc, crc24, crc32c};
+pub use crcs::Crcs;
+pub use error::DecodeError;
+pub use geometry::{
+    CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Geometry, PARITY_MAX, Protection, SLICES_MAX,
+};
+pub use label::{LABEL_BYTES, Label, MEMBERS_MAX, Member, MemberRole, MemberState};
+pub use name::{NAME_BYTES_MAX, Name};
+pub use p2l::{P2l, P2lEntry, STRIPE_BLOCKS_MAX};
+pub use payload::{PayloadLayout, PayloadPlace};
+pub use record::{
+    COMMIT_BYTES_MAX, ITEMS_MAX, KeepItem, LBA_END, LEAF_IMAGE_BYTES, MoveItem, PART_BYTES_MAX,
+    PUT_BLOCKS_MAX, RECORD_HEAD_BYTES, Record, RecordKind,
+};
+pub use unit::{
+    CHUNK_ENTRY_BYTES, CHUNKS_PER_PART, ChunkEntry, ChunkState, GROUP_ENTRY_BYTES, GROUPS_PER_PART,
+    GroupEntry, GroupState,
+};

@@ -1,1 +1,188 @@
-//! p2l
+//! The P2L area of one stripe: which block each data block of the stripe is.
+//!
+//! Index of garbage collection and the second copy of the map, never redo. It lies inside the
+//! code of its stripe, as whole blocks.
+
+use crate::error::DecodeError;
+use crate::media::{
+    U40, U56, VERSION, check_crc, check_equal, check_magic, check_range, check_zero, list, media,
+    prefix, seal, truncated,
+};
+use crate::record::LBA_END;
+use alloc::vec;
+use alloc::vec::Vec;
+use varve_units::{BLOCK, Generation, Lba, Lsn, VolumeId};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Data blocks of one stripe at most. Arbitrary: 256 MiB of data.
+pub const STRIPE_BLOCKS_MAX: usize = 1 << 16;
+
+const MAGIC: [u8; 4] = *b"VP2L";
+const STRUCTURE: &str = "P2l";
+
+/// One data block of a stripe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct P2lEntry {
+    /// Its volume; 0 = padding, the rest is zero too.
+    pub volume: VolumeId,
+    /// Its number in the volume, below [`LBA_END`].
+    pub lba: Lba,
+    /// LSN of its host write.
+    pub birth: Lsn,
+    /// CRC-32C of the block.
+    pub crc: u32,
+}
+
+impl P2lEntry {
+    /// A block of the stripe that belongs to no volume.
+    pub const PADDING: Self = Self {
+        volume: VolumeId(0),
+        lba: Lba(0),
+        birth: Lsn::ZERO,
+        crc: 0,
+    };
+}
+
+/// The P2L area of one stripe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct P2l {
+    /// Epoch of the pool when it was written.
+    pub epoch: u32,
+    /// Number of the group.
+    pub group: u32,
+    /// Generation of the group.
+    pub generation: Generation,
+    /// Number of the stripe within the group.
+    pub stripe: u32,
+    /// Its data blocks in order.
+    pub entries: Vec<P2lEntry>,
+}
+
+media! {
+    /// Head of a [`P2l`] on media; followed by `count` entries and zeroes up to a whole block.
+    struct P2lHeadRaw: 32 {
+        magic: [u8; 4],
+        version: U16,
+        reserved: [u8; 2],
+        crc: U32,
+        epoch: U32,
+        group: U32,
+        generation: U32,
+        stripe: U32,
+        count: U32,
+    }
+}
+
+media! {
+    /// A [`P2lEntry`] on media.
+    struct P2lEntryRaw: 24 {
+        volume: U64,
+        lba: U40,
+        birth: U56,
+        crc: U32,
+    }
+}
+
+impl P2l {
+    /// Blocks of the area of a stripe with `data_blocks` entries.
+    #[must_use]
+    pub const fn blocks_for(data_blocks: usize) -> usize {
+        (size_of::<P2lHeadRaw>() + data_blocks * size_of::<P2lEntryRaw>()).div_ceil(BLOCK)
+    }
+
+    /// Whole blocks as bytes.
+    ///
+    /// # Panics
+    /// If there are no entries or more than [`STRIPE_BLOCKS_MAX`], or one breaks a limit.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let count = self.entries.len();
+        assert!(
+            (1..=STRIPE_BLOCKS_MAX).contains(&count),
+            "{count} blocks in a stripe"
+        );
+        let head = P2lHeadRaw {
+            magic: MAGIC,
+            version: VERSION.into(),
+            epoch: self.epoch.into(),
+            group: self.group.into(),
+            generation: self.generation.0.into(),
+            stripe: self.stripe.into(),
+            count: u32::try_from(count).expect("entries were checked").into(),
+            ..P2lHeadRaw::new_zeroed()
+        };
+        let mut bytes = vec![0; Self::blocks_for(count) * BLOCK];
+        let (start, mut rest) = bytes.split_at_mut(size_of::<P2lHeadRaw>());
+        start.copy_from_slice(head.as_bytes());
+        for entry in &self.entries {
+            let (slot, after) = rest.split_at_mut(size_of::<P2lEntryRaw>());
+            slot.copy_from_slice(entry.raw().as_bytes());
+            rest = after;
+        }
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// The area in `bytes`, read as that of stripe `stripe` of group `group`.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is damaged, of another stripe, or `bytes` is not exactly its blocks.
+    pub fn decode(bytes: &[u8], group: u32, stripe: u32) -> Result<Self, DecodeError> {
+        check_magic(bytes, MAGIC, STRUCTURE)?;
+        let (head, rest) = prefix::<P2lHeadRaw>(bytes, STRUCTURE)?;
+        let count = head.count.get() as usize;
+        let fits = (1..=STRIPE_BLOCKS_MAX).contains(&count);
+        check_range(fits, "stripe blocks", count as u64)?;
+        let size = Self::blocks_for(count) * BLOCK;
+        if bytes.len() < size {
+            return Err(truncated(STRUCTURE, size, bytes.len()));
+        }
+        check_equal(size as u64, bytes.len() as u64, "stripe blocks")?;
+        check_crc(bytes, STRUCTURE)?;
+        check_zero(&head.reserved, STRUCTURE)?;
+        check_equal(group.into(), head.group.get().into(), "group")?;
+        check_equal(stripe.into(), head.stripe.get().into(), "stripe")?;
+        let (entries, rest) = list::<P2lEntryRaw>(rest, count, STRUCTURE)?;
+        check_zero(rest, STRUCTURE)?;
+        Ok(Self {
+            epoch: head.epoch.get(),
+            group,
+            generation: Generation(head.generation.get()),
+            stripe,
+            entries: entries
+                .iter()
+                .map(P2lEntry::checked)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl P2lEntry {
+    fn raw(&self) -> P2lEntryRaw {
+        assert!(self.check().is_ok(), "padding has a volume");
+        P2lEntryRaw {
+            volume: self.volume.0.into(),
+            lba: U40::new(self.lba.0),
+            birth: U56::new(self.birth),
+            crc: self.crc.into(),
+        }
+    }
+
+    fn checked(raw: &P2lEntryRaw) -> Result<Self, DecodeError> {
+        let entry = Self {
+            volume: VolumeId(raw.volume.get()),
+            lba: Lba(raw.lba.get()),
+            birth: raw.birth.get(),
+            crc: raw.crc.get(),
+        };
+        entry.check()?;
+        Ok(entry)
+    }
+
+    fn check(&self) -> Result<(), DecodeError> {
+        check_range(self.lba.0 < LBA_END, "lba", self.lba.0)?;
+        let named = self.volume != VolumeId(0) || *self == Self::PADDING;
+        check_range(named, "lba of padding", self.lba.0)
+    }
+}
