@@ -216,6 +216,13 @@ impl Model {
         is_committed
     }
 
+    /// The labels and the commit, as text.
+    fn print(&self) -> String {
+        let labels = self.drives.iter().flatten();
+        let text = |held: &Held| format!("{} {} {:?}", held.generation, held.epoch, held.members);
+        labels.chain([&self.committed]).map(text).collect()
+    }
+
     /// An import with these drives, one change, each write cut off anywhere.
     fn session(&mut self, up: u32, by: &mut dyn Decide) {
         let terms = Terms {
@@ -309,28 +316,124 @@ impl Model {
     }
 }
 
-/// All sessions of a pool of two, in every way, three in a row.
+/// All histories of two sessions of a pool of two.
 #[test]
-fn every_history_of_small_pools() {
-    for (fast, dense, sessions) in [(1, 1, 2), (2, 0, 2)] {
+fn every_history_of_two_drives() {
+    for (fast, dense) in [(1, 1), (2, 0)] {
         let mut every = Every::default();
-        let mut runs = 0_u64;
+        let mut histories = 0_u64;
         loop {
             let mut model = Model::new(fast, dense);
-            for _ in 0..sessions {
+            for _ in 0..2 {
                 let up = every.below(1 << (fast + dense));
                 model.session(up, &mut every);
             }
-            // Then any drives at all.
             let up = every.below(1 << (fast + dense));
             check_choice(&model, up);
-            runs += 1;
+            histories += 1;
             if !every.advance() {
                 break;
             }
         }
-        assert!(runs > 1_000, "{runs} histories of {fast}+{dense}");
+        assert!(
+            histories > 10_000,
+            "{histories} histories of {fast}+{dense}"
+        );
     }
+}
+
+/// Every way one session of larger pools can go (each label on any subset), then every set of
+/// drives at the next import, then random sessions upon that.
+#[test]
+fn every_session_of_three_drives() {
+    let mut every = Every::default();
+    let mut ends = BTreeSet::new();
+    let mut rng = Rng::new(5);
+    loop {
+        let mut model = Model::new(2, 1);
+        model.session(0b111, &mut every);
+        let print = model.print();
+        if ends.insert(print) {
+            for up in 0..8 {
+                check_choice(&model, up);
+            }
+            for _ in 0..50 {
+                let mut model = model.clone();
+                for _ in 0..4 {
+                    let up = Decide::below(&mut rng, 8);
+                    model.session(up, &mut Biased(&mut rng));
+                }
+            }
+        }
+        if !every.advance() {
+            break;
+        }
+    }
+    assert!(ends.len() > 200, "{} ends of one session", ends.len());
+}
+
+/// The deciders read from a table are the voters of the one before it, whatever happened: pools of
+/// up to six drives, up to three changes of one or two steps each.
+#[test]
+fn deciders_are_the_voters_before() {
+    fn steps(table: &MemberTable) -> Vec<Change> {
+        let ids = table.members().iter().map(|member| member.id);
+        let mut steps: Vec<_> = ids
+            .flat_map(|id| {
+                [
+                    Change::Lose(id),
+                    Change::Return(id),
+                    Change::Rebuilt(id),
+                    Change::Remove(id),
+                ]
+            })
+            .collect();
+        if table.members().len() < 6 {
+            steps.push(Change::Join {
+                role: Role::Fast,
+                size_bytes: 1,
+            });
+        }
+        steps
+    }
+    fn descend(table: &MemberTable, count: u32, seen: &mut u64) {
+        let generation = TableGeneration::new(1, count);
+        for first in steps(table) {
+            let mut one = table.clone();
+            if one.apply(first, generation).is_err() {
+                continue;
+            }
+            let mut tables = vec![one.clone()];
+            for second in steps(&one) {
+                let mut two = one.clone();
+                let id = match second {
+                    Change::Lose(id) | Change::Return(id) => id,
+                    Change::Rebuilt(id) | Change::Remove(id) => id,
+                    Change::Join { .. } => MemberId(u32::MAX),
+                };
+                let has_stepped = two.get(id).is_some_and(|row| row.since == generation);
+                if !has_stepped && count < 3 && two.apply(second, generation).is_ok() {
+                    tables.push(two);
+                }
+            }
+            for next in tables {
+                assert_eq!(next.deciders(generation), table.voters(), "{next:?}");
+                let again = TableGeneration::new(2, 1);
+                let moved = next.moved(generation, again);
+                assert_eq!(moved.deciders(again), table.voters());
+                assert_eq!(next.deciders(generation.next()), next.voters(), "settled");
+                *seen += 1;
+                if count < 3 {
+                    descend(&next, count + 1, seen);
+                }
+            }
+        }
+    }
+    let mut seen = 0;
+    for (fast, dense) in [(1, 1), (2, 1), (2, 2), (2, 4)] {
+        descend(&table(fast, dense), 1, &mut seen);
+    }
+    assert!(seen > 10_000, "{seen} tables");
 }
 
 fn check_choice(model: &Model, up: u32) {
