@@ -145,12 +145,9 @@ impl Run {
             owner: ME,
             ..Terms::default()
         };
-        let import = match choose(POOL, &found, terms) {
-            Ok(import) => import,
-            Err(_) => {
-                self.ghost.borrow_mut().refusals += 1;
-                return;
-            }
+        let Ok(import) = choose(POOL, &found, terms) else {
+            self.ghost.borrow_mut().refusals += 1;
+            return;
         };
         self.ghost.borrow().check(&import);
         let pool = Membership::start(as_world(&self.world), &import, ME, &stores).await;
@@ -260,7 +257,7 @@ impl Run {
         };
         let id = member.id;
         match member.state {
-            MemberState::Rebuilding if medium.is_failing() => {
+            MemberState::Active | MemberState::Rebuilding if medium.is_failing() => {
                 let _ = change(pool, &self.ghost, id, Change::Lose(id), None).await;
             }
             MemberState::Rebuilding => {
@@ -277,9 +274,6 @@ impl Run {
                 let (stores, _) = open(Rc::clone(&self.world), vec![medium]).await;
                 let store = stores.into_iter().next();
                 let _ = change(pool, &self.ghost, id, Change::Return(id), store).await;
-            }
-            MemberState::Active if medium.is_failing() => {
-                let _ = change(pool, &self.ghost, id, Change::Lose(id), None).await;
             }
             _ => {}
         }

@@ -407,8 +407,10 @@ fn deciders_are_the_voters_before() {
             for second in steps(&one) {
                 let mut two = one.clone();
                 let id = match second {
-                    Change::Lose(id) | Change::Return(id) => id,
-                    Change::Rebuilt(id) | Change::Remove(id) => id,
+                    Change::Lose(id)
+                    | Change::Return(id)
+                    | Change::Rebuilt(id)
+                    | Change::Remove(id) => id,
                     Change::Join { .. } => MemberId(u32::MAX),
                 };
                 let has_stepped = two.get(id).is_some_and(|row| row.since == generation);

@@ -35,7 +35,8 @@ impl fmt::Display for Role {
 ///
 /// Legal steps: nothing → `Rebuilding` (join), `Rebuilding` → `Active` (rebuilt), `Active` or
 /// `Rebuilding` → `Lost`, `Lost` → `Rebuilding` (return), `Lost` → `Removed`. At most one step of a
-/// member per generation. There is no step from `Lost` to `Active`.
+/// member per generation. There is no step from `Lost` to `Active`, except for the one fast drive
+/// that an import on the terms «accept loss» promotes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MemberState {
     /// Holds all it should; every write goes to it.

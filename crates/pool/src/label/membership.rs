@@ -21,52 +21,15 @@ use crate::label::generation::TableGeneration;
 use crate::label::import::Import;
 use crate::label::member::{MemberId, Role};
 use crate::label::quorum::Voters;
+use crate::label::session::{Granted, Session, Wish, Work};
 use crate::label::state::{Label, LabelState, Owner};
 use crate::label::store::LabelStore;
 use crate::label::table::Change;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use varve_io::{Sender, World, slot};
-
-type Reply = Sender<Result<Committed, CommitError>>;
-
-/// What a caller asked for.
-enum Wish {
-    Change(Change, Option<Rc<LabelStore>>),
-    Shutdown { release: bool },
-    Beat(u64),
-}
-
-/// A change within a proposal: its reply, the member, its store if new.
-struct Granted {
-    reply: Reply,
-    member: Option<MemberId>,
-    store: Option<Rc<LabelStore>>,
-}
-
-/// What the flow does next.
-enum Work {
-    Commit(LabelState, Vec<Granted>),
-    Settle(LabelState),
-    Beat(LabelState, Vec<Reply>),
-    Rest,
-}
-
-struct Session {
-    /// The committed label.
-    state: LabelState,
-    /// The highest generation used, committed or not.
-    last: TableGeneration,
-    /// True if the committed table was not yet written a second time.
-    is_fresh: bool,
-    queue: VecDeque<(Wish, Reply)>,
-    is_running: bool,
-    is_stopped: bool,
-    is_closed: bool,
-}
+use varve_io::{World, slot};
 
 /// The member table of a pool in use.
 pub struct Membership {
@@ -106,15 +69,7 @@ impl Membership {
         let (state, deciders) = first_proposal(import, owner);
         let membership = Rc::new(Self {
             world,
-            session: RefCell::new(Session {
-                last: state.generation,
-                state: import.state.clone(),
-                is_fresh: false,
-                queue: VecDeque::new(),
-                is_running: false,
-                is_stopped: false,
-                is_closed: false,
-            }),
+            session: RefCell::new(Session::new(import.state.clone(), state.generation)),
             stores: RefCell::new(stores),
             suspects: Rc::default(),
         });
@@ -418,109 +373,4 @@ fn first_proposal(import: &Import, owner: Owner) -> (LabelState, Voters) {
     state.members.force(is_present, loss.promoted(), generation);
     let deciders = state.members.voters();
     (state, deciders)
-}
-
-impl Session {
-    fn next_work(&mut self) -> Work {
-        let mut state = self.state.clone();
-        state.generation = self.last.next();
-        let mut granted = Vec::new();
-        let mut beats = Vec::new();
-        let mut later = VecDeque::new();
-        while let Some((wish, reply)) = self.queue.pop_front() {
-            if self.is_stopped {
-                reply.send(Err(CommitError::Stopped));
-                continue;
-            }
-            if self.is_closed || state.clean {
-                reply.send(Err(CommitError::Closed));
-                continue;
-            }
-            match wish {
-                Wish::Change(change, store) => {
-                    if has_stepped(&state, change) {
-                        later.push_back((Wish::Change(change, store), reply));
-                        continue;
-                    }
-                    match state.members.apply(change, state.generation) {
-                        Ok(id) => granted.push(Granted {
-                            reply,
-                            member: Some(id),
-                            store,
-                        }),
-                        Err(error) => reply.send(Err(CommitError::Refused(error))),
-                    }
-                }
-                Wish::Shutdown { release } => {
-                    state.clean = true;
-                    if release {
-                        state.owner = Owner::NOBODY;
-                    }
-                    granted.push(Granted {
-                        reply,
-                        member: None,
-                        store: None,
-                    });
-                }
-                Wish::Beat(heartbeat) => {
-                    state.heartbeat = state.heartbeat.max(heartbeat);
-                    beats.push(reply);
-                }
-            }
-        }
-        self.queue = later;
-        self.schedule(state, granted, beats)
-    }
-
-    /// The work for what was gathered: a commit before a settling write before a heartbeat.
-    fn schedule(
-        &mut self,
-        state: LabelState,
-        mut granted: Vec<Granted>,
-        beats: Vec<Reply>,
-    ) -> Work {
-        if !granted.is_empty() {
-            // The commit carries the heartbeat.
-            let beats = beats.into_iter();
-            granted.extend(beats.map(|reply| Granted {
-                reply,
-                member: None,
-                store: None,
-            }));
-            self.last = state.generation;
-            return Work::Commit(state, granted);
-        }
-        if !beats.is_empty() {
-            let generation = self.state.generation;
-            return Work::Beat(
-                LabelState {
-                    generation,
-                    ..state
-                },
-                beats,
-            );
-        }
-        if self.is_fresh && !self.is_stopped {
-            self.last = state.generation;
-            return Work::Settle(state);
-        }
-        self.is_running = false;
-        Work::Rest
-    }
-
-    /// Notes that the committed table was written a second time.
-    fn settle(&mut self, state: LabelState) {
-        self.state = state;
-        self.is_fresh = false;
-    }
-}
-
-/// True if the member concerned makes a step in this generation already.
-fn has_stepped(state: &LabelState, change: Change) -> bool {
-    let id = match change {
-        Change::Lose(id) | Change::Return(id) | Change::Rebuilt(id) | Change::Remove(id) => id,
-        Change::Join { .. } => return false,
-    };
-    let member = state.members.get(id);
-    member.is_some_and(|member| member.since == state.generation)
 }

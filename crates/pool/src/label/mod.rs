@@ -27,6 +27,7 @@ mod import;
 mod member;
 mod membership;
 mod quorum;
+mod session;
 mod state;
 mod store;
 mod table;
