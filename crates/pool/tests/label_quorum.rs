@@ -9,8 +9,8 @@ mod common;
 use common::{ME, POOL, Rng, geometry, name};
 use std::collections::BTreeSet;
 use varve_pool::label::{
-    Change, Finding, Label, LabelState, Member, MemberId, MemberState, MemberTable, Role,
-    TableGeneration, Terms, Voters, choose,
+    Change, ChangeError, Finding, Label, LabelState, Member, MemberId, MemberState, MemberTable,
+    Role, TableGeneration, Terms, Voters, choose,
 };
 
 fn table(fast: u32, dense: u32) -> MemberTable {
@@ -92,6 +92,28 @@ fn two_and_two_survives_one_of_each() {
             assert_eq!(at_once, fast != 0, "fast {fast} dense {dense}");
         }
     }
+}
+
+#[test]
+fn a_full_table_gives_up_tombstones_but_no_id() {
+    let mut full = table(1, 99);
+    let join = Change::Join {
+        role: Role::Dense,
+        size_bytes: 1,
+    };
+    let at = |count| TableGeneration::new(1, count);
+    assert_eq!(full.apply(join, at(2)), Err(ChangeError::TableFull));
+    let last = MemberId(99);
+    full.apply(Change::Lose(last), at(2)).unwrap();
+    full.apply(Change::Remove(last), at(3)).unwrap();
+    assert_eq!(full.apply(join, at(4)), Ok(MemberId(100)));
+    assert_eq!((full.members().len(), full.get(last)), (100, None));
+    assert_eq!(full.apply(join, at(5)), Err(ChangeError::TableFull));
+    let none = MemberId(99);
+    assert_eq!(
+        full.apply(Change::Lose(none), at(5)),
+        Err(ChangeError::NoMember { id: none })
+    );
 }
 
 /// One label as the model keeps it: what it says, and which commit it was proposed upon.

@@ -220,6 +220,36 @@ fn a_commit_without_quorum_stops_the_pool() {
     );
 }
 
+/// Two imports that do not see each other must not write two tables of one generation.
+#[test]
+fn an_epoch_is_claimed_before_a_table_is_written() {
+    let media = Pool::new(2, 1).crash();
+    let (world, stores, found) = offer(&media.iter().collect::<Vec<_>>());
+    let import = choose(POOL, &found, TERMS).unwrap();
+    media[1].fail(Some(IoError::Gone));
+    media[2].fail(Some(IoError::Gone));
+    let (before, epoch) = (import.state.generation, import.epoch);
+    let inner = as_world(&world);
+    let flow = async move { Membership::start(inner, &import, ME, &stores).await.err() };
+    let refused = world.run(u64::MAX, flow).unwrap();
+    assert!(matches!(refused, Some(CommitError::NoQuorum { .. })));
+    world.drain();
+    let Finding::Label(label) = offer(&[&media[0]]).2.remove(0) else {
+        panic!("no label")
+    };
+    assert_eq!((label.state.generation, label.state.epoch), (before, epoch));
+    media.iter().for_each(|medium| medium.fail(None));
+    let unaware = import_epoch(&[&media[1], &media[2]]);
+    assert_eq!(
+        (unaware, import_epoch(&[&media[0], &media[2]])),
+        (epoch, epoch + 1)
+    );
+}
+
+fn import_epoch(media: &[&Rc<Medium>]) -> u32 {
+    import(media, TERMS).unwrap().epoch
+}
+
 #[test]
 fn losses_at_once_are_merged() {
     let pool = Pool::new(2, 4);

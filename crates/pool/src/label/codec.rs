@@ -35,7 +35,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Label, u64)> {
     let generation = TableGeneration::from_bits(raw.generation);
     let members = members?;
     let is_ordered = members.iter().all(|member| member.since <= generation);
-    if !is_ordered || generation.epoch() > raw.epoch {
+    // The next write must find a higher sequence number.
+    let is_last = raw.copy_sequence == u64::MAX;
+    if !is_ordered || generation.epoch() > raw.epoch || is_last {
         return None;
     }
     let state = LabelState {
