@@ -1,8 +1,8 @@
 //! The members of a pool in use: one session, from epoch to shutdown.
 //!
-//! 1. [`Membership::start`] claims the epoch (each drive's own label again, epoch raised) on a quorum
-//!    of the adopted label's voters and deciders; then it commits the adopted table under the new
-//!    epoch, with owner and without the clean flag. Nothing else is written before.
+//! 1. [`Membership::start`] claims the epoch (each drive's own label again, epoch raised) on a
+//!    quorum of the adopted label's voters and deciders; then it commits the adopted table under the
+//!    new epoch, with owner and without the clean flag. Nothing else is written before.
 //! 2. Changes are queued; one flow commits them, merging what is queued into one generation. A
 //!    label goes to the voters of its predecessor and counts by their quorum.
 //! 3. After each change the flow *settles* it: it writes the same table once more as the next
