@@ -11,9 +11,10 @@
 //! table S.
 //! 1. A committed successor of L is durable on a quorum of L's voters. The drives found are such
 //!    a quorum too, so they would show it, and L would not be the highest.
-//! 2. A committed change K ≠ L from S is durable on a quorum of S's voters, L's deciders; the drives
-//!    found would show it. If K were older than L, the session that proposed L would have seen it:
-//!    it adopted S from, and claimed its epoch on, a quorum of S's voters. So there is none.
+//! 2. A committed change K ≠ L from S is durable on a quorum of S's voters, L's deciders; the
+//!    drives found would show it. If K were older than L, the session that proposed L would have
+//!    seen it: it adopted S from, and claimed its epoch on, a quorum of S's voters. So there is
+//!    none.
 //! 3. S itself was committed before L was proposed, so every acknowledged change is in S, or is L.
 //!
 //! A *settled* label repeats a committed table; its deciders are its voters. It spares an import
