@@ -1,0 +1,376 @@
+//! The members of a pool in use: one session, from epoch to shutdown.
+//!
+//! 1. [`Membership::start`] claims the epoch (each drive's own label again, epoch raised) on a
+//!    quorum of the adopted label's voters and deciders; then it commits the adopted table under the
+//!    new epoch, with owner and without the clean flag. Nothing else is written before.
+//! 2. Changes are queued; one flow commits them, merging what is queued into one generation. A
+//!    label goes to the voters of its predecessor and counts by their quorum.
+//! 3. After each change the flow *settles* it: it writes the same table once more as the next
+//!    generation, to the new table's voters. So a new drive gets its first label only when it is
+//!    a member (an id never lies on two drives), both copies of each drive hold the change, and the
+//!    deciders of the past are no longer asked at import.
+//!
+//! **Invariants.** A table is proposed only upon a committed one. A commit without quorum ends the
+//! session: whether its change counts is found out by the next import.
+//!
+//! **Not here**: who notices that a drive failed, what is resynchronised, how exclusive use is
+//! enforced.
+
+use crate::label::commit::{CommitError, Committed, Failed, Round, Stores};
+use crate::label::generation::TableGeneration;
+use crate::label::import::Import;
+use crate::label::member::{MemberId, Role};
+use crate::label::quorum::Voters;
+use crate::label::session::{Granted, Session, Wish, Work};
+use crate::label::state::{Label, LabelState, Owner};
+use crate::label::store::LabelStore;
+use crate::label::table::Change;
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use varve_io::{World, slot};
+
+/// The member table of a pool in use.
+pub struct Membership {
+    world: Rc<dyn World>,
+    session: RefCell<Session>,
+    stores: RefCell<Stores>,
+    suspects: Rc<RefCell<Vec<Failed>>>,
+}
+
+impl Membership {
+    /// Starts a session on an import: claims its epoch, commits the adopted table under it.
+    /// `stores` are those opened for the import, in the same order.
+    ///
+    /// # Errors
+    /// [`CommitError::NoQuorum`]: the pool is not started; another import may be tried.
+    ///
+    /// # Panics
+    /// If the stores are not those of the import.
+    pub async fn start(
+        world: Rc<dyn World>,
+        import: &Import,
+        owner: Owner,
+        stores: &[Rc<LabelStore>],
+    ) -> Result<Rc<Self>, CommitError> {
+        let found = import
+            .present
+            .iter()
+            .map(|present| (present.id, present.drive));
+        let stale = import.stale.iter().map(|stale| (stale.id, stale.drive));
+        let stores: Stores = found
+            .chain(stale)
+            .map(|(id, drive)| {
+                let store = stores.get(drive).expect("a store for each finding");
+                (id, Rc::clone(store))
+            })
+            .collect();
+        let (state, deciders) = first_proposal(import, owner);
+        let membership = Rc::new(Self {
+            world,
+            session: RefCell::new(Session::new(import.state.clone(), state.generation)),
+            stores: RefCell::new(stores),
+            suspects: Rc::default(),
+        });
+        membership.claim(import, &deciders).await?;
+        membership.write(&state, &deciders, &deciders).await?;
+        membership.install(state);
+        membership.settle_first(import).await?;
+        Ok(membership)
+    }
+
+    /// Commits one step of one member. Steps asked for at the same time are merged.
+    ///
+    /// # Errors
+    /// [`CommitError`]; after `NoQuorum` and `Stopped` nothing may be acknowledged any more.
+    ///
+    /// # Panics
+    /// For [`Change::Join`] and [`Change::Return`], which need a drive: see [`Self::join`] and
+    /// [`Self::bring_back`].
+    pub async fn change(self: &Rc<Self>, change: Change) -> Result<Committed, CommitError> {
+        let needs_drive = matches!(change, Change::Join { .. } | Change::Return(_));
+        assert!(!needs_drive, "joining and returning members bring a drive");
+        self.wish(Wish::Change(change, None)).await
+    }
+
+    /// Lets a new drive join as rebuilding; its id is in the answer. Its first label is written
+    /// after the commit.
+    ///
+    /// # Errors
+    /// As [`Self::change`], and `NotBlank`: a drive with a label must be erased first.
+    pub async fn join(
+        self: &Rc<Self>,
+        role: Role,
+        store: Rc<LabelStore>,
+    ) -> Result<Committed, CommitError> {
+        if store.label().is_some() {
+            return Err(CommitError::NotBlank);
+        }
+        let size_bytes = store.drive().info().bytes;
+        let change = Change::Join { role, size_bytes };
+        self.wish(Wish::Change(change, Some(store))).await
+    }
+
+    /// Lets a lost drive come back as rebuilding.
+    ///
+    /// # Errors
+    /// As [`Self::change`], and `NotMember`: the drive's label is not an older one of this member.
+    pub async fn bring_back(
+        self: &Rc<Self>,
+        id: MemberId,
+        store: Rc<LabelStore>,
+    ) -> Result<Committed, CommitError> {
+        let state = self.state();
+        let is_member = store.label().is_none_or(|label| {
+            let generation = label.state.generation;
+            label.own == id && label.state.pool == state.pool && generation <= state.generation
+        });
+        if !is_member {
+            return Err(CommitError::NotMember { id });
+        }
+        self.wish(Wish::Change(Change::Return(id), Some(store)))
+            .await
+    }
+
+    /// Marks the pool clean; with `release` any owner may import it next. Everything must have
+    /// been written and flushed before. The session ends.
+    ///
+    /// # Errors
+    /// As [`Self::change`]; the pool then starts as after a crash.
+    pub async fn shutdown(self: &Rc<Self>, release: bool) -> Result<Committed, CommitError> {
+        self.wish(Wish::Shutdown { release }).await
+    }
+
+    /// Writes a heartbeat into the labels of the members that are idle; no new generation.
+    ///
+    /// # Errors
+    /// `Stopped` or `Closed`. Members that fail are listed in the answer.
+    pub async fn beat(self: &Rc<Self>, heartbeat: u64) -> Result<Committed, CommitError> {
+        self.wish(Wish::Beat(heartbeat)).await
+    }
+
+    /// The committed label.
+    #[must_use]
+    pub fn state(&self) -> LabelState {
+        self.session.borrow().state.clone()
+    }
+
+    /// True if a commit found no quorum: nothing may be acknowledged any more.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.session.borrow().is_stopped
+    }
+
+    /// Members that failed a label write since the last call, each perhaps several times.
+    #[must_use]
+    pub fn take_suspects(&self) -> Vec<Failed> {
+        self.suspects.take()
+    }
+
+    async fn wish(self: &Rc<Self>, wish: Wish) -> Result<Committed, CommitError> {
+        let (reply, answer) = slot();
+        let must_start = {
+            let mut session = self.session.borrow_mut();
+            session.queue.push_back((wish, reply));
+            !core::mem::replace(&mut session.is_running, true)
+        };
+        if must_start {
+            self.world.spawn(Box::pin(Rc::clone(self).run()));
+        }
+        answer.await
+    }
+
+    /// Does what is asked until nothing is.
+    async fn run(self: Rc<Self>) {
+        loop {
+            let work = self.session.borrow_mut().next_work();
+            match work {
+                Work::Commit(state, granted) => self.commit(state, granted).await,
+                Work::Settle(state) => {
+                    let voters = state.members.voters();
+                    // Failures are among the suspects; the table is committed either way.
+                    let _ = self.write(&state, &voters, &voters).await;
+                    self.session.borrow_mut().settle(state);
+                }
+                Work::Beat(state, replies) => {
+                    let voters = state.members.voters();
+                    let generation = state.generation;
+                    let failed = self.write_idle(&state, &voters).await;
+                    self.session.borrow_mut().state = state;
+                    for reply in replies {
+                        let failed = failed.clone();
+                        reply.send(Ok(Committed {
+                            generation,
+                            member: None,
+                            failed,
+                        }));
+                    }
+                }
+                Work::Rest => return,
+            }
+        }
+    }
+
+    async fn commit(&self, state: LabelState, granted: Vec<Granted>) {
+        let deciders = state.members.deciders(state.generation);
+        let generation = state.generation;
+        match self.write(&state, &deciders, &deciders).await {
+            Ok(failed) => {
+                for granted in &granted {
+                    if let (Some(id), Some(store)) = (granted.member, &granted.store) {
+                        self.stores.borrow_mut().insert(id, Rc::clone(store));
+                    }
+                }
+                self.install(state);
+                for Granted { reply, member, .. } in granted {
+                    let failed = failed.clone();
+                    reply.send(Ok(Committed {
+                        generation,
+                        member,
+                        failed,
+                    }));
+                }
+            }
+            Err(error) => {
+                self.session.borrow_mut().is_stopped = true;
+                for granted in granted {
+                    granted.reply.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// Makes `state` the committed one.
+    fn install(&self, state: LabelState) {
+        let mut session = self.session.borrow_mut();
+        assert!(
+            state.generation > session.state.generation,
+            "generations only rise"
+        );
+        session.is_fresh = true;
+        session.is_closed = state.clean;
+        session.state = state;
+    }
+
+    /// Claims the epoch: every drive that may decide gets its own label again, epoch raised.
+    async fn claim(&self, import: &Import, deciders: &Voters) -> Result<(), CommitError> {
+        let state = &import.state;
+        let adopted = state.members.deciders(state.generation);
+        let voters = state.members.voters();
+        let asked: Vec<&Voters> = match import.loss {
+            None => alloc::vec![&adopted, &voters],
+            Some(_) => alloc::vec![deciders],
+        };
+        let targets = |id| asked.iter().any(|voters| voters.contains(id));
+        let stores = self.stores.borrow().clone();
+        let writes = stores
+            .into_iter()
+            .filter(|(id, _)| targets(*id))
+            .filter_map(|(_, store)| {
+                let mut label = store.label()?;
+                label.state.epoch = import.epoch;
+                Some((store, label))
+            });
+        self.round(writes.collect(), state.generation, &asked)
+            .await
+            .map(|_| ())
+    }
+
+    /// Writes the first generation a second time. After an accepted loss this must succeed, since
+    /// only the settled label no longer asks for the drives that are gone.
+    async fn settle_first(&self, import: &Import) -> Result<(), CommitError> {
+        let Work::Settle(state) = self.session.borrow_mut().next_work() else {
+            unreachable!("a first generation is fresh, and nobody asked for anything yet");
+        };
+        let voters = state.members.voters();
+        let outcome = self.write(&state, &voters, &voters).await;
+        if import.loss.is_some() {
+            outcome?;
+        }
+        let mut session = self.session.borrow_mut();
+        session.settle(state);
+        session.is_running = false;
+        Ok(())
+    }
+
+    /// Writes `state` to `targets`; waits for a quorum of `deciders`; returns who failed by then.
+    async fn write(
+        &self,
+        state: &LabelState,
+        targets: &Voters,
+        deciders: &Voters,
+    ) -> Result<Vec<Failed>, CommitError> {
+        let writes = self.labels(state, targets);
+        self.round(writes, state.generation, &[deciders]).await
+    }
+
+    /// Writes `state` to those of `targets` that are idle; returns who failed.
+    async fn write_idle(&self, state: &LabelState, targets: &Voters) -> Vec<Failed> {
+        let mut writes = self.labels(state, targets);
+        writes.retain(|(store, _)| !store.is_busy());
+        let (round, count) = Round::start(&*self.world, writes, &self.suspects);
+        // A heartbeat needs no quorum; one is as long as it is worth waiting.
+        let _ = round.decided(count, &[targets]).await;
+        round.tally().1
+    }
+
+    fn labels(&self, state: &LabelState, targets: &Voters) -> Vec<(Rc<LabelStore>, Label)> {
+        let stores = self.stores.borrow();
+        let ids = targets.ids().iter();
+        let reachable = ids.filter_map(|id| Some((*id, Rc::clone(stores.get(id)?))));
+        reachable
+            .map(|(own, store)| {
+                (
+                    store,
+                    Label {
+                        own,
+                        state: state.clone(),
+                    },
+                )
+            })
+            .collect()
+    }
+
+    async fn round(
+        &self,
+        writes: Vec<(Rc<LabelStore>, Label)>,
+        generation: TableGeneration,
+        asked: &[&Voters],
+    ) -> Result<Vec<Failed>, CommitError> {
+        let (round, count) = Round::start(&*self.world, writes, &self.suspects);
+        let is_decided = round.decided(count, asked).await;
+        let (durable, failed) = round.tally();
+        if is_decided {
+            return Ok(failed);
+        }
+        let has = |id| durable.contains(&id);
+        let lacking = asked.iter().find(|voters| !voters.is_quorum(has));
+        let deciders = lacking.map(|voters| (*voters).clone()).unwrap_or_default();
+        Err(CommitError::NoQuorum {
+            generation,
+            deciders,
+            durable,
+            failed,
+        })
+    }
+}
+
+/// The adopted table under the new epoch, and who decides on it.
+fn first_proposal(import: &Import, owner: Owner) -> (LabelState, Voters) {
+    let mut state = import.state.clone();
+    let generation = TableGeneration::new(import.epoch, 1);
+    state.members = state.members.moved(state.generation, generation);
+    state.generation = generation;
+    state.epoch = import.epoch;
+    state.owner = owner;
+    state.clean = false;
+    let Some(loss) = &import.loss else {
+        let deciders = state.members.deciders(generation);
+        return (state, deciders);
+    };
+    let is_present = |id| import.present.iter().any(|present| present.id == id);
+    state.members.force(is_present, loss.promoted(), generation);
+    let deciders = state.members.voters();
+    (state, deciders)
+}

@@ -1,0 +1,46 @@
+//! Labels: which drives are a pool, which of them count, and who decides.
+//!
+//! Each drive carries the full member table. A change of the table is a new generation of the
+//! label; it is committed when a quorum of the table before it has it durably, and only then may
+//! anything be acknowledged that depends on it (a degraded write above all).
+//!
+//! 1. [`LabelStore`] reads and writes the two copies of one drive.
+//! 2. [`choose`] decides what the labels found on some drives mean.
+//! 3. [`Membership`] starts an epoch on that and commits changes until shutdown.
+//!
+//! **Invariants.** Committed tables form one line, never two; an import adopts the end of it or
+//! refuses; a member declared lost in it is not used before it was rebuilt. The argument is in
+//! [`choose`]'s module, the quorum in [`Voters`]'s.
+//!
+//! **Not here**: data, resynchronisation, exclusive opening of drives.
+//!
+//! # Source
+//! engine.md U10; design.md 4.2 (Mirror), 4.8.
+
+mod choose;
+mod codec;
+mod commit;
+mod create;
+mod finding;
+mod generation;
+mod import;
+mod member;
+mod membership;
+mod quorum;
+mod session;
+mod state;
+mod store;
+mod table;
+
+pub use choose::{Terms, choose};
+pub use commit::{CommitError, Committed, Failed};
+pub use create::{CreateError, create};
+pub use finding::{Finding, pools};
+pub use generation::TableGeneration;
+pub use import::{Import, ImportError, Loss, Present, Stale};
+pub use member::{Member, MemberId, MemberState, Role};
+pub use membership::Membership;
+pub use quorum::Voters;
+pub use state::{Label, LabelState, Owner, PoolId};
+pub use store::{LabelStore, RESERVED_BYTES};
+pub use table::{Change, ChangeError, MEMBERS_MAX, MemberTable, TableError};
