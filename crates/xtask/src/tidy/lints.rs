@@ -1,8 +1,8 @@
 //! Every crate inherits the lints of the workspace.
 //!
 //! Crates in [`UNSAFE`] need `unsafe` and the workspace forbids it, which cannot be relaxed by
-//! inheritance: they repeat the lints of the workspace with `unsafe_code = "deny"` instead, and
-//! nothing else may differ.
+//! inheritance: they repeat the lints of the workspace with `unsafe_code = "deny"` instead. They
+//! may add lints, not leave any out.
 
 use super::finding::Finding;
 use crate::tree::Tree;
@@ -48,12 +48,23 @@ fn check_crate(path: &str, manifest: &Table, shared: &Table) -> Option<Finding> 
         let text = "write `[lints]` with `workspace = true`";
         return Some(Finding::error(RULE, path, 1, text));
     }
-    let mut relaxed = shared.clone();
-    if let Some(rust) = relaxed.get_mut("rust").and_then(Value::as_table_mut) {
-        rust.insert("unsafe_code".to_owned(), Value::String("deny".to_owned()));
-    }
-    let text = "repeat the workspace's lints with `unsafe_code = \"deny\"`, all else equal";
-    (own != relaxed).then(|| Finding::error(RULE, path, 1, text))
+    let missing: Vec<_> = shared
+        .iter()
+        .filter_map(|(tool, lints)| Some((tool, lints.as_table()?)))
+        .flat_map(|(tool, lints)| lints.iter().map(move |(lint, level)| (tool, lint, level)))
+        .filter(|(tool, lint, level)| {
+            let relaxed = Value::String("deny".to_owned());
+            let wanted = if *lint == "unsafe_code" {
+                &relaxed
+            } else {
+                *level
+            };
+            own.get(*tool).and_then(|lints| lints.get(*lint)) != Some(wanted)
+        })
+        .map(|(tool, lint, _)| format!("{tool}.{lint}"))
+        .collect();
+    let text = format!("not as in the workspace: {}", missing.join(", "));
+    (!missing.is_empty()).then(|| Finding::error(RULE, path, 1, text))
 }
 
 #[cfg(test)]
