@@ -15,7 +15,7 @@ pub struct Tally {
 
 impl Tally {
     /// Takes one line of a test run's output; any other line counts nothing.
-    pub fn add(&mut self, line: &str) {
+    pub fn add_line(&mut self, line: &str) {
         let Some(counts) = line.strip_prefix("test result: ") else {
             return;
         };
@@ -34,6 +34,13 @@ impl Tally {
                 _ => {}
             }
         }
+    }
+
+    /// Adds the sums of another run.
+    pub fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
     }
 }
 
@@ -64,7 +71,7 @@ mod tests {
             "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.0s",
             "test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 7 filtered out; finished in 1s",
         ] {
-            tally.add(line);
+            tally.add_line(line);
         }
         assert_eq!(
             tally,
