@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn strings_and_comments_are_not_code() {
         let source = r###"let a = "fn b"; // fn c
-            /* fn /* d */ */ let e = r#"fn "f" "#; b"fn\"g" "###;
+            /* fn /* d */ fn */ let e = r#"fn "f" "#; b"fn\"g" "###;
         assert_eq!(texts(source, Kind::Ident), ["let", "a", "let", "e"]);
         assert_eq!(texts(source, Kind::Text), ["fn b", "fn \"f\" ", "fn\\\"g"]);
         assert_eq!(texts(source, Kind::Comment).len(), 2);

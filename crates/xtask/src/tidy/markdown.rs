@@ -94,6 +94,7 @@ mod tests {
             [6, 10]
         );
         assert_eq!(lines("# a\n## b\n### c\n- text\n"), [0; 0]);
+        assert_eq!(lines("# a\n## b\n## c\n- text\n"), [2]);
         assert_eq!(lines("# a\n#hashtag\n"), [0; 0]);
     }
 }
