@@ -86,7 +86,7 @@ fn cargo_deny(root: &Path) -> Result<(), String> {
         "setup: installing {wanted} into {} (some minutes, once)",
         tools.display()
     );
-    // Unoptimised and without debug information: a third of the time to build, and a run is short.
+    // Unoptimised and without debug information: half the time to build, and a run is short.
     let status = Command::new("cargo")
         .args(["install", "--quiet", "--locked", "--force", "--debug"])
         .args(["cargo-deny", "--version", DENY_VERSION, "--root"])
