@@ -71,9 +71,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the repository: two above this crate.
+/// The root of the repository: two above this crate. Cargo names the crate at run time; what was
+/// true at build time may be another work tree that shares the build folder.
 fn root() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let built = || env!("CARGO_MANIFEST_DIR").into();
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(built, PathBuf::from);
     own.ancestors()
         .nth(2)
         .expect("crates/xtask lies two below the root")
