@@ -1,0 +1,83 @@
+//! The project's own chores; the Makefile is their menu.
+//!
+//! Progress goes to stderr. Exit codes: 0 done, 1 failed, 2 no such chore.
+
+mod golden;
+mod lex;
+mod outline;
+mod setup;
+mod steps;
+mod tally;
+mod tidy;
+mod tree;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What can be asked for.
+struct Chore {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Path) -> Result<(), String>,
+}
+
+const CHORES: [Chore; 5] = [
+    Chore {
+        name: "setup",
+        about: "install the tools that are missing",
+        run: setup::run,
+    },
+    Chore {
+        name: "tidy",
+        about: "the house rules the compiler does not know",
+        run: tidy::run,
+    },
+    Chore {
+        name: "check",
+        about: "format, clippy, tidy, licences, unit tests",
+        run: steps::check,
+    },
+    Chore {
+        name: "test",
+        about: "check, with every test there is",
+        run: steps::test,
+    },
+    Chore {
+        name: "golden",
+        about: "write the golden files anew from the tests",
+        run: golden::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let chosen = match arguments.as_slice() {
+        [name] => CHORES.iter().find(|chore| chore.name == name),
+        _ => None,
+    };
+    let Some(chore) = chosen else {
+        eprintln!("usage: cargo xtask CHORE\n");
+        for chore in &CHORES {
+            eprintln!("  {:<8} {}", chore.name, chore.about);
+        }
+        return ExitCode::from(2);
+    };
+    match (chore.run)(&root()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask {}: {error}", chore.name);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository: two above this crate. Cargo names the crate at run time; what was
+/// true at build time may be another work tree that shares the build folder.
+fn root() -> PathBuf {
+    let built = || env!("CARGO_MANIFEST_DIR").into();
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(built, PathBuf::from);
+    own.ancestors()
+        .nth(2)
+        .expect("crates/xtask lies two below the root")
+        .to_owned()
+}
