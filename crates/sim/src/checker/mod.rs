@@ -92,6 +92,11 @@ impl Oracle {
         }
     }
 
+    /// Says whether acknowledged writes wait for a flush to be durable.
+    pub fn set_volatile(&mut self, is_volatile: bool) {
+        self.is_volatile = is_volatile;
+    }
+
     fn tick(&mut self) -> Moment {
         self.now += 1;
         self.now
