@@ -193,6 +193,13 @@ impl Hosts {
         };
         let outcome = self.subject.write(volume, lba, blocks, forced).await;
         self.end_change(ticket, volume, lba, count, forced, outcome);
+        if outcome == Err(SubjectError::CapacityExceeded) {
+            // A full pool is to be worked on, not only knocked at.
+            self.reactor.sleep(PAUSE).await;
+            if self.rng.borrow_mut().chance(1, 4) {
+                self.zero(volume, lba, count, Kind::Discard).await;
+            }
+        }
     }
 
     async fn zero(&self, volume: VolumeId, lba: Lba, count: u64, kind: Kind) {
