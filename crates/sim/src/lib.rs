@@ -24,6 +24,7 @@ pub mod executor;
 pub mod fingerprint;
 pub mod host;
 pub mod platter;
+pub mod real;
 pub mod reference;
 pub mod rng;
 pub mod run;
