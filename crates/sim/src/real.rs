@@ -89,10 +89,18 @@ impl Factory for Real {
         let tier = |first: usize, count: usize, bytes: u64, scheme: Scheme| Tier {
             scheme,
             extents: (first..first + count)
-                .map(|drive| Extent {
-                    drive,
-                    base: RESERVED_BYTES,
-                    bytes: bytes - RESERVED_BYTES,
+                .map(|drive| {
+                    // The labels of a tier's only drive are as unprotected as the tier.
+                    let base = if scheme == Scheme::Single {
+                        0
+                    } else {
+                        RESERVED_BYTES
+                    };
+                    Extent {
+                        drive,
+                        base,
+                        bytes: bytes - base,
+                    }
                 })
                 .collect(),
         };
@@ -326,7 +334,11 @@ impl Subject for Life {
     }
 
     fn status(&self) -> BTreeMap<&'static str, u64> {
-        self.pool.engine().counters()
+        let engine = self.pool.engine();
+        if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+            eprintln!("gauges: {:?}", engine.gauges());
+        }
+        engine.counters()
     }
 
     fn audit(&self) -> Flow<'_, Result<(), String>> {
