@@ -14,25 +14,28 @@ use varve_units::{Lba, VolumeId};
 const TIGHTEN_MAX: usize = 64;
 
 impl Engine {
-    /// Waits until `blocks` blocks may be written.
-    pub(crate) async fn admit(
-        &self,
-        volume: VolumeId,
-        lba: Lba,
-        blocks: u64,
-    ) -> Result<(), EngineError> {
+    /// Waits until a record of `blocks` blocks may enter the log: what is on its way and this
+    /// must fit the chunks above the reserve, however badly they are used.
+    pub(crate) async fn admit(&self, blocks: u64) -> Result<(), EngineError> {
         let shared = &self.shared;
         let control = shared.control();
-        while control.free_chunks() <= shared.config.reserve_chunks as usize {
+        let cost = log_cost(blocks);
+        loop {
             if shared.is_stopped() {
                 return Err(EngineError::Stopped);
+            }
+            let free = control.free_chunks() as u64;
+            let spare = free.saturating_sub(u64::from(shared.config.reserve_chunks));
+            let room = spare * u64::from(shared.units.geometry().chunk_blocks()) / 2;
+            if shared.pending_log.get() + cost <= room {
+                shared.pending_log.set(shared.pending_log.get() + cost);
+                return Ok(());
             }
             shared.count("admission_waits", 1);
             control.cleaner_wanted.notify();
             control.checkpoint_wanted.notify();
             control.freed.listen().await;
         }
-        self.check_capacity(volume, lba, blocks).await
     }
 
     /// Blocks that all volumes together map, at most (ADR 11).
@@ -84,7 +87,7 @@ impl Engine {
 
     /// Refuses a write that would map more blocks than there is room for. Overwrites of mapped
     /// blocks always pass: near the limit the blocks are looked up.
-    async fn check_capacity(
+    pub(crate) async fn check_capacity(
         &self,
         volume: VolumeId,
         lba: Lba,
@@ -143,4 +146,9 @@ impl Engine {
         }
         any
     }
+}
+
+/// Blocks of log that a record of `blocks` data blocks can take: a header of its own at worst.
+pub(crate) const fn log_cost(blocks: u64) -> u64 {
+    blocks + 1
 }

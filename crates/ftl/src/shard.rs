@@ -6,6 +6,7 @@
 //!
 //! **Not here**: what spans shards (`control`, `checkpoint`), the host's view (`engine`).
 
+use crate::admission::log_cost;
 use crate::config::Canary;
 use crate::error::StopReason;
 use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Write};
@@ -308,6 +309,11 @@ impl Shard {
                 .set(self.reserved_nodes.get() - load.reserved_nodes);
             let pending = &self.shared.pending_blocks;
             pending.set(pending.get() - load.pending_blocks);
+            if load.pending_blocks > 0 {
+                let log = &self.shared.pending_log;
+                log.set(log.get() - log_cost(load.pending_blocks));
+                self.shared.control().freed.notify();
+            }
             if let Some(ticket) = load.ticket {
                 ticket.send(Ok(appended));
             }

@@ -82,6 +82,7 @@ impl Factory for Real {
         let chunks = 16 * u64::from(config.lanes_max) + rng.within(0, 8);
         config.fast_bytes = RESERVED_BYTES + chunks * MIB;
         // Parity of symbols is not defined: such pools hold real blocks.
+        config.count_max = 128;
         config.is_elided &= !matches!(config.dense, Dense::Parity(_));
     }
 
@@ -169,6 +170,12 @@ impl Factory for Real {
 }
 
 fn wrap(pool: Result<Pool, PoolError>, config: &Config) -> Outcome<Rc<dyn Subject>> {
+    if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+        eprintln!(
+            "config: {config:?} {:?}",
+            pool.as_ref().map(|pool| *pool.geometry()).ok()
+        );
+    }
     match pool {
         Ok(pool) => Ok(Rc::new(Life {
             pool,
@@ -326,7 +333,7 @@ impl Subject for Life {
     fn space(&self) -> Space {
         let engine = self.pool.engine();
         Space {
-            used_blocks: engine.used_upper(),
+            used_blocks: engine.used_upper().min(engine.capacity()),
             capacity_blocks: engine.capacity(),
             capacity_leaves: engine.capacity_leaves(),
             is_exact: false,
