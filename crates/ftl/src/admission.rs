@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::geometry::Tier;
 use crate::map::{LeafKey, Lookup};
+use crate::units::UnitState;
 use alloc::collections::BTreeMap;
 use varve_units::{Lba, VolumeId};
 
@@ -140,8 +141,7 @@ impl Engine {
         for shard in self.shared.shards() {
             let fullest = shard.map.borrow_mut().fullest();
             if let Some(key) = fullest {
-                any = true;
-                shard.merge(key).await;
+                any |= shard.merge(key).await.is_ok();
             }
         }
         any

@@ -24,6 +24,8 @@ pub struct Control {
     emptied: RefCell<Vec<UnitId>>,
     /// Units to be taken out of use when they are empty.
     retiring: RefCell<BTreeSet<UnitId>>,
+    /// Units whose headers cannot be read: they are not tried again before the next start.
+    stuck: RefCell<BTreeSet<UnitId>>,
     /// When each closed group was closed, in nanoseconds.
     closed_at: RefCell<BTreeMap<u32, u64>>,
     /// Streams of the groups that were open at the checkpoint (recovery).
@@ -174,6 +176,21 @@ impl Control {
         self.retiring.borrow_mut().insert(UnitId::group(group));
     }
 
+    /// This unit cannot be emptied before the next start.
+    pub(crate) fn set_stuck(&self, unit: UnitId) {
+        self.stuck.borrow_mut().insert(unit);
+    }
+
+    /// True if this unit could not be emptied.
+    pub(crate) fn is_stuck(&self, unit: UnitId) -> bool {
+        self.stuck.borrow().contains(&unit)
+    }
+
+    /// True if this unit will be taken out of use when it is empty.
+    pub(crate) fn is_retiring(&self, unit: UnitId) -> bool {
+        self.retiring.borrow().contains(&unit)
+    }
+
     /// Nothing in this unit is needed once the next checkpoint has committed.
     pub(crate) fn emptied(&self, shared: &Shared, unit: UnitId) {
         shared.units.transition(unit, UnitState::Emptied);
@@ -185,13 +202,26 @@ impl Control {
     /// Chunks that hold parts of the newest commit wait for a later one.
     pub(crate) fn take_emptied(&self, shared: &Shared) -> Vec<UnitId> {
         let mut emptied = self.emptied.borrow_mut();
-        let stays = |unit: &UnitId| {
-            shared.units.unit(*unit).is_pinned()
-                || (unit.tier == Tier::Fast && self.holds_parts(unit.index))
-        };
-        let (keep, freeing) = emptied.drain(..).partition(stays);
+        let (freeing, keep) = emptied
+            .drain(..)
+            .partition(|unit| self.is_freeable(shared, *unit));
         *emptied = keep;
         freeing
+    }
+
+    /// True if the next checkpoint can free this emptied unit.
+    fn is_freeable(&self, shared: &Shared, unit: UnitId) -> bool {
+        !shared.units.unit(unit).is_pinned()
+            && !(unit.tier == Tier::Fast && self.holds_parts(unit.index))
+    }
+
+    /// Emptied units that the next checkpoint can free.
+    pub(crate) fn freeable_count(&self, shared: &Shared) -> usize {
+        let emptied = self.emptied.borrow();
+        emptied
+            .iter()
+            .filter(|unit| self.is_freeable(shared, **unit))
+            .count()
     }
 
     /// Frees units after their checkpoint committed. Those with a repair in flight wait for the

@@ -108,6 +108,17 @@ impl Batch {
     pub const fn chunk(&self) -> u32 {
         self.chunk
     }
+
+    /// Fast-tier sector of its header.
+    pub const fn sector(&self) -> u64 {
+        self.sector
+    }
+
+    fn has_commit(&self) -> bool {
+        self.records
+            .iter()
+            .any(|record| matches!(record, Record::Commit { .. }))
+    }
 }
 
 /// A write to submit.
@@ -348,6 +359,10 @@ impl Lane {
         if let Some(batch) = self.again.front() {
             let need = Size::of(&batch.records, self.geometry.lba_bytes).sectors();
             if !self.has_room(need) {
+                // A commit that is to be written again was not flushed either.
+                if self.holds && !self.again.iter().any(Batch::has_commit) {
+                    return Err(Idle::Busy);
+                }
                 self.close_chunk();
                 return Err(Idle::NeedsChunk);
             }

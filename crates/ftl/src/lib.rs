@@ -32,6 +32,7 @@ mod read;
 mod recovery;
 mod shard;
 mod shared;
+mod turn;
 mod volumes;
 
 pub use catalogue::NewVolume;

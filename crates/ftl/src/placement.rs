@@ -11,7 +11,6 @@ use crate::config::Canary;
 use crate::geometry::{Tier, UnitId};
 use crate::shared::Shared;
 use crate::units::UnitState;
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -133,6 +132,11 @@ impl Streams {
         streams.values().find(owns).map(|stream| stream.id)
     }
 
+    /// Forgets all streams (the engine is gone).
+    pub(crate) fn clear(&self) {
+        self.0.borrow_mut().clear();
+    }
+
     /// Wakes every stream (the engine stops).
     pub(crate) fn wake_all(&self) {
         for stream in self.0.borrow().values() {
@@ -180,8 +184,7 @@ impl Shared {
             });
             self.streams.0.borrow_mut().insert(id, Rc::clone(&stream));
             let (shared, running) = (Rc::clone(self), Rc::clone(&stream));
-            self.world
-                .spawn(Box::pin(async move { shared.run_stream(&running).await }));
+            self.spawn(async move { shared.run_stream(&running).await });
             stream
         })
     }
@@ -275,10 +278,10 @@ impl Shared {
             let payload = Some((blocks, index..index + 1));
             let appended = owner.append(record, payload, 1, 0).await;
             self.count("kept_blocks", 1);
-            self.world.spawn(Box::pin(async move {
+            self.spawn(async move {
                 let ok = appended.await.is_ok();
                 progress.done(1, ok);
-            }));
+            });
         }
     }
 
@@ -297,6 +300,9 @@ impl Shared {
             }
             match done {
                 Ok(()) => {
+                    self.units
+                        .unit(UnitId::group(open.group))
+                        .expect_moves(items.len() as u32);
                     self.advance(stream, open);
                     self.count(counter(stream.id.writer), items.len() as u64);
                     self.append_stripe_moves(open, items).await;
@@ -342,7 +348,9 @@ impl Shared {
                 continue;
             }
             control.gc_wanted.notify();
-            control.ask_checkpoint();
+            if control.emptied_groups() > 0 {
+                control.ask_checkpoint();
+            }
             control.freed.listen().await;
         }
     }
@@ -394,7 +402,10 @@ impl Shared {
             stripe: open.next_stripe,
             entries,
         };
-        let area = Rc::new(Sectors::from_bytes(&p2l.encode()));
+        let mut area = p2l.encode();
+        let area_blocks = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
+        area.resize(area_blocks as usize * varve_units::BLOCK, 0);
+        let area = Rc::new(Sectors::from_bytes(&area));
         let mut gather = Gather::new();
         for _ in 1..geometry.p2l_copies {
             gather.push(Segment::Meta(Rc::clone(&area)));
@@ -489,18 +500,23 @@ impl Shared {
         progress: Vec<Rc<Progress>>,
     ) {
         let nodes = items.len();
+        let targets: Vec<Ppa> = items.iter().map(|item| item.new).collect();
         let record = Record::Move {
             slice,
             volume,
             items,
         };
         let appended = self.owner(slice).append(record, None, nodes, 0).await;
-        self.world.spawn(Box::pin(async move {
+        let shared = Rc::clone(self);
+        self.spawn(async move {
             let ok = appended.await.is_ok();
-            for progress in progress {
+            for (new, progress) in targets.into_iter().zip(progress) {
+                if let Some(place) = shared.units.geometry().locate(new) {
+                    shared.units.unit(place.unit).move_arrived();
+                }
                 progress.done(1, ok);
             }
-        }));
+        });
     }
 
     /// Appends moves that have no stripe (a lost block).

@@ -342,10 +342,9 @@ impl Subject for Life {
 
     fn status(&self) -> BTreeMap<&'static str, u64> {
         let engine = self.pool.engine();
-        if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
-            eprintln!("gauges: {:?}", engine.gauges());
-        }
-        engine.counters()
+        let mut status = engine.counters();
+        status.extend(engine.gauges());
+        status
     }
 
     fn audit(&self) -> Flow<'_, Result<(), String>> {
