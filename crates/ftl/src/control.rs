@@ -54,6 +54,21 @@ impl Control {
         }
     }
 
+    /// The free list of a tier, in order.
+    pub(crate) fn free_list(&self, tier: Tier) -> Vec<UnitId> {
+        let list = match tier {
+            Tier::Fast => &self.free_chunks,
+            Tier::Dense => &self.free_groups,
+        };
+        let unit = |&index| UnitId { tier, index };
+        list.borrow().iter().map(unit).collect()
+    }
+
+    /// Units emptied that no running checkpoint has taken yet.
+    pub(crate) fn emptied_list(&self) -> Vec<UnitId> {
+        self.emptied.borrow().clone()
+    }
+
     /// Free chunks.
     pub(crate) fn free_chunks(&self) -> usize {
         self.free_chunks.borrow().len()

@@ -326,6 +326,15 @@ impl Lane {
         self.open.as_ref().map(|open| open.grant.chunk)
     }
 
+    /// Chunks in the lane's hand: the open one, and those given up and not yet taken back.
+    pub fn chunks(&self) -> Vec<u32> {
+        self.closed
+            .iter()
+            .copied()
+            .chain(self.open_chunk())
+            .collect()
+    }
+
     /// Chunks given up since the last call, with every batch in them acknowledged.
     pub fn take_closed(&mut self) -> Vec<u32> {
         let busy: Vec<u32> = self.inflight.iter().map(|batch| batch.chunk).collect();

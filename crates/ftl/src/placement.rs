@@ -133,6 +133,13 @@ impl Streams {
         streams.values().find(owns).map(|stream| stream.id)
     }
 
+    /// The open group of every stream that has one.
+    pub(crate) fn open_groups(&self) -> Vec<u32> {
+        let streams = self.0.borrow();
+        let open = streams.values().filter_map(|stream| stream.open.get());
+        open.map(|open| open.group).collect()
+    }
+
     /// Wakes every stream (the engine stops).
     pub(crate) fn wake_all(&self) {
         for stream in self.0.borrow().values() {
