@@ -49,6 +49,12 @@ impl Engine {
         self.shared.config.capacity_blocks
     }
 
+    /// Leaves that all volumes together may have.
+    #[must_use]
+    pub fn capacity_leaves(&self) -> u64 {
+        self.shared.config.map.leaves_max as u64
+    }
+
     /// Refuses a write that would map more blocks than there is room for. Overwrites of mapped
     /// blocks always pass: near the limit the blocks are looked up.
     async fn check_capacity(

@@ -62,8 +62,7 @@ impl Engine {
             .map(|index| {
                 let lane = Lane::new(
                     varve_units::LaneId(index),
-                    identity.epoch,
-                    identity.pool,
+                    identity,
                     geometry,
                     config.lane,
                     first_lsn,
