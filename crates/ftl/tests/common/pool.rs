@@ -23,7 +23,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// 16 chunks of 1 MiB and 16 groups of 1 MiB; each tier has `copies` copies.
+    /// 16 chunks of 1 MiB and 9 groups of 1 MiB; each tier has `copies` copies.
     pub fn new(seed: u64, p2l_copies: u32, copies: u8) -> Self {
         let executor = Executor::new(seed);
         let drive = |bytes| MemoryDrive::new(Rc::clone(&executor), bytes, copies);
@@ -36,7 +36,7 @@ impl Pool {
                 chunks: 16,
                 lba_bytes: 512,
                 group_blocks: 256,
-                groups: 16,
+                groups: 9,
                 stripe_blocks: 64,
                 p2l_copies,
                 slices: 16,
@@ -48,8 +48,8 @@ impl Pool {
                     inflight_max: 4,
                 },
                 map: MapLimits {
-                    delta_nodes: 512,
-                    images: 3,
+                    delta_nodes: 128,
+                    images: 1,
                     leaves_max: 256,
                 },
                 flush_bytes: 1 << 20,
@@ -58,7 +58,7 @@ impl Pool {
                 window: 4,
                 reserve_chunks: 4,
                 reserve_groups: 2,
-                capacity_blocks: 2400,
+                capacity_blocks: 2000,
                 elided: false,
                 canary: None,
             },
@@ -148,7 +148,8 @@ impl Host {
             block[..8].copy_from_slice(&self.stamp.to_le_bytes());
             self.model.insert(lba + index as u64, self.stamp);
         }
-        let done = self.engine.write(self.volume, Lba(lba), data, false).await;
+        let (volume, engine) = (self.volume, Rc::clone(&self.engine));
+        let done = engine.write(volume, Lba(lba), data, false).await;
         done.expect("a write in range, within capacity");
     }
 
