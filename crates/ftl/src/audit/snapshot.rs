@@ -112,7 +112,7 @@ impl Snapshot {
 
     /// No two references overlap; each lies in what its unit's present use has appended, and its
     /// bit is set.
-    fn check_places(&self, shared: &Shared) -> Result<(), AuditError> {
+    pub(super) fn check_places(&self, shared: &Shared) -> Result<(), AuditError> {
         for pair in self.references.windows(2) {
             let [one, next] = pair else { continue };
             if one.place.unit == next.place.unit

@@ -43,6 +43,11 @@ impl MemoryDrive {
         self.copies.borrow_mut()[usize::from(copy)][offset as usize] ^= 0x10;
     }
 
+    /// Bytes of copy 0.
+    pub fn peek(&self, offset: u64, length: usize) -> Vec<u8> {
+        self.copies.borrow()[0][offset as usize..][..length].to_vec()
+    }
+
     fn check(&self, offset: u64, length: u64) {
         let lba = u64::from(self.info.lba_bytes);
         assert!(offset.is_multiple_of(lba) && length.is_multiple_of(lba));

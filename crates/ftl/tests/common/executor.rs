@@ -11,7 +11,7 @@ use varve_io::{Receiver, Task, World, slot};
 use varve_units::Nanos;
 
 /// Turns after which a run is taken to be stuck.
-const TURNS_MAX: u64 = 20_000_000;
+const TURNS_MAX: u64 = 3_000_000;
 
 pub struct Executor {
     state: Cell<u64>,

@@ -11,7 +11,7 @@ use varve_io::{Blocks, Drive, World};
 use varve_units::{BLOCK, Blocks as Count, Lba, TenantId, VolumeId};
 
 /// Blocks of each volume.
-pub const VOLUME_BLOCKS: u64 = 1200;
+pub const VOLUME_BLOCKS: u64 = 1100;
 
 /// Drives and settings; they outlive the engines started on them.
 pub struct Pool {
@@ -23,7 +23,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// 16 chunks of 1 MiB and 9 groups of 1 MiB; each tier has `copies` copies.
+    /// 16 chunks of 1 MiB and 13 groups of 1 MiB; each tier has `copies` copies.
     pub fn new(seed: u64, p2l_copies: u32, copies: u8) -> Self {
         let executor = Executor::new(seed);
         let drive = |bytes| MemoryDrive::new(Rc::clone(&executor), bytes, copies);
@@ -36,7 +36,7 @@ impl Pool {
                 chunks: 16,
                 lba_bytes: 512,
                 group_blocks: 256,
-                groups: 9,
+                groups: 13,
                 stripe_blocks: 64,
                 p2l_copies,
                 slices: 16,
@@ -58,7 +58,8 @@ impl Pool {
                 window: 4,
                 reserve_chunks: 4,
                 reserve_groups: 2,
-                capacity_blocks: 2000,
+                // What GC's target of 4 free groups and two open ones leave: 7 groups of 252.
+                capacity_blocks: 1764,
                 elided: false,
                 canary: None,
             },
