@@ -5,32 +5,37 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::geometry::Tier;
 use crate::map::{LeafKey, Lookup};
+use alloc::collections::BTreeMap;
 use varve_units::{Lba, VolumeId};
 
 /// Chains merged at most to find room for one write near the limit. Arbitrary.
 const TIGHTEN_MAX: usize = 64;
 
 impl Engine {
-    /// Waits until `blocks` blocks may be written.
-    pub(crate) async fn admit(
-        &self,
-        volume: VolumeId,
-        lba: Lba,
-        blocks: u64,
-    ) -> Result<(), EngineError> {
+    /// Waits until a record of `blocks` blocks may enter the log: what is on its way and this
+    /// must fit the chunks above the reserve, however badly they are used.
+    pub(crate) async fn admit(&self, blocks: u64) -> Result<(), EngineError> {
         let shared = &self.shared;
         let control = shared.control();
-        while control.free_chunks() <= shared.config.reserve_chunks as usize {
+        let cost = log_cost(blocks);
+        loop {
             if shared.is_stopped() {
                 return Err(EngineError::Stopped);
+            }
+            let free = control.free_chunks() as u64;
+            let spare = free.saturating_sub(u64::from(shared.config.reserve_chunks));
+            let room = spare * u64::from(shared.units.geometry().chunk_blocks()) / 2;
+            if shared.pending_log.get() + cost <= room {
+                shared.pending_log.set(shared.pending_log.get() + cost);
+                return Ok(());
             }
             shared.count("admission_waits", 1);
             control.cleaner_wanted.notify();
             control.checkpoint_wanted.notify();
             control.freed.listen().await;
         }
-        self.check_capacity(volume, lba, blocks).await
     }
 
     /// Blocks that all volumes together map, at most (ADR 11).
@@ -49,6 +54,31 @@ impl Engine {
         self.shared.config.capacity_blocks
     }
 
+    /// What is free and what is in use now, by name.
+    #[must_use]
+    pub fn gauges(&self) -> BTreeMap<&'static str, u64> {
+        let control = self.shared.control();
+        let units = &self.shared.units;
+        let mut gauges = BTreeMap::from([
+            ("free_chunks", control.free_chunks() as u64),
+            ("free_groups", control.free_groups() as u64),
+            ("emptied_units", control.emptied_count() as u64),
+            ("used_upper_blocks", self.used_upper()),
+            ("capacity_blocks", self.capacity()),
+        ]);
+        for (tier, name) in [
+            (Tier::Fast, "live_fast_blocks"),
+            (Tier::Dense, "live_dense_blocks"),
+        ] {
+            let live = units
+                .ids(tier)
+                .map(|id| u64::from(units.unit(id).live()))
+                .sum();
+            gauges.insert(name, live);
+        }
+        gauges
+    }
+
     /// Leaves that all volumes together may have.
     #[must_use]
     pub fn capacity_leaves(&self) -> u64 {
@@ -57,7 +87,7 @@ impl Engine {
 
     /// Refuses a write that would map more blocks than there is room for. Overwrites of mapped
     /// blocks always pass: near the limit the blocks are looked up.
-    async fn check_capacity(
+    pub(crate) async fn check_capacity(
         &self,
         volume: VolumeId,
         lba: Lba,
@@ -116,4 +146,9 @@ impl Engine {
         }
         any
     }
+}
+
+/// Blocks of log that a record of `blocks` data blocks can take: a header of its own at worst.
+pub(crate) const fn log_cost(blocks: u64) -> u64 {
+    blocks + 1
 }

@@ -174,7 +174,9 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let count = data.len() as u64;
         let _entered = self.enter(volume, lba, count)?;
-        self.admit(volume, lba, count).await?;
+        self.check_capacity(volume, lba, count).await?;
+        let pending = &self.shared.pending_blocks;
+        pending.set(pending.get() + count);
         let data = Rc::new(data);
         let most = self.shared.config.lane.batch_blocks_max as usize;
         let mut waiting = Vec::new();
@@ -189,6 +191,7 @@ impl Engine {
                     .map(|index| block_crc(data.block(index)))
                     .collect();
                 let lba = Lba(piece.lba.0 + done as u64);
+                self.admit(length as u64).await?;
                 let record = Record::Put {
                     volume,
                     lba,

@@ -6,6 +6,7 @@
 //!
 //! **Not here**: what spans shards (`control`, `checkpoint`), the host's view (`engine`).
 
+use crate::admission::log_cost;
 use crate::config::Canary;
 use crate::error::StopReason;
 use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Write};
@@ -244,6 +245,9 @@ impl Shard {
     }
 
     fn written(&self, sequence: u64) {
+        if self.shared.is_stopped() {
+            return;
+        }
         self.reroutes.set(0);
         let acked = self.lane.borrow_mut().written(sequence);
         if !self.shared.fast.info().volatile_cache {
@@ -260,6 +264,9 @@ impl Shard {
     }
 
     fn write_failed(&self, sequence: u64, error: varve_io::IoError) {
+        if self.shared.is_stopped() {
+            return;
+        }
         self.shared.count("log_write_errors", 1);
         self.reroutes.set(self.reroutes.get() + 1);
         if self.reroutes.get() > REROUTES_MAX || error != varve_io::IoError::Media {
@@ -302,6 +309,11 @@ impl Shard {
                 .set(self.reserved_nodes.get() - load.reserved_nodes);
             let pending = &self.shared.pending_blocks;
             pending.set(pending.get() - load.pending_blocks);
+            if load.pending_blocks > 0 {
+                let log = &self.shared.pending_log;
+                log.set(log.get() - log_cost(load.pending_blocks));
+                self.shared.control().freed.notify();
+            }
             if let Some(ticket) = load.ticket {
                 ticket.send(Ok(appended));
             }

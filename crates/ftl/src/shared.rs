@@ -57,6 +57,8 @@ pub struct Shared {
     pub(crate) streams: Streams,
     /// Blocks that queued writes may newly map.
     pub(crate) pending_blocks: Cell<u64>,
+    /// Blocks of log that admitted host writes will take.
+    pub(crate) pending_log: Cell<u64>,
     /// Live leaves are counted per chunk (false until recovery has loaded them).
     pub(crate) leaves_counted: Cell<bool>,
     counters: RefCell<BTreeMap<&'static str, u64>>,
@@ -98,6 +100,7 @@ impl Shared {
             flush: FlushGate::default(),
             streams: Streams::default(),
             pending_blocks: Cell::new(0),
+            pending_log: Cell::new(0),
             leaves_counted: Cell::new(true),
             counters: RefCell::default(),
         })

@@ -78,10 +78,14 @@ pub(crate) fn engine_config(
     }
 }
 
-/// Data blocks of one batch: a quarter of a chunk, at most 1 MiB.
+/// Data blocks of one batch, and of one record: half a chunk, at most a leaf.
 const fn batch_blocks(geometry: &varve_ftl::Geometry) -> u64 {
-    let quarter = geometry.chunk_bytes / 4 / 4096;
-    if quarter < 256 { quarter } else { 256 }
+    let half = geometry.chunk_bytes / 2 / 4096;
+    if half < LEAF_BLOCKS {
+        half
+    } else {
+        LEAF_BLOCKS
+    }
 }
 
 /// Two chunks per lane, one for the pool, one for a checkpoint (engine.md 2).

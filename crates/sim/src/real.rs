@@ -82,6 +82,7 @@ impl Factory for Real {
         let chunks = 16 * u64::from(config.lanes_max) + rng.within(0, 8);
         config.fast_bytes = RESERVED_BYTES + chunks * MIB;
         // Parity of symbols is not defined: such pools hold real blocks.
+        config.count_max = 128;
         config.is_elided &= !matches!(config.dense, Dense::Parity(_));
     }
 
@@ -89,10 +90,18 @@ impl Factory for Real {
         let tier = |first: usize, count: usize, bytes: u64, scheme: Scheme| Tier {
             scheme,
             extents: (first..first + count)
-                .map(|drive| Extent {
-                    drive,
-                    base: RESERVED_BYTES,
-                    bytes: bytes - RESERVED_BYTES,
+                .map(|drive| {
+                    // The labels of a tier's only drive are as unprotected as the tier.
+                    let base = if scheme == Scheme::Single {
+                        0
+                    } else {
+                        RESERVED_BYTES
+                    };
+                    Extent {
+                        drive,
+                        base,
+                        bytes: bytes - base,
+                    }
                 })
                 .collect(),
         };
@@ -161,6 +170,12 @@ impl Factory for Real {
 }
 
 fn wrap(pool: Result<Pool, PoolError>, config: &Config) -> Outcome<Rc<dyn Subject>> {
+    if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+        eprintln!(
+            "config: {config:?} {:?}",
+            pool.as_ref().map(|pool| *pool.geometry()).ok()
+        );
+    }
     match pool {
         Ok(pool) => Ok(Rc::new(Life {
             pool,
@@ -318,7 +333,7 @@ impl Subject for Life {
     fn space(&self) -> Space {
         let engine = self.pool.engine();
         Space {
-            used_blocks: engine.used_upper(),
+            used_blocks: engine.used_upper().min(engine.capacity()),
             capacity_blocks: engine.capacity(),
             capacity_leaves: engine.capacity_leaves(),
             is_exact: false,
@@ -326,7 +341,11 @@ impl Subject for Life {
     }
 
     fn status(&self) -> BTreeMap<&'static str, u64> {
-        self.pool.engine().counters()
+        let engine = self.pool.engine();
+        if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+            eprintln!("gauges: {:?}", engine.gauges());
+        }
+        engine.counters()
     }
 
     fn audit(&self) -> Flow<'_, Result<(), String>> {

@@ -156,7 +156,7 @@ impl<'a> Machine<'a> {
             .collect();
         let shared = Shared {
             oracle: RefCell::new(Oracle::new(seed, plan.config.volatile_cache)),
-            workload: RefCell::new(Workload::new(rng.split("workload"))),
+            workload: RefCell::new(Workload::new(rng.split("workload"), plan.config.count_max)),
             operations: Cell::new(0),
             coverage: RefCell::default(),
             is_elided: plan.config.is_elided,

@@ -85,6 +85,7 @@ impl Plan {
             lanes: pool.within(1, 4) as u16,
             lanes_max: 4,
             lba_bytes: pool.pick(&[512, 4096]),
+            count_max: 512,
             map_bytes: pool.magnitude(64, 4096) << 10,
             is_elided: pool.chance(2, 3),
             volatile_cache: pool.chance(3, 4),

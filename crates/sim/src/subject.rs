@@ -63,6 +63,8 @@ pub struct Config {
     pub lanes_max: u16,
     /// Smallest unit of a transfer of every drive: 512 or 4096.
     pub lba_bytes: u32,
+    /// Blocks of one command at most: the largest that the pool takes whole.
+    pub count_max: u64,
     /// Bytes of memory for the map.
     pub map_bytes: u64,
     /// True if blocks are symbols.

@@ -141,6 +141,8 @@ pub struct Op {
 /// The source of operations.
 pub struct Workload {
     rng: Rng,
+    /// Blocks of one command at most: the largest that the pool takes whole.
+    count_max: u64,
     mood: Mood,
     patterns: BTreeMap<VolumeId, (Pattern, u64)>,
     drawn: u64,
@@ -149,9 +151,10 @@ pub struct Workload {
 impl Workload {
     /// The workload of a seed; it begins by filling.
     #[must_use]
-    pub fn new(rng: Rng) -> Self {
+    pub fn new(rng: Rng, count_max: u64) -> Self {
         Self {
             rng,
+            count_max,
             mood: Mood::Fill,
             patterns: BTreeMap::new(),
             drawn: 0,
@@ -264,7 +267,7 @@ mod tests {
     fn operations_stay_inside() {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..40 {
-            let mut workload = Workload::new(Rng::new(seed));
+            let mut workload = Workload::new(Rng::new(seed), COUNT_HUGE);
             for step in 0..500 {
                 if step % 100 == 99 {
                     workload.change_mood();

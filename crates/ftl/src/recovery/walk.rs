@@ -155,7 +155,7 @@ impl LaneWalk {
             }
         }
         walk.verify_tail(fast, scan).await;
-        walk.note_chunks();
+        walk.note_chunks(scan.geometry.chunk_sectors());
         walk
     }
 
@@ -288,7 +288,7 @@ impl LaneWalk {
     }
 
     /// Notes how far each chunk of the redo range is used.
-    fn note_chunks(&mut self) {
+    fn note_chunks(&mut self, chunk_sectors: u64) {
         let ends: Vec<(u64, u64)> = self
             .found
             .iter()
@@ -301,11 +301,11 @@ impl LaneWalk {
             .collect();
         for (header, used) in self.chunks.values_mut() {
             let start = header.address;
-            for (address, end) in &ends {
-                if *address >= start && end - start > u64::from(*used) {
-                    *used = (end - start) as u32;
-                }
-            }
+            let inside = ends
+                .iter()
+                .filter(|(address, _)| (start..start + chunk_sectors).contains(address));
+            let end = inside.map(|(_, end)| *end).max();
+            *used = end.map_or(0, |end| (end - start) as u32);
         }
     }
 }
