@@ -99,6 +99,9 @@ impl Shared {
         self.flush_log().await.map_err(|_| Stopped)?;
         control.checkpoint.set(number);
         control.set_parts(self, parts, place);
+        if everything || self.config.window == 1 {
+            control.pinned_by_whole.set(control.chunks_with_parts());
+        }
         let first = Rc::clone(&self.shards()[0]);
         first.lane.borrow_mut().release();
         first.pump.notify();
@@ -164,7 +167,7 @@ impl Shared {
 
     /// True if this checkpoint should hold the whole state: parts of earlier ones keep too many
     /// chunks from being cleaned (starts in quick succession pin a chunk each).
-    fn must_dump_everything(&self) -> bool {
+    pub(crate) fn must_dump_everything(&self) -> bool {
         self.control().chunks_with_parts() * 8 >= self.units.geometry().chunks as usize
     }
 

@@ -51,6 +51,10 @@ impl Shared {
             let has_room = work.running.get() < VICTIMS_MAX;
             let victim = if has_room { self.next_victim() } else { None };
             let Some(victim) = victim else {
+                if work.running.get() == 0 && self.is_short_of_chunks() {
+                    // Parts of old checkpoints may be all that keeps victims away.
+                    self.control().unpin_chunks(&self);
+                }
                 if work.running.get() > 0 && work.waiting.get() == work.running.get() {
                     // Nothing else will fill the stripes that the victims wait for.
                     self.flush_streams(Writer::Compaction);
@@ -78,10 +82,15 @@ impl Shared {
         self.config.reserve_chunks as usize + spare.max(usize::from(self.config.lanes) + 2)
     }
 
+    fn is_short_of_chunks(&self) -> bool {
+        let control = self.control();
+        control.free_chunks() + control.emptied_count() < self.clean_target()
+    }
+
     /// The chunk that costs least to empty, if one should be emptied.
     fn next_victim(&self) -> Option<u32> {
         let control = self.control();
-        if control.free_chunks() + control.emptied_count() >= self.clean_target() {
+        if !self.is_short_of_chunks() {
             return None;
         }
         let blocks = self.units.geometry().chunk_blocks();

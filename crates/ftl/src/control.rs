@@ -36,6 +36,8 @@ pub struct Control {
     pub(crate) checkpoint: Cell<u64>,
     /// Parts a start needs now, in order of age.
     pub(crate) parts: RefCell<Vec<PartPlace>>,
+    /// Chunks that the parts of the last checkpoint of the whole state took.
+    pub(crate) pinned_by_whole: Cell<usize>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
     /// Units were freed.
@@ -57,6 +59,21 @@ impl Control {
             Tier::Fast => self.free_chunks.borrow_mut().push_back(unit.index),
             Tier::Dense => self.free_groups.borrow_mut().push_back(unit.index),
         }
+    }
+
+    /// The free list of a tier, in order.
+    pub(crate) fn free_list(&self, tier: Tier) -> Vec<UnitId> {
+        let list = match tier {
+            Tier::Fast => &self.free_chunks,
+            Tier::Dense => &self.free_groups,
+        };
+        let unit = |&index| UnitId { tier, index };
+        list.borrow().iter().map(unit).collect()
+    }
+
+    /// Units emptied that no running checkpoint has taken yet.
+    pub(crate) fn emptied_list(&self) -> Vec<UnitId> {
+        self.emptied.borrow().clone()
     }
 
     /// Free chunks.
@@ -264,6 +281,15 @@ impl Control {
     /// True if a start would read checkpoint parts or the commit in this chunk.
     pub(crate) fn holds_parts(&self, chunk: u32) -> bool {
         self.part_chunks.borrow().contains_key(&chunk)
+    }
+
+    /// Asks for a checkpoint of the whole state if parts of earlier ones keep more chunks from
+    /// being cleaned than that would.
+    pub(crate) fn unpin_chunks(&self, shared: &Shared) {
+        let pinned = self.chunks_with_parts();
+        if pinned > self.pinned_by_whole.get() && shared.must_dump_everything() {
+            self.ask_checkpoint();
+        }
     }
 
     /// Chunks that checkpoint parts keep from being cleaned.

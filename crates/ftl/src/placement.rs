@@ -132,9 +132,25 @@ impl Streams {
         streams.values().find(owns).map(|stream| stream.id)
     }
 
+    /// Blocks that wait for their stripe.
+    pub(crate) fn queued(&self) -> usize {
+        let streams = self.0.borrow();
+        streams
+            .values()
+            .map(|stream| stream.queue.borrow().len())
+            .sum()
+    }
+
     /// Forgets all streams (the engine is gone).
     pub(crate) fn clear(&self) {
         self.0.borrow_mut().clear();
+    }
+
+    /// The open group of every stream that has one.
+    pub(crate) fn open_groups(&self) -> Vec<u32> {
+        let streams = self.0.borrow();
+        let open = streams.values().filter_map(|stream| stream.open.get());
+        open.map(|open| open.group).collect()
     }
 
     /// Wakes every stream (the engine stops).

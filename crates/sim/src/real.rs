@@ -348,6 +348,11 @@ impl Subject for Life {
     }
 
     fn audit(&self) -> Flow<'_, Result<(), String>> {
-        Box::pin(async move { Ok(()) })
+        Box::pin(async move {
+            let audited = self.pool.engine().audit().await;
+            audited
+                .map(|_| ())
+                .map_err(|error| format!("{error} ({error:?})"))
+        })
     }
 }

@@ -118,7 +118,7 @@ impl Engine {
                 state,
                 generation: entry.generation,
                 stamp: entry.stamp,
-                write_pointer: entry.write_pointer,
+                write_pointer: appended(state, entry.write_pointer),
             };
             units.restore(UnitId::group(group), &restore);
             self.shared.control().restore_group(group, entry);
@@ -145,7 +145,7 @@ impl Engine {
                 state,
                 generation: entry.generation,
                 stamp: entry.stamp,
-                write_pointer: entry.write_pointer,
+                write_pointer: appended(state, entry.write_pointer),
             };
             units.restore(UnitId::chunk(chunk), &restore);
         }
@@ -324,4 +324,9 @@ impl Engine {
             }
         }
     }
+}
+
+/// Write pointer of a unit: the checkpoint that frees one still has what it had in use.
+fn appended(state: UnitState, listed: u32) -> u32 {
+    if state == UnitState::Free { 0 } else { listed }
 }

@@ -65,7 +65,8 @@ pub(super) async fn read_batch(
     let chunk = geometry.chunk_of(expect.sector);
     let end = geometry.chunk_start(chunk) + geometry.chunk_sectors();
     let unit = u64::from(geometry.lba_bytes) / SECTOR_BYTES;
-    if expect.sector + unit > end {
+    // The last chunk may be full to the drive's end.
+    if expect.sector >= geometry.fast_sectors() || expect.sector + unit > end {
         return None;
     }
     for copy in 0..fast.info().copies {
