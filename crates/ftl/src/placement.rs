@@ -39,15 +39,6 @@ impl Writer {
             Self::GarbageCollection => 2,
         }
     }
-
-    /// The writer of a group table's code.
-    pub(crate) const fn from_code(code: u32) -> Option<Self> {
-        match code {
-            1 => Some(Self::Compaction),
-            2 => Some(Self::GarbageCollection),
-            _ => None,
-        }
-    }
 }
 
 /// Placement class: owns its groups.
@@ -205,27 +196,14 @@ impl Shared {
         })
     }
 
-    /// After recovery: open groups go on at the first stripe beyond what is known to be written.
-    /// One whose stream is not known, or that is full, is closed.
-    pub(crate) fn resume_streams(self: &Rc<Self>) {
-        let geometry = *self.units.geometry();
+    /// After recovery: groups that were open are closed. A stripe beyond what the log names may
+    /// have been written and lost its moves; written again it would leave two P2L areas of one
+    /// generation, and a lost write could bring the first one back. Garbage collection returns
+    /// what is left of them.
+    pub(crate) fn close_open_groups(&self) {
         for id in self.units.ids(Tier::Dense) {
-            if self.units.unit(id).state() != UnitState::Open {
-                continue;
-            }
-            let next_stripe = self.units.unit(id).write_pointer() / geometry.stripe_blocks;
-            let stream = self.control().take_was_open(id.index);
-            let stream = stream.map(|id| self.stream_named(id));
-            match stream {
-                Some(stream)
-                    if stream.open.get().is_none() && next_stripe < geometry.group_stripes() =>
-                {
-                    stream.open.set(Some(OpenGroup {
-                        group: id.index,
-                        next_stripe,
-                    }));
-                }
-                _ => self.close_group(id.index),
+            if self.units.unit(id).state() == UnitState::Open {
+                self.close_group(id.index);
             }
         }
     }

@@ -349,6 +349,12 @@ impl UnitTable {
         self.unit(place.unit).stamp() <= since
     }
 
+    /// Raises the generation of a free unit (recovery).
+    pub fn renew(&self, id: UnitId) {
+        assert_eq!(self.unit(id).state(), UnitState::Free, "{id} is not free");
+        self.unit(id).generation.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Sets a unit to what a checkpoint or a header says (recovery). Bits follow separately.
     pub fn restore(&self, id: UnitId, from: &UnitRestore) {
         let unit = self.unit(id);

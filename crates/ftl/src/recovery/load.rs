@@ -308,6 +308,8 @@ impl Engine {
         for tier in [Tier::Fast, Tier::Dense] {
             for id in units.ids(tier) {
                 if units.unit(id).state() == UnitState::Free {
+                    // Whatever a start that was cut short wrote there is of another generation.
+                    units.renew(id);
                     self.shared.control().add_free(id);
                 }
             }

@@ -149,7 +149,7 @@ impl Engine {
             report.damage.extend(&walk.damage);
         }
         engine.count_leaves();
-        engine.shared.resume_streams();
+        engine.shared.close_open_groups();
         engine.empty_dead_chunks(&walks);
         for walk in &walks {
             report.equalised += engine.equalise(walk).await?;
