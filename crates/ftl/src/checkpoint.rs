@@ -61,7 +61,8 @@ impl Shared {
         asked
             || self.is_checkpoint_due()
             || (control.freeable_count(self) > 0
-                && control.free_chunks() <= self.config.reserve_chunks as usize)
+                && (control.has_waiters()
+                    || control.free_chunks() <= self.config.reserve_chunks as usize))
     }
 
     /// Takes one checkpoint and frees what it makes free.

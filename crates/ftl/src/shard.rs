@@ -347,7 +347,7 @@ impl Shard {
         }
     }
 
-    /// What an acknowledged record does to the map. Checkpoint and catalogue records change
+    /// What an acknowledged record does to the map and the catalogue. Checkpoint records change
     /// nothing here: the flow that appended them goes on when its ticket arrives.
     fn apply(&self, record: &Record, at: &Appended, dead: &mut Vec<Dead>) {
         match record {
@@ -360,6 +360,8 @@ impl Shard {
             } => {
                 self.apply_discard(*slice, *volume, *lba, *blocks, *zero, at.lsn, dead);
             }
+            // At once, as all changes: a checkpoint that begins behind this record must hold it.
+            Record::Catalogue { entry } => self.shared.volumes.borrow_mut().note(*entry),
             Record::Leaf {
                 volume,
                 leaf,
