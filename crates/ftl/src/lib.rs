@@ -34,6 +34,7 @@ mod shard;
 mod shared;
 mod volumes;
 
+pub use catalogue::NewVolume;
 pub use config::{Canary, Config};
 pub use engine::{Engine, Seats};
 pub use error::{EngineError, StopReason};

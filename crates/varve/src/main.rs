@@ -1,2 +1,8 @@
 //! The varve binary.
-fn main() {}
+
+mod bench;
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::run()
+}
