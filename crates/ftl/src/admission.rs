@@ -5,7 +5,9 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::geometry::Tier;
 use crate::map::{LeafKey, Lookup};
+use alloc::collections::BTreeMap;
 use varve_units::{Lba, VolumeId};
 
 /// Chains merged at most to find room for one write near the limit. Arbitrary.
@@ -47,6 +49,37 @@ impl Engine {
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.shared.config.capacity_blocks
+    }
+
+    /// What is free and what is in use now, by name.
+    #[must_use]
+    pub fn gauges(&self) -> BTreeMap<&'static str, u64> {
+        let control = self.shared.control();
+        let units = &self.shared.units;
+        let mut gauges = BTreeMap::from([
+            ("free_chunks", control.free_chunks() as u64),
+            ("free_groups", control.free_groups() as u64),
+            ("emptied_units", control.emptied_count() as u64),
+            ("used_upper_blocks", self.used_upper()),
+            ("capacity_blocks", self.capacity()),
+        ]);
+        for (tier, name) in [
+            (Tier::Fast, "live_fast_blocks"),
+            (Tier::Dense, "live_dense_blocks"),
+        ] {
+            let live = units
+                .ids(tier)
+                .map(|id| u64::from(units.unit(id).live()))
+                .sum();
+            gauges.insert(name, live);
+        }
+        gauges
+    }
+
+    /// Leaves that all volumes together may have.
+    #[must_use]
+    pub fn capacity_leaves(&self) -> u64 {
+        self.shared.config.map.leaves_max as u64
     }
 
     /// Refuses a write that would map more blocks than there is room for. Overwrites of mapped

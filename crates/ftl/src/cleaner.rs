@@ -17,12 +17,21 @@ use crate::units::UnitState;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use varve_format::{BatchHead, KeepItem, PayloadLayout, Record, batch, block_crc};
 use varve_io::Blocks;
 use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, SECTOR_BYTES, VolumeId};
 
 /// Chunks cleaned side by side. Arbitrary: enough to fill stripes of several streams.
 const VICTIMS_MAX: usize = 4;
+
+/// Victims in the cleaner's hands.
+#[derive(Default)]
+struct Work {
+    running: Cell<usize>,
+    /// Those that wait for their last moves.
+    waiting: Cell<usize>,
+}
 
 /// A block found in a victim that the map perhaps still needs.
 #[derive(Clone, Copy)]
@@ -38,24 +47,25 @@ pub(crate) struct Candidate {
 impl Shared {
     /// Cleans chunks whenever fewer are free than the pool wants; runs for the engine's life.
     pub(crate) async fn run_cleaner(self: Rc<Self>) {
-        let running = Rc::new(core::cell::Cell::new(0_usize));
+        let work = Rc::new(Work::default());
         while !self.is_stopped() {
-            let victim = if running.get() < VICTIMS_MAX {
-                self.next_victim()
-            } else {
-                None
-            };
+            let has_room = work.running.get() < VICTIMS_MAX;
+            let victim = if has_room { self.next_victim() } else { None };
             let Some(victim) = victim else {
+                if work.running.get() > 0 && work.waiting.get() == work.running.get() {
+                    // Nothing else will fill the stripes that the victims wait for.
+                    self.flush_streams(Writer::Compaction);
+                }
                 self.control().cleaner_wanted.listen().await;
                 continue;
             };
             self.units
                 .transition(UnitId::chunk(victim), UnitState::Cleaning);
-            running.set(running.get() + 1);
-            let (shared, running) = (Rc::clone(&self), Rc::clone(&running));
+            work.running.set(work.running.get() + 1);
+            let (shared, work) = (Rc::clone(&self), Rc::clone(&work));
             self.world.spawn(Box::pin(async move {
-                shared.clean(victim).await;
-                running.set(running.get() - 1);
+                shared.clean(victim, &work).await;
+                work.running.set(work.running.get() - 1);
                 if !shared.is_stopped() {
                     shared.control().cleaner_wanted.notify();
                 }
@@ -88,7 +98,7 @@ impl Shared {
     }
 
     /// Empties one chunk.
-    async fn clean(self: &Rc<Self>, chunk: u32) {
+    async fn clean(self: &Rc<Self>, chunk: u32, work: &Work) {
         let id = UnitId::chunk(chunk);
         // What is moved must be durable in the log first: births in P2L are then below every LSN
         // that a start hands out.
@@ -108,7 +118,10 @@ impl Shared {
         candidates.sort_unstable_by_key(|candidate| self.place_offset(candidate.ppa));
         self.move_all(id, &candidates, Writer::Compaction, &progress)
             .await;
+        work.waiting.set(work.waiting.get() + 1);
+        self.control().cleaner_wanted.notify();
         progress.settled().await;
+        work.waiting.set(work.waiting.get() - 1);
         if self.is_stopped() {
             return;
         }

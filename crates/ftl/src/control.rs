@@ -6,12 +6,13 @@
 
 use crate::geometry::{Tier, UnitId};
 use crate::lane::ChunkGrant;
+use crate::placement::{StreamId, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use varve_format::{CommitPlace, GroupEntry, PartPlace};
+use varve_format::{CommitPlace, GroupEntry, GroupState, PartPlace};
 use varve_io::Event;
 
 /// What is pool-wide.
@@ -25,6 +26,8 @@ pub struct Control {
     retiring: RefCell<BTreeSet<UnitId>>,
     /// When each closed group was closed, in nanoseconds.
     closed_at: RefCell<BTreeMap<u32, u64>>,
+    /// Streams of the groups that were open at the checkpoint (recovery).
+    was_open: RefCell<BTreeMap<u32, StreamId>>,
     /// Parts that the newest commit needs, by chunk.
     part_chunks: RefCell<BTreeMap<u32, u32>>,
     pub(crate) commit: Cell<Option<CommitPlace>>,
@@ -145,6 +148,20 @@ impl Control {
     /// When a group was closed, as the checkpoint has it (recovery).
     pub(crate) fn restore_group(&self, group: u32, entry: &GroupEntry) {
         self.closed_at.borrow_mut().insert(group, entry.closed_at.0);
+        if let Some(writer) = Writer::from_code(entry.stream)
+            && entry.state == GroupState::Open
+        {
+            let stream = StreamId {
+                tenant: entry.tenant,
+                writer,
+            };
+            self.was_open.borrow_mut().insert(group, stream);
+        }
+    }
+
+    /// The stream that had this group open at the checkpoint (recovery).
+    pub(crate) fn take_was_open(&self, group: u32) -> Option<StreamId> {
+        self.was_open.borrow_mut().remove(&group)
     }
 
     /// A write to this chunk failed: it is taken out of use when it is empty.

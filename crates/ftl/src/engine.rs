@@ -62,8 +62,7 @@ impl Engine {
             .map(|index| {
                 let lane = Lane::new(
                     varve_units::LaneId(index),
-                    identity.epoch,
-                    identity.pool,
+                    identity,
                     geometry,
                     config.lane,
                     first_lsn,
@@ -176,6 +175,8 @@ impl Engine {
         let count = data.len() as u64;
         let _entered = self.enter(volume, lba, count)?;
         self.admit(volume, lba, count).await?;
+        let pending = &self.shared.pending_blocks;
+        pending.set(pending.get() + count);
         let data = Rc::new(data);
         let most = self.shared.config.lane.batch_blocks_max as usize;
         let mut waiting = Vec::new();

@@ -13,6 +13,7 @@
 
 use crate::geometry::{BLOCK_SECTORS, Geometry};
 use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
+use crate::shared::Identity;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -166,8 +167,7 @@ pub enum Idle {
 /// One append point. See the module's description.
 pub struct Lane {
     id: LaneId,
-    epoch: u32,
-    pool: [u8; 16],
+    identity: Identity,
     geometry: Geometry,
     limits: LaneLimits,
     next_lsn: Lsn,
@@ -193,16 +193,14 @@ impl Lane {
     /// A lane whose first record gets `first_lsn`.
     pub fn new(
         id: LaneId,
-        epoch: u32,
-        pool: [u8; 16],
+        identity: Identity,
         geometry: Geometry,
         limits: LaneLimits,
         first_lsn: Lsn,
     ) -> Self {
         Self {
             id,
-            epoch,
-            pool,
+            identity,
             geometry,
             limits,
             next_lsn: first_lsn,
@@ -422,7 +420,7 @@ impl Lane {
         let lba_bytes = self.geometry.lba_bytes;
         let sector = open.batch_start();
         let start = BatchStart {
-            epoch: self.epoch,
+            epoch: self.identity.tag(self.identity.epoch),
             lane: self.id,
             sequence,
             address: sector,
@@ -435,7 +433,7 @@ impl Lane {
         let offset = open.next * SECTOR_BYTES;
         if open.fresh {
             open.fresh = false;
-            gather.push_meta(open.header(self.pool, self.epoch, self.id, first_lsn, sequence));
+            gather.push_meta(open.header(self.identity, self.id, first_lsn, sequence));
         }
         gather.push_meta(batch::encode(&start, &records, lba_bytes));
         let loads = place(loads, &head, &mut gather);
@@ -561,10 +559,10 @@ impl OpenChunk {
         self.next + if self.fresh { BLOCK_SECTORS } else { 0 }
     }
 
-    fn header(&self, pool: [u8; 16], epoch: u32, lane: LaneId, lsn: Lsn, batch: u64) -> Sectors {
+    fn header(&self, identity: Identity, lane: LaneId, lsn: Lsn, batch: u64) -> Sectors {
         ChunkHeader {
-            pool,
-            epoch,
+            pool: identity.pool,
+            epoch: identity.epoch,
             address: self.next,
             lane,
             chunk_sequence: self.sequence,

@@ -39,5 +39,7 @@ pub use config::{Canary, Config};
 pub use engine::{Engine, Seats};
 pub use error::{EngineError, StopReason};
 pub use geometry::Geometry;
+pub use lane::LaneLimits;
+pub use map::MapLimits;
 pub use recovery::{Damage, RecoverError, RecoveryReport};
 pub use shared::Identity;

@@ -8,7 +8,7 @@
 //! group belongs to one stream.
 
 use crate::config::Canary;
-use crate::geometry::UnitId;
+use crate::geometry::{Tier, UnitId};
 use crate::shared::Shared;
 use crate::units::UnitState;
 use alloc::boxed::Box;
@@ -186,9 +186,29 @@ impl Shared {
         })
     }
 
-    /// Gives a stream the open group that recovery found for it.
-    pub(crate) fn resume_stream(self: &Rc<Self>, id: StreamId, open: OpenGroup) {
-        self.stream_named(id).open.set(Some(open));
+    /// After recovery: open groups go on at the first stripe beyond what is known to be written.
+    /// One whose stream is not known, or that is full, is closed.
+    pub(crate) fn resume_streams(self: &Rc<Self>) {
+        let geometry = *self.units.geometry();
+        for id in self.units.ids(Tier::Dense) {
+            if self.units.unit(id).state() != UnitState::Open {
+                continue;
+            }
+            let next_stripe = self.units.unit(id).write_pointer() / geometry.stripe_blocks;
+            let stream = self.control().take_was_open(id.index);
+            let stream = stream.map(|id| self.stream_named(id));
+            match stream {
+                Some(stream)
+                    if stream.open.get().is_none() && next_stripe < geometry.group_stripes() =>
+                {
+                    stream.open.set(Some(OpenGroup {
+                        group: id.index,
+                        next_stripe,
+                    }));
+                }
+                _ => self.close_group(id.index),
+            }
+        }
     }
 
     /// Asks every stream of a writer to write out what it holds.
@@ -408,7 +428,7 @@ impl Shared {
     }
 
     /// A group takes no more stripes.
-    fn close_group(&self, group: u32) {
+    pub(crate) fn close_group(&self, group: u32) {
         self.units
             .transition(UnitId::group(group), UnitState::Closed);
         self.control().group_closed(self, group);

@@ -244,6 +244,9 @@ impl Shard {
     }
 
     fn written(&self, sequence: u64) {
+        if self.shared.is_stopped() {
+            return;
+        }
         self.reroutes.set(0);
         let acked = self.lane.borrow_mut().written(sequence);
         if !self.shared.fast.info().volatile_cache {
@@ -260,6 +263,9 @@ impl Shard {
     }
 
     fn write_failed(&self, sequence: u64, error: varve_io::IoError) {
+        if self.shared.is_stopped() {
+            return;
+        }
         self.shared.count("log_write_errors", 1);
         self.reroutes.set(self.reroutes.get() + 1);
         if self.reroutes.get() > REROUTES_MAX || error != varve_io::IoError::Media {

@@ -23,6 +23,19 @@ pub struct Identity {
     pub epoch: u32,
 }
 
+impl Identity {
+    /// What batches of an epoch carry as theirs: folded with the pool's identity, because a batch
+    /// has no room for that, and an older pool on the same drives may have had the same epoch.
+    #[must_use]
+    pub fn tag(&self, epoch: u32) -> u32 {
+        let words = self
+            .pool
+            .chunks(4)
+            .map(|word| u32::from_le_bytes(word.try_into().expect("16 bytes are four words")));
+        words.fold(epoch, |tag, word| tag ^ word)
+    }
+}
+
 /// What every shard and the control actor look at.
 pub struct Shared {
     pub(crate) world: Rc<dyn World>,

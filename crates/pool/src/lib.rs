@@ -7,3 +7,14 @@
 extern crate alloc;
 
 pub mod label;
+
+mod error;
+mod losses;
+mod options;
+mod pool;
+mod settings;
+
+pub use error::PoolError;
+pub use options::{CHUNKS_MIN, GROUPS_MIN, PlanError, PoolOptions, Protect, engine_geometry};
+pub use pool::{NewPool, Pool};
+pub use settings::Settings;

@@ -193,6 +193,13 @@ impl Hosts {
         };
         let outcome = self.subject.write(volume, lba, blocks, forced).await;
         self.end_change(ticket, volume, lba, count, forced, outcome);
+        if outcome == Err(SubjectError::CapacityExceeded) {
+            // A full pool is to be worked on, not only knocked at.
+            self.reactor.sleep(PAUSE).await;
+            if self.rng.borrow_mut().chance(1, 4) {
+                self.zero(volume, lba, count, Kind::Discard).await;
+            }
+        }
     }
 
     async fn zero(&self, volume: VolumeId, lba: Lba, count: u64, kind: Kind) {
@@ -251,14 +258,28 @@ impl Hosts {
         }
     }
 
+    /// Creates the first volumes, as many and as large as there may be.
+    pub async fn create_first(&self) {
+        let most = self.shared.volume_blocks_max.get();
+        let mut left = self.shared.volumes_max;
+        if self.shared.oracle.borrow().sizes().is_empty() {
+            while left > 0 {
+                self.create_sized(most).await;
+                left -= 1;
+            }
+        }
+    }
+
     /// Creates a volume of random size, unless there are enough.
-    pub async fn create(&self) {
-        let (tenant, size) = {
-            let mut rng = self.rng.borrow_mut();
-            let tenant = TenantId(rng.below(self.shared.tenants) as u32);
-            let most = self.shared.volume_blocks_max.get();
-            (tenant, rng.within((most / 3).max(64).min(most), most))
-        };
+    async fn create(&self) {
+        let most = self.shared.volume_blocks_max.get();
+        let least = (most / 3).max(64).min(most);
+        let size = self.rng.borrow_mut().within(least, most);
+        self.create_sized(size).await;
+    }
+
+    async fn create_sized(&self, size: u64) {
+        let tenant = TenantId(self.rng.borrow_mut().below(self.shared.tenants) as u32);
         {
             let oracle = &mut *self.shared.oracle.borrow_mut();
             if oracle.sizes().len() + oracle.creating() >= self.shared.volumes_max {
@@ -283,7 +304,7 @@ impl Hosts {
 
     /// Deletes or resizes a volume once nothing else is under way on it.
     async fn change_alone(&self, volume: VolumeId, op: Op) {
-        let is_last = self.shared.oracle.borrow().sizes().len() < 2;
+        let is_last = self.free_volumes().len() < 2;
         if self.locked.borrow().contains(&volume) || (op.kind == Kind::Delete && is_last) {
             return;
         }

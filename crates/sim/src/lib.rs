@@ -5,9 +5,9 @@
 //! redundancy promises to survive, and in no other (the fault atlas). The checkers know what hosts
 //! sent and what they were told, and share no code with the engine.
 //!
-//! Reading order: [`rng`], [`fingerprint`], [`executor`], [`platter`], [`drive`], [`atlas`],
-//! [`content`], [`checker`], [`subject`], [`reference`], [`workload`], [`scenario`], [`run`],
-//! [`campaign`], [`shrink`].
+//! Reading order: [`rng`], [`fingerprint`], [`executor`], [`platter`], [`cache`], [`atlas`],
+//! [`drive`], [`content`], [`checker`], [`subject`], [`reference`], [`workload`], [`host`],
+//! [`scenario`], [`run`], [`campaign`], [`shrink`].
 //!
 //! **Invariants**: a run is a function of its seed and subject; no wall clock, no thread, no
 //! random hasher; drives outlive a crash, tasks do not.
@@ -16,6 +16,7 @@
 
 pub mod atlas;
 pub mod cache;
+pub mod campaign;
 pub mod checker;
 pub mod content;
 pub mod drive;
@@ -23,9 +24,11 @@ pub mod executor;
 pub mod fingerprint;
 pub mod host;
 pub mod platter;
+pub mod real;
 pub mod reference;
 pub mod rng;
 pub mod run;
 pub mod scenario;
+pub mod shrink;
 pub mod subject;
 pub mod workload;

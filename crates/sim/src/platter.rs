@@ -68,11 +68,13 @@ fn fill(symbol: u64, part: u8, bytes: &mut [u8]) {
     }
 }
 
+/// Symbol and part of each sector of a page that is symbolic.
+type Symbols = [Option<(u64, u8)>; SECTORS];
+
 #[derive(Clone, Default)]
 struct Page {
     bytes: Option<Box<[u8; BLOCK]>>,
-    /// Symbol and part of each sector that is symbolic.
-    symbols: Option<Box<[Option<(u64, u8)>; SECTORS]>>,
+    symbols: Option<Box<Symbols>>,
 }
 
 /// The content of a drive; what was never written reads as zeroes.

@@ -143,7 +143,7 @@ pub fn run_twice(seed: u64, make: &dyn Fn() -> Box<dyn Factory>, options: Option
 
 impl<'a> Machine<'a> {
     fn new(seed: u64, factory: &'a dyn Factory, options: Options) -> Self {
-        let plan = Plan::draw(seed);
+        let plan = Plan::draw(seed, factory);
         let rng = Rng::new(seed);
         let layout = factory.layout(&plan.config);
         let atlas = Rc::new(RefCell::new(Atlas::new(layout)));
@@ -329,7 +329,7 @@ impl<'a> Machine<'a> {
         rng: &mut Rng,
     ) -> crate::subject::Flow<'static, crate::subject::Outcome<Rc<dyn Subject>>> {
         let world: Rc<dyn World> = Rc::clone(&life.reactor) as Rc<dyn World>;
-        let lanes = rng.within(1, 4) as u16;
+        let lanes = rng.within(1, u64::from(self.plan.config.lanes_max)) as u16;
         if self.is_created && lanes != self.plan.config.lanes {
             self.plan.config.lanes = lanes;
             self.shared.count("lanes_changed");
@@ -398,6 +398,10 @@ impl Life {
             self.reactor.arm(Trigger::Never);
         }
         self.set_sizes(&*subject);
+        self.shared
+            .oracle
+            .borrow_mut()
+            .set_volatile(subject.is_volatile());
         let hosts = Hosts::new(
             Rc::clone(&self.shared),
             Rc::clone(&self.reactor),
@@ -432,6 +436,7 @@ impl Life {
         let world: Rc<dyn World> = Rc::clone(&self.reactor) as Rc<dyn World>;
         let mut flows = Vec::new();
         if target > 0 {
+            hosts.create_first().await;
             for _ in 0..self.depth {
                 flows.push(world.run(Rc::clone(&hosts).work()));
             }

@@ -3,7 +3,7 @@
 use crate::drive::{DriveSpec, SimDrive, WriteFault};
 use crate::executor::Trigger;
 use crate::rng::Rng;
-use crate::subject::{Config, Dense};
+use crate::subject::{Config, Dense, Factory};
 use varve_units::Nanos;
 
 /// Bytes of a MiB.
@@ -64,9 +64,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Draws the scenario of a seed.
+    /// Draws the scenario of a seed for pools of this make.
     #[must_use]
-    pub fn draw(seed: u64) -> Self {
+    pub fn draw(seed: u64, factory: &dyn Factory) -> Self {
         let rng = Rng::new(seed);
         let mut pool = rng.split("pool");
         let dense = match pool.below(6) {
@@ -75,7 +75,7 @@ impl Plan {
             2 => Dense::Mirror,
             _ => Dense::Parity(pool.within(3, 5) as usize),
         };
-        let config = Config {
+        let mut config = Config {
             seed,
             fast: 1 + usize::from(pool.chance(2, 3)),
             dense,
@@ -83,14 +83,16 @@ impl Plan {
             dense_bytes: pool.within(8, 32) * MIB,
             slices: pool.pick(&[1, 4, 16]),
             lanes: pool.within(1, 4) as u16,
+            lanes_max: 4,
+            lba_bytes: pool.pick(&[512, 4096]),
             map_bytes: pool.magnitude(64, 4096) << 10,
             is_elided: pool.chance(2, 3),
             volatile_cache: pool.chance(3, 4),
         };
-        let lba_bytes = pool.pick(&[512, 4096]);
+        factory.adapt(&mut config);
         let spec = |bytes: u64| DriveSpec {
             bytes,
-            lba_bytes,
+            lba_bytes: config.lba_bytes,
             volatile_cache: config.volatile_cache,
         };
         let mut drives = vec![spec(config.fast_bytes); config.fast];
@@ -138,5 +140,9 @@ pub fn inject(rng: &mut Rng, drives: &[SimDrive], now: Nanos) {
         4 => drive.arm(WriteFault::Error),
         5 => drop(drive.lose()),
         _ => drive.slow_down(now + Nanos::from_millis(rng.magnitude(1, 32))),
+    }
+    // A pool without redundancy may see nothing worse, but it sees this at least.
+    if drives.iter().all(|drive| drive.tally().is_empty()) {
+        drive.slow_down(now + Nanos::from_millis(1));
     }
 }

@@ -59,6 +59,10 @@ pub struct Config {
     pub slices: u16,
     /// Log lanes, drawn anew at each start.
     pub lanes: u16,
+    /// Most log lanes.
+    pub lanes_max: u16,
+    /// Smallest unit of a transfer of every drive: 512 or 4096.
+    pub lba_bytes: u32,
     /// Bytes of memory for the map.
     pub map_bytes: u64,
     /// True if blocks are symbols.
@@ -110,6 +114,9 @@ pub type Outcome<T> = Result<T, SubjectError>;
 
 /// Makes and restarts the pool of one seed.
 pub trait Factory {
+    /// Changes what was drawn as far as such a pool could not be made.
+    fn adapt(&self, config: &mut Config);
+
     /// Where the tiers of such a pool lie on its drives, for the fault atlas.
     fn layout(&self, config: &Config) -> Layout;
 

@@ -149,6 +149,7 @@ impl Engine {
             report.damage.extend(&walk.damage);
         }
         engine.count_leaves();
+        engine.shared.resume_streams();
         for walk in &walks {
             report.equalised += engine.equalise(walk).await?;
         }

@@ -14,6 +14,7 @@ use varve_units::{LaneId, Lsn, SECTOR_BYTES};
 /// All chunk headers of the pool.
 pub(super) struct Scan {
     pub(super) geometry: Geometry,
+    pub(super) identity: Identity,
     pub(super) elided: bool,
     pub(super) flush_bytes: u64,
     pub(super) old_epochs_pass: bool,
@@ -49,6 +50,7 @@ impl Scan {
         }
         Self {
             geometry: *geometry,
+            identity,
             elided: config.elided,
             flush_bytes: config.flush_bytes,
             old_epochs_pass: config.is_planted(Canary::OldEpochAccepted),
@@ -159,12 +161,12 @@ impl Scan {
             else {
                 continue;
             };
-            if *checkpoint != place.checkpoint || head.epoch != place.epoch {
+            if *checkpoint != place.checkpoint || header.epoch != place.epoch {
                 continue;
             }
             let payload = read_payload(fast, &self.geometry, at.meta_sector, *bytes, *crc).await?;
             let body = CommitBody::decode(&payload).ok()?;
-            return (body.checkpoint == *checkpoint && body.epoch == head.epoch).then_some(body);
+            return (body.checkpoint == *checkpoint && body.epoch == header.epoch).then_some(body);
         }
         None
     }

@@ -22,7 +22,7 @@ use varve_units::{LaneId, Lsn, SECTOR_BYTES};
 
 /// What a batch must say of itself to be the one that is looked for.
 pub(super) struct Expect {
-    epoch: Option<u32>,
+    tag: Option<u32>,
     lane: LaneId,
     sequence: Option<u64>,
     sector: u64,
@@ -37,7 +37,7 @@ impl Expect {
         sector: u64,
     ) -> Self {
         Self {
-            epoch: (!scan.old_epochs_pass).then_some(header.epoch),
+            tag: (!scan.old_epochs_pass).then(|| scan.identity.tag(header.epoch)),
             lane: header.lane,
             sequence,
             sector,
@@ -46,13 +46,13 @@ impl Expect {
     }
 
     fn accepts(&self, head: &BatchHead) -> bool {
-        self.epoch.is_none_or(|epoch| head.epoch == epoch)
+        self.tag.is_none_or(|tag| head.epoch == tag)
             && head.lane == self.lane
             && self
                 .sequence
                 .is_none_or(|sequence| head.sequence == sequence)
             && head.address == self.sector
-            && (head.chunk_sequence == self.chunk_sequence || self.epoch.is_none())
+            && (head.chunk_sequence == self.chunk_sequence || self.tag.is_none())
     }
 }
 
@@ -155,7 +155,7 @@ impl LaneWalk {
             }
         }
         walk.verify_tail(fast, scan).await;
-        walk.note_chunks();
+        walk.note_chunks(scan.geometry.chunk_sectors());
         walk
     }
 
@@ -288,7 +288,7 @@ impl LaneWalk {
     }
 
     /// Notes how far each chunk of the redo range is used.
-    fn note_chunks(&mut self) {
+    fn note_chunks(&mut self, chunk_sectors: u64) {
         let ends: Vec<(u64, u64)> = self
             .found
             .iter()
@@ -301,11 +301,11 @@ impl LaneWalk {
             .collect();
         for (header, used) in self.chunks.values_mut() {
             let start = header.address;
-            for (address, end) in &ends {
-                if *address >= start && end - start > u64::from(*used) {
-                    *used = (end - start) as u32;
-                }
-            }
+            let inside = ends
+                .iter()
+                .filter(|(address, _)| (start..start + chunk_sectors).contains(address));
+            let end = inside.map(|(_, end)| *end).max();
+            *used = end.map_or(0, |end| (end - start) as u32);
         }
     }
 }

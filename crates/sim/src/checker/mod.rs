@@ -92,6 +92,11 @@ impl Oracle {
         }
     }
 
+    /// Says whether acknowledged writes wait for a flush to be durable.
+    pub fn set_volatile(&mut self, is_volatile: bool) {
+        self.is_volatile = is_volatile;
+    }
+
     fn tick(&mut self) -> Moment {
         self.now += 1;
         self.now
@@ -313,4 +318,31 @@ fn describe(
         "read of {volume} {at} returned {what}: {content:?}, known: {}",
         possible.join(", ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was acknowledged before a flush began survives; what was acknowledged after may not.
+    #[test]
+    fn flushes_make_durable() {
+        for (is_flushed_after, is_legal) in [(true, false), (false, true)] {
+            let mut oracle = Oracle::new(1, true);
+            let volume = VolumeId(1);
+            oracle.begin_create(8, TenantId(0));
+            oracle
+                .end_create(volume, 8, TenantId(0))
+                .expect("a new identity");
+            let early = (!is_flushed_after).then(|| oracle.begin_other());
+            let write = oracle.begin_write(volume, Lba(0), 1, Change::Write);
+            oracle.end_write(write, false);
+            let flush = early.unwrap_or_else(|| oracle.begin_other());
+            oracle.end_flush(flush);
+            oracle.crash();
+            let read = oracle.begin_other();
+            let verdict = oracle.end_read(read, volume, Lba(0), &Blocks::elided(1));
+            assert_eq!(verdict.is_ok(), is_legal, "{verdict:?}");
+        }
+    }
 }

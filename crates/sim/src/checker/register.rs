@@ -314,7 +314,12 @@ impl Register {
     pub fn mapped(&self) -> (u64, u64) {
         let mut latest = (0, 0);
         let mut second = 0;
-        for cluster in &self.clusters {
+        // What may never have happened (refused, in flight) supersedes nothing.
+        for cluster in self
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.first_end != NEVER)
+        {
             if cluster.last_begin > latest.0 {
                 second = latest.0;
                 latest = (cluster.last_begin, cluster.id);
@@ -419,6 +424,18 @@ mod tests {
         register.crash(20, 12);
         assert_eq!(register.returned(1, 21, 22), Ok(()));
         assert_eq!(register.returned_zero(23, 24), Err(Wrong::Lost));
+    }
+
+    /// A write that was refused may have happened or not.
+    #[test]
+    fn refused_writes_are_open() {
+        let mut register = Register::new(1);
+        register.invoke(1, false, 10);
+        assert_eq!(register.mapped(), (0, 1));
+        assert_eq!(register.clone().returned(1, 11, 12), Ok(()));
+        assert_eq!(register.returned_zero(11, 12), Ok(()));
+        written(&mut register, 2, 20, 21);
+        assert_eq!(register.mapped(), (1, 1));
     }
 
     /// Pruning forgets values, not verdicts.

@@ -19,10 +19,14 @@ use disk::Disk;
 use pool::Pool;
 use std::cell::RefCell;
 use std::rc::Rc;
-use varve_io::{Drive, World};
+use varve_io::{Drive, Sectors, World};
 
 /// Bytes of a drive that belong to labels, as the layout says.
 const BASE: u64 = 64 << 10;
+/// Where a start looks at each drive: flaws are met there as a real pool meets them.
+const PROBE: u64 = 512 << 10;
+/// How far it looks.
+const PROBE_SECTORS: usize = 2_048;
 
 /// Makes reference pools.
 pub struct Reference {
@@ -59,6 +63,8 @@ impl Reference {
 }
 
 impl Factory for Reference {
+    fn adapt(&self, _config: &mut Config) {}
+
     fn layout(&self, config: &Config) -> Layout {
         let tier = |first: usize, count: usize, bytes: u64, scheme: Scheme| Tier {
             scheme,
@@ -117,8 +123,11 @@ impl Factory for Reference {
         let (disk, bug) = (Rc::clone(&self.disk), self.bug);
         Box::pin(async move {
             for drive in &drives {
+                let _ = drive
+                    .read_meta(PROBE, Sectors::zeroed(PROBE_SECTORS), 0)
+                    .await;
                 // A drive that is gone does not matter to a pool in memory.
-                drop(drive.flush().await);
+                let _ = drive.flush().await;
             }
             world.yield_now().await;
             disk.borrow_mut().recover(bug);

@@ -1,0 +1,85 @@
+//! Why a pool cannot be made, started or stopped.
+
+use crate::label::{CommitError, CreateError, ImportError};
+use crate::options::PlanError;
+use core::fmt;
+use varve_array::{AssembleError, GeometryError};
+use varve_ftl::{EngineError, RecoverError};
+
+/// Why a pool cannot be made, started or stopped.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// The drives or options do not make a pool.
+    Plan(PlanError),
+    /// The name is empty, too long or has other characters than `A-Z a-z 0-9 . _ -`.
+    BadName,
+    /// The drives could not be labelled.
+    Create(CreateError),
+    /// No drive has a label.
+    NoPool,
+    /// The drives belong to more than one pool.
+    SeveralPools,
+    /// The pool cannot be imported.
+    Import(ImportError),
+    /// The labels have no quorum.
+    Labels(CommitError),
+    /// The arrays cannot be assembled.
+    Assemble(AssembleError),
+    /// The dense tier's geometry is impossible.
+    Geometry(GeometryError),
+    /// The engine could not recover.
+    Recover(RecoverError),
+    /// The engine failed.
+    Engine(EngineError),
+}
+
+impl fmt::Display for PoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plan(_) => "these drives and options do not make a pool",
+            Self::BadName => "a pool's name is 1 to 48 characters of A-Z a-z 0-9 . _ -",
+            Self::Create(_) => "the drives could not be labelled",
+            Self::NoPool => "no drive has the label of a pool",
+            Self::SeveralPools => "the drives belong to several pools: say which one",
+            Self::Import(_) => "the pool cannot be imported",
+            Self::Labels(_) => "the labels could not be committed",
+            Self::Assemble(_) => "the arrays cannot be assembled",
+            Self::Geometry(_) => "the dense tier's geometry is impossible",
+            Self::Recover(_) => "the pool could not be recovered",
+            Self::Engine(_) => "the engine failed",
+        })
+    }
+}
+
+impl core::error::Error for PoolError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Plan(error) => Some(error),
+            Self::Create(error) => Some(error),
+            Self::Import(error) => Some(error),
+            Self::Labels(error) => Some(error),
+            Self::Assemble(error) => Some(error),
+            Self::Geometry(error) => Some(error),
+            Self::Recover(error) => Some(error),
+            Self::Engine(error) => Some(error),
+            Self::BadName | Self::NoPool | Self::SeveralPools => None,
+        }
+    }
+}
+
+macro_rules! from {
+    ($($error:ident => $variant:ident),*) => {
+        $(impl From<$error> for PoolError {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        })*
+    };
+}
+
+from! {
+    PlanError => Plan, CreateError => Create, ImportError => Import, CommitError => Labels,
+    AssembleError => Assemble, GeometryError => Geometry, RecoverError => Recover,
+    EngineError => Engine
+}

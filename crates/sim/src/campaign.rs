@@ -1,0 +1,291 @@
+//! Many seeds: what failed, what was seen, and what was never seen.
+//!
+//! Seeds are shared out over threads; each seed is a world of its own, so the result does not
+//! depend on the number of threads.
+//!
+//! **Not here**: printing and arguments (the binary).
+
+use crate::run::{Failure, Report, run_twice};
+use crate::scenario::Options;
+use crate::subject::Factory;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Features of the simulator itself that a campaign must have seen.
+pub const FEATURES: [&str; 31] = [
+    "audits",
+    "bit_rot",
+    "came_back",
+    "clean_ends",
+    "corruption_hit",
+    "crash_at_action",
+    "crash_at_flush",
+    "crash_at_time",
+    "crash_at_write",
+    "crashes_in_recovery",
+    "gone",
+    "host_create",
+    "host_delete",
+    "host_discard",
+    "host_discard_huge",
+    "host_flush",
+    "host_read",
+    "host_refused",
+    "host_resize",
+    "host_scan",
+    "host_write",
+    "host_write_fua",
+    "host_write_zeroes",
+    "lanes_changed",
+    "lost_write",
+    "media_error",
+    "media_error_hit",
+    "misdirected_write",
+    "replaced",
+    "slow",
+    "write_error",
+];
+
+/// Seeds below which a feature that was not seen does not fail a campaign: a single seed has one
+/// configuration. Arbitrary.
+pub const COVERAGE_SEEDS_MIN: u64 = 100;
+
+/// Makes the subject of one run.
+pub type Make<'a> = &'a (dyn Fn() -> Box<dyn Factory> + Sync);
+
+/// What a campaign found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Seeds that were run (twice each).
+    pub seeds_run: u64,
+    /// Host operations.
+    pub operations: u64,
+    /// Power failures.
+    pub crashes: u64,
+    /// Faults that struck, by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// What was seen, by feature; features never seen stand at 0.
+    pub coverage: BTreeMap<&'static str, u64>,
+    /// Seeds that failed, in order.
+    pub failed: Vec<(u64, Failure)>,
+}
+
+impl Summary {
+    /// Features that were never seen.
+    #[must_use]
+    pub fn unseen(&self) -> Vec<&'static str> {
+        let unseen = self.coverage.iter().filter(|(_, count)| **count == 0);
+        unseen.map(|(&feature, _)| feature).collect()
+    }
+
+    /// True if no seed failed and, given enough seeds, every feature was seen.
+    #[must_use]
+    pub fn has_passed(&self) -> bool {
+        let is_covered = self.seeds_run < COVERAGE_SEEDS_MIN || self.unseen().is_empty();
+        self.failed.is_empty() && is_covered
+    }
+
+    fn add(&mut self, report: Report) {
+        self.seeds_run += 1;
+        self.operations += report.operations;
+        self.crashes += report.crashes;
+        for (name, count) in report.faults {
+            *self.faults.entry(name).or_default() += count;
+            *self.coverage.entry(name).or_default() += count;
+        }
+        for (feature, count) in report.coverage {
+            *self.coverage.entry(feature).or_default() += count;
+        }
+        *self.coverage.entry("crashes_in_recovery").or_default() += report.recovery_crashes;
+        if let Some(failure) = report.failure {
+            self.failed.push((report.seed, failure));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.seeds_run += other.seeds_run;
+        self.operations += other.operations;
+        self.crashes += other.crashes;
+        for (name, count) in other.faults {
+            *self.faults.entry(name).or_default() += count;
+        }
+        for (feature, count) in other.coverage {
+            *self.coverage.entry(feature).or_default() += count;
+        }
+        self.failed.extend(other.failed);
+        self.failed.sort_by_key(|(seed, _)| *seed);
+    }
+
+    /// The summary as one JSON object.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let failed: Vec<String> = self
+            .failed
+            .iter()
+            .map(|(seed, failure)| {
+                format!(
+                    "{{\"seed\":{seed},\"what\":{},\"place\":{},\"command\":{}}}",
+                    quoted(&failure.what),
+                    quoted(&failure.place),
+                    quoted(&command(*seed))
+                )
+            })
+            .collect();
+        format!(
+            "{{\"passed\":{},\"seeds_run\":{},\"operations\":{},\"crashes\":{},\"failed\":[{}],\
+             \"faults\":{},\"coverage\":{}}}",
+            self.has_passed(),
+            self.seeds_run,
+            self.operations,
+            self.crashes,
+            failed.join(","),
+            object(&self.faults),
+            object(&self.coverage)
+        )
+    }
+}
+
+/// The command that repeats a seed.
+#[must_use]
+pub fn command(seed: u64) -> String {
+    format!("varve sim --seeds {seed}..{}", seed + 1)
+}
+
+fn object(counts: &BTreeMap<&'static str, u64>) -> String {
+    let fields = counts
+        .iter()
+        .map(|(name, count)| format!("{}:{count}", quoted(name)));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+fn quoted(text: &str) -> String {
+    let mut json = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            letter if u32::from(letter) < 0x20 => {
+                write!(json, "\\u{:04x}", u32::from(letter)).expect("a string takes all");
+            }
+            letter => json.push(letter),
+        }
+    }
+    json.push('"');
+    json
+}
+
+/// Runs a seed twice; a panic of the subject is a failure like any other.
+fn guarded(seed: u64, make: Make<'_>, options: Options) -> Report {
+    let outcome = catch_unwind(AssertUnwindSafe(|| run_twice(seed, &|| make(), options)));
+    outcome.unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        Report {
+            seed,
+            operations: 0,
+            crashes: 0,
+            recovery_crashes: 0,
+            actions: 0,
+            faults: BTreeMap::new(),
+            coverage: BTreeMap::new(),
+            hash: 0,
+            failure: Some(Failure {
+                what: format!("panic: {}", text.unwrap_or("of unknown kind")),
+                place: "see the backtrace on standard error".to_owned(),
+                trace: Vec::new(),
+            }),
+        }
+    })
+}
+
+/// Runs all seeds on `threads` threads. `seen` is called after each seed, from any thread.
+///
+/// # Panics
+/// If `threads` is 0.
+pub fn campaign(
+    seeds: Range<u64>,
+    make: Make<'_>,
+    options: Options,
+    threads: usize,
+    seen: &(dyn Fn(&Report) + Sync),
+) -> Summary {
+    assert!(threads > 0, "a campaign needs a thread");
+    let next = AtomicU64::new(seeds.start);
+    let work = || {
+        let mut summary = Summary::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return summary;
+            }
+            let report = guarded(seed, make, options);
+            seen(&report);
+            summary.add(report);
+        }
+    };
+    let mut total = Summary::default();
+    for &feature in FEATURES.iter().chain(make().features()) {
+        total.coverage.insert(feature, 0);
+    }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            total.merge(worker.join().expect("a worker catches panics"));
+        }
+    });
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::{Bug, Reference};
+
+    fn short() -> Options {
+        Options {
+            operations: 200,
+            ..Options::default()
+        }
+    }
+
+    /// The number of threads does not matter to what is found.
+    #[test]
+    fn threads_do_not_matter() {
+        let make: Make<'_> = &|| Box::new(Reference::new(None));
+        let one = campaign(0..6, make, short(), 1, &|_| {});
+        let two = campaign(0..6, make, short(), 2, &|_| {});
+        assert_eq!(one, two);
+        assert!(one.has_passed(), "{:?}", one.failed);
+        assert_eq!(one.seeds_run, 6);
+    }
+
+    /// A failing seed is reported with the command that repeats it; an unseen feature fails a
+    /// campaign that is long enough.
+    #[test]
+    fn failures_are_reported() {
+        let make: Make<'_> = &|| Box::new(Reference::new(Some(Bug::MiscountsSpace)));
+        let summary = campaign(3..4, make, short(), 1, &|_| {});
+        assert!(!summary.has_passed());
+        assert!(
+            summary.json().contains("varve sim --seeds 3..4"),
+            "{}",
+            summary.json()
+        );
+        let empty = Summary {
+            seeds_run: COVERAGE_SEEDS_MIN,
+            coverage: [("gc_blocks", 0)].into(),
+            ..Summary::default()
+        };
+        assert!(!empty.has_passed());
+        assert_eq!(empty.unseen(), ["gc_blocks"]);
+    }
+
+    /// Text survives as a JSON string.
+    #[test]
+    fn text_is_quoted() {
+        assert_eq!(quoted("a \"b\" \\ \n"), "\"a \\\"b\\\" \\\\ \\u000a\"");
+    }
+}

@@ -1,0 +1,347 @@
+//! The real pool as a subject: the same crates that serve hosts, on simulated drives.
+
+use crate::atlas::{Extent, Layout, Scheme, Tier};
+use crate::checker::space::Space;
+use crate::rng::Rng;
+use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject, SubjectError};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use varve_ftl::{Canary, EngineError, NewVolume};
+use varve_io::{Blocks, Drive, World};
+use varve_pool::label::{Owner, PoolId, RESERVED_BYTES};
+use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings};
+use varve_units::{BLOCK_BYTES, Lba, TenantId, VolumeId};
+
+const MIB: u64 = 1 << 20;
+/// Longest unit under one checksum: the payload of a commit.
+const GUARD_BYTES: u64 = 1 << 20;
+
+/// Features of the engine that a campaign must have seen.
+const FEATURES: &[&str] = &[
+    "admission_waits",
+    "checkpoints",
+    "chunks_cleaned",
+    "compacted_blocks",
+    "full_rejections",
+    "gc_blocks",
+    "groups_collected",
+    "kept_blocks",
+    "leaf_merges",
+    "leaf_reads",
+    "repairs",
+    "volumes_purged",
+];
+
+/// Makes real pools.
+pub struct Real {
+    canary: Option<Canary>,
+}
+
+impl Real {
+    /// A pool as it is, or one with a planted bug.
+    #[must_use]
+    pub const fn new(canary: Option<Canary>) -> Self {
+        Self { canary }
+    }
+
+    fn settings(&self, config: &Config) -> Settings {
+        Settings {
+            owner: Owner([7; 16]),
+            take_over: false,
+            accept_loss: false,
+            lanes: config.lanes,
+            map_bytes: config.map_bytes,
+            elided: config.is_elided,
+            canary: self.canary,
+        }
+    }
+}
+
+/// Sizes that depend on the seed alone.
+fn options(config: &Config) -> PoolOptions {
+    let mut rng = Rng::new(config.seed).split("real pool");
+    PoolOptions {
+        chunk_bytes: MIB,
+        slices: config.slices,
+        protect: match config.dense {
+            Dense::None | Dense::Single => Protect::None,
+            Dense::Mirror => Protect::Mirror,
+            Dense::Parity(_) => Protect::Parity,
+        },
+        strip_blocks: rng.pick(&[4, 8, 16]),
+        zone_strips: rng.within(2, 4) as u32,
+        over_provision_per_mille: rng.within(100, 300) as u16,
+    }
+}
+
+impl Factory for Real {
+    fn adapt(&self, config: &mut Config) {
+        let mut rng = Rng::new(config.seed).split("real sizes");
+        config.lanes_max = rng.within(1, 3) as u16;
+        config.lanes = config.lanes.min(config.lanes_max);
+        let chunks = 16 * u64::from(config.lanes_max) + rng.within(0, 8);
+        config.fast_bytes = RESERVED_BYTES + chunks * MIB;
+        // Parity of symbols is not defined: such pools hold real blocks.
+        config.is_elided &= !matches!(config.dense, Dense::Parity(_));
+    }
+
+    fn layout(&self, config: &Config) -> Layout {
+        let tier = |first: usize, count: usize, bytes: u64, scheme: Scheme| Tier {
+            scheme,
+            extents: (first..first + count)
+                .map(|drive| {
+                    // The labels of a tier's only drive are as unprotected as the tier.
+                    let base = if scheme == Scheme::Single {
+                        0
+                    } else {
+                        RESERVED_BYTES
+                    };
+                    Extent {
+                        drive,
+                        base,
+                        bytes: bytes - base,
+                    }
+                })
+                .collect(),
+        };
+        let fast = if config.fast > 1 {
+            Scheme::Mirror
+        } else {
+            Scheme::Single
+        };
+        let mut tiers = vec![tier(0, config.fast, config.fast_bytes, fast)];
+        let strip_bytes = u64::from(options(config).strip_blocks) * BLOCK_BYTES;
+        let dense = match config.dense {
+            Dense::None => None,
+            Dense::Single => Some(Scheme::Single),
+            Dense::Mirror => Some(Scheme::Mirror),
+            Dense::Parity(_) => Some(Scheme::Parity { strip_bytes }),
+        };
+        if let Some(scheme) = dense {
+            let count = config.dense.drives();
+            tiers.push(tier(config.fast, count, config.dense_bytes, scheme));
+        }
+        Layout {
+            drives: config.drives(),
+            tiers,
+            guard_bytes: GUARD_BYTES,
+            losses_max: 0,
+        }
+    }
+
+    fn create(
+        &self,
+        world: Rc<dyn World>,
+        drives: Vec<Rc<dyn Drive>>,
+        config: Config,
+    ) -> Flow<'static, Outcome<Rc<dyn Subject>>> {
+        let settings = self.settings(&config);
+        Box::pin(async move {
+            let mut rng = Rng::new(config.seed).split("pool id");
+            let mut id = [0; 16];
+            id[..8].copy_from_slice(&rng.bits().to_le_bytes());
+            let (fast, dense) = drives.split_at(config.fast);
+            let new = NewPool {
+                id: PoolId(id),
+                name: "sim",
+                fast,
+                dense,
+                options: options(&config),
+            };
+            let pool = Pool::create(world, new, settings).await;
+            wrap(pool, &config)
+        })
+    }
+
+    fn open(
+        &self,
+        world: Rc<dyn World>,
+        drives: Vec<Rc<dyn Drive>>,
+        config: Config,
+    ) -> Flow<'static, Outcome<Rc<dyn Subject>>> {
+        let settings = self.settings(&config);
+        Box::pin(async move { wrap(Pool::open(world, &drives, None, settings).await, &config) })
+    }
+
+    fn features(&self) -> &'static [&'static str] {
+        FEATURES
+    }
+}
+
+fn wrap(pool: Result<Pool, PoolError>, config: &Config) -> Outcome<Rc<dyn Subject>> {
+    match pool {
+        Ok(pool) => Ok(Rc::new(Life {
+            pool,
+            seed: config.seed,
+        })),
+        Err(error) => {
+            if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+                eprintln!("pool: {error:?}");
+            }
+            Err(SubjectError::Unusable)
+        }
+    }
+}
+
+/// One life of a real pool.
+struct Life {
+    pool: Pool,
+    seed: u64,
+}
+
+const fn outcome(error: EngineError) -> SubjectError {
+    match error {
+        EngineError::CapacityExceeded => SubjectError::CapacityExceeded,
+        EngineError::Lost(..) => SubjectError::Lost,
+        EngineError::Io(_) => SubjectError::Media,
+        _ => SubjectError::Stopped,
+    }
+}
+
+impl Subject for Life {
+    fn is_volatile(&self) -> bool {
+        self.pool.engine().is_volatile()
+    }
+
+    fn write(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: Blocks,
+        forced: bool,
+    ) -> Flow<'_, Outcome<()>> {
+        Box::pin(async move {
+            self.pool
+                .engine()
+                .write(volume, lba, blocks, forced)
+                .await
+                .map_err(outcome)
+        })
+    }
+
+    fn read(&self, volume: VolumeId, lba: Lba, into: Blocks) -> Flow<'_, Outcome<Blocks>> {
+        Box::pin(async move {
+            self.pool
+                .engine()
+                .read(volume, lba, into)
+                .await
+                .map_err(outcome)
+        })
+    }
+
+    fn discard(&self, volume: VolumeId, lba: Lba, count: u64) -> Flow<'_, Outcome<()>> {
+        Box::pin(async move {
+            self.pool
+                .engine()
+                .discard(volume, lba, count)
+                .await
+                .map_err(outcome)
+        })
+    }
+
+    fn write_zeroes(&self, volume: VolumeId, lba: Lba, count: u64) -> Flow<'_, Outcome<()>> {
+        Box::pin(async move {
+            self.pool
+                .engine()
+                .write_zeroes(volume, lba, count, false)
+                .await
+                .map_err(outcome)
+        })
+    }
+
+    fn flush(&self) -> Flow<'_, Outcome<()>> {
+        Box::pin(async move { self.pool.engine().flush().await.map_err(outcome) })
+    }
+
+    fn create_volume(&self, tenant: TenantId, count: u64) -> Flow<'_, Outcome<VolumeId>> {
+        Box::pin(async move {
+            let engine = self.pool.engine();
+            let number = engine
+                .volumes()
+                .iter()
+                .map(|entry| entry.id.0)
+                .max()
+                .unwrap_or(0);
+            // Names of volumes being created at the same time must differ too.
+            for attempt in 0..100 {
+                let name = format!("v{}-{number}-{attempt}", self.seed);
+                let new = NewVolume {
+                    name: &name,
+                    size: varve_units::Blocks(count),
+                    tenant,
+                    uuid: [1; 16],
+                    nguid: [2; 16],
+                };
+                match engine.create_volume(new).await {
+                    Err(EngineError::NameTaken) => {}
+                    done => return done.map_err(outcome),
+                }
+            }
+            Err(SubjectError::Stopped)
+        })
+    }
+
+    fn delete_volume(&self, volume: VolumeId) -> Flow<'_, Outcome<()>> {
+        Box::pin(async move {
+            self.pool
+                .engine()
+                .delete_volume(volume)
+                .await
+                .map_err(outcome)
+        })
+    }
+
+    fn resize_volume(&self, volume: VolumeId, count: u64) -> Flow<'_, Outcome<()>> {
+        Box::pin(async move {
+            let size = varve_units::Blocks(count);
+            self.pool
+                .engine()
+                .resize_volume(volume, size)
+                .await
+                .map_err(outcome)
+        })
+    }
+
+    fn volumes(&self) -> Vec<(VolumeId, u64)> {
+        let volumes = self.pool.engine().volumes();
+        volumes
+            .into_iter()
+            .map(|entry| (entry.id, entry.size.0))
+            .collect()
+    }
+
+    fn replace(&self, _index: usize, _drive: Rc<dyn Drive>) -> Flow<'_, Outcome<()>> {
+        Box::pin(async move { Err(SubjectError::Unusable) })
+    }
+
+    fn close(&self) -> Flow<'_, Outcome<()>> {
+        Box::pin(async move {
+            self.pool
+                .close(false)
+                .await
+                .map_err(|_| SubjectError::Stopped)
+        })
+    }
+
+    fn space(&self) -> Space {
+        let engine = self.pool.engine();
+        Space {
+            used_blocks: engine.used_upper(),
+            capacity_blocks: engine.capacity(),
+            capacity_leaves: engine.capacity_leaves(),
+            is_exact: false,
+        }
+    }
+
+    fn status(&self) -> BTreeMap<&'static str, u64> {
+        let engine = self.pool.engine();
+        if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+            eprintln!("gauges: {:?}", engine.gauges());
+        }
+        engine.counters()
+    }
+
+    fn audit(&self) -> Flow<'_, Result<(), String>> {
+        Box::pin(async move { Ok(()) })
+    }
+}

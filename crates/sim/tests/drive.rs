@@ -1,0 +1,231 @@
+//! The simulated drive keeps its promises, and its faults lie over pristine content.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::rc::Rc;
+use varve_io::{Blocks, Drive, Gather, IoError, Sectors};
+use varve_sim::atlas::{Atlas, Extent, Layout, Scheme, Tier};
+use varve_sim::drive::{DriveSpec, SimDrive, WriteFault, gather_of};
+use varve_sim::executor::{Executor, Journal};
+use varve_sim::rng::Rng;
+use varve_units::Nanos;
+
+const BYTES: u64 = 1 << 20;
+
+struct Bench {
+    atlas: Rc<RefCell<Atlas>>,
+    drives: Vec<SimDrive>,
+    journal: Rc<Journal>,
+}
+
+/// Three mirrored drives without a label area.
+fn bench(seed: u64, volatile_cache: bool) -> Bench {
+    let extents = (0..3).map(|drive| Extent {
+        drive,
+        base: 0,
+        bytes: BYTES,
+    });
+    let atlas = Rc::new(RefCell::new(Atlas::new(Layout {
+        drives: 3,
+        tiers: vec![Tier {
+            scheme: Scheme::Mirror,
+            extents: extents.collect(),
+        }],
+        guard_bytes: 0,
+        losses_max: 1,
+    })));
+    let spec = DriveSpec {
+        bytes: BYTES,
+        lba_bytes: 512,
+        volatile_cache,
+    };
+    let drives = (0..3)
+        .map(|index| {
+            let rng = Rng::new(seed).split_at("drive", index as u64);
+            SimDrive::new(index, spec, rng, Rc::clone(&atlas))
+        })
+        .collect();
+    Bench {
+        atlas,
+        drives,
+        journal: Rc::default(),
+    }
+}
+
+impl Bench {
+    /// One life with drive 0, ending in a power failure.
+    fn live<T: 'static, F: Future<Output = T> + 'static>(
+        &self,
+        flow: impl FnOnce(Rc<dyn Drive>) -> F,
+    ) -> T {
+        let mut executor = Executor::new(Rc::clone(&self.journal), Rng::new(1), Nanos(0));
+        let drive = self.drives[0].attach(&executor.reactor());
+        let value = executor.run(flow(drive)).expect("the flow ends");
+        executor.crash();
+        self.drives[0].power_fail();
+        value
+    }
+}
+
+fn page(value: u8) -> Gather {
+    gather_of(Sectors::from_bytes(&[value; 4096]))
+}
+
+async fn first(drive: &Rc<dyn Drive>, offset: u64) -> Result<Vec<u8>, IoError> {
+    let sectors = drive.read_meta(offset, Sectors::zeroed(8), 0).await?;
+    Ok(sectors.bytes().iter().step_by(512).copied().collect())
+}
+
+/// Flushed content survives; unflushed content meets several fates, torn ones among them; without
+/// a volatile cache everything completed survives.
+#[test]
+fn power_failure_respects_flushes() {
+    let mut fates = BTreeSet::new();
+    for seed in 0..60 {
+        let bench = bench(seed, true);
+        bench.live(|drive| async move {
+            drive.write(0, page(1)).await.expect("written");
+            drive.flush().await.expect("flushed");
+            drive.write(4096, page(2)).await.expect("written");
+        });
+        let (kept, fate) = bench.live(|drive| async move {
+            let kept = first(&drive, 0).await.expect("read");
+            (kept, first(&drive, 4096).await.expect("read"))
+        });
+        assert_eq!(kept, [1; 8]);
+        fates.insert(fate);
+    }
+    assert!(fates.contains(&vec![0; 8]) && fates.contains(&vec![2; 8]));
+    assert!(fates.len() > 6, "{fates:?}");
+    for seed in 0..20 {
+        let bench = bench(seed, false);
+        bench.live(|drive| async move { drive.write(0, page(3)).await.expect("written") });
+        let kept = bench.live(|drive| async move { first(&drive, 0).await.expect("read") });
+        assert_eq!(kept, [3; 8]);
+    }
+}
+
+/// Rot and media errors last until the place is rewritten; then the claim ends too.
+#[test]
+fn flaws_end_when_rewritten() {
+    let bench = bench(1, true);
+    bench.live(|drive| async move {
+        drive.write(0, page(1)).await.expect("written");
+        drive.flush().await.expect("flushed");
+    });
+    let mut rng = Rng::new(5);
+    assert!(bench.drives[0].break_media(&mut rng));
+    let claimed = bench.atlas.borrow().claimed_sectors(0);
+    assert!(claimed > 0);
+    let media = bench.live(|drive| async move {
+        let before = drive.read_meta(0, Sectors::zeroed(256), 0).await.err();
+        drive
+            .write(0, gather_of(Sectors::zeroed(512)))
+            .await
+            .expect("written");
+        (
+            before,
+            drive.read_meta(0, Sectors::zeroed(256), 0).await.err(),
+        )
+    });
+    assert_eq!(media, (Some(IoError::Media), None));
+    assert_eq!(bench.atlas.borrow().claimed_sectors(0), 0);
+    assert!(bench.drives[0].rot(&mut rng));
+    let read = bench.live(|drive| async move {
+        let sectors = drive
+            .read_meta(0, Sectors::zeroed(512), 0)
+            .await
+            .expect("read");
+        sectors
+            .bytes()
+            .iter()
+            .map(|byte| byte.count_ones())
+            .sum::<u32>()
+    });
+    assert!(read > 0, "some bits flipped");
+    bench.drives[0].heal();
+    assert_eq!(bench.atlas.borrow().claimed_sectors(0), 0);
+}
+
+/// A lost write leaves the old content, a misdirected one also spoils another place; neither
+/// strikes where the atlas forbids it.
+#[test]
+fn writes_go_astray_where_they_may() {
+    let bench = bench(2, true);
+    bench.live(|drive| async move {
+        drive.write(0, page(1)).await.expect("written");
+        drive.write(8192, page(2)).await.expect("written");
+        drive.flush().await.expect("flushed");
+    });
+    bench.drives[0].arm(WriteFault::Lost);
+    let seen = bench.live(|drive| async move {
+        drive.write(0, page(3)).await.expect("acknowledged");
+        drive.flush().await.expect("flushed");
+        first(&drive, 0).await.expect("read")
+    });
+    assert_eq!(seen, [1; 8]);
+    bench.drives[0].arm(WriteFault::Misdirected(16));
+    assert!(bench.atlas.borrow_mut().claim(1, 8192..8704));
+    let seen = bench.live(|drive| async move {
+        drive.write(0, page(4)).await.expect("written");
+        first(&drive, 0).await.expect("read")
+    });
+    assert_eq!(
+        seen, [4; 8],
+        "the place it would go to is claimed on another member"
+    );
+    bench.atlas.borrow_mut().release(1, 0..BYTES);
+    let (seen, spoilt) = bench.live(|drive| async move {
+        drive.write(0, page(5)).await.expect("acknowledged");
+        let spoilt = first(&drive, 8192).await.expect("read");
+        (first(&drive, 0).await.expect("read"), spoilt)
+    });
+    assert_ne!(seen, [5; 8]);
+    assert_eq!(spoilt, [5; 8]);
+}
+
+/// A drive that is gone fails everything; who attached to the old one never reaches the new one.
+#[test]
+fn gone_drives_are_replaced_blank() {
+    let bench = bench(3, true);
+    let drive = bench.drives[0].clone();
+    let twin = drive.clone();
+    let (old, anew) = bench.live(|attached| async move {
+        attached.write(0, page(1)).await.expect("written");
+        assert!(drive.lose());
+        assert_eq!(attached.flush().await, Err(IoError::Gone));
+        drive.replace();
+        (attached.flush().await, 0)
+    });
+    assert_eq!((old, anew), (Err(IoError::Gone), 0));
+    assert!(bench.atlas.borrow().is_lost(0) && !twin.is_gone());
+    let seen = bench.live(|drive| async move { first(&drive, 0).await.expect("read") });
+    assert_eq!(seen, [0; 8]);
+}
+
+/// Symbolic blocks at an odd sector come back as symbols, rotten ones as something else.
+#[test]
+fn symbols_survive() {
+    let bench = bench(4, true);
+    let read = |bench: &Bench| {
+        bench.live(|drive| async move {
+            let blocks = drive
+                .read_data(512, Blocks::elided(3), 0)
+                .await
+                .expect("read");
+            blocks.symbols().to_vec()
+        })
+    };
+    bench.live(|drive| async move {
+        let mut blocks = Blocks::elided(3);
+        blocks.symbols_mut().copy_from_slice(&[7, 0, 9]);
+        let mut gather = Gather::new();
+        gather.push_data(blocks);
+        drive.write(512, gather).await.expect("written");
+        drive.flush().await.expect("flushed");
+    });
+    assert_eq!(read(&bench), [7, 0, 9]);
+    assert!(bench.drives[0].rot(&mut Rng::new(9)));
+    assert_ne!(read(&bench), [7, 0, 9]);
+}
