@@ -9,7 +9,7 @@
 use crate::config::Canary;
 use crate::error::StopReason;
 use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Write};
-use crate::limits::{LANE_QUEUE_MAX, REROUTES_MAX};
+use crate::limits::{CHAIN_MAX, LANE_QUEUE_MAX, REROUTES_MAX};
 use crate::map::{Change, Dead, LeafKey, Map};
 use crate::shared::Shared;
 use alloc::boxed::Box;
@@ -257,9 +257,19 @@ impl Shard {
         for batch in acked {
             self.acknowledge(batch);
         }
+        if self.has_long_chain() {
+            self.merge_wanted.notify();
+        }
         self.reroute_failed();
         self.pump.notify();
         self.acked.notify();
+    }
+
+    /// True if a chain has reached the length at which it is merged whatever room there is.
+    fn has_long_chain(&self) -> bool {
+        let mut map = self.map.borrow_mut();
+        map.fullest()
+            .is_some_and(|key| map.chain_len(key) >= CHAIN_MAX)
     }
 
     fn write_failed(&self, sequence: u64, error: varve_io::IoError) {

@@ -13,6 +13,8 @@ use varve_units::{Lba, Nanos, VolumeId};
 
 /// Time between two looks at whether a phase should end.
 const LOOK: Nanos = Nanos::from_millis(20);
+/// Longest latency told apart.
+const LATENCY_MAX: Nanos = Nanos::from_secs(60);
 /// Failed operations after which a phase ends.
 const FAILURES_MAX: u64 = 1000;
 
@@ -54,7 +56,8 @@ impl Phase {
         seed: u64,
         operations: u64,
     ) -> Self {
-        let histogram = Histogram::new(3).expect("3 digits are possible");
+        let histogram = Histogram::new_with_bounds(1, LATENCY_MAX.0, 3);
+        let histogram = histogram.expect("3 digits up to a minute are possible");
         Self {
             direction,
             blocks,

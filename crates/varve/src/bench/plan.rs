@@ -104,7 +104,7 @@ impl Plan {
             return Err(PlanError::Capacity { user, usable });
         }
         Ok(Self {
-            config: config(request, &geometry, user_blocks),
+            config: config(request, &geometry, user_blocks, usable),
             geometry,
             is_mirrored: request.is_mirrored,
             user_blocks,
@@ -167,7 +167,9 @@ fn geometry(request: &PlanRequest) -> Result<Geometry, PlanError> {
     })
 }
 
-fn config(request: &PlanRequest, geometry: &Geometry, user_blocks: u64) -> Config {
+/// `usable`: blocks the dense tier can hold, of which the volume is a part. The rest is
+/// over-provision because the volume is no larger, not because writes would be refused.
+fn config(request: &PlanRequest, geometry: &Geometry, user_blocks: u64, usable: u64) -> Config {
     let fast = geometry.chunk_bytes * u64::from(geometry.chunks);
     let leaves = user_blocks.div_ceil(LEAF_BLOCKS);
     let nodes = (leaves * DELTAS_PER_LEAF / NODE_DELTAS).max(DELTA_BYTES / NODE_BYTES);
@@ -192,7 +194,7 @@ fn config(request: &PlanRequest, geometry: &Geometry, user_blocks: u64) -> Confi
         // Two per lane, one for the pool, one interval (engine.md 2).
         reserve_chunks: 3 + checkpoint_bytes.div_ceil(geometry.chunk_bytes) as u32,
         reserve_groups: RESERVE_GROUPS as u32,
-        capacity_blocks: user_blocks,
+        capacity_blocks: usable,
         elided: false,
         canary: None,
     }

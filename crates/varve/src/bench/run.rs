@@ -7,7 +7,7 @@ use super::plan::{Plan, PlanError, PlanRequest};
 use super::progress::Progress;
 use super::report::{Moment, Report};
 use super::rig::Rig;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -156,9 +156,14 @@ pub(crate) fn run(request: &Request) -> Result<Report, BenchError> {
         warm_up_max: nanos(request.warm_up_max),
         rig: Rc::new(Rig::new(&plan)),
         world,
+        subject: Rc::default(),
     };
+    // The engine must outlive its flows, which end with the executor.
+    let subject = Rc::clone(&run.subject);
     let target = request.target.clone();
     let outcome = executor.run(async move { run.all(target).await });
+    drop(executor);
+    drop(subject);
     outcome.map_err(BenchError::Stalled)?
 }
 
@@ -184,6 +189,7 @@ struct Run {
     warm_up_max: Nanos,
     rig: Rc<Rig>,
     world: Rc<dyn World>,
+    subject: Rc<OnceCell<Rc<Subject>>>,
 }
 
 impl Run {
@@ -229,7 +235,8 @@ impl Run {
             .verifies
             .then(|| RefCell::new(Oracle::new(self.plan.user_blocks, depth)));
         let world = Rc::clone(&self.world);
-        Ok(Rc::new(Subject::new(engine, volume, world, oracle)))
+        let subject = Rc::new(Subject::new(engine, volume, world, oracle));
+        Ok(Rc::clone(self.subject.get_or_init(|| subject)))
     }
 
     /// Visits every block once, in order.
