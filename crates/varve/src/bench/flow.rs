@@ -157,6 +157,11 @@ impl Subject {
                 .borrow_mut()
                 .saturating_record(now.since(before).0);
             before = now;
+            if phase.direction == Direction::Read {
+                // A drive in memory answers at once: without this one flow would never let the
+                // others, and the engine's own, begin.
+                self.world.yield_now().await;
+            }
             phase.done.set(phase.done.get() + 1);
             if now >= phase.next_look.get() {
                 phase.next_look.set(now + LOOK);
