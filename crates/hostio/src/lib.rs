@@ -6,7 +6,6 @@
 //! **Not here**: what the engine does with it; modelled drives (`media`), simulated time (`sim`).
 //! `std` is what this crate is about.
 
-mod copy;
 mod cpu;
 mod executor;
 mod memory;

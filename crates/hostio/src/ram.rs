@@ -2,8 +2,10 @@
 //!
 //! Memory is taken in large pieces when it is first written, and never given back before the
 //! drive goes. Not for payload-elided blocks: it holds bytes.
+//!
+//! Copies are ordinary ones: non-temporal stores were 7 % slower in whole runs (4 KiB random
+//! writes, three interleaved pairs).
 
-use crate::copy::copy_past_cache;
 use crate::memory::Piece;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -101,7 +103,7 @@ impl RamDrive {
         let mut pieces = self.pieces.borrow_mut();
         for (index, range, part) in cut(offset, from.len()) {
             let piece = pieces[index].get_or_insert_with(|| Piece::zeroed(PIECE));
-            copy_past_cache(&mut piece.bytes_mut()[range], &from[part]);
+            piece.bytes_mut()[range].copy_from_slice(&from[part]);
         }
     }
 

@@ -349,3 +349,61 @@ fn no_failure(subject: &Subject) -> Result<(), BenchError> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(direction: Direction, order: Order, bytes: u64) -> Request {
+        Request {
+            target: "ram:".to_owned(),
+            load: Load {
+                direction,
+                order,
+                bytes,
+                in_flight: 16,
+                verifies: true,
+                seed: 3,
+            },
+            plan: PlanRequest {
+                user_bytes: 64 << 20,
+                over_provision: 40,
+                fast_per_cent: 40,
+                is_mirrored: false,
+                map_cache: 100,
+                io_bytes: bytes,
+            },
+            runtime: Duration::from_millis(300),
+            overwrites: 1.0,
+            warm_up_max: Duration::from_secs(60),
+        }
+    }
+
+    /// The whole path on a small pool: steady state is reached and every block reads back.
+    #[test]
+    fn small_pools_reach_steady_state_and_read_back() {
+        for (direction, order, bytes) in [
+            (Direction::Write, Order::Uniform, 4096),
+            (Direction::Write, Order::Sequential, 128 << 10),
+            (Direction::Read, Order::Zipf(0.9), 8192),
+        ] {
+            let report = run(&request(direction, order, bytes));
+            let report = report.expect("the pool fits and works");
+            assert_eq!(report.shortcoming(), None, "{direction:?} {order:?}");
+            let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+            assert_eq!(json["kind"], "Bench");
+            assert!(json["iops"].as_u64().is_some_and(|iops| iops > 0));
+            assert!(json["latency_ns"]["max"].as_u64() >= json["latency_ns"]["p50"].as_u64());
+        }
+    }
+
+    #[test]
+    fn impossible_pools_are_refused() {
+        let mut impossible = request(Direction::Write, Order::Uniform, 4096);
+        impossible.plan.fast_per_cent = 2;
+        assert!(matches!(run(&impossible), Err(BenchError::Plan(_))));
+        let mut huge = request(Direction::Write, Order::Uniform, 4096);
+        huge.plan.user_bytes = 1 << 50;
+        assert!(matches!(run(&huge), Err(BenchError::Memory { .. })));
+    }
+}
