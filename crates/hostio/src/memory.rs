@@ -17,7 +17,7 @@ impl Piece {
     /// `length` bytes of zeroes. The system backs them page by page when they are touched.
     pub(crate) fn zeroed(length: usize) -> Self {
         let mut memory = vec![0; length + ALIGN];
-        let start = memory.as_ptr().addr().next_multiple_of(ALIGN) - memory.as_ptr().addr();
+        let start = memory.as_ptr().align_offset(ALIGN);
         advise_huge(&mut memory[start..start + length]);
         Self {
             memory,

@@ -145,8 +145,8 @@ impl Drop for Claim {
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(
     |data| RawWaker::new(data, &VTABLE),
-    |data| wake(data.addr()),
-    |data| wake(data.addr()),
+    |data| wake(data as usize),
+    |data| wake(data as usize),
     |_| {},
 );
 
