@@ -6,9 +6,8 @@ use alloc::vec::Vec;
 use varve_format::{Delta, LEAF_ENTRIES};
 use varve_units::{Lsn, Ppa};
 
-/// Deltas looked at for one to replace, if the image is cached: the newest node, which is touched
-/// anyway. Twelve (four cold nodes) cost 0.5 us a change (bench, 4 KiB random writes).
-const SCAN_CACHED: usize = 3;
+/// Deltas looked at for one to replace, if the image is cached: about four nodes.
+const SCAN_CACHED: usize = 12;
 /// A chain is deduplicated in full whenever its length reaches a multiple of this, so that the
 /// cost per change stays bounded although the scan above misses what is older.
 const COMPACT_EACH: u16 = 32;
