@@ -16,6 +16,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use varve_units::SECTOR_BYTES;
 
+/// Distance of the two copies of a label: a claim never touches both, because a drive without any
+/// label is a lost drive.
+const LABEL_COPY_BYTES: u64 = 64 << 10;
+
 /// How a tier protects its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheme {
@@ -183,7 +187,11 @@ impl Atlas {
         }
         match self.place(drive, range) {
             None => false,
-            Some(Place::Label) => self.may_claim_label(drive),
+            Some(Place::Label) => {
+                self.may_claim_label(drive)
+                    && !self.has_label_claims(drive)
+                    && range.start / LABEL_COPY_BYTES == (range.end - 1) / LABEL_COPY_BYTES
+            }
             Some(Place::Tier(index, extent)) => {
                 let tier = &self.layout.tiers[index];
                 tier.scheme != Scheme::Single
