@@ -3,13 +3,14 @@
 //! The chunks below the reserve are the engine's own: merges, moves, checkpoints, deallocations
 //! and the catalogue go on when hosts wait.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, pieces};
 use crate::error::EngineError;
 use crate::geometry::Tier;
 use crate::map::{LeafKey, Lookup};
 use crate::units::UnitState;
 use alloc::collections::BTreeMap;
-use varve_units::{Lba, VolumeId};
+use alloc::vec::Vec;
+use varve_units::{Lba, LeafIndex, VolumeId};
 
 /// Chains merged at most to find room for one write near the limit. Arbitrary.
 const TIGHTEN_MAX: usize = 4096;
@@ -135,6 +136,48 @@ impl Engine {
             if shared.purges.get() > 0 {
                 shared.purged.listen().await;
             } else if !self.tighten().await {
+                break;
+            }
+        }
+        shared.count("full_rejections", 1);
+        Err(EngineError::CapacityExceeded)
+    }
+
+    /// Sets aside the leaves that a write makes; tells which.
+    pub(crate) async fn reserve_leaves(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: u64,
+    ) -> Result<Vec<LeafIndex>, EngineError> {
+        let shared = &self.shared;
+        for attempt in 0.. {
+            let mut new = Vec::new();
+            for piece in pieces(lba, blocks) {
+                let leaf = piece.lba.leaf();
+                let owner = shared.owner(shared.units.geometry().slice_of(volume, leaf));
+                if !owner.map.borrow().exists(LeafKey { volume, leaf }) {
+                    new.push(leaf);
+                }
+            }
+            let shards = shared.shards();
+            let leaves: usize = shards.iter().map(|shard| shard.map.borrow().leaves()).sum();
+            let wanted = leaves as u64 + shared.pending_leaves.get() + new.len() as u64;
+            if new.is_empty() || wanted <= self.capacity_leaves() {
+                let pending = &shared.pending_leaves;
+                pending.set(pending.get() + new.len() as u64);
+                return Ok(new);
+            }
+            if shared.is_stopped() {
+                return Err(EngineError::Stopped);
+            }
+            if shared.purges.get() > 0 {
+                shared.purged.listen().await;
+            } else if attempt == 0 {
+                // Leaves that became empty exist until the next checkpoint.
+                shared.control().ask_checkpoint();
+                shared.control().committed.listen().await;
+            } else {
                 break;
             }
         }

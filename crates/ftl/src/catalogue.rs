@@ -91,6 +91,7 @@ impl Engine {
             volumes.put(entry);
             (entry, inflight)
         };
+        self.shared.begin_purge();
         inflight.drained().await;
         self.log_entry(entry).await?;
         let shared = Rc::clone(&self.shared);
@@ -150,7 +151,11 @@ impl Engine {
     /// catalogue knows.
     pub(crate) fn resume_deletes(&self) {
         let shared = Rc::clone(&self.shared);
-        self.shared.spawn(async move { shared.purge_all().await });
+        let mut deleting = shared.volumes.borrow().entries();
+        deleting.retain(|entry| entry.state == VolumeState::Deleting);
+        deleting.iter().for_each(|_| shared.begin_purge());
+        self.shared
+            .spawn(async move { shared.purge_all(deleting).await });
     }
 }
 
@@ -162,12 +167,8 @@ impl Shared {
         self.flush_log().await.map_err(EngineError::Io)
     }
 
-    async fn purge_all(&self) {
-        let entries = self.volumes.borrow().entries();
-        for entry in entries
-            .into_iter()
-            .filter(|entry| entry.state == VolumeState::Deleting)
-        {
+    async fn purge_all(&self, deleting: Vec<CatalogueEntry>) {
+        for entry in deleting {
             self.purge(entry).await;
         }
         let shards = self.shards();
@@ -178,9 +179,13 @@ impl Shared {
         }
     }
 
+    /// Blocks of one more volume are to be given back: who lacks room waits for them.
+    fn begin_purge(&self) {
+        self.purges.set(self.purges.get() + 1);
+    }
+
     /// Clears everything of a deleted volume, then strikes it from the catalogue.
     async fn purge(&self, entry: CatalogueEntry) {
-        self.purges.set(self.purges.get() + 1);
         self.purge_leaves(entry.id).await;
         self.purges.set(self.purges.get() - 1);
         self.purged.notify();

@@ -227,8 +227,8 @@ impl Control {
 
     /// True if the next checkpoint can free this emptied unit.
     fn is_freeable(&self, shared: &Shared, unit: UnitId) -> bool {
-        !shared.units.unit(unit).is_pinned()
-            && !(unit.tier == Tier::Fast && self.holds_parts(unit.index))
+        let holds_parts = unit.tier == Tier::Fast && self.holds_parts(unit.index);
+        !holds_parts && !shared.units.unit(unit).is_pinned()
     }
 
     /// Emptied units that the next checkpoint can free.

@@ -8,7 +8,7 @@ use crate::control::Control;
 use crate::error::{EngineError, StopReason};
 use crate::geometry::{Geometry, Tier};
 use crate::lane::{Appended, Lane, Stopped};
-use crate::map::Map;
+use crate::map::{LeafKey, Map};
 use crate::shard::Shard;
 use crate::shared::{Identity, Shared};
 use crate::units::UnitTable;
@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use varve_format::{Crcs, Record, block_crc};
 use varve_io::{Blocks, Drive, Receiver, World};
-use varve_units::{LEAF_BLOCKS, Lba, Lsn, ShardId, SliceId, VolumeId};
+use varve_units::{LEAF_BLOCKS, Lba, Lsn, SliceId, VolumeId};
 
 /// Delta nodes a discard of one slice can need: its first and its last leaf are partly covered.
 const DISCARD_NODES: usize = 2;
@@ -70,7 +70,7 @@ impl Engine {
                 for slice in (index..geometry.slices).step_by(usize::from(config.lanes)) {
                     map.add_slice(SliceId(slice));
                 }
-                Shard::new(ShardId(index), Rc::clone(&shared), lane, map)
+                Shard::new(Rc::clone(&shared), lane, map)
             })
             .collect();
         shared.attach(shards, Rc::new(Control::default()));
@@ -168,6 +168,7 @@ impl Engine {
         let count = data.len() as u64;
         let _entered = self.enter(volume, lba, count)?;
         self.check_capacity(volume, lba, count).await?;
+        let new_leaves = self.reserve_leaves(volume, lba, count).await?;
         let pending = &self.shared.pending_blocks;
         pending.set(pending.get() + count);
         let data = Rc::new(data);
@@ -193,7 +194,11 @@ impl Engine {
                 };
                 let owner = self.owner(volume, lba);
                 let payload = Some((Rc::clone(&data), range));
-                waiting.push(owner.append(record, payload, length, length as u64).await);
+                // Three deltas to a node, and one node for the chain's last.
+                let nodes = length.div_ceil(3) + 1;
+                let makes_leaf = done == 0 && new_leaves.contains(&lba.leaf());
+                let pending = (length as u64, makes_leaf);
+                waiting.push(owner.append(record, payload, nodes, pending).await);
                 done += length;
             }
             at += piece.count;
@@ -266,7 +271,12 @@ impl Engine {
                 zero,
             };
             let owner = self.shared.owner(slice);
-            waiting.push(owner.append(record, None, DISCARD_NODES, 0).await);
+            for leaf in [lba.leaf(), Lba(lba.0 + blocks - 1).leaf()] {
+                if self.shared.units.geometry().slice_of(volume, leaf) == slice {
+                    owner.wait_for_chain(LeafKey { volume, leaf }).await;
+                }
+            }
+            waiting.push(owner.append(record, None, DISCARD_NODES, (0, false)).await);
         }
         waiting
     }
@@ -373,13 +383,13 @@ impl Drop for Engine {
 }
 
 /// Part of a command that lies in one leaf.
-struct Piece {
-    lba: Lba,
-    count: usize,
+pub(crate) struct Piece {
+    pub(crate) lba: Lba,
+    pub(crate) count: usize,
 }
 
 /// Cuts a range at leaf boundaries.
-fn pieces(lba: Lba, count: u64) -> impl Iterator<Item = Piece> {
+pub(crate) fn pieces(lba: Lba, count: u64) -> impl Iterator<Item = Piece> {
     let mut at = lba.0;
     let end = lba.0 + count;
     core::iter::from_fn(move || {

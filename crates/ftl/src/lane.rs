@@ -59,6 +59,8 @@ pub struct Load {
     pub reserved_nodes: usize,
     /// Blocks it may newly map, counted in the pool's pending ones.
     pub pending_blocks: u64,
+    /// True if it makes a leaf, counted in the pool's pending ones.
+    pub pending_leaf: bool,
     /// Who waits for it.
     pub ticket: Option<Sender<Result<Appended, Stopped>>>,
 }

@@ -14,8 +14,10 @@ pub const MERGES_MAX: usize = 16;
 pub const CHAIN_MAX: usize = 64;
 /// Blocks read ahead by the cleaner in one device read at most (512 KiB).
 pub const CLEANER_RUN_MAX: usize = 128;
-/// Records a cleaner has in flight before it waits. Arbitrary.
-pub const CLEANER_INFLIGHT_MAX: usize = 512;
+/// Chain length at which deallocations of a leaf wait for its merge: with every record that may be
+/// queued on top it stays below what a chain may have.
+pub const CHAIN_WAIT: usize = 1024;
+const _: () = assert!(CHAIN_WAIT + LANE_QUEUE_MAX < crate::map::CHAIN_MAX);
 /// Times a read looks up again because its unit was reused, before it yields. Arbitrary.
 pub const READ_RETRIES_MAX: usize = 64;
 /// Times a write of the log is sent to another chunk before the engine stops. Arbitrary.

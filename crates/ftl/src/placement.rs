@@ -1,8 +1,11 @@
 //! Placement writers: one per stream, each appends full stripes to groups of its own.
 //!
-//! 1. Blocks queue at their stream. 2. A full stripe is assembled: data, P2L. 3. Written; the
-//! dense tier flushed. 4. Only then the move records are appended: the map never names unflushed
-//! data. In a pool without a dense tier the blocks go back to the head of the log instead.
+//! 1. Blocks queue at their stream.
+//! 2. A full stripe is assembled: data, P2L.
+//! 3. It is written, and the dense tier flushed.
+//! 4. Only then the move records are appended: the map never names unflushed data.
+//!
+//! In a pool without a dense tier the blocks go back to the head of the log instead.
 //!
 //! **Invariants**: live bits of a stripe are set before its group's write pointer passes it; a
 //! group belongs to one stream.
@@ -270,7 +273,7 @@ impl Shared {
             };
             let (blocks, index) = data;
             let payload = Some((blocks, index..index + 1));
-            let appended = owner.append(record, payload, 1, 0).await;
+            let appended = owner.append(record, payload, 1, (0, false)).await;
             self.count("kept_blocks", 1);
             self.spawn(async move {
                 let ok = appended.await.is_ok();
@@ -460,8 +463,8 @@ impl Shared {
     ) {
         let geometry = *self.units.geometry();
         let first = self.first_user_block(open);
-        let mut by_slice: BTreeMap<(SliceId, VolumeId), Vec<(MoveItem, Rc<Progress>)>> =
-            BTreeMap::new();
+        type Moves = Vec<(MoveItem, Rc<Progress>)>;
+        let mut by_slice: BTreeMap<(SliceId, VolumeId), Moves> = BTreeMap::new();
         for (index, (item, progress)) in items.into_iter().enumerate() {
             let new = geometry.dense_ppa(open.group, first + index as u32);
             let slice = geometry.slice_of(item.volume, item.lba.leaf());
@@ -500,7 +503,10 @@ impl Shared {
             volume,
             items,
         };
-        let appended = self.owner(slice).append(record, None, nodes, 0).await;
+        let appended = self
+            .owner(slice)
+            .append(record, None, nodes, (0, false))
+            .await;
         let shared = Rc::clone(self);
         self.spawn(async move {
             let ok = appended.await.is_ok();

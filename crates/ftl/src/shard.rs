@@ -11,7 +11,7 @@ use crate::config::Canary;
 use crate::error::StopReason;
 use crate::geometry::UnitId;
 use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Write};
-use crate::limits::{CHAIN_MAX, LANE_QUEUE_MAX, REROUTES_MAX};
+use crate::limits::{CHAIN_MAX, CHAIN_WAIT, LANE_QUEUE_MAX, REROUTES_MAX};
 use crate::map::{Change, Dead, LeafKey, Map};
 use crate::shared::Shared;
 use alloc::collections::BTreeMap;
@@ -21,11 +21,10 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use varve_format::{Record, crc24};
 use varve_io::{Blocks, Command, Event, Receiver, Sectors, slot};
-use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, ShardId, VolumeId};
+use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, VolumeId};
 
 /// One reactor's part of the engine.
 pub struct Shard {
-    pub(crate) id: ShardId,
     pub(crate) shared: Rc<Shared>,
     pub(crate) lane: RefCell<Lane>,
     pub(crate) map: RefCell<Map>,
@@ -53,9 +52,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(id: ShardId, shared: Rc<Shared>, lane: Lane, map: Map) -> Rc<Self> {
+    pub(crate) fn new(shared: Rc<Shared>, lane: Lane, map: Map) -> Rc<Self> {
         Rc::new(Self {
-            id,
             shared,
             lane: RefCell::new(lane),
             map: RefCell::new(map),
@@ -88,6 +86,7 @@ impl Shard {
                 meta,
                 reserved_nodes: 0,
                 pending_blocks: 0,
+                pending_leaf: false,
                 ticket: None,
             },
         )
@@ -100,7 +99,7 @@ impl Shard {
         record: Record,
         data: Option<(Rc<Blocks>, Range<usize>)>,
         nodes: usize,
-        pending_blocks: u64,
+        (pending_blocks, pending_leaf): (u64, bool),
     ) -> Receiver<Result<Appended, Stopped>> {
         while self.lane.borrow().queued() >= LANE_QUEUE_MAX && !self.shared.is_stopped() {
             self.acked.listen().await;
@@ -113,6 +112,7 @@ impl Shard {
                 meta: None,
                 reserved_nodes: nodes,
                 pending_blocks,
+                pending_leaf,
                 ticket: None,
             },
         )
@@ -152,14 +152,6 @@ impl Shard {
         if self.map.borrow().room() < self.shared.nodes_low(self) {
             self.merge_wanted.notify();
         }
-    }
-
-    /// Delta nodes neither used nor set aside.
-    pub(crate) fn spare_nodes(&self) -> usize {
-        self.map
-            .borrow()
-            .room()
-            .saturating_sub(self.reserved_nodes.get())
     }
 
     /// Seals and submits batches as long as there is something to write; runs for the shard's
@@ -340,6 +332,8 @@ impl Shard {
                 .set(self.reserved_nodes.get() - load.reserved_nodes);
             let pending = &self.shared.pending_blocks;
             pending.set(pending.get() - load.pending_blocks);
+            let leaves = &self.shared.pending_leaves;
+            leaves.set(leaves.get() - u64::from(load.pending_leaf));
             if load.pending_blocks > 0 {
                 let log = &self.shared.pending_log;
                 log.set(log.get() - log_cost(load.pending_blocks));
@@ -429,6 +423,14 @@ impl Shard {
         }
         self.map.borrow_mut().note_applied(slice, lsn);
         self.clear_wanted.notify();
+    }
+
+    /// Waits while a leaf's chain is so long that more deallocations could overflow it.
+    pub(crate) async fn wait_for_chain(&self, key: LeafKey) {
+        while self.map.borrow().chain_len(key) >= CHAIN_WAIT && !self.shared.is_stopped() {
+            self.merge_wanted.notify();
+            self.nodes_freed.listen().await;
+        }
     }
 
     /// Waits until everything pushed so far is acknowledged. False if the engine stopped first.

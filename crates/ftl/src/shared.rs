@@ -69,6 +69,8 @@ pub struct Shared {
     pub(crate) streams: Streams,
     /// Blocks that queued writes may newly map.
     pub(crate) pending_blocks: Cell<u64>,
+    /// Leaves that queued writes will make.
+    pub(crate) pending_leaves: Cell<u64>,
     /// Blocks of log that admitted host writes will take.
     pub(crate) pending_log: Cell<u64>,
     /// Live leaves are counted per chunk (false until recovery has loaded them).
@@ -127,6 +129,7 @@ impl Shared {
             flush: FlushGate::default(),
             streams: Streams::default(),
             pending_blocks: Cell::new(0),
+            pending_leaves: Cell::new(0),
             pending_log: Cell::new(0),
             leaves_counted: Cell::new(true),
             counters: RefCell::default(),

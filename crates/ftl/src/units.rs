@@ -46,14 +46,14 @@ impl UnitState {
 
     /// True if a unit may go from here to `next`.
     const fn leads_to(self, next: Self) -> bool {
-        matches!(
-            (self, next),
-            (Self::Free, Self::Open | Self::Retired)
-                | (Self::Open, Self::Closed | Self::Emptied | Self::Retired)
-                | (Self::Closed, Self::Cleaning | Self::Emptied | Self::Retired)
-                | (Self::Cleaning, Self::Closed | Self::Emptied | Self::Retired)
-                | (Self::Emptied, Self::Free | Self::Retired)
-        )
+        match self {
+            Self::Free => matches!(next, Self::Open),
+            Self::Open => matches!(next, Self::Closed),
+            Self::Closed => matches!(next, Self::Cleaning | Self::Emptied),
+            Self::Cleaning => matches!(next, Self::Closed | Self::Emptied),
+            Self::Emptied => matches!(next, Self::Free | Self::Retired),
+            Self::Retired => false,
+        }
     }
 }
 
