@@ -121,14 +121,15 @@ impl Engine {
         if self.used_upper() + pending + blocks <= self.capacity() {
             return Ok(());
         }
-        let mut fresh = 0;
-        for block in lba.0..lba.0 + blocks {
-            fresh += u64::from(!self.is_mapped(volume, Lba(block)).await?);
-        }
         for _ in 0..TIGHTEN_MAX {
             if shared.is_stopped() {
                 return Err(EngineError::Stopped);
             }
+            // Looked up and compared without a pause: what was mapped a moment ago may not be now.
+            let Some(fresh) = self.count_fresh(volume, lba, blocks) else {
+                self.load_images(volume, lba, blocks).await?;
+                continue;
+            };
             let pending = shared.pending_blocks.get();
             if fresh == 0 || self.used_upper() + pending + fresh <= self.capacity() {
                 return Ok(());
@@ -141,6 +142,42 @@ impl Engine {
         }
         shared.count("full_rejections", 1);
         Err(EngineError::CapacityExceeded)
+    }
+
+    /// Blocks of a range without a place; `None` if an image must be loaded to tell.
+    fn count_fresh(&self, volume: VolumeId, lba: Lba, blocks: u64) -> Option<u64> {
+        let geometry = self.shared.units.geometry();
+        let mut fresh = 0;
+        for block in (lba.0..lba.0 + blocks).map(Lba) {
+            let key = LeafKey {
+                volume,
+                leaf: block.leaf(),
+            };
+            let owner = self.shared.owner(geometry.slice_of(volume, key.leaf));
+            let found = owner.map.borrow().lookup(key, block.index() as u16);
+            match found {
+                Lookup::Entry { .. } | Lookup::Lost => {}
+                Lookup::Zeroes => fresh += 1,
+                Lookup::NeedsImage => return None,
+            }
+        }
+        Some(fresh)
+    }
+
+    async fn load_images(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: u64,
+    ) -> Result<(), EngineError> {
+        for piece in pieces(lba, blocks) {
+            let leaf = piece.lba.leaf();
+            let owner = self
+                .shared
+                .owner(self.shared.units.geometry().slice_of(volume, leaf));
+            owner.ensure_image(LeafKey { volume, leaf }).await?;
+        }
+        Ok(())
     }
 
     /// Sets aside the leaves that a write makes; tells which.
@@ -183,24 +220,6 @@ impl Engine {
         }
         shared.count("full_rejections", 1);
         Err(EngineError::CapacityExceeded)
-    }
-
-    /// True if the block has a place now.
-    async fn is_mapped(&self, volume: VolumeId, lba: Lba) -> Result<bool, EngineError> {
-        let geometry = self.shared.units.geometry();
-        let owner = self.shared.owner(geometry.slice_of(volume, lba.leaf()));
-        let key = LeafKey {
-            volume,
-            leaf: lba.leaf(),
-        };
-        loop {
-            let found = owner.map.borrow().lookup(key, lba.index() as u16);
-            match found {
-                Lookup::Entry { .. } | Lookup::Lost => return Ok(true),
-                Lookup::Zeroes => return Ok(false),
-                Lookup::NeedsImage => owner.ensure_image(key).await?,
-            }
-        }
     }
 
     /// Brings the upper bound of mapped blocks closer to their number: merges the longest chain
