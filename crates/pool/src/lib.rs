@@ -22,3 +22,4 @@ pub use options::{CHUNKS_MIN, GROUPS_MIN, PlanError, PoolOptions, Protect, engin
 pub use pool::{NewPool, Pool};
 pub use replace::{Slot, SlotStatus};
 pub use settings::Settings;
+pub use varve_array::{MemberState as SlotState, Progress, Restored};
