@@ -7,11 +7,12 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::geometry::Tier;
 use crate::map::{LeafKey, Lookup};
+use crate::units::UnitState;
 use alloc::collections::BTreeMap;
 use varve_units::{Lba, VolumeId};
 
 /// Chains merged at most to find room for one write near the limit. Arbitrary.
-const TIGHTEN_MAX: usize = 64;
+const TIGHTEN_MAX: usize = 4096;
 
 impl Engine {
     /// Waits until a record of `blocks` blocks may enter the log: what is on its way and this
@@ -33,7 +34,9 @@ impl Engine {
             }
             shared.count("admission_waits", 1);
             control.cleaner_wanted.notify();
-            control.checkpoint_wanted.notify();
+            if control.freeable_count(shared) > 0 {
+                control.ask_checkpoint();
+            }
             control.freed.listen().await;
         }
     }
@@ -66,6 +69,25 @@ impl Engine {
             ("used_upper_blocks", self.used_upper()),
             ("capacity_blocks", self.capacity()),
         ]);
+        let states = [
+            (UnitState::Open, "open_units"),
+            (UnitState::Closed, "closed_units"),
+            (UnitState::Cleaning, "cleaning_units"),
+        ];
+        for (state, name) in states {
+            let all = units.ids(Tier::Fast).chain(units.ids(Tier::Dense));
+            let count = all.filter(|id| units.unit(*id).state() == state).count();
+            gauges.insert(name, count as u64);
+        }
+        gauges.insert("chunks_with_parts", control.chunks_with_parts() as u64);
+        gauges.insert("queued_blocks", self.shared.streams.queued() as u64);
+        for shard in self.shared.shards() {
+            let lane = shard.lane.borrow();
+            let drained = u64::from(lane.is_drained());
+            *gauges.entry("drained_lanes").or_insert(0) += drained;
+            *gauges.entry("queued_records").or_insert(0) += lane.queued() as u64;
+            *gauges.entry("node_waiters").or_insert(0) += shard.node_waiters.get() as u64;
+        }
         for (tier, name) in [
             (Tier::Fast, "live_fast_blocks"),
             (Tier::Dense, "live_dense_blocks"),
@@ -140,8 +162,7 @@ impl Engine {
         for shard in self.shared.shards() {
             let fullest = shard.map.borrow_mut().fullest();
             if let Some(key) = fullest {
-                any = true;
-                shard.merge(key).await;
+                any |= shard.merge(key).await.is_ok();
             }
         }
         any

@@ -9,7 +9,6 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::map::LeafCursor;
 use crate::shared::Shared;
-use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{CatalogueEntry, Name, Record, VOLUME_BLOCKS_MAX, VolumeState};
@@ -39,6 +38,7 @@ impl Engine {
     /// # Errors
     /// Bad name or size, a taken name, too many volumes, a stopped engine.
     pub async fn create_volume(&self, new: NewVolume<'_>) -> Result<VolumeId, EngineError> {
+        let _turn = self.shared.catalogue_turn.take().await;
         let entry = self.new_entry(new)?;
         self.shared.volumes.borrow_mut().next_id = entry.id.0 + 1;
         self.log_entry(entry).await?;
@@ -77,6 +77,7 @@ impl Engine {
     /// # Errors
     /// Unknown volume, a stopped engine.
     pub async fn delete_volume(&self, id: VolumeId) -> Result<(), EngineError> {
+        let _turn = self.shared.catalogue_turn.take().await;
         let (entry, inflight) = {
             let mut volumes = self.shared.volumes.borrow_mut();
             let volume = volumes
@@ -94,9 +95,7 @@ impl Engine {
         inflight.drained().await;
         self.log_entry(entry).await?;
         let shared = Rc::clone(&self.shared);
-        self.shared
-            .world
-            .spawn(Box::pin(async move { shared.purge(entry).await }));
+        self.shared.spawn(async move { shared.purge(entry).await });
         Ok(())
     }
 
@@ -106,6 +105,7 @@ impl Engine {
     /// Unknown volume, bad size, a stopped engine.
     pub async fn resize_volume(&self, id: VolumeId, size: Blocks) -> Result<(), EngineError> {
         check_size(size)?;
+        let _turn = self.shared.catalogue_turn.take().await;
         let (entry, before, inflight) = {
             let mut volumes = self.shared.volumes.borrow_mut();
             let volume = volumes
@@ -153,9 +153,7 @@ impl Engine {
     /// catalogue knows.
     pub(crate) fn resume_deletes(&self) {
         let shared = Rc::clone(&self.shared);
-        self.shared
-            .world
-            .spawn(Box::pin(async move { shared.purge_all().await }));
+        self.shared.spawn(async move { shared.purge_all().await });
     }
 }
 

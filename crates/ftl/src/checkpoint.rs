@@ -26,6 +26,9 @@ use varve_units::{Generation, LaneId, Lsn, Nanos, SliceId, TenantId};
 /// Bitmap words of one unit in one run at most: a run fits a part.
 const BITMAP_WORDS: usize = (PART_BYTES_MAX - UNIT_BITS_HEAD_BYTES) / 8;
 
+/// Age in LSNs at which a chain is merged: half of what the map tells apart.
+const CHAIN_AGE_MAX: u64 = crate::map::DELTA_AGE_MAX / 2;
+
 /// A part appended and not yet acknowledged.
 struct PartInFlight {
     place: PartPlace,
@@ -36,7 +39,7 @@ impl Shared {
     /// Takes checkpoints when enough was logged, when space waits for one, when asked.
     pub(crate) async fn run_checkpointer(self: Rc<Self>) {
         while !self.is_stopped() {
-            if self.checkpoint_is_due() {
+            if self.checkpoint_is_wanted() {
                 if self.take_checkpoint().await.is_err() {
                     return;
                 }
@@ -46,13 +49,18 @@ impl Shared {
         }
     }
 
-    fn checkpoint_is_due(&self) -> bool {
+    /// True if enough was logged since the last checkpoint.
+    pub(crate) fn is_checkpoint_due(&self) -> bool {
+        self.log_records.get() >= self.config.checkpoint_records
+            || self.log_bytes.get() >= self.config.checkpoint_bytes
+    }
+
+    fn checkpoint_is_wanted(&self) -> bool {
         let control = self.control();
         let asked = control.take_checkpoint_asked();
         asked
-            || self.log_records.get() >= self.config.checkpoint_records
-            || self.log_bytes.get() >= self.config.checkpoint_bytes
-            || (control.emptied_count() > 0
+            || self.is_checkpoint_due()
+            || (control.freeable_count(self) > 0
                 && control.free_chunks() <= self.config.reserve_chunks as usize)
     }
 
@@ -91,6 +99,9 @@ impl Shared {
         self.flush_log().await.map_err(|_| Stopped)?;
         control.checkpoint.set(number);
         control.set_parts(self, parts, place);
+        if everything || self.config.window == 1 {
+            control.pinned_by_whole.set(control.chunks_with_parts());
+        }
         let first = Rc::clone(&self.shards()[0]);
         first.lane.borrow_mut().release();
         first.pump.notify();
@@ -100,6 +111,7 @@ impl Shared {
         }
         control.committed.notify();
         control.cleaner_wanted.notify();
+        self.merge_old_chains().await;
         Ok(())
     }
 
@@ -131,9 +143,31 @@ impl Shared {
         Ok((places, cuts))
     }
 
+    /// Merges chains whose oldest delta could soon not be told from a young one by its 32 bits.
+    async fn merge_old_chains(&self) {
+        for slice in (0..self.units.geometry().slices).map(SliceId) {
+            let owner = self.owner(slice);
+            let limit = Lsn(owner
+                .lane
+                .borrow()
+                .next_lsn()
+                .0
+                .saturating_sub(CHAIN_AGE_MAX));
+            let is_old = |oldest: Option<Lsn>| oldest.is_some_and(|oldest| oldest < limit);
+            if !is_old(owner.map.borrow().oldest(slice)) {
+                continue;
+            }
+            while is_old(owner.map.borrow_mut().refresh_oldest(slice)) && !self.is_stopped() {
+                let found = owner.map.borrow().chain_older_than(slice, limit);
+                let Some(key) = found else { break };
+                owner.merge_now(key).await;
+            }
+        }
+    }
+
     /// True if this checkpoint should hold the whole state: parts of earlier ones keep too many
     /// chunks from being cleaned (starts in quick succession pin a chunk each).
-    fn must_dump_everything(&self) -> bool {
+    pub(crate) fn must_dump_everything(&self) -> bool {
         self.control().chunks_with_parts() * 8 >= self.units.geometry().chunks as usize
     }
 
@@ -169,11 +203,9 @@ impl Shared {
             bytes: place.bytes,
             crc: place.crc,
         };
-        let shard = match kind {
-            PartKind::SliceFull | PartKind::SliceDelta => self.owner(slice),
-            _ => Rc::clone(&self.shards()[0]),
-        };
-        let appended = shard.append_meta(record, Some(Sectors::from_bytes(payload)));
+        // All parts go to lane 0: a start then opens, and pins, as few chunks as can be.
+        let lane = Rc::clone(&self.shards()[0]);
+        let appended = lane.append_meta(record, Some(Sectors::from_bytes(payload)));
         PartInFlight { place, appended }
     }
 
@@ -274,6 +306,9 @@ impl Shared {
             ChunkEntry {
                 state: match unit.state() {
                     UnitState::Free => ChunkState::Free,
+                    UnitState::Emptied if freed && self.control().is_retiring(id) => {
+                        ChunkState::Retired
+                    }
                     UnitState::Emptied if freed => ChunkState::Free,
                     UnitState::Open => ChunkState::Open,
                     UnitState::Closed | UnitState::Cleaning | UnitState::Emptied => {
@@ -299,6 +334,9 @@ impl Shared {
             GroupEntry {
                 state: match unit.state() {
                     UnitState::Free => GroupState::Free,
+                    UnitState::Emptied if freed && self.control().is_retiring(id) => {
+                        GroupState::Retired
+                    }
                     UnitState::Emptied if freed => GroupState::Free,
                     UnitState::Open => GroupState::Open,
                     UnitState::Closed | UnitState::Cleaning | UnitState::Emptied => {

@@ -14,7 +14,6 @@ use crate::map::{LeafKey, Live};
 use crate::placement::{Item, Progress, StreamId, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
-use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -52,6 +51,10 @@ impl Shared {
             let has_room = work.running.get() < VICTIMS_MAX;
             let victim = if has_room { self.next_victim() } else { None };
             let Some(victim) = victim else {
+                if work.running.get() == 0 && self.is_short_of_chunks() {
+                    // Parts of old checkpoints may be all that keeps victims away.
+                    self.control().unpin_chunks(&self);
+                }
                 if work.running.get() > 0 && work.waiting.get() == work.running.get() {
                     // Nothing else will fill the stripes that the victims wait for.
                     self.flush_streams(Writer::Compaction);
@@ -63,13 +66,13 @@ impl Shared {
                 .transition(UnitId::chunk(victim), UnitState::Cleaning);
             work.running.set(work.running.get() + 1);
             let (shared, work) = (Rc::clone(&self), Rc::clone(&work));
-            self.world.spawn(Box::pin(async move {
+            self.spawn(async move {
                 shared.clean(victim, &work).await;
                 work.running.set(work.running.get() - 1);
                 if !shared.is_stopped() {
                     shared.control().cleaner_wanted.notify();
                 }
-            }));
+            });
         }
     }
 
@@ -79,15 +82,22 @@ impl Shared {
         self.config.reserve_chunks as usize + spare.max(usize::from(self.config.lanes) + 2)
     }
 
+    fn is_short_of_chunks(&self) -> bool {
+        let control = self.control();
+        control.free_chunks() + control.emptied_count() < self.clean_target()
+    }
+
     /// The chunk that costs least to empty, if one should be emptied.
     fn next_victim(&self) -> Option<u32> {
         let control = self.control();
-        if control.free_chunks() + control.emptied_count() >= self.clean_target() {
+        if !self.is_short_of_chunks() {
             return None;
         }
         let blocks = self.units.geometry().chunk_blocks();
         let closed = self.units.ids(Tier::Fast).filter(|id| {
-            self.units.unit(*id).state() == UnitState::Closed && !control.holds_parts(id.index)
+            self.units.unit(*id).state() == UnitState::Closed
+                && !control.holds_parts(id.index)
+                && !control.is_stuck(*id)
         });
         let cost = |id: &UnitId| {
             let unit = self.units.unit(*id);
@@ -102,11 +112,21 @@ impl Shared {
         let id = UnitId::chunk(chunk);
         // What is moved must be durable in the log first: births in P2L are then below every LSN
         // that a start hands out.
-        if self.flush_log().await.is_err() {
+        if self.flush_log().await.is_err() || self.is_stopped() {
             return;
         }
-        let Some(records) = self.read_records(chunk).await else {
-            self.count("clean_failures", 1);
+        if self.units.unit(id).live() == 0 && self.units.unit(id).leaves() == 0 {
+            self.count("chunks_cleaned", 1);
+            self.control().emptied(self, id);
+            return;
+        }
+        let records = self.read_records(chunk).await;
+        if self.is_stopped() {
+            return;
+        }
+        let Some(records) = records else {
+            self.count("chunks_stuck", 1);
+            self.control().set_stuck(id);
             self.units.transition(id, UnitState::Closed);
             return;
         };
@@ -126,7 +146,9 @@ impl Shared {
             return;
         }
         if progress.has_failed() || self.units.unit(id).leaves() > 0 {
+            self.count("clean_failures", 1);
             self.units.transition(id, UnitState::Closed);
+            self.world.sleep(crate::limits::RETRY_PAUSE).await;
             return;
         }
         self.count("chunks_cleaned", 1);
@@ -181,6 +203,9 @@ impl Shared {
     /// Asks of each record of a batch what is live: blocks are collected, leaves merged.
     async fn sort_out(&self, head: &BatchHead, records: &[Record], blocks: &mut Vec<Candidate>) {
         for at in PayloadLayout::new(head, records) {
+            if self.is_stopped() {
+                return;
+            }
             let ppa = |index: usize| Ppa::fast(at.data_sector + index as u64 * BLOCK_SECTORS);
             match &records[at.record] {
                 Record::Put {

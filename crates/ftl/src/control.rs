@@ -6,13 +6,12 @@
 
 use crate::geometry::{Tier, UnitId};
 use crate::lane::ChunkGrant;
-use crate::placement::{StreamId, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use varve_format::{CommitPlace, GroupEntry, GroupState, PartPlace};
+use varve_format::{CommitPlace, GroupEntry, PartPlace};
 use varve_io::Event;
 
 /// What is pool-wide.
@@ -24,16 +23,18 @@ pub struct Control {
     emptied: RefCell<Vec<UnitId>>,
     /// Units to be taken out of use when they are empty.
     retiring: RefCell<BTreeSet<UnitId>>,
+    /// Units whose headers cannot be read: they are not tried again before the next start.
+    stuck: RefCell<BTreeSet<UnitId>>,
     /// When each closed group was closed, in nanoseconds.
     closed_at: RefCell<BTreeMap<u32, u64>>,
-    /// Streams of the groups that were open at the checkpoint (recovery).
-    was_open: RefCell<BTreeMap<u32, StreamId>>,
     /// Parts that the newest commit needs, by chunk.
     part_chunks: RefCell<BTreeMap<u32, u32>>,
     pub(crate) commit: Cell<Option<CommitPlace>>,
     pub(crate) checkpoint: Cell<u64>,
     /// Parts a start needs now, in order of age.
     pub(crate) parts: RefCell<Vec<PartPlace>>,
+    /// Chunks that the parts of the last checkpoint of the whole state took.
+    pub(crate) pinned_by_whole: Cell<usize>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
     /// Units were freed.
@@ -55,6 +56,21 @@ impl Control {
             Tier::Fast => self.free_chunks.borrow_mut().push_back(unit.index),
             Tier::Dense => self.free_groups.borrow_mut().push_back(unit.index),
         }
+    }
+
+    /// The free list of a tier, in order.
+    pub(crate) fn free_list(&self, tier: Tier) -> Vec<UnitId> {
+        let list = match tier {
+            Tier::Fast => &self.free_chunks,
+            Tier::Dense => &self.free_groups,
+        };
+        let unit = |&index| UnitId { tier, index };
+        list.borrow().iter().map(unit).collect()
+    }
+
+    /// Units emptied that no running checkpoint has taken yet.
+    pub(crate) fn emptied_list(&self) -> Vec<UnitId> {
+        self.emptied.borrow().clone()
     }
 
     /// Free chunks.
@@ -148,20 +164,6 @@ impl Control {
     /// When a group was closed, as the checkpoint has it (recovery).
     pub(crate) fn restore_group(&self, group: u32, entry: &GroupEntry) {
         self.closed_at.borrow_mut().insert(group, entry.closed_at.0);
-        if let Some(writer) = Writer::from_code(entry.stream)
-            && entry.state == GroupState::Open
-        {
-            let stream = StreamId {
-                tenant: entry.tenant,
-                writer,
-            };
-            self.was_open.borrow_mut().insert(group, stream);
-        }
-    }
-
-    /// The stream that had this group open at the checkpoint (recovery).
-    pub(crate) fn take_was_open(&self, group: u32) -> Option<StreamId> {
-        self.was_open.borrow_mut().remove(&group)
     }
 
     /// A write to this chunk failed: it is taken out of use when it is empty.
@@ -172,6 +174,21 @@ impl Control {
     /// A write to this group failed: it is taken out of use when it is empty.
     pub(crate) fn retire_group(&self, group: u32) {
         self.retiring.borrow_mut().insert(UnitId::group(group));
+    }
+
+    /// This unit cannot be emptied before the next start.
+    pub(crate) fn set_stuck(&self, unit: UnitId) {
+        self.stuck.borrow_mut().insert(unit);
+    }
+
+    /// True if this unit could not be emptied.
+    pub(crate) fn is_stuck(&self, unit: UnitId) -> bool {
+        self.stuck.borrow().contains(&unit)
+    }
+
+    /// True if this unit will be taken out of use when it is empty.
+    pub(crate) fn is_retiring(&self, unit: UnitId) -> bool {
+        self.retiring.borrow().contains(&unit)
     }
 
     /// Nothing in this unit is needed once the next checkpoint has committed.
@@ -185,13 +202,26 @@ impl Control {
     /// Chunks that hold parts of the newest commit wait for a later one.
     pub(crate) fn take_emptied(&self, shared: &Shared) -> Vec<UnitId> {
         let mut emptied = self.emptied.borrow_mut();
-        let stays = |unit: &UnitId| {
-            shared.units.unit(*unit).is_pinned()
-                || (unit.tier == Tier::Fast && self.holds_parts(unit.index))
-        };
-        let (keep, freeing) = emptied.drain(..).partition(stays);
+        let (freeing, keep) = emptied
+            .drain(..)
+            .partition(|unit| self.is_freeable(shared, *unit));
         *emptied = keep;
         freeing
+    }
+
+    /// True if the next checkpoint can free this emptied unit.
+    fn is_freeable(&self, shared: &Shared, unit: UnitId) -> bool {
+        !shared.units.unit(unit).is_pinned()
+            && !(unit.tier == Tier::Fast && self.holds_parts(unit.index))
+    }
+
+    /// Emptied units that the next checkpoint can free.
+    pub(crate) fn freeable_count(&self, shared: &Shared) -> usize {
+        let emptied = self.emptied.borrow();
+        emptied
+            .iter()
+            .filter(|unit| self.is_freeable(shared, **unit))
+            .count()
     }
 
     /// Frees units after their checkpoint committed. Those with a repair in flight wait for the
@@ -234,6 +264,15 @@ impl Control {
     /// True if a start would read checkpoint parts or the commit in this chunk.
     pub(crate) fn holds_parts(&self, chunk: u32) -> bool {
         self.part_chunks.borrow().contains_key(&chunk)
+    }
+
+    /// Asks for a checkpoint of the whole state if parts of earlier ones keep more chunks from
+    /// being cleaned than that would.
+    pub(crate) fn unpin_chunks(&self, shared: &Shared) {
+        let pinned = self.chunks_with_parts();
+        if pinned > self.pinned_by_whole.get() && shared.must_dump_everything() {
+            self.ask_checkpoint();
+        }
     }
 
     /// Chunks that checkpoint parts keep from being cleaned.

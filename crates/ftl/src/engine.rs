@@ -12,7 +12,6 @@ use crate::map::Map;
 use crate::shard::Shard;
 use crate::shared::{Identity, Shared};
 use crate::units::{UnitState, UnitTable};
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -86,27 +85,21 @@ impl Engine {
     pub(crate) fn run(&self) {
         let shared = &self.shared;
         for shard in shared.shards() {
-            shared.world.spawn(Box::pin(Rc::clone(&shard).run_pump()));
-            shared.world.spawn(Box::pin(Rc::clone(&shard).run_merger()));
-            shared.world.spawn(Box::pin(shard.run_clearer()));
+            shared.spawn(Rc::clone(&shard).run_pump());
+            shared.spawn(Rc::clone(&shard).run_merger());
+            shared.spawn(shard.run_clearer());
         }
-        shared
-            .world
-            .spawn(Box::pin(Rc::clone(shared).run_flusher()));
+        shared.spawn(Rc::clone(shared).run_flusher());
     }
 
     /// Starts what changes units: checkpoints, cleaning, compaction, garbage collection. After
     /// recovery only.
     pub(crate) fn serve(&self) {
         let shared = &self.shared;
-        shared
-            .world
-            .spawn(Box::pin(Rc::clone(shared).run_checkpointer()));
-        shared
-            .world
-            .spawn(Box::pin(Rc::clone(shared).run_cleaner()));
+        shared.spawn(Rc::clone(shared).run_checkpointer());
+        shared.spawn(Rc::clone(shared).run_cleaner());
         if shared.dense.is_some() {
-            shared.world.spawn(Box::pin(Rc::clone(shared).run_gc()));
+            shared.spawn(Rc::clone(shared).run_gc());
         }
     }
 
@@ -394,7 +387,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shared.detach();
+        self.shared.abandon();
     }
 }
 

@@ -46,7 +46,12 @@ impl Shared {
         let now = self.world.now().0;
         self.units
             .ids(Tier::Dense)
-            .filter(|id| self.units.unit(*id).state() == UnitState::Closed)
+            .filter(|id| {
+                let unit = self.units.unit(*id);
+                unit.state() == UnitState::Closed
+                    && !unit.is_awaiting_moves()
+                    && !control.is_stuck(*id)
+            })
             .filter(|id| u64::from(self.units.unit(*id).live()) < user)
             .max_by_key(|id| {
                 let live = u64::from(self.units.unit(*id).live());
@@ -82,6 +87,9 @@ impl Shared {
         }
         if unreadable || progress.has_failed() {
             self.count("gc_failures", 1);
+            if unreadable {
+                self.control().set_stuck(id);
+            }
             self.units.transition(id, UnitState::Closed);
             self.world.sleep(crate::limits::RETRY_PAUSE).await;
             return;
@@ -117,12 +125,13 @@ impl Shared {
             &[last][..]
         };
         let generation = self.units.unit(UnitId::group(group)).generation();
+        let used = P2l::blocks_for(geometry.stripe_user_blocks() as usize) * BLOCK;
         for place in places {
             for copy in 0..dense.info().copies {
                 let into = Sectors::zeroed(area as usize * BLOCK / varve_units::SECTOR);
                 let read = dense.read_meta(place * BLOCK_BYTES, into, copy).await;
                 let Ok(sectors) = read else { continue };
-                let Ok(p2l) = P2l::decode(sectors.bytes(), group, stripe) else {
+                let Ok(p2l) = P2l::decode(&sectors.bytes()[..used], group, stripe) else {
                     continue;
                 };
                 if p2l.generation == generation {

@@ -176,6 +176,15 @@ impl Geometry {
         self.stripe_blocks - self.stripe_p2l_blocks()
     }
 
+    /// True if data block `block` of a group holds user data, not P2L.
+    #[must_use]
+    pub const fn is_user_block(&self, block: u32) -> bool {
+        let area = self.stripe_p2l_blocks() / self.p2l_copies;
+        let at = block % self.stripe_blocks;
+        let first = area * (self.p2l_copies - 1);
+        at >= first && at < self.stripe_blocks - area
+    }
+
     /// Stripes of a group.
     #[must_use]
     pub const fn group_stripes(&self) -> u32 {

@@ -108,6 +108,17 @@ impl Batch {
     pub const fn chunk(&self) -> u32 {
         self.chunk
     }
+
+    /// Fast-tier sector of its header.
+    pub const fn sector(&self) -> u64 {
+        self.sector
+    }
+
+    fn has_commit(&self) -> bool {
+        self.records
+            .iter()
+            .any(|record| matches!(record, Record::Commit { .. }))
+    }
 }
 
 /// A write to submit.
@@ -324,6 +335,15 @@ impl Lane {
         self.open.as_ref().map(|open| open.grant.chunk)
     }
 
+    /// Chunks in the lane's hand: the open one, and those given up and not yet taken back.
+    pub fn chunks(&self) -> Vec<u32> {
+        self.closed
+            .iter()
+            .copied()
+            .chain(self.open_chunk())
+            .collect()
+    }
+
     /// Chunks given up since the last call, with every batch in them acknowledged.
     pub fn take_closed(&mut self) -> Vec<u32> {
         let busy: Vec<u32> = self.inflight.iter().map(|batch| batch.chunk).collect();
@@ -348,12 +368,19 @@ impl Lane {
         if let Some(batch) = self.again.front() {
             let need = Size::of(&batch.records, self.geometry.lba_bytes).sectors();
             if !self.has_room(need) {
+                // A commit that is to be written again was not flushed either.
+                if self.holds && !self.again.iter().any(Batch::has_commit) {
+                    return Err(Idle::Busy);
+                }
                 self.close_chunk();
                 return Err(Idle::NeedsChunk);
             }
             let batch = self.again.pop_front().expect("just seen");
             let loads = batch.loads.into_iter().map(|(load, _)| load).collect();
-            return Ok(self.seal_records(batch.records, loads, batch.sequence, batch.first_lsn));
+            // New LSNs: its references must not be older than the stamp of the chunk they lie in.
+            let first_lsn = self.next_lsn;
+            self.next_lsn = first_lsn.plus(batch.records.len() as u64);
+            return Ok(self.seal_records(batch.records, loads, batch.sequence, first_lsn));
         }
         if self.queue.is_empty() {
             return Err(Idle::Busy);

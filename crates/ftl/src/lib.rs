@@ -10,6 +10,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod geometry;
 pub mod lane;
@@ -17,6 +19,7 @@ pub mod map;
 pub mod units;
 
 mod admission;
+mod audit;
 mod catalogue;
 mod checkpoint;
 mod cleaner;
@@ -32,8 +35,10 @@ mod read;
 mod recovery;
 mod shard;
 mod shared;
+mod turn;
 mod volumes;
 
+pub use audit::{AuditError, AuditReport, Mapped};
 pub use catalogue::NewVolume;
 pub use config::{Canary, Config};
 pub use engine::{Engine, Seats};

@@ -94,7 +94,7 @@ impl Shard {
                 continue;
             };
             if leaf_crc(key, base.through, &bytes[..LEAF_BYTES]) == base.crc {
-                if copy > 0 {
+                if copy > 0 && self.map.borrow().stored(key) == Some(base) {
                     self.shared.count("leaf_repairs", 1);
                     self.repair_sectors(base.sector, &bytes).await;
                 }
@@ -128,14 +128,17 @@ impl Shard {
                 Some(key) => {
                     let shard = Rc::clone(&self);
                     self.merges.set(self.merges.get() + 1);
-                    self.shared.world.spawn(Box::pin(async move {
-                        shard.merge(key).await;
+                    self.picked.borrow_mut().push(key);
+                    self.shared.spawn(async move {
+                        let merged = shard.merge(key).await;
                         shard.merges.set(shard.merges.get() - 1);
+                        if merged.is_ok() {
+                            // One that cannot be read stays picked: it is not tried again.
+                            shard.picked.borrow_mut().retain(|other| *other != key);
+                        }
                         shard.nodes_freed.notify();
                         shard.merge_wanted.notify();
-                    }));
-                    // The merge begins, and takes its leaf out of the choice, before the next.
-                    self.shared.world.yield_now().await;
+                    });
                 }
                 None => self.merge_wanted.listen().await,
             }
@@ -149,7 +152,8 @@ impl Shard {
         let mut map = self.map.borrow_mut();
         let short = self.node_waiters.get() > 0
             || map.room() < self.shared.nodes_low(self) + self.merges.get();
-        let key = map.fullest()?;
+        let picked = self.picked.borrow();
+        let key = map.fullest_except(&picked)?;
         (short || map.chain_len(key) >= CHAIN_MAX).then_some(key)
     }
 
@@ -158,27 +162,30 @@ impl Shard {
         while self.map.borrow().is_merging(key) && !self.shared.is_stopped() {
             self.nodes_freed.listen().await;
         }
-        self.merge(key).await;
+        // One that cannot be read stays as it is: its reads fail, its chunk is not emptied.
+        let _ = self.merge(key).await;
     }
 
-    /// Merges one leaf. Gives up silently if the engine stops or the leaf cannot be read.
-    pub(crate) async fn merge(&self, key: LeafKey) {
+    /// Merges one leaf.
+    ///
+    /// # Errors
+    /// The engine stopped, or the leaf cannot be read.
+    pub(crate) async fn merge(&self, key: LeafKey) -> Result<(), EngineError> {
         loop {
             if !self.map.borrow().exists(key) || self.map.borrow().is_merging(key) {
-                return;
+                return Ok(());
             }
             let begun = self.map.borrow_mut().begin_merge(key);
             match begun {
-                Ok(merge) => return self.write_leaf(key, merge).await,
+                Ok(merge) => {
+                    self.write_leaf(key, merge).await;
+                    return Ok(());
+                }
                 Err(NeedsImage::Discarded(base)) => {
-                    if self.clear_discarded(key, base).await.is_err() {
-                        return;
-                    }
+                    self.clear_discarded(key, base).await?;
                 }
                 Err(NeedsImage::Read(_) | NeedsImage::Blank) => {
-                    if self.ensure_image(key).await.is_err() {
-                        return;
-                    }
+                    self.ensure_image(key).await?;
                 }
             }
         }
@@ -281,21 +288,22 @@ impl Shard {
 
     /// Clears the live bits of discarded leaves, so that deallocation frees units.
     pub(crate) async fn run_clearer(self: Rc<Self>) {
-        let mut from = LeafCursor::default();
         while !self.shared.is_stopped() {
-            let next = self.map.borrow().discarded_next(from);
-            match next {
-                Some((key, base, after)) => {
-                    from = after;
-                    // A leaf that cannot be read keeps its bits; the cleaner asks the map.
-                    let _ = self.clear_discarded(key, base).await;
-                }
-                None if from == LeafCursor::default() => self.clear_wanted.listen().await,
-                None => {
-                    from = LeafCursor::default();
-                    self.clear_wanted.listen().await;
+            // Heard from here on: a leaf discarded behind the walk starts another one.
+            let wanted = self.clear_wanted.listen();
+            let mut from = LeafCursor::default();
+            loop {
+                let next = self.map.borrow().discarded_next(from);
+                let Some((key, base, after)) = next else {
+                    break;
+                };
+                from = after;
+                // A leaf that cannot be read keeps its bits; the cleaner asks the map.
+                if let Err(EngineError::Stopped) = self.clear_discarded(key, base).await {
+                    return;
                 }
             }
+            wanted.await;
         }
     }
 

@@ -11,7 +11,6 @@ use crate::config::Canary;
 use crate::geometry::{Tier, UnitId};
 use crate::shared::Shared;
 use crate::units::UnitState;
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -38,15 +37,6 @@ impl Writer {
         match self {
             Self::Compaction => 1,
             Self::GarbageCollection => 2,
-        }
-    }
-
-    /// The writer of a group table's code.
-    pub(crate) const fn from_code(code: u32) -> Option<Self> {
-        match code {
-            1 => Some(Self::Compaction),
-            2 => Some(Self::GarbageCollection),
-            _ => None,
         }
     }
 }
@@ -133,6 +123,27 @@ impl Streams {
         streams.values().find(owns).map(|stream| stream.id)
     }
 
+    /// Blocks that wait for their stripe.
+    pub(crate) fn queued(&self) -> usize {
+        let streams = self.0.borrow();
+        streams
+            .values()
+            .map(|stream| stream.queue.borrow().len())
+            .sum()
+    }
+
+    /// Forgets all streams (the engine is gone).
+    pub(crate) fn clear(&self) {
+        self.0.borrow_mut().clear();
+    }
+
+    /// The open group of every stream that has one.
+    pub(crate) fn open_groups(&self) -> Vec<u32> {
+        let streams = self.0.borrow();
+        let open = streams.values().filter_map(|stream| stream.open.get());
+        open.map(|open| open.group).collect()
+    }
+
     /// Wakes every stream (the engine stops).
     pub(crate) fn wake_all(&self) {
         for stream in self.0.borrow().values() {
@@ -180,33 +191,19 @@ impl Shared {
             });
             self.streams.0.borrow_mut().insert(id, Rc::clone(&stream));
             let (shared, running) = (Rc::clone(self), Rc::clone(&stream));
-            self.world
-                .spawn(Box::pin(async move { shared.run_stream(&running).await }));
+            self.spawn(async move { shared.run_stream(&running).await });
             stream
         })
     }
 
-    /// After recovery: open groups go on at the first stripe beyond what is known to be written.
-    /// One whose stream is not known, or that is full, is closed.
-    pub(crate) fn resume_streams(self: &Rc<Self>) {
-        let geometry = *self.units.geometry();
+    /// After recovery: groups that were open are closed. A stripe beyond what the log names may
+    /// have been written and lost its moves; written again it would leave two P2L areas of one
+    /// generation, and a lost write could bring the first one back. Garbage collection returns
+    /// what is left of them.
+    pub(crate) fn close_open_groups(&self) {
         for id in self.units.ids(Tier::Dense) {
-            if self.units.unit(id).state() != UnitState::Open {
-                continue;
-            }
-            let next_stripe = self.units.unit(id).write_pointer() / geometry.stripe_blocks;
-            let stream = self.control().take_was_open(id.index);
-            let stream = stream.map(|id| self.stream_named(id));
-            match stream {
-                Some(stream)
-                    if stream.open.get().is_none() && next_stripe < geometry.group_stripes() =>
-                {
-                    stream.open.set(Some(OpenGroup {
-                        group: id.index,
-                        next_stripe,
-                    }));
-                }
-                _ => self.close_group(id.index),
+            if self.units.unit(id).state() == UnitState::Open {
+                self.close_group(id.index);
             }
         }
     }
@@ -275,10 +272,10 @@ impl Shared {
             let payload = Some((blocks, index..index + 1));
             let appended = owner.append(record, payload, 1, 0).await;
             self.count("kept_blocks", 1);
-            self.world.spawn(Box::pin(async move {
+            self.spawn(async move {
                 let ok = appended.await.is_ok();
                 progress.done(1, ok);
-            }));
+            });
         }
     }
 
@@ -297,6 +294,9 @@ impl Shared {
             }
             match done {
                 Ok(()) => {
+                    self.units
+                        .unit(UnitId::group(open.group))
+                        .expect_moves(items.len() as u32);
                     self.advance(stream, open);
                     self.count(counter(stream.id.writer), items.len() as u64);
                     self.append_stripe_moves(open, items).await;
@@ -342,7 +342,9 @@ impl Shared {
                 continue;
             }
             control.gc_wanted.notify();
-            control.ask_checkpoint();
+            if control.emptied_groups() > 0 {
+                control.ask_checkpoint();
+            }
             control.freed.listen().await;
         }
     }
@@ -394,7 +396,10 @@ impl Shared {
             stripe: open.next_stripe,
             entries,
         };
-        let area = Rc::new(Sectors::from_bytes(&p2l.encode()));
+        let mut area = p2l.encode();
+        let area_blocks = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
+        area.resize(area_blocks as usize * varve_units::BLOCK, 0);
+        let area = Rc::new(Sectors::from_bytes(&area));
         let mut gather = Gather::new();
         for _ in 1..geometry.p2l_copies {
             gather.push(Segment::Meta(Rc::clone(&area)));
@@ -489,18 +494,23 @@ impl Shared {
         progress: Vec<Rc<Progress>>,
     ) {
         let nodes = items.len();
+        let targets: Vec<Ppa> = items.iter().map(|item| item.new).collect();
         let record = Record::Move {
             slice,
             volume,
             items,
         };
         let appended = self.owner(slice).append(record, None, nodes, 0).await;
-        self.world.spawn(Box::pin(async move {
+        let shared = Rc::clone(self);
+        self.spawn(async move {
             let ok = appended.await.is_ok();
-            for progress in progress {
+            for (new, progress) in targets.into_iter().zip(progress) {
+                if let Some(place) = shared.units.geometry().locate(new) {
+                    shared.units.unit(place.unit).move_arrived();
+                }
                 progress.done(1, ok);
             }
-        }));
+        });
     }
 
     /// Appends moves that have no stripe (a lost block).

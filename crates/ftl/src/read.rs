@@ -79,10 +79,13 @@ impl Shard {
         for run in self.runs(&wanted) {
             let places = &wanted[run.blocks.clone()];
             let verdicts = self.read_run(&run, places, into, at).await;
-            for ((block, _), verdict) in places.iter().zip(verdicts) {
+            for ((block, want), verdict) in places.iter().zip(verdicts) {
                 match verdict {
                     Verdict::Good => {}
                     Verdict::Moved => again.push(*block),
+                    Verdict::Lost if self.has_moved(key, first + block, *want) => {
+                        again.push(*block);
+                    }
                     Verdict::Lost => {
                         self.shared.count("blocks_lost", 1);
                         let lba = key.leaf.block(first + block);
@@ -92,6 +95,14 @@ impl Shard {
             }
         }
         Ok(again)
+    }
+
+    /// True if the map names another place for a block by now.
+    fn has_moved(&self, key: LeafKey, index: usize, want: Wanted) -> bool {
+        match self.map.borrow().lookup(key, index as u16) {
+            Lookup::Entry { entry, .. } => entry.ppa() != want.ppa,
+            Lookup::Zeroes | Lookup::Lost | Lookup::NeedsImage => true,
+        }
     }
 
     /// Looks up the blocks `todo`; zeroes are filled in at once, the others returned.
@@ -214,7 +225,7 @@ impl Shard {
         elided: bool,
     ) -> Result<Blocks, Verdict> {
         let drive = self.drive_of(run.place.unit);
-        for copy in 1..drive.info().copies {
+        for copy in (1..drive.info().copies).chain([0]) {
             let read = drive.read_data(offset, Blocks::new(1, elided), copy).await;
             if self.is_reused(run) {
                 return Err(Verdict::Moved);
@@ -222,7 +233,9 @@ impl Shard {
             if let Ok(good) = read
                 && crc24(block_crc(good.block(0))) == want.crc24
             {
-                self.repair(run.place.unit, offset, good.clone()).await;
+                if copy > 0 {
+                    self.repair(run.place.unit, offset, good.clone()).await;
+                }
                 return Ok(good);
             }
         }

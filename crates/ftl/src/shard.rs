@@ -9,11 +9,11 @@
 use crate::admission::log_cost;
 use crate::config::Canary;
 use crate::error::StopReason;
+use crate::geometry::UnitId;
 use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Write};
-use crate::limits::{LANE_QUEUE_MAX, REROUTES_MAX};
+use crate::limits::{CHAIN_MAX, LANE_QUEUE_MAX, REROUTES_MAX};
 use crate::map::{Change, Dead, LeafKey, Map};
 use crate::shared::Shared;
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -33,6 +33,8 @@ pub struct Shard {
     pub(crate) loads: RefCell<BTreeMap<LeafKey, Rc<Event>>>,
     /// Merges in flight.
     pub(crate) merges: Cell<usize>,
+    /// Leaves whose merge is under way, or could not be read.
+    pub(crate) picked: RefCell<Vec<LeafKey>>,
     /// Something was queued, acknowledged or freed: the pump looks again.
     pub(crate) pump: Event,
     /// Records were acknowledged.
@@ -59,6 +61,7 @@ impl Shard {
             map: RefCell::new(map),
             loads: RefCell::default(),
             merges: Cell::new(0),
+            picked: RefCell::default(),
             pump: Event::new(),
             acked: Event::new(),
             nodes_freed: Event::new(),
@@ -207,7 +210,7 @@ impl Shard {
 
     fn submit(self: &Rc<Self>, write: Write) {
         let units = &self.shared.units;
-        let chunk = crate::geometry::UnitId::chunk(write.chunk);
+        let chunk = UnitId::chunk(write.chunk);
         units.advance(chunk, write.write_pointer);
         self.mark_appended(write.sequence);
         self.shared
@@ -219,12 +222,15 @@ impl Shard {
         };
         let completion = self.shared.fast.submit(command);
         let shard = Rc::clone(self);
-        self.shared.world.spawn(Box::pin(async move {
+        self.shared.spawn(async move {
             match completion.await {
                 Ok(_) => shard.written(write.sequence),
                 Err(error) => shard.write_failed(write.sequence, error),
             }
-        }));
+        });
+        if self.shared.is_checkpoint_due() {
+            self.shared.control().checkpoint_wanted.notify();
+        }
         if self.lane.borrow().unflushed_bytes() >= self.shared.config.flush_bytes {
             self.shared.flush_wanted.notify();
         }
@@ -261,6 +267,14 @@ impl Shard {
         self.reroute_failed();
         self.pump.notify();
         self.acked.notify();
+        if self.node_waiters.get() > 0 {
+            self.nodes_freed.notify();
+            self.merge_wanted.notify();
+        }
+        let longest = self.map.borrow_mut().fullest();
+        if longest.is_some_and(|key| self.map.borrow().chain_len(key) >= CHAIN_MAX) {
+            self.merge_wanted.notify();
+        }
     }
 
     fn write_failed(&self, sequence: u64, error: varve_io::IoError) {
@@ -279,14 +293,21 @@ impl Shard {
         self.pump.notify();
     }
 
-    /// Gives up the places of batches that must be written again elsewhere.
+    /// Gives up the places of batches that must be written again elsewhere. The chunk of the first
+    /// is taken out of use; the others failed only because they come after it.
     fn reroute_failed(&self) {
         let mut lane = self.lane.borrow_mut();
         let Some(batches) = lane.reroute() else {
             return;
         };
+        let units = &self.shared.units;
+        if let Some(first) = batches.front() {
+            self.shared.control().retire_chunk(first.chunk());
+        }
         for batch in batches {
-            self.shared.control().retire_chunk(batch.chunk());
+            let start = units.geometry().chunk_start(batch.chunk());
+            let used = (batch.sector() - start) as u32;
+            units.truncate(UnitId::chunk(batch.chunk()), used);
             for (load, appended) in &batch.loads {
                 let count = load
                     .data
@@ -294,7 +315,7 @@ impl Shard {
                     .map_or(0, |(_, range)| range.len() as u64);
                 for index in 0..count {
                     let ppa = Ppa::fast(appended.data_sector + index * 8);
-                    self.shared.units.bury(ppa, Lsn::MAX);
+                    units.bury(ppa, Lsn::MAX);
                 }
             }
         }

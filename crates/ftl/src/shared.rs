@@ -5,12 +5,15 @@ use crate::control::Control;
 use crate::error::StopReason;
 use crate::placement::Streams;
 use crate::shard::Shard;
+use crate::turn::Turns;
 use crate::units::UnitTable;
 use crate::volumes::Volumes;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::future::Future;
 use varve_io::{Drive, Event, IoError, World};
 use varve_units::{Lsn, SliceId};
 
@@ -53,6 +56,11 @@ pub struct Shared {
     /// Bytes submitted since the last checkpoint began.
     pub(crate) log_bytes: Cell<u64>,
     pub(crate) flush_wanted: Event,
+    /// Changes of the catalogue are made one at a time.
+    pub(crate) catalogue_turn: Turns,
+    /// Flows that run.
+    flows: Cell<usize>,
+    abandoned: Cell<bool>,
     flush: FlushGate,
     pub(crate) streams: Streams,
     /// Blocks that queued writes may newly map.
@@ -62,6 +70,16 @@ pub struct Shared {
     /// Live leaves are counted per chunk (false until recovery has loaded them).
     pub(crate) leaves_counted: Cell<bool>,
     counters: RefCell<BTreeMap<&'static str, u64>>,
+}
+
+/// One flow of the engine, until it ends or is dropped with its executor.
+struct Running(Rc<Shared>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.flows.set(self.0.flows.get() - 1);
+        self.0.detach_when_idle();
+    }
 }
 
 /// Flushes of the fast tier, shared by all who wait for one.
@@ -97,6 +115,9 @@ impl Shared {
             log_records: Cell::new(0),
             log_bytes: Cell::new(0),
             flush_wanted: Event::new(),
+            catalogue_turn: Turns::default(),
+            flows: Cell::new(0),
+            abandoned: Cell::new(false),
             flush: FlushGate::default(),
             streams: Streams::default(),
             pending_blocks: Cell::new(0),
@@ -111,10 +132,30 @@ impl Shared {
         *self.control.borrow_mut() = Some(control);
     }
 
-    /// Breaks the reference cycles, so that a dropped engine is freed.
-    pub(crate) fn detach(&self) {
-        self.shards.borrow_mut().clear();
-        self.control.borrow_mut().take();
+    /// Runs a flow of the engine. The last one to end after the engine was dropped breaks the
+    /// reference cycles.
+    pub(crate) fn spawn(self: &Rc<Self>, flow: impl Future<Output = ()> + 'static) {
+        self.flows.set(self.flows.get() + 1);
+        let running = Running(Rc::clone(self));
+        self.world.spawn(Box::pin(async move {
+            flow.await;
+            drop(running);
+        }));
+    }
+
+    /// The engine was dropped: everything stops, and is freed with the last flow.
+    pub(crate) fn abandon(&self) {
+        self.stop(StopReason::Closed);
+        self.abandoned.set(true);
+        self.detach_when_idle();
+    }
+
+    fn detach_when_idle(&self) {
+        if self.abandoned.get() && self.flows.get() == 0 {
+            self.shards.borrow_mut().clear();
+            self.control.borrow_mut().take();
+            self.streams.clear();
+        }
     }
 
     pub(crate) fn shards(&self) -> Vec<Rc<Shard>> {

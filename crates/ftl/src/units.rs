@@ -70,6 +70,8 @@ pub struct Unit {
     leaves: AtomicU32,
     /// Repairs in flight; a unit with any is not freed.
     pins: AtomicU32,
+    /// Blocks appended whose move records are not applied yet; a unit with any is no victim.
+    arriving: AtomicU32,
     bits: Box<[AtomicU64]>,
 }
 
@@ -84,6 +86,7 @@ impl Unit {
             live: AtomicU32::new(0),
             leaves: AtomicU32::new(0),
             pins: AtomicU32::new(0),
+            arriving: AtomicU32::new(0),
             bits: (0..words).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -154,9 +157,31 @@ impl Unit {
         assert!(before > 0, "unpinned more often than pinned");
     }
 
+    /// Moves to this unit are on their way.
+    pub fn expect_moves(&self, count: u32) {
+        self.arriving.fetch_add(count, Ordering::AcqRel);
+    }
+
+    /// A move to this unit was applied, or never will be.
+    pub fn move_arrived(&self) {
+        let before = self.arriving.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "more moves arrived than were expected");
+    }
+
+    /// True while moves to this unit are on their way: the map does not name its blocks yet.
+    pub fn is_awaiting_moves(&self) -> bool {
+        self.arriving.load(Ordering::Acquire) > 0
+    }
+
     /// True while a repair is in flight.
     pub fn is_pinned(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0
+    }
+
+    /// Counts one block too many, for tests of the audit.
+    #[cfg(test)]
+    pub(crate) fn miscount(&self) {
+        self.live.fetch_add(1, Ordering::AcqRel);
     }
 
     fn set(&self, bit: u32) {
@@ -292,6 +317,13 @@ impl UnitTable {
         assert!(before <= write_pointer, "write pointer of {id:?} went back");
     }
 
+    /// Pulls a write pointer back over batches that failed and were written elsewhere.
+    pub fn truncate(&self, id: UnitId, write_pointer: u32) {
+        self.unit(id)
+            .write_pointer
+            .fetch_min(write_pointer, Ordering::AcqRel);
+    }
+
     /// Marks an appended block perhaps live.
     pub fn append(&self, ppa: Ppa) {
         let place = self
@@ -317,6 +349,12 @@ impl UnitTable {
         self.unit(place.unit).stamp() <= since
     }
 
+    /// Raises the generation of a free unit (recovery).
+    pub fn renew(&self, id: UnitId) {
+        assert_eq!(self.unit(id).state(), UnitState::Free, "{id} is not free");
+        self.unit(id).generation.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Sets a unit to what a checkpoint or a header says (recovery). Bits follow separately.
     pub fn restore(&self, id: UnitId, from: &UnitRestore) {
         let unit = self.unit(id);
@@ -340,7 +378,8 @@ impl UnitTable {
             let dumped = words
                 .get((bit / 64) as usize)
                 .map_or(0, |word| word >> (bit % 64) & 1);
-            if bit >= known || dumped == 1 {
+            let is_data = id.tier == Tier::Fast || self.geometry.is_user_block(bit);
+            if is_data && (bit >= known || dumped == 1) {
                 unit.set(bit);
             }
         }

@@ -53,7 +53,9 @@ pub(crate) fn engine_config(
     let images = (share * 4 / 10 / IMAGE_BYTES).max(IMAGES_MIN);
     let state = leaves_max * 32 + nodes * NODE_BYTES;
     let fast_bytes = geometry.chunk_bytes * u64::from(geometry.chunks);
-    let window = if state < WINDOW_BYTES_MIN { 1 } else { WINDOW };
+    // The parts of a whole window must stay within a quarter of the tier.
+    let spread = (geometry.chunks / 32).clamp(1, WINDOW);
+    let window = if state < WINDOW_BYTES_MIN { 1 } else { spread };
     Config {
         lanes,
         lane: LaneLimits {

@@ -389,13 +389,17 @@ impl Subject for Life {
 
     fn status(&self) -> BTreeMap<&'static str, u64> {
         let engine = self.pool.engine();
-        if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
-            eprintln!("gauges: {:?}", engine.gauges());
-        }
-        self.pool.counters()
+        let mut status = self.pool.counters();
+        status.extend(engine.gauges());
+        status
     }
 
     fn audit(&self) -> Flow<'_, Result<(), String>> {
-        Box::pin(async move { Ok(()) })
+        Box::pin(async move {
+            let audited = self.pool.engine().audit().await;
+            audited
+                .map(|_| ())
+                .map_err(|error| format!("{error} ({error:?})"))
+        })
     }
 }

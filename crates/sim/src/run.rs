@@ -113,6 +113,8 @@ struct Life {
     crash_at: Option<u64>,
     is_open: Rc<Cell<bool>>,
     status: Rc<RefCell<BTreeMap<&'static str, u64>>>,
+    /// The pool once it serves, for what it says of itself when it makes no progress.
+    subject: Rc<RefCell<Option<Rc<dyn Subject>>>>,
     fill_percent: u64,
     /// Drives whose replacement is under way.
     replacing: Rc<RefCell<BTreeSet<usize>>>,
@@ -247,6 +249,7 @@ impl<'a> Machine<'a> {
         self.arm_start(&reactor, &mut rng);
         let life = self.life(&reactor, purpose, &mut rng);
         let (is_open, status) = (Rc::clone(&life.is_open), Rc::clone(&life.status));
+        let subject = Rc::clone(&life.subject);
         let begun = self.journal.actions();
         let starting = self.start(&life, &mut rng);
         let end = executor.run(life.run(starting, begun));
@@ -261,8 +264,9 @@ impl<'a> Machine<'a> {
                 Ok(())
             }
             Err(Stop::Failed) => Err(self.journal.failure().unwrap_or_default()),
-            Err(stop) => Err(self.describe(stop)),
+            Err(stop) => Err(self.describe(stop, subject.borrow().as_deref())),
         };
+        drop(subject.take());
         self.now = executor.crash();
         self.collect(&status.borrow());
         outcome?;
@@ -284,9 +288,10 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn describe(&self, stop: Stop) -> String {
+    fn describe(&self, stop: Stop, subject: Option<&dyn Subject>) -> String {
         let outstanding = self.shared.oracle.borrow().outstanding();
-        format!("no progress ({stop:?}) with {outstanding} operations in flight")
+        let status = subject.map(Subject::status).unwrap_or_default();
+        format!("no progress ({stop:?}) with {outstanding} operations in flight, {status:?}")
     }
 
     /// Sets a crash during the start, now and then.
@@ -323,6 +328,7 @@ impl<'a> Machine<'a> {
             crash_at: self.options.crash_at,
             is_open: Rc::default(),
             status: Rc::default(),
+            subject: Rc::default(),
             fill_percent: self.plan.fill_percent,
             replacing: Rc::default(),
             replaced: Rc::clone(&self.replaced),
@@ -401,6 +407,7 @@ impl Life {
         let subject = starting.await.map_err(|error| format!("start: {error}"))?;
         let actions = self.reactor.journal().actions() - begun;
         self.is_open.set(true);
+        *self.subject.borrow_mut() = Some(Rc::clone(&subject));
         if self.crash_at.is_none() {
             self.reactor.arm(Trigger::Never);
         }

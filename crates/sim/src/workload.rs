@@ -194,6 +194,10 @@ impl Workload {
             _ if self.rng.chance(1, 60) => self.rng.within(COUNT_MAX, COUNT_HUGE).min(size),
             _ => self.rng.magnitude(1, COUNT_MAX.min(size)),
         };
+        let count = match kind {
+            Kind::DiscardHuge | Kind::Scan => count,
+            _ => count.min(self.count_max),
+        };
         let lba = self.address(volume, size, count);
         Op { kind, lba, count }
     }

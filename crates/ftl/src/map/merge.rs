@@ -32,6 +32,16 @@ impl Map {
         Some(self.leaves.key(leaf))
     }
 
+    /// Like [`Map::fullest`], leaves in `except` apart.
+    pub fn fullest_except(&mut self, except: &[LeafKey]) -> Option<LeafKey> {
+        if except.is_empty() {
+            return self.fullest();
+        }
+        let wanted = |leaf: u32| !except.contains(&self.leaves.key(leaf));
+        let leaf = self.pool.fullest_where(wanted)?;
+        Some(self.leaves.key(leaf))
+    }
+
     /// Deltas in the leaf's chain.
     #[must_use]
     pub fn chain_len(&self, key: LeafKey) -> usize {

@@ -45,12 +45,14 @@ mod pool;
 mod range;
 mod slab;
 mod slice;
+mod survey;
 
 pub use discard::LeafCursor;
 pub use load::LoadError;
 pub use lookup::{Live, Lookup};
 pub use memory::MapMemory;
 pub use merge::{Merge, NeedsImage};
+pub use survey::Survey;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -207,6 +207,21 @@ impl DeltaPool {
         (node != NIL).then(|| self.nodes[node].leaf)
     }
 
+    /// The leaf of one of the longest chains that `wanted` holds for.
+    pub(super) fn fullest_where(&self, wanted: impl Fn(u32) -> bool) -> Option<u32> {
+        for bucket in (1..=self.top).rev() {
+            let mut node = self.buckets[bucket];
+            while node != NIL {
+                let leaf = self.nodes[node].leaf;
+                if wanted(leaf) {
+                    return Some(leaf);
+                }
+                node = self.nodes[node].after;
+            }
+        }
+        None
+    }
+
     fn bucket(chain: Chain) -> usize {
         usize::from(chain.len)
             .div_ceil(NODE_DELTAS)

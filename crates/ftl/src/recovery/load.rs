@@ -4,13 +4,13 @@ use super::RecoverError;
 use super::scan::read_payload;
 use super::walk::LaneWalk;
 use crate::engine::Engine;
-use crate::geometry::UnitId;
+use crate::geometry::{Tier, UnitId};
 use crate::units::{UnitRestore, UnitState};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use varve_format::{
-    CatalogueEntry, ChunkEntry, ChunkState, CommitBody, GroupEntry, GroupState, PartKind,
-    PartPlace, Record, Tier, UnitBits, decode_part,
+    CatalogueEntry, ChunkEntry, ChunkState, CommitBody, CommitPlace, GroupEntry, GroupState,
+    PartKind, PartPlace, Record, UnitBits, decode_part,
 };
 use varve_units::Ppa;
 
@@ -19,6 +19,7 @@ impl Engine {
     pub(super) async fn load(
         &self,
         body: &CommitBody,
+        place: CommitPlace,
         walks: &[LaneWalk],
     ) -> Result<(), RecoverError> {
         let shared = &self.shared;
@@ -55,13 +56,13 @@ impl Engine {
             }
         }
         shared.volumes.borrow_mut().next_id = body.next_volume;
-        self.place_chunks(walks);
+        self.place_chunks(body, walks);
         self.place_groups(body, walks);
         self.restore_bits(&bits);
         self.list_free();
         let control = shared.control();
         control.checkpoint.set(body.checkpoint);
-        *control.parts.borrow_mut() = body.parts.clone();
+        control.set_parts(shared, body.parts.clone(), place);
         Ok(())
     }
 
@@ -117,7 +118,7 @@ impl Engine {
                 state,
                 generation: entry.generation,
                 stamp: entry.stamp,
-                write_pointer: entry.write_pointer,
+                write_pointer: appended(state, entry.write_pointer),
             };
             units.restore(UnitId::group(group), &restore);
             self.shared.control().restore_group(group, entry);
@@ -137,22 +138,41 @@ impl Engine {
             let state = match entry.state {
                 ChunkState::Free => UnitState::Free,
                 ChunkState::Retired => UnitState::Retired,
-                ChunkState::Open | ChunkState::Closed | ChunkState::Emptied => UnitState::Closed,
+                ChunkState::Open => UnitState::Open,
+                ChunkState::Closed | ChunkState::Emptied => UnitState::Closed,
             };
             let restore = UnitRestore {
                 state,
                 generation: entry.generation,
                 stamp: entry.stamp,
-                write_pointer: entry.write_pointer,
+                write_pointer: appended(state, entry.write_pointer),
             };
             units.restore(UnitId::chunk(chunk), &restore);
         }
         Ok(())
     }
 
-    /// Chunks of the redo range are in use, whatever the table says.
-    fn place_chunks(&self, walks: &[LaneWalk]) {
+    /// Chunks of the redo range are in use, whatever the table says. One that was open at the
+    /// checkpoint is used as far as its lane was followed: what the table says may cover batches
+    /// that the crash took.
+    fn place_chunks(&self, body: &CommitBody, walks: &[LaneWalk]) {
         let units = &self.shared.units;
+        for id in units.ids(Tier::Fast) {
+            if units.unit(id).state() == UnitState::Open {
+                let start = units.geometry().chunk_start(id.index);
+                let at = body
+                    .lanes
+                    .iter()
+                    .find(|position| position.chunk == id.index);
+                let restore = UnitRestore {
+                    state: UnitState::Closed,
+                    generation: units.unit(id).generation(),
+                    stamp: units.unit(id).stamp(),
+                    write_pointer: at.map_or(0, |position| (position.sector - start) as u32),
+                };
+                units.restore(id, &restore);
+            }
+        }
         for (chunk, (header, used)) in walks.iter().flat_map(|walk| &walk.chunks) {
             let id = UnitId::chunk(*chunk);
             let known = units.unit(id).write_pointer();
@@ -169,6 +189,25 @@ impl Engine {
         }
     }
 
+    /// Chunks that hold nothing of worth are freed by the checkpoint that ends this start: pools
+    /// that start again and again get back what each start takes.
+    pub(super) fn empty_dead_chunks(&self, walks: &[LaneWalk]) {
+        let shared = &self.shared;
+        let control = shared.control();
+        let is_walked = |chunk: u32| walks.iter().any(|walk| walk.chunks.contains_key(&chunk));
+        for id in shared.units.ids(Tier::Fast) {
+            let unit = shared.units.unit(id);
+            if unit.state() == UnitState::Closed
+                && unit.live() == 0
+                && unit.leaves() == 0
+                && !control.holds_parts(id.index)
+                && !is_walked(id.index)
+            {
+                control.emptied(shared, id);
+            }
+        }
+    }
+
     /// Groups that records behind the checkpoint name are in use, up to the stripe named last.
     /// One that the table calls free was opened since: its stamp lies above the table's, and below
     /// every reference to it, so the table's stamp serves (review A1).
@@ -179,7 +218,7 @@ impl Engine {
             let Some(place) = units.geometry().locate(ppa) else {
                 return;
             };
-            if place.unit.tier == crate::geometry::Tier::Dense {
+            if place.unit.tier == Tier::Dense {
                 let end = named.entry(place.unit.index).or_insert(0);
                 *end = (*end).max(place.bit + count as u32);
             }
@@ -227,8 +266,8 @@ impl Engine {
         let mut newest: BTreeMap<UnitId, Vec<&UnitBits>> = BTreeMap::new();
         for dump in dumps {
             let id = match dump.tier {
-                Tier::Fast => UnitId::chunk(dump.unit),
-                Tier::Dense => UnitId::group(dump.unit),
+                varve_format::Tier::Fast => UnitId::chunk(dump.unit),
+                varve_format::Tier::Dense => UnitId::group(dump.unit),
             };
             let runs = newest.entry(id).or_default();
             if runs
@@ -240,7 +279,7 @@ impl Engine {
             }
             runs.push(dump);
         }
-        for tier in [crate::geometry::Tier::Fast, crate::geometry::Tier::Dense] {
+        for tier in [Tier::Fast, Tier::Dense] {
             for id in units.ids(tier) {
                 let unit = units.unit(id);
                 if unit.state() == UnitState::Free {
@@ -256,8 +295,8 @@ impl Engine {
                     .collect();
                 let pointer = runs.map_or(0, |runs| runs[0].write_pointer);
                 let known = match tier {
-                    crate::geometry::Tier::Fast => pointer / 8,
-                    crate::geometry::Tier::Dense => pointer,
+                    Tier::Fast => pointer / 8,
+                    Tier::Dense => pointer,
                 };
                 units.restore_bits(id, &words, known.min(words.len() as u32 * 64));
             }
@@ -266,9 +305,11 @@ impl Engine {
 
     fn list_free(&self) {
         let units = &self.shared.units;
-        for tier in [crate::geometry::Tier::Fast, crate::geometry::Tier::Dense] {
+        for tier in [Tier::Fast, Tier::Dense] {
             for id in units.ids(tier) {
                 if units.unit(id).state() == UnitState::Free {
+                    // Whatever a start that was cut short wrote there is of another generation.
+                    units.renew(id);
                     self.shared.control().add_free(id);
                 }
             }
@@ -285,4 +326,9 @@ impl Engine {
             }
         }
     }
+}
+
+/// Write pointer of a unit: the checkpoint that frees one still has what it had in use.
+fn appended(state: UnitState, listed: u32) -> u32 {
+    if state == UnitState::Free { 0 } else { listed }
 }

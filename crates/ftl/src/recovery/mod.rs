@@ -29,7 +29,7 @@ use walk::LaneWalk;
 
 /// LSNs skipped at a start: more than can have been handed out beyond what was found
 /// (discarded tails were never acknowledged as durable; arbitrary, far above any such number).
-const LSN_GAP: u64 = 1 << 24;
+const LSN_GAP: u64 = 1 << 16;
 
 /// Why a pool could not be recovered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,7 +129,7 @@ impl Engine {
         identity: Identity,
     ) -> Result<(Self, RecoveryReport), RecoverError> {
         let scan = Scan::read(&*seats.fast, &geometry, &config, identity).await;
-        let body = scan.newest_commit(&*seats.fast).await?;
+        let (body, place) = scan.newest_commit(&*seats.fast).await?;
         let mut walks = Vec::new();
         for position in &body.lanes {
             let lane = scan.lane(body.epoch, position.lane);
@@ -138,7 +138,7 @@ impl Engine {
         let next = first_lsn(&scan, &body, &walks);
         let engine = Self::assemble(seats, geometry, config, identity, next);
         engine.shared.leaves_counted.set(false);
-        engine.load(&body, &walks).await?;
+        engine.load(&body, place, &walks).await?;
         engine.run();
         let mut report = RecoveryReport {
             checkpoint: body.checkpoint,
@@ -149,7 +149,8 @@ impl Engine {
             report.damage.extend(&walk.damage);
         }
         engine.count_leaves();
-        engine.shared.resume_streams();
+        engine.shared.close_open_groups();
+        engine.empty_dead_chunks(&walks);
         for walk in &walks {
             report.equalised += engine.equalise(walk).await?;
         }

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::geometry::BLOCK_SECTORS;
 use crate::lane::Appended;
-use crate::map::{Change, LeafKey, Map};
+use crate::map::{Change, LeafKey, Map, MapFull};
 use crate::shard::{Shard, discard_pieces, for_each_change};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -130,9 +130,13 @@ impl Engine {
         changes: &[(LeafKey, u16, Change)],
         lsn: Lsn,
     ) -> Result<(), RecoverError> {
+        let is_partial = |change: &Change| !matches!(change, Change::Discard { count: 512, .. });
         let fits = |map: &Map| {
-            let leaves = changes.iter().map(|(key, ..)| *key);
-            map.room() > changes.len() && leaves.into_iter().all(|key| map.admits(key, 1).is_ok())
+            let needing = changes.iter().filter(|(.., change)| is_partial(change));
+            map.room() >= needing.count()
+                && changes
+                    .iter()
+                    .all(|(key, ..)| map.admits(*key, 1) != Err(MapFull::Chain))
         };
         while !fits(&owner.map.borrow()) {
             if self.shared.is_stopped() {

@@ -80,7 +80,10 @@ impl Scan {
     ///
     /// Lane 0 opens no chunk between the append of a commit and its flush, so a commit that no
     /// header names lies in lane 0's newest chunk (ADR 9).
-    pub(super) async fn newest_commit(&self, fast: &dyn Drive) -> Result<CommitBody, RecoverError> {
+    pub(super) async fn newest_commit(
+        &self,
+        fast: &dyn Drive,
+    ) -> Result<(CommitBody, CommitPlace), RecoverError> {
         let named = self
             .headers
             .iter()
@@ -109,9 +112,10 @@ impl Scan {
         }
         let best = best.ok_or(RecoverError::NoCheckpoint)?;
         let body = self.read_commit(fast, &best).await;
-        body.ok_or(RecoverError::CommitUnreadable {
+        let unreadable = RecoverError::CommitUnreadable {
             checkpoint: best.checkpoint,
-        })
+        };
+        Ok((body.ok_or(unreadable)?, best))
     }
 
     /// The commits in one chunk whose payload is whole.

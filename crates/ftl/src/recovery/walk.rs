@@ -65,7 +65,8 @@ pub(super) async fn read_batch(
     let chunk = geometry.chunk_of(expect.sector);
     let end = geometry.chunk_start(chunk) + geometry.chunk_sectors();
     let unit = u64::from(geometry.lba_bytes) / SECTOR_BYTES;
-    if expect.sector + unit > end {
+    // The last chunk may be full to the drive's end.
+    if expect.sector >= geometry.fast_sectors() || expect.sector + unit > end {
         return None;
     }
     for copy in 0..fast.info().copies {
@@ -167,6 +168,23 @@ impl LaneWalk {
         lane: &BTreeMap<u64, (u32, ChunkHeader)>,
         cursor: &mut Cursor,
     ) -> bool {
+        // A batch whose write failed stands again at the start of a later chunk, and may all the
+        // same be readable where it failed: the later one counts, what follows is there.
+        let later = lane.iter().rev().filter(|(sequence, (_, header))| {
+            cursor.chunk_sequence.is_none_or(|now| **sequence > now)
+                && header.first_batch == cursor.batch
+        });
+        for (sequence, (chunk, header)) in later {
+            let sector = scan.geometry.chunk_start(*chunk) + BLOCK_SECTORS;
+            let expect = Expect::of(scan, header, Some(cursor.batch), sector);
+            if let Some((head, records)) = read_batch(fast, &scan.geometry, &expect).await {
+                cursor.chunk = Some((*chunk, *header));
+                cursor.chunk_sequence = Some(*sequence);
+                cursor.sector = sector;
+                self.take(scan, *chunk, *header, head, records, cursor);
+                return true;
+            }
+        }
         if let Some((chunk, header)) = cursor.chunk {
             let expect = Expect::of(scan, &header, Some(cursor.batch), cursor.sector);
             if let Some((head, records)) = read_batch(fast, &scan.geometry, &expect).await {
@@ -174,17 +192,7 @@ impl LaneWalk {
                 return true;
             }
         }
-        let later = lane.iter().find(|(sequence, (_, header))| {
-            cursor.chunk_sequence.is_none_or(|now| **sequence > now)
-                && header.first_batch == cursor.batch
-        });
-        let Some((sequence, (chunk, header))) = later else {
-            return false;
-        };
-        cursor.chunk = Some((*chunk, *header));
-        cursor.chunk_sequence = Some(*sequence);
-        cursor.sector = scan.geometry.chunk_start(*chunk) + BLOCK_SECTORS;
-        true
+        false
     }
 
     fn take(

@@ -1,0 +1,98 @@
+//! Reading the stored images of all leaves.
+
+use super::AuditError;
+use crate::map::{Base, LeafKey};
+use crate::merge::leaf_crc;
+use crate::shard::Shard;
+use crate::shared::Shared;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use varve_format::{LEAF_BYTES, LeafImage};
+use varve_units::SECTOR_BYTES;
+
+/// Times all leaves are looked through for one whose image changed. Arbitrary: each flow that
+/// may run beside an audit ends by itself, so the leaves come to rest.
+const ROUNDS_MAX: usize = 1000;
+
+/// Stored images, by leaf, with what they are the image of.
+#[derive(Default)]
+pub(super) struct Images(BTreeMap<LeafKey, (Base, Box<LeafImage>)>);
+
+impl Images {
+    /// Reads until, in one turn, every leaf of a present volume has the image that was read.
+    pub(super) async fn read_all(&mut self, shared: &Shared) -> Result<(), AuditError> {
+        for _ in 0..ROUNDS_MAX {
+            let missing = self.missing(shared);
+            if missing.is_empty() {
+                return Ok(());
+            }
+            for (shard, key, base) in missing {
+                match read(&shard, key, base).await {
+                    Ok(image) => {
+                        self.0.insert(key, (base, image));
+                    }
+                    Err(found) => {
+                        let stands = shard.map.borrow().stored(key) == Some(base);
+                        if stands && shared.volumes.borrow().is_present(key.volume) {
+                            return Err(AuditError::LeafUnreadable {
+                                volume: key.volume,
+                                leaf: key.leaf,
+                                sector: base.sector,
+                                expected: base.crc,
+                                found,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        Err(AuditError::Unsettled)
+    }
+
+    /// The image of a leaf, if it was read from `base`.
+    pub(super) fn image(&self, key: LeafKey, base: Base) -> Option<&LeafImage> {
+        let (of, image) = self.0.get(&key)?;
+        (*of == base).then_some(image)
+    }
+
+    fn missing(&self, shared: &Shared) -> Vec<(Rc<Shard>, LeafKey, Base)> {
+        let mut missing = Vec::new();
+        for shard in shared.shards() {
+            let map = shard.map.borrow();
+            for key in map.keys() {
+                if shared.volumes.borrow().is_present(key.volume)
+                    && let Some(base) = map.stored(key)
+                    && self.image(key, base).is_none()
+                {
+                    missing.push((Rc::clone(&shard), key, base));
+                }
+            }
+        }
+        missing
+    }
+}
+
+/// Reads a leaf by whichever copy passes its check; else the checksum found, if any was.
+pub(super) async fn read(
+    shard: &Shard,
+    key: LeafKey,
+    base: Base,
+) -> Result<Box<LeafImage>, Option<u32>> {
+    let sectors = LEAF_BYTES as u64 / SECTOR_BYTES;
+    let mut found = None;
+    for copy in 0..shard.shared.fast.info().copies {
+        let Some(bytes) = shard.read_sectors(base.sector, sectors, copy).await else {
+            continue;
+        };
+        let crc = leaf_crc(key, base.through, &bytes);
+        found = Some(crc);
+        if crc == base.crc
+            && let Ok(image) = LeafImage::decode(&bytes)
+        {
+            return Ok(image);
+        }
+    }
+    Err(found)
+}

@@ -1,0 +1,206 @@
+//! What lies on the drives against the map: blocks, P2L, parts of the newest commit.
+
+use super::snapshot::{Reference, Snapshot};
+use super::{AuditError, AuditReport, leaves};
+use crate::geometry::Tier;
+use crate::map::{Base, LeafKey};
+use crate::shared::Shared;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use varve_format::{LeafImage, P2lEntry, PartPlace, block_crc, crc24, crc32c};
+use varve_io::Blocks;
+use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
+
+/// Blocks read at once at most: 512 KiB, as the cleaner does.
+const RUN_MAX: usize = crate::limits::CLEANER_RUN_MAX;
+
+/// Reads every mapped block in order of place and checks it.
+pub(super) async fn check_blocks(
+    shared: &Shared,
+    snapshot: &Snapshot,
+    report: &mut AuditReport,
+) -> Result<(), AuditError> {
+    let copies = usize::from(shared.fast.info().copies)
+        .max(shared.dense.as_ref().map_or(0, |d| d.info().copies.into()));
+    report.served = alloc::vec![0; copies];
+    let follows = |one: &Reference, next: &Reference| {
+        one.place.unit == next.place.unit && one.place.offset + BLOCK_BYTES == next.place.offset
+    };
+    for contiguous in snapshot.references.chunk_by(follows) {
+        for run in contiguous.chunks(RUN_MAX) {
+            let (first, shard) = (run[0].place, shared.shards()[0].clone());
+            let into = Blocks::new(run.len(), shared.config.elided);
+            let drive = shard.drive_of(first.unit);
+            let read = drive.read_data(first.offset, into, 0).await.ok();
+            for (index, reference) in run.iter().enumerate() {
+                let crc = read.as_ref().map(|blocks| block_crc(blocks.block(index)));
+                if crc.map(crc24) == Some(reference.crc24) {
+                    report.served[0] += 1;
+                } else {
+                    let found = crc.map(crc24);
+                    check_elsewhere(shared, snapshot, reference, found, report).await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A block that copy 0 does not serve: any other copy does, or it is no longer what the map needs.
+async fn check_elsewhere(
+    shared: &Shared,
+    snapshot: &Snapshot,
+    reference: &Reference,
+    mut found: Option<u32>,
+    report: &mut AuditReport,
+) -> Result<(), AuditError> {
+    let (place, shard) = (reference.place, shared.shards()[0].clone());
+    let drive = shard.drive_of(place.unit);
+    // Copy 0 once more, alone: the run it failed in may have failed for another block.
+    for copy in (1..drive.info().copies).chain([0]) {
+        let into = Blocks::new(1, shared.config.elided);
+        let Ok(blocks) = drive.read_data(place.offset, into, copy).await else {
+            continue;
+        };
+        found = Some(crc24(block_crc(blocks.block(0))));
+        if found == Some(reference.crc24) {
+            report.served[usize::from(copy)] += 1;
+            return Ok(());
+        }
+    }
+    if stands(shared, snapshot, reference).await {
+        return Err(AuditError::BlockUnreadable {
+            at: reference.at,
+            expected: reference.crc24,
+            found,
+        });
+    }
+    report.moved += 1;
+    Ok(())
+}
+
+/// The P2L of every stripe with mapped blocks names these blocks.
+pub(super) async fn check_p2l(
+    shared: &Shared,
+    snapshot: &Snapshot,
+    report: &mut AuditReport,
+) -> Result<(), AuditError> {
+    let blocks = shared.units.geometry().stripe_blocks;
+    let dense = snapshot
+        .references
+        .partition_point(|one| one.place.unit.tier == Tier::Fast);
+    let same = |one: &Reference, next: &Reference| {
+        one.place.unit == next.place.unit && one.place.bit / blocks == next.place.bit / blocks
+    };
+    for mapped in snapshot.references[dense..].chunk_by(same) {
+        let place = mapped[0].place;
+        let stripe = place.bit / blocks;
+        report.stripes += 1;
+        let entries = shared.read_p2l(place.unit.index, stripe).await;
+        for reference in mapped {
+            let verdict = compare(shared, reference, stripe, entries.as_deref());
+            if verdict.is_err() && stands(shared, snapshot, reference).await {
+                return verdict;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn compare(
+    shared: &Shared,
+    reference: &Reference,
+    stripe: u32,
+    entries: Option<&[P2lEntry]>,
+) -> Result<(), AuditError> {
+    let at = reference.at;
+    let Some(entries) = entries else {
+        let unit = at.unit;
+        return Err(AuditError::P2lUnreadable { unit, stripe, at });
+    };
+    let first = shared.stripe_first_user_block(stripe);
+    let entry = reference
+        .place
+        .bit
+        .checked_sub(first)
+        .and_then(|index| entries.get(index as usize));
+    let Some(entry) = entry else {
+        return Err(AuditError::PlaceInP2lArea { at, stripe });
+    };
+    if (entry.volume, entry.lba, crc24(entry.crc)) == (at.volume, at.lba, reference.crc24) {
+        Ok(())
+    } else {
+        Err(AuditError::P2lDisagrees {
+            at,
+            expected: reference.crc24,
+            found: *entry,
+        })
+    }
+}
+
+/// True if the map still refers to the place, in the same use of its unit.
+async fn stands(shared: &Shared, snapshot: &Snapshot, reference: &Reference) -> bool {
+    let at = reference.at;
+    let key = LeafKey {
+        volume: at.volume,
+        leaf: at.lba.leaf(),
+    };
+    let owner = shared.owner(shared.units.geometry().slice_of(key.volume, key.leaf));
+    let mut read: Option<(Base, Box<LeafImage>)> = None;
+    loop {
+        let generation = shared.units.unit(at.unit).generation();
+        if snapshot.generations.get(&at.unit) != Some(&generation)
+            || !shared.volumes.borrow().is_present(at.volume)
+        {
+            return false;
+        }
+        let image = read.as_ref().map(|(base, image)| (*base, &**image));
+        let survey = owner.map.borrow().survey(key, image);
+        if let Ok(survey) = survey {
+            return survey.entries[at.lba.index()].0.ppa() == at.ppa;
+        }
+        let base = owner.map.borrow().base(key);
+        let Some(base) = base else {
+            return false;
+        };
+        match leaves::read(&owner, key, base).await {
+            Ok(image) => read = Some((base, image)),
+            Err(_) if owner.map.borrow().base(key) == Some(base) => return true,
+            Err(_) => read = None,
+        }
+    }
+}
+
+/// Every part that a start would read passes its check.
+pub(super) async fn check_parts(
+    shared: &Shared,
+    report: &mut AuditReport,
+) -> Result<(), AuditError> {
+    let parts: Vec<PartPlace> = shared.control().parts.borrow().clone();
+    let shard = shared.shards()[0].clone();
+    for part in parts {
+        let bytes = part.bytes as usize;
+        let sectors = u64::from(part.bytes).div_ceil(SECTOR_BYTES);
+        let (mut found, mut good) = (None, false);
+        for copy in 0..shared.fast.info().copies {
+            if let Some(read) = shard.read_sectors(part.sector, sectors, copy).await {
+                let crc = crc32c(&read[..bytes]);
+                (found, good) = (Some(crc), crc == part.crc);
+            }
+            if good {
+                break;
+            }
+        }
+        report.parts += 1;
+        let is_needed = shared.control().parts.borrow().contains(&part);
+        if !good && is_needed {
+            return Err(AuditError::PartUnreadable {
+                checkpoint: part.checkpoint,
+                sector: part.sector,
+                expected: part.crc,
+                found,
+            });
+        }
+    }
+    Ok(())
+}

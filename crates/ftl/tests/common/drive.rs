@@ -1,0 +1,132 @@
+//! A drive in memory: answers at drawn turns, so out of order; reads and writes take place at the
+//! answer. Each copy has bytes of its own, which tests may spoil.
+
+use super::Executor;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::vec;
+use std::vec::Vec;
+use varve_io::{
+    Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Outcome, Segment, Target,
+};
+use varve_units::BLOCK;
+
+pub struct MemoryDrive {
+    itself: Weak<MemoryDrive>,
+    executor: Rc<Executor>,
+    info: DriveInfo,
+    copies: RefCell<Vec<Vec<u8>>>,
+    /// So many more writes end well, the next one with a media error.
+    pub writes_left: Cell<Option<u32>>,
+    pub repairs: Cell<usize>,
+}
+
+impl MemoryDrive {
+    pub fn new(executor: Rc<Executor>, bytes: u64, copies: u8) -> Rc<Self> {
+        Rc::new_cyclic(|itself| Self {
+            itself: Weak::clone(itself),
+            executor,
+            info: DriveInfo {
+                bytes,
+                lba_bytes: 512,
+                volatile_cache: true,
+                copies,
+            },
+            copies: RefCell::new(vec![vec![0; bytes as usize]; usize::from(copies)]),
+            writes_left: Cell::default(),
+            repairs: Cell::default(),
+        })
+    }
+
+    /// Flips a bit of one byte of one copy.
+    pub fn flip(&self, copy: u8, offset: u64) {
+        self.copies.borrow_mut()[usize::from(copy)][offset as usize] ^= 0x10;
+    }
+
+    /// Bytes of copy 0.
+    pub fn peek(&self, offset: u64, length: usize) -> Vec<u8> {
+        self.copies.borrow()[0][offset as usize..][..length].to_vec()
+    }
+
+    fn check(&self, offset: u64, length: u64) {
+        let lba = u64::from(self.info.lba_bytes);
+        assert!(offset.is_multiple_of(lba) && length.is_multiple_of(lba));
+        assert!(offset + length <= self.info.bytes, "beyond the drive");
+    }
+
+    fn execute(&self, command: Command) -> Outcome {
+        match command {
+            Command::Read {
+                offset,
+                mut into,
+                copy,
+            } => {
+                let length = into.bytes() as usize;
+                let copies = self.copies.borrow();
+                let bytes = &copies[usize::from(copy)][offset as usize..][..length];
+                match &mut into {
+                    Target::Meta(sectors) => sectors.bytes_mut().copy_from_slice(bytes),
+                    Target::Data(blocks) => blocks.bytes_mut().copy_from_slice(bytes),
+                }
+                return Ok(Done::Read(into));
+            }
+            Command::Write { offset, gather } => {
+                if let Some(left) = self.writes_left.get() {
+                    self.writes_left.set(left.checked_sub(1));
+                    if left == 0 {
+                        return Err(IoError::Media);
+                    }
+                }
+                for copy in 0..self.info.copies {
+                    self.store(copy, offset, &gather);
+                }
+            }
+            Command::Repair {
+                offset,
+                gather,
+                copy,
+            } => {
+                self.repairs.set(self.repairs.get() + 1);
+                self.store(copy, offset, &gather);
+            }
+            Command::Flush | Command::Discard { .. } => {}
+        }
+        Ok(Done::Nothing)
+    }
+
+    fn store(&self, copy: u8, offset: u64, gather: &Gather) {
+        let mut at = offset as usize;
+        for segment in gather.segments() {
+            let bytes = match segment {
+                Segment::Meta(sectors) => sectors.bytes(),
+                Segment::Data(blocks, range) => {
+                    &blocks.bytes()[range.start * BLOCK..range.end * BLOCK]
+                }
+            };
+            self.copies.borrow_mut()[usize::from(copy)][at..at + bytes.len()]
+                .copy_from_slice(bytes);
+            at += bytes.len();
+        }
+    }
+}
+
+impl Drive for MemoryDrive {
+    fn info(&self) -> DriveInfo {
+        self.info
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        match &command {
+            Command::Read { offset, into, .. } => self.check(*offset, into.bytes()),
+            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+                self.check(*offset, gather.bytes());
+            }
+            Command::Flush | Command::Discard { .. } => {}
+        }
+        let (sender, completion) = Completion::waiting();
+        let drive = self.itself.upgrade().expect("a drive in use lives");
+        self.executor
+            .later(move || sender.send(drive.execute(command)));
+        completion
+    }
+}

@@ -1,0 +1,187 @@
+//! A pool small enough that its cleaner and garbage collection always have work, and hosts.
+
+use super::super::ftl::lane::LaneLimits;
+use super::super::ftl::map::MapLimits;
+use super::super::ftl::{Config, Engine, EngineError, Geometry, Identity, NewVolume, Seats};
+use super::{Executor, MemoryDrive};
+use std::collections::BTreeMap;
+use std::format;
+use std::rc::Rc;
+use varve_io::{Blocks, Drive, World};
+use varve_units::{BLOCK, Blocks as Count, Lba, TenantId, VolumeId};
+
+/// Blocks of each volume.
+pub const VOLUME_BLOCKS: u64 = 1100;
+
+/// Drives and settings; they outlive the engines started on them.
+pub struct Pool {
+    pub executor: Rc<Executor>,
+    pub fast: Rc<MemoryDrive>,
+    pub dense: Rc<MemoryDrive>,
+    pub geometry: Geometry,
+    pub config: Config,
+}
+
+impl Pool {
+    /// 16 chunks of 1 MiB and 13 groups of 1 MiB; each tier has `copies` copies.
+    pub fn new(seed: u64, p2l_copies: u32, copies: u8) -> Self {
+        let executor = Executor::new(seed);
+        let drive = |bytes| MemoryDrive::new(Rc::clone(&executor), bytes, copies);
+        Self {
+            fast: drive(16 << 20),
+            dense: drive(16 << 20),
+            executor,
+            geometry: Geometry {
+                chunk_bytes: 1 << 20,
+                chunks: 16,
+                lba_bytes: 512,
+                group_blocks: 256,
+                groups: 13,
+                stripe_blocks: 64,
+                p2l_copies,
+                slices: 16,
+            },
+            config: Config {
+                lanes: 2,
+                lane: LaneLimits {
+                    batch_blocks_max: 64,
+                    inflight_max: 4,
+                },
+                map: MapLimits {
+                    delta_nodes: 128,
+                    images: 1,
+                    leaves_max: 256,
+                },
+                flush_bytes: 1 << 20,
+                checkpoint_records: 300,
+                checkpoint_bytes: 2 << 20,
+                window: 4,
+                reserve_chunks: 4,
+                reserve_groups: 2,
+                // What GC's target of 4 free groups and two open ones leave: 7 groups of 252.
+                capacity_blocks: 1764,
+                elided: false,
+                canary: None,
+            },
+        }
+    }
+
+    fn seats(&self) -> Seats {
+        Seats {
+            world: Rc::clone(&self.executor) as Rc<dyn World>,
+            fast: Rc::clone(&self.fast) as Rc<dyn Drive>,
+            dense: Some(Rc::clone(&self.dense) as Rc<dyn Drive>),
+        }
+    }
+
+    fn identity(epoch: u32) -> Identity {
+        let pool = [7; 16];
+        Identity { pool, epoch }
+    }
+
+    /// A new, empty pool.
+    pub fn create(&self) -> Rc<Engine> {
+        let (geometry, config) = (self.geometry, self.config);
+        let create = Engine::create(self.seats(), geometry, config, Self::identity(1));
+        Rc::new(self.executor.block_on(create).expect("a blank pool"))
+    }
+
+    /// Starts again what the drives hold.
+    pub fn open(&self, epoch: u32) -> Rc<Engine> {
+        let (geometry, config) = (self.geometry, self.config);
+        let open = Engine::open(self.seats(), geometry, config, Self::identity(epoch));
+        let (engine, _) = self.executor.block_on(open).expect("a pool that was used");
+        Rc::new(engine)
+    }
+
+    /// A host with a volume of its own.
+    pub fn host(&self, engine: &Rc<Engine>, number: u64) -> Host {
+        let (engine, inner) = (Rc::clone(engine), Rc::clone(engine));
+        let create = async move {
+            let name = format!("volume-{number}");
+            let new = NewVolume {
+                name: &name,
+                size: Count(VOLUME_BLOCKS),
+                tenant: TenantId(1),
+                uuid: [number as u8; 16],
+                nguid: [number as u8; 16],
+            };
+            inner.create_volume(new).await.expect("a new volume")
+        };
+        Host {
+            volume: self.executor.block_on(create),
+            engine,
+            executor: Rc::clone(&self.executor),
+            model: BTreeMap::new(),
+            stamp: number << 32,
+        }
+    }
+}
+
+/// Writes, overwrites and discards blocks of its volume at random, and remembers them.
+pub struct Host {
+    pub volume: VolumeId,
+    pub engine: Rc<Engine>,
+    executor: Rc<Executor>,
+    model: BTreeMap<u64, u64>,
+    stamp: u64,
+}
+
+impl Host {
+    /// Runs `count` operations, one after the other.
+    pub async fn run(&mut self, count: usize) {
+        for _ in 0..count {
+            let lba = self.executor.below(VOLUME_BLOCKS as usize - 16) as u64;
+            let length = 1 + self.executor.below(16) as u64;
+            if self.executor.below(12) == 0 {
+                self.discard(lba, length * 8).await;
+            } else {
+                self.write(lba, length).await;
+            }
+        }
+    }
+
+    /// Writes blocks.
+    pub async fn write(&mut self, lba: u64, length: u64) {
+        let mut data = Blocks::zeroed(length as usize);
+        for (index, block) in data.bytes_mut().chunks_mut(BLOCK).enumerate() {
+            self.stamp += 1;
+            block[..8].copy_from_slice(&self.stamp.to_le_bytes());
+            self.model.insert(lba + index as u64, self.stamp);
+        }
+        let (volume, engine) = (self.volume, Rc::clone(&self.engine));
+        let done = engine.write(volume, Lba(lba), data, false).await;
+        done.expect("a write in range, within capacity");
+    }
+
+    /// Deallocates blocks.
+    pub async fn discard(&mut self, lba: u64, length: u64) {
+        let length = length.min(VOLUME_BLOCKS - lba);
+        let done = self.engine.discard(self.volume, Lba(lba), length).await;
+        done.expect("a discard in range");
+        self.model.retain(|at, _| !(lba..lba + length).contains(at));
+    }
+
+    /// Blocks it has written and not deallocated.
+    pub fn mapped(&self) -> u64 {
+        self.model.len() as u64
+    }
+
+    /// Reads everything back.
+    pub async fn verify(&self) -> Result<(), EngineError> {
+        for lba in 0..VOLUME_BLOCKS {
+            let read = self.engine.read(self.volume, Lba(lba), Blocks::zeroed(1));
+            let expected = self.model.get(&lba).copied().unwrap_or(0);
+            let block = read.await?;
+            let found = block.bytes().first_chunk().map(|b| u64::from_le_bytes(*b));
+            assert_eq!(found, Some(expected), "{} {lba}", self.volume);
+        }
+        Ok(())
+    }
+
+    /// The host on the engine that came after.
+    pub fn moved_to(mut self, engine: &Rc<Engine>) -> Self {
+        self.engine = Rc::clone(engine);
+        self
+    }
+}
