@@ -177,7 +177,8 @@ impl Pool {
         &self.geometry
     }
 
-    /// Counters since the start: the engine's, and `members_lost`, `remirrors`.
+    /// Counters since the start: the engine's, and `members_lost`, `remirrors`, and
+    /// `rebuilds_running` as it is now.
     #[must_use]
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut counters = self.engine.counters();
@@ -185,6 +186,8 @@ impl Pool {
         let rebuilt: u64 = self.tiers.iter().map(|tier| tier.rebuilt()).sum();
         counters.insert("members_lost", self.missing + lost);
         counters.insert("remirrors", rebuilt);
+        let running = self.tiers.iter().map(|tier| u64::from(tier.rebuilding()));
+        counters.insert("rebuilds_running", running.sum());
         counters
     }
 

@@ -85,6 +85,11 @@ impl Tier {
         self.rebuilt.get()
     }
 
+    /// Rebuilds that run.
+    pub(crate) fn rebuilding(&self) -> u32 {
+        self.rebuilds.get()
+    }
+
     pub(crate) fn check_fit(
         &self,
         slot: usize,
