@@ -34,10 +34,10 @@ impl Engine {
             }
             shared.count("admission_waits", 1);
             control.cleaner_wanted.notify();
-            if control.freeable_count(shared) > 0 {
-                control.ask_checkpoint();
-            }
+            control.checkpoint_wanted.notify();
+            control.add_waiter();
             control.freed.listen().await;
+            control.remove_waiter();
         }
     }
 
@@ -125,11 +125,16 @@ impl Engine {
             fresh += u64::from(!self.is_mapped(volume, Lba(block)).await?);
         }
         for _ in 0..TIGHTEN_MAX {
+            if shared.is_stopped() {
+                return Err(EngineError::Stopped);
+            }
             let pending = shared.pending_blocks.get();
             if fresh == 0 || self.used_upper() + pending + fresh <= self.capacity() {
                 return Ok(());
             }
-            if !self.tighten().await {
+            if shared.purges.get() > 0 {
+                shared.purged.listen().await;
+            } else if !self.tighten().await {
                 break;
             }
         }
@@ -156,13 +161,16 @@ impl Engine {
     }
 
     /// Brings the upper bound of mapped blocks closer to their number: merges the longest chain
-    /// of every shard. False if there was none.
+    /// of every shard, or waits for a merge that is under way. False if there was neither.
     async fn tighten(&self) -> bool {
         let mut any = false;
         for shard in self.shared.shards() {
             let fullest = shard.map.borrow_mut().fullest();
             if let Some(key) = fullest {
                 any |= shard.merge(key).await.is_ok();
+            } else if shard.map.borrow().has_merges() {
+                shard.nodes_freed.listen().await;
+                any = true;
             }
         }
         any

@@ -42,7 +42,6 @@ impl Engine {
         let entry = self.new_entry(new)?;
         self.shared.volumes.borrow_mut().next_id = entry.id.0 + 1;
         self.log_entry(entry).await?;
-        self.shared.volumes.borrow_mut().put(entry);
         Ok(entry.id)
     }
 
@@ -131,9 +130,7 @@ impl Engine {
             }
             self.flush().await?;
         }
-        self.log_entry(entry).await?;
-        self.shared.volumes.borrow_mut().put(entry);
-        Ok(())
+        self.log_entry(entry).await
     }
 
     /// All volumes that are present.
@@ -183,7 +180,10 @@ impl Shared {
 
     /// Clears everything of a deleted volume, then strikes it from the catalogue.
     async fn purge(&self, entry: CatalogueEntry) {
+        self.purges.set(self.purges.get() + 1);
         self.purge_leaves(entry.id).await;
+        self.purges.set(self.purges.get() - 1);
+        self.purged.notify();
         if self.is_stopped() {
             return;
         }
@@ -203,7 +203,6 @@ impl Shared {
             ..entry
         };
         if self.log_entry(gone).await.is_ok() {
-            self.volumes.borrow_mut().remove(entry.id);
             self.count("volumes_purged", 1);
         }
     }

@@ -61,7 +61,8 @@ impl Shared {
         asked
             || self.is_checkpoint_due()
             || (control.freeable_count(self) > 0
-                && control.free_chunks() <= self.config.reserve_chunks as usize)
+                && (control.has_waiters()
+                    || control.free_chunks() <= self.config.reserve_chunks as usize))
     }
 
     /// Takes one checkpoint and frees what it makes free.
@@ -84,7 +85,7 @@ impl Shared {
         let table_stamp = self.draw_stamp();
         parts.extend(self.dump_tables(number, everything, &emptied).await?);
         self.flush_log().await.map_err(|_| Stopped)?;
-        let parts = self.parts_in_window(number, parts);
+        let parts = self.parts_in_window(number, everything, parts);
         let body = CommitBody {
             checkpoint: number,
             epoch: self.identity.epoch,
@@ -357,7 +358,12 @@ impl Shared {
 
     /// Parts a start needs once checkpoint `number` has committed: this one's, and those of the
     /// checkpoints since each slice and unit had its full turn.
-    fn parts_in_window(&self, number: u64, new: Vec<PartPlace>) -> Vec<PartPlace> {
+    fn parts_in_window(
+        &self,
+        number: u64,
+        everything: bool,
+        new: Vec<PartPlace>,
+    ) -> Vec<PartPlace> {
         let oldest = (number + 1).saturating_sub(u64::from(self.config.window));
         let old = self.control().parts.borrow().clone();
         let full_at = |slice: SliceId, before: &[PartPlace]| {
@@ -374,7 +380,11 @@ impl Shared {
                 PartKind::SliceFull | PartKind::SliceDelta => {
                     full_at(part.slice, &all).is_none_or(|full| part.checkpoint >= full)
                 }
-                PartKind::Bitmap => part.checkpoint >= oldest,
+                // One that holds everything needs no older ones; kept, they would pin a chunk
+                // each and make every later checkpoint hold everything too.
+                PartKind::Bitmap => {
+                    part.checkpoint == number || (!everything && part.checkpoint >= oldest)
+                }
                 PartKind::Groups | PartKind::Chunks | PartKind::Catalogue => {
                     part.checkpoint == number
                 }

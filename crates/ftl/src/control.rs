@@ -35,6 +35,7 @@ pub struct Control {
     pub(crate) parts: RefCell<Vec<PartPlace>>,
     /// Chunks that the parts of the last checkpoint of the whole state took.
     pub(crate) pinned_by_whole: Cell<usize>,
+    waiters: Cell<usize>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
     /// Units were freed.
@@ -127,6 +128,21 @@ impl Control {
         self.chunk_wanted.set(true);
         self.ask_checkpoint();
         self.cleaner_wanted.notify();
+    }
+
+    /// A host write begins to wait for room in the log.
+    pub(crate) fn add_waiter(&self) {
+        self.waiters.set(self.waiters.get() + 1);
+    }
+
+    /// A host write looks again.
+    pub(crate) fn remove_waiter(&self) {
+        self.waiters.set(self.waiters.get() - 1);
+    }
+
+    /// True if host writes wait for room in the log.
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.waiters.get() > 0
     }
 
     /// Asks for a checkpoint now.

@@ -264,6 +264,9 @@ impl Shard {
         for batch in acked {
             self.acknowledge(batch);
         }
+        if self.has_long_chain() {
+            self.merge_wanted.notify();
+        }
         self.reroute_failed();
         self.pump.notify();
         self.acked.notify();
@@ -275,6 +278,13 @@ impl Shard {
         if longest.is_some_and(|key| self.map.borrow().chain_len(key) >= CHAIN_MAX) {
             self.merge_wanted.notify();
         }
+    }
+
+    /// True if a chain has reached the length at which it is merged whatever room there is.
+    fn has_long_chain(&self) -> bool {
+        let mut map = self.map.borrow_mut();
+        map.fullest()
+            .is_some_and(|key| map.chain_len(key) >= CHAIN_MAX)
     }
 
     fn write_failed(&self, sequence: u64, error: varve_io::IoError) {
@@ -347,7 +357,7 @@ impl Shard {
         }
     }
 
-    /// What an acknowledged record does to the map. Checkpoint and catalogue records change
+    /// What an acknowledged record does to the map and the catalogue. Checkpoint records change
     /// nothing here: the flow that appended them goes on when its ticket arrives.
     fn apply(&self, record: &Record, at: &Appended, dead: &mut Vec<Dead>) {
         match record {
@@ -360,6 +370,8 @@ impl Shard {
             } => {
                 self.apply_discard(*slice, *volume, *lba, *blocks, *zero, at.lsn, dead);
             }
+            // At once, as all changes: a checkpoint that begins behind this record must hold it.
+            Record::Catalogue { entry } => self.shared.volumes.borrow_mut().note(*entry),
             Record::Leaf {
                 volume,
                 leaf,

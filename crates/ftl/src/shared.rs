@@ -58,6 +58,10 @@ pub struct Shared {
     pub(crate) flush_wanted: Event,
     /// Changes of the catalogue are made one at a time.
     pub(crate) catalogue_turn: Turns,
+    /// Deleted volumes whose blocks are being given back.
+    pub(crate) purges: Cell<usize>,
+    /// One of them has given all back.
+    pub(crate) purged: Event,
     /// Flows that run.
     flows: Cell<usize>,
     abandoned: Cell<bool>,
@@ -116,6 +120,8 @@ impl Shared {
             log_bytes: Cell::new(0),
             flush_wanted: Event::new(),
             catalogue_turn: Turns::default(),
+            purges: Cell::new(0),
+            purged: Event::new(),
             flows: Cell::new(0),
             abandoned: Cell::new(false),
             flush: FlushGate::default(),
@@ -199,6 +205,7 @@ impl Shared {
         self.streams.wake_all();
         self.flush.event.notify();
         self.flush_wanted.notify();
+        self.purged.notify();
     }
 
     /// Draws a stamp for a unit about to be opened: no record so far has it or a later LSN, and

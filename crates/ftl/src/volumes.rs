@@ -77,9 +77,14 @@ impl Volumes {
         }
     }
 
-    /// Forgets a volume whose blocks are all gone.
-    pub(crate) fn remove(&mut self, id: VolumeId) {
-        self.by_id.remove(&id);
+    /// What a catalogue record says: a new state, or that nothing is left but the id.
+    pub(crate) fn note(&mut self, entry: CatalogueEntry) {
+        if entry.state == VolumeState::Deleted {
+            self.next_id = self.next_id.max(entry.id.0 + 1);
+            self.by_id.remove(&entry.id);
+        } else {
+            self.put(entry);
+        }
     }
 
     /// The volume of this id, in whatever state.

@@ -76,6 +76,12 @@ impl Map {
         self.slice(slice).cut
     }
 
+    /// True if leaves are being merged.
+    #[must_use]
+    pub fn has_merges(&self) -> bool {
+        !self.merging.is_empty()
+    }
+
     /// True if the leaf exists.
     #[must_use]
     pub fn exists(&self, key: LeafKey) -> bool {

@@ -11,7 +11,7 @@ use crate::map::{Change, LeafKey, Map, MapFull};
 use crate::shard::{Shard, discard_pieces, for_each_change};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use varve_format::{PayloadLayout, Record, VolumeState};
+use varve_format::{PayloadLayout, Record};
 use varve_units::{Lsn, SECTOR_BYTES};
 
 impl Engine {
@@ -63,14 +63,7 @@ impl Engine {
                 let redone = map.redo_leaf(key, at.meta_sector, *crc, *through);
                 redone.map_err(|_| RecoverError::Engine(EngineError::CapacityExceeded))?;
             }
-            Record::Catalogue { entry } => {
-                let mut volumes = self.shared.volumes.borrow_mut();
-                if entry.state == VolumeState::Deleted {
-                    volumes.remove(entry.id);
-                } else {
-                    volumes.put(*entry);
-                }
-            }
+            Record::Catalogue { entry } => self.shared.volumes.borrow_mut().note(*entry),
             Record::Discard {
                 slice,
                 volume,

@@ -1,0 +1,334 @@
+//! The executor of one reactor in real time: one thread, first ready first run.
+//!
+//! A turn polls every task that is ready at its start, then lets those go on that yielded, then
+//! fires timers. When nothing is ready it sleeps until the next timer.
+//!
+//! **Invariant**: no borrow of the executor's state is held while a task is polled or dropped.
+
+use crate::ready::{Claim, TASKS_MAX};
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use varve_io::{Receiver, Sender, Task, World, slot};
+use varve_units::Nanos;
+
+/// Nothing is ready and no timer runs, but the root flow has not ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stalled;
+
+impl fmt::Display for Stalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("every flow waits for another one")
+    }
+}
+
+impl std::error::Error for Stalled {}
+
+struct Slot {
+    generation: u32,
+    task: Option<Task>,
+}
+
+struct Timer {
+    at: Nanos,
+    number: u64,
+    sender: Sender<()>,
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+
+impl Eq for Timer {}
+
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+struct Reactor {
+    origin: Instant,
+    claim: Claim,
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<u32>>,
+    yields: RefCell<Vec<Sender<()>>>,
+    timers: RefCell<BinaryHeap<Reverse<Timer>>>,
+    timer_count: Cell<u64>,
+}
+
+/// An executor; see the module. Its tasks are dropped with it.
+pub struct Executor(Rc<Reactor>);
+
+impl Default for Executor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Executor {
+    /// An executor of the calling thread; its clock starts at 0.
+    ///
+    /// # Panics
+    /// If the thread has one already.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the seam's clock")]
+    pub fn new() -> Self {
+        Self(Rc::new(Reactor {
+            origin: Instant::now(),
+            claim: Claim::new(),
+            slots: RefCell::default(),
+            free: RefCell::default(),
+            yields: RefCell::default(),
+            timers: RefCell::default(),
+            timer_count: Cell::new(0),
+        }))
+    }
+
+    /// The executor as flows see it.
+    #[must_use]
+    pub fn world(&self) -> Rc<dyn World> {
+        Rc::clone(&self.0) as Rc<dyn World>
+    }
+
+    /// Runs a flow, and all that it spawns, until it ends.
+    ///
+    /// # Errors
+    /// [`Stalled`] if it never will.
+    pub fn run<T: 'static>(&self, root: impl Future<Output = T> + 'static) -> Result<T, Stalled> {
+        let mut ended = self.world().run(root);
+        loop {
+            if let Some(value) = ended.try_take() {
+                return Ok(value);
+            }
+            self.0.turn()?;
+        }
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        let slots = self.0.slots.take();
+        drop(slots);
+        self.0.yields.take();
+        self.0.timers.take();
+    }
+}
+
+impl Reactor {
+    fn turn(&self) -> Result<(), Stalled> {
+        let ready = self.claim.count();
+        for _ in 0..ready {
+            let Some(index) = self.claim.pop() else { break };
+            self.poll(index);
+        }
+        let yields = std::mem::take(&mut *self.yields.borrow_mut());
+        let idle = ready == 0 && yields.is_empty();
+        for sender in yields {
+            sender.send(());
+        }
+        self.fire_timers(idle)
+    }
+
+    fn poll(&self, index: u32) {
+        let (task, generation) = {
+            let mut slots = self.slots.borrow_mut();
+            let slot = &mut slots[index as usize];
+            (slot.task.take(), slot.generation)
+        };
+        let Some(mut task) = task else { return };
+        let waker = self.claim.waker(index, generation);
+        match task.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Pending => self.slots.borrow_mut()[index as usize].task = Some(task),
+            Poll::Ready(()) => {
+                self.claim.remove(index);
+                self.free.borrow_mut().push(index);
+            }
+        }
+    }
+
+    /// Fires what is due; sleeps until the next timer if there is nothing else to do.
+    #[expect(clippy::disallowed_methods, reason = "this is how a reactor waits")]
+    fn fire_timers(&self, idle: bool) -> Result<(), Stalled> {
+        let next = self.timers.borrow().peek().map(|timer| timer.0.at);
+        let Some(next) = next else {
+            return if idle { Err(Stalled) } else { Ok(()) };
+        };
+        if idle {
+            let pause = next.since(self.now());
+            std::thread::sleep(Duration::from_nanos(pause.0));
+        }
+        let now = self.now();
+        loop {
+            let mut timers = self.timers.borrow_mut();
+            if timers.peek().is_none_or(|timer| timer.0.at > now) {
+                return Ok(());
+            }
+            let Some(Reverse(timer)) = timers.pop() else {
+                return Ok(());
+            };
+            drop(timers);
+            timer.sender.send(());
+        }
+    }
+}
+
+impl World for Reactor {
+    fn now(&self) -> Nanos {
+        Nanos(self.origin.elapsed().as_nanos() as u64)
+    }
+
+    fn sleep(&self, span: Nanos) -> Receiver<()> {
+        let (sender, receiver) = slot();
+        let number = self.timer_count.get();
+        self.timer_count.set(number + 1);
+        let at = self.now() + span;
+        self.timers
+            .borrow_mut()
+            .push(Reverse(Timer { at, number, sender }));
+        receiver
+    }
+
+    fn spawn(&self, task: Task) {
+        let mut slots = self.slots.borrow_mut();
+        let index = match self.free.borrow_mut().pop() {
+            Some(index) => index,
+            None => {
+                assert!(slots.len() < TASKS_MAX, "more tasks than wakers can name");
+                slots.push(Slot {
+                    generation: 0,
+                    task: None,
+                });
+                slots.len() as u32 - 1
+            }
+        };
+        slots[index as usize] = Slot {
+            generation: self.claim.add(index),
+            task: Some(task),
+        };
+    }
+
+    fn yield_now(&self) -> Receiver<()> {
+        let (sender, receiver) = slot();
+        self.yields.borrow_mut().push(sender);
+        receiver
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use varve_io::Event;
+
+    #[test]
+    fn flows_run_in_the_order_they_became_ready() {
+        let executor = Executor::new();
+        let world = executor.world();
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let log = Rc::clone(&seen);
+        let root = async move {
+            let ended: Vec<_> = (0..3)
+                .map(|flow| {
+                    let (log, inner) = (Rc::clone(&log), Rc::clone(&world));
+                    world.run(async move {
+                        for step in 0..2 {
+                            log.borrow_mut().push((step, flow));
+                            inner.yield_now().await;
+                        }
+                    })
+                })
+                .collect();
+            for flow in ended {
+                flow.await;
+            }
+        };
+        executor.run(root).unwrap();
+        assert_eq!(
+            *seen.borrow(),
+            [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+        );
+    }
+
+    #[test]
+    fn timers_fire_in_order_of_time_and_not_early() {
+        let executor = Executor::new();
+        let world = executor.world();
+        let spans = executor
+            .run(async move {
+                let start = world.now();
+                let late = world.sleep(Nanos::from_millis(4));
+                let soon = world.sleep(Nanos::from_millis(1));
+                soon.await;
+                let first = world.now().since(start);
+                late.await;
+                (first, world.now().since(start))
+            })
+            .unwrap();
+        assert!(spans.0 >= Nanos::from_millis(1) && spans.1 >= Nanos::from_millis(4));
+    }
+
+    #[test]
+    fn a_flow_that_waits_for_nobody_is_told() {
+        let executor = Executor::new();
+        let root = async { Event::new().listen().await };
+        assert_eq!(executor.run(root), Err(Stalled));
+    }
+
+    #[test]
+    fn a_waker_of_an_ended_task_wakes_no_other() {
+        let executor = Executor::new();
+        let world = executor.world();
+        let event = Rc::new(Event::new());
+        let polls = Rc::new(Cell::new(0));
+        let (waiting, counted) = (Rc::clone(&event), Rc::clone(&polls));
+        let root = async move {
+            // Listens twice, so that a waker stays behind in the event when the task has ended.
+            let first = Rc::clone(&waiting);
+            world
+                .run(async move {
+                    let mut listen = Box::pin(first.listen());
+                    std::future::poll_fn(|context| {
+                        let _ = listen.as_mut().poll(context);
+                        Poll::Ready(())
+                    })
+                    .await;
+                })
+                .await;
+            let (sender, receiver) = slot::<()>();
+            let mut receiver = Box::pin(receiver);
+            world.spawn(Box::pin(std::future::poll_fn(move |context| {
+                counted.set(counted.get() + 1);
+                receiver.as_mut().poll(context)
+            })));
+            world.yield_now().await;
+            waiting.notify();
+            world.yield_now().await;
+            sender.send(());
+            world.yield_now().await;
+        };
+        executor.run(root).unwrap();
+        assert_eq!(polls.get(), 2);
+    }
+
+    #[test]
+    fn an_executor_follows_another_on_one_thread() {
+        for _ in 0..3 {
+            let executor = Executor::new();
+            let world = executor.world();
+            let root = async move { world.yield_now().await };
+            executor.run(root).unwrap();
+        }
+    }
+}

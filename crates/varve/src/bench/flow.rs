@@ -1,0 +1,229 @@
+//! The load: flows that each keep one operation in flight.
+
+use super::draw::Draw;
+use super::oracle::Oracle;
+use super::payload::{Ring, Stamp, stamp, stamp_of};
+use super::run::Direction;
+use hdrhistogram::Histogram;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use varve_ftl::{Engine, EngineError};
+use varve_io::{Blocks, World};
+use varve_units::{Lba, Nanos, VolumeId};
+
+/// Time between two looks at whether a phase should end.
+const LOOK: Nanos = Nanos::from_millis(20);
+/// Longest latency told apart.
+const LATENCY_MAX: Nanos = Nanos::from_secs(60);
+/// Failed operations after which a phase ends.
+const FAILURES_MAX: u64 = 1000;
+
+/// What all flows of all phases share.
+pub(super) struct Subject {
+    pub(super) engine: Engine,
+    pub(super) volume: VolumeId,
+    pub(super) world: Rc<dyn World>,
+    /// Present if reads are checked.
+    pub(super) oracle: Option<RefCell<Oracle>>,
+    failures: Cell<u64>,
+    first_failure: RefCell<Option<String>>,
+}
+
+/// What one phase does.
+pub(super) struct Phase {
+    pub(super) direction: Direction,
+    /// Blocks of one operation.
+    pub(super) blocks: u64,
+    /// Operations in flight.
+    pub(super) depth: u32,
+    pub(super) draw: RefCell<Draw>,
+    pub(super) ring: RefCell<Ring>,
+    pub(super) latency: RefCell<Histogram<u64>>,
+    /// Operations that may still begin.
+    left: Cell<u64>,
+    /// Operations that have ended.
+    done: Cell<u64>,
+    next_look: Cell<Nanos>,
+}
+
+impl Phase {
+    /// A phase of at most `operations` operations.
+    pub(super) fn new(
+        direction: Direction,
+        blocks: u64,
+        depth: u32,
+        draw: Draw,
+        seed: u64,
+        operations: u64,
+    ) -> Self {
+        let histogram = Histogram::new_with_bounds(1, LATENCY_MAX.0, 3);
+        let histogram = histogram.expect("3 digits up to a minute are possible");
+        Self {
+            direction,
+            blocks,
+            depth,
+            draw: RefCell::new(draw),
+            ring: RefCell::new(Ring::new(blocks as usize, seed)),
+            latency: RefCell::new(histogram),
+            left: Cell::new(operations),
+            done: Cell::new(0),
+            next_look: Cell::new(Nanos(0)),
+        }
+    }
+
+    /// Operations that have ended.
+    pub(super) const fn done(&self) -> u64 {
+        self.done.get()
+    }
+
+    fn begin(&self) -> bool {
+        let left = self.left.get();
+        if left > 0 {
+            self.left.set(left - 1);
+        }
+        left > 0
+    }
+
+    fn end(&self) {
+        self.left.set(0);
+    }
+}
+
+impl Subject {
+    /// An engine with a volume to be loaded.
+    pub(super) const fn new(
+        engine: Engine,
+        volume: VolumeId,
+        world: Rc<dyn World>,
+        oracle: Option<RefCell<Oracle>>,
+    ) -> Self {
+        Self {
+            engine,
+            volume,
+            world,
+            oracle,
+            failures: Cell::new(0),
+            first_failure: RefCell::new(None),
+        }
+    }
+
+    /// Operations that failed or returned what they must not.
+    pub(super) const fn failures(&self) -> u64 {
+        self.failures.get()
+    }
+
+    /// The first failure, in words.
+    pub(super) fn first_failure(&self) -> Option<String> {
+        self.first_failure.borrow().clone()
+    }
+
+    /// Runs a phase to its end. `look` is asked now and then whether that has come.
+    pub(super) async fn run(
+        self: &Rc<Self>,
+        phase: &Rc<Phase>,
+        look: impl FnMut(&Phase, Nanos) -> bool + 'static,
+    ) {
+        let look = Rc::new(RefCell::new(look));
+        let flows: Vec<_> = (0..phase.depth)
+            .map(|_| {
+                let (subject, phase) = (Rc::clone(self), Rc::clone(phase));
+                let look = Rc::clone(&look);
+                let flow = async move {
+                    subject.repeat(&phase, &*look).await;
+                };
+                self.world.run(flow)
+            })
+            .collect();
+        for flow in flows {
+            flow.await;
+        }
+    }
+
+    async fn repeat(&self, phase: &Phase, look: &RefCell<impl FnMut(&Phase, Nanos) -> bool>) {
+        let mut before = self.world.now();
+        let mut spare = None;
+        while phase.begin() {
+            let lba = Lba(phase.draw.borrow_mut().next() * phase.blocks);
+            let outcome = match phase.direction {
+                Direction::Write => self.write(phase, lba).await,
+                Direction::Read => self.read(phase, lba, &mut spare).await,
+            };
+            if let Err(error) = outcome {
+                self.fail(phase, &error.to_string());
+            }
+            let now = self.world.now();
+            phase
+                .latency
+                .borrow_mut()
+                .saturating_record(now.since(before).0);
+            before = now;
+            if phase.direction == Direction::Read {
+                // A drive in memory answers at once: without this one flow would never let the
+                // others, and the engine's own, begin.
+                self.world.yield_now().await;
+            }
+            phase.done.set(phase.done.get() + 1);
+            if now >= phase.next_look.get() {
+                phase.next_look.set(now + LOOK);
+                if (look.borrow_mut())(phase, now) {
+                    phase.end();
+                }
+            }
+        }
+    }
+
+    fn fail(&self, phase: &Phase, what: &str) {
+        self.failures.set(self.failures.get() + 1);
+        self.first_failure
+            .borrow_mut()
+            .get_or_insert_with(|| what.to_owned());
+        if self.failures.get() >= FAILURES_MAX || self.engine.stop_reason().is_some() {
+            phase.end();
+        }
+    }
+
+    async fn write(&self, phase: &Phase, lba: Lba) -> Result<(), EngineError> {
+        let mut payload = phase.ring.borrow_mut().take();
+        for index in 0..phase.blocks {
+            let lba = Lba(lba.0 + index);
+            let version = match &self.oracle {
+                Some(oracle) => oracle.borrow_mut().begin(lba),
+                None => phase.done.get() as u32,
+            };
+            stamp(&mut payload, index as usize, Stamp { lba, version });
+        }
+        let outcome = self.engine.write(self.volume, lba, payload, false).await;
+        if let Some(oracle) = &self.oracle {
+            let mut oracle = oracle.borrow_mut();
+            (lba.0..lba.0 + phase.blocks).for_each(|lba| oracle.end(Lba(lba)));
+        }
+        outcome
+    }
+
+    async fn read(
+        &self,
+        phase: &Phase,
+        lba: Lba,
+        spare: &mut Option<Blocks>,
+    ) -> Result<(), EngineError> {
+        let into = spare.take();
+        let into = into.unwrap_or_else(|| Blocks::zeroed(phase.blocks as usize));
+        let blocks = self.engine.read(self.volume, lba, into).await?;
+        if let Some(oracle) = &self.oracle {
+            let oracle = oracle.borrow();
+            for index in 0..phase.blocks {
+                let found = stamp_of(&blocks, index as usize);
+                let lba = Lba(lba.0 + index);
+                if found.lba != lba || !oracle.allows(lba, found.version) {
+                    let newest = oracle.newest(lba);
+                    self.fail(
+                        phase,
+                        &format!("{lba}, version {newest}, reads as {found:?}"),
+                    );
+                }
+            }
+        }
+        *spare = Some(blocks);
+        Ok(())
+    }
+}

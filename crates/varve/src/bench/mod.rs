@@ -1,0 +1,22 @@
+//! The benchmark: an engine on drives in memory, brought to steady state, measured for a while.
+//!
+//! 1. `plan`: sizes of both tiers and the engine's settings. 2. `rig`: drives, arrays, engine.
+//! 3. `run`: fill in order; overwrite until the fast tier has wrapped and garbage collection runs;
+//!    the measured window. 4. `report`.
+//!
+//! The load's own cost (random numbers, payload, check, histogram) is part of what is measured.
+//!
+//! **Not here**: the command line (`cli`).
+
+mod draw;
+mod flow;
+mod oracle;
+mod payload;
+mod plan;
+mod progress;
+mod report;
+mod rig;
+mod run;
+
+pub(crate) use plan::PlanRequest;
+pub(crate) use run::{BenchError, Direction, Load, Order, Request, run};

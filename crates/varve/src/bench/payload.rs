@@ -1,0 +1,88 @@
+//! What is written: random bytes that do not compress, each block stamped with what it is.
+
+use super::draw::Random;
+use varve_io::{BlockRef, Blocks};
+use varve_units::{BLOCK, Lba};
+
+/// Bytes of random payload, used in turn. As large as what a socket's receive ring would keep in
+/// the second-level cache.
+const RING_BYTES: usize = 512 << 10;
+
+/// What the first 16 bytes of a block say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Stamp {
+    pub(super) lba: Lba,
+    pub(super) version: u32,
+}
+
+/// Ready-made payloads of one operation's size.
+pub(super) struct Ring {
+    payloads: Vec<Blocks>,
+    next: usize,
+}
+
+impl Ring {
+    /// Payloads of `blocks` blocks each.
+    pub(super) fn new(blocks: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x5eed);
+        let count = (RING_BYTES / BLOCK / blocks).max(2);
+        let payload = |_| {
+            let mut payload = Blocks::zeroed(blocks);
+            for word in payload.bytes_mut().chunks_exact_mut(8) {
+                word.copy_from_slice(&random.next().to_le_bytes());
+            }
+            payload
+        };
+        Self {
+            payloads: (0..count).map(payload).collect(),
+            next: 0,
+        }
+    }
+
+    /// A copy of the next payload, not yet stamped.
+    pub(super) fn take(&mut self) -> Blocks {
+        let index = self.next;
+        self.next = (index + 1) % self.payloads.len();
+        self.payloads[index].clone()
+    }
+}
+
+/// Stamps block `index` of a payload.
+pub(super) fn stamp(payload: &mut Blocks, index: usize, stamp: Stamp) {
+    let at = index * BLOCK;
+    let bytes = &mut payload.bytes_mut()[at..at + 12];
+    bytes[..8].copy_from_slice(&stamp.lba.0.to_le_bytes());
+    bytes[8..].copy_from_slice(&stamp.version.to_le_bytes());
+}
+
+/// The stamp of block `index` of what was read.
+pub(super) fn stamp_of(blocks: &Blocks, index: usize) -> Stamp {
+    let BlockRef::Bytes(bytes) = blocks.block(index) else {
+        unreachable!("the benchmark's blocks are bytes");
+    };
+    let lba = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
+    let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+    Stamp {
+        lba: Lba(lba),
+        version,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_reads_back_and_payloads_differ() {
+        let mut ring = Ring::new(2, 1);
+        let (mut one, other) = (ring.take(), ring.take());
+        assert_ne!(one.bytes(), other.bytes());
+        let said = Stamp {
+            lba: Lba(77),
+            version: 9,
+        };
+        stamp(&mut one, 1, said);
+        assert_eq!(stamp_of(&one, 1), said);
+        assert_ne!(stamp_of(&one, 0), said);
+    }
+}

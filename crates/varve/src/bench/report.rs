@@ -1,0 +1,273 @@
+//! What a benchmark found.
+
+use super::flow::Phase;
+use super::plan::Plan;
+use super::rig::Written;
+use super::run::{Direction, Load, Order};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use varve_units::{BLOCK_BYTES, Nanos};
+
+/// Version of the JSON envelope.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Everything that is compared between the two ends of the window.
+pub(super) struct Moment {
+    pub(super) time: Nanos,
+    pub(super) cpu: Nanos,
+    pub(super) counters: BTreeMap<&'static str, u64>,
+    pub(super) written: Written,
+}
+
+#[derive(Serialize)]
+struct LatencyNs {
+    mean: u64,
+    p50: u64,
+    p99: u64,
+    p999: u64,
+    max: u64,
+}
+
+/// The load and the pool as they were, so that a result tells what it is of.
+#[derive(Serialize)]
+struct Setup {
+    target: String,
+    rw: &'static str,
+    zipf: Option<f64>,
+    block_bytes: u64,
+    in_flight: u32,
+    verify: bool,
+    user_bytes: u64,
+    dense_bytes: u64,
+    fast_bytes: u64,
+    fast_sides: u32,
+    chunk_bytes: u64,
+    group_bytes: u64,
+    map_images: u64,
+}
+
+/// The result; quantities are integers in the unit their name ends with, ratios are not.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    schema_version: u32,
+    kind: &'static str,
+    setup: Setup,
+    window_ns: u64,
+    cpu_ns: u64,
+    operations: u64,
+    iops: u64,
+    bytes_per_s: u64,
+    latency_ns: LatencyNs,
+    cpu_ns_per_io: u64,
+    errors: u64,
+    first_error: Option<String>,
+    compacted_blocks: u64,
+    gc_blocks: u64,
+    groups_collected: u64,
+    chunks_cleaned: u64,
+    checkpoints: u64,
+    leaf_merges: u64,
+    /// Dense data blocks written for each block the host wrote; parity and P2L not counted.
+    dense_writes_per_host_write: Option<f64>,
+    /// Bytes written to one side of the fast tier for each byte the host wrote: headers, moves,
+    /// leaves and checkpoints included.
+    fast_writes_per_host_write: Option<f64>,
+    /// Bytes written to all dense drives for each byte the host wrote, parity and P2L included.
+    dense_bytes_per_host_byte: Option<f64>,
+    /// Share of look-ups by host reads that found their leaf in memory; not known for writes.
+    map_hit_ratio: Option<f64>,
+    #[serde(skip)]
+    is_write: bool,
+}
+
+impl Report {
+    pub(super) fn new(
+        target: String,
+        load: &Load,
+        plan: &Plan,
+        window: &Phase,
+        from: &Moment,
+        to: &Moment,
+    ) -> Self {
+        let operations = window.done();
+        let window_ns = to.time.since(from.time).0.max(1);
+        let cpu_ns = to.cpu.since(from.cpu).0;
+        let per_second =
+            |count: u64| (u128::from(count) * 1_000_000_000 / u128::from(window_ns)) as u64;
+        let counted = |name: &str| {
+            let at = |moment: &Moment| moment.counters.get(name).copied().unwrap_or(0);
+            at(to) - at(from)
+        };
+        let is_write = load.direction == Direction::Write;
+        let host_blocks = operations * window.blocks;
+        let per_host =
+            |count: u64, unit: u64| is_write.then(|| ratio(count, host_blocks.max(1) * unit));
+        let moved = counted("compacted_blocks") + counted("gc_blocks");
+        let reads = counted("leaf_reads");
+        Self {
+            schema_version: SCHEMA_VERSION,
+            kind: "Bench",
+            setup: Setup::new(target, load, plan),
+            window_ns,
+            cpu_ns,
+            operations,
+            iops: per_second(operations),
+            bytes_per_s: per_second(host_blocks * BLOCK_BYTES),
+            latency_ns: LatencyNs::of(window),
+            cpu_ns_per_io: cpu_ns / operations.max(1),
+            errors: 0,
+            first_error: None,
+            compacted_blocks: counted("compacted_blocks"),
+            gc_blocks: counted("gc_blocks"),
+            groups_collected: counted("groups_collected"),
+            chunks_cleaned: counted("chunks_cleaned"),
+            checkpoints: counted("checkpoints"),
+            leaf_merges: counted("leaf_merges"),
+            dense_writes_per_host_write: per_host(moved, 1),
+            fast_writes_per_host_write: per_host(to.written.fast - from.written.fast, BLOCK_BYTES),
+            dense_bytes_per_host_byte: per_host(to.written.dense - from.written.dense, BLOCK_BYTES),
+            map_hit_ratio: (!is_write).then(|| 1.0 - ratio(reads, host_blocks.max(1))),
+            is_write,
+        }
+    }
+
+    /// Adds what failed.
+    pub(super) fn with_failures(self, errors: u64, first_error: Option<String>) -> Self {
+        Self {
+            errors,
+            first_error,
+            ..self
+        }
+    }
+
+    /// Why the result does not count, if it does not.
+    pub(crate) const fn shortcoming(&self) -> Option<&'static str> {
+        if self.errors > 0 {
+            Some("operations failed")
+        } else if self.is_write && self.chunks_cleaned == 0 {
+            Some("no compaction in the measured window: this is not steady state")
+        } else if self.is_write && self.groups_collected == 0 {
+            Some("no garbage collection in the measured window: this is not steady state")
+        } else {
+            None
+        }
+    }
+
+    /// As JSON, with a line end.
+    pub(crate) fn json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("a report has string keys only");
+        text + "\n"
+    }
+
+    /// For people.
+    pub(crate) fn table(&self) -> String {
+        let mut table = String::new();
+        let mut line = |name: &str, value: String| {
+            writeln!(table, "{name:<28} {value}").expect("a string can grow");
+        };
+        let shown = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |r| format!("{r:.3}"));
+        let latency = &self.latency_ns;
+        let setup = &self.setup;
+        let zipf = setup
+            .zipf
+            .map_or(String::new(), |theta| format!(" zipf {theta}"));
+        let load = format!(
+            "{}{zipf}, {} B, {} in flight",
+            setup.rw, setup.block_bytes, setup.in_flight
+        );
+        line("load", load);
+        line("iops", self.iops.to_string());
+        line("MB/s", (self.bytes_per_s / 1_000_000).to_string());
+        line("CPU ns per operation", self.cpu_ns_per_io.to_string());
+        let busy = ratio(self.cpu_ns * 100, self.window_ns);
+        line("CPU / wall", format!("{busy:.0} %"));
+        let quantiles = [
+            latency.mean,
+            latency.p50,
+            latency.p99,
+            latency.p999,
+            latency.max,
+        ];
+        let quantiles = quantiles
+            .map(|ns| format!("{:.1}", ns as f64 / 1e3))
+            .join(" / ");
+        line("us mean/p50/p99/p99.9/max", quantiles);
+        line("errors", self.errors.to_string());
+        if let Some(error) = &self.first_error {
+            line("first error", error.clone());
+        }
+        line(
+            "dense writes/host write (D)",
+            shown(self.dense_writes_per_host_write),
+        );
+        line(
+            "fast bytes/host byte (F)",
+            shown(self.fast_writes_per_host_write),
+        );
+        line(
+            "dense bytes/host byte",
+            shown(self.dense_bytes_per_host_byte),
+        );
+        line("map hit ratio", shown(self.map_hit_ratio));
+        let moved = [
+            ("compacted blocks", self.compacted_blocks),
+            ("gc blocks", self.gc_blocks),
+            ("groups collected", self.groups_collected),
+            ("checkpoints", self.checkpoints),
+            ("leaf merges", self.leaf_merges),
+        ];
+        moved
+            .into_iter()
+            .for_each(|(name, count)| line(name, count.to_string()));
+        table
+    }
+}
+
+impl Setup {
+    fn new(target: String, load: &Load, plan: &Plan) -> Self {
+        let sequential = load.order == Order::Sequential;
+        let geometry = &plan.geometry;
+        Self {
+            target,
+            rw: match (load.direction, sequential) {
+                (Direction::Read, true) => "read",
+                (Direction::Write, true) => "write",
+                (Direction::Read, false) => "randread",
+                (Direction::Write, false) => "randwrite",
+            },
+            zipf: match load.order {
+                Order::Zipf(theta) => Some(theta),
+                Order::Sequential | Order::Uniform => None,
+            },
+            block_bytes: load.bytes,
+            in_flight: load.in_flight,
+            verify: load.verifies,
+            user_bytes: plan.user_blocks * BLOCK_BYTES,
+            dense_bytes: plan.dense_bytes(),
+            fast_bytes: plan.fast_bytes(),
+            fast_sides: if plan.is_mirrored { 2 } else { 1 },
+            chunk_bytes: geometry.chunk_bytes,
+            group_bytes: u64::from(geometry.group_blocks) * BLOCK_BYTES,
+            map_images: plan.config.map.images as u64,
+        }
+    }
+}
+
+impl LatencyNs {
+    fn of(window: &Phase) -> Self {
+        let histogram = window.latency.borrow();
+        Self {
+            mean: histogram.mean() as u64,
+            p50: histogram.value_at_quantile(0.5),
+            p99: histogram.value_at_quantile(0.99),
+            p999: histogram.value_at_quantile(0.999),
+            max: histogram.max(),
+        }
+    }
+}
+
+/// Four decimals of `count / of`.
+fn ratio(count: u64, of: u64) -> f64 {
+    (count as f64 / of as f64 * 1e4).round() / 1e4
+}

@@ -1,0 +1,93 @@
+//! Drives, arrays and engine of a plan.
+
+use super::plan::{DATA_STRIPS, Plan, STRIP_BLOCKS};
+use std::rc::Rc;
+use varve_array::{AssembleError, Member, Membership, Mirror, Protection, StripeSet};
+use varve_ftl::Seats;
+use varve_hostio::RamDrive;
+use varve_io::{Completion, Drive, IoError, World};
+use varve_units::BLOCK_BYTES;
+
+/// A loss on drives in memory is a bug: nothing is ever served degraded.
+struct NoLoss;
+
+impl Membership for NoLoss {
+    fn lost(&self, _member: usize, why: IoError) -> Completion {
+        Completion::ready(Err(why))
+    }
+}
+
+/// The drives of a pool in memory.
+pub(super) struct Rig {
+    fast: Vec<Rc<RamDrive>>,
+    dense: Vec<Rc<RamDrive>>,
+}
+
+/// Bytes written to the drives of each tier, redundancy included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written {
+    /// To one side of the fast tier.
+    pub(super) fast: u64,
+    /// To all dense drives.
+    pub(super) dense: u64,
+}
+
+impl Rig {
+    /// Blank drives for a plan.
+    pub(super) fn new(plan: &Plan) -> Self {
+        let sides = if plan.is_mirrored { 2 } else { 1 };
+        let fast = || Rc::new(RamDrive::new(plan.fast_bytes(), plan.geometry.lba_bytes));
+        let strip = plan.dense_bytes() / DATA_STRIPS;
+        Self {
+            fast: (0..sides).map(|_| fast()).collect(),
+            dense: (0..=DATA_STRIPS)
+                .map(|_| Rc::new(RamDrive::new(strip, BLOCK_BYTES as u32)))
+                .collect(),
+        }
+    }
+
+    /// What an engine of the plan runs on.
+    pub(super) fn seats(&self, plan: &Plan, world: Rc<dyn World>) -> Result<Seats, AssembleError> {
+        let fast = self.fast_tier(&world)?;
+        let geometry = &plan.geometry;
+        let zone_strips = u64::from(geometry.group_blocks) / (DATA_STRIPS * STRIP_BLOCKS);
+        let layout = varve_array::Geometry::new(
+            self.dense.len(),
+            STRIP_BLOCKS,
+            zone_strips,
+            u64::from(geometry.groups),
+            Protection::Parity {
+                data: DATA_STRIPS as usize,
+            },
+        );
+        let layout = layout.expect("a plan's stripes fit its drives");
+        let members = live(&self.dense);
+        let dense = StripeSet::new(layout, members, Rc::new(NoLoss), Rc::clone(&world))?;
+        Ok(Seats {
+            world,
+            fast,
+            dense: Some(Rc::new(dense)),
+        })
+    }
+
+    fn fast_tier(&self, world: &Rc<dyn World>) -> Result<Rc<dyn Drive>, AssembleError> {
+        if let [single] = &self.fast[..] {
+            return Ok(Rc::clone(single) as Rc<dyn Drive>);
+        }
+        let mirror = Mirror::new(live(&self.fast), Rc::new(NoLoss), Rc::clone(world))?;
+        Ok(Rc::new(mirror))
+    }
+
+    /// Bytes written so far.
+    pub(super) fn written(&self) -> Written {
+        Written {
+            fast: self.fast[0].traffic().written,
+            dense: self.dense.iter().map(|drive| drive.traffic().written).sum(),
+        }
+    }
+}
+
+fn live(drives: &[Rc<RamDrive>]) -> Vec<Member> {
+    let member = |drive: &Rc<RamDrive>| Member::live(Rc::clone(drive) as Rc<dyn Drive>, 0);
+    drives.iter().map(member).collect()
+}

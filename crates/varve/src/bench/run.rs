@@ -1,0 +1,409 @@
+//! The phases of a benchmark.
+
+use super::draw::Draw;
+use super::flow::{Phase, Subject};
+use super::oracle::Oracle;
+use super::plan::{Plan, PlanError, PlanRequest};
+use super::progress::Progress;
+use super::report::{Moment, Report};
+use super::rig::Rig;
+use std::cell::{OnceCell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+use varve_array::AssembleError;
+use varve_ftl::{Engine, EngineError, Identity, NewVolume};
+use varve_hostio::{Executor, Stalled, thread_cpu_time};
+use varve_io::World;
+use varve_units::{BLOCK_BYTES, Blocks, Nanos, TenantId};
+
+/// Blocks of one operation while the volume is filled: 128 KiB.
+const FILL_BLOCKS: u64 = 32;
+/// Operations in flight while the volume is filled.
+const FILL_DEPTH: u32 = 16;
+/// Groups garbage collection has emptied before the window opens: a share of all (1/20), and at
+/// least this many.
+const COLLECTED_MIN: u64 = 8;
+
+/// Which way the data go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+}
+
+/// In which order blocks are visited.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Order {
+    /// From the first to the last and again.
+    Sequential,
+    /// All equally likely.
+    Uniform,
+    /// With Zipf's law, scattered over the volume.
+    Zipf(f64),
+}
+
+/// What the measured load is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Load {
+    /// Reads or writes.
+    pub(crate) direction: Direction,
+    /// Order of places.
+    pub(crate) order: Order,
+    /// Bytes of one operation.
+    pub(crate) bytes: u64,
+    /// Operations in flight.
+    pub(crate) in_flight: u32,
+    /// Versions are checked.
+    pub(crate) verifies: bool,
+    /// Seed of places and payload.
+    pub(crate) seed: u64,
+}
+
+/// A benchmark as asked for.
+pub(crate) struct Request {
+    /// As the user named it.
+    pub(crate) target: String,
+    /// The load.
+    pub(crate) load: Load,
+    /// The pool.
+    pub(crate) plan: PlanRequest,
+    /// Length of the measured window.
+    pub(crate) runtime: Duration,
+    /// Times the user data are overwritten, at least, before the window opens.
+    pub(crate) overwrites: f64,
+    /// Time after which an engine that is not in steady state counts as failed.
+    pub(crate) warm_up_max: Duration,
+}
+
+/// Why there is no result.
+#[derive(Debug)]
+pub(crate) enum BenchError {
+    /// There is no such pool.
+    Plan(PlanError),
+    /// The machine has too little memory.
+    Memory { needed: u64, available: u64 },
+    /// The arrays do not assemble.
+    Assemble(AssembleError),
+    /// The engine refused to start or to make a volume.
+    Engine(EngineError),
+    /// The engine hangs.
+    Stalled(Stalled),
+    /// An operation failed before the window opened.
+    Load(String),
+    /// Garbage collection or compaction did not begin in time.
+    NotSteady { seconds: u64, collected: u64 },
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(error) => error.fmt(f),
+            Self::Memory { needed, available } => {
+                write!(
+                    f,
+                    "{needed} bytes of memory are needed, {available} are available"
+                )
+            }
+            Self::Assemble(error) => error.fmt(f),
+            Self::Engine(error) => error.fmt(f),
+            Self::Stalled(error) => write!(f, "the engine hangs: {error}"),
+            Self::Load(what) => write!(f, "an operation failed during warm-up: {what}"),
+            Self::NotSteady { seconds, collected } => write!(
+                f,
+                "not in steady state after {seconds} s: {collected} groups were collected"
+            ),
+        }
+    }
+}
+
+impl BenchError {
+    /// What the user can do about it.
+    pub(crate) const fn next(&self) -> &'static str {
+        match self {
+            Self::Plan(PlanError::UnevenSize { .. }) => "give a --size that --bs divides",
+            Self::Plan(PlanError::FastTier { .. }) => "give a larger --fast-tier or --size",
+            Self::Plan(PlanError::Capacity { .. }) => {
+                "give more --over-provision or a larger --size"
+            }
+            Self::Memory { .. } => "give a smaller --size",
+            Self::NotSteady { .. } => "give a larger --warm-up-max or a smaller --size",
+            Self::Assemble(_) | Self::Engine(_) | Self::Stalled(_) | Self::Load(_) => {
+                "report this as a bug, with the command line"
+            }
+        }
+    }
+}
+
+/// Runs a benchmark on the calling thread.
+pub(crate) fn run(request: &Request) -> Result<Report, BenchError> {
+    let plan = Plan::new(&request.plan).map_err(BenchError::Plan)?;
+    let needed = plan.memory_bytes();
+    if let Some(available) = memory_available()
+        && needed > available
+    {
+        return Err(BenchError::Memory { needed, available });
+    }
+    let executor = Executor::new();
+    let world = executor.world();
+    let run = Run {
+        load: request.load,
+        plan,
+        runtime: nanos(request.runtime),
+        overwrites: request.overwrites,
+        warm_up_max: nanos(request.warm_up_max),
+        rig: Rc::new(Rig::new(&plan)),
+        world,
+        subject: Rc::default(),
+    };
+    // The engine must outlive its flows, which end with the executor.
+    let subject = Rc::clone(&run.subject);
+    let target = request.target.clone();
+    let outcome = executor.run(async move { run.all(target).await });
+    drop(executor);
+    drop(subject);
+    outcome.map_err(BenchError::Stalled)?
+}
+
+fn nanos(span: Duration) -> Nanos {
+    Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Memory the system could give, in bytes; `None` if it does not say.
+fn memory_available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("MemAvailable:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+struct Run {
+    load: Load,
+    plan: Plan,
+    runtime: Nanos,
+    overwrites: f64,
+    warm_up_max: Nanos,
+    rig: Rc<Rig>,
+    world: Rc<dyn World>,
+    subject: Rc<OnceCell<Rc<Subject>>>,
+}
+
+impl Run {
+    async fn all(self, target: String) -> Result<Report, BenchError> {
+        let subject = self.start().await?;
+        self.fill(&subject).await?;
+        self.warm_up(&subject).await?;
+        let (window, from, to) = self.measure(&subject).await;
+        if self.load.verifies {
+            self.read_back(&subject).await;
+        }
+        let report = Report::new(target, &self.load, &self.plan, &window, &from, &to);
+        let report = report.with_failures(subject.failures(), subject.first_failure());
+        // A failure to close is a failure of the run only if nothing failed before.
+        match subject.engine.close().await {
+            Err(error) if subject.failures() == 0 => Err(BenchError::Engine(error)),
+            _ => Ok(report),
+        }
+    }
+
+    async fn start(&self) -> Result<Rc<Subject>, BenchError> {
+        let seats = self.rig.seats(&self.plan, Rc::clone(&self.world));
+        let seats = seats.map_err(BenchError::Assemble)?;
+        let identity = Identity {
+            pool: *b"varve bench pool",
+            epoch: 1,
+        };
+        let (geometry, config) = (self.plan.geometry, self.plan.config);
+        let engine = Engine::create(seats, geometry, config, identity).await;
+        let engine = engine.map_err(BenchError::Engine)?;
+        let volume = NewVolume {
+            name: "bench",
+            size: Blocks(self.plan.user_blocks),
+            tenant: TenantId(1),
+            uuid: [1; 16],
+            nguid: [1; 16],
+        };
+        let volume = engine.create_volume(volume).await;
+        let volume = volume.map_err(BenchError::Engine)?;
+        let depth = self.load.in_flight.max(FILL_DEPTH);
+        let oracle = self
+            .load
+            .verifies
+            .then(|| RefCell::new(Oracle::new(self.plan.user_blocks, depth)));
+        let world = Rc::clone(&self.world);
+        let subject = Rc::new(Subject::new(engine, volume, world, oracle));
+        Ok(Rc::clone(self.subject.get_or_init(|| subject)))
+    }
+
+    /// Visits every block once, in order.
+    async fn sweep(&self, subject: &Rc<Subject>, direction: Direction, name: &'static str) {
+        let whole = self.plan.user_blocks.is_multiple_of(FILL_BLOCKS);
+        let blocks = if whole { FILL_BLOCKS } else { 1 };
+        let count = self.plan.user_blocks / blocks;
+        let draw = Draw::new(Order::Sequential, count, 0);
+        let seed = self.load.seed;
+        let phase = Rc::new(Phase::new(direction, blocks, FILL_DEPTH, draw, seed, count));
+        let mut progress = Progress::new(name, self.world.now());
+        subject
+            .run(&phase, move |phase, now| {
+                if progress.is_due(now) {
+                    progress.show(now, phase.done() as f64 / count as f64, "");
+                }
+                false
+            })
+            .await;
+    }
+
+    async fn fill(&self, subject: &Rc<Subject>) -> Result<(), BenchError> {
+        self.sweep(subject, Direction::Write, "fill").await;
+        no_failure(subject)
+    }
+
+    /// Reads everything that was written, after the window.
+    async fn read_back(&self, subject: &Rc<Subject>) {
+        self.sweep(subject, Direction::Read, "verify").await;
+    }
+
+    fn phase(&self, direction: Direction, seed: u64) -> Rc<Phase> {
+        let blocks = self.load.bytes / BLOCK_BYTES;
+        let draw = Draw::new(self.load.order, self.plan.user_blocks / blocks, seed);
+        let depth = self.load.in_flight;
+        Rc::new(Phase::new(direction, blocks, depth, draw, seed, u64::MAX))
+    }
+
+    /// Overwrites until the fast tier has wrapped and garbage collection runs.
+    async fn warm_up(&self, subject: &Rc<Subject>) -> Result<(), BenchError> {
+        let phase = self.phase(Direction::Write, self.load.seed);
+        let user = self.plan.user_blocks;
+        let fast = self.plan.fast_bytes() / BLOCK_BYTES;
+        let target = (self.overwrites * user as f64).max(fast as f64);
+        let groups = u64::from(self.plan.geometry.groups);
+        let collected_target = (groups / 20).max(COLLECTED_MIN);
+        let started = self.world.now();
+        let deadline = started + self.warm_up_max;
+        let mut progress = Progress::new("warm up", started);
+        let watched = Rc::clone(subject);
+        let look = move |phase: &Phase, now| {
+            let written = (phase.done() * phase.blocks) as f64 / target;
+            let collected = collected(&watched.engine);
+            if progress.is_due(now) {
+                let share = collected as f64 / collected_target as f64;
+                let more = format!("{collected} of {groups} groups collected");
+                progress.show(now, f64::midpoint(written.min(1.0), share.min(1.0)), &more);
+            }
+            now >= deadline || (written >= 1.0 && collected >= collected_target)
+        };
+        subject.run(&phase, look).await;
+        no_failure(subject)?;
+        let collected = collected(&subject.engine);
+        if collected < collected_target {
+            let seconds = self.world.now().since(started).0 / 1_000_000_000;
+            return Err(BenchError::NotSteady { seconds, collected });
+        }
+        Ok(())
+    }
+
+    async fn measure(&self, subject: &Rc<Subject>) -> (Rc<Phase>, Moment, Moment) {
+        let phase = self.phase(self.load.direction, self.load.seed.wrapping_add(1));
+        let from = self.moment(subject);
+        let (end, length) = (from.time + self.runtime, self.runtime);
+        let mut progress = Progress::new("measure", from.time);
+        let started = from.time;
+        let look = move |_: &Phase, now: Nanos| {
+            if progress.is_due(now) {
+                let share = now.since(started).0 as f64 / length.0 as f64;
+                progress.show(now, share, "");
+            }
+            now >= end
+        };
+        subject.run(&phase, look).await;
+        let to = self.moment(subject);
+        (phase, from, to)
+    }
+
+    fn moment(&self, subject: &Subject) -> Moment {
+        Moment {
+            time: self.world.now(),
+            cpu: thread_cpu_time(),
+            counters: subject.engine.counters(),
+            written: self.rig.written(),
+        }
+    }
+}
+
+fn collected(engine: &Engine) -> u64 {
+    engine
+        .counters()
+        .get("groups_collected")
+        .copied()
+        .unwrap_or(0)
+}
+
+fn no_failure(subject: &Subject) -> Result<(), BenchError> {
+    match subject.first_failure() {
+        Some(what) => Err(BenchError::Load(what)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(direction: Direction, order: Order, bytes: u64) -> Request {
+        Request {
+            target: "ram:".to_owned(),
+            load: Load {
+                direction,
+                order,
+                bytes,
+                in_flight: 16,
+                verifies: true,
+                seed: 3,
+            },
+            plan: PlanRequest {
+                user_bytes: 64 << 20,
+                over_provision: 40,
+                fast_per_cent: 40,
+                is_mirrored: false,
+                map_cache: 100,
+                io_bytes: bytes,
+            },
+            runtime: Duration::from_millis(300),
+            overwrites: 1.0,
+            warm_up_max: Duration::from_secs(60),
+        }
+    }
+
+    /// The whole path on a small pool: steady state is reached and every block reads back.
+    #[test]
+    fn small_pools_reach_steady_state_and_read_back() {
+        for (direction, order, bytes) in [
+            (Direction::Write, Order::Uniform, 4096),
+            (Direction::Write, Order::Sequential, 128 << 10),
+            (Direction::Read, Order::Zipf(0.9), 8192),
+        ] {
+            let report = run(&request(direction, order, bytes));
+            let report = report.expect("the pool fits and works");
+            assert_eq!(report.shortcoming(), None, "{direction:?} {order:?}");
+            let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+            assert_eq!(json["kind"], "Bench");
+            assert!(json["iops"].as_u64().is_some_and(|iops| iops > 0));
+            assert!(json["latency_ns"]["max"].as_u64() >= json["latency_ns"]["p50"].as_u64());
+        }
+    }
+
+    #[test]
+    fn impossible_pools_are_refused() {
+        let mut impossible = request(Direction::Write, Order::Uniform, 4096);
+        impossible.plan.fast_per_cent = 2;
+        assert!(matches!(run(&impossible), Err(BenchError::Plan(_))));
+        let mut huge = request(Direction::Write, Order::Uniform, 4096);
+        huge.plan.user_bytes = 1 << 50;
+        assert!(matches!(run(&huge), Err(BenchError::Memory { .. })));
+    }
+}

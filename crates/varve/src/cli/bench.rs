@@ -1,0 +1,203 @@
+//! `varve bench`.
+
+use super::{Exit, complain};
+use crate::bench::{self, BenchError, Direction, Load, Order, PlanRequest, Request};
+use clap::{Args, ValueEnum};
+use std::time::Duration;
+
+/// Options of `varve bench`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// What to measure; `ram:` is an in-process pool on drives in memory: the engine's cost alone
+    #[arg(value_parser = ["ram:"])]
+    target: String,
+    /// Kind of load
+    #[arg(long, value_enum, default_value_t = Rw::Randwrite)]
+    rw: Rw,
+    /// Block size in bytes, a multiple of 4096; `k` and `m` are understood
+    #[arg(long, default_value = "4k", value_parser = parse_bytes)]
+    bs: u64,
+    /// Operations each job keeps in flight
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    iodepth: u32,
+    /// Jobs
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    jobs: u32,
+    /// Seconds the measured window lasts
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    runtime: u64,
+    /// Check that each read returns the newest version of each block
+    #[arg(long)]
+    verify: bool,
+    /// Skew of random loads: Zipf's exponent, above 0 and not 1
+    #[arg(long, value_parser = parse_theta)]
+    zipf: Option<f64>,
+    /// Seed of the load
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// User data in bytes; `m` and `g` are understood
+    #[arg(long, default_value = "4g", value_parser = parse_bytes)]
+    size: u64,
+    /// Dense capacity that is not exported, per cent of its raw data blocks
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(5..=80))]
+    over_provision: u32,
+    /// Size of the fast tier, per cent of the dense tier
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100))]
+    fast_tier: u32,
+    /// Protection of the fast tier (the dense tier is always 4+1)
+    #[arg(long, value_enum, default_value_t = Protect::None)]
+    protect: Protect,
+    /// Leaves of the map that the cache holds, per cent of all
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    map_cache: u32,
+    /// Times the user data are overwritten, at least, before the window opens
+    #[arg(long, default_value_t = 2.0)]
+    warm_up: f64,
+    /// Seconds after which an engine that is still not in steady state counts as failed
+    #[arg(long, default_value_t = 100)]
+    warm_up_max: u64,
+    /// Write the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Rw {
+    Read,
+    Write,
+    Randread,
+    Randwrite,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Protect {
+    None,
+    Mirror,
+}
+
+impl Options {
+    /// Runs the benchmark and prints its result.
+    pub(crate) fn run(&self) -> Exit {
+        if self.zipf.is_some() && matches!(self.rw, Rw::Read | Rw::Write) {
+            complain(
+                "--zipf makes no sense for a sequential load",
+                "use --rw randread or randwrite",
+            );
+            return Exit::Usage;
+        }
+        match bench::run(&self.request()) {
+            Ok(report) => {
+                print!(
+                    "{}",
+                    if self.json {
+                        report.json()
+                    } else {
+                        report.table()
+                    }
+                );
+                match report.shortcoming() {
+                    None => Exit::Ok,
+                    Some(what) => {
+                        complain(what, "give it a longer --runtime or a larger --warm-up");
+                        Exit::Failed
+                    }
+                }
+            }
+            Err(error) => {
+                complain(&error.to_string(), error.next());
+                match error {
+                    BenchError::Plan(_) => Exit::Usage,
+                    BenchError::Memory { .. } => Exit::Refused,
+                    _ => Exit::Failed,
+                }
+            }
+        }
+    }
+
+    fn request(&self) -> Request {
+        let order = match (self.rw, self.zipf) {
+            (Rw::Read | Rw::Write, _) => Order::Sequential,
+            (_, None) => Order::Uniform,
+            (_, Some(theta)) => Order::Zipf(theta),
+        };
+        let direction = match self.rw {
+            Rw::Read | Rw::Randread => Direction::Read,
+            Rw::Write | Rw::Randwrite => Direction::Write,
+        };
+        Request {
+            target: self.target.clone(),
+            load: Load {
+                direction,
+                order,
+                bytes: self.bs,
+                in_flight: self.iodepth * self.jobs,
+                verifies: self.verify,
+                seed: self.seed,
+            },
+            plan: PlanRequest {
+                user_bytes: self.size,
+                over_provision: self.over_provision,
+                fast_per_cent: self.fast_tier,
+                is_mirrored: self.protect == Protect::Mirror,
+                map_cache: self.map_cache,
+                io_bytes: self.bs,
+            },
+            runtime: Duration::from_secs(self.runtime),
+            overwrites: self.warm_up,
+            warm_up_max: Duration::from_secs(self.warm_up_max),
+        }
+    }
+}
+
+/// Bytes: a number with `k`, `m` or `g` (powers of 1024) behind it, or none.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let text = text.to_ascii_lowercase();
+    let digits = text.trim_end_matches(['k', 'm', 'g']);
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return Err("one of k, m, g may stand behind the number".to_owned()),
+    };
+    let number: u64 = digits.parse().map_err(|_| "a number of bytes".to_owned())?;
+    let bytes = number.checked_mul(1 << shift).ok_or("too large")?;
+    if bytes == 0 || !bytes.is_multiple_of(4096) {
+        return Err("a multiple of 4096 bytes".to_owned());
+    }
+    Ok(bytes)
+}
+
+fn parse_theta(text: &str) -> Result<f64, String> {
+    let theta: f64 = text.parse().map_err(|_| "a number".to_owned())?;
+    if theta > 0.0 && theta < 5.0 && (theta - 1.0).abs() > 1e-6 {
+        Ok(theta)
+    } else {
+        Err("above 0, below 5 and not 1 (0.99 or 1.01 are as good)".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(parse_bytes("4k"), Ok(4096));
+        assert_eq!(parse_bytes("128K"), Ok(128 << 10));
+        assert_eq!(parse_bytes("4g"), Ok(4 << 30));
+        assert_eq!(parse_bytes("8192"), Ok(8192));
+        assert!(parse_bytes("512").is_err());
+        assert!(parse_bytes("4kk").is_err());
+        assert!(parse_bytes("").is_err());
+        assert!(parse_bytes("99999999999g").is_err());
+    }
+
+    #[test]
+    fn a_skew_of_one_is_refused() {
+        assert_eq!(parse_theta("1.2"), Ok(1.2));
+        assert!(parse_theta("1").is_err());
+        assert!(parse_theta("0").is_err());
+        assert!(parse_theta("x").is_err());
+    }
+}
