@@ -3,10 +3,12 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 mod drive;
+mod ram;
 mod rng;
 mod world;
 
 pub use drive::{Medium, TestDrive};
+pub use ram::{Ram, RamDrive};
 pub use rng::Rng;
 pub use world::TestWorld;
 
