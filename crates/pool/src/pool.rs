@@ -1,9 +1,10 @@
 //! A pool in use: labels, arrays over the drives, the engine above them.
 //!
-//! 1. Labels are read; the adopted member table says which drive is what. 2. A new epoch is
-//! committed by label quorum before anything else is written. 3. Arrays are assembled; a member
-//! that is missing is declared lost first. 4. The engine recovers and serves. 5. Members that were
-//! being rebuilt are rebuilt again from the start.
+//! 1. Labels are read; the adopted member table says which drive is what.
+//! 2. A new epoch is committed by label quorum before anything else is written.
+//! 3. Arrays are assembled; a member that is missing is declared lost first.
+//! 4. The engine recovers and serves.
+//! 5. Members that were being rebuilt are rebuilt again from the start.
 //!
 //! **Not here**: how quorums are counted (`label`), redundancy (`array`), the log (`ftl`).
 

@@ -5,12 +5,13 @@
 
 mod common;
 
-use common::{ME, POOL, Ram, RamDrive, Rng, TestWorld, as_world};
+use common::ram::{Ram, RamDrive};
+use common::{ME, POOL, Rng, TestWorld, as_world};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_ftl::NewVolume;
-use varve_io::{Blocks, Drive, World};
+use varve_io::{Blocks, Drive};
 use varve_pool::label::{ImportError, Loss, MemberId, MemberState, Role};
 use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
 use varve_units::{Lba, TenantId, VolumeId};

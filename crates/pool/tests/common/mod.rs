@@ -3,12 +3,11 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 mod drive;
-mod ram;
+pub mod ram;
 mod rng;
 mod world;
 
 pub use drive::{Medium, TestDrive};
-pub use ram::{Ram, RamDrive};
 pub use rng::Rng;
 pub use world::TestWorld;
 
