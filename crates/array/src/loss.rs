@@ -66,7 +66,7 @@ impl Members {
     /// Gives a member up, unless the others would not hold everything, or it is another drive by
     /// now; starts to commit the loss.
     pub(crate) fn fail(self: &Rc<Self>, member: usize, incarnation: u32, why: IoError) {
-        let is_spare = self.holds(self.live().without(member));
+        let is_spare = self.can_spare(member);
         {
             let mut seats = self.seats.borrow_mut();
             let seat = &mut seats[member];

@@ -19,7 +19,7 @@ use crate::set::{Cover, MemberSet};
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use varve_io::{Command, Completion, Done, Drive, IoError, Outcome, World};
 
@@ -31,6 +31,7 @@ pub(crate) struct Members {
     pub(crate) membership: Rc<dyn Membership>,
     pub(crate) world: Rc<dyn World>,
     pub(crate) flights: Rc<Flights>,
+    is_stopping: Cell<bool>,
 }
 
 pub(crate) struct Seat {
@@ -90,6 +91,7 @@ impl Members {
             membership,
             world,
             flights: Rc::default(),
+            is_stopping: Cell::new(false),
         })
     }
 
@@ -278,6 +280,20 @@ impl Members {
             illegal(member, seat.state(), MemberState::Lost);
         }
         seat.phase = Phase::Lost;
+    }
+
+    /// True if all members but this one hold everything.
+    pub(crate) fn can_spare(&self, member: usize) -> bool {
+        self.holds(self.live().without(member))
+    }
+
+    /// Lets copies to rebuilding members end early.
+    pub(crate) fn stop_copies(&self) {
+        self.is_stopping.set(true);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.get()
     }
 
     /// Ranges a rebuilding member was not sent.

@@ -40,8 +40,9 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Assembles a mirror. Its size is that of the smallest member present, so a start without
-    /// one of them may see a larger mirror; the committed size is the caller's to know.
+    /// Assembles a mirror. Its size is that of the smallest member present and its LBA size the
+    /// largest, so a start without one of them may see another mirror; [`Mirror::sized`] takes
+    /// what was committed instead.
     ///
     /// `world` runs commits of losses, and writes that wait for a copy.
     ///
@@ -52,19 +53,7 @@ impl Mirror {
         membership: Rc<dyn Membership>,
         world: Rc<dyn World>,
     ) -> Result<Self, AssembleError> {
-        if members.is_empty() || members.len() > MIRROR_MAX {
-            return Err(AssembleError::MemberCount {
-                least: 1,
-                most: MIRROR_MAX,
-                found: members.len(),
-            });
-        }
-        if members
-            .iter()
-            .all(|member| member.state != MemberState::Live)
-        {
-            return Err(AssembleError::TooFewLive { live: 0 });
-        }
+        check_count(&members)?;
         let present = || {
             let drives = members.iter();
             drives.filter_map(|member| Some((member.drive.as_ref()?.info(), member.base)))
@@ -74,8 +63,25 @@ impl Mirror {
         let bytes = present().map(|(info, base)| info.bytes.saturating_sub(base));
         let bytes = bytes.min().expect("a live member has a drive");
         let bytes = bytes - bytes % u64::from(lba_bytes);
+        let bytes = bytes.max(u64::from(lba_bytes));
+        Self::sized(members, bytes, lba_bytes, membership, world)
+    }
+
+    /// Assembles a mirror of `bytes` bytes from each member's base on, with LBAs of `lba_bytes`,
+    /// whoever is present.
+    ///
+    /// # Errors
+    /// As [`Mirror::new`].
+    pub fn sized(
+        members: Vec<Member>,
+        bytes: u64,
+        lba_bytes: u32,
+        membership: Rc<dyn Membership>,
+        world: Rc<dyn World>,
+    ) -> Result<Self, AssembleError> {
+        check_count(&members)?;
         for (index, member) in members.iter().enumerate() {
-            check_member(index, member, lba_bytes, bytes.max(u64::from(lba_bytes)))?;
+            check_member(index, member, lba_bytes, bytes)?;
         }
         Ok(Self {
             members: Members::new(members, Cover::Any, membership, world),
@@ -98,6 +104,32 @@ impl Mirror {
         self.members.set_lost(member);
     }
 
+    /// Checks whether a drive, used from byte `base` on, could take a seat.
+    ///
+    /// # Errors
+    /// Why it does not fit.
+    pub fn check_fit(
+        &self,
+        member: usize,
+        drive: &Rc<dyn Drive>,
+        base: u64,
+    ) -> Result<(), AssembleError> {
+        let candidate = Member::rebuilding(Rc::clone(drive), base);
+        check_member(member, &candidate, self.lba_bytes, self.bytes)
+    }
+
+    /// True if all members but this one hold everything: it may be declared lost.
+    #[must_use]
+    pub fn can_spare(&self, member: usize) -> bool {
+        self.members.can_spare(member)
+    }
+
+    /// Lets every rebuild that runs or begins from now on end with
+    /// [`RestoreError::Interrupted`]: the array is about to be given up.
+    pub fn stop_rebuilds(&self) {
+        self.members.stop_copies();
+    }
+
     /// Seats another drive: Lost to Rebuilding. From now on it receives all writes.
     ///
     /// # Errors
@@ -111,8 +143,7 @@ impl Mirror {
         drive: Rc<dyn Drive>,
         base: u64,
     ) -> Result<(), AssembleError> {
-        let candidate = Member::rebuilding(Rc::clone(&drive), base);
-        check_member(member, &candidate, self.lba_bytes, self.bytes)?;
+        self.check_fit(member, &drive, base)?;
         self.members.replace(member, drive, base);
         Ok(())
     }
@@ -343,4 +374,22 @@ impl Source for LiveMembers<'_> {
         }
         Err(error)
     }
+}
+
+/// As many members as a mirror may have, one of them live.
+fn check_count(members: &[Member]) -> Result<(), AssembleError> {
+    if members.is_empty() || members.len() > MIRROR_MAX {
+        return Err(AssembleError::MemberCount {
+            least: 1,
+            most: MIRROR_MAX,
+            found: members.len(),
+        });
+    }
+    if members
+        .iter()
+        .all(|member| member.state != MemberState::Live)
+    {
+        return Err(AssembleError::TooFewLive { live: 0 });
+    }
+    Ok(())
 }

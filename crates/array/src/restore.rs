@@ -53,7 +53,7 @@ pub enum RestoreError {
     Unreadable,
     /// The rebuilding member failed; its loss is being committed.
     Target(IoError),
-    /// The member left the rebuilding state meanwhile.
+    /// The member left the rebuilding state meanwhile, or all copies were told to stop.
     Interrupted,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for RestoreError {
             Self::Source(_) => "the other members failed",
             Self::Unreadable => "too many unreadable ranges",
             Self::Target(_) => "the rebuilding member failed",
-            Self::Interrupted => "the member is no longer rebuilding",
+            Self::Interrupted => "the member is no longer being rebuilt",
         })
     }
 }
@@ -196,7 +196,8 @@ impl<S: Source> Restore<'_, S> {
     /// The same drive is still rebuilding.
     fn check(&self, incarnation: u32) -> Result<(), RestoreError> {
         let is_same = self.members.incarnation(self.member) == incarnation;
-        if is_same && self.members.state(self.member) == MemberState::Rebuilding {
+        let is_rebuilding = self.members.state(self.member) == MemberState::Rebuilding;
+        if is_same && is_rebuilding && !self.members.is_stopping() {
             Ok(())
         } else {
             Err(RestoreError::Interrupted)

@@ -86,6 +86,37 @@ impl StripeSet {
         self.members.set_lost(member);
     }
 
+    /// Checks whether a drive, used from byte `base` on, could take a seat.
+    ///
+    /// # Errors
+    /// Why it does not fit.
+    pub fn check_fit(
+        &self,
+        member: usize,
+        drive: &Rc<dyn Drive>,
+        base: u64,
+    ) -> Result<(), AssembleError> {
+        let candidate = Member::rebuilding(Rc::clone(drive), base);
+        check_member(
+            member,
+            &candidate,
+            BLOCK_BYTES as u32,
+            self.geometry.member_bytes(),
+        )
+    }
+
+    /// True if all members but this one hold everything: it may be declared lost.
+    #[must_use]
+    pub fn can_spare(&self, member: usize) -> bool {
+        self.members.can_spare(member)
+    }
+
+    /// Lets every rebuild that runs or begins from now on end with
+    /// [`RestoreError::Interrupted`]: the array is about to be given up.
+    pub fn stop_rebuilds(&self) {
+        self.members.stop_copies();
+    }
+
     /// Seats another drive: Lost to Rebuilding. From now on it receives all writes.
     ///
     /// # Errors
@@ -99,9 +130,7 @@ impl StripeSet {
         drive: Rc<dyn Drive>,
         base: u64,
     ) -> Result<(), AssembleError> {
-        let candidate = Member::rebuilding(Rc::clone(&drive), base);
-        let needed = self.geometry.member_bytes();
-        check_member(member, &candidate, BLOCK_BYTES as u32, needed)?;
+        self.check_fit(member, &drive, base)?;
         self.members.replace(member, drive, base);
         Ok(())
     }

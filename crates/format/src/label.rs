@@ -64,6 +64,10 @@ pub struct Member {
     pub role: MemberRole,
     /// State.
     pub state: MemberState,
+    /// Position in its tier's array.
+    pub slot: u8,
+    /// True if it held its whole share when it got this state.
+    pub held_all: bool,
     /// Size in bytes.
     pub size_bytes: u64,
     /// Generation of the member table in which it got this state.
@@ -126,7 +130,9 @@ media! {
         id: U32,
         role: u8,
         state: u8,
-        reserved: [u8; 2],
+        slot: u8,
+        /// 0 or 1.
+        held_all: u8,
         size_bytes: U64,
         since_generation: U64,
         reserved_end: [u8; 8],
@@ -230,6 +236,8 @@ impl Label {
                     found: member.id.into(),
                 });
             }
+            let slot = usize::from(member.slot);
+            check_range(slot < MEMBERS_MAX, "member slot", slot as u64)?;
         }
         let listed = self.members.iter().any(|member| member.id == self.drive);
         check_range(listed, "own drive", self.drive.into())
@@ -242,6 +250,8 @@ impl Member {
             id: self.id.into(),
             role: self.role.code(),
             state: self.state.code(),
+            slot: self.slot,
+            held_all: self.held_all.into(),
             size_bytes: self.size_bytes.into(),
             since_generation: self.since.into(),
             ..MemberRaw::new_zeroed()
@@ -249,12 +259,19 @@ impl Member {
     }
 
     fn checked(raw: &MemberRaw) -> Result<Self, DecodeError> {
-        check_zero(&raw.reserved, STRUCTURE)?;
         check_zero(&raw.reserved_end, STRUCTURE)?;
+        check_range(raw.held_all <= 1, "held-all flag", raw.held_all.into())?;
+        check_range(
+            usize::from(raw.slot) < MEMBERS_MAX,
+            "member slot",
+            raw.slot.into(),
+        )?;
         Ok(Self {
             id: raw.id.get(),
             role: MemberRole::from_code(raw.role)?,
             state: MemberState::from_code(raw.state)?,
+            slot: raw.slot,
+            held_all: raw.held_all == 1,
             size_bytes: raw.size_bytes.get(),
             since: raw.since_generation.get(),
         })

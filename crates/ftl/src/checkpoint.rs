@@ -58,11 +58,7 @@ impl Shared {
     fn checkpoint_is_wanted(&self) -> bool {
         let control = self.control();
         let asked = control.take_checkpoint_asked();
-        asked
-            || self.is_checkpoint_due()
-            || (control.freeable_count(self) > 0
-                && (control.has_waiters()
-                    || control.free_chunks() <= self.config.reserve_chunks as usize))
+        asked || self.is_checkpoint_due() || control.is_freeing_due(self)
     }
 
     /// Takes one checkpoint and frees what it makes free.

@@ -71,6 +71,7 @@ impl Shared {
                 work.running.set(work.running.get() - 1);
                 if !shared.is_stopped() {
                     shared.control().cleaner_wanted.notify();
+                    shared.control().checkpoint_wanted.notify();
                 }
             });
         }

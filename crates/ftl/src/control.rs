@@ -14,6 +14,9 @@ use core::cell::{Cell, RefCell};
 use varve_format::{CommitPlace, GroupEntry, PartPlace};
 use varve_io::Event;
 
+/// Chunks that only urgent records may open: the parts and the commit of one checkpoint.
+const URGENT_CHUNKS: usize = 2;
+
 /// What is pool-wide.
 #[derive(Default)]
 pub struct Control {
@@ -36,6 +39,7 @@ pub struct Control {
     /// Chunks that the parts of the last checkpoint of the whole state took.
     pub(crate) pinned_by_whole: Cell<usize>,
     waiters: Cell<usize>,
+    group_waiters: Cell<usize>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
     /// Units were freed.
@@ -99,7 +103,13 @@ impl Control {
     }
 
     /// Opens a free chunk for a lane.
-    pub(crate) fn grant_chunk(&self, shared: &Shared) -> Option<ChunkGrant> {
+    ///
+    /// The last few are for urgent records only, so that the checkpoint that frees more of them
+    /// can always be written.
+    pub(crate) fn grant_chunk(&self, shared: &Shared, is_urgent: bool) -> Option<ChunkGrant> {
+        if !is_urgent && self.free_chunks() <= URGENT_CHUNKS {
+            return None;
+        }
         let chunk = self.free_chunks.borrow_mut().pop_front()?;
         let id = UnitId::chunk(chunk);
         let stamp = shared.draw_stamp();
@@ -126,7 +136,7 @@ impl Control {
     /// A lane waits for a chunk: the next one freed wakes the lanes, and freeing is urgent.
     pub(crate) fn wants_chunk(&self) {
         self.chunk_wanted.set(true);
-        self.ask_checkpoint();
+        self.checkpoint_wanted.notify();
         self.cleaner_wanted.notify();
     }
 
@@ -231,13 +241,39 @@ impl Control {
         !holds_parts && !shared.units.unit(unit).is_pinned()
     }
 
-    /// Emptied units that the next checkpoint can free.
-    pub(crate) fn freeable_count(&self, shared: &Shared) -> usize {
+    /// True if a checkpoint now pays: it frees chunks that are waited for, several at once or all
+    /// that are to be had. (One checkpoint for each chunk could take more log than it frees.)
+    pub(crate) fn is_freeing_due(&self, shared: &Shared) -> bool {
         let emptied = self.emptied.borrow();
-        emptied
-            .iter()
+        let chunks = emptied.iter().filter(|unit| unit.tier == Tier::Fast);
+        let freeable = chunks
             .filter(|unit| self.is_freeable(shared, **unit))
-            .count()
+            .count();
+        let is_short = self.free_chunks() <= shared.config.reserve_chunks as usize;
+        let waits = self.has_waiters() || self.chunk_wanted.get() || is_short;
+        waits && (freeable >= 2 || (freeable == 1 && self.is_cleaner_idle(shared)))
+    }
+
+    /// True if the cleaner has nothing in hand, or what it has waits for room itself.
+    fn is_cleaner_idle(&self, shared: &Shared) -> bool {
+        let cleaning = |id: UnitId| shared.units.unit(id).state() == UnitState::Cleaning;
+        self.chunk_wanted.get() || !shared.units.ids(Tier::Fast).any(cleaning)
+    }
+
+    /// A stream begins to wait for a free group.
+    pub(crate) fn add_group_waiter(&self) {
+        self.group_waiters.set(self.group_waiters.get() + 1);
+        self.gc_wanted.notify();
+    }
+
+    /// A stream looks again.
+    pub(crate) fn remove_group_waiter(&self) {
+        self.group_waiters.set(self.group_waiters.get() - 1);
+    }
+
+    /// True if emptied groups are waited for: whoever has emptied all it wanted asks.
+    pub(crate) fn are_groups_due(&self) -> bool {
+        self.group_waiters.get() > 0 && self.emptied_groups() > 0
     }
 
     /// Frees units after their checkpoint committed. Those with a repair in flight wait for the

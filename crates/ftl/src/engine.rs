@@ -11,11 +11,12 @@ use crate::lane::{Appended, Lane, Stopped};
 use crate::map::{LeafKey, Map};
 use crate::shard::Shard;
 use crate::shared::{Identity, Shared};
-use crate::units::UnitTable;
+use crate::units::{UnitState, UnitTable};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
+use core::ops::Range;
 use varve_format::{Crcs, Record, block_crc};
 use varve_io::{Blocks, Drive, Receiver, World};
 use varve_units::{LEAF_BLOCKS, Lba, Lsn, SliceId, VolumeId};
@@ -350,6 +351,24 @@ impl Engine {
     #[must_use]
     pub fn stop_reason(&self) -> Option<StopReason> {
         self.shared.stop_reason()
+    }
+
+    /// Chunks or groups that may hold something: ranges of their numbers, in order. Whatever is
+    /// free now will be written before it is read.
+    #[must_use]
+    pub fn used_units(&self, tier: Tier) -> Vec<Range<u32>> {
+        let units = &self.shared.units;
+        let mut used: Vec<Range<u32>> = Vec::new();
+        for id in units.ids(tier) {
+            if units.unit(id).state() == UnitState::Free {
+                continue;
+            }
+            match used.last_mut() {
+                Some(last) if last.end == id.index => last.end += 1,
+                _ => used.push(id.index..id.index + 1),
+            }
+        }
+        used
     }
 
     /// Counters since the start.

@@ -20,6 +20,9 @@ impl Shared {
     pub(crate) async fn run_gc(self: Rc<Self>) {
         while !self.is_stopped() {
             let Some(victim) = self.next_group() else {
+                if self.control().are_groups_due() {
+                    self.control().ask_checkpoint();
+                }
                 self.control().gc_wanted.listen().await;
                 continue;
             };

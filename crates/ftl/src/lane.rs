@@ -174,7 +174,10 @@ pub enum Idle {
     /// The queue is empty, or enough is in flight, or a failed write is being dealt with.
     Busy,
     /// A new chunk is needed.
-    NeedsChunk,
+    NeedsChunk {
+        /// For a record that frees space: it may take the last ones.
+        is_urgent: bool,
+    },
 }
 
 /// One append point. See the module's description.
@@ -191,11 +194,12 @@ pub struct Lane {
     open: Option<OpenChunk>,
     closed: Vec<u32>,
     queue: VecDeque<Pending>,
+    /// Records that free space, now or with the checkpoint they belong to. They overtake the
+    /// others: what they depend on is acknowledged already.
+    urgent: VecDeque<Pending>,
     /// Batches to be sealed again in another chunk after a failed write.
     again: VecDeque<Batch>,
     inflight: VecDeque<Batch>,
-    pushed: u64,
-    acked: u64,
     /// Bytes sealed since the last flush began.
     unflushed_bytes: u64,
     /// A commit was sealed and is not flushed yet: no chunk may be opened (ADR 9).
@@ -224,10 +228,9 @@ impl Lane {
             open: None,
             closed: Vec::new(),
             queue: VecDeque::new(),
+            urgent: VecDeque::new(),
             again: VecDeque::new(),
             inflight: VecDeque::new(),
-            pushed: 0,
-            acked: 0,
             unflushed_bytes: 0,
             holds: false,
         }
@@ -235,23 +238,17 @@ impl Lane {
 
     /// Queues a record.
     pub fn push(&mut self, pending: Pending) {
-        self.pushed += 1;
         self.queue.push_back(pending);
+    }
+
+    /// Queues a record ahead of the ordinary ones.
+    pub fn push_urgent(&mut self, pending: Pending) {
+        self.urgent.push_back(pending);
     }
 
     /// Records queued and not yet sealed.
     pub fn queued(&self) -> usize {
         self.queue.len()
-    }
-
-    /// Records ever pushed; with [`Lane::acked_count`] a flow waits for «all until now».
-    pub const fn pushed_count(&self) -> u64 {
-        self.pushed
-    }
-
-    /// Records ever acknowledged.
-    pub const fn acked_count(&self) -> u64 {
-        self.acked
     }
 
     /// Every record with an LSN at or below is acknowledged.
@@ -286,7 +283,10 @@ impl Lane {
 
     /// True if nothing is queued or in flight.
     pub fn is_drained(&self) -> bool {
-        self.queue.is_empty() && self.inflight.is_empty() && self.again.is_empty()
+        self.queue.is_empty()
+            && self.urgent.is_empty()
+            && self.inflight.is_empty()
+            && self.again.is_empty()
     }
 
     /// Where redo must begin to see every record that is not yet acknowledged.
@@ -375,7 +375,7 @@ impl Lane {
                     return Err(Idle::Busy);
                 }
                 self.close_chunk();
-                return Err(Idle::NeedsChunk);
+                return Err(Idle::NeedsChunk { is_urgent: true });
             }
             let batch = self.again.pop_front().expect("just seen");
             let loads = batch.loads.into_iter().map(|(load, _)| load).collect();
@@ -384,20 +384,22 @@ impl Lane {
             self.next_lsn = first_lsn.plus(batch.records.len() as u64);
             return Ok(self.seal_records(batch.records, loads, batch.sequence, first_lsn));
         }
-        if self.queue.is_empty() {
+        if self.queue.is_empty() && self.urgent.is_empty() {
             return Err(Idle::Busy);
         }
-        let count = self.fitting();
+        let (urgent, ordinary) = self.fitting();
+        let count = urgent + ordinary;
         if count == 0 {
             if self.holds {
                 return Err(Idle::Busy);
             }
             self.close_chunk();
-            return Err(Idle::NeedsChunk);
+            return Err(self.needs_chunk());
         }
         let sealed = self
-            .queue
-            .drain(..count)
+            .urgent
+            .drain(..urgent)
+            .chain(self.queue.drain(..ordinary))
             .map(|pending| (pending.record, pending.load));
         let (records, loads): (Vec<Record>, Vec<Load>) = sealed.unzip();
         self.holds |= records
@@ -415,13 +417,23 @@ impl Lane {
             .is_some_and(|open| open.batch_start() + sectors <= open.end)
     }
 
-    /// How many records from the queue's head fit a batch and the open chunk.
-    fn fitting(&self) -> usize {
-        let Some(open) = &self.open else { return 0 };
+    /// A chunk is needed, and for what.
+    fn needs_chunk(&self) -> Idle {
+        Idle::NeedsChunk {
+            is_urgent: !self.urgent.is_empty(),
+        }
+    }
+
+    /// How many records from the heads of the urgent and the ordinary queue fit a batch and the
+    /// open chunk.
+    fn fitting(&self) -> (usize, usize) {
+        let Some(open) = &self.open else {
+            return (0, 0);
+        };
         let room = open.end.saturating_sub(open.batch_start());
         let mut size = Size::empty(self.geometry.lba_bytes);
         let mut count = 0;
-        for pending in &self.queue {
+        for pending in self.urgent.iter().chain(&self.queue) {
             size.add(&pending.record);
             let over = size.data_blocks > self.limits.batch_blocks_max
                 || size.meta_sectors > BATCH_META_SECTORS_MAX
@@ -432,7 +444,8 @@ impl Lane {
             }
             count += 1;
         }
-        count
+        let urgent = count.min(self.urgent.len());
+        (urgent, count - urgent)
     }
 
     fn seal_records(
@@ -524,7 +537,6 @@ impl Lane {
         {
             let batch = self.inflight.pop_front().expect("just seen");
             self.acked_lsn = batch.last_lsn();
-            self.acked += batch.records.len() as u64;
             acked.push(batch);
         }
         acked
@@ -572,7 +584,8 @@ impl Lane {
 
     /// Everything that waits, to be told that the engine stopped.
     pub fn abandon(&mut self) -> Vec<Load> {
-        let queued = self.queue.drain(..).map(|pending| pending.load);
+        let queued = self.urgent.drain(..).chain(self.queue.drain(..));
+        let queued = queued.map(|pending| pending.load);
         let sealed = self.again.drain(..).chain(self.inflight.drain(..));
         sealed
             .flat_map(|batch| batch.loads)

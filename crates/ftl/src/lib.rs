@@ -43,7 +43,7 @@ pub use catalogue::NewVolume;
 pub use config::{Canary, Config};
 pub use engine::{Engine, Seats};
 pub use error::{EngineError, StopReason};
-pub use geometry::Geometry;
+pub use geometry::{Geometry, Tier};
 pub use lane::LaneLimits;
 pub use map::MapLimits;
 pub use recovery::{Damage, RecoverError, RecoveryReport};

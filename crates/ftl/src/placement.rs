@@ -344,11 +344,9 @@ impl Shared {
                 }));
                 continue;
             }
-            control.gc_wanted.notify();
-            if control.emptied_groups() > 0 {
-                control.ask_checkpoint();
-            }
+            control.add_group_waiter();
             control.freed.listen().await;
+            control.remove_group_waiter();
         }
     }
 

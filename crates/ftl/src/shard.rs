@@ -79,17 +79,15 @@ impl Shard {
         meta: Option<Sectors>,
     ) -> Receiver<Result<Appended, Stopped>> {
         let (data, meta) = (None, meta.map(Rc::new));
-        self.push(
-            record,
-            Load {
-                data,
-                meta,
-                reserved_nodes: 0,
-                pending_blocks: 0,
-                pending_leaf: false,
-                ticket: None,
-            },
-        )
+        let load = Load {
+            data,
+            meta,
+            reserved_nodes: 0,
+            pending_blocks: 0,
+            pending_leaf: false,
+            ticket: None,
+        };
+        self.push(record, load, true)
     }
 
     /// Queues a record that changes up to `nodes` chains' worth of delta nodes, after waiting for
@@ -105,20 +103,23 @@ impl Shard {
             self.acked.listen().await;
         }
         self.reserve_nodes(nodes).await;
-        self.push(
-            record,
-            Load {
-                data,
-                meta: None,
-                reserved_nodes: nodes,
-                pending_blocks,
-                pending_leaf,
-                ticket: None,
-            },
-        )
+        let load = Load {
+            data,
+            meta: None,
+            reserved_nodes: nodes,
+            pending_blocks,
+            pending_leaf,
+            ticket: None,
+        };
+        self.push(record, load, false)
     }
 
-    fn push(&self, record: Record, load: Load) -> Receiver<Result<Appended, Stopped>> {
+    fn push(
+        &self,
+        record: Record,
+        load: Load,
+        is_urgent: bool,
+    ) -> Receiver<Result<Appended, Stopped>> {
         let (sender, receiver) = slot();
         if self.shared.is_stopped() {
             sender.send(Err(Stopped));
@@ -131,7 +132,14 @@ impl Shard {
             ticket: Some(sender),
             ..load
         };
-        self.lane.borrow_mut().push(Pending { record, load });
+        let pending = Pending { record, load };
+        let mut lane = self.lane.borrow_mut();
+        if is_urgent {
+            lane.push_urgent(pending);
+        } else {
+            lane.push(pending);
+        }
+        drop(lane);
         self.pump.notify();
         receiver
     }
@@ -165,9 +173,10 @@ impl Shard {
                     self.hand_back_closed();
                     self.pump.listen().await;
                 }
-                Err(Idle::NeedsChunk) => {
+                Err(Idle::NeedsChunk { is_urgent }) => {
                     self.hand_back_closed();
-                    let granted = self.shared.control().grant_chunk(&self.shared);
+                    let control = self.shared.control();
+                    let granted = control.grant_chunk(&self.shared, is_urgent);
                     match granted {
                         Some(grant) => self.lane.borrow_mut().give_chunk(grant),
                         None => {
@@ -433,15 +442,14 @@ impl Shard {
         }
     }
 
-    /// Waits until everything pushed so far is acknowledged. False if the engine stopped first.
+    /// Waits until nothing is queued or in flight. False if the engine stopped first.
     pub(crate) async fn drain(&self) -> bool {
-        let target = self.lane.borrow().pushed_count();
         loop {
-            if self.lane.borrow().acked_count() >= target {
-                return true;
-            }
             if self.shared.is_stopped() {
                 return false;
+            }
+            if self.lane.borrow().is_drained() {
+                return true;
             }
             self.acked.listen().await;
         }

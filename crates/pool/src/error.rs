@@ -2,9 +2,11 @@
 
 use crate::label::{CommitError, CreateError, ImportError};
 use crate::options::PlanError;
+use crate::replace::Slot;
 use core::fmt;
-use varve_array::{AssembleError, GeometryError};
+use varve_array::{AssembleError, GeometryError, RestoreError};
 use varve_ftl::{EngineError, RecoverError};
+use varve_io::IoError;
 
 /// Why a pool cannot be made, started or stopped.
 #[derive(Debug)]
@@ -28,6 +30,21 @@ pub enum PoolError {
     Assemble(AssembleError),
     /// The dense tier's geometry is impossible.
     Geometry(GeometryError),
+    /// More dense drives are away than the tier can do without; nothing was changed.
+    DenseMissing {
+        /// How many are away or not whole.
+        away: usize,
+    },
+    /// The pool has no such slot.
+    NoSlot(Slot),
+    /// The slot's drive is in use: it must be given up first.
+    SlotInUse(Slot),
+    /// The slot's drive is needed: the others do not hold everything.
+    Needed(Slot),
+    /// The new drive does not answer.
+    Drive(IoError),
+    /// Old content could not be copied to the new drive.
+    Restore(RestoreError),
     /// The engine could not recover.
     Recover(RecoverError),
     /// The engine failed.
@@ -46,6 +63,21 @@ impl fmt::Display for PoolError {
             Self::Labels(_) => "the labels could not be committed",
             Self::Assemble(_) => "the arrays cannot be assembled",
             Self::Geometry(_) => "the dense tier's geometry is impossible",
+            Self::DenseMissing { away } => {
+                return write!(
+                    f,
+                    "{away} dense drives are away, more than redundancy allows"
+                );
+            }
+            Self::NoSlot(slot) => return write!(f, "the pool has no {slot}"),
+            Self::SlotInUse(slot) => {
+                return write!(f, "{slot} is in use, its drive must be given up first");
+            }
+            Self::Needed(slot) => {
+                return write!(f, "the drive in {slot} holds what no other drive does");
+            }
+            Self::Drive(_) => "the new drive cannot be read",
+            Self::Restore(_) => "old content could not be copied to the new drive",
             Self::Recover(_) => "the pool could not be recovered",
             Self::Engine(_) => "the engine failed",
         })
@@ -63,7 +95,15 @@ impl core::error::Error for PoolError {
             Self::Geometry(error) => Some(error),
             Self::Recover(error) => Some(error),
             Self::Engine(error) => Some(error),
-            Self::BadName | Self::NoPool | Self::SeveralPools => None,
+            Self::Drive(error) => Some(error),
+            Self::Restore(error) => Some(error),
+            Self::BadName
+            | Self::NoPool
+            | Self::SeveralPools
+            | Self::DenseMissing { .. }
+            | Self::NoSlot(_)
+            | Self::SlotInUse(_)
+            | Self::Needed(_) => None,
         }
     }
 }
@@ -81,5 +121,5 @@ macro_rules! from {
 from! {
     PlanError => Plan, CreateError => Create, ImportError => Import, CommitError => Labels,
     AssembleError => Assemble, GeometryError => Geometry, RecoverError => Recover,
-    EngineError => Engine
+    EngineError => Engine, RestoreError => Restore
 }

@@ -8,13 +8,18 @@ extern crate alloc;
 
 pub mod label;
 
+mod assembly;
 mod error;
 mod losses;
 mod options;
 mod pool;
+mod replace;
 mod settings;
+mod tier;
 
 pub use error::PoolError;
 pub use options::{CHUNKS_MIN, GROUPS_MIN, PlanError, PoolOptions, Protect, engine_geometry};
 pub use pool::{NewPool, Pool};
+pub use replace::{Slot, SlotStatus};
 pub use settings::Settings;
+pub use varve_array::{MemberState as SlotState, Progress, Restored};

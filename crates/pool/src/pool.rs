@@ -1,22 +1,23 @@
 //! A pool in use: labels, arrays over the drives, the engine above them.
 //!
-//! 1. Labels are read; the adopted member table says which drive is what. 2. A new epoch is
-//! committed by label quorum before anything else is written. 3. Arrays are assembled; a member
-//! that is missing is declared lost first. 4. The engine recovers and serves.
+//! 1. Labels are read; the adopted member table says which drive is what.
+//! 2. A new epoch is committed by label quorum before anything else is written.
+//! 3. Arrays are assembled; a member that is missing is declared lost first.
+//! 4. The engine recovers and serves.
+//! 5. Members that were being rebuilt are rebuilt again from the start.
 //!
 //! **Not here**: how quorums are counted (`label`), redundancy (`array`), the log (`ftl`).
 
+use crate::assembly::{Assembly, check_dense};
 use crate::error::PoolError;
-use crate::label::{
-    self, Change, Import, LabelStore, MemberId, MemberState, Membership, PoolId, Role, Terms,
-};
-use crate::losses::Losses;
-use crate::options::{PoolOptions, dense_drives, engine_geometry};
+use crate::label::{self, Change, Import, LabelStore, Membership, PoolId, Role, Terms};
+use crate::options::{PoolOptions, engine_geometry};
 use crate::settings::{Settings, engine_config};
+use crate::tier::Tier;
+use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use varve_array::{Geometry as ArrayGeometry, Member, Mirror, Protection as Code, StripeSet};
-use varve_format::{Geometry, Name, Protection};
+use varve_format::{Geometry, Name};
 use varve_ftl::{Engine, Identity, RecoveryReport, Seats};
 use varve_io::{Drive, World};
 
@@ -36,8 +37,13 @@ pub struct NewPool<'a> {
 
 /// A pool in use.
 pub struct Pool {
+    pub(crate) world: Rc<dyn World>,
     engine: Engine,
-    membership: Rc<Membership>,
+    pub(crate) membership: Rc<Membership>,
+    /// The fast tier, and the dense tier if there is one.
+    pub(crate) tiers: Vec<Rc<Tier>>,
+    /// Members that were declared lost at the start.
+    missing: u64,
     geometry: Geometry,
     report: RecoveryReport,
 }
@@ -102,42 +108,56 @@ impl Pool {
     ) -> Result<Self, PoolError> {
         let Found { stores, import } = found;
         let owner = settings.owner;
+        check_dense(&import)?;
         let membership = Membership::start(Rc::clone(&world), &import, owner, &stores).await?;
         for id in &import.missing {
             membership.change(Change::Lose(*id)).await?;
         }
         let state = membership.state();
         let geometry = state.geometry;
-        let tiers = Tiers {
+        let assembly = Assembly {
             world: &world,
             membership: &membership,
             stores: &stores,
             import: &import,
         };
-        let fast: Rc<dyn Drive> = Rc::new(tiers.mirror()?);
-        let dense: Option<Rc<dyn Drive>> = match geometry.groups {
-            0 => None,
-            _ => Some(Rc::new(tiers.stripe_set(&geometry)?)),
-        };
+        let mut tiers = Vec::new();
+        let (fast, tier) = assembly.fast(&geometry)?;
+        tiers.push(Rc::new(tier));
+        let mut dense = None;
+        if geometry.groups > 0 {
+            let (drive, tier) = assembly.dense(&geometry)?;
+            dense = Some(drive);
+            tiers.push(Rc::new(tier));
+        }
         let sizes = engine_geometry(&geometry);
         let config = engine_config(&sizes, geometry.over_provision_per_mille, &settings);
         let identity = Identity {
             pool: state.pool.0,
             epoch: state.epoch,
         };
-        let seats = Seats { world, fast, dense };
+        let seats = Seats {
+            world: Rc::clone(&world),
+            fast,
+            dense,
+        };
         let (engine, report) = if is_new {
             let engine = Engine::create(seats, sizes, config, identity).await?;
             (engine, RecoveryReport::default())
         } else {
             Engine::open(seats, sizes, config, identity).await?
         };
-        Ok(Self {
+        let pool = Self {
+            world,
             engine,
             membership,
+            tiers,
+            missing: import.missing.len() as u64,
             geometry,
             report,
-        })
+        };
+        pool.resume_rebuilds();
+        Ok(pool)
     }
 
     /// The engine: volumes, reads, writes.
@@ -158,17 +178,35 @@ impl Pool {
         &self.geometry
     }
 
+    /// Counters since the start: the engine's, and `members_lost`, `remirrors`, and
+    /// `rebuilds_running` as it is now.
+    #[must_use]
+    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+        let mut counters = self.engine.counters();
+        let lost: u64 = self.tiers.iter().map(|tier| tier.losses.count()).sum();
+        let rebuilt: u64 = self.tiers.iter().map(|tier| tier.rebuilt()).sum();
+        counters.insert("members_lost", self.missing + lost);
+        counters.insert("remirrors", rebuilt);
+        let running = self.tiers.iter().map(|tier| u64::from(tier.rebuilding()));
+        counters.insert("rebuilds_running", running.sum());
+        counters
+    }
+
     /// What the start found and did.
     #[must_use]
     pub fn recovery(&self) -> &RecoveryReport {
         &self.report
     }
 
-    /// Stops the pool in good order: a checkpoint, then the clean flag in the labels.
+    /// Stops the pool in good order: rebuilds end (the next start begins them anew), a checkpoint,
+    /// then the clean flag in the labels.
     ///
     /// # Errors
     /// The engine had stopped, or the labels have no quorum.
     pub async fn close(&self, release: bool) -> Result<(), PoolError> {
+        for tier in &self.tiers {
+            tier.stop_rebuilds().await;
+        }
         self.engine.close().await?;
         self.membership.shutdown(release).await?;
         Ok(())
@@ -210,70 +248,4 @@ async fn find(
         },
     )?;
     Ok(Found { stores, import })
-}
-
-/// What the arrays are assembled from.
-struct Tiers<'a> {
-    world: &'a Rc<dyn World>,
-    membership: &'a Rc<Membership>,
-    stores: &'a [Rc<LabelStore>],
-    import: &'a Import,
-}
-
-impl Tiers<'_> {
-    /// The members of a tier in the order of their ids, tombstones apart.
-    fn members(&self, role: Role) -> (Vec<MemberId>, Vec<Member>) {
-        let state = self.membership.state();
-        let rows = state.members.members().iter();
-        let rows = rows.filter(|row| row.role == role && row.state != MemberState::Removed);
-        rows.map(|row| (row.id, self.member(row.id, row.state)))
-            .unzip()
-    }
-
-    fn member(&self, id: MemberId, state: MemberState) -> Member {
-        let present = self.import.present.iter().find(|present| present.id == id);
-        match (present, state) {
-            (Some(present), MemberState::Active) => Member::live(
-                Rc::clone(self.stores[present.drive].drive()),
-                label::RESERVED_BYTES,
-            ),
-            (Some(present), MemberState::Rebuilding) => Member::rebuilding(
-                Rc::clone(self.stores[present.drive].drive()),
-                label::RESERVED_BYTES,
-            ),
-            _ => Member::lost(),
-        }
-    }
-
-    fn mirror(&self) -> Result<Mirror, PoolError> {
-        let (ids, members) = self.members(Role::Fast);
-        let losses = Rc::new(Losses::new(Rc::clone(self.membership), ids));
-        Ok(Mirror::new(members, losses, Rc::clone(self.world))?)
-    }
-
-    fn stripe_set(&self, geometry: &Geometry) -> Result<StripeSet, PoolError> {
-        let (ids, members) = self.members(Role::Dense);
-        let losses = Rc::new(Losses::new(Rc::clone(self.membership), ids));
-        let code = match geometry.protection {
-            Protection::None => Code::None,
-            Protection::Mirror => Code::Mirror,
-            Protection::Parity => Code::Parity {
-                data: usize::from(geometry.data_strips),
-            },
-        };
-        let zone_strips = geometry.group_blocks / geometry.stripe_data_blocks;
-        let array = ArrayGeometry::new(
-            dense_drives(geometry),
-            geometry.strip_blocks.into(),
-            zone_strips.into(),
-            geometry.groups.into(),
-            code,
-        )?;
-        Ok(StripeSet::new(
-            array,
-            members,
-            losses,
-            Rc::clone(self.world),
-        )?)
-    }
 }

@@ -74,8 +74,14 @@ impl Ghost {
                 .expect("acknowledged member is in the table");
             assert!(row.since >= *since, "{id}: change of {since} is gone");
             let attempted = self.attempted.get(id);
-            let is_known =
-                row.state == *state || attempted.is_some_and(|set| set.contains(&row.state));
+            let is_in =
+                |wanted| *state == wanted || attempted.is_some_and(|set| set.contains(&wanted));
+            // Another drive took the slot of a lost one.
+            let mut rows = import.state.members.members().iter();
+            let is_succeeded = row.state == MemberState::Removed
+                && is_in(MemberState::Lost)
+                && rows.any(|other| other.id != *id && other.is_at(row.role, row.slot));
+            let is_known = is_in(row.state) || is_succeeded;
             assert!(is_known, "{id} is {}, acknowledged was {state}", row.state);
         }
         for present in &import.present {
@@ -293,6 +299,7 @@ impl Run {
         } else {
             Role::Dense
         };
+        let slot = self.rng.below(3) as u8;
         let next = pool
             .state()
             .members
@@ -302,7 +309,7 @@ impl Run {
         self.ghost
             .borrow_mut()
             .attempt(MemberId(next), MemberState::Rebuilding);
-        if let Ok(committed) = pool.join(role, Rc::clone(&stores[0])).await {
+        if let Ok(committed) = pool.join(role, slot, Rc::clone(&stores[0])).await {
             let id = committed.member.unwrap();
             let mut ghost = self.ghost.borrow_mut();
             assert!(!ghost.media.contains_key(&id), "{id} is used twice");

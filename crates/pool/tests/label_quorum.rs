@@ -9,19 +9,41 @@ mod common;
 use common::{ME, POOL, Rng, geometry, name};
 use std::collections::BTreeSet;
 use varve_pool::label::{
-    Change, ChangeError, Finding, Label, LabelState, Member, MemberId, MemberState, MemberTable,
-    Role, TableGeneration, Terms, Voters, choose,
+    Change, ChangeError, Finding, ImportError, Label, LabelState, Member, MemberId, MemberState,
+    MemberTable, Role, TableGeneration, Terms, Voters, choose,
 };
 
 fn table(fast: u32, dense: u32) -> MemberTable {
     let member = |id| Member {
         id: MemberId(id),
         role: if id < fast { Role::Fast } else { Role::Dense },
+        slot: (if id < fast { id } else { id - fast }) as u8,
         state: MemberState::Active,
+        held_all: true,
         size_bytes: 1 << 30,
         since: TableGeneration::ZERO,
     };
     MemberTable::new((0..fast + dense).map(member).collect()).unwrap()
+}
+
+const TERMS: Terms = Terms {
+    owner: ME,
+    take_over: false,
+    accept_loss: false,
+};
+
+fn label_state(generation: TableGeneration, members: MemberTable) -> LabelState {
+    LabelState {
+        pool: POOL,
+        name: name(),
+        generation,
+        epoch: 1,
+        owner: ME,
+        heartbeat: 0,
+        clean: false,
+        geometry: geometry(),
+        members,
+    }
 }
 
 fn has(mask: u32) -> impl Fn(MemberId) -> bool {
@@ -99,6 +121,7 @@ fn a_full_table_gives_up_tombstones_but_no_id() {
     let mut full = table(1, 99);
     let join = Change::Join {
         role: Role::Dense,
+        slot: 99,
         size_bytes: 1,
     };
     let at = |count| TableGeneration::new(1, count);
@@ -108,12 +131,94 @@ fn a_full_table_gives_up_tombstones_but_no_id() {
     full.apply(Change::Remove(last), at(3)).unwrap();
     assert_eq!(full.apply(join, at(4)), Ok(MemberId(100)));
     assert_eq!((full.members().len(), full.get(last)), (100, None));
-    assert_eq!(full.apply(join, at(5)), Err(ChangeError::TableFull));
+    let another = Change::Join {
+        role: Role::Dense,
+        slot: 98,
+        size_bytes: 1,
+    };
+    assert_eq!(full.apply(another, at(5)), Err(ChangeError::TableFull));
     let none = MemberId(99);
     assert_eq!(
         full.apply(Change::Lose(none), at(5)),
         Err(ChangeError::NoMember { id: none })
     );
+}
+
+/// A slot has one member in use; whoever was lost there before stays until its successor is rebuilt,
+/// unless it was never complete itself.
+#[test]
+fn a_slot_is_handed_over() {
+    let mut table = table(2, 2);
+    let at = |count| TableGeneration::new(1, count);
+    let join = Change::Join {
+        role: Role::Dense,
+        slot: 1,
+        size_bytes: 1,
+    };
+    let id = MemberId(3);
+    let taken = ChangeError::SlotTaken {
+        role: Role::Dense,
+        slot: 1,
+        id,
+    };
+    let state = |table: &MemberTable, id| table.get(MemberId(id)).unwrap().state;
+    assert_eq!(table.apply(join, at(2)), Err(taken));
+    table.apply(Change::Lose(id), at(2)).unwrap();
+    assert_eq!(table.apply(join, at(3)), Ok(MemberId(4)));
+    assert!(matches!(
+        table.apply(Change::Return(id), at(4)),
+        Err(ChangeError::SlotTaken { .. })
+    ));
+    table.apply(Change::Lose(MemberId(4)), at(4)).unwrap();
+    assert_eq!(table.apply(join, at(5)), Ok(MemberId(5)));
+    assert_eq!(state(&table, 3), MemberState::Lost);
+    assert_eq!(state(&table, 4), MemberState::Removed);
+    table.apply(Change::Rebuilt(MemberId(5)), at(6)).unwrap();
+    assert_eq!(state(&table, 3), MemberState::Removed);
+    assert_eq!(table.occupant(Role::Dense, 1).unwrap().id, MemberId(5));
+    assert_eq!((table.slots(Role::Fast), table.slots(Role::Dense)), (2, 2));
+    let rows = table.members().to_vec();
+    let twice = rows.iter().map(|row| Member { slot: 0, ..*row });
+    assert!(MemberTable::new(twice.collect()).is_err());
+}
+
+/// The newest data is on a drive that is away. A drive that was lost while it was being rebuilt is
+/// no substitute; one that was complete once is, and whoever was being rebuilt in its slot yields.
+#[test]
+fn only_a_complete_drive_is_promoted() {
+    let generation = TableGeneration::new(1, 5);
+    let row = |id, slot, state, held_all, since| Member {
+        id: MemberId(id),
+        role: Role::Fast,
+        slot,
+        state,
+        held_all,
+        size_bytes: 1,
+        since: TableGeneration::new(1, since),
+    };
+    let (stale, newest) = (
+        row(0, 0, MemberState::Lost, true, 2),
+        row(1, 1, MemberState::Active, true, 1),
+    );
+    let accept = Terms {
+        accept_loss: true,
+        ..TERMS
+    };
+    for state in [MemberState::Lost, MemberState::Rebuilding] {
+        let half = row(2, 0, state, false, 3);
+        let members = MemberTable::new(vec![stale, newest, half]).unwrap();
+        let found = |own| {
+            let own = MemberId(own);
+            let state = label_state(generation, members.clone());
+            Finding::Label(Label { own, state })
+        };
+        let import = choose(POOL, &[found(0), found(2)], accept).unwrap();
+        assert_eq!(import.loss.unwrap().promoted(), Some(MemberId(0)));
+        assert!(matches!(
+            choose(POOL, &[found(2)], accept),
+            Err(ImportError::NoFast { .. })
+        ));
+    }
 }
 
 /// One label as the model keeps it: what it says, and which commit it was proposed upon.
@@ -201,15 +306,8 @@ impl Model {
                 Some(held) if up & (1 << index) != 0 => Finding::Label(Label {
                     own: MemberId(index as u32),
                     state: LabelState {
-                        pool: POOL,
-                        name: name(),
-                        generation: held.generation,
                         epoch: held.epoch,
-                        owner: ME,
-                        heartbeat: 0,
-                        clean: false,
-                        geometry: geometry(),
-                        members: held.members.clone(),
+                        ..label_state(held.generation, held.members.clone())
                     },
                 }),
                 _ => Finding::Blank,
@@ -323,6 +421,7 @@ impl Model {
                 MemberState::Rebuilding if by.below(2) == 1 => Change::Rebuilt(id),
                 MemberState::Removed if count < 7 => Change::Join {
                     role: Role::Dense,
+                    slot: by.below(2) as u8,
                     size_bytes: 1,
                 },
                 _ => Change::Lose(id),
@@ -413,6 +512,7 @@ fn deciders_are_the_voters_before() {
         if table.members().len() < 6 {
             steps.push(Change::Join {
                 role: Role::Fast,
+                slot: 1,
                 size_bytes: 1,
             });
         }

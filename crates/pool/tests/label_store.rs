@@ -16,7 +16,9 @@ fn label(generation: u32) -> Label {
     let member = |id| Member {
         id: MemberId(id),
         role: Role::Dense,
+        slot: id as u8,
         state: MemberState::Active,
+        held_all: true,
         size_bytes: generation.bits(),
         since: generation,
     };

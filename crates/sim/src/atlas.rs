@@ -7,18 +7,14 @@
 //!
 //! **Invariants**: within a mirror no two members hold claims closer than the guard distance
 //! (a checksummed unit may straddle them); within a parity tier no two drives hold claims in one
-//! row; label claims lie on one drive at a time; at most one drive of a tier is lost; tiers
-//! without redundancy hold no claim at all.
+//! row; a drive whose labels are claimed counts as lost, because whoever cannot read them does not
+//! use it; at most one drive of a tier is lost; tiers without redundancy hold no claim at all.
 //!
 //! **Not here**: how faults work (`drive`), when they strike (`scenario`).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use varve_units::SECTOR_BYTES;
-
-/// Distance of the two copies of a label: a claim never touches both, because a drive without any
-/// label is a lost drive.
-const LABEL_COPY_BYTES: u64 = 64 << 10;
 
 /// How a tier protects its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,7 +103,7 @@ impl Atlas {
         if !self.may_claim(drive, &range) {
             return false;
         }
-        self.claims[drive].extend(sectors(&range));
+        self.hold(drive, &range);
         true
     }
 
@@ -115,10 +111,15 @@ impl Atlas {
     pub fn claim_both(&mut self, drive: usize, first: Range<u64>, second: Range<u64>) -> bool {
         let may = self.may_claim(drive, &first) && self.may_claim(drive, &second);
         if may {
-            self.claims[drive].extend(sectors(&first));
-            self.claims[drive].extend(sectors(&second));
+            self.hold(drive, &first);
+            self.hold(drive, &second);
         }
         may
+    }
+
+    fn hold(&mut self, drive: usize, range: &Range<u64>) {
+        self.lost[drive] |= self.place(drive, range) == Some(Place::Label);
+        self.claims[drive].extend(sectors(range));
     }
 
     /// The range was rewritten: it holds what it should.
@@ -187,11 +188,7 @@ impl Atlas {
         }
         match self.place(drive, range) {
             None => false,
-            Some(Place::Label) => {
-                self.may_claim_label(drive)
-                    && !self.has_label_claims(drive)
-                    && range.start / LABEL_COPY_BYTES == (range.end - 1) / LABEL_COPY_BYTES
-            }
+            Some(Place::Label) => self.may_lose(drive),
             Some(Place::Tier(index, extent)) => {
                 let tier = &self.layout.tiers[index];
                 tier.scheme != Scheme::Single
@@ -229,31 +226,9 @@ impl Atlas {
         self.claims[drive].range(sectors(range)).next().is_some()
     }
 
-    /// Labels are the pool's quorum: only one drive's at a time, of a pool that has redundancy.
-    fn may_claim_label(&self, drive: usize) -> bool {
-        let is_whole = !self.lost.iter().any(|&lost| lost);
-        self.layout.drives > 2
-            && self.has_redundancy()
-            && is_whole
-            && (0..self.layout.drives)
-                .filter(|&other| other != drive)
-                .all(|other| !self.has_label_claims(other))
-    }
-
-    fn has_label_claims(&self, drive: usize) -> bool {
-        let extents = self.layout.tiers.iter().flat_map(|tier| &tier.extents);
-        let bases = extents.filter(|extent| extent.drive == drive);
-        let base = bases.map(|extent| extent.base).min().unwrap_or(0);
-        base > 0 && self.has_claims(drive, &(0..base))
-    }
-
     fn may_lose(&self, drive: usize) -> bool {
         let lost = self.lost.iter().filter(|&&lost| lost).count();
         if self.lost[drive] || lost >= self.layout.losses_max {
-            return false;
-        }
-        let others = (0..self.layout.drives).filter(|&other| other != drive);
-        if others.clone().any(|other| self.has_label_claims(other)) {
             return false;
         }
         self.layout
@@ -357,18 +332,22 @@ mod tests {
         assert_eq!(atlas.claimed_sectors(1), 0);
     }
 
-    /// Labels are damaged on one drive at a time, and never beside a loss.
+    /// A drive with damaged labels is as good as lost.
     #[test]
     fn labels_keep_their_quorum() {
         let mut atlas = atlas();
         assert!(atlas.claim(4, 0..4096));
-        assert!(atlas.claim(4, 4096..8192));
-        assert!(!atlas.claim(0, 0..4096));
-        assert!(!atlas.lose(0));
+        assert!(atlas.is_lost(4));
+        assert!(!atlas.claim(3, 0..4096));
+        assert!(!atlas.claim(3, BASE + 90 * KIB..BASE + 91 * KIB));
+        assert!(!atlas.lose(3));
         atlas.release(4, 0..8192);
+        assert!(atlas.is_lost(4));
         assert!(atlas.lose(0));
-        assert!(!atlas.claim(4, 0..4096));
+        assert!(!atlas.claim(1, 0..4096));
+        atlas.restore(4);
         assert!(!atlas.claim(3, BASE - 512..BASE + 512));
+        assert!(atlas.claim(3, 4096..8192));
     }
 
     /// A tier without redundancy is never damaged.

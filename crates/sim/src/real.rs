@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_ftl::{Canary, EngineError, NewVolume};
 use varve_io::{Blocks, Drive, World};
-use varve_pool::label::{Owner, PoolId, RESERVED_BYTES};
-use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings};
+use varve_pool::label::{Owner, PoolId, RESERVED_BYTES, Role};
+use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
 use varve_units::{BLOCK_BYTES, Lba, TenantId, VolumeId};
 
 const MIB: u64 = 1 << 20;
@@ -28,6 +28,8 @@ const FEATURES: &[&str] = &[
     "kept_blocks",
     "leaf_merges",
     "leaf_reads",
+    "members_lost",
+    "remirrors",
     "repairs",
     "volumes_purged",
 ];
@@ -126,7 +128,7 @@ impl Factory for Real {
             drives: config.drives(),
             tiers,
             guard_bytes: GUARD_BYTES,
-            losses_max: 0,
+            losses_max: losses_max(config),
         }
     }
 
@@ -169,6 +171,17 @@ impl Factory for Real {
     }
 }
 
+/// Drives that may be lost at once. The rest is a majority then, whoever is lost: half of the
+/// drives would be a quorum only with the first of them. What a rebuild copies are bytes, so a
+/// pool of symbols loses no drive.
+const fn losses_max(config: &Config) -> usize {
+    if config.is_elided {
+        0
+    } else {
+        (config.drives() - 1) / 2
+    }
+}
+
 fn wrap(pool: Result<Pool, PoolError>, config: &Config) -> Outcome<Rc<dyn Subject>> {
     if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
         eprintln!(
@@ -180,6 +193,7 @@ fn wrap(pool: Result<Pool, PoolError>, config: &Config) -> Outcome<Rc<dyn Subjec
         Ok(pool) => Ok(Rc::new(Life {
             pool,
             seed: config.seed,
+            fast: config.fast,
         })),
         Err(error) => {
             if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
@@ -194,6 +208,22 @@ fn wrap(pool: Result<Pool, PoolError>, config: &Config) -> Outcome<Rc<dyn Subjec
 struct Life {
     pool: Pool,
     seed: u64,
+    /// Fast drives.
+    fast: usize,
+}
+
+impl Life {
+    /// The slot of drive `index`.
+    fn slot(&self, index: usize) -> Slot {
+        let (role, number) = match index.checked_sub(self.fast) {
+            None => (Role::Fast, index),
+            Some(number) => (Role::Dense, number),
+        };
+        Slot {
+            role,
+            number: number as u8,
+        }
+    }
 }
 
 const fn outcome(error: EngineError) -> SubjectError {
@@ -317,8 +347,25 @@ impl Subject for Life {
             .collect()
     }
 
-    fn replace(&self, _index: usize, _drive: Rc<dyn Drive>) -> Flow<'_, Outcome<()>> {
-        Box::pin(async move { Err(SubjectError::Unusable) })
+    fn replace(&self, index: usize, drive: Rc<dyn Drive>) -> Flow<'_, Outcome<()>> {
+        let slot = self.slot(index);
+        Box::pin(async move {
+            let outcome = match self.pool.give_up(slot).await {
+                Ok(()) => self.pool.replace(slot, drive, |_| {}).await,
+                Err(error) => Err(error),
+            };
+            let Err(error) = outcome else { return Ok(()) };
+            if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+                eprintln!("replace: {error:?}, slots {:?}", self.pool.slots());
+            }
+            Err(SubjectError::Stopped)
+        })
+    }
+
+    fn is_whole(&self, index: usize) -> bool {
+        let slots = self.pool.slots();
+        let slot = slots.iter().find(|found| found.slot == self.slot(index));
+        slot.is_some_and(|slot| slot.state == SlotState::Live)
     }
 
     fn close(&self) -> Flow<'_, Outcome<()>> {
@@ -342,7 +389,7 @@ impl Subject for Life {
 
     fn status(&self) -> BTreeMap<&'static str, u64> {
         let engine = self.pool.engine();
-        let mut status = engine.counters();
+        let mut status = self.pool.counters();
         status.extend(engine.gauges());
         status
     }

@@ -15,7 +15,7 @@ use crate::fingerprint::Action;
 use crate::host::{Hosts, Shared};
 use crate::rng::Rng;
 use crate::scenario::{Options, Plan, draw_trigger, inject};
-use crate::subject::{Config, Factory, Subject};
+use crate::subject::{Config, Factory, Subject, SubjectError};
 use crate::workload::Workload;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,6 +87,7 @@ struct Machine<'a> {
     journal: Rc<Journal>,
     atlas: Rc<RefCell<Atlas>>,
     drives: Vec<SimDrive>,
+    replaced: Rc<RefCell<BTreeSet<usize>>>,
     shared: Rc<Shared>,
     now: Nanos,
     lives: u64,
@@ -117,6 +118,9 @@ struct Life {
     fill_percent: u64,
     /// Drives whose replacement is under way.
     replacing: Rc<RefCell<BTreeSet<usize>>>,
+    /// Drives that were replaced in this life or an earlier one and are not whole yet.
+    replaced: Rc<RefCell<BTreeSet<usize>>>,
+    is_closing: Rc<Cell<bool>>,
 }
 
 /// Runs a seed once.
@@ -175,6 +179,7 @@ impl<'a> Machine<'a> {
             journal: Rc::default(),
             atlas,
             drives,
+            replaced: Rc::default(),
             shared: Rc::new(shared),
             now: Nanos(0),
             lives: 0,
@@ -326,6 +331,8 @@ impl<'a> Machine<'a> {
             subject: Rc::default(),
             fill_percent: self.plan.fill_percent,
             replacing: Rc::default(),
+            replaced: Rc::clone(&self.replaced),
+            is_closing: Rc::default(),
         }
     }
 
@@ -478,27 +485,34 @@ impl Life {
 
     /// Begins to replace a lost drive, now and then.
     fn replace_some(&self, rng: &mut Rng, subject: &Rc<dyn Subject>) {
-        let lost = |index: &usize| self.atlas.borrow().is_lost(*index);
-        let Some(index) = (0..self.drives.len()).find(lost) else {
+        self.note_whole(&**subject);
+        let is_due = |index: &usize| {
+            self.atlas.borrow().is_lost(*index) && !self.replacing.borrow().contains(index)
+        };
+        let Some(index) = (0..self.drives.len()).find(is_due) else {
             return;
         };
-        if !rng.chance(1, 3) || self.is_replacing(index) {
+        if !rng.chance(1, 3) {
             return;
         }
         self.drives[index].replace();
         self.replacing.borrow_mut().insert(index);
+        self.replaced.borrow_mut().insert(index);
         let (atlas, drive) = (
             Rc::clone(&self.atlas),
             self.drives[index].attach(&self.reactor),
         );
         let (subject, reactor) = (Rc::clone(subject), Rc::clone(&self.reactor));
-        let replacing = Rc::clone(&self.replacing);
+        let (replacing, replaced) = (Rc::clone(&self.replacing), Rc::clone(&self.replaced));
+        let is_closing = Rc::clone(&self.is_closing);
         self.reactor.spawn(Box::pin(async move {
             match subject.replace(index, drive).await {
                 Ok(()) => {
                     atlas.borrow_mut().restore(index);
                     replacing.borrow_mut().remove(&index);
+                    replaced.borrow_mut().remove(&index);
                 }
+                Err(SubjectError::Stopped) if is_closing.get() => {}
                 Err(error) => {
                     let what = format!("replacement of drive {index}: {error}");
                     reactor.journal().fail(what);
@@ -507,8 +521,16 @@ impl Life {
         }));
     }
 
-    fn is_replacing(&self, index: usize) -> bool {
-        self.replacing.borrow().contains(&index)
+    /// Drives whose rebuild was begun in an earlier life may be whole by now.
+    fn note_whole(&self, subject: &dyn Subject) {
+        let replaced: Vec<usize> = self.replaced.borrow().iter().copied().collect();
+        for index in replaced {
+            if !self.replacing.borrow().contains(&index) && subject.is_whole(index) {
+                self.atlas.borrow_mut().restore(index);
+                self.replaced.borrow_mut().remove(&index);
+                self.shared.count("rebuilds_resumed");
+            }
+        }
     }
 
     fn sample(&self, subject: &dyn Subject) {
@@ -542,6 +564,7 @@ impl Life {
     /// Nothing is in flight: space, audit, a clean end.
     async fn finish(&self, subject: &dyn Subject, hosts: &Hosts) -> Result<(), String> {
         hosts.flush().await;
+        self.is_closing.set(true);
         let oracle = &self.shared.oracle;
         oracle.borrow().check_space(subject.space())?;
         subject

@@ -370,6 +370,8 @@ impl Draw {
             id: u32::try_from(id).unwrap() * 3,
             role: self.one_of(MemberRole::ALL),
             state: self.one_of(MemberState::ALL),
+            slot: self.below(100) as u8,
+            held_all: self.below(2) == 1,
             size_bytes: self.word(),
             since: self.word(),
         }

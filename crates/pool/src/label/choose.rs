@@ -146,7 +146,7 @@ fn loss(newest: &LabelState, labels: &[(usize, &Label)]) -> Result<Option<Loss>,
     let has_newest = active.iter().any(|member| is_here(member.id));
     let lost = members.in_state(Role::Fast, MemberState::Lost);
     let promoted = lost
-        .filter(|member| is_here(member.id))
+        .filter(|member| member.held_all && is_here(member.id))
         .max_by_key(|member| member.since);
     let missing_of = |voters: &Voters| -> Vec<MemberId> {
         voters

@@ -73,6 +73,8 @@ fn encode_member(member: &Member) -> format::Member {
             MemberState::Rebuilding => format::MemberState::Rebuilding,
             MemberState::Removed => format::MemberState::Removed,
         },
+        slot: member.slot,
+        held_all: member.held_all,
         size_bytes: member.size_bytes,
         since: member.since.bits(),
     }
@@ -94,7 +96,9 @@ fn decode_member(raw: &format::Member) -> Option<Member> {
     Some(Member {
         id: MemberId(raw.id),
         role,
+        slot: raw.slot,
         state,
+        held_all: raw.held_all,
         size_bytes: raw.size_bytes,
         since: TableGeneration::from_bits(raw.since),
     })

@@ -11,8 +11,8 @@ use core::cell::RefCell;
 use core::fmt;
 use varve_io::{Event, IoError, World};
 
+use crate::label::change::ChangeError;
 use crate::label::generation::TableGeneration;
-use crate::label::table::ChangeError;
 
 /// A member that failed to take a label.
 pub type Failed = (MemberId, IoError);

@@ -1,10 +1,11 @@
 //! A new pool.
 
+use crate::label::change::TableError;
 use crate::label::generation::TableGeneration;
 use crate::label::member::{Member, MemberId, MemberState, Role};
 use crate::label::state::{Label, LabelState, Owner, PoolId};
 use crate::label::store::LabelStore;
-use crate::label::table::{MemberTable, TableError};
+use crate::label::table::MemberTable;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -59,7 +60,8 @@ impl core::error::Error for CreateError {
     }
 }
 
-/// Labels blank drives as the members 0, 1, … of a new pool, clean and owned by nobody. The pool
+/// Labels blank drives as the members 0, 1, … of a new pool, clean and owned by nobody; their slots
+/// are counted by tier, in the same order. The pool
 /// exists when all have their label; it is then imported like any other.
 ///
 /// # Errors
@@ -71,10 +73,13 @@ pub async fn create(
     drives: &[(Role, Rc<LabelStore>)],
 ) -> Result<(), CreateError> {
     let (state, generation) = (MemberState::Active, TableGeneration::new(0, 1));
+    let mut slots = [0_u8; 2];
     let rows = drives.iter().zip(0..).map(|((role, store), id)| Member {
         id: MemberId(id),
         role: *role,
+        slot: next_slot(&mut slots, *role),
         state,
+        held_all: true,
         size_bytes: store.drive().info().bytes,
         since: TableGeneration::ZERO,
     });
@@ -106,4 +111,17 @@ pub async fn create(
         outcome.map_err(|error| CreateError::Io { drive, error })?;
     }
     Ok(())
+}
+
+/// The next slot of a tier, in the order of the drives given.
+const fn next_slot(slots: &mut [u8; 2], role: Role) -> u8 {
+    let [fast, dense] = slots;
+    let next = match role {
+        Role::Fast => fast,
+        Role::Dense => dense,
+    };
+    let slot = *next;
+    // More drives than a table can have are refused with the table.
+    *next = next.saturating_add(1);
+    slot
 }

@@ -36,7 +36,8 @@ impl fmt::Display for Role {
 /// Legal steps: nothing → `Rebuilding` (join), `Rebuilding` → `Active` (rebuilt), `Active` or
 /// `Rebuilding` → `Lost`, `Lost` → `Rebuilding` (return), `Lost` → `Removed`. At most one step of a
 /// member per generation. There is no step from `Lost` to `Active`, except for the one fast drive
-/// that an import on the terms «accept loss» promotes.
+/// that an import on the terms «accept loss» promotes. A member that is rebuilt takes the place of
+/// the lost ones of its slot, which become `Removed` with the same step.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MemberState {
     /// Holds all it should; every write goes to it.
@@ -75,10 +76,23 @@ pub struct Member {
     pub id: MemberId,
     /// Its tier.
     pub role: Role,
+    /// Position in its tier's array, from 0; strips lie by it.
+    pub slot: u8,
     /// What it is good for.
     pub state: MemberState,
+    /// True if it held all it should when it got this state: a lost drive that did not is of no
+    /// use to anyone.
+    pub held_all: bool,
     /// Size of the drive, in bytes.
     pub size_bytes: u64,
     /// Generation that brought it into this state.
     pub since: TableGeneration,
+}
+
+impl Member {
+    /// True if this is its slot.
+    #[must_use]
+    pub fn is_at(&self, role: Role, slot: u8) -> bool {
+        (self.role, self.slot) == (role, slot)
+    }
 }

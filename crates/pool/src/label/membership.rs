@@ -16,6 +16,7 @@
 //! **Not here**: who notices that a drive failed, what is resynchronised, how exclusive use is
 //! enforced.
 
+use crate::label::change::Change;
 use crate::label::commit::{CommitError, Committed, Failed, Round, Stores};
 use crate::label::generation::TableGeneration;
 use crate::label::import::Import;
@@ -24,7 +25,6 @@ use crate::label::quorum::Voters;
 use crate::label::session::{Granted, Session, Wish, Work};
 use crate::label::state::{Label, LabelState, Owner};
 use crate::label::store::LabelStore;
-use crate::label::table::Change;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -94,7 +94,7 @@ impl Membership {
         self.wish(Wish::Change(change, None)).await
     }
 
-    /// Lets a new drive join as rebuilding; its id is in the answer. Its first label is written
+    /// Lets a new drive join a vacant slot as rebuilding; its id is in the answer. Its first label is written
     /// after the commit.
     ///
     /// # Errors
@@ -102,13 +102,18 @@ impl Membership {
     pub async fn join(
         self: &Rc<Self>,
         role: Role,
+        slot: u8,
         store: Rc<LabelStore>,
     ) -> Result<Committed, CommitError> {
         if store.label().is_some() {
             return Err(CommitError::NotBlank);
         }
         let size_bytes = store.drive().info().bytes;
-        let change = Change::Join { role, size_bytes };
+        let change = Change::Join {
+            role,
+            slot,
+            size_bytes,
+        };
         self.wish(Wish::Change(change, Some(store))).await
     }
 

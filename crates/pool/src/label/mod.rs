@@ -17,6 +17,7 @@
 //! # Source
 //! engine.md U10; design.md 4.2 (Mirror), 4.8.
 
+mod change;
 mod choose;
 mod codec;
 mod commit;
@@ -32,6 +33,7 @@ mod state;
 mod store;
 mod table;
 
+pub use change::{Change, ChangeError, TableError};
 pub use choose::{Terms, choose};
 pub use commit::{CommitError, Committed, Failed};
 pub use create::{CreateError, create};
@@ -43,4 +45,4 @@ pub use membership::Membership;
 pub use quorum::Voters;
 pub use state::{Label, LabelState, Owner, PoolId};
 pub use store::{LabelStore, RESERVED_BYTES};
-pub use table::{Change, ChangeError, MEMBERS_MAX, MemberTable, TableError};
+pub use table::{MEMBERS_MAX, MemberTable};

@@ -4,12 +4,12 @@
 //! generation; its second one waits. After a shutdown, or a commit without quorum, everything is
 //! refused.
 
+use crate::label::change::Change;
 use crate::label::commit::{CommitError, Committed};
 use crate::label::generation::TableGeneration;
 use crate::label::member::MemberId;
 use crate::label::state::{LabelState, Owner};
 use crate::label::store::LabelStore;
-use crate::label::table::Change;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;

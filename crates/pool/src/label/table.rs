@@ -1,122 +1,21 @@
 //! The member table and its changes.
 //!
 //! **Invariants.** Rows are ordered by id, ids are unique and never reused (a new id is above every
-//! id in the table, and the highest is never dropped); at most [`MEMBERS_MAX`] rows; a member makes
-//! at most one legal step per generation, so the voters before the newest step can be told from
-//! the table alone.
+//! id in the table, and the highest is never dropped); at most [`MEMBERS_MAX`] rows; in each slot of
+//! a tier at most one member is active or rebuilding; a member makes at most one legal step per
+//! generation, so the voters before the newest step can be told from the table alone.
 
+use crate::label::change::{Change, ChangeError, TableError};
 use crate::label::generation::TableGeneration;
 use crate::label::member::{Member, MemberId, MemberState, Role};
 use crate::label::quorum::Voters;
 use alloc::vec::Vec;
-use core::fmt;
 
 /// Rows of a member table at most, tombstones included.
 ///
 /// # Source
 /// engine.md U10: 32 B each in a 4 KiB label.
 pub const MEMBERS_MAX: usize = varve_format::MEMBERS_MAX;
-
-/// A step of one member.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
-    /// Writes will be acknowledged without it from the commit on.
-    Lose(MemberId),
-    /// A new drive joins and is rebuilt; it gets the lowest id never used.
-    Join {
-        /// The tier it serves.
-        role: Role,
-        /// Its size in bytes.
-        size_bytes: u64,
-    },
-    /// A lost drive is back and is rebuilt from the start.
-    Return(MemberId),
-    /// A rebuilding member holds all it should.
-    Rebuilt(MemberId),
-    /// A lost member will never come back.
-    Remove(MemberId),
-}
-
-/// Why a change does not fit the table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum ChangeError {
-    /// The table has no such member.
-    NoMember {
-        /// The member asked for.
-        id: MemberId,
-    },
-    /// The member's state has no such step.
-    IllegalStep {
-        /// The member.
-        id: MemberId,
-        /// Its state.
-        from: MemberState,
-        /// The state asked for.
-        to: MemberState,
-    },
-    /// No other fast member is active: without it the newest data would have no place.
-    LastFast {
-        /// The member.
-        id: MemberId,
-    },
-    /// All rows are used by members that cannot be dropped.
-    TableFull,
-}
-
-impl fmt::Display for ChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoMember { id } => write!(f, "the pool has no {id}"),
-            Self::IllegalStep { id, from, to } => {
-                write!(f, "{id} is {from} and cannot become {to} from there")
-            }
-            Self::LastFast { id } => {
-                write!(
-                    f,
-                    "{id} is the last active fast drive and cannot be given up"
-                )
-            }
-            Self::TableFull => {
-                write!(
-                    f,
-                    "the member table is full: {MEMBERS_MAX} drives, none removed"
-                )
-            }
-        }
-    }
-}
-
-impl core::error::Error for ChangeError {}
-
-/// Why rows are not a member table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum TableError {
-    /// More than [`MEMBERS_MAX`] rows.
-    TooMany {
-        /// Rows found.
-        found: usize,
-    },
-    /// Two rows name one member.
-    Twice {
-        /// The member.
-        id: MemberId,
-    },
-}
-
-impl fmt::Display for TableError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooMany { found } => {
-                write!(f, "a member table of {found} rows, {MEMBERS_MAX} at most")
-            }
-            Self::Twice { id } => write!(f, "the member table names {id} twice"),
-        }
-    }
-}
-
-impl core::error::Error for TableError {}
 
 /// All drives a pool has or had.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -126,7 +25,7 @@ impl MemberTable {
     /// A table of these rows, in any order.
     ///
     /// # Errors
-    /// Too many rows, or one member twice.
+    /// Too many rows, one member twice, or two members in use in one slot.
     pub fn new(mut members: Vec<Member>) -> Result<Self, TableError> {
         if members.len() > MEMBERS_MAX {
             return Err(TableError::TooMany {
@@ -139,6 +38,17 @@ impl MemberTable {
                 && first.id == second.id
             {
                 return Err(TableError::Twice { id: first.id });
+            }
+        }
+        let used = members.iter().filter(|member| member.state.is_voter());
+        let mut slots: Vec<_> = used.map(|member| (member.role, member.slot)).collect();
+        slots.sort_unstable();
+        for pair in slots.windows(2) {
+            if let [first, second] = pair
+                && first == second
+            {
+                let (role, slot) = *first;
+                return Err(TableError::SlotTwice { role, slot });
             }
         }
         Ok(Self(members))
@@ -155,6 +65,21 @@ impl MemberTable {
     pub fn get(&self, id: MemberId) -> Option<&Member> {
         let index = self.0.binary_search_by_key(&id, |member| member.id).ok()?;
         self.0.get(index)
+    }
+
+    /// The active or rebuilding member of a slot.
+    #[must_use]
+    pub fn occupant(&self, role: Role, slot: u8) -> Option<&Member> {
+        let mut members = self.0.iter();
+        members.find(|member| member.is_at(role, slot) && member.state.is_voter())
+    }
+
+    /// Slots of a tier: one more than the highest that ever had a member.
+    #[must_use]
+    pub fn slots(&self, role: Role) -> usize {
+        let members = self.0.iter().filter(|member| member.role == role);
+        let highest = members.map(|member| usize::from(member.slot)).max();
+        highest.map_or(0, |highest| highest + 1)
     }
 
     /// Members of `role` in `state`.
@@ -216,13 +141,13 @@ impl MemberTable {
     ) -> Result<MemberId, ChangeError> {
         match change {
             Change::Lose(id) => self.lose(id, generation),
-            Change::Join { role, size_bytes } => self.join(role, size_bytes, generation),
-            Change::Return(id) => {
-                self.step(id, MemberState::Lost, MemberState::Rebuilding, generation)
-            }
-            Change::Rebuilt(id) => {
-                self.step(id, MemberState::Rebuilding, MemberState::Active, generation)
-            }
+            Change::Join {
+                role,
+                slot,
+                size_bytes,
+            } => self.join(role, slot, size_bytes, generation),
+            Change::Return(id) => self.come_back(id, generation),
+            Change::Rebuilt(id) => self.rebuilt(id, generation),
             Change::Remove(id) => {
                 self.step(id, MemberState::Lost, MemberState::Removed, generation)
             }
@@ -237,10 +162,13 @@ impl MemberTable {
         promoted: Option<MemberId>,
         generation: TableGeneration,
     ) {
+        let place = promoted.and_then(|id| self.get(id).map(|member| (member.role, member.slot)));
         for member in &mut self.0 {
+            // Whoever was being rebuilt in the slot of the promoted one gives way.
+            let is_in_the_way = place.is_some_and(|(role, slot)| member.is_at(role, slot));
             let state = if promoted == Some(member.id) {
                 MemberState::Active
-            } else if member.state.is_voter() && !is_present(member.id) {
+            } else if member.state.is_voter() && (is_in_the_way || !is_present(member.id)) {
                 MemberState::Lost
             } else {
                 continue;
@@ -303,30 +231,90 @@ impl MemberTable {
         }
     }
 
+    fn come_back(
+        &mut self,
+        id: MemberId,
+        generation: TableGeneration,
+    ) -> Result<MemberId, ChangeError> {
+        let member = *self.row(id)?;
+        if member.state == MemberState::Lost {
+            self.check_vacant(member.role, member.slot)?;
+        }
+        self.step(id, MemberState::Lost, MemberState::Rebuilding, generation)?;
+        self.row(id)?.held_all = false;
+        Ok(id)
+    }
+
+    fn rebuilt(
+        &mut self,
+        id: MemberId,
+        generation: TableGeneration,
+    ) -> Result<MemberId, ChangeError> {
+        self.step(id, MemberState::Rebuilding, MemberState::Active, generation)?;
+        let row = self.row(id)?;
+        row.held_all = true;
+        let (role, slot) = (row.role, row.slot);
+        self.bury(role, slot, generation, |_| true);
+        Ok(id)
+    }
+
+    /// Makes tombstones of the lost members of a slot that `is_useless` chooses.
+    fn bury(
+        &mut self,
+        role: Role,
+        slot: u8,
+        generation: TableGeneration,
+        is_useless: impl Fn(&Member) -> bool,
+    ) {
+        for member in &mut self.0 {
+            // One that was lost in this very generation has made its step.
+            let is_lost = member.state == MemberState::Lost && member.since < generation;
+            if is_lost && member.is_at(role, slot) && is_useless(member) {
+                member.state = MemberState::Removed;
+                member.since = generation;
+            }
+        }
+    }
+
+    fn check_vacant(&self, role: Role, slot: u8) -> Result<(), ChangeError> {
+        match self.occupant(role, slot) {
+            Some(member) => Err(ChangeError::SlotTaken {
+                role,
+                slot,
+                id: member.id,
+            }),
+            None => Ok(()),
+        }
+    }
+
     fn join(
         &mut self,
         role: Role,
+        slot: u8,
         size_bytes: u64,
         generation: TableGeneration,
     ) -> Result<MemberId, ChangeError> {
+        assert!(usize::from(slot) < MEMBERS_MAX, "slot beyond its limit");
+        self.check_vacant(role, slot)?;
         let highest = self.0.last().map(|member| member.id.0);
         let id = match highest {
             None => MemberId(0),
             Some(u32::MAX) => return Err(ChangeError::TableFull),
             Some(highest) => MemberId(highest + 1),
         };
+        // Nobody will ever want a copy that was never complete; so a slot keeps few rows.
+        self.bury(role, slot, generation, |member| !member.held_all);
         if self.0.len() >= MEMBERS_MAX {
-            let tombstone = self
-                .0
-                .iter()
-                .position(|member| member.state == MemberState::Removed);
+            let mut rows = self.0.iter();
+            let tombstone = rows.position(|member| member.state == MemberState::Removed);
             self.0.remove(tombstone.ok_or(ChangeError::TableFull)?);
         }
-        let state = MemberState::Rebuilding;
         self.0.push(Member {
             id,
             role,
-            state,
+            slot,
+            state: MemberState::Rebuilding,
+            held_all: false,
             size_bytes,
             since: generation,
         });

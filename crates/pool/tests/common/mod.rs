@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 mod drive;
+pub mod ram;
 mod rng;
 mod world;
 

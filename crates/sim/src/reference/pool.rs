@@ -322,6 +322,10 @@ impl Subject for Pool {
         })
     }
 
+    fn is_whole(&self, _index: usize) -> bool {
+        true
+    }
+
     fn close(&self) -> Flow<'_, Outcome<()>> {
         Box::pin(self.flush_all())
     }

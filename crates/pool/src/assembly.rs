@@ -1,0 +1,130 @@
+//! From the member table and the drives present to the arrays.
+//!
+//! **Invariants**: a member sits in its slot, whatever its id; a slot without a member that may be
+//! used is lost; arrays have the sizes that were committed, whoever is present.
+
+use crate::error::PoolError;
+use crate::label::{self, Import, LabelStore, MemberId, MemberState, Membership, Role};
+use crate::losses::Losses;
+use crate::options::dense_drives;
+use crate::tier::{Array, Tier};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use varve_array::{Geometry as ArrayGeometry, Member, Mirror, Protection as Code, StripeSet};
+use varve_format::{Geometry, Protection};
+use varve_io::{Drive, World};
+
+/// Checks that the dense drives present hold everything: drives that are away are declared lost
+/// only if the pool can do without them. The fast tier was checked by the choice of a label.
+pub(crate) fn check_dense(import: &Import) -> Result<(), PoolError> {
+    let geometry = &import.state.geometry;
+    if geometry.groups == 0 {
+        return Ok(());
+    }
+    let mut live = alloc::vec![false; dense_drives(geometry)];
+    for present in &import.present {
+        let row = import.state.members.get(present.id);
+        let is_live = present.role == Role::Dense && present.state == MemberState::Active;
+        let Some(row) = row.filter(|_| is_live) else {
+            continue;
+        };
+        if let Some(slot) = live.get_mut(usize::from(row.slot)) {
+            *slot = true;
+        }
+    }
+    let away = live.iter().filter(|&&is_live| !is_live).count();
+    let is_enough = match geometry.protection {
+        Protection::None => away == 0,
+        Protection::Mirror => live.chunks(2).all(|pair| pair.contains(&true)),
+        Protection::Parity => away <= usize::from(geometry.parity_strips),
+    };
+    if is_enough {
+        Ok(())
+    } else {
+        Err(PoolError::DenseMissing { away })
+    }
+}
+
+/// What the arrays are assembled from.
+pub(crate) struct Assembly<'a> {
+    pub(crate) world: &'a Rc<dyn World>,
+    pub(crate) membership: &'a Rc<Membership>,
+    pub(crate) stores: &'a [Rc<LabelStore>],
+    pub(crate) import: &'a Import,
+}
+
+impl Assembly<'_> {
+    /// The members of a tier by slot.
+    fn members(&self, role: Role, slots: usize) -> (Vec<Option<MemberId>>, Vec<Member>) {
+        let table = self.membership.state().members;
+        (0..slots)
+            .map(|slot| match table.occupant(role, slot as u8) {
+                Some(row) => (Some(row.id), self.member(row.id, row.state)),
+                None => {
+                    let rows = table.in_state(role, MemberState::Lost);
+                    let lost = rows.filter(|row| usize::from(row.slot) == slot);
+                    (lost.last().map(|row| row.id), Member::lost())
+                }
+            })
+            .unzip()
+    }
+
+    fn member(&self, id: MemberId, state: MemberState) -> Member {
+        let present = self.import.present.iter().find(|present| present.id == id);
+        let drive = present.map(|present| Rc::clone(self.stores[present.drive].drive()));
+        match (drive, state) {
+            (Some(drive), MemberState::Active) => Member::live(drive, label::RESERVED_BYTES),
+            (Some(drive), MemberState::Rebuilding) => {
+                Member::rebuilding(drive, label::RESERVED_BYTES)
+            }
+            _ => Member::lost(),
+        }
+    }
+
+    /// The mirror of the fast tier.
+    pub(crate) fn fast(&self, geometry: &Geometry) -> Result<(Rc<dyn Drive>, Tier), PoolError> {
+        let slots = self.membership.state().members.slots(Role::Fast);
+        let (ids, members) = self.members(Role::Fast, slots);
+        let losses = Rc::new(Losses::new(Rc::clone(self.membership), ids));
+        let chunks = u64::from(geometry.chunks) * geometry.chunk_bytes;
+        let mirror = Rc::new(Mirror::sized(
+            members,
+            chunks,
+            geometry.lba_bytes,
+            Rc::clone(&losses) as Rc<dyn varve_array::Membership>,
+            Rc::clone(self.world),
+        )?);
+        let array = Array::Fast(Rc::clone(&mirror), geometry.chunk_bytes);
+        Ok((mirror, Tier::new(array, losses, Rc::clone(self.membership))))
+    }
+
+    /// The stripe set of the dense tier.
+    pub(crate) fn dense(&self, geometry: &Geometry) -> Result<(Rc<dyn Drive>, Tier), PoolError> {
+        let slots = dense_drives(geometry);
+        let (ids, members) = self.members(Role::Dense, slots);
+        let losses = Rc::new(Losses::new(Rc::clone(self.membership), ids));
+        let code = match geometry.protection {
+            Protection::None => Code::None,
+            Protection::Mirror => Code::Mirror,
+            Protection::Parity => Code::Parity {
+                data: usize::from(geometry.data_strips),
+            },
+        };
+        let zone_strips = geometry.group_blocks / geometry.stripe_data_blocks;
+        let array = ArrayGeometry::new(
+            slots,
+            geometry.strip_blocks.into(),
+            zone_strips.into(),
+            geometry.groups.into(),
+            code,
+        )?;
+        let set = Rc::new(StripeSet::new(
+            array,
+            members,
+            Rc::clone(&losses) as Rc<dyn varve_array::Membership>,
+            Rc::clone(self.world),
+        )?);
+        let array = Array::Dense(Rc::clone(&set));
+        Ok((set, Tier::new(array, losses, Rc::clone(self.membership))))
+    }
+}

@@ -1,0 +1,169 @@
+//! Giving a drive up, and putting another one in its place while the pool is in use.
+
+use crate::error::PoolError;
+use crate::label::{Finding, LabelStore, MemberId, MemberState, Role};
+use crate::pool::Pool;
+use crate::tier::{Array, Tier};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+use varve_array::{MemberState as Seating, Progress, Restored};
+use varve_io::Drive;
+
+/// A place for a drive.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Slot {
+    /// The tier.
+    pub role: Role,
+    /// Position in the tier's array, from 0.
+    pub number: u8,
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slot {} of the {} tier", self.number, self.role)
+    }
+}
+
+/// A slot and how it fares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotStatus {
+    /// The slot.
+    pub slot: Slot,
+    /// The member that sits there or did last.
+    pub member: Option<MemberId>,
+    /// What the array makes of it.
+    pub state: Seating,
+    /// How far its rebuild has come, while one runs.
+    pub rebuild: Option<Progress>,
+}
+
+impl Pool {
+    /// All slots, fast tier first.
+    #[must_use]
+    pub fn slots(&self) -> Vec<SlotStatus> {
+        let mut slots = Vec::new();
+        for tier in &self.tiers {
+            for number in 0..tier.losses.slots() {
+                slots.push(SlotStatus {
+                    slot: Slot {
+                        role: tier.role(),
+                        number: number as u8,
+                    },
+                    member: tier.losses.seated(number),
+                    state: tier.state(number),
+                    rebuild: tier.progress(number),
+                });
+            }
+        }
+        slots
+    }
+
+    /// Declares the drive of a slot lost, in the labels first. A drive that is lost already stays
+    /// lost; one that is being rebuilt is not any more.
+    ///
+    /// # Errors
+    /// No such slot, the others of its tier do not hold everything, no quorum.
+    pub async fn give_up(&self, slot: Slot) -> Result<(), PoolError> {
+        let (tier, number) = self.tier(slot)?;
+        let state = tier.state(number);
+        let is_needed = state == Seating::Live && !tier.can_spare(number);
+        let Some(id) = tier.losses.seated(number) else {
+            return Ok(());
+        };
+        if is_needed {
+            return Err(PoolError::Needed(slot));
+        }
+        Ok(tier.lose(number, id).await?)
+    }
+
+    /// Puts another drive into a slot whose member is lost, and copies to it what it should hold
+    /// while hosts go on; ends when redundancy is whole again. The drive is blank, or it is the
+    /// lost one itself: that is filled again from the start too. `report` is called after each
+    /// step of the copy.
+    ///
+    /// If the pool stops in between, the next start begins the copy anew.
+    ///
+    /// # Errors
+    /// No such slot or one in use, a drive that does not fit or belongs elsewhere, a tier without
+    /// redundancy, no quorum, a copy that failed. After an error of the copy the drive is a member
+    /// that is not whole: it is to be given up before another attempt.
+    pub async fn replace(
+        &self,
+        slot: Slot,
+        drive: Rc<dyn Drive>,
+        report: impl FnMut(Progress),
+    ) -> Result<Restored, PoolError> {
+        let (tier, number) = self.tier(slot)?;
+        if tier.state(number) != Seating::Lost {
+            return Err(PoolError::SlotInUse(slot));
+        }
+        tier.check_fit(number, &drive)?;
+        let store = Rc::new(LabelStore::open(Rc::clone(&drive)).await);
+        if let Finding::Unreadable(error) = store.finding() {
+            return Err(PoolError::Drive(error));
+        }
+        let id = self.join(slot, store).await?;
+        // Between the commit and now somebody may have given it up again.
+        let state = self.membership.state();
+        let row = state.members.get(id);
+        let is_rebuilding = row.is_some_and(|row| row.state == MemberState::Rebuilding);
+        if !is_rebuilding || tier.state(number) != Seating::Lost {
+            return Err(PoolError::SlotInUse(slot));
+        }
+        tier.seat(number, id, drive)?;
+        // What is free now will be written to the new drive as well.
+        let units = self.used_units(tier);
+        tier.rebuild(number, id, &units, report).await
+    }
+
+    /// Lets a drive join the slot as rebuilding.
+    async fn join(&self, slot: Slot, store: Rc<LabelStore>) -> Result<MemberId, PoolError> {
+        let state = self.membership.state();
+        let own = store.label().map(|label| label.own);
+        let returns = own.filter(|&id| {
+            let row = state.members.get(id);
+            row.is_some_and(|row| row.is_at(slot.role, slot.number))
+        });
+        let committed = match returns {
+            Some(id) => self.membership.bring_back(id, store).await?,
+            None => self.membership.join(slot.role, slot.number, store).await?,
+        };
+        Ok(committed.member.expect("a member joined"))
+    }
+
+    /// Begins to rebuild again whatever was being rebuilt when the pool stopped.
+    pub(crate) fn resume_rebuilds(&self) {
+        for tier in &self.tiers {
+            let units = self.used_units(tier);
+            for number in 0..tier.losses.slots() {
+                let Some(id) = tier.losses.seated(number) else {
+                    continue;
+                };
+                if tier.state(number) != Seating::Rebuilding {
+                    continue;
+                }
+                let (tier, units) = (Rc::clone(tier), units.clone());
+                self.world.spawn(alloc::boxed::Box::pin(async move {
+                    // A failure leaves the slot as it is, for `slots` to show.
+                    let _ = tier.rebuild(number, id, &units, |_| {}).await;
+                }));
+            }
+        }
+    }
+
+    fn used_units(&self, tier: &Tier) -> Vec<Range<u32>> {
+        self.engine().used_units(match tier.array {
+            Array::Fast(..) => varve_ftl::Tier::Fast,
+            Array::Dense(_) => varve_ftl::Tier::Dense,
+        })
+    }
+
+    fn tier(&self, slot: Slot) -> Result<(&Rc<Tier>, usize), PoolError> {
+        let number = usize::from(slot.number);
+        let mut tiers = self.tiers.iter();
+        let tier = tiers.find(|tier| tier.role() == slot.role && number < tier.losses.slots());
+        Ok((tier.ok_or(PoolError::NoSlot(slot))?, number))
+    }
+}

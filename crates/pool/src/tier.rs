@@ -1,0 +1,211 @@
+//! One tier of a pool in use: its array, and who sits in which slot of it.
+//!
+//! A rebuild is a flow: old content is copied while hosts write, then the labels say that the
+//! member holds all it should, then the array reads from it.
+//!
+//! **Invariants**: the array never thinks better of a member than the labels do; one rebuild of a
+//! slot at a time (a second occupant joins only after the first was given up).
+//!
+//! **Not here**: what an array copies and how (`array`), which units are in use (`ftl`).
+
+use crate::error::PoolError;
+use crate::label::{Change, CommitError, MemberId, Membership, RESERVED_BYTES, Role};
+use crate::losses::Losses;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::ops::Range;
+use varve_array::{
+    AssembleError, MemberState, Mirror, Progress, RestoreError, Restored, StripeSet,
+};
+use varve_io::{Drive, Event};
+
+/// The array of a tier.
+pub(crate) enum Array {
+    /// The fast tier, with the bytes of a chunk.
+    Fast(Rc<Mirror>, u64),
+    /// The dense tier.
+    Dense(Rc<StripeSet>),
+}
+
+/// One tier of a pool in use.
+pub(crate) struct Tier {
+    pub(crate) array: Array,
+    pub(crate) losses: Rc<Losses>,
+    membership: Rc<Membership>,
+    /// How far the rebuild of each slot has come.
+    progress: RefCell<Vec<Option<Progress>>>,
+    rebuilds: Cell<u32>,
+    rebuilt: Cell<u64>,
+    /// A rebuild has ended.
+    ended: Event,
+}
+
+impl Tier {
+    pub(crate) fn new(array: Array, losses: Rc<Losses>, membership: Rc<Membership>) -> Self {
+        let progress = RefCell::new(alloc::vec![None; losses.slots()]);
+        Self {
+            array,
+            losses,
+            membership,
+            progress,
+            rebuilds: Cell::new(0),
+            rebuilt: Cell::new(0),
+            ended: Event::default(),
+        }
+    }
+
+    pub(crate) const fn role(&self) -> Role {
+        match self.array {
+            Array::Fast(..) => Role::Fast,
+            Array::Dense(_) => Role::Dense,
+        }
+    }
+
+    pub(crate) fn state(&self, slot: usize) -> MemberState {
+        match &self.array {
+            Array::Fast(mirror, _) => mirror.state(slot),
+            Array::Dense(set) => set.state(slot),
+        }
+    }
+
+    pub(crate) fn can_spare(&self, slot: usize) -> bool {
+        match &self.array {
+            Array::Fast(mirror, _) => mirror.can_spare(slot),
+            Array::Dense(set) => set.can_spare(slot),
+        }
+    }
+
+    pub(crate) fn progress(&self, slot: usize) -> Option<Progress> {
+        self.progress.borrow()[slot]
+    }
+
+    /// Rebuilds completed since the start.
+    pub(crate) fn rebuilt(&self) -> u64 {
+        self.rebuilt.get()
+    }
+
+    /// Rebuilds that run.
+    pub(crate) fn rebuilding(&self) -> u32 {
+        self.rebuilds.get()
+    }
+
+    pub(crate) fn check_fit(
+        &self,
+        slot: usize,
+        drive: &Rc<dyn Drive>,
+    ) -> Result<(), AssembleError> {
+        match &self.array {
+            Array::Fast(mirror, _) => mirror.check_fit(slot, drive, RESERVED_BYTES),
+            Array::Dense(set) => set.check_fit(slot, drive, RESERVED_BYTES),
+        }
+    }
+
+    /// Commits that the member of a slot is lost; the array does without it from then on.
+    pub(crate) async fn lose(&self, slot: usize, id: MemberId) -> Result<(), CommitError> {
+        self.losses.commit(id).await?;
+        let is_seated = self.losses.seated(slot) == Some(id);
+        if is_seated && self.state(slot) != MemberState::Lost {
+            match &self.array {
+                Array::Fast(mirror, _) => mirror.set_lost(slot),
+                Array::Dense(set) => set.set_lost(slot),
+            }
+        }
+        Ok(())
+    }
+
+    /// Seats the drive of member `id`, rebuilding by the labels, in a lost slot.
+    pub(crate) fn seat(
+        &self,
+        slot: usize,
+        id: MemberId,
+        drive: Rc<dyn Drive>,
+    ) -> Result<(), AssembleError> {
+        match &self.array {
+            Array::Fast(mirror, _) => mirror.replace(slot, drive, RESERVED_BYTES)?,
+            Array::Dense(set) => set.replace(slot, drive, RESERVED_BYTES)?,
+        }
+        self.losses.seat(slot, id);
+        Ok(())
+    }
+
+    /// Copies the content of `units` (chunks or groups in use when the member was seated, or
+    /// later) to the rebuilding member `id`, commits that it holds all it should, lets it serve.
+    pub(crate) async fn rebuild(
+        &self,
+        slot: usize,
+        id: MemberId,
+        units: &[Range<u32>],
+        mut report: impl FnMut(Progress),
+    ) -> Result<Restored, PoolError> {
+        self.rebuilds.set(self.rebuilds.get() + 1);
+        let note = |progress| {
+            self.progress.borrow_mut()[slot] = Some(progress);
+            report(progress);
+        };
+        let outcome = self.restore(slot, id, units, note).await;
+        self.progress.borrow_mut()[slot] = None;
+        self.rebuilds.set(self.rebuilds.get() - 1);
+        self.ended.notify();
+        outcome
+    }
+
+    async fn restore(
+        &self,
+        slot: usize,
+        id: MemberId,
+        units: &[Range<u32>],
+        note: impl FnMut(Progress),
+    ) -> Result<Restored, PoolError> {
+        self.check(slot, id)?;
+        let restored = match &self.array {
+            Array::Fast(mirror, chunk) => {
+                let bytes = |number: u32| u64::from(number) * chunk;
+                let ranges = units
+                    .iter()
+                    .map(|range| bytes(range.start)..bytes(range.end));
+                mirror.resync(slot, &ranges.collect::<Vec<_>>(), note).await
+            }
+            Array::Dense(set) => {
+                let stripes = |range: &Range<u32>| {
+                    let first = set.geometry().group_stripes(range.start.into());
+                    let last = set.geometry().group_stripes((range.end - 1).into());
+                    first.start..last.end
+                };
+                let ranges: Vec<_> = units.iter().map(stripes).collect();
+                set.rebuild(slot, &ranges, note).await
+            }
+        }?;
+        self.check(slot, id)?;
+        self.membership.change(Change::Rebuilt(id)).await?;
+        // It may have failed while the labels were written; its loss is on its way then.
+        self.check(slot, id)?;
+        match &self.array {
+            Array::Fast(mirror, _) => mirror.set_live(slot),
+            Array::Dense(set) => set.set_live(slot),
+        }
+        self.rebuilt.set(self.rebuilt.get() + 1);
+        Ok(restored)
+    }
+
+    /// The member still sits in the slot and is being rebuilt.
+    fn check(&self, slot: usize, id: MemberId) -> Result<(), RestoreError> {
+        let is_seated = self.losses.seated(slot) == Some(id);
+        if is_seated && self.state(slot) == MemberState::Rebuilding {
+            Ok(())
+        } else {
+            Err(RestoreError::Interrupted)
+        }
+    }
+
+    /// Ends all rebuilds; they begin again at the next start.
+    pub(crate) async fn stop_rebuilds(&self) {
+        match &self.array {
+            Array::Fast(mirror, _) => mirror.stop_rebuilds(),
+            Array::Dense(set) => set.stop_rebuilds(),
+        }
+        while self.rebuilds.get() > 0 {
+            self.ended.listen().await;
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A drive in memory without a cache: what is written stays, whoever crashes.
+
+use super::TestWorld;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use varve_io::{Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, IoError};
+use varve_io::{Outcome, Segment, Target};
+use varve_units::{BLOCK, SECTOR};
+
+/// What survives the process.
+pub struct Ram {
+    bytes: u64,
+    lba_bytes: u32,
+    sectors: RefCell<BTreeMap<u64, [u8; SECTOR]>>,
+    is_gone: Cell<bool>,
+}
+
+impl Ram {
+    pub fn new(bytes: u64, lba_bytes: u32) -> Rc<Self> {
+        Rc::new(Self {
+            bytes,
+            lba_bytes,
+            sectors: RefCell::default(),
+            is_gone: Cell::new(false),
+        })
+    }
+
+    /// Lets every command fail from now on, or work again.
+    pub fn set_gone(&self, is_gone: bool) {
+        self.is_gone.set(is_gone);
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) {
+        let sectors = self.sectors.borrow();
+        let first = offset / SECTOR as u64;
+        for (sector, bytes) in (first..).zip(into.chunks_mut(SECTOR)) {
+            bytes.copy_from_slice(sectors.get(&sector).unwrap_or(&[0; SECTOR]));
+        }
+    }
+
+    fn write(&self, offset: u64, gather: &Gather) {
+        let mut sectors = self.sectors.borrow_mut();
+        let mut sector = offset / SECTOR as u64;
+        for segment in gather.segments() {
+            let bytes = match segment {
+                Segment::Meta(meta) => meta.bytes(),
+                Segment::Data(blocks, range) => {
+                    &blocks.bytes()[range.start * BLOCK..range.end * BLOCK]
+                }
+            };
+            for bytes in bytes.chunks(SECTOR) {
+                sectors.insert(sector, bytes.try_into().unwrap());
+                sector += 1;
+            }
+        }
+    }
+
+    fn run(&self, command: Command) -> Outcome {
+        if self.is_gone.get() {
+            return Err(IoError::Gone);
+        }
+        match command {
+            Command::Read { offset, into, .. } => Ok(Done::Read(match into {
+                Target::Meta(mut meta) => {
+                    self.read(offset, meta.bytes_mut());
+                    Target::Meta(meta)
+                }
+                Target::Data(mut blocks) => {
+                    self.read(offset, Blocks::bytes_mut(&mut blocks));
+                    Target::Data(blocks)
+                }
+            })),
+            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+                self.write(offset, &gather);
+                Ok(Done::Nothing)
+            }
+            Command::Flush | Command::Discard { .. } => Ok(Done::Nothing),
+        }
+    }
+}
+
+/// A [`Ram`] as one process sees it.
+pub struct RamDrive {
+    world: Rc<TestWorld>,
+    ram: Rc<Ram>,
+}
+
+impl RamDrive {
+    pub fn attach(world: &Rc<TestWorld>, ram: &Rc<Ram>) -> Rc<dyn Drive> {
+        Rc::new(Self {
+            world: Rc::clone(world),
+            ram: Rc::clone(ram),
+        })
+    }
+}
+
+impl Drive for RamDrive {
+    fn info(&self) -> DriveInfo {
+        DriveInfo {
+            bytes: self.ram.bytes,
+            lba_bytes: self.ram.lba_bytes,
+            volatile_cache: false,
+            copies: 1,
+        }
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        let (sender, completion) = Completion::waiting();
+        let ram = Rc::clone(&self.ram);
+        self.world
+            .complete_later(move || sender.send(ram.run(command)));
+        completion
+    }
+}
