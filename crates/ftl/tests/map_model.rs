@@ -664,6 +664,48 @@ fn cuts_and_redo_restore_the_map() {
     }
 }
 
+/// A leaf record of before a discard, itself applied before a cut that has forgotten the leaf.
+#[test]
+fn a_leaf_record_does_not_bring_back_a_leaf_that_vanished() {
+    let limits = MapLimits {
+        delta_nodes: 8,
+        images: 1,
+        leaves_max: 2,
+    };
+    let mut map = Harness::fresh(limits);
+    let key = LeafKey {
+        volume: VolumeId(1),
+        leaf: LeafIndex(0),
+    };
+    let slice = map.slice_of(key);
+    let mut dead = Vec::new();
+    let put = Change::Put {
+        ppa: Ppa::dense(7),
+        crc24: 1,
+        class: 11,
+    };
+    let discard = Change::Discard {
+        count: 512,
+        zero: false,
+    };
+    map.apply(key, 4, put, Lsn(10), &mut dead).unwrap();
+    map.install_blank(key, &mut dead).unwrap();
+    let merge = map.begin_merge(key).unwrap();
+    map.apply(key, 0, discard, Lsn(11), &mut dead).unwrap();
+    // The record is in the lane as LSN 12; the slice has seen no change since 11.
+    map.finish_merge(key, 5, 6, merge.through);
+    let (payloads, cut) = map.cut(slice, true);
+    assert_eq!((cut, map.exists(key)), (Lsn(11), false));
+    let mut map = Harness::fresh(limits);
+    for payload in payloads {
+        map.load(slice, true, &payload, cut).unwrap();
+    }
+    map.redo_leaf(key, 5, 6, merge.through).unwrap();
+    assert_eq!(map.lookup(key, 4), Lookup::Zeroes);
+    assert!(!map.exists(key) && !map.is_leaf_live(key, 5));
+    map.check(|_, _| None);
+}
+
 /// A lost block reads as lost, counts as no place, and a merge given up can be begun again.
 #[test]
 fn lost_blocks_and_merges_given_up() {

@@ -163,6 +163,10 @@ impl Map {
     /// Redoes a leaf record read from the log. Its mapped entries are not known before the image
     /// is installed; until then an upper bound counts.
     ///
+    /// A record is younger than its `through`, so it may lie behind a cut that knew how its merge
+    /// ended. A leaf that is not here was not here at the cut either, which keeps leaves being
+    /// merged: the leaf was emptied after `through`, and the record counts no more.
+    ///
     /// # Errors
     /// The leaf is new and no further one may exist.
     ///
@@ -178,6 +182,7 @@ impl Map {
         assert!(self.owns(self.slice_of(key)), "the slice is here");
         let leaf = match self.leaves.find(key) {
             Some(leaf) => leaf,
+            None if through <= self.cut_of(self.slice_of(key)) => return Ok(()),
             None if self.leaves.len() >= self.limits.leaves_max => return Err(MapFull::Leaves),
             None => self.leaves.ensure(key),
         };
