@@ -182,14 +182,14 @@ impl Shard {
         let memory = if is_all {
             core::mem::replace(into, Blocks::new(0, elided))
         } else {
-            Blocks::new(places.len(), elided)
+            self.shared.world.blocks(places.len(), elided)
         };
         let mut whole = drive.read_data(run.place.offset, memory, 0).await;
         let is_read = whole.is_ok();
         if is_all {
             // A failed read keeps its memory.
             let memory = core::mem::replace(&mut whole, Err(IoError::Media));
-            *into = memory.unwrap_or_else(|_| Blocks::new(places.len(), elided));
+            *into = memory.unwrap_or_else(|_| self.shared.world.blocks(places.len(), elided));
         }
         let moved = self.is_reused(run);
         let mut verdicts = Vec::with_capacity(places.len());
