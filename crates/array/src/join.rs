@@ -71,9 +71,9 @@ impl Future for Join {
 }
 
 /// Awaits one part.
-pub(crate) async fn one(part: Part) -> Part {
-    let mut parts = join(alloc::vec![part]).await;
-    parts.pop().expect("one part was joined")
+pub(crate) async fn one(mut part: Part) -> Part {
+    part.outcome = Some((&mut part.completion).await);
+    part
 }
 
 /// Awaits commands that all run already; the first error wins.

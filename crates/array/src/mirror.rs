@@ -1,9 +1,10 @@
 //! The mirror: the same bytes on every member.
 //!
 //! Copy *c* of byte *o* is member `(c + o / 1 MiB) mod n`: copy 0 spreads reads over the members,
-//! and a repair finds the member its read went to. A read across such a bound is split; by copy 1
-//! and up its pieces avoid members that are not live, so that some copy serves every read while
-//! one member lives.
+//! and a repair finds the member its read went to. A read across such a bound is split there, a
+//! block that lies across it (blocks start at any sector) belongs to the member of its first byte;
+//! by copy 1 and up its pieces avoid members that are not live, so that some copy serves every
+//! read while one member lives.
 //!
 //! A write that fails leaves its range undefined, each copy its own way. A discard is a hint, its
 //! errors are ignored.
@@ -23,7 +24,10 @@ use crate::set::Cover;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use varve_io::{Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Target, World};
+use varve_io::{
+    Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Segment, Target, World,
+};
+use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
 /// Most members of a mirror.
 const MIRROR_MAX: usize = 4;
@@ -206,7 +210,7 @@ impl Mirror {
     }
 
     fn read(&self, offset: u64, into: Target, copy: u8) -> Completion {
-        let pieces: Vec<_> = pieces(offset, into.bytes()).collect();
+        let pieces: Vec<_> = pieces(offset, into.bytes(), grain_of(&into)).collect();
         let mut chosen = Vec::with_capacity(pieces.len());
         for piece in &pieces {
             let mut member = self.member_of(piece.start, copy);
@@ -263,7 +267,7 @@ impl Mirror {
     fn repair(&self, offset: u64, gather: &Gather, copy: u8) -> Completion {
         let mut ribbon = Ribbon::new(gather);
         let mut repairs = Vec::new();
-        for piece in pieces(offset, gather.bytes()) {
+        for piece in pieces(offset, gather.bytes(), grain_of_all(gather)) {
             let member = self.member_of(piece.start, copy);
             if !self.members.is_live(member) {
                 return Completion::ready(Err(IoError::Gone));
@@ -325,8 +329,9 @@ impl Drive for Mirror {
     }
 }
 
-/// The parts of a range that are read from one member each.
-fn pieces(offset: u64, bytes: u64) -> impl Iterator<Item = Range<u64>> {
+/// The parts of a range that are read from one member each: cut at the first multiple of `grain`
+/// from the range's start on that is not below a bound.
+fn pieces(offset: u64, bytes: u64, grain: u64) -> impl Iterator<Item = Range<u64>> {
     let end = offset + bytes;
     let mut start = offset;
     core::iter::from_fn(move || {
@@ -334,10 +339,34 @@ fn pieces(offset: u64, bytes: u64) -> impl Iterator<Item = Range<u64>> {
             return None;
         }
         let bound = (start / ROTATION_BYTES + 1) * ROTATION_BYTES;
+        let bound = start + (bound - start).next_multiple_of(grain);
         let piece = start..bound.min(end);
         start = piece.end;
         Some(piece)
     })
+}
+
+/// Bytes of memory that must stay together: a block or a sector.
+fn grain_of(target: &Target) -> u64 {
+    match target {
+        Target::Data(_) => BLOCK_BYTES,
+        Target::Meta(_) => SECTOR_BYTES,
+    }
+}
+
+/// As [`grain_of`]; a gather of both kinds stays together as a whole.
+fn grain_of_all(gather: &Gather) -> u64 {
+    let is_data = |segment: &Segment| matches!(segment, Segment::Data(..));
+    let data = gather
+        .segments()
+        .iter()
+        .filter(|part| is_data(part))
+        .count();
+    match data {
+        0 => SECTOR_BYTES,
+        all if all == gather.segments().len() => BLOCK_BYTES,
+        _ => gather.bytes(),
+    }
 }
 
 fn read_part(members: &Members, member: usize, offset: u64, into: Target) -> Part {

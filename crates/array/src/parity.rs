@@ -16,6 +16,7 @@ use varve_units::BLOCK;
 pub(crate) fn compute(out: &mut [u8], strips: &[Vec<Segment>]) {
     let mut rests: Vec<_> = strips.iter().map(|strip| strip.iter()).collect();
     let mut heads: Vec<&[u8]> = strips.iter().map(|_| &[][..]).collect();
+    let mut sources = heads.clone();
     let mut at = 0;
     while at < out.len() {
         let mut run = out.len() - at;
@@ -25,11 +26,10 @@ pub(crate) fn compute(out: &mut [u8], strips: &[Vec<Segment>]) {
             }
             run = run.min(head.len());
         }
-        let sources: Vec<&[u8]> = heads.iter().map(|head| &head[..run]).collect();
-        xor_many(&mut out[at..at + run], &sources);
-        for head in &mut heads {
-            *head = &head[run..];
+        for (source, head) in sources.iter_mut().zip(&mut heads) {
+            (*source, *head) = head.split_at(run);
         }
+        xor_many(&mut out[at..at + run], &sources);
         at += run;
     }
     let is_used_up = heads.iter().all(|head| head.is_empty())

@@ -59,7 +59,21 @@ impl StripeSet {
             copy < self.geometry.copies(),
             "copy beyond the ways to read"
         );
-        let pieces: Vec<_> = pieces(&self.geometry, offset, into.bytes()).collect();
+        let mut pieces = pieces(&self.geometry, offset, into.bytes()).peekable();
+        // Most reads lie in one strip: no lists for them.
+        let whole = pieces.peek().filter(|piece| piece.bytes == into.bytes());
+        if let Some(&piece) = whole
+            && let Some(Way::From(member)) = self.way(&piece, copy, false)
+        {
+            let members = Rc::clone(&self.members);
+            let part = read_part(&members, member, &piece, into);
+            return Completion::flow(async move {
+                let part = one(part).await;
+                members.note_read(&part);
+                part.into_outcome()
+            });
+        }
+        let pieces: Vec<_> = pieces.collect();
         let mut ways = Vec::with_capacity(pieces.len());
         for piece in &pieces {
             match self.way(piece, copy, pieces.len() > 1) {
@@ -68,14 +82,6 @@ impl StripeSet {
             }
         }
         let members = Rc::clone(&self.members);
-        if let ([piece], [Way::From(member)]) = (&pieces[..], &ways[..]) {
-            let part = read_part(&members, *member, piece, into);
-            return Completion::flow(async move {
-                let part = one(part).await;
-                members.note_read(&part);
-                part.into_outcome()
-            });
-        }
         let mut parts = Vec::with_capacity(pieces.len());
         let mut counts = Vec::with_capacity(pieces.len());
         for (piece, way) in pieces.iter().zip(&ways) {

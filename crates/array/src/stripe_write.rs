@@ -1,15 +1,14 @@
 //! Writes and repairs of a stripe set.
 
-use crate::geometry::{Content, Geometry, Protection};
+use crate::geometry::{Content, Protection};
 use crate::join::all;
 use crate::parity;
 use crate::ribbon::Ribbon;
 use crate::stripe::StripeSet;
 use crate::stripe_read::pieces;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_io::{Blocks, Command, Completion, Gather, IoError, Segment};
-use varve_units::{BLOCK, BLOCK_BYTES};
+use varve_units::BLOCK_BYTES;
 
 impl StripeSet {
     /// Writes whole stripes: one command per drive, because the strips of consecutive stripes
@@ -24,7 +23,7 @@ impl StripeSet {
         );
         let first = offset / stripe;
         let count = gather.bytes() / stripe;
-        let mut columns = columns(geometry, first, count, gather);
+        let mut columns = self.columns(first, count, gather);
         let start = first * geometry.strip_bytes();
         let range = start..start + count * geometry.strip_bytes();
         self.members.write(range, move |members| {
@@ -68,51 +67,41 @@ impl StripeSet {
         });
         all(repairs.collect())
     }
-}
 
-/// What each drive is to write for `count` stripes from `first` on.
-fn columns(geometry: &Geometry, first: u64, count: u64, gather: &Gather) -> Vec<Gather> {
-    let width = geometry.data_strips();
-    let mut ribbon = Ribbon::new(gather);
-    let mut strips: Vec<Vec<Segment>> = Vec::with_capacity(count as usize * width);
-    for _ in 0..count as usize * width {
-        let mut strip = Vec::new();
-        ribbon.take(geometry.strip_bytes(), |segment| strip.push(segment));
-        strips.push(strip);
-    }
-    let parity = parity_strips(geometry, &strips);
-    let strip_blocks = (geometry.strip_bytes() / BLOCK_BYTES) as usize;
-    let mut columns = alloc::vec![Gather::new(); geometry.drives()];
-    for (index, row) in strips.chunks(width).enumerate() {
-        for (drive, column) in columns.iter_mut().enumerate() {
-            match geometry.content(first + index as u64, drive) {
-                Content::Data(strip) => {
-                    row[strip]
-                        .iter()
-                        .cloned()
-                        .for_each(|part| column.push(part));
-                }
-                Content::Parity => {
-                    let blocks = index * strip_blocks..(index + 1) * strip_blocks;
-                    let parity = parity.as_ref().expect("a parity strip was computed");
-                    column.push(Segment::Data(Rc::clone(parity), blocks));
+    /// What each drive is to write for `count` stripes from `first` on.
+    fn columns(&self, first: u64, count: u64, gather: &Gather) -> Vec<Gather> {
+        let geometry = &self.geometry;
+        let mut ribbon = Ribbon::new(gather);
+        let mut strips: Vec<Vec<Segment>> = alloc::vec![Vec::new(); geometry.data_strips()];
+        let mut columns = alloc::vec![Gather::new(); geometry.drives()];
+        for stripe in first..first + count {
+            for strip in &mut strips {
+                ribbon.take(geometry.strip_bytes(), |segment| strip.push(segment));
+            }
+            for (drive, column) in columns.iter_mut().enumerate() {
+                match geometry.content(stripe, drive) {
+                    Content::Data(strip) if geometry.direct(stripe, strip) != drive => {
+                        strips[strip]
+                            .iter()
+                            .for_each(|part| column.push(part.clone()));
+                    }
+                    Content::Data(_) => {}
+                    Content::Parity => column.push_data(self.parity_strip(&strips)),
                 }
             }
+            for (index, strip) in strips.iter_mut().enumerate() {
+                let column = &mut columns[geometry.direct(stripe, index)];
+                strip.drain(..).for_each(|part| column.push(part));
+            }
         }
+        columns
     }
-    columns
-}
 
-/// The parity strips of consecutive stripes, one after the other; `None` without parity.
-fn parity_strips(geometry: &Geometry, strips: &[Vec<Segment>]) -> Option<Rc<Blocks>> {
-    let Protection::Parity { data } = geometry.protection() else {
-        return None;
-    };
-    let strip_bytes = geometry.strip_bytes() as usize;
-    let mut parity = Blocks::zeroed(strips.len() / data * strip_bytes / BLOCK);
-    let outs = parity.bytes_mut().chunks_mut(strip_bytes);
-    for (out, row) in outs.zip(strips.chunks(data)) {
-        parity::compute(out, row);
+    /// The parity strip of one stripe.
+    fn parity_strip(&self, strips: &[Vec<Segment>]) -> Blocks {
+        let count = self.geometry.strip_bytes() / BLOCK_BYTES;
+        let mut parity = self.members.world.blocks(count as usize, false);
+        parity::compute(parity.bytes_mut(), strips);
+        parity
     }
-    Some(Rc::new(parity))
 }

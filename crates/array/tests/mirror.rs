@@ -117,6 +117,34 @@ fn reads_across_the_rotation_bound_are_joined() {
     assert!(served.count() >= 1);
 }
 
+/// Blocks start at any sector: one that lies across the bound is read from, and repaired on, the
+/// member of its first byte, alone as well as inside a longer run.
+#[test]
+fn a_block_across_the_rotation_bound_belongs_to_its_first_byte() {
+    let rig = rig(2);
+    for start in [MIB - 2 * BLOCK + 512, 2 * MIB - BLOCK - 512, 3 * MIB - 512] {
+        let bytes = pattern(start as u64, 4 * BLOCK);
+        rig.write(start, &bytes).unwrap();
+        for copy in 0..2 {
+            let run = rig.read(start, 4 * BLOCK, copy).unwrap();
+            assert!(run == bytes, "copy {copy} of {start}");
+        }
+        for block in 0..4 {
+            let at = start + block * BLOCK;
+            let first = at / MIB % 2;
+            assert_eq!(rig.mirror.member_of(at as u64, 0), first);
+            rig.drives[first].poke(BASE as usize + at, &[0xee; BLOCK]);
+            let run = rig.read(start, 4 * BLOCK, 0).unwrap();
+            assert!(run[block * BLOCK..][..BLOCK] == [0xee; BLOCK]);
+            rig.repair(at, &bytes[block * BLOCK..][..BLOCK], 0).unwrap();
+            assert!(rig.read(start, 4 * BLOCK, 0).unwrap() == bytes);
+        }
+        for drive in &rig.drives {
+            assert!(drive.peek(BASE as usize + start, 4 * BLOCK) == bytes);
+        }
+    }
+}
+
 #[test]
 fn media_errors_are_the_callers_and_repair_reaches_that_member_only() {
     let rig = rig(2);

@@ -321,7 +321,7 @@ impl Shared {
             first += length;
             let offset = self.place_offset(run[0].ppa);
             let shard = Rc::clone(&self.shards()[0]);
-            let into = Blocks::new(length, self.config.elided);
+            let into = self.world.blocks(length, self.config.elided);
             let read = shard
                 .drive_of(unit)
                 .read_data(offset, into, 0)

@@ -9,7 +9,7 @@ use crate::shard::Shard;
 use alloc::vec::Vec;
 use core::ops::Range;
 use varve_format::{block_crc, crc24};
-use varve_io::{Blocks, Command, Gather, Sectors};
+use varve_io::{Blocks, Command, Gather, IoError, Sectors};
 use varve_units::{BLOCK_BYTES, Generation, LEAF_BLOCKS, Lba, Ppa, SECTOR_BYTES, VolumeId};
 
 /// A block to be read: where it lies and the 24 bits its checksum must have.
@@ -168,7 +168,7 @@ impl Shard {
     }
 
     /// Reads a run and verifies each of its blocks; blocks that fail are tried by every other
-    /// copy, one by one.
+    /// copy, one by one. A run that is all the caller asked for is read into his memory at once.
     async fn read_run(
         &self,
         run: &Run,
@@ -178,9 +178,19 @@ impl Shard {
     ) -> Vec<Verdict> {
         let drive = self.drive_of(run.place.unit);
         let elided = into.is_elided();
-        let whole = drive
-            .read_data(run.place.offset, Blocks::new(places.len(), elided), 0)
-            .await;
+        let is_all = places.len() == into.len();
+        let memory = if is_all {
+            core::mem::replace(into, Blocks::new(0, elided))
+        } else {
+            self.shared.world.blocks(places.len(), elided)
+        };
+        let mut whole = drive.read_data(run.place.offset, memory, 0).await;
+        let is_read = whole.is_ok();
+        if is_all {
+            // A failed read keeps its memory.
+            let memory = core::mem::replace(&mut whole, Err(IoError::Media));
+            *into = memory.unwrap_or_else(|_| self.shared.world.blocks(places.len(), elided));
+        }
         let moved = self.is_reused(run);
         let mut verdicts = Vec::with_capacity(places.len());
         for (index, (block, want)) in places.iter().enumerate() {
@@ -188,10 +198,11 @@ impl Shard {
                 verdicts.push(Verdict::Moved);
                 continue;
             }
-            if let Ok(blocks) = &whole
-                && crc24(block_crc(blocks.block(index))) == want.crc24
-            {
-                into.copy_from(at + block, blocks, index, 1);
+            let found = whole.as_ref().unwrap_or(into);
+            if is_read && crc24(block_crc(found.block(index))) == want.crc24 {
+                if let Ok(blocks) = &whole {
+                    into.copy_from(at + block, blocks, index, 1);
+                }
                 verdicts.push(Verdict::Good);
                 continue;
             }

@@ -13,8 +13,11 @@ use std::fmt;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use varve_io::{Receiver, Sender, Task, World, slot};
+use varve_io::{Blocks, Receiver, Recycler, Sender, Task, World, slot};
 use varve_units::Nanos;
+
+/// Blocks of memory kept for reuse: 64 MiB. Arbitrary: some stripes of every stream.
+const SPARE_BLOCKS_MAX: usize = 16 << 10;
 
 /// Nothing is ready and no timer runs, but the root flow has not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +70,7 @@ struct Reactor {
     yields: RefCell<Vec<Sender<()>>>,
     timers: RefCell<BinaryHeap<Reverse<Timer>>>,
     timer_count: Cell<u64>,
+    recycler: Recycler,
 }
 
 /// An executor; see the module. Its tasks are dropped with it.
@@ -94,6 +98,7 @@ impl Executor {
             yields: RefCell::default(),
             timers: RefCell::default(),
             timer_count: Cell::new(0),
+            recycler: Recycler::new(SPARE_BLOCKS_MAX),
         }))
     }
 
@@ -224,6 +229,14 @@ impl World for Reactor {
         let (sender, receiver) = slot();
         self.yields.borrow_mut().push(sender);
         receiver
+    }
+
+    fn blocks(&self, count: usize, elided: bool) -> Blocks {
+        if elided {
+            Blocks::elided(count)
+        } else {
+            Blocks::recycled(count, &self.recycler)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Buffers: owned runs of blocks and of sectors.
 
+use crate::recycler::Recycler;
 use alloc::vec;
 use alloc::vec::Vec;
 use varve_units::{BLOCK, SECTOR};
@@ -33,17 +34,75 @@ pub struct Blocks(Content);
 
 #[derive(Clone)]
 enum Content {
-    Bytes(Vec<Block>),
+    Bytes(Memory),
     Symbols(Vec<u64>),
+}
+
+/// Memory of real blocks; goes back to the recycler it came from, if it came from one.
+struct Memory {
+    blocks: Vec<Block>,
+    /// Blocks in use, the first ones.
+    count: usize,
+    home: Option<Recycler>,
+}
+
+impl Memory {
+    fn blocks(&self) -> &[Block] {
+        &self.blocks[..self.count]
+    }
+
+    fn blocks_mut(&mut self) -> &mut [Block] {
+        &mut self.blocks[..self.count]
+    }
+}
+
+impl Clone for Memory {
+    fn clone(&self) -> Self {
+        let Some(home) = &self.home else {
+            return Self {
+                blocks: self.blocks().to_vec(),
+                count: self.count,
+                home: None,
+            };
+        };
+        let mut copy = Self {
+            blocks: home.take(self.count),
+            count: self.count,
+            home: Some(home.clone()),
+        };
+        let into = copy.blocks_mut().as_mut_bytes();
+        into.copy_from_slice(self.blocks().as_bytes());
+        copy
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Some(home) = &self.home {
+            home.give(core::mem::take(&mut self.blocks));
+        }
+    }
 }
 
 impl Blocks {
     /// `count` blocks of zeroes.
     #[must_use]
     pub fn zeroed(count: usize) -> Self {
-        Self(Content::Bytes(
-            Block::new_vec_zeroed(count).expect("memory for a buffer within its limits"),
-        ))
+        Self(Content::Bytes(Memory {
+            blocks: zeroed(count),
+            count,
+            home: None,
+        }))
+    }
+
+    /// `count` blocks of whatever the recycler's memory held before, for who fills them whole.
+    #[must_use]
+    pub fn recycled(count: usize, from: &Recycler) -> Self {
+        Self(Content::Bytes(Memory {
+            blocks: from.take(count),
+            count,
+            home: Some(from.clone()),
+        }))
     }
 
     /// `count` symbolic blocks of zeroes.
@@ -66,7 +125,7 @@ impl Blocks {
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
-            Content::Bytes(blocks) => blocks.len(),
+            Content::Bytes(memory) => memory.count,
             Content::Symbols(symbols) => symbols.len(),
         }
     }
@@ -90,7 +149,7 @@ impl Blocks {
     #[must_use]
     pub fn block(&self, index: usize) -> BlockRef<'_> {
         match &self.0 {
-            Content::Bytes(blocks) => BlockRef::Bytes(&blocks[index].0),
+            Content::Bytes(memory) => BlockRef::Bytes(&memory.blocks()[index].0),
             Content::Symbols(symbols) => BlockRef::Symbol(symbols[index]),
         }
     }
@@ -102,7 +161,7 @@ impl Blocks {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match &self.0 {
-            Content::Bytes(blocks) => blocks.as_slice().as_bytes(),
+            Content::Bytes(memory) => memory.blocks().as_bytes(),
             Content::Symbols(_) => panic!("bytes of elided blocks"),
         }
     }
@@ -114,7 +173,7 @@ impl Blocks {
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
-            Content::Bytes(blocks) => blocks.as_mut_slice().as_mut_bytes(),
+            Content::Bytes(memory) => memory.blocks_mut().as_mut_bytes(),
             Content::Symbols(_) => panic!("bytes of elided blocks"),
         }
     }
@@ -150,8 +209,8 @@ impl Blocks {
     pub fn copy_from(&mut self, index: usize, from: &Self, from_index: usize, count: usize) {
         match (&mut self.0, &from.0) {
             (Content::Bytes(into), Content::Bytes(from)) => {
-                let source = &from[from_index..from_index + count];
-                into[index..index + count]
+                let source = &from.blocks()[from_index..from_index + count];
+                into.blocks_mut()[index..index + count]
                     .as_mut_bytes()
                     .copy_from_slice(source.as_bytes());
             }
@@ -173,28 +232,26 @@ impl Blocks {
         copy
     }
 
-    /// Cuts the run in two: keeps the first `index` blocks, returns the rest.
-    ///
-    /// # Panics
-    /// If the run is shorter than `index`.
-    #[must_use]
-    pub fn split_off(&mut self, index: usize) -> Self {
-        match &mut self.0 {
-            Content::Bytes(blocks) => Self(Content::Bytes(blocks.split_off(index))),
-            Content::Symbols(symbols) => Self(Content::Symbols(symbols.split_off(index))),
-        }
-    }
-
     /// Sets `count` blocks from `index` on to zeroes.
     ///
     /// # Panics
     /// If the run is too short.
     pub fn zero(&mut self, index: usize, count: usize) {
         match &mut self.0 {
-            Content::Bytes(blocks) => blocks[index..index + count].as_mut_bytes().fill(0),
+            Content::Bytes(memory) => {
+                memory.blocks_mut()[index..index + count]
+                    .as_mut_bytes()
+                    .fill(0);
+            }
             Content::Symbols(symbols) => symbols[index..index + count].fill(0),
         }
     }
+}
+
+/// # Panics
+/// If there is no such memory.
+pub(crate) fn zeroed(count: usize) -> Vec<Block> {
+    Block::new_vec_zeroed(count).expect("memory for a buffer within its limits")
 }
 
 /// Owned run of 512 B sectors of metadata: headers, leaves, checkpoint parts, labels.

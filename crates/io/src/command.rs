@@ -40,9 +40,17 @@ impl Gather {
         Self::default()
     }
 
-    /// Adds a piece at the end.
+    /// Adds a piece at the end. Blocks that follow the last piece in its memory lengthen it.
     pub fn push(&mut self, segment: Segment) {
         self.bytes += segment.bytes();
+        if let Segment::Data(blocks, range) = &segment
+            && let Some(Segment::Data(last, before)) = self.segments.last_mut()
+            && before.end == range.start
+            && Rc::ptr_eq(last, blocks)
+        {
+            before.end = range.end;
+            return;
+        }
         self.segments.push(segment);
     }
 

@@ -17,6 +17,7 @@ mod completion;
 mod drive;
 mod error;
 mod event;
+mod recycler;
 mod slot;
 mod world;
 
@@ -26,5 +27,6 @@ pub use completion::{Completion, Outcome};
 pub use drive::{Drive, DriveInfo};
 pub use error::IoError;
 pub use event::{Event, Listen};
+pub use recycler::Recycler;
 pub use slot::{Receiver, Sender, slot};
 pub use world::{Task, World};

@@ -1,5 +1,6 @@
-//! Clock and tasks.
+//! Clock, tasks and memory.
 
+use crate::buffer::Blocks;
 use crate::slot::Receiver;
 use alloc::boxed::Box;
 use core::future::Future;
@@ -23,6 +24,12 @@ pub trait World {
 
     /// Lets other ready flows run first.
     fn yield_now(&self) -> Receiver<()>;
+
+    /// Memory for `count` blocks, symbolic if `elided`, for a caller that fills them whole: what
+    /// they hold before is not defined. An executor with a [`crate::Recycler`] gives used memory.
+    fn blocks(&self, count: usize, elided: bool) -> Blocks {
+        Blocks::new(count, elided)
+    }
 }
 
 impl dyn World + '_ {

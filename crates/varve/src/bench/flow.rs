@@ -183,7 +183,7 @@ impl Subject {
     }
 
     async fn write(&self, phase: &Phase, lba: Lba) -> Result<(), EngineError> {
-        let mut payload = phase.ring.borrow_mut().take();
+        let mut payload = phase.ring.borrow_mut().take(&*self.world);
         for index in 0..phase.blocks {
             let lba = Lba(lba.0 + index);
             let version = match &self.oracle {

@@ -1,7 +1,7 @@
 //! What is written: random bytes that do not compress, each block stamped with what it is.
 
 use super::draw::Random;
-use varve_io::{BlockRef, Blocks};
+use varve_io::{BlockRef, Blocks, World};
 use varve_units::{BLOCK, Lba};
 
 /// Bytes of random payload, used in turn. As large as what a socket's receive ring would keep in
@@ -40,10 +40,12 @@ impl Ring {
     }
 
     /// A copy of the next payload, not yet stamped.
-    pub(super) fn take(&mut self) -> Blocks {
-        let index = self.next;
-        self.next = (index + 1) % self.payloads.len();
-        self.payloads[index].clone()
+    pub(super) fn take(&mut self, world: &dyn World) -> Blocks {
+        let payload = &self.payloads[self.next];
+        self.next = (self.next + 1) % self.payloads.len();
+        let mut copy = world.blocks(payload.len(), false);
+        copy.copy_from(0, payload, 0, payload.len());
+        copy
     }
 }
 
@@ -71,11 +73,14 @@ pub(super) fn stamp_of(blocks: &Blocks, index: usize) -> Stamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use varve_hostio::Executor;
 
     #[test]
     fn a_stamp_reads_back_and_payloads_differ() {
         let mut ring = Ring::new(2, 1);
-        let (mut one, other) = (ring.take(), ring.take());
+        let executor = Executor::new();
+        let world = executor.world();
+        let (mut one, other) = (ring.take(&*world), ring.take(&*world));
         assert_ne!(one.bytes(), other.bytes());
         let said = Stamp {
             lba: Lba(77),
