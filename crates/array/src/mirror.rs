@@ -161,7 +161,7 @@ impl Mirror {
     ///
     /// # Panics
     /// If the member is not rebuilding, or a range is misaligned or beyond the end.
-    pub async fn resync(
+    pub async fn rebuild(
         &self,
         member: usize,
         ranges: &[Range<u64>],
@@ -182,7 +182,7 @@ impl Mirror {
     /// Rebuilding to Live.
     ///
     /// # Panics
-    /// If the member is not rebuilding, or was not resynchronised.
+    /// If the member is not rebuilding, or was not rebuilt.
     pub fn set_live(&self, member: usize) {
         self.members.set_live(member);
     }

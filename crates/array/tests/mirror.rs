@@ -343,7 +343,7 @@ fn writes_in_flight_at_replacement_are_copied() {
     assert_eq!(rig.mirror.state(1), MemberState::Rebuilding);
     let mirror = Rc::clone(&rig.mirror);
     let copy = (&*rig.executor as &dyn World)
-        .run(async move { mirror.resync(1, from_ref(&(0..8192)), |_| ()).await });
+        .run(async move { mirror.rebuild(1, from_ref(&(0..8192)), |_| ()).await });
     rig.executor.block_on(write).unwrap();
     let restored = rig.executor.block_on(copy).unwrap();
     assert_eq!(restored.bytes, 8192 + 2 * BLOCK as u64);
@@ -353,7 +353,7 @@ fn writes_in_flight_at_replacement_are_copied() {
 }
 
 #[test]
-fn resync_reports_what_cannot_be_read_and_goes_on() {
+fn rebuild_reports_what_cannot_be_read_and_goes_on() {
     let rig = rig(2);
     let bytes = pattern(2, MIB);
     rig.write(0, &bytes).unwrap();
@@ -364,7 +364,7 @@ fn resync_reports_what_cannot_be_read_and_goes_on() {
     let mirror = Rc::clone(&rig.mirror);
     let restored = rig.executor.block_on(async move {
         let range = 0..MIB as u64;
-        mirror.resync(0, &[range], |_| ()).await.unwrap()
+        mirror.rebuild(0, &[range], |_| ()).await.unwrap()
     });
     assert_eq!(restored.unreadable, vec![1024..2048]);
     let mut expected = bytes;
@@ -373,7 +373,7 @@ fn resync_reports_what_cannot_be_read_and_goes_on() {
 }
 
 #[test]
-fn resync_ends_when_its_target_fails() {
+fn rebuild_ends_when_its_target_fails() {
     let rig = rig(2);
     rig.mirror.set_lost(0);
     let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES as u64);
@@ -381,7 +381,7 @@ fn resync_ends_when_its_target_fails() {
     rig.mirror.replace(0, Rc::clone(&fresh) as _, BASE).unwrap();
     let mirror = Rc::clone(&rig.mirror);
     let range = 0..MIB as u64;
-    let copy = async move { mirror.resync(0, &[range], |_| ()).await };
+    let copy = async move { mirror.rebuild(0, &[range], |_| ()).await };
     let error = rig.executor.block_on(copy);
     assert_eq!(error, Err(RestoreError::Target(IoError::Media)));
     rig.executor.drain();
@@ -472,7 +472,7 @@ fn the_order_in_which_writes_are_awaited_is_free_while_rebuilding() {
     };
     let first = write(1);
     let mirror = Rc::clone(&rig.mirror);
-    let copy = async move { mirror.resync(0, from_ref(&(0..8192)), |_| ()).await };
+    let copy = async move { mirror.rebuild(0, from_ref(&(0..8192)), |_| ()).await };
     let copy = (&*rig.executor as &dyn World).run(copy);
     rig.executor.settle();
     let writes = fresh.writes.get();

@@ -17,7 +17,7 @@ use crate::units::UnitState;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use varve_format::{BatchHead, KeepItem, PayloadLayout, Record, batch, block_crc};
+use varve_format::{BatchHead, PayloadLayout, Record, batch, block_crc};
 use varve_io::Blocks;
 use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, SECTOR_BYTES, VolumeId};
 
@@ -207,81 +207,20 @@ impl Shared {
             if self.is_stopped() {
                 return;
             }
-            let ppa = |index: usize| Ppa::fast(at.data_sector + index as u64 * BLOCK_SECTORS);
-            match &records[at.record] {
-                Record::Put {
-                    volume,
-                    lba,
-                    class,
-                    crcs,
-                } => {
-                    let birth = head.lsn(at.record);
-                    for (index, crc) in crcs.as_slice().iter().enumerate() {
-                        let lba = Lba(lba.0 + index as u64);
-                        let (volume, crc, class) = (*volume, *crc, *class);
-                        let ppa = ppa(index);
-                        self.consider(
-                            Candidate {
-                                volume,
-                                lba,
-                                ppa,
-                                birth,
-                                crc,
-                                class,
-                            },
-                            blocks,
-                        );
-                    }
+            let record = &records[at.record];
+            let found = candidates(record, head.lsn(at.record), at.data_sector);
+            blocks.extend(found.into_iter().filter(|one| self.is_perhaps_live(one)));
+            if let Record::Leaf { volume, leaf, .. } = record {
+                let key = LeafKey {
+                    volume: *volume,
+                    leaf: *leaf,
+                };
+                let owner = self.owner(self.units.geometry().slice_of(*volume, *leaf));
+                let live = owner.map.borrow().is_leaf_live(key, at.meta_sector);
+                if live {
+                    owner.merge_now(key).await;
                 }
-                Record::Keep { volume, items, .. } => {
-                    for (index, item) in items.iter().enumerate() {
-                        let KeepItem {
-                            lba,
-                            birth,
-                            crc,
-                            class,
-                            ..
-                        } = *item;
-                        let ppa = ppa(index);
-                        let volume = *volume;
-                        self.consider(
-                            Candidate {
-                                volume,
-                                lba,
-                                ppa,
-                                birth,
-                                crc,
-                                class,
-                            },
-                            blocks,
-                        );
-                    }
-                }
-                Record::Leaf { volume, leaf, .. } => {
-                    let key = LeafKey {
-                        volume: *volume,
-                        leaf: *leaf,
-                    };
-                    let owner = self.owner(self.units.geometry().slice_of(*volume, *leaf));
-                    let live = owner.map.borrow().is_leaf_live(key, at.meta_sector);
-                    if live {
-                        owner.merge_now(key).await;
-                    }
-                }
-                Record::External { .. }
-                | Record::Move { .. }
-                | Record::Discard { .. }
-                | Record::Part { .. }
-                | Record::Commit { .. }
-                | Record::Catalogue { .. } => {}
             }
-        }
-    }
-
-    /// Keeps a block that is perhaps live.
-    fn consider(&self, candidate: Candidate, into: &mut Vec<Candidate>) {
-        if self.is_perhaps_live(&candidate) {
-            into.push(candidate);
         }
     }
 
@@ -427,5 +366,49 @@ impl Shared {
             .get(volume)
             .map_or(varve_units::TenantId(0), |v| v.entry.tenant);
         StreamId { tenant, writer }
+    }
+}
+
+/// The blocks that a record brought inline; the first lies at fast-tier sector `sector`.
+fn candidates(record: &Record, lsn: Lsn, sector: u64) -> Vec<Candidate> {
+    let ppa = |index: usize| Ppa::fast(sector + index as u64 * BLOCK_SECTORS);
+    match record {
+        Record::Put {
+            volume,
+            lba,
+            class,
+            crcs,
+        } => {
+            let crcs = crcs.as_slice().iter().enumerate();
+            crcs.map(|(index, crc)| Candidate {
+                volume: *volume,
+                lba: Lba(lba.0 + index as u64),
+                ppa: ppa(index),
+                birth: lsn,
+                crc: *crc,
+                class: *class,
+            })
+            .collect()
+        }
+        Record::Keep { volume, items, .. } => {
+            let items = items.iter().enumerate();
+            items
+                .map(|(index, item)| Candidate {
+                    volume: *volume,
+                    lba: item.lba,
+                    ppa: ppa(index),
+                    birth: item.birth,
+                    crc: item.crc,
+                    class: item.class,
+                })
+                .collect()
+        }
+        Record::External { .. }
+        | Record::Move { .. }
+        | Record::Discard { .. }
+        | Record::Leaf { .. }
+        | Record::Part { .. }
+        | Record::Commit { .. }
+        | Record::Catalogue { .. } => Vec::new(),
     }
 }

@@ -11,17 +11,16 @@
 //! **Invariants**: LSNs and batch numbers grow without gaps inside a batch; a batch never crosses
 //! a chunk; what is acknowledged is a prefix of what was sealed.
 
-use crate::geometry::{BLOCK_SECTORS, Geometry};
+use crate::batch::{OpenChunk, Size, place};
+use crate::geometry::Geometry;
 use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
 use crate::shared::Identity;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use varve_format::{
-    BATCH_HEAD_BYTES, BatchHead, BatchStart, ChunkHeader, CommitPlace, LanePosition, Record, batch,
-};
-use varve_io::{Blocks, Gather, Sectors, Segment, Sender};
+use varve_format::{BatchHead, BatchStart, CommitPlace, LanePosition, Record, batch};
+use varve_io::{Blocks, Gather, Sectors, Sender};
 use varve_units::{Generation, LaneId, Lsn, SECTOR_BYTES};
 
 /// What the appender of a record learns when it is acknowledged.
@@ -66,13 +65,15 @@ pub struct Load {
 }
 
 impl Load {
-    fn data_blocks(&self) -> u64 {
+    /// Data blocks it brings.
+    pub(crate) fn data_blocks(&self) -> u64 {
         self.data
             .as_ref()
             .map_or(0, |(_, range)| range.len() as u64)
     }
 
-    fn meta_sectors(&self) -> u64 {
+    /// Sectors of metadata it brings.
+    pub(crate) fn meta_sectors(&self) -> u64 {
         self.meta.as_ref().map_or(0, |meta| meta.len() as u64)
     }
 }
@@ -148,15 +149,6 @@ pub struct ChunkGrant {
     pub generation: Generation,
     /// The newest committed checkpoint, named in the chunk's header.
     pub commit: Option<CommitPlace>,
-}
-
-struct OpenChunk {
-    grant: ChunkGrant,
-    sequence: u64,
-    next: u64,
-    end: u64,
-    /// True until the first batch, which carries the header along, is sealed.
-    fresh: bool,
 }
 
 /// Limits of a lane's batches.
@@ -593,100 +585,4 @@ impl Lane {
             .chain(queued)
             .collect()
     }
-}
-
-impl OpenChunk {
-    /// Sector where the next batch's header goes.
-    const fn batch_start(&self) -> u64 {
-        self.next + if self.fresh { BLOCK_SECTORS } else { 0 }
-    }
-
-    fn header(&self, identity: Identity, lane: LaneId, lsn: Lsn, batch: u64) -> Sectors {
-        ChunkHeader {
-            pool: identity.pool,
-            epoch: identity.epoch,
-            address: self.next,
-            lane,
-            chunk_sequence: self.sequence,
-            generation: self.grant.generation,
-            stamp: self.grant.stamp,
-            first_lsn: lsn,
-            first_batch: batch,
-            commit: self.grant.commit,
-        }
-        .encode()
-    }
-}
-
-/// Sizes of a batch in the making.
-struct Size {
-    lba_sectors: u64,
-    record_bytes: u64,
-    data_blocks: u64,
-    meta_sectors: u64,
-}
-
-impl Size {
-    const fn empty(lba_bytes: u32) -> Self {
-        Self {
-            lba_sectors: lba_bytes as u64 / SECTOR_BYTES,
-            record_bytes: 0,
-            data_blocks: 0,
-            meta_sectors: 0,
-        }
-    }
-
-    fn of(records: &[Record], lba_bytes: u32) -> Self {
-        let mut size = Self::empty(lba_bytes);
-        records.iter().for_each(|record| size.add(record));
-        size
-    }
-
-    fn add(&mut self, record: &Record) {
-        self.record_bytes += record.encoded_bytes() as u64;
-        self.data_blocks += record.data_blocks() as u64;
-        self.meta_sectors += (record.meta_bytes() as u64).div_ceil(SECTOR_BYTES);
-    }
-
-    const fn sectors(&self) -> u64 {
-        let header = (BATCH_HEAD_BYTES as u64 + self.record_bytes).div_ceil(SECTOR_BYTES);
-        header.next_multiple_of(self.lba_sectors)
-            + self.data_blocks * BLOCK_SECTORS
-            + self.meta_sectors.next_multiple_of(self.lba_sectors)
-    }
-}
-
-/// Gives every record its places and adds its payload to the gather (layout: ADR 4).
-fn place(loads: Vec<Load>, head: &BatchHead, gather: &mut Gather) -> Vec<(Load, Appended)> {
-    let mut data = head.address + u64::from(head.header_bytes) / SECTOR_BYTES;
-    let mut meta = data + u64::from(head.data_blocks) * BLOCK_SECTORS;
-    let meta_end = meta + u64::from(head.meta_bytes) / SECTOR_BYTES;
-    for load in &loads {
-        if let Some((blocks, range)) = &load.data {
-            gather.push(Segment::Data(Rc::clone(blocks), range.clone()));
-        }
-    }
-    let mut placed = Vec::with_capacity(loads.len());
-    for (index, load) in loads.into_iter().enumerate() {
-        let appended = Appended {
-            lsn: head.first_lsn.plus(index as u64),
-            data_sector: data,
-            meta_sector: meta,
-            batch_sector: head.address,
-        };
-        data += load.data_blocks() * BLOCK_SECTORS;
-        meta += load.meta_sectors();
-        if let Some(sectors) = &load.meta {
-            gather.push(Segment::Meta(Rc::clone(sectors)));
-        }
-        placed.push((load, appended));
-    }
-    assert!(
-        meta <= meta_end,
-        "payloads are as long as their records say"
-    );
-    if meta < meta_end {
-        gather.push_meta(Sectors::zeroed((meta_end - meta) as usize));
-    }
-    placed
 }

@@ -20,6 +20,7 @@ pub mod units;
 
 mod admission;
 mod audit;
+mod batch;
 mod catalogue;
 mod checkpoint;
 mod cleaner;

@@ -9,7 +9,7 @@
 use crate::admission::log_cost;
 use crate::config::Canary;
 use crate::error::StopReason;
-use crate::geometry::UnitId;
+use crate::geometry::{BLOCK_SECTORS, UnitId};
 use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Write};
 use crate::limits::{CHAIN_MAX, CHAIN_WAIT, LANE_QUEUE_MAX, REROUTES_MAX};
 use crate::map::{Change, Dead, LeafKey, Map};
@@ -19,7 +19,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
-use varve_format::{Record, crc24};
+use varve_format::{MoveItem, Record, crc24};
 use varve_io::{Blocks, Command, Event, Receiver, Sectors, slot};
 use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, VolumeId};
 
@@ -245,7 +245,7 @@ impl Shard {
                 for index in 0..range.len() as u64 {
                     self.shared
                         .units
-                        .append(Ppa::fast(appended.data_sector + index * 8));
+                        .append(Ppa::fast(appended.data_sector + index * BLOCK_SECTORS));
                 }
             }
         }
@@ -325,7 +325,7 @@ impl Shard {
                     .as_ref()
                     .map_or(0, |(_, range)| range.len() as u64);
                 for index in 0..count {
-                    let ppa = Ppa::fast(appended.data_sector + index * 8);
+                    let ppa = Ppa::fast(appended.data_sector + index * BLOCK_SECTORS);
                     units.bury(ppa, Lsn::MAX);
                 }
             }
@@ -489,10 +489,11 @@ pub(crate) fn for_each_change(
     at: &Appended,
     change: &mut dyn FnMut(LeafKey, u16, Change),
 ) {
-    let key = |volume, lba: Lba| LeafKey {
-        volume,
-        leaf: lba.leaf(),
+    let mut call = |volume: VolumeId, lba: Lba, what: Change| {
+        let leaf = lba.leaf();
+        change(LeafKey { volume, leaf }, lba.index() as u16, what);
     };
+    let inline = |index: usize| Ppa::fast(at.data_sector + index as u64 * BLOCK_SECTORS);
     match record {
         Record::Put {
             volume,
@@ -501,14 +502,8 @@ pub(crate) fn for_each_change(
             crcs,
         } => {
             for (index, crc) in crcs.as_slice().iter().enumerate() {
-                let block = Lba(lba.0 + index as u64);
-                let ppa = Ppa::fast(at.data_sector + index as u64 * 8);
-                let put = Change::Put {
-                    ppa,
-                    crc24: crc24(*crc),
-                    class: *class,
-                };
-                change(key(*volume, block), block.index() as u16, put);
+                let put = put(inline(index), *crc, *class);
+                call(*volume, Lba(lba.0 + index as u64), put);
             }
         }
         Record::External {
@@ -519,35 +514,25 @@ pub(crate) fn for_each_change(
             crcs,
         } => {
             for (index, crc) in crcs.as_slice().iter().enumerate() {
-                let block = Lba(lba.0 + index as u64);
-                let ppa = Ppa::dense(ppa.bits() + index as u64);
-                let put = Change::Put {
-                    ppa,
-                    crc24: crc24(*crc),
-                    class: *class,
-                };
-                change(key(*volume, block), block.index() as u16, put);
+                let place = Ppa::dense(ppa.bits() + index as u64);
+                call(*volume, Lba(lba.0 + index as u64), put(place, *crc, *class));
             }
         }
         Record::Move { volume, items, .. } => {
-            for item in items {
-                let moved = Change::Move {
-                    old: item.old,
-                    new: item.new,
-                    class: item.class,
-                };
-                change(key(*volume, item.lba), item.lba.index() as u16, moved);
+            for MoveItem {
+                lba,
+                old,
+                new,
+                class,
+            } in items.iter().copied()
+            {
+                call(*volume, lba, Change::Move { old, new, class });
             }
         }
         Record::Keep { volume, items, .. } => {
             for (index, item) in items.iter().enumerate() {
-                let new = Ppa::fast(at.data_sector + index as u64 * 8);
-                let moved = Change::Move {
-                    old: item.old,
-                    new,
-                    class: item.class,
-                };
-                change(key(*volume, item.lba), item.lba.index() as u16, moved);
+                let (old, new, class) = (item.old, inline(index), item.class);
+                call(*volume, item.lba, Change::Move { old, new, class });
             }
         }
         Record::Discard { .. }
@@ -556,4 +541,9 @@ pub(crate) fn for_each_change(
         | Record::Commit { .. }
         | Record::Catalogue { .. } => {}
     }
+}
+
+fn put(ppa: Ppa, crc: u32, class: u8) -> Change {
+    let crc24 = crc24(crc);
+    Change::Put { ppa, crc24, class }
 }

@@ -164,7 +164,9 @@ impl Tier {
                 let ranges = units
                     .iter()
                     .map(|range| bytes(range.start)..bytes(range.end));
-                mirror.resync(slot, &ranges.collect::<Vec<_>>(), note).await
+                mirror
+                    .rebuild(slot, &ranges.collect::<Vec<_>>(), note)
+                    .await
             }
             Array::Dense(set) => {
                 let stripes = |range: &Range<u32>| {

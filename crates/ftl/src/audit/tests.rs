@@ -334,7 +334,7 @@ fn lists_that_are_not_the_states() {
     let bench = Bench::new();
     let (unit, state) = (bench.free_unit(), UnitState::Open);
     let control = bench.engine.shared.control();
-    control.grant_chunk(&bench.engine.shared).unwrap();
+    control.grant_chunk(&bench.engine.shared, false).unwrap();
     assert_eq!(bench.audit(), AuditError::ListedNowhere { unit, state });
 }
 

@@ -13,7 +13,7 @@
 //! **Invariants.** A table is proposed only upon a committed one. A commit without quorum ends the
 //! session: whether its change counts is found out by the next import.
 //!
-//! **Not here**: who notices that a drive failed, what is resynchronised, how exclusive use is
+//! **Not here**: who notices that a drive failed, what is rebuilt, how exclusive use is
 //! enforced.
 
 use crate::label::change::Change;

@@ -12,7 +12,7 @@
 //! refuses; a member declared lost in it is not used before it was rebuilt. The argument is in
 //! [`choose`]'s module, the quorum in [`Voters`]'s.
 //!
-//! **Not here**: data, resynchronisation, exclusive opening of drives.
+//! **Not here**: data, rebuilding, exclusive opening of drives.
 //!
 //! # Source
 //! engine.md U10; design.md 4.2 (Mirror), 4.8.
