@@ -4,6 +4,11 @@
 //! of rounds; leaves are merged at 64 deltas or when the pool is short, as the engine does it, and
 //! the time of merges (no I/O) is told apart.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what is measured here is the time of the machine"
+)]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use varve_format::LeafImage;

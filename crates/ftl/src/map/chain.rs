@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use varve_format::{Delta, LEAF_ENTRIES};
 use varve_units::{Lsn, Ppa};
 
-/// With the image cached a chain is deduplicated after so many appends: a few nanoseconds each,
-/// and no chain has more superseded deltas than this.
+/// With the image cached a chain is deduplicated after so many appends, so that the cost of an
+/// append stays bounded. Arbitrary: twice between two merges at 64 deltas.
 const COMPACT_EACH: u8 = 32;
 
 /// A set of entries of a leaf.
