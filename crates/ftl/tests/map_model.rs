@@ -261,20 +261,41 @@ impl Harness {
             self.make_room(full);
         }
         let lsn = self.lsn();
-        self.one(key, index, change, lsn);
+        let mut changes = vec![(index, change)];
         for (at, ppa) in (index + 1..).zip(more) {
             let crc24 = u32::from(at);
-            self.one(key, at, Change::Put { ppa, crc24, class }, lsn);
+            changes.push((at, Change::Put { ppa, crc24, class }));
         }
+        self.record(key, &changes, lsn);
         self.reports();
     }
 
-    fn one(&mut self, key: LeafKey, index: u16, change: Change, lsn: Lsn) {
-        self.map
-            .apply(key, index, change, lsn, &mut self.dead)
-            .unwrap();
-        self.log.push((key, lsn, Logged::Change(index, change)));
-        self.model(key, index, change, lsn);
+    /// Applies a record, in one of the ways there are.
+    fn record(&mut self, key: LeafKey, changes: &[(u16, Change)], lsn: Lsn) {
+        let (dead, map) = (&mut self.dead, &mut self.map);
+        let blocks: Vec<(Ppa, u32)> = changes
+            .iter()
+            .filter_map(|(_, change)| match change {
+                Change::Put { ppa, crc24, .. } => Some((*ppa, *crc24)),
+                _ => None,
+            })
+            .collect();
+        match (self.rng.below(3), changes[0]) {
+            (0, (first, Change::Put { class, .. })) => {
+                map.apply_run(key, first, &blocks, class, lsn, dead)
+                    .unwrap();
+            }
+            (1, _) => map
+                .apply_each(key, changes.iter().copied(), lsn, dead)
+                .unwrap(),
+            _ => changes.iter().for_each(|&(index, change)| {
+                map.apply(key, index, change, lsn, dead).unwrap();
+            }),
+        }
+        for &(index, change) in changes {
+            self.log.push((key, lsn, Logged::Change(index, change)));
+            self.model(key, index, change, lsn);
+        }
     }
 
     fn make_room(&mut self, full: MapFull) {
@@ -491,6 +512,9 @@ impl Harness {
             self.map.lookup_run(key, 0, &mut run);
             for (index, &found) in (0u16..).zip(&run) {
                 let expected = self.state.get(&(key, index)).copied();
+                if index < 16 {
+                    assert_eq!(self.map.lookup(key, index), found, "one is as a run");
+                }
                 match (found, expected) {
                     (Lookup::Entry { entry, since }, Some(e)) => {
                         assert_eq!(entry, e, "seed {}: {key:?} {index}", self.seed);

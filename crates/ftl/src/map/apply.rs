@@ -1,11 +1,11 @@
 //! Applying a change: append to the chain, keep the cached image current, report the dead.
 
-use super::chain::{is_met, need};
+use super::chain::is_met;
 use super::pool::{Chain, DeltaPool};
 use super::{CHAIN_MAX, Change, DELTA_AGE_MAX, Dead, LeafKey, Map, MapFull, report};
 use alloc::vec::Vec;
 use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES, Parent, Placement};
-use varve_units::{Lsn, Ppa};
+use varve_units::{Lsn, Ppa, SliceId};
 
 impl Map {
     /// Whether `deltas` more changes of this leaf are sure to find room.
@@ -16,16 +16,9 @@ impl Map {
     /// # Errors
     /// What is full.
     pub fn admits(&self, key: LeafKey, deltas: usize) -> Result<(), MapFull> {
-        let found = self.leaves.find(key);
-        let chain = found.map_or(Chain::EMPTY, |leaf| self.leaves.head(leaf).chain);
-        if found.is_none() && self.leaves.len() >= self.limits.leaves_max {
-            Err(MapFull::Leaves)
-        } else if usize::from(chain.len) + deltas > CHAIN_MAX {
-            Err(MapFull::Chain)
-        } else if DeltaPool::need(chain, deltas) > self.pool.room() {
-            Err(MapFull::Deltas)
-        } else {
-            Ok(())
+        match self.leaves.find(key) {
+            Some(leaf) => self.admits_more(leaf, deltas),
+            None => self.admits_new(deltas),
         }
     }
 
@@ -54,7 +47,77 @@ impl Map {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
-        let slice = self.slice(self.slice_of(key));
+        let (slice, mut found) = self.begin_apply(key, lsn);
+        self.change(key, &mut found, (index, change), lsn, dead)?;
+        self.slice_mut(slice).applied = lsn;
+        Ok(())
+    }
+
+    /// [`Map::apply`] for several changes of one leaf by one record; the leaf is found once.
+    ///
+    /// # Errors
+    /// No room for all of them, each taken to need a delta; nothing was changed. A leaf that does
+    /// not exist needs room if the first change is a put, as all then should be.
+    ///
+    /// # Panics
+    /// As [`Map::apply`].
+    pub fn apply_each<I>(
+        &mut self,
+        key: LeafKey,
+        changes: I,
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) -> Result<(), MapFull>
+    where
+        I: IntoIterator<Item = (u16, Change), IntoIter: ExactSizeIterator>,
+    {
+        let changes = changes.into_iter();
+        let count = changes.len();
+        let mut changes = changes.peekable();
+        let (slice, mut found) = self.begin_apply(key, lsn);
+        match (found, changes.peek()) {
+            (Some(leaf), _) => self.admits_more(leaf, count)?,
+            (None, Some((_, Change::Put { .. }))) => self.admits_new(count)?,
+            // Nothing to move or discard.
+            (None, _) => {}
+        }
+        for change in changes {
+            self.change(key, &mut found, change, lsn, dead)?;
+            self.slice_mut(slice).applied = lsn;
+        }
+        Ok(())
+    }
+
+    /// [`Map::apply_each`] for puts of blocks that follow one another, from the index `first` on:
+    /// `(place, low 24 bits of the CRC-32C)` of each.
+    ///
+    /// # Errors
+    /// As [`Map::apply_each`].
+    ///
+    /// # Panics
+    /// As [`Map::apply`]; if the run goes beyond the leaf.
+    pub fn apply_run(
+        &mut self,
+        key: LeafKey,
+        first: u16,
+        entries: &[(Ppa, u32)],
+        class: u8,
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) -> Result<(), MapFull> {
+        let end = usize::from(first) + entries.len();
+        assert!(end <= LEAF_ENTRIES, "run beyond the leaf");
+        let puts = entries.iter().enumerate().map(|(at, &(ppa, crc24))| {
+            let put = Change::Put { ppa, crc24, class };
+            (first + at as u16, put)
+        });
+        self.apply_each(key, puts, lsn, dead)
+    }
+
+    /// Checks that a record may be applied to a leaf; tells the slice and the leaf.
+    fn begin_apply(&self, key: LeafKey, lsn: Lsn) -> (SliceId, Option<u32>) {
+        let number = self.slice_of(key);
+        let slice = self.slice(number);
         assert!(lsn >= slice.applied, "records are applied in order");
         let oldest = slice.oldest.unwrap_or(lsn);
         assert!(
@@ -68,21 +131,41 @@ impl Map {
                 "the leaf's state already includes the record"
             );
         }
-        match (change, found) {
-            (Change::Put { ppa, crc24, class }, _) => {
+        (number, found)
+    }
+
+    /// One change of a record that may be applied; notes the leaf in `found` if it is made.
+    fn change(
+        &mut self,
+        key: LeafKey,
+        found: &mut Option<u32>,
+        (index, change): (u16, Change),
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) -> Result<(), MapFull> {
+        match (change, *found) {
+            (Change::Put { ppa, crc24, class }, known) => {
                 assert!(ppa.is_place() || ppa == Ppa::LOST, "a put names a place");
-                self.admits(key, 1)?;
-                let leaf = self.leaves.ensure(key);
+                let leaf = match known {
+                    Some(leaf) => {
+                        self.admits_more(leaf, 1)?;
+                        leaf
+                    }
+                    None => {
+                        self.admits_new(1)?;
+                        *found.insert(self.leaves.ensure(key))
+                    }
+                };
                 let placement = Placement::new(class, false);
                 self.put(leaf, index, (Entry::new(ppa, crc24), placement), lsn, dead);
             }
-            (Change::Move { old, new, class }, found) => {
+            (Change::Move { old, new, class }, known) => {
                 assert!(old.is_place(), "a move starts from a place");
                 assert!(
                     new.is_place() || new == Ppa::LOST,
                     "a move leads to a place"
                 );
-                match found {
+                match known {
                     Some(leaf) => {
                         self.move_entry(leaf, index, (old, new, class), lsn, dead)?;
                     }
@@ -94,8 +177,6 @@ impl Map {
             }
             (Change::Discard { .. }, None) => {}
         }
-        let slice = self.slice_of(key);
-        self.slice_mut(slice).applied = lsn;
         Ok(())
     }
 
@@ -129,12 +210,25 @@ impl Map {
         self.apply(key, index, change, lsn, dead)
     }
 
-    /// Room for one more delta of a leaf that exists.
-    fn admits_one(&self, leaf: u32) -> Result<(), MapFull> {
+    /// Room for more deltas of a leaf that exists.
+    fn admits_more(&self, leaf: u32, deltas: usize) -> Result<(), MapFull> {
         let chain = self.leaves.head(leaf).chain;
-        if usize::from(chain.len) >= CHAIN_MAX {
+        if usize::from(chain.len) + deltas > CHAIN_MAX {
             Err(MapFull::Chain)
-        } else if need(chain) > self.pool.room() {
+        } else if DeltaPool::need(chain, deltas) > self.pool.room() {
+            Err(MapFull::Deltas)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Room for a leaf that does not exist, with so many deltas.
+    fn admits_new(&self, deltas: usize) -> Result<(), MapFull> {
+        if self.leaves.len() >= self.limits.leaves_max {
+            Err(MapFull::Leaves)
+        } else if deltas > CHAIN_MAX {
+            Err(MapFull::Chain)
+        } else if DeltaPool::need(Chain::EMPTY, deltas) > self.pool.room() {
             Err(MapFull::Deltas)
         } else {
             Ok(())
@@ -168,17 +262,21 @@ impl Map {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) {
-        if let Some((old, since)) = self.seen(leaf, index) {
-            report(dead, old.ppa(), since);
-        } else if let Some((_, unjudged)) = self.newest(leaf, index, usize::MAX) {
-            // Whatever a conditional move comes to, its new place is superseded here.
-            report(dead, unjudged.ppa(), self.lsn(leaf, unjudged));
-        }
-        if let Some(slot) = self.leaves.head(leaf).image() {
-            self.cache.get_mut(slot).set(index, entry, placement);
-        }
         let delta = Delta::new(index, DeltaBody::Put { entry, placement }, lsn);
-        self.enter(leaf, delta, lsn);
+        if let Some(slot) = self.leaves.head(leaf).image() {
+            let applied = self.slice(self.leaves.slice(leaf)).applied;
+            let image = self.cache.get_mut(slot);
+            report(dead, image.entry(index).ppa(), applied);
+            image.set(index, entry, placement);
+            self.enter(leaf, delta, lsn);
+            return;
+        }
+        let newest = self.newest(leaf, index, usize::MAX);
+        if let Some((_, old)) = newest {
+            // Whatever a conditional move comes to, its new place is superseded here.
+            report(dead, old.ppa(), self.lsn(leaf, old));
+        }
+        self.supersede(leaf, newest, delta, lsn);
     }
 
     fn move_entry(
@@ -192,13 +290,13 @@ impl Map {
         let placement = Placement::new(class, true);
         match self.seen(leaf, index) {
             Some((found, _)) if is_met(found.ppa(), old) => {
-                self.admits_one(leaf)?;
+                self.admits_more(leaf, 1)?;
                 let moved = Entry::new(new, found.crc24());
                 self.put(leaf, index, (moved, placement), lsn, dead);
             }
             Some(_) => report(dead, new, lsn),
             None => {
-                self.admits_one(leaf)?;
+                self.admits_more(leaf, 1)?;
                 let body = DeltaBody::Move {
                     old,
                     new,
@@ -221,7 +319,7 @@ impl Map {
         let delta = Delta::new(index, DeltaBody::Discard { count, zero }, lsn);
         let whole = usize::from(count) == LEAF_ENTRIES;
         if !whole {
-            self.admits_one(leaf)?;
+            self.admits_more(leaf, 1)?;
         }
         let slot = self.leaves.head(leaf).image();
         if let Some(slot) = slot {

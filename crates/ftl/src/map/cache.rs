@@ -14,6 +14,15 @@ struct Owner {
     used: Cell<bool>,
 }
 
+impl Owner {
+    /// Writes only what changes: most images in use are marked.
+    fn note_use(&self) {
+        if !self.used.get() {
+            self.used.set(true);
+        }
+    }
+}
+
 /// Cached images of a shard.
 #[derive(Debug)]
 pub(super) struct ImageCache {
@@ -39,14 +48,19 @@ impl ImageCache {
 
     /// The image in `slot`; marks it used.
     pub(super) fn get(&self, slot: u32) -> &LeafImage {
-        self.owners[slot as usize].used.set(true);
+        self.owners[slot as usize].note_use();
         &self.images[slot]
     }
 
     /// The image in `slot`, to change it; marks it used.
     pub(super) fn get_mut(&mut self, slot: u32) -> &mut LeafImage {
-        self.owners[slot as usize].used.set(true);
+        self.owners[slot as usize].note_use();
         &mut self.images[slot]
+    }
+
+    /// The image in `slot`; does not mark it used.
+    pub(super) fn glance(&self, slot: u32) -> &LeafImage {
+        &self.images[slot]
     }
 
     /// Stores an image; tells its slot and the leaf that lost it, if one did.

@@ -1,16 +1,14 @@
 //! Work on one chain: append, find, prune, deduplicate.
 
-use super::pool::{Chain, DeltaPool, Slot};
+use super::pool::Slot;
 use super::{Dead, Map, report};
 use alloc::vec::Vec;
 use varve_format::{Delta, LEAF_ENTRIES};
 use varve_units::{Lsn, Ppa};
 
-/// Deltas looked at for one to replace, if the image is cached: about four nodes.
-const SCAN_CACHED: usize = 12;
-/// A chain is deduplicated in full whenever its length reaches a multiple of this, so that the
-/// cost per change stays bounded although the scan above misses what is older.
-const COMPACT_EACH: u16 = 32;
+/// With the image cached a chain is deduplicated after so many appends, so that the cost of an
+/// append stays bounded. Arbitrary: twice between two merges at 64 deltas.
+const COMPACT_EACH: u8 = 32;
 
 /// A set of entries of a leaf.
 #[derive(Clone, Copy, Default)]
@@ -29,7 +27,7 @@ impl IndexSet {
 impl Map {
     /// True if the leaf is being merged: its chain stays out of the buckets.
     pub(super) fn is_held(&self, leaf: u32) -> bool {
-        !self.merging.is_empty() && self.merging.contains_key(&leaf)
+        self.leaves.head(leaf).chain.held
     }
 
     /// The newest delta that touches `index`, among the `within` newest ones.
@@ -41,33 +39,52 @@ impl Map {
 
     /// Appends a delta.
     pub(super) fn push(&mut self, leaf: u32, delta: Delta, lsn: Lsn) {
-        let held = self.is_held(leaf);
-        let mut chain = self.leaves.head(leaf).chain;
-        self.pool.push(leaf, &mut chain, delta, held);
-        self.leaves.head_mut(leaf).chain = chain;
         let slice = self.leaves.slice(leaf);
-        let slice = self.slice_mut(slice);
-        slice.oldest = Some(slice.oldest.map_or(lsn, |oldest| oldest.min(lsn)));
-        self.touch(leaf);
+        let head = self.leaves.head_mut(leaf);
+        self.pool.push(leaf, &mut head.chain, delta);
+        let state = self.slices[usize::from(slice.0)].as_mut();
+        let state = state.expect("the slice of a leaf is here");
+        if !head.changed {
+            head.changed = true;
+            state.changed.push(leaf);
+        }
+        state.oldest = Some(state.oldest.map_or(lsn, |oldest| oldest.min(lsn)));
     }
 
-    /// Enters a put whose predecessor has been dealt with: in the place of an older put or move
-    /// of the index that no discard follows, or at the end.
+    /// Enters a put whose predecessor has been dealt with: in the place of the newest delta of
+    /// the index, if that is a put or move, or at the end.
+    ///
+    /// With the image cached only the newest node is searched, which is at hand; what is older is
+    /// dropped by the next [`Map::compact`].
     pub(super) fn enter(&mut self, leaf: u32, delta: Delta, lsn: Lsn) {
-        let cached = self.leaves.head(leaf).image().is_some();
-        let within = if cached { SCAN_CACHED } else { usize::MAX };
-        match self.newest(leaf, delta.index(), within) {
+        let head = self.leaves.head(leaf);
+        let cached = head.image().is_some();
+        let within = match cached {
+            true => head.chain.in_newest_node(),
+            false => usize::MAX,
+        };
+        let newest = self.newest(leaf, delta.index(), within);
+        self.supersede(leaf, newest, delta, lsn);
+        if cached && self.leaves.head(leaf).chain.fresh >= COMPACT_EACH {
+            self.compact(leaf);
+        }
+    }
+
+    /// Puts `delta` in the place of the newest delta of its index, unless that is a discard, or at
+    /// the end if there is none.
+    pub(super) fn supersede(
+        &mut self,
+        leaf: u32,
+        newest: Option<(Slot, Delta)>,
+        delta: Delta,
+        lsn: Lsn,
+    ) {
+        match newest {
             Some((slot, old)) if !old.is_discard() => {
                 self.pool.set(slot, delta);
                 self.touch(leaf);
             }
-            _ => {
-                self.push(leaf, delta, lsn);
-                let len = self.leaves.head(leaf).chain.len;
-                if cached && len > COMPACT_EACH && len.is_multiple_of(COMPACT_EACH) {
-                    self.compact(leaf);
-                }
-            }
+            _ => self.push(leaf, delta, lsn),
         }
     }
 
@@ -82,10 +99,8 @@ impl Map {
 
     /// Makes `deltas`, oldest first, the chain.
     pub(super) fn rewrite(&mut self, leaf: u32, mut deltas: Vec<Delta>) {
-        let held = self.is_held(leaf);
-        let mut chain = self.leaves.head(leaf).chain;
-        self.pool.replace(leaf, &mut chain, &deltas, held);
-        self.leaves.head_mut(leaf).chain = chain;
+        let chain = &mut self.leaves.head_mut(leaf).chain;
+        self.pool.replace(leaf, chain, &deltas);
         deltas.clear();
         self.scratch = deltas;
     }
@@ -127,6 +142,7 @@ impl Map {
         let mut deltas = self.unroll(leaf);
         drop_superseded(&mut deltas);
         self.rewrite(leaf, deltas);
+        self.leaves.head_mut(leaf).chain.fresh = 0;
     }
 }
 
@@ -149,9 +165,4 @@ pub(super) fn drop_superseded(deltas: &mut Vec<Delta>) {
 /// True if a move from `old` applies to an entry at `found`.
 pub(super) fn is_met(found: Ppa, old: Ppa) -> bool {
     found == old && old.is_place()
-}
-
-/// Nodes that one more delta takes from the pool.
-pub(super) fn need(chain: Chain) -> usize {
-    DeltaPool::need(chain, 1)
 }

@@ -69,11 +69,13 @@ impl Map {
             parent: head.parent,
             discarded,
         };
-        let all = self.pool.newest_first(head.chain);
-        let dated = all.map(|(_, delta)| (delta, self.lsn(leaf, delta)));
+        let applied = self.slice(self.leaves.slice(leaf)).applied;
         let mut oldest: Option<Lsn> = None;
-        let mut deltas: Vec<Delta> = Vec::new();
-        for (delta, lsn) in dated {
+        let mut deltas: Vec<Delta> = Vec::with_capacity(usize::from(head.chain.len));
+        for (_, delta) in self.pool.newest_first(head.chain) {
+            let lsn = delta
+                .lsn_within(applied)
+                .expect("no delta is younger than its slice");
             oldest = Some(oldest.map_or(lsn, |o| o.min(lsn)));
             if full || lsn > since {
                 deltas.push(delta);

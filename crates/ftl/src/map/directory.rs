@@ -76,6 +76,9 @@ impl Directory {
     /// `(leaf + volume) mod slices`.
     pub(super) fn slice_of(&self, key: LeafKey) -> SliceId {
         let slices = u64::from(self.slices);
+        if self.slices.is_power_of_two() {
+            return SliceId((key.leaf.0.wrapping_add(key.volume.0) & (slices - 1)) as u16);
+        }
         let sum = key.leaf.0 % slices + key.volume.0 % slices;
         SliceId(u16::try_from(sum % slices).expect("less than the number of slices"))
     }
@@ -244,7 +247,10 @@ impl Directory {
     }
 
     fn place(&self, key: LeafKey) -> (PageKey, u32) {
-        let position = key.leaf.0 / u64::from(self.slices);
+        let position = match self.slices.is_power_of_two() {
+            true => key.leaf.0 >> self.slices.trailing_zeros(),
+            false => key.leaf.0 / u64::from(self.slices),
+        };
         let number = position / PAGE_LEAVES as u64;
         let page = PageKey {
             volume: key.volume,

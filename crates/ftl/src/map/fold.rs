@@ -145,6 +145,7 @@ impl Map {
         drop_superseded(&mut deltas);
         let image = fold.image;
         self.rewrite(leaf, deltas);
+        self.leaves.head_mut(leaf).chain.fresh = 0;
         let (slot, evicted) = self.cache.insert(leaf, image);
         if let Some(loser) = evicted {
             self.leaves.head_mut(loser).image = super::pool::NIL;

@@ -11,7 +11,7 @@ impl Map {
     /// If something does not agree, naming it.
     pub fn check(&self, mut read: impl FnMut(LeafKey, Base) -> Option<LeafImage>) {
         let (mut mapped, mut images, mut count) = (0, 0, 0);
-        let chain = |leaf| (leaf, self.leaves.head(leaf).chain, self.is_held(leaf));
+        let chain = |leaf| (leaf, self.leaves.head(leaf).chain);
         self.pool.check(self.leaves.iter().map(chain));
         for leaf in self.leaves.iter() {
             let key = self.leaves.key(leaf);
@@ -24,6 +24,11 @@ impl Map {
             assert!(
                 self.owns(self.slice_of(key)),
                 "leaves are of slices that are here"
+            );
+            assert_eq!(
+                self.is_held(leaf),
+                self.merging.contains_key(&leaf),
+                "exactly the leaves being merged are held"
             );
             count += 1;
             mapped += u64::from(head.mapped);

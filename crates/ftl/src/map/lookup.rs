@@ -49,9 +49,39 @@ impl Map {
     /// If the index is beyond the leaf or the slice is not here.
     #[must_use]
     pub fn lookup(&self, key: LeafKey, index: u16) -> Lookup {
-        let mut one = [Lookup::Zeroes];
-        self.lookup_run(key, index, &mut one);
-        one[0]
+        assert!(usize::from(index) < LEAF_ENTRIES, "index beyond the leaf");
+        let applied = self.slice(self.slice_of(key)).applied;
+        let Some(leaf) = self.leaves.find(key) else {
+            return Lookup::Zeroes;
+        };
+        if let Some(slot) = self.leaves.head(leaf).image() {
+            return told(self.cache.get(slot).entry(index), applied);
+        }
+        match self.newest(leaf, index, usize::MAX) {
+            Some((_, delta)) => self.delta_tells(leaf, delta),
+            None if self.is_bare(leaf) => Lookup::Zeroes,
+            None => Lookup::NeedsImage,
+        }
+    }
+
+    /// Reads what an apply or look-up of the block will read, and tells bits of it that mean
+    /// nothing. For a batch: the cache misses of calls that follow one another overlap, those of
+    /// changes do not. Pass the result to [`core::hint::black_box`] so that it is not left out.
+    ///
+    /// # Panics
+    /// If the index is beyond the leaf.
+    #[must_use]
+    pub fn prefetch(&self, key: LeafKey, index: u16) -> u64 {
+        let Some(leaf) = self.leaves.find(key) else {
+            return 0;
+        };
+        let head = self.leaves.head(leaf);
+        let node = u64::from(self.pool.glance(head.chain));
+        let image = head.image().map(|slot| self.cache.glance(slot));
+        let entry = image.map_or(0, |image| {
+            image.entry(index).bits() ^ u64::from(image.placement(index).bits())
+        });
+        entry ^ node
     }
 
     /// Where the blocks from `first` on are, as many as `out` is long.

@@ -26,10 +26,18 @@ pub enum NeedsImage {
 }
 
 impl Map {
-    /// The leaf with (up to three deltas) the longest chain, those being merged apart.
+    /// The leaf with one of the longest chains, those being merged apart: three deltas off the
+    /// longest at most, from 28 deltas on twelve. If any has 64 or more, so has this one.
     pub fn fullest(&mut self) -> Option<LeafKey> {
         let leaf = self.pool.fullest()?;
         Some(self.leaves.key(leaf))
+    }
+
+    /// [`Map::fullest`] and the length of its chain.
+    pub fn longest(&mut self) -> Option<(LeafKey, usize)> {
+        let leaf = self.pool.fullest()?;
+        let len = self.leaves.head(leaf).chain.len;
+        Some((self.leaves.key(leaf), usize::from(len)))
     }
 
     /// Like [`Map::fullest`], leaves in `except` apart.
@@ -83,7 +91,7 @@ impl Map {
         };
         let image = Box::new(self.cache.get(slot).clone());
         let through = self.slice(self.leaves.slice(leaf)).applied;
-        self.pool.hold(self.leaves.head(leaf).chain, true);
+        self.pool.hold(&mut self.leaves.head_mut(leaf).chain, true);
         let (mapped, empty) = (image.mapped(), image.is_empty());
         let merging = Merging {
             through,
@@ -128,7 +136,7 @@ impl Map {
             self.merging.remove(&leaf).is_some(),
             "a merge is in progress"
         );
-        self.pool.hold(self.leaves.head(leaf).chain, false);
+        self.pool.hold(&mut self.leaves.head_mut(leaf).chain, false);
         self.touch(leaf);
     }
 
@@ -140,7 +148,7 @@ impl Map {
             parent.through(),
             "the merge that was begun"
         );
-        self.pool.hold(self.leaves.head(leaf).chain, false);
+        self.pool.hold(&mut self.leaves.head_mut(leaf).chain, false);
         if parent.through() >= self.floor(leaf) {
             assert!(
                 self.leaves.discard(leaf).is_none(),

@@ -2,7 +2,9 @@
 //!
 //! A chain is a list of nodes, newest first; every node but the newest is full, so a chain is
 //! described by its newest node and its length. The newest node also links the chain into the
-//! bucket of its node count, unless the chain is *held* (its leaf is being merged).
+//! bucket of its node count, unless the chain is *held* (its leaf is being merged). It stays the
+//! newest while the chain grows (a full one is copied to a node behind it), and the buckets of
+//! long chains are wide, so that few appends touch the neighbours in a bucket.
 //!
 //! **Invariants**: a node is free or in exactly one chain; a chain with deltas is held or in
 //! exactly one bucket. **Not here**: what deltas mean.
@@ -13,8 +15,13 @@ use varve_format::Delta;
 
 /// Deltas of one node.
 const NODE_DELTAS: usize = 3;
-/// Buckets; longer chains share the last one. Arbitrary: 765 deltas are far beyond a merge.
-const BUCKETS: usize = 256;
+/// Buckets; longer chains share the last one. Arbitrary: 750 deltas are far beyond a merge.
+const BUCKETS: usize = 70;
+/// Nodes from which on a bucket is of `WIDE` node counts. Of these one begins at 22 nodes: the
+/// engine merges at 64 deltas, which no chain of 21 nodes has and all of 22 nodes have.
+const WIDE_FROM: usize = 10;
+const WIDE: usize = 4;
+const _: () = assert!((22 - WIDE_FROM).is_multiple_of(WIDE));
 /// No node, no leaf.
 pub(super) const NIL: u32 = u32::MAX;
 /// In `Node::before`: the chain is in no bucket.
@@ -38,10 +45,27 @@ const _: () = assert!(size_of::<Node>() == 64);
 pub(super) struct Chain {
     head: u32,
     pub(super) len: u16,
+    /// In no bucket: its leaf is being merged.
+    pub(super) held: bool,
+    /// Deltas appended since superseded ones were last dropped; stays at 255.
+    pub(super) fresh: u8,
 }
 
 impl Chain {
-    pub(super) const EMPTY: Self = Self { head: NIL, len: 0 };
+    pub(super) const EMPTY: Self = Self {
+        head: NIL,
+        len: 0,
+        held: false,
+        fresh: 0,
+    };
+
+    /// Deltas in the newest node.
+    pub(super) fn in_newest_node(self) -> usize {
+        match usize::from(self.len) % NODE_DELTAS {
+            0 => NODE_DELTAS.min(usize::from(self.len)),
+            fill => fill,
+        }
+    }
 }
 
 /// Where a delta is, to replace it in place.
@@ -114,23 +138,39 @@ impl DeltaPool {
 
     /// Appends the newest delta of a chain. Whoever must keep to the limit has asked
     /// [`DeltaPool::room`]: a load may not fail for want of it.
-    pub(super) fn push(&mut self, leaf: u32, chain: &mut Chain, delta: Delta, held: bool) {
+    pub(super) fn push(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
+        let grown = Chain {
+            len: chain.len + 1,
+            ..*chain
+        };
+        let relinks = !chain.held && Self::bucket(*chain) != Self::bucket(grown);
+        if relinks && chain.len > 0 {
+            self.unlink(*chain);
+        }
+        self.append(leaf, chain, delta);
+        chain.fresh = chain.fresh.saturating_add(1);
+        if relinks {
+            self.link(*chain);
+        }
+    }
+
+    fn append(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
         let fill = usize::from(chain.len) % NODE_DELTAS;
         if fill == 0 {
-            let old = chain.head;
-            if old != NIL {
-                self.unlink(*chain);
-            }
             let node = self.take(leaf);
-            self.nodes[node].next = old;
-            chain.head = node;
+            if chain.len == 0 {
+                chain.head = node;
+            } else {
+                let newest = &mut self.nodes[chain.head];
+                let (full, next) = (newest.deltas, newest.next);
+                newest.next = node;
+                let second = &mut self.nodes[node];
+                (second.deltas, second.next) = (full, next);
+            }
         }
         self.nodes[chain.head].deltas[fill] = delta;
         chain.len += 1;
         self.count(delta, true);
-        if fill == 0 && !held {
-            self.link(*chain);
-        }
     }
 
     /// The deltas of a chain, newest first.
@@ -160,7 +200,7 @@ impl DeltaPool {
     }
 
     /// Replaces a chain by `deltas`, oldest first, no more of them than before.
-    pub(super) fn replace(&mut self, leaf: u32, chain: &mut Chain, deltas: &[Delta], held: bool) {
+    pub(super) fn replace(&mut self, leaf: u32, chain: &mut Chain, deltas: &[Delta]) {
         assert!(
             deltas.len() <= usize::from(chain.len),
             "a chain is only ever shortened"
@@ -181,24 +221,33 @@ impl DeltaPool {
             }
         }
         for &delta in deltas {
-            self.push(leaf, chain, delta, true);
+            self.append(leaf, chain, delta);
         }
-        if !held && chain.len > 0 {
+        if !chain.held && chain.len > 0 {
             self.link(*chain);
         }
     }
 
     /// Takes a chain out of its bucket, or puts it back.
-    pub(super) fn hold(&mut self, chain: Chain, held: bool) {
+    pub(super) fn hold(&mut self, chain: &mut Chain, held: bool) {
         if chain.len > 0 {
-            self.unlink(chain);
+            self.unlink(*chain);
             if !held {
-                self.link(chain);
+                self.link(*chain);
             }
+        }
+        chain.held = held;
+    }
+
+    /// Some bits of the chain's newest node, to have it in the processor's cache.
+    pub(super) fn glance(&self, chain: Chain) -> u32 {
+        match chain.len {
+            0 => 0,
+            _ => self.nodes[chain.head].next,
         }
     }
 
-    /// The leaf of one of the chains with the most nodes, held ones apart.
+    /// The leaf of a chain in the bucket of the longest, held ones apart.
     pub(super) fn fullest(&mut self) -> Option<u32> {
         while self.top > 0 && self.buckets[self.top] == NIL {
             self.top -= 1;
@@ -223,9 +272,11 @@ impl DeltaPool {
     }
 
     fn bucket(chain: Chain) -> usize {
-        usize::from(chain.len)
-            .div_ceil(NODE_DELTAS)
-            .min(BUCKETS - 1)
+        let nodes = usize::from(chain.len).div_ceil(NODE_DELTAS);
+        match nodes.checked_sub(WIDE_FROM) {
+            None => nodes,
+            Some(more) => (WIDE_FROM + more / WIDE).min(BUCKETS - 1),
+        }
     }
 
     fn link(&mut self, chain: Chain) {
@@ -293,15 +344,15 @@ impl DeltaPool {
     }
 
     /// Panics unless every node is free or in exactly one of `chains`, given as
-    /// `(leaf, chain, held)`, and buckets hold exactly the chains that are not held.
-    pub(super) fn check(&self, chains: impl Iterator<Item = (u32, Chain, bool)>) {
+    /// `(leaf, chain)`, and buckets hold exactly the chains that are not held.
+    pub(super) fn check(&self, chains: impl Iterator<Item = (u32, Chain)>) {
         let mut seen = alloc::vec![false; self.nodes.len()];
         let mut mark = |node: u32| {
             assert!(!seen[node as usize], "a node is in two lists");
             seen[node as usize] = true;
         };
         let (mut deltas, mut places, mut linked) = (0, 0, 0);
-        for (leaf, chain, held) in chains {
+        for (leaf, chain) in chains {
             for (slot, delta) in self.newest_first(chain) {
                 if slot.at == 0 {
                     mark(slot.node);
@@ -312,8 +363,12 @@ impl DeltaPool {
             }
             if chain.len > 0 {
                 let before = self.nodes[chain.head].before;
-                assert_eq!(before == HELD, held, "only held chains are in no bucket");
-                linked += usize::from(!held);
+                assert_eq!(
+                    before == HELD,
+                    chain.held,
+                    "only held chains are in no bucket"
+                );
+                linked += usize::from(!chain.held);
             }
         }
         let mut free = self.free;
