@@ -48,7 +48,7 @@ impl Shared {
     pub(crate) async fn run_cleaner(self: Rc<Self>) {
         let work = Rc::new(Work::default());
         while !self.is_stopped() {
-            let has_room = work.running.get() < VICTIMS_MAX;
+            let has_room = work.running.get() < self.victims_max();
             let victim = if has_room { self.next_victim() } else { None };
             let Some(victim) = victim else {
                 if work.running.get() == 0 && self.is_short_of_chunks() {
@@ -75,6 +75,12 @@ impl Shared {
                 }
             });
         }
+    }
+
+    /// Chunks cleaned side by side. Without a dense tier one at a time: what it holds goes back to
+    /// the log, and must find room there before the next is begun.
+    fn victims_max(&self) -> usize {
+        if self.dense.is_some() { VICTIMS_MAX } else { 1 }
     }
 
     /// Free chunks below which the cleaner works.

@@ -411,8 +411,9 @@ impl Lane {
 
     /// A chunk is needed, and for what.
     fn needs_chunk(&self) -> Idle {
+        let frees = |pending: &Pending| !matches!(pending.record, Record::Leaf { .. });
         Idle::NeedsChunk {
-            is_urgent: !self.urgent.is_empty(),
+            is_urgent: self.urgent.iter().any(frees),
         }
     }
 

@@ -93,7 +93,9 @@ const fn batch_blocks(geometry: &varve_ftl::Geometry) -> u64 {
 /// Two chunks per lane, one for the pool, one for a checkpoint (engine.md 2).
 const fn reserve_chunks(geometry: &varve_ftl::Geometry, lanes: u16) -> u32 {
     let most = geometry.chunks / 3;
-    let wanted = 2 * lanes as u32 + 2;
+    // Without a dense tier the cleaner writes back to the log: one victim more.
+    let kept = if geometry.groups == 0 { 2 } else { 0 };
+    let wanted = 2 * lanes as u32 + 2 + kept;
     if wanted < most { wanted } else { most }
 }
 
