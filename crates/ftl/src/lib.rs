@@ -20,6 +20,7 @@ pub mod units;
 
 mod admission;
 mod audit;
+mod canary;
 mod catalogue;
 mod checkpoint;
 mod cleaner;

@@ -23,5 +23,5 @@ fn main() {
             }
         },
     );
-    println!("{}", summary.json());
+    println!("{summary:?}");
 }
