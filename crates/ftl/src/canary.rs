@@ -22,13 +22,13 @@ pub enum Canary {
     StaleMemberAccepted,
     /// A read does not compare the unit's generation.
     GenerationIgnored,
-    /// Garbage collection moves what the P2L names without asking the map or the checksum.
+    /// Garbage collection asks neither the P2L for its generation, nor the map, nor a checksum.
     P2lUnverified,
     /// The live bit of the last block of a stripe is not set.
     LiveBlockWithZeroBit,
     /// Batches change the map in the order in which their writes complete.
     CompletionOrder,
-    /// Of two versions of a block the one in the unit opened last wins (facts A9).
+    /// Of two versions of a block the one in the unit opened last wins.
     PublishedConflictRule,
 }
 
@@ -83,14 +83,14 @@ impl Canary {
             Self::StaleMemberAccepted => "a member declared lost is used as if it were whole",
             Self::GenerationIgnored => "a read does not compare the unit's generation",
             Self::P2lUnverified => {
-                "garbage collection moves what the P2L names without asking the map or the checksum"
+                "garbage collection asks neither the P2L for its generation, nor the map, nor a checksum"
             }
             Self::LiveBlockWithZeroBit => "the live bit of the last block of a stripe is not set",
             Self::CompletionOrder => {
                 "batches change the map in the order in which their writes complete"
             }
             Self::PublishedConflictRule => {
-                "of two versions of a block the one in the unit opened last wins (facts A9)"
+                "of two versions of a block the one in the unit opened last wins"
             }
         }
     }

@@ -17,7 +17,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_array::{Geometry as ArrayGeometry, Member, Mirror, Protection as Code, StripeSet};
 use varve_format::{Geometry, Name, Protection};
-use varve_ftl::{Engine, Identity, RecoveryReport, Seats};
+use varve_ftl::{Canary, Engine, Identity, RecoveryReport, Seats};
 use varve_io::{Drive, World};
 
 /// What a new pool is to be.
@@ -113,6 +113,7 @@ impl Pool {
             membership: &membership,
             stores: &stores,
             import: &import,
+            canary: settings.canary,
         };
         let fast: Rc<dyn Drive> = Rc::new(tiers.mirror()?);
         let dense: Option<Rc<dyn Drive>> = match geometry.groups {
@@ -218,6 +219,7 @@ struct Tiers<'a> {
     membership: &'a Rc<Membership>,
     stores: &'a [Rc<LabelStore>],
     import: &'a Import,
+    canary: Option<Canary>,
 }
 
 impl Tiers<'_> {
@@ -241,14 +243,26 @@ impl Tiers<'_> {
                 Rc::clone(self.stores[present.drive].drive()),
                 label::RESERVED_BYTES,
             ),
+            (None, MemberState::Lost) if self.is_planted(Canary::StaleMemberAccepted) => {
+                let stale = self.import.stale.iter().find(|stale| stale.id == id);
+                stale.map_or_else(Member::lost, |stale| {
+                    let drive = Rc::clone(self.stores[stale.drive].drive());
+                    Member::live(drive, label::RESERVED_BYTES)
+                })
+            }
             _ => Member::lost(),
         }
+    }
+
+    fn is_planted(&self, canary: Canary) -> bool {
+        cfg!(feature = "canary") && self.canary == Some(canary)
     }
 
     fn mirror(&self) -> Result<Mirror, PoolError> {
         let (ids, members) = self.members(Role::Fast);
         let losses = Rc::new(Losses::new(Rc::clone(self.membership), ids));
-        Ok(Mirror::new(members, losses, Rc::clone(self.world))?)
+        let is_hasty = self.is_planted(Canary::AckBeforeSecondMirror);
+        Ok(Mirror::new(members, losses, Rc::clone(self.world))?.with_haste(is_hasty))
     }
 
     fn stripe_set(&self, geometry: &Geometry) -> Result<StripeSet, PoolError> {

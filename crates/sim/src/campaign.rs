@@ -95,8 +95,11 @@ impl Summary {
             *self.faults.entry(name).or_default() += count;
             *self.coverage.entry(name).or_default() += count;
         }
+        // What a life could have counted and did not is a feature only if it is asked for.
         for (feature, count) in report.coverage {
-            *self.coverage.entry(feature).or_default() += count;
+            if count > 0 {
+                *self.coverage.entry(feature).or_default() += count;
+            }
         }
         *self.coverage.entry("crashes_in_recovery").or_default() += report.recovery_crashes;
         if let Some(failure) = report.failure {
@@ -120,7 +123,8 @@ impl Summary {
 }
 
 /// Runs a seed; a panic of the subject is a failure like any other.
-pub(crate) fn guarded(seed: u64, run: &dyn Fn() -> Report) -> Report {
+#[must_use]
+pub fn guarded(seed: u64, run: &dyn Fn() -> Report) -> Report {
     let outcome = catch_unwind(AssertUnwindSafe(run));
     outcome.unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().map(String::as_str);
