@@ -21,6 +21,7 @@ use crate::restore::{self, Progress, Restore, RestoreError, Restored, Source};
 use crate::ribbon::Ribbon;
 use crate::scatter;
 use crate::set::Cover;
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -41,6 +42,8 @@ pub struct Mirror {
     members: Rc<Members>,
     bytes: u64,
     lba_bytes: u32,
+    /// The planted bug: a write ends with its first member.
+    is_hasty: bool,
 }
 
 impl Mirror {
@@ -91,7 +94,18 @@ impl Mirror {
             members: Members::new(members, Cover::Any, membership, world),
             bytes,
             lba_bytes,
+            is_hasty: false,
         })
+    }
+
+    /// Plants a bug for the simulator to find: a write ends with its first member, whatever
+    /// becomes of the others. No effect outside builds with the `canary` feature.
+    #[must_use]
+    pub fn with_haste(self, is_hasty: bool) -> Self {
+        Self {
+            is_hasty: cfg!(feature = "canary") && is_hasty,
+            ..self
+        }
     }
 
     /// State of a member.
@@ -256,11 +270,17 @@ impl Mirror {
 
     fn write(&self, offset: u64, gather: Gather) -> Completion {
         let range = offset..offset + gather.bytes();
+        let is_hasty = self.is_hasty;
         self.members.write(range, move |members| {
-            members.broadcast(|_, base| Command::Write {
+            let mut parts = members.broadcast(|_, base| Command::Write {
                 offset: base + offset,
                 gather: gather.clone(),
-            })
+            });
+            if is_hasty && parts.len() > 1 {
+                let others = join(parts.split_off(1));
+                members.world.spawn(Box::pin(async { drop(others.await) }));
+            }
+            parts
         })
     }
 

@@ -1,5 +1,6 @@
 //! What may differ from one start of a pool to the next.
 
+pub use crate::canary::Canary;
 use crate::lane::LaneLimits;
 use crate::map::MapLimits;
 
@@ -30,31 +31,6 @@ pub struct Config {
     pub elided: bool,
     /// The bug planted for the simulator to find, if any.
     pub canary: Option<Canary>,
-}
-
-/// Bugs planted on purpose: each must be found by the simulator (issue 2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Canary {
-    /// A unit is freed when emptied, before the checkpoint that makes that durable.
-    FreeBeforeFlush,
-    /// A move is applied at redo whatever its predecessor is.
-    UnconditionalMove,
-    /// A deallocate changes the map and is not logged.
-    DiscardNotLogged,
-    /// A leaf record claims one LSN more than it holds.
-    LeafThroughOffByOne,
-    /// Recovery takes batches of an older epoch for its own.
-    OldEpochAccepted,
-    /// A read does not compare the unit's generation.
-    GenerationIgnored,
-    /// Garbage collection moves what the P2L names without asking the map or the checksum.
-    P2lUnverified,
-    /// The live bit of a block that was just moved is not set.
-    LiveBlockWithZeroBit,
-    /// Batches change the map in the order in which their writes complete.
-    CompletionOrder,
-    /// Of two versions of a block the one in the unit opened last wins (facts A9).
-    PublishedConflictRule,
 }
 
 impl Config {

@@ -535,6 +535,19 @@ impl Lane {
         acked
     }
 
+    /// [`Lane::written`] as the planted bug has it: this batch is acknowledged whatever the ones
+    /// before it do.
+    pub fn written_alone(&mut self, sequence: u64) -> Vec<Batch> {
+        let at = self
+            .inflight
+            .iter()
+            .position(|batch| batch.sequence == sequence);
+        let batch = at.and_then(|at| self.inflight.remove(at));
+        let batch = batch.expect("a write in flight belongs to a batch");
+        self.acked_lsn = self.acked_lsn.max(batch.last_lsn());
+        alloc::vec![batch]
+    }
+
     /// The write of batch `sequence` failed. When every batch in flight has ended, the failed one
     /// and all behind it are to be sealed again in another chunk; the chunk given up is returned
     /// with the sector from which on it holds nothing of worth.

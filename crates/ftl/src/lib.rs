@@ -21,6 +21,7 @@ pub mod units;
 mod admission;
 mod audit;
 mod batch;
+mod canary;
 mod catalogue;
 mod checkpoint;
 mod cleaner;

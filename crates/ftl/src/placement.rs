@@ -385,6 +385,10 @@ impl Shared {
                 birth,
                 crc,
             });
+            let is_last = index + 1 == items.len();
+            if is_last && self.config.is_planted(Canary::LiveBlockWithZeroBit) {
+                continue;
+            }
             self.units
                 .append(geometry.dense_ppa(open.group, first + index as u32));
         }

@@ -256,7 +256,11 @@ impl Shard {
             return;
         }
         self.reroutes.set(0);
-        let acked = self.lane.borrow_mut().written(sequence);
+        let acked = if self.planted(Canary::CompletionOrder) {
+            self.lane.borrow_mut().written_alone(sequence)
+        } else {
+            self.lane.borrow_mut().written(sequence)
+        };
         if !self.shared.fast.info().volatile_cache {
             let mut lane = self.lane.borrow_mut();
             let acked_lsn = lane.acked_lsn();

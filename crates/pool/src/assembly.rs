@@ -12,6 +12,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_array::{Geometry as ArrayGeometry, Member, Mirror, Protection as Code, StripeSet};
 use varve_format::{Geometry, Protection};
+use varve_ftl::Canary;
 use varve_io::{Drive, World};
 
 /// Checks that the dense drives present hold everything: drives that are away are declared lost
@@ -51,6 +52,7 @@ pub(crate) struct Assembly<'a> {
     pub(crate) membership: &'a Rc<Membership>,
     pub(crate) stores: &'a [Rc<LabelStore>],
     pub(crate) import: &'a Import,
+    pub(crate) canary: Option<Canary>,
 }
 
 impl Assembly<'_> {
@@ -63,7 +65,8 @@ impl Assembly<'_> {
                 None => {
                     let rows = table.in_state(role, MemberState::Lost);
                     let lost = rows.filter(|row| usize::from(row.slot) == slot);
-                    (lost.last().map(|row| row.id), Member::lost())
+                    let id = lost.last().map(|row| row.id);
+                    (id, id.map_or_else(Member::lost, |id| self.lost(id)))
                 }
             })
             .unzip()
@@ -81,19 +84,36 @@ impl Assembly<'_> {
         }
     }
 
+    /// A lost member is not used, be its drive here or not.
+    fn lost(&self, id: MemberId) -> Member {
+        let stale = self.import.stale.iter().find(|stale| stale.id == id);
+        match stale {
+            Some(stale) if self.is_planted(Canary::StaleMemberAccepted) => {
+                let drive = Rc::clone(self.stores[stale.drive].drive());
+                Member::live(drive, label::RESERVED_BYTES)
+            }
+            _ => Member::lost(),
+        }
+    }
+
+    fn is_planted(&self, canary: Canary) -> bool {
+        cfg!(feature = "canary") && self.canary == Some(canary)
+    }
+
     /// The mirror of the fast tier.
     pub(crate) fn fast(&self, geometry: &Geometry) -> Result<(Rc<dyn Drive>, Tier), PoolError> {
         let slots = self.membership.state().members.slots(Role::Fast);
         let (ids, members) = self.members(Role::Fast, slots);
         let losses = Rc::new(Losses::new(Rc::clone(self.membership), ids));
         let chunks = u64::from(geometry.chunks) * geometry.chunk_bytes;
-        let mirror = Rc::new(Mirror::sized(
+        let mirror = Mirror::sized(
             members,
             chunks,
             geometry.lba_bytes,
             Rc::clone(&losses) as Rc<dyn varve_array::Membership>,
             Rc::clone(self.world),
-        )?);
+        )?;
+        let mirror = Rc::new(mirror.with_haste(self.is_planted(Canary::AckBeforeSecondMirror)));
         let array = Array::Fast(Rc::clone(&mirror), geometry.chunk_bytes);
         Ok((mirror, Tier::new(array, losses, Rc::clone(self.membership))))
     }

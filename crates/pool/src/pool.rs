@@ -120,6 +120,7 @@ impl Pool {
             membership: &membership,
             stores: &stores,
             import: &import,
+            canary: settings.canary,
         };
         let mut tiers = Vec::new();
         let (fast, tier) = assembly.fast(&geometry)?;

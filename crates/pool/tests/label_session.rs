@@ -519,11 +519,16 @@ fn messages_are_unique() {
         CreateError::NotBlank { drive: 1 }.to_string(),
         CreateError::Io { drive: 1, error }.to_string(),
     ];
+    check_messages(&messages);
+}
+
+/// All differ, begin in lower case and end without a full stop.
+fn check_messages(messages: &[String]) {
     assert_eq!(
         messages.iter().collect::<BTreeSet<_>>().len(),
         messages.len()
     );
-    for message in &messages {
+    for message in messages {
         assert!(
             message.starts_with(|first: char| first.is_lowercase()),
             "{message}"

@@ -274,6 +274,10 @@ impl<'a> Machine<'a> {
         self.shared.oracle.borrow_mut().crash();
         for drive in &self.drives {
             drive.power_fail();
+            if !self.is_created {
+                // Half a pool is refused by create and open alike: the operator wipes the drives.
+                drive.replace();
+            }
             if drive.is_gone() && rng.chance(1, 3) {
                 drive.come_back();
             }

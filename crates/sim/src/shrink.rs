@@ -2,6 +2,7 @@
 //!
 //! **Not here**: fewer drives or hosts; they are part of what the seed means.
 
+use crate::campaign::guarded;
 use crate::run::{Report, run};
 use crate::scenario::Options;
 use crate::subject::Factory;
@@ -19,7 +20,7 @@ pub struct Shrunk {
 #[must_use]
 pub fn shrink(seed: u64, make: &dyn Fn() -> Box<dyn Factory>, options: Options) -> Option<Shrunk> {
     let attempt = |options: Options| {
-        let report = run(seed, &*make(), options);
+        let report = guarded(seed, &|| run(seed, &*make(), options));
         report
             .failure
             .is_some()

@@ -2,6 +2,8 @@
 
 mod bench;
 mod cli;
+mod envelope;
+mod progress;
 
 fn main() -> std::process::ExitCode {
     cli::run()

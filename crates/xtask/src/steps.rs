@@ -73,6 +73,20 @@ const ALL: Step = Step {
         "--no-fail-fast",
     ]),
 };
+// Apart, because the feature that can plant bugs must not be on for anything else.
+const CANARIES: Step = Step {
+    name: "canaries",
+    action: Action::Tests(&[
+        "test",
+        "--package",
+        "varve-sim",
+        "--features",
+        "canary",
+        "--test",
+        "canaries",
+        "--quiet",
+    ]),
+};
 // Apart, so that the tests of the chores cannot hide that the product's did not run.
 const OWN: Step = Step {
     name: "tests of the chores",
@@ -92,7 +106,7 @@ pub fn check(root: &Path) -> Result<(), String> {
 /// # Errors
 /// At the first step that fails.
 pub fn test(root: &Path) -> Result<(), String> {
-    run(root, &[FORMAT, TIDY, DENY, CLIPPY, OWN, ALL])
+    run(root, &[FORMAT, TIDY, DENY, CLIPPY, OWN, ALL, CANARIES])
 }
 
 fn run(root: &Path, steps: &[Step]) -> Result<(), String> {

@@ -167,6 +167,14 @@ impl Map {
         }
     }
 
+    /// Where the newest change in the leaf's chain puts the block at `index`, a move not judged.
+    #[must_use]
+    pub fn newest_place(&self, key: LeafKey, index: u16) -> Option<Ppa> {
+        let leaf = self.leaves.find(key)?;
+        let (_, delta) = self.newest(leaf, index, usize::MAX)?;
+        Some(delta.ppa()).filter(|ppa| ppa.is_place())
+    }
+
     /// Whether the leaf image at fast-tier sector `sector` is the one this leaf refers to, be it
     /// only to have its live bits cleared.
     #[must_use]

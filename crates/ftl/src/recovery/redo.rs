@@ -7,12 +7,12 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::geometry::BLOCK_SECTORS;
 use crate::lane::Appended;
-use crate::map::{Change, LeafKey, Map, MapFull};
+use crate::map::{Change, Dead, LeafKey, Map, MapFull};
 use crate::shard::{Shard, discard_pieces, for_each_change};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{PayloadLayout, Record};
-use varve_units::{Lsn, SECTOR_BYTES};
+use varve_units::{Lsn, Ppa, SECTOR_BYTES};
 
 impl Engine {
     /// Applies every record of a lane that lies behind its slice's cut.
@@ -142,6 +142,10 @@ impl Engine {
         }
         let mut dead = Vec::new();
         for (key, index, change) in changes {
+            if let Some(ppa) = self.overruled(owner, *key, *index, *change) {
+                dead.push(Dead { ppa, since: lsn });
+                continue;
+            }
             let done = owner
                 .map
                 .borrow_mut()
@@ -150,6 +154,21 @@ impl Engine {
         }
         owner.bury(&mut dead);
         Ok(())
+    }
+
+    /// The planted bug: the place of a put that goes under because what the map holds lies in a
+    /// unit that was opened later.
+    fn overruled(&self, owner: &Shard, key: LeafKey, index: u16, change: Change) -> Option<Ppa> {
+        let Change::Put { ppa, .. } = change else {
+            return None;
+        };
+        if !self.shared.config.is_planted(Canary::PublishedConflictRule) {
+            return None;
+        }
+        let present = owner.map.borrow().newest_place(key, index)?;
+        let units = &self.shared.units;
+        let opened = |ppa| Some(units.unit(units.geometry().locate(ppa)?.unit).stamp());
+        (opened(present)? > opened(ppa)?).then_some(ppa)
     }
 
     fn owner_of(&self, key: LeafKey) -> Rc<Shard> {

@@ -63,7 +63,8 @@ impl Scan {
         let headers = self.headers.iter().enumerate();
         headers
             .filter_map(|(chunk, header)| Some((chunk as u32, (*header)?)))
-            .filter(|(_, header)| header.epoch == epoch && header.lane == lane)
+            .filter(|(_, header)| header.epoch == epoch || self.old_epochs_pass)
+            .filter(|(_, header)| header.lane == lane)
             .map(|(chunk, header)| (header.chunk_sequence, (chunk, header)))
             .collect()
     }

@@ -13,7 +13,6 @@ mod flow;
 mod oracle;
 mod payload;
 mod plan;
-mod progress;
 mod report;
 mod rig;
 mod run;

@@ -4,13 +4,11 @@ use super::flow::Phase;
 use super::plan::Plan;
 use super::rig::Written;
 use super::run::{Direction, Load, Order};
+use crate::envelope;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use varve_units::{BLOCK_BYTES, Nanos};
-
-/// Version of the JSON envelope.
-const SCHEMA_VERSION: u32 = 1;
 
 /// Everything that is compared between the two ends of the window.
 pub(super) struct Moment {
@@ -50,8 +48,6 @@ struct Setup {
 /// The result; quantities are integers in the unit their name ends with, ratios are not.
 #[derive(Serialize)]
 pub(crate) struct Report {
-    schema_version: u32,
-    kind: &'static str,
     setup: Setup,
     window_ns: u64,
     cpu_ns: u64,
@@ -106,8 +102,6 @@ impl Report {
         let moved = counted("compacted_blocks") + counted("gc_blocks");
         let reads = counted("leaf_reads");
         Self {
-            schema_version: SCHEMA_VERSION,
-            kind: "Bench",
             setup: Setup::new(target, load, plan),
             window_ns,
             cpu_ns,
@@ -156,8 +150,7 @@ impl Report {
 
     /// As JSON, with a line end.
     pub(crate) fn json(&self) -> String {
-        let text = serde_json::to_string_pretty(self).expect("a report has string keys only");
-        text + "\n"
+        envelope::json("Bench", self)
     }
 
     /// For people.

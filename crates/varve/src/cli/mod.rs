@@ -3,6 +3,8 @@
 //! Standard output is data, standard error is progress and errors. Exit codes are [`Exit`].
 
 mod bench;
+mod inspect;
+mod sim;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -19,6 +21,10 @@ struct Cli {
 enum Command {
     /// Measure what the engine costs and does under a load
     Bench(bench::Options),
+    /// Show what lies on media
+    Inspect(inspect::Options),
+    /// Run the engine in virtual time, with crashes and faults drawn from seeds
+    Sim(sim::Options),
 }
 
 /// How a command ended, as its exit code tells.
@@ -44,6 +50,8 @@ impl From<Exit> for ExitCode {
 pub(crate) fn run() -> ExitCode {
     let exit = match Cli::parse().command {
         Command::Bench(options) => options.run(),
+        Command::Inspect(options) => options.run(),
+        Command::Sim(options) => options.run(),
     };
     exit.into()
 }

@@ -7,7 +7,7 @@ use varve_units::Nanos;
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
 /// Progress of one phase.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     name: &'static str,
     started: Nanos,
     next: Nanos,
@@ -17,23 +17,28 @@ pub(super) struct Progress {
 
 impl Progress {
     /// A phase that begins now.
-    pub(super) fn new(name: &'static str, now: Nanos) -> Self {
+    pub(crate) fn new(name: &'static str, now: Nanos) -> Self {
+        Self::after(name, now, INTERVAL)
+    }
+
+    /// A phase that begins now and shows nothing before it has lasted this long.
+    pub(crate) fn after(name: &'static str, now: Nanos, delay: Nanos) -> Self {
         Self {
             name,
             started: now,
-            next: now + INTERVAL,
+            next: now + delay,
             is_terminal: stderr().is_terminal(),
             is_shown: false,
         }
     }
 
     /// True if a line is due.
-    pub(super) fn is_due(&self, now: Nanos) -> bool {
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
         now >= self.next
     }
 
     /// Shows how far the phase is (0 to 1) and what else there is to tell.
-    pub(super) fn show(&mut self, now: Nanos, share: f64, more: &str) {
+    pub(crate) fn show(&mut self, now: Nanos, share: f64, more: &str) {
         self.next = now + INTERVAL;
         self.is_shown = true;
         let share = share.clamp(0.0, 1.0);
@@ -50,6 +55,13 @@ impl Progress {
         } else {
             writeln!(stderr(), "{line}")
         };
+    }
+
+    /// Makes room for a line of its own in the midst of a phase.
+    pub(crate) fn clear(&self) {
+        if self.is_terminal && self.is_shown {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
     }
 }
 

@@ -1,0 +1,97 @@
+//! The planted bugs: what the simulator must find to be believed.
+//!
+//! Each is one condition where the engine, the mirror or the pool does the right thing. They take
+//! effect in builds with the `canary` feature only.
+
+/// Bugs planted on purpose: each must be found by the simulator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Canary {
+    /// A write to the mirror completes with its first member.
+    AckBeforeSecondMirror,
+    /// A unit is freed when emptied, before the checkpoint that makes that durable.
+    FreeBeforeFlush,
+    /// Redo applies a move whatever its predecessor is.
+    UnconditionalMove,
+    /// A deallocate changes the map and is not logged.
+    DiscardNotLogged,
+    /// A leaf record claims one LSN more than it holds.
+    LeafThroughOffByOne,
+    /// Recovery takes batches of an older epoch for its own.
+    OldEpochAccepted,
+    /// A member declared lost is used as if it were whole.
+    StaleMemberAccepted,
+    /// A read does not compare the unit's generation.
+    GenerationIgnored,
+    /// Garbage collection asks neither the P2L for its generation, nor the map, nor a checksum.
+    P2lUnverified,
+    /// The live bit of the last block of a stripe is not set.
+    LiveBlockWithZeroBit,
+    /// Batches change the map in the order in which their writes complete.
+    CompletionOrder,
+    /// Of two versions of a block the one in the unit opened last wins.
+    PublishedConflictRule,
+}
+
+impl Canary {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::AckBeforeSecondMirror,
+        Self::FreeBeforeFlush,
+        Self::UnconditionalMove,
+        Self::DiscardNotLogged,
+        Self::LeafThroughOffByOne,
+        Self::OldEpochAccepted,
+        Self::StaleMemberAccepted,
+        Self::GenerationIgnored,
+        Self::P2lUnverified,
+        Self::LiveBlockWithZeroBit,
+        Self::CompletionOrder,
+        Self::PublishedConflictRule,
+    ];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AckBeforeSecondMirror => "ack-before-second-mirror",
+            Self::FreeBeforeFlush => "free-before-flush",
+            Self::UnconditionalMove => "unconditional-move",
+            Self::DiscardNotLogged => "discard-not-logged",
+            Self::LeafThroughOffByOne => "leaf-through-off-by-one",
+            Self::OldEpochAccepted => "old-epoch-accepted",
+            Self::StaleMemberAccepted => "stale-member-accepted",
+            Self::GenerationIgnored => "generation-ignored",
+            Self::P2lUnverified => "p2l-unverified",
+            Self::LiveBlockWithZeroBit => "live-block-with-zero-bit",
+            Self::CompletionOrder => "completion-order",
+            Self::PublishedConflictRule => "published-conflict-rule",
+        }
+    }
+
+    /// What is wrong with it, in words.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::AckBeforeSecondMirror => "a write to the mirror completes with its first member",
+            Self::FreeBeforeFlush => {
+                "a unit is freed when emptied, before the checkpoint that makes that durable"
+            }
+            Self::UnconditionalMove => "redo applies a move whatever its predecessor is",
+            Self::DiscardNotLogged => "a deallocate changes the map and is not logged",
+            Self::LeafThroughOffByOne => "a leaf record claims one LSN more than it holds",
+            Self::OldEpochAccepted => "recovery takes batches of an older epoch for its own",
+            Self::StaleMemberAccepted => "a member declared lost is used as if it were whole",
+            Self::GenerationIgnored => "a read does not compare the unit's generation",
+            Self::P2lUnverified => {
+                "garbage collection asks neither the P2L for its generation, nor the map, nor a checksum"
+            }
+            Self::LiveBlockWithZeroBit => "the live bit of the last block of a stripe is not set",
+            Self::CompletionOrder => {
+                "batches change the map in the order in which their writes complete"
+            }
+            Self::PublishedConflictRule => {
+                "of two versions of a block the one in the unit opened last wins"
+            }
+        }
+    }
+}

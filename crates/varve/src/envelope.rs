@@ -1,0 +1,46 @@
+//! The frame around every JSON document that a command prints.
+
+use serde::Serialize;
+
+/// Version of the documents; raised when a field changes its meaning or goes away.
+const SCHEMA_VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Envelope<'a, T> {
+    schema_version: u32,
+    kind: &'static str,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// A document of a kind, with a line end.
+///
+/// # Panics
+/// If `body` is not a structure with fields, or has maps whose keys are not text.
+pub(crate) fn json(kind: &'static str, body: &impl Serialize) -> String {
+    let envelope = Envelope {
+        schema_version: SCHEMA_VERSION,
+        kind,
+        body,
+    };
+    let text = serde_json::to_string_pretty(&envelope);
+    text.expect("a document has named fields only") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Version and kind come first, the fields of the body lie beside them.
+    #[test]
+    fn the_frame_comes_first() {
+        #[derive(Serialize)]
+        struct Body {
+            seeds: u64,
+        }
+        assert_eq!(
+            json("Sample", &Body { seeds: 3 }),
+            "{\n  \"schema_version\": 1,\n  \"kind\": \"Sample\",\n  \"seeds\": 3\n}\n"
+        );
+    }
+}
