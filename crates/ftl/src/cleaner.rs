@@ -92,7 +92,7 @@ impl Shared {
 
     fn is_short_of_chunks(&self) -> bool {
         let control = self.control();
-        control.free_chunks() + control.emptied_count() < self.clean_target()
+        control.free_chunks() + control.emptied_chunks() < self.clean_target()
     }
 
     /// The chunk that costs least to empty, if one should be emptied.

@@ -93,6 +93,11 @@ impl Control {
         self.emptied.borrow().len()
     }
 
+    /// Chunks that the next checkpoint will free.
+    pub(crate) fn emptied_chunks(&self) -> usize {
+        self.emptied_count() - self.emptied_groups()
+    }
+
     /// Groups that the next checkpoint will free.
     pub(crate) fn emptied_groups(&self) -> usize {
         self.emptied

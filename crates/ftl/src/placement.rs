@@ -344,6 +344,10 @@ impl Shared {
                 }));
                 continue;
             }
+            if stream.id.writer == Writer::GarbageCollection && control.emptied_groups() > 0 {
+                // Garbage collection itself waits: it will not get round to asking.
+                control.ask_checkpoint();
+            }
             control.add_group_waiter();
             control.freed.listen().await;
             control.remove_group_waiter();
