@@ -30,6 +30,7 @@ const PACKAGES: [Package; 1] = [Package {
 pub fn run(root: &Path) -> Result<(), String> {
     packages()?;
     components()?;
+    crates(root)?;
     cargo_deny(root)?;
     eprintln!("setup: all there");
     Ok(())
@@ -72,6 +73,20 @@ fn components() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Fetches every crate of the lock file, those of other platforms too: the licence check reads
+/// them, and works offline afterwards. Does nothing when all are there.
+fn crates(root: &Path) -> Result<(), String> {
+    let status = Command::new("cargo")
+        .args(["fetch", "--locked", "--quiet"])
+        .current_dir(root)
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("cargo fetch: {status}")),
+        Err(error) => Err(format!("cargo fetch: {error}")),
+    }
 }
 
 fn cargo_deny(root: &Path) -> Result<(), String> {
