@@ -199,10 +199,7 @@ impl Engine {
             }
             let shards = shared.shards();
             let leaves: usize = shards.iter().map(|shard| shard.map.borrow().leaves()).sum();
-            let wanted = leaves as u64 + shared.pending_leaves.get() + new.len() as u64;
-            if new.is_empty() || wanted <= self.capacity_leaves() {
-                let pending = &shared.pending_leaves;
-                pending.set(pending.get() + new.len() as u64);
+            if new.is_empty() || self.set_leaves_aside(volume, leaves, &new) {
                 return Ok(new);
             }
             if shared.is_stopped() {
@@ -220,6 +217,23 @@ impl Engine {
         }
         shared.count("full_rejections", 1);
         Err(EngineError::CapacityExceeded)
+    }
+
+    /// Counts the leaves a write makes among the pending ones, if there is room for them beside
+    /// `leaves` that exist.
+    fn set_leaves_aside(&self, volume: VolumeId, leaves: usize, new: &[LeafIndex]) -> bool {
+        let mut pending = self.shared.pending_leaves.borrow_mut();
+        let keys = new.iter().map(|leaf| LeafKey {
+            volume,
+            leaf: *leaf,
+        });
+        let unseen = keys.clone().filter(|key| !pending.contains_key(key));
+        let wanted = leaves + pending.len() + unseen.count();
+        let fits = wanted as u64 <= self.capacity_leaves();
+        if fits {
+            keys.for_each(|key| *pending.entry(key).or_insert(0) += 1);
+        }
+        fits
     }
 
     /// Brings the upper bound of mapped blocks closer to their number: merges the longest chain

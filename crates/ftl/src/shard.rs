@@ -345,8 +345,12 @@ impl Shard {
                 .set(self.reserved_nodes.get() - load.reserved_nodes);
             let pending = &self.shared.pending_blocks;
             pending.set(pending.get() - load.pending_blocks);
-            let leaves = &self.shared.pending_leaves;
-            leaves.set(leaves.get() - u64::from(load.pending_leaf));
+            if let Record::Put { volume, lba, .. } = record
+                && load.pending_leaf
+            {
+                let (volume, leaf) = (*volume, lba.leaf());
+                self.shared.leaf_made(LeafKey { volume, leaf });
+            }
             if load.pending_blocks > 0 {
                 let log = &self.shared.pending_log;
                 log.set(log.get() - log_cost(load.pending_blocks));

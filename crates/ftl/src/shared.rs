@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::control::Control;
 use crate::error::StopReason;
+use crate::map::LeafKey;
 use crate::placement::Streams;
 use crate::shard::Shard;
 use crate::turn::Turns;
@@ -69,8 +70,8 @@ pub struct Shared {
     pub(crate) streams: Streams,
     /// Blocks that queued writes may newly map.
     pub(crate) pending_blocks: Cell<u64>,
-    /// Leaves that queued writes will make.
-    pub(crate) pending_leaves: Cell<u64>,
+    /// Leaves that queued writes will make, and how many writes make each.
+    pub(crate) pending_leaves: RefCell<BTreeMap<LeafKey, u32>>,
     /// Blocks of log that admitted host writes will take.
     pub(crate) pending_log: Cell<u64>,
     /// Live leaves are counted per chunk (false until recovery has loaded them).
@@ -129,7 +130,7 @@ impl Shared {
             flush: FlushGate::default(),
             streams: Streams::default(),
             pending_blocks: Cell::new(0),
-            pending_leaves: Cell::new(0),
+            pending_leaves: RefCell::default(),
             pending_log: Cell::new(0),
             leaves_counted: Cell::new(true),
             counters: RefCell::default(),
@@ -275,6 +276,16 @@ impl Shared {
             self.flush_wanted.listen().await;
             // A failed flush stops the engine by itself.
             let _ = self.flush_log().await;
+        }
+    }
+
+    /// A write that makes this leaf was acknowledged.
+    pub(crate) fn leaf_made(&self, key: LeafKey) {
+        let mut pending = self.pending_leaves.borrow_mut();
+        let count = pending.get_mut(&key).expect("the leaf was set aside");
+        *count -= 1;
+        if *count == 0 {
+            pending.remove(&key);
         }
     }
 
