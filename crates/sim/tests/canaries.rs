@@ -24,11 +24,6 @@ fn finds(canary: Canary, seed: u64) {
 }
 
 #[test]
-fn ack_before_second_mirror() {
-    finds(Canary::AckBeforeSecondMirror, 22);
-}
-
-#[test]
 fn free_before_flush() {
     finds(Canary::FreeBeforeFlush, 0);
 }
@@ -61,14 +56,4 @@ fn live_block_with_zero_bit() {
 #[test]
 fn completion_order() {
     finds(Canary::CompletionOrder, 0);
-}
-
-#[test]
-fn published_conflict_rule() {
-    finds(Canary::PublishedConflictRule, 12);
-}
-
-#[test]
-fn p2l_unverified() {
-    finds(Canary::P2lUnverified, 145);
 }
