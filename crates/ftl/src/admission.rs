@@ -1,55 +1,27 @@
 //! When a host write may enter: room in the fast tier, room in the pool.
 //!
-//! The chunks below the reserve are the engine's own: merges, moves, checkpoints, deallocations
-//! and the catalogue go on when hosts wait.
+//! Asked by the owner of the leaf, which alone can look up what is mapped; room itself is the
+//! pool's. The chunks below the reserve are the engine's own: merges, moves, checkpoints,
+//! deallocations and the catalogue go on when hosts wait.
 
-use crate::engine::{Engine, pieces};
+use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::geometry::Tier;
 use crate::map::{LeafKey, Lookup};
+use crate::shard::Shard;
 use crate::units::UnitState;
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
-use varve_units::{Lba, LeafIndex, VolumeId};
+use core::sync::atomic::Ordering;
+use varve_units::{Lba, VolumeId};
 
 /// Chains merged at most to find room for one write near the limit. Arbitrary.
 const TIGHTEN_MAX: usize = 4096;
 
 impl Engine {
-    /// Waits until a record of `blocks` blocks may enter the log: what is on its way and this
-    /// must fit the chunks above the reserve, however badly they are used.
-    pub(crate) async fn admit(&self, blocks: u64) -> Result<(), EngineError> {
-        let shared = &self.shared;
-        let control = shared.control();
-        let cost = log_cost(blocks);
-        loop {
-            if shared.is_stopped() {
-                return Err(EngineError::Stopped);
-            }
-            let free = control.free_chunks() as u64;
-            let spare = free.saturating_sub(u64::from(shared.config.reserve_chunks));
-            let room = spare * u64::from(shared.units.geometry().chunk_blocks()) / 2;
-            if shared.pending_log.get() + cost <= room {
-                shared.pending_log.set(shared.pending_log.get() + cost);
-                return Ok(());
-            }
-            shared.count("admission_waits", 1);
-            control.cleaner_wanted.notify();
-            control.checkpoint_wanted.notify();
-            control.add_waiter();
-            control.freed.listen().await;
-            control.remove_waiter();
-        }
-    }
-
     /// Blocks that all volumes together map, at most (ADR 11).
     #[must_use]
     pub fn used_upper(&self) -> u64 {
-        self.shared
-            .shards()
-            .iter()
-            .map(|shard| shard.map.borrow().used_upper())
-            .sum()
+        self.shared.used_upper()
     }
 
     /// Blocks that all volumes together may map.
@@ -58,7 +30,14 @@ impl Engine {
         self.shared.config.capacity_blocks
     }
 
-    /// What is free and what is in use now, by name.
+    /// Leaves that all volumes together may have.
+    #[must_use]
+    pub fn capacity_leaves(&self) -> u64 {
+        self.shared.config.map.leaves_max as u64
+    }
+
+    /// What is free and what is in use now, by name; what is local to a reactor is of those that
+    /// share the caller's thread. To be asked on the first reactor.
     #[must_use]
     pub fn gauges(&self) -> BTreeMap<&'static str, u64> {
         let control = self.shared.control();
@@ -81,12 +60,14 @@ impl Engine {
             gauges.insert(name, count as u64);
         }
         gauges.insert("chunks_with_parts", control.chunks_with_parts() as u64);
-        gauges.insert("queued_blocks", self.shared.streams.queued() as u64);
-        for shard in self.shared.shards() {
+        let views = self.shared.everyone();
+        for view in views.unwrap_or_else(|| alloc::vec![self.shared.rc()]) {
+            let shard = view.shard();
             let lane = shard.lane.borrow();
             let drained = u64::from(lane.is_drained());
             *gauges.entry("drained_lanes").or_insert(0) += drained;
             *gauges.entry("queued_records").or_insert(0) += lane.queued() as u64;
+            *gauges.entry("queued_blocks").or_insert(0) += view.streams.queued() as u64;
             *gauges.entry("node_waiters").or_insert(0) += shard.node_waiters.get() as u64;
         }
         for (tier, name) in [
@@ -101,42 +82,99 @@ impl Engine {
         }
         gauges
     }
+}
 
-    /// Leaves that all volumes together may have.
-    #[must_use]
-    pub fn capacity_leaves(&self) -> u64 {
-        self.shared.config.map.leaves_max as u64
+impl Shard {
+    /// Waits until a record of `blocks` blocks may enter the log.
+    pub(crate) async fn admit(&self, blocks: u64) -> Result<(), EngineError> {
+        let shared = &self.shared;
+        let cost = log_cost(blocks);
+        loop {
+            if shared.is_stopped() {
+                return Err(EngineError::Stopped);
+            }
+            if shared.reserve_log(cost) {
+                return Ok(());
+            }
+            shared.waiters.fetch_add(1, Ordering::SeqCst);
+            shared.set_waits(shared.reactor);
+            let freed = shared.freed.listen();
+            // Room that was made before this reactor was known to wait woke nobody here.
+            if shared.reserve_log(cost) {
+                shared.waiters.fetch_sub(1, Ordering::SeqCst);
+                return Ok(());
+            }
+            shared.count("admission_waits", 1);
+            shared.tell_control(|control, _| {
+                control.cleaner_wanted.notify();
+                control.checkpoint_wanted.notify();
+            });
+            freed.await;
+            shared.waiters.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Sets aside what a write of blocks of one leaf may newly map, and the leaf if it makes one:
+    /// true then.
+    ///
+    /// # Errors
+    /// There is no room for new blocks or leaves, the engine stopped.
+    pub(crate) async fn set_room_aside(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: u64,
+    ) -> Result<bool, EngineError> {
+        self.reserve_blocks(volume, lba, blocks).await?;
+        let leaf = lba.leaf();
+        let made = self.reserve_leaf(LeafKey { volume, leaf }).await;
+        if made.is_err() {
+            self.shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+        }
+        made
+    }
+
+    /// Gives back what a write that will not be set aside.
+    pub(crate) fn give_room_back(&self, key: LeafKey, blocks: u64, makes_leaf: bool) {
+        self.shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+        if makes_leaf {
+            self.leaf_made(key);
+        }
     }
 
     /// Refuses a write that would map more blocks than there is room for. Overwrites of mapped
     /// blocks always pass: near the limit the blocks are looked up.
-    pub(crate) async fn check_capacity(
+    async fn reserve_blocks(
         &self,
         volume: VolumeId,
         lba: Lba,
         blocks: u64,
     ) -> Result<(), EngineError> {
         let shared = &self.shared;
-        let pending = shared.pending_blocks.get();
-        if self.used_upper() + pending + blocks <= self.capacity() {
+        if shared.reserve_blocks(blocks, blocks) {
             return Ok(());
         }
+        let leaf = lba.leaf();
         for _ in 0..TIGHTEN_MAX {
             if shared.is_stopped() {
                 return Err(EngineError::Stopped);
             }
             // Looked up and compared without a pause: what was mapped a moment ago may not be now.
             let Some(fresh) = self.count_fresh(volume, lba, blocks) else {
-                self.load_images(volume, lba, blocks).await?;
+                self.ensure_image(LeafKey { volume, leaf }).await?;
                 continue;
             };
-            let pending = shared.pending_blocks.get();
-            if fresh == 0 || self.used_upper() + pending + fresh <= self.capacity() {
+            if fresh == 0 {
+                shared.pending_blocks.fetch_add(blocks, Ordering::SeqCst);
                 return Ok(());
             }
-            if shared.purges.get() > 0 {
-                shared.purged.listen().await;
-            } else if !self.tighten().await {
+            if shared.reserve_blocks(blocks, fresh) {
+                return Ok(());
+            }
+            let purged = shared.purged.listen();
+            if shared.is_purging() {
+                purged.await;
+            } else if !self.tighten_all().await {
                 break;
             }
         }
@@ -146,16 +184,12 @@ impl Engine {
 
     /// Blocks of a range without a place; `None` if an image must be loaded to tell.
     fn count_fresh(&self, volume: VolumeId, lba: Lba, blocks: u64) -> Option<u64> {
-        let geometry = self.shared.units.geometry();
+        let leaf = lba.leaf();
+        let key = LeafKey { volume, leaf };
+        let map = self.map.borrow();
         let mut fresh = 0;
         for block in (lba.0..lba.0 + blocks).map(Lba) {
-            let key = LeafKey {
-                volume,
-                leaf: block.leaf(),
-            };
-            let owner = self.shared.owner(geometry.slice_of(volume, key.leaf));
-            let found = owner.map.borrow().lookup(key, block.index() as u16);
-            match found {
+            match map.lookup(key, block.index() as u16) {
                 Lookup::Entry { .. } | Lookup::Lost => {}
                 Lookup::Zeroes => fresh += 1,
                 Lookup::NeedsImage => return None,
@@ -164,53 +198,34 @@ impl Engine {
         Some(fresh)
     }
 
-    async fn load_images(
-        &self,
-        volume: VolumeId,
-        lba: Lba,
-        blocks: u64,
-    ) -> Result<(), EngineError> {
-        for piece in pieces(lba, blocks) {
-            let leaf = piece.lba.leaf();
-            let owner = self
-                .shared
-                .owner(self.shared.units.geometry().slice_of(volume, leaf));
-            owner.ensure_image(LeafKey { volume, leaf }).await?;
-        }
-        Ok(())
-    }
-
-    /// Sets aside the leaves that a write makes; tells which.
-    pub(crate) async fn reserve_leaves(
-        &self,
-        volume: VolumeId,
-        lba: Lba,
-        blocks: u64,
-    ) -> Result<Vec<LeafIndex>, EngineError> {
+    /// Sets a leaf aside if a write makes it; true then.
+    async fn reserve_leaf(&self, key: LeafKey) -> Result<bool, EngineError> {
         let shared = &self.shared;
         for attempt in 0.. {
-            let mut new = Vec::new();
-            for piece in pieces(lba, blocks) {
-                let leaf = piece.lba.leaf();
-                let owner = shared.owner(shared.units.geometry().slice_of(volume, leaf));
-                if !owner.map.borrow().exists(LeafKey { volume, leaf }) {
-                    new.push(leaf);
-                }
+            if self.map.borrow().exists(key) {
+                return Ok(false);
             }
-            let shards = shared.shards();
-            let leaves: usize = shards.iter().map(|shard| shard.map.borrow().leaves()).sum();
-            if new.is_empty() || self.set_leaves_aside(volume, leaves, &new) {
-                return Ok(new);
+            {
+                let mut pending = self.pending_leaves.borrow_mut();
+                let known = pending.get_mut(&key);
+                if let Some(count) = known {
+                    *count += 1;
+                    return Ok(true);
+                }
+                if shared.reserve_leaf() {
+                    pending.insert(key, 1);
+                    return Ok(true);
+                }
             }
             if shared.is_stopped() {
                 return Err(EngineError::Stopped);
             }
-            if shared.purges.get() > 0 {
-                shared.purged.listen().await;
+            let purged = shared.purged.listen();
+            if shared.is_purging() {
+                purged.await;
             } else if attempt == 0 {
                 // Leaves that became empty exist until the next checkpoint.
-                shared.control().ask_checkpoint();
-                shared.control().committed.listen().await;
+                shared.checkpoint_once().await;
             } else {
                 break;
             }
@@ -219,37 +234,43 @@ impl Engine {
         Err(EngineError::CapacityExceeded)
     }
 
-    /// Counts the leaves a write makes among the pending ones, if there is room for them beside
-    /// `leaves` that exist.
-    fn set_leaves_aside(&self, volume: VolumeId, leaves: usize, new: &[LeafIndex]) -> bool {
-        let mut pending = self.shared.pending_leaves.borrow_mut();
-        let keys = new.iter().map(|leaf| LeafKey {
-            volume,
-            leaf: *leaf,
-        });
-        let unseen = keys.clone().filter(|key| !pending.contains_key(key));
-        let wanted = leaves + pending.len() + unseen.count();
-        let fits = wanted as u64 <= self.capacity_leaves();
-        if fits {
-            keys.for_each(|key| *pending.entry(key).or_insert(0) += 1);
+    /// A write that makes this leaf was acknowledged.
+    pub(crate) fn leaf_made(&self, key: LeafKey) {
+        let mut pending = self.pending_leaves.borrow_mut();
+        let count = pending.get_mut(&key).expect("the leaf was set aside");
+        *count -= 1;
+        if *count == 0 {
+            pending.remove(&key);
+            self.shared.pending_leaves.fetch_sub(1, Ordering::SeqCst);
         }
-        fits
     }
 
     /// Brings the upper bound of mapped blocks closer to their number: merges the longest chain
     /// of every shard, or waits for a merge that is under way. False if there was neither.
-    async fn tighten(&self) -> bool {
+    async fn tighten_all(&self) -> bool {
         let mut any = false;
-        for shard in self.shared.shards() {
-            let fullest = shard.map.borrow_mut().fullest();
-            if let Some(key) = fullest {
-                any |= shard.merge(key).await.is_ok();
-            } else if shard.map.borrow().has_merges() {
-                shard.nodes_freed.listen().await;
-                any = true;
-            }
+        for to in self.shared.reactors() {
+            let tighten = |there: alloc::rc::Rc<crate::shared::Shared>| async move {
+                there.shard().tighten().await
+            };
+            any |= self.shared.call(to, tighten).await.unwrap_or(false);
         }
         any
+    }
+
+    async fn tighten(&self) -> bool {
+        if self.shared.is_stopped() {
+            return false;
+        }
+        let fullest = self.map.borrow_mut().fullest();
+        if let Some(key) = fullest {
+            return self.merge(key).await.is_ok();
+        }
+        if self.map.borrow().has_merges() {
+            self.nodes_freed.listen().await;
+            return true;
+        }
+        false
     }
 }
 

@@ -1,5 +1,8 @@
 //! Volumes: create, delete, resize.
 //!
+//! Changes are made on the first reactor, which tells the others and has their answer before the
+//! caller has his: a reactor that looks at its copy afterwards sees the change.
+//!
 //! Each change is one `catalogue` record in lane 0, acknowledged when it is durable. What depends
 //! on other lanes flushes all lanes first. A deleted volume's blocks are dead at once; its live
 //! bits are cleared by a purge that may be interrupted and begun again: until it has finished and
@@ -7,10 +10,13 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::host::Hole;
+use crate::lane::Stopped;
 use crate::map::LeafCursor;
-use crate::shared::Shared;
+use crate::shared::{FIRST, Shared};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use varve_format::{CatalogueEntry, Name, Record, VOLUME_BLOCKS_MAX, VolumeState};
 use varve_units::{Blocks, Lba, TenantId, VolumeId};
 
@@ -38,29 +44,11 @@ impl Engine {
     /// # Errors
     /// Bad name or size, a taken name, too many volumes, a stopped engine.
     pub async fn create_volume(&self, new: NewVolume<'_>) -> Result<VolumeId, EngineError> {
-        let _turn = self.shared.catalogue_turn.take().await;
-        let entry = self.new_entry(new)?;
-        self.shared.volumes.borrow_mut().next_id = entry.id.0 + 1;
-        self.log_entry(entry).await?;
-        Ok(entry.id)
-    }
-
-    fn new_entry(&self, new: NewVolume<'_>) -> Result<CatalogueEntry, EngineError> {
-        let volumes = self.shared.volumes.borrow();
         let name = Name::new(new.name).map_err(|_| EngineError::BadName)?;
         check_size(new.size)?;
-        let present = volumes.entries();
-        if present.len() >= VOLUMES_MAX {
-            return Err(EngineError::TooManyVolumes);
-        }
-        if present
-            .iter()
-            .any(|entry| entry.name == name && entry.state == VolumeState::Present)
-        {
-            return Err(EngineError::NameTaken);
-        }
-        Ok(CatalogueEntry {
-            id: VolumeId(volumes.next_id.max(1)),
+        // The id is given where the catalogue is changed.
+        let draft = CatalogueEntry {
+            id: VolumeId(0),
             uuid: new.uuid,
             nguid: new.nguid,
             size: new.size,
@@ -68,7 +56,22 @@ impl Engine {
             state: VolumeState::Present,
             parent: None,
             name,
-        })
+        };
+        let create = move |first: Rc<Shared>| async move { first.create_volume(draft).await };
+        self.at_first(create).await
+    }
+
+    /// Changes the catalogue where that is done.
+    async fn at_first<T, Flow>(
+        &self,
+        change: impl FnOnce(Rc<Shared>) -> Flow + Send + 'static,
+    ) -> Result<T, EngineError>
+    where
+        T: Send + 'static,
+        Flow: Future<Output = Result<T, EngineError>> + 'static,
+    {
+        let outcome = self.shared.call(FIRST, change).await;
+        outcome.map_err(|Stopped| EngineError::Stopped)?
     }
 
     /// Deletes a volume. Its blocks are gone when this returns; the space follows.
@@ -76,27 +79,8 @@ impl Engine {
     /// # Errors
     /// Unknown volume, a stopped engine.
     pub async fn delete_volume(&self, id: VolumeId) -> Result<(), EngineError> {
-        let _turn = self.shared.catalogue_turn.take().await;
-        let (entry, inflight) = {
-            let mut volumes = self.shared.volumes.borrow_mut();
-            let volume = volumes
-                .get(id)
-                .filter(|v| v.entry.state == VolumeState::Present);
-            let volume = volume.ok_or(EngineError::NoSuchVolume(id))?;
-            let entry = CatalogueEntry {
-                state: VolumeState::Deleting,
-                ..volume.entry
-            };
-            let inflight = Rc::clone(&volume.inflight);
-            volumes.put(entry);
-            (entry, inflight)
-        };
-        self.shared.begin_purge();
-        inflight.drained().await;
-        self.log_entry(entry).await?;
-        let shared = Rc::clone(&self.shared);
-        self.shared.spawn(async move { shared.purge(entry).await });
-        Ok(())
+        let delete = move |first: Rc<Shared>| async move { first.delete_volume(id).await };
+        self.at_first(delete).await
     }
 
     /// Changes a volume's size. What a smaller volume loses is deallocated first.
@@ -105,33 +89,8 @@ impl Engine {
     /// Unknown volume, bad size, a stopped engine.
     pub async fn resize_volume(&self, id: VolumeId, size: Blocks) -> Result<(), EngineError> {
         check_size(size)?;
-        let _turn = self.shared.catalogue_turn.take().await;
-        let (entry, before, inflight) = {
-            let mut volumes = self.shared.volumes.borrow_mut();
-            let volume = volumes
-                .get(id)
-                .filter(|v| v.entry.state == VolumeState::Present);
-            let volume = volume.ok_or(EngineError::NoSuchVolume(id))?;
-            let before = volume.entry.size;
-            let entry = CatalogueEntry {
-                size,
-                ..volume.entry
-            };
-            let inflight = Rc::clone(&volume.inflight);
-            if size < before {
-                volumes.put(entry);
-            }
-            (entry, before, inflight)
-        };
-        if size < before {
-            inflight.drained().await;
-            let gone = before - size;
-            for waiting in self.append_discard(id, Lba(size.0), gone.0, false).await {
-                waiting.await.map_err(|_| EngineError::Stopped)?;
-            }
-            self.flush().await?;
-        }
-        self.log_entry(entry).await
+        let resize = move |first: Rc<Shared>| async move { first.resize_volume(id, size).await };
+        self.at_first(resize).await
     }
 
     /// All volumes that are present.
@@ -140,11 +99,6 @@ impl Engine {
         let mut entries = self.shared.volumes.borrow().entries();
         entries.retain(|entry| entry.state == VolumeState::Present);
         entries
-    }
-
-    /// Appends a catalogue record and makes it durable.
-    async fn log_entry(&self, entry: CatalogueEntry) -> Result<(), EngineError> {
-        self.shared.log_entry(entry).await
     }
 
     /// Goes on with deletes that a crash interrupted, and drops leaves of volumes that no
@@ -160,48 +114,159 @@ impl Engine {
 }
 
 impl Shared {
+    async fn create_volume(&self, draft: CatalogueEntry) -> Result<VolumeId, EngineError> {
+        let _turn = self.catalogue_turn.take().await;
+        let entry = self.new_entry(draft)?;
+        self.volumes.borrow_mut().next_id = entry.id.0 + 1;
+        self.log_entry(entry).await?;
+        Ok(entry.id)
+    }
+
+    fn new_entry(&self, draft: CatalogueEntry) -> Result<CatalogueEntry, EngineError> {
+        let volumes = self.volumes.borrow();
+        let present = volumes.entries();
+        if present.len() >= VOLUMES_MAX {
+            return Err(EngineError::TooManyVolumes);
+        }
+        if present
+            .iter()
+            .any(|entry| entry.name == draft.name && entry.state == VolumeState::Present)
+        {
+            return Err(EngineError::NameTaken);
+        }
+        let id = VolumeId(volumes.next_id.max(1));
+        Ok(CatalogueEntry { id, ..draft })
+    }
+
+    async fn delete_volume(self: &Rc<Self>, id: VolumeId) -> Result<(), EngineError> {
+        let _turn = self.catalogue_turn.take().await;
+        let entry = CatalogueEntry {
+            state: VolumeState::Deleting,
+            ..self.present(id)?
+        };
+        self.begin_purge();
+        self.withdraw(entry).await?;
+        self.log_entry(entry).await?;
+        let shared = Rc::clone(self);
+        self.spawn(async move { shared.purge(entry).await });
+        Ok(())
+    }
+
+    async fn resize_volume(self: &Rc<Self>, id: VolumeId, size: Blocks) -> Result<(), EngineError> {
+        let _turn = self.catalogue_turn.take().await;
+        let present = self.present(id)?;
+        let before = present.size;
+        let entry = CatalogueEntry { size, ..present };
+        if size < before {
+            self.withdraw(entry).await?;
+            let gone = Hole {
+                volume: id,
+                lba: Lba(size.0),
+                blocks: (before - size).0,
+                zero: false,
+            };
+            self.punch(gone).await?;
+            self.flush_log().await.map_err(EngineError::Io)?;
+        }
+        self.log_entry(entry).await
+    }
+
+    /// The entry of a volume that is present.
+    fn present(&self, id: VolumeId) -> Result<CatalogueEntry, EngineError> {
+        let volumes = self.volumes.borrow();
+        let volume = volumes
+            .get(id)
+            .filter(|v| v.entry.state == VolumeState::Present);
+        volume
+            .map(|volume| volume.entry)
+            .ok_or(EngineError::NoSuchVolume(id))
+    }
+
+    /// Lets no new operation beyond what `entry` leaves of its volume begin, on any reactor, and
+    /// waits for those that are in flight.
+    async fn withdraw(&self, entry: CatalogueEntry) -> Result<(), EngineError> {
+        for to in self.reactors() {
+            let withdraw = move |there: Rc<Self>| async move {
+                let inflight = {
+                    let mut volumes = there.volumes.borrow_mut();
+                    volumes.put(entry);
+                    volumes.get(entry.id).map(|v| Rc::clone(&v.inflight))
+                };
+                if let Some(inflight) = inflight {
+                    inflight.drained().await;
+                }
+            };
+            let done = self.call(to, withdraw).await;
+            done.map_err(|Stopped| EngineError::Stopped)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a catalogue record and makes it durable; then all reactors know it.
     async fn log_entry(&self, entry: CatalogueEntry) -> Result<(), EngineError> {
-        let lane = Rc::clone(&self.shards()[0]);
+        let lane = self.shard();
         let appended = lane.append_meta(Record::Catalogue { entry }, None).await;
         appended.map_err(|_| EngineError::Stopped)?;
-        self.flush_log().await.map_err(EngineError::Io)
+        self.flush_log().await.map_err(EngineError::Io)?;
+        for to in self.reactors().filter(|to| *to != self.reactor) {
+            let note = move |there: Rc<Self>| async move {
+                there.volumes.borrow_mut().note(entry);
+            };
+            let done = self.call(to, note).await;
+            done.map_err(|Stopped| EngineError::Stopped)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the other reactors the whole catalogue (recovery).
+    pub(crate) async fn share_catalogue(&self) -> Result<(), Stopped> {
+        let entries = self.volumes.borrow().entries();
+        for to in self.reactors().filter(|to| *to != self.reactor) {
+            let entries = entries.clone();
+            let put = move |there: Rc<Self>| async move {
+                let mut volumes = there.volumes.borrow_mut();
+                entries.into_iter().for_each(|entry| volumes.put(entry));
+            };
+            self.call(to, put).await?;
+        }
+        Ok(())
     }
 
     async fn purge_all(&self, deleting: Vec<CatalogueEntry>) {
         for entry in deleting {
             self.purge(entry).await;
         }
-        let shards = self.shards();
-        for volume in shards.iter().flat_map(|shard| shard.map.borrow().volumes()) {
-            if self.volumes.borrow().get(volume).is_none() {
-                self.purge_leaves(volume).await;
+        for to in self.reactors() {
+            let list = |there: Rc<Self>| async move { there.shard().map.borrow().volumes() };
+            let Ok(volumes) = self.call(to, list).await else {
+                return;
+            };
+            for volume in volumes {
+                if self.volumes.borrow().get(volume).is_none() {
+                    self.purge_leaves(volume).await;
+                }
             }
         }
     }
 
     /// Blocks of one more volume are to be given back: who lacks room waits for them.
     fn begin_purge(&self) {
-        self.purges.set(self.purges.get() + 1);
+        self.purges.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Clears everything of a deleted volume, then strikes it from the catalogue.
     async fn purge(&self, entry: CatalogueEntry) {
         self.purge_leaves(entry.id).await;
-        self.purges.set(self.purges.get() - 1);
+        self.purges.fetch_sub(1, Ordering::AcqRel);
         self.purged.notify();
+        self.tell_others(|there| there.purged.notify());
         if self.is_stopped() {
             return;
         }
         // The catalogue may forget the volume only after a checkpoint that began when nothing of
         // it was left.
-        let control = self.control();
-        let target = control.checkpoint.get() + 2;
-        while control.checkpoint.get() < target {
-            if self.is_stopped() {
-                return;
-            }
-            control.ask_checkpoint();
-            control.committed.listen().await;
+        if !self.checkpoints_more(2).await {
+            return;
         }
         let gone = CatalogueEntry {
             state: VolumeState::Deleted,
@@ -213,16 +278,25 @@ impl Shared {
     }
 
     async fn purge_leaves(&self, volume: VolumeId) {
-        for shard in self.shards() {
-            let mut from = LeafCursor::default();
-            loop {
-                let next = shard.map.borrow().volume_next(volume, from);
-                let Some((key, after)) = next else { break };
-                if shard.drop_leaf(key).await.is_err() {
-                    return;
-                }
-                from = after;
+        for to in self.reactors() {
+            let purge = move |there: Rc<Self>| async move { there.purge_own(volume).await };
+            if self.call(to, purge).await.is_err() {
+                return;
             }
+        }
+    }
+
+    /// Drops the leaves of a volume that this reactor owns.
+    async fn purge_own(&self, volume: VolumeId) {
+        let shard = self.shard();
+        let mut from = LeafCursor::default();
+        loop {
+            let next = shard.map.borrow().volume_next(volume, from);
+            let Some((key, after)) = next else { break };
+            if shard.drop_leaf(key).await.is_err() {
+                return;
+            }
+            from = after;
         }
     }
 }

@@ -5,16 +5,19 @@
 //! 3. Append bitmaps (those whose turn it is), unit tables and the catalogue, in lane 0.
 //! 4. Flush. 5. Append the commit record in lane 0, flush. 6. Free what was emptied before 1.
 //!
+//! Runs on the first reactor; the others are asked for positions and for what they cut.
+//!
 //! **Invariant**: a commit is found by a start only if everything it names was flushed before it
 //! was appended.
 
 use crate::config::Canary;
 use crate::geometry::{Tier, UnitId};
 use crate::lane::{Appended, Stopped};
-use crate::shared::Shared;
+use crate::shared::{FIRST, Shared};
 use crate::units::UnitState;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use varve_format::{
     CATALOGUE_ENTRY_BYTES, CHUNKS_PER_PART, ChunkEntry, ChunkState, CommitBody, CommitPlace,
     GROUPS_PER_PART, GroupEntry, GroupState, LanePosition, PART_BYTES_MAX, PartKind, PartPlace,
@@ -49,10 +52,19 @@ impl Shared {
         }
     }
 
-    /// True if enough was logged since the last checkpoint.
-    pub(crate) fn is_checkpoint_due(&self) -> bool {
-        self.log_records.get() >= self.config.checkpoint_records
-            || self.log_bytes.get() >= self.config.checkpoint_bytes
+    /// Waits until `count` more checkpoints have committed than when this was called, on the first
+    /// reactor. False if the engine stopped first.
+    pub(crate) async fn checkpoints_more(&self, count: u64) -> bool {
+        let control = self.control();
+        let target = control.checkpoint.get() + count;
+        while control.checkpoint.get() < target {
+            if self.is_stopped() {
+                return false;
+            }
+            control.ask_checkpoint();
+            control.committed.listen().await;
+        }
+        true
     }
 
     fn checkpoint_is_wanted(&self) -> bool {
@@ -63,6 +75,7 @@ impl Shared {
 
     /// Takes one checkpoint and frees what it makes free.
     pub(crate) async fn take_checkpoint(&self) -> Result<(), Stopped> {
+        assert_eq!(self.reactor, FIRST, "checkpoints are taken by the first reactor");
         let control = self.control();
         let number = control.checkpoint.get() + 1;
         let emptied = control.take_emptied(self);
@@ -70,13 +83,15 @@ impl Shared {
         if self.config.is_planted(Canary::FreeBeforeFlush) {
             control.free(self, emptied.clone());
         }
-        self.log_records.set(0);
-        self.log_bytes.set(0);
-        let lanes: Vec<LanePosition> = self
-            .shards()
-            .iter()
-            .map(|shard| shard.lane.borrow().position())
-            .collect();
+        self.log_records.store(0, Ordering::Relaxed);
+        self.log_bytes.store(0, Ordering::Relaxed);
+        self.is_checkpoint_told.store(false, Ordering::Release);
+        let mut lanes: Vec<LanePosition> = Vec::new();
+        for to in self.reactors() {
+            let position =
+                |there: Rc<Self>| async move { there.shard().lane.borrow().position() };
+            lanes.push(self.call(to, position).await?);
+        }
         let (mut parts, cuts) = self.cut_slices(number, everything).await?;
         let table_stamp = self.draw_stamp();
         parts.extend(self.dump_tables(number, everything, &emptied).await?);
@@ -99,7 +114,7 @@ impl Shared {
         if everything || self.config.window == 1 {
             control.pinned_by_whole.set(control.chunks_with_parts());
         }
-        let first = Rc::clone(&self.shards()[0]);
+        let first = self.shard();
         first.lane.borrow_mut().release();
         first.pump.notify();
         self.count("checkpoints", 1);
@@ -108,11 +123,14 @@ impl Shared {
         }
         control.committed.notify();
         control.cleaner_wanted.notify();
-        self.merge_old_chains().await;
+        for to in self.reactors() {
+            let merge = |there: Rc<Self>| async move { there.merge_old_chains().await };
+            self.call(to, merge).await?;
+        }
         Ok(())
     }
 
-    /// Cuts every slice and appends its parts in its own lane.
+    /// Cuts every slice and appends its parts.
     async fn cut_slices(
         &self,
         number: u64,
@@ -123,8 +141,13 @@ impl Shared {
         let mut places = Vec::new();
         for slice in (0..slices).map(SliceId) {
             let full = everything || self.is_full_turn(number, u64::from(slice.0));
-            let owner = self.owner(slice);
-            let (payloads, cut) = owner.map.borrow_mut().cut(slice, full);
+            let cut = move |there: Rc<Self>| async move {
+                let shard = there.shard();
+                let cut = shard.map.borrow_mut().cut(slice, full);
+                shard.show_used();
+                cut
+            };
+            let (payloads, cut) = self.call(self.owner_of(slice), cut).await?;
             cuts.push(cut);
             let kind = if full {
                 PartKind::SliceFull
@@ -140,24 +163,22 @@ impl Shared {
         Ok((places, cuts))
     }
 
-    /// Merges chains whose oldest delta could soon not be told from a young one by its 32 bits.
+    /// Merges chains of this reactor's slices whose oldest delta could soon not be told from a
+    /// young one by its 32 bits.
     async fn merge_old_chains(&self) {
-        for slice in (0..self.units.geometry().slices).map(SliceId) {
-            let owner = self.owner(slice);
-            let limit = Lsn(owner
-                .lane
-                .borrow()
-                .next_lsn()
-                .0
-                .saturating_sub(CHAIN_AGE_MAX));
-            let is_old = |oldest: Option<Lsn>| oldest.is_some_and(|oldest| oldest < limit);
-            if !is_old(owner.map.borrow().oldest(slice)) {
+        let shard = self.shard();
+        let next = shard.lane.borrow().next_lsn();
+        let limit = Lsn(next.0.saturating_sub(CHAIN_AGE_MAX));
+        let is_old = |oldest: Option<Lsn>| oldest.is_some_and(|oldest| oldest < limit);
+        let slices = (0..self.units.geometry().slices).map(SliceId);
+        for slice in slices.filter(|slice| self.owner_of(*slice) == self.reactor) {
+            if !is_old(shard.map.borrow().oldest(slice)) {
                 continue;
             }
-            while is_old(owner.map.borrow_mut().refresh_oldest(slice)) && !self.is_stopped() {
-                let found = owner.map.borrow().chain_older_than(slice, limit);
+            while is_old(shard.map.borrow_mut().refresh_oldest(slice)) && !self.is_stopped() {
+                let found = shard.map.borrow().chain_older_than(slice, limit);
                 let Some(key) = found else { break };
-                owner.merge_now(key).await;
+                shard.merge_now(key).await;
             }
         }
     }
@@ -201,7 +222,7 @@ impl Shared {
             crc: place.crc,
         };
         // All parts go to lane 0: a start then opens, and pins, as few chunks as can be.
-        let lane = Rc::clone(&self.shards()[0]);
+        let lane = self.shard();
         let appended = lane.append_meta(record, Some(Sectors::from_bytes(payload)));
         PartInFlight { place, appended }
     }
@@ -327,7 +348,7 @@ impl Shared {
         let entry = |id: UnitId| {
             let unit = self.units.unit(id);
             let freed = emptied.contains(&id);
-            let owner = self.streams.owner(id.index);
+            let owner = self.control().stream_of(id.index);
             GroupEntry {
                 state: match unit.state() {
                     UnitState::Free => GroupState::Free,
@@ -399,7 +420,7 @@ impl Shared {
             bytes: bytes.len() as u32,
             crc: crc32c(&bytes),
         };
-        let lane = Rc::clone(&self.shards()[0]);
+        let lane = self.shard();
         let at = lane
             .append_meta(record, Some(Sectors::from_bytes(&bytes)))
             .await?;

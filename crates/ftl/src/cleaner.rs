@@ -5,6 +5,10 @@
 //! live leaves are merged with their chains; everything else is dead once a later checkpoint has
 //! committed.
 //!
+//! The first reactor picks victims. Each is worked on by the reactor whose lane wrote it, because
+//! most of what it holds is of that one's slices; what is of others' is asked of their owners, all
+//! of a victim in one call.
+//!
 //! **Invariants**: a victim is emptied only after the last of its moves was applied; a chunk that
 //! holds parts a start would read is no victim.
 
@@ -13,24 +17,32 @@ use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
 use crate::limits::CLEANER_RUN_MAX;
 use crate::map::{LeafKey, Live};
 use crate::placement::{Item, Progress, StreamId, Writer};
-use crate::shared::Shared;
+use crate::shard::Shard;
+use crate::shared::{FIRST, Shared};
 use crate::units::UnitState;
+use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::Cell;
 use varve_format::{BatchHead, PayloadLayout, Record, batch, block_crc};
-use varve_io::Blocks;
+use varve_io::{Blocks, ReactorId};
 use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, SECTOR_BYTES, VolumeId};
 
 /// Chunks cleaned side by side. Arbitrary: enough to fill stripes of several streams.
 const VICTIMS_MAX: usize = 4;
 
-/// Victims in the cleaner's hands.
-#[derive(Default)]
-struct Work {
-    running: Cell<usize>,
-    /// Those that wait for their last moves.
-    waiting: Cell<usize>,
+/// Groups for each reactor that has streams of its own, at least: its open groups are a small part
+/// of them. Arbitrary.
+const GROUPS_PER_PLACER: u32 = 24;
+
+/// How the work on a victim ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// Nothing in it is needed once the next checkpoint has committed.
+    Emptied,
+    /// It cannot be emptied before the next start.
+    Stuck,
+    /// Something in it could not be moved; it may be tried again.
+    Failed,
 }
 
 /// A block found in a victim that the map perhaps still needs.
@@ -47,35 +59,81 @@ pub(crate) struct Candidate {
 impl Shared {
     /// Cleans chunks whenever fewer are free than the pool wants; runs for the engine's life.
     pub(crate) async fn run_cleaner(self: Rc<Self>) {
-        let work = Rc::new(Work::default());
+        let control = self.control();
         while !self.is_stopped() {
-            let has_room = work.running.get() < self.victims_max();
+            let has_room = control.cleaning.get() < self.victims_max();
             let victim = if has_room { self.next_victim() } else { None };
             let Some(victim) = victim else {
-                if work.running.get() == 0 && self.is_short_of_chunks() {
+                if control.cleaning.get() == 0 && self.is_short_of_chunks() {
                     // Parts of old checkpoints may be all that keeps victims away.
-                    self.control().unpin_chunks(&self);
+                    control.unpin_chunks(&self);
                 }
-                if work.running.get() > 0 && work.waiting.get() == work.running.get() {
+                if control.cleaning.get() > 0 && control.settling.get() == control.cleaning.get() {
                     // Nothing else will fill the stripes that the victims wait for.
                     self.flush_streams(Writer::Compaction);
+                    self.tell_others(|there| there.flush_streams(Writer::Compaction));
                 }
-                self.control().cleaner_wanted.listen().await;
+                control.cleaner_wanted.listen().await;
                 continue;
             };
-            self.units
-                .transition(UnitId::chunk(victim), UnitState::Cleaning);
-            work.running.set(work.running.get() + 1);
-            let (shared, work) = (Rc::clone(&self), Rc::clone(&work));
-            self.spawn(async move {
-                shared.clean(victim, &work).await;
-                work.running.set(work.running.get() - 1);
-                if !shared.is_stopped() {
-                    shared.control().cleaner_wanted.notify();
-                    shared.control().checkpoint_wanted.notify();
-                }
-            });
+            let id = UnitId::chunk(victim);
+            self.units.transition(id, UnitState::Cleaning);
+            control.cleaning.set(control.cleaning.get() + 1);
+            let shared = Rc::clone(&self);
+            self.spawn(async move { shared.have_cleaned(id).await });
         }
+    }
+
+    /// Has a victim emptied by the reactor that knows most of it.
+    async fn have_cleaned(self: &Rc<Self>, id: UnitId) {
+        let clean = move |there: Rc<Self>| async move { there.clean(id.index).await };
+        let verdict = self.call(self.worker(id), clean).await;
+        if self.is_stopped() {
+            return;
+        }
+        let control = self.control();
+        if let Ok(Some(verdict)) = verdict {
+            self.conclude(id, verdict, "clean_failures").await;
+        }
+        control.cleaning.set(control.cleaning.get() - 1);
+        control.cleaner_wanted.notify();
+        control.checkpoint_wanted.notify();
+    }
+
+    /// What becomes of a victim.
+    pub(crate) async fn conclude(&self, id: UnitId, verdict: Verdict, failures: &'static str) {
+        let control = self.control();
+        match verdict {
+            Verdict::Emptied => control.emptied(self, id),
+            Verdict::Stuck => {
+                control.set_stuck(id);
+                self.units.transition(id, UnitState::Closed);
+            }
+            Verdict::Failed => {
+                self.count(failures, 1);
+                self.units.transition(id, UnitState::Closed);
+                self.world.sleep(crate::limits::RETRY_PAUSE).await;
+            }
+        }
+    }
+
+    /// Who empties a unit: who wrote it, or anyone, as far as there are groups for the streams of
+    /// so many reactors.
+    pub(crate) fn worker(&self, id: UnitId) -> ReactorId {
+        let geometry = self.units.geometry();
+        let placing = if self.dense.is_none() {
+            self.config.lanes
+        } else {
+            let most = geometry.groups / GROUPS_PER_PLACER;
+            (most.clamp(1, u32::from(self.config.lanes))) as u16
+        };
+        let home = self.units.unit(id).home();
+        let home = home.map_or(id.index, |home| u32::from(home.0));
+        let worker = ReactorId((home % u32::from(placing)) as u16);
+        if worker != FIRST {
+            self.count("victims_crossed", 1);
+        }
+        worker
     }
 
     /// Chunks cleaned side by side. Without a dense tier one at a time: what it holds goes back to
@@ -115,52 +173,42 @@ impl Shared {
         (cost(&best) < blocks || self.dense.is_some()).then_some(best.index)
     }
 
-    /// Empties one chunk.
-    async fn clean(self: &Rc<Self>, chunk: u32, work: &Work) {
+    /// Empties one chunk, on whichever reactor. `None` if the engine stopped.
+    async fn clean(self: &Rc<Self>, chunk: u32) -> Option<Verdict> {
         let id = UnitId::chunk(chunk);
         // What is moved must be durable in the log first: births in P2L are then below every LSN
         // that a start hands out.
         if self.flush_log().await.is_err() || self.is_stopped() {
-            return;
+            return None;
         }
         if self.units.unit(id).live() == 0 && self.units.unit(id).leaves() == 0 {
             self.count("chunks_cleaned", 1);
-            self.control().emptied(self, id);
-            return;
+            return Some(Verdict::Emptied);
         }
         let records = self.read_records(chunk).await;
         if self.is_stopped() {
-            return;
+            return None;
         }
         let Some(records) = records else {
             self.count("chunks_stuck", 1);
-            self.control().set_stuck(id);
-            self.units.transition(id, UnitState::Closed);
-            return;
+            return Some(Verdict::Stuck);
         };
         let progress = Rc::new(Progress::default());
-        let mut candidates = Vec::new();
-        for (head, records) in &records {
-            self.sort_out(head, records, &mut candidates).await;
-        }
+        let mut candidates = self.sort_out(&records).await;
         candidates.sort_unstable_by_key(|candidate| self.place_offset(candidate.ppa));
         self.move_all(id, &candidates, Writer::Compaction, &progress)
             .await;
-        work.waiting.set(work.waiting.get() + 1);
-        self.control().cleaner_wanted.notify();
+        self.tell_control(|control, _| control.settles(1));
         progress.settled().await;
-        work.waiting.set(work.waiting.get() - 1);
+        self.tell_control(|control, _| control.settles(-1));
         if self.is_stopped() {
-            return;
+            return None;
         }
         if progress.has_failed() || self.units.unit(id).leaves() > 0 {
-            self.count("clean_failures", 1);
-            self.units.transition(id, UnitState::Closed);
-            self.world.sleep(crate::limits::RETRY_PAUSE).await;
-            return;
+            return Some(Verdict::Failed);
         }
         self.count("chunks_cleaned", 1);
-        self.control().emptied(self, id);
+        Some(Verdict::Emptied)
     }
 
     pub(crate) fn place_offset(&self, ppa: Ppa) -> u64 {
@@ -186,7 +234,7 @@ impl Shared {
     }
 
     async fn read_batch_header(&self, sector: u64) -> Option<(BatchHead, Vec<Record>)> {
-        let shard = Rc::clone(&self.shards()[0]);
+        let shard = self.shard();
         let unit = u64::from(self.units.geometry().lba_bytes) / SECTOR_BYTES;
         for copy in 0..self.fast.info().copies {
             let Some(first) = shard.read_sectors(sector, unit, copy).await else {
@@ -208,48 +256,65 @@ impl Shared {
         None
     }
 
-    /// Asks of each record of a batch what is live: blocks are collected, leaves merged.
-    async fn sort_out(&self, head: &BatchHead, records: &[Record], blocks: &mut Vec<Candidate>) {
-        for at in PayloadLayout::new(head, records) {
-            if self.is_stopped() {
-                return;
-            }
-            let record = &records[at.record];
-            let found = candidates(record, head.lsn(at.record), at.data_sector);
-            blocks.extend(found.into_iter().filter(|one| self.is_perhaps_live(one)));
-            if let Record::Leaf { volume, leaf, .. } = record {
-                let key = LeafKey {
-                    volume: *volume,
-                    leaf: *leaf,
-                };
-                let owner = self.owner(self.units.geometry().slice_of(*volume, *leaf));
-                let live = owner.map.borrow().is_leaf_live(key, at.meta_sector);
-                if live {
-                    owner.merge_now(key).await;
+    /// Asks of each record of a chunk what is live: blocks are returned, leaves merged.
+    async fn sort_out(&self, batches: &[(BatchHead, Vec<Record>)]) -> Vec<Candidate> {
+        let mut blocks = Vec::new();
+        let mut leaves: BTreeMap<ReactorId, Vec<(LeafKey, u64)>> = BTreeMap::new();
+        for (head, records) in batches {
+            for at in PayloadLayout::new(head, records) {
+                let record = &records[at.record];
+                blocks.extend(candidates(record, head.lsn(at.record), at.data_sector));
+                if let Record::Leaf { volume, leaf, .. } = record {
+                    let (volume, leaf) = (*volume, *leaf);
+                    let key = LeafKey { volume, leaf };
+                    let owner = self.owner_of_leaf(key);
+                    leaves.entry(owner).or_default().push((key, at.meta_sector));
                 }
             }
         }
+        let blocks = self.perhaps_live(blocks).await;
+        for (owner, leaves) in leaves {
+            let merge = move |there: Rc<Self>| async move { there.shard().merge_live(leaves).await };
+            if self.call(owner, merge).await.is_err() {
+                break;
+            }
+        }
+        blocks
     }
 
-    /// One definition of liveness for compaction and garbage collection.
-    pub(crate) fn is_perhaps_live(&self, candidate: &Candidate) -> bool {
-        let place = self.units.geometry().locate(candidate.ppa);
-        let place = place.expect("a candidate was found at its place");
-        if !self.units.unit(place.unit).is_set(place.bit)
-            || !self.volumes.borrow().is_present(candidate.volume)
-        {
-            return false;
+    /// Candidates that the map perhaps still needs, in order. One definition of liveness for
+    /// compaction and garbage collection.
+    pub(crate) async fn perhaps_live(&self, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+        candidates.retain(|candidate| {
+            let place = self.units.geometry().locate(candidate.ppa);
+            let place = place.expect("a candidate was found at its place");
+            self.units.unit(place.unit).is_set(place.bit) && self.is_present(candidate.volume)
+        });
+        let mut live = alloc::vec![false; candidates.len()];
+        let mut asked: BTreeMap<ReactorId, Vec<(usize, Candidate)>> = BTreeMap::new();
+        for (index, candidate) in candidates.iter().enumerate() {
+            let owner = self.owner_of_leaf(candidate.key());
+            if owner == self.reactor {
+                live[index] = self.shard().is_perhaps_live(candidate);
+            } else {
+                asked.entry(owner).or_default().push((index, *candidate));
+            }
         }
-        let key = LeafKey {
-            volume: candidate.volume,
-            leaf: candidate.lba.leaf(),
-        };
-        let owner = self.owner(self.units.geometry().slice_of(key.volume, key.leaf));
-        let live = owner
-            .map
-            .borrow()
-            .is_live(key, candidate.lba.index() as u16, candidate.ppa);
-        live != Live::No
+        for (owner, mut asked) in asked {
+            self.count("questions_crossed", 1);
+            let ask = move |there: Rc<Self>| async move {
+                let shard = there.shard();
+                asked.retain(|(_, candidate)| shard.is_perhaps_live(candidate));
+                asked.into_iter().map(|(index, _)| index).collect::<Vec<_>>()
+            };
+            // An engine that is gone moves nothing.
+            for index in self.call(owner, ask).await.unwrap_or_default() {
+                live[index] = true;
+            }
+        }
+        let mut live = live.into_iter();
+        candidates.retain(|_| live.next() == Some(true));
+        candidates
     }
 
     /// Reads the candidates of one unit in runs, verifies them and hands them to their streams.
@@ -266,9 +331,8 @@ impl Shared {
             let run = &candidates[first..first + length];
             first += length;
             let offset = self.place_offset(run[0].ppa);
-            let shard = Rc::clone(&self.shards()[0]);
             let into = self.world.blocks(length, self.config.elided);
-            let read = shard
+            let read = self
                 .drive_of(unit)
                 .read_data(offset, into, 0)
                 .await
@@ -329,8 +393,7 @@ impl Shared {
     }
 
     async fn read_other_copy(&self, unit: UnitId, candidate: &Candidate) -> Option<Blocks> {
-        let shard = Rc::clone(&self.shards()[0]);
-        let drive = shard.drive_of(unit);
+        let drive = self.drive_of(unit);
         let offset = self.place_offset(candidate.ppa);
         for copy in 0..drive.info().copies {
             let into = Blocks::new(1, self.config.elided);
@@ -347,7 +410,7 @@ impl Shared {
     /// No copy of a block passes its check: from now on reads of this block fail, and only of
     /// this block (design.md 4.11).
     async fn declare_lost(self: &Rc<Self>, candidate: &Candidate, progress: &Rc<Progress>) {
-        if !self.is_perhaps_live(candidate) {
+        if self.perhaps_live(alloc::vec![*candidate]).await.is_empty() {
             return;
         }
         self.count("blocks_lost", 1);
@@ -375,6 +438,37 @@ impl Shared {
             .get(volume)
             .map_or(varve_units::TenantId(0), |v| v.entry.tenant);
         StreamId { tenant, writer }
+    }
+}
+
+impl Candidate {
+    const fn key(&self) -> LeafKey {
+        LeafKey {
+            volume: self.volume,
+            leaf: self.lba.leaf(),
+        }
+    }
+}
+
+impl Shard {
+    /// True unless the map knows that it does not need a block.
+    fn is_perhaps_live(&self, candidate: &Candidate) -> bool {
+        let index = candidate.lba.index() as u16;
+        let live = self.map.borrow().is_live(candidate.key(), index, candidate.ppa);
+        live != Live::No
+    }
+
+    /// Merges those leaves of which the image at the given sector is the newest.
+    async fn merge_live(&self, leaves: Vec<(LeafKey, u64)>) {
+        for (key, sector) in leaves {
+            if self.shared.is_stopped() {
+                return;
+            }
+            let live = self.map.borrow().is_leaf_live(key, sector);
+            if live {
+                self.merge_now(key).await;
+            }
+        }
     }
 }
 

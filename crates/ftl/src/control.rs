@@ -1,25 +1,30 @@
-//! What is pool-wide: free units, what waits to be freed, which checkpoints still need which chunks.
+//! What is pool-wide and on the first reactor: free units, what waits to be freed, which checkpoints still need which chunks.
 //!
 //! **Invariants**: a unit is in exactly one of: free list, some lane's or stream's hand (open),
 //! closed, being cleaned, emptied, retired. An emptied unit is freed by the first checkpoint that
 //! *began* after it was emptied and has committed (engine.md U4).
 
+use crate::common::Common;
 use crate::geometry::{Tier, UnitId};
 use crate::lane::ChunkGrant;
+use crate::placement::{StreamId, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::sync::atomic::Ordering;
 use varve_format::{CommitPlace, GroupEntry, PartPlace};
-use varve_io::Event;
+use varve_io::{Event, ReactorId};
 
 /// Chunks that only urgent records may open: the parts and the commit of one checkpoint.
 const URGENT_CHUNKS: usize = 2;
 
 /// What is pool-wide.
-#[derive(Default)]
 pub struct Control {
+    common: Arc<Common>,
     free_chunks: RefCell<VecDeque<u32>>,
     free_groups: RefCell<VecDeque<u32>>,
     /// Units emptied since the last checkpoint began.
@@ -38,7 +43,12 @@ pub struct Control {
     pub(crate) parts: RefCell<Vec<PartPlace>>,
     /// Chunks that the parts of the last checkpoint of the whole state took.
     pub(crate) pinned_by_whole: Cell<usize>,
-    waiters: Cell<usize>,
+    /// Whose each open group is.
+    open_groups: RefCell<BTreeMap<u32, StreamId>>,
+    /// Chunks in the cleaner's hands.
+    pub(crate) cleaning: Cell<usize>,
+    /// Those that wait for their last moves.
+    pub(crate) settling: Cell<usize>,
     group_waiters: Cell<usize>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
@@ -55,12 +65,48 @@ pub struct Control {
 }
 
 impl Control {
+    /// Nothing free, nothing emptied.
+    pub(crate) fn new(common: Arc<Common>) -> Self {
+        Self {
+            common,
+            free_chunks: RefCell::default(),
+            free_groups: RefCell::default(),
+            emptied: RefCell::default(),
+            retiring: RefCell::default(),
+            stuck: RefCell::default(),
+            closed_at: RefCell::default(),
+            part_chunks: RefCell::default(),
+            commit: Cell::default(),
+            checkpoint: Cell::default(),
+            parts: RefCell::default(),
+            pinned_by_whole: Cell::default(),
+            open_groups: RefCell::default(),
+            cleaning: Cell::default(),
+            settling: Cell::default(),
+            group_waiters: Cell::default(),
+            chunk_wanted: Cell::default(),
+            checkpoint_asked: Cell::default(),
+            freed: Event::new(),
+            checkpoint_wanted: Event::new(),
+            cleaner_wanted: Event::new(),
+            gc_wanted: Event::new(),
+            committed: Event::new(),
+        }
+    }
+
     /// Adds a free unit to its list.
     pub(crate) fn add_free(&self, unit: UnitId) {
         match unit.tier {
             Tier::Fast => self.free_chunks.borrow_mut().push_back(unit.index),
             Tier::Dense => self.free_groups.borrow_mut().push_back(unit.index),
         }
+        self.show_free();
+    }
+
+    /// Lets other reactors know how many chunks are free.
+    fn show_free(&self) {
+        let free = self.free_chunks() as u32;
+        self.common.free_chunks.store(free, Ordering::SeqCst);
     }
 
     /// The free list of a tier, in order.
@@ -111,13 +157,20 @@ impl Control {
     ///
     /// The last few are for urgent records only, so that the checkpoint that frees more of them
     /// can always be written.
-    pub(crate) fn grant_chunk(&self, shared: &Shared, is_urgent: bool) -> Option<ChunkGrant> {
+    pub(crate) fn grant_chunk(
+        &self,
+        shared: &Shared,
+        lane: ReactorId,
+        is_urgent: bool,
+    ) -> Option<ChunkGrant> {
         if !is_urgent && self.free_chunks() <= URGENT_CHUNKS {
             return None;
         }
         let chunk = self.free_chunks.borrow_mut().pop_front()?;
+        self.show_free();
         let id = UnitId::chunk(chunk);
         let stamp = shared.draw_stamp();
+        shared.units.unit(id).set_home(lane);
         shared.units.open(id, stamp);
         self.cleaner_wanted.notify();
         let generation = shared.units.unit(id).generation();
@@ -129,13 +182,58 @@ impl Control {
         })
     }
 
-    /// Opens a free group for a stream.
-    pub(crate) fn grant_group(&self, shared: &Shared) -> Option<u32> {
+    /// Opens a free group for a stream of a reactor. Compaction leaves the reserve to garbage
+    /// collection. `None` if the engine stopped first.
+    pub(crate) async fn obtain_group(
+        &self,
+        shared: &Shared,
+        to: ReactorId,
+        stream: StreamId,
+    ) -> Option<u32> {
+        let keep = match stream.writer {
+            Writer::Compaction => shared.config.reserve_groups as usize,
+            Writer::GarbageCollection => 0,
+        };
+        loop {
+            if shared.is_stopped() {
+                return None;
+            }
+            if self.free_groups() > keep
+                && let Some(group) = self.grant_group(shared, to, stream)
+            {
+                return Some(group);
+            }
+            if stream.writer == Writer::GarbageCollection && self.emptied_groups() > 0 {
+                // Garbage collection itself waits: it will not get round to asking.
+                self.ask_checkpoint();
+            }
+            self.add_group_waiter();
+            self.freed.listen().await;
+            self.remove_group_waiter();
+        }
+    }
+
+    /// The stream that owns an open group.
+    pub(crate) fn stream_of(&self, group: u32) -> Option<StreamId> {
+        self.open_groups.borrow().get(&group).copied()
+    }
+
+    fn grant_group(&self, shared: &Shared, to: ReactorId, stream: StreamId) -> Option<u32> {
         let group = self.free_groups.borrow_mut().pop_front()?;
         let stamp = shared.draw_stamp();
+        shared.units.unit(UnitId::group(group)).set_home(to);
+        self.open_groups.borrow_mut().insert(group, stream);
         shared.units.open(UnitId::group(group), stamp);
         self.gc_wanted.notify();
         Some(group)
+    }
+
+    /// So many victims more wait for their last moves.
+    pub(crate) fn settles(&self, by: isize) {
+        let settling = self.settling.get().checked_add_signed(by);
+        let settling = settling.expect("a victim begins to wait before it ends");
+        self.settling.set(settling);
+        self.cleaner_wanted.notify();
     }
 
     /// A lane waits for a chunk: the next one freed wakes the lanes, and freeing is urgent.
@@ -145,19 +243,9 @@ impl Control {
         self.cleaner_wanted.notify();
     }
 
-    /// A host write begins to wait for room in the log.
-    pub(crate) fn add_waiter(&self) {
-        self.waiters.set(self.waiters.get() + 1);
-    }
-
-    /// A host write looks again.
-    pub(crate) fn remove_waiter(&self) {
-        self.waiters.set(self.waiters.get() - 1);
-    }
-
     /// True if host writes wait for room in the log.
     pub(crate) fn has_waiters(&self) -> bool {
-        self.waiters.get() > 0
+        self.common.waiters.load(Ordering::SeqCst) > 0
     }
 
     /// Asks for a checkpoint now.
@@ -179,8 +267,12 @@ impl Control {
         self.cleaner_wanted.notify();
     }
 
-    /// A stream has written a group to its end.
+    /// A group takes no more stripes.
     pub(crate) fn group_closed(&self, shared: &Shared, group: u32) {
+        shared
+            .units
+            .transition(UnitId::group(group), UnitState::Closed);
+        self.open_groups.borrow_mut().remove(&group);
         self.closed_at
             .borrow_mut()
             .insert(group, shared.world.now().0);
@@ -299,11 +391,15 @@ impl Control {
             }
         }
         self.freed.notify();
-        if self.chunk_wanted.take() {
-            for shard in shared.shards() {
-                shard.pump.notify();
+        let is_wanted = self.chunk_wanted.take();
+        let wake = move |there: &Rc<Shared>| {
+            there.freed.notify();
+            if is_wanted {
+                there.shard().pump.notify();
             }
-        }
+        };
+        wake(&shared.rc());
+        shared.tell_others(wake);
     }
 
     /// The parts a start needs have changed: note the chunks they lie in, and the commit's.

@@ -3,28 +3,28 @@
 //! A command across leaves becomes one record per leaf, perhaps in several lanes; it is
 //! acknowledged when all of them are. What is atomic is the record (design.md 4.10).
 
+use crate::common::Common;
 use crate::config::{Canary, Config};
 use crate::control::Control;
 use crate::error::{EngineError, StopReason};
 use crate::geometry::{Geometry, Tier};
-use crate::lane::{Appended, Lane, Stopped};
+use crate::host::Hole;
+use crate::lane::{Lane, Stopped};
 use crate::map::{LeafKey, Map};
 use crate::shard::Shard;
-use crate::shared::{Identity, Shared};
+use crate::shared::{FIRST, Identity, Seated, Shared};
 use crate::units::{UnitState, UnitTable};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::Cell;
 use core::ops::Range;
-use varve_format::{Crcs, Record, block_crc};
-use varve_io::{Blocks, Drive, Receiver, World};
-use varve_units::{LEAF_BLOCKS, Lba, Lsn, SliceId, VolumeId};
+use core::sync::atomic::Ordering;
+use varve_format::{Crcs, block_crc};
+use varve_io::{Blocks, Drive, Key, ReactorId, World};
+use varve_units::{LEAF_BLOCKS, LaneId, Lba, Lsn, SliceId, VolumeId};
 
-/// Delta nodes a discard of one slice can need: its first and its last leaf are partly covered.
-const DISCARD_NODES: usize = 2;
-
-/// What an engine runs on.
+/// What one reactor's part of an engine runs on.
 pub struct Seats {
     /// Clock and tasks.
     pub world: Rc<dyn World>,
@@ -34,62 +34,82 @@ pub struct Seats {
     pub dense: Option<Rc<dyn Drive>>,
 }
 
-/// A running engine.
+impl Seats {
+    /// Offers these seats, of a reactor other than the first, to the engine of pool `pool`, which
+    /// takes them when it is started on the first reactor. All reactors' drives lead to the same
+    /// content.
+    ///
+    /// # Panics
+    /// If the reactor has no peers.
+    pub fn offer(self, pool: Key) {
+        let world = Rc::clone(&self.world);
+        let desk = world.desk().expect("a reactor with peers has a desk");
+        desk.keep(pool, Rc::new(self));
+    }
+}
+
+/// A running engine, as one reactor has it.
 pub struct Engine {
     pub(crate) shared: Rc<Shared>,
-    closing: Cell<bool>,
+    /// The one that was started: with it the engine goes.
+    is_origin: bool,
 }
 
 impl Engine {
-    /// The parts of an engine, not yet running: shards with lanes that begin at `first_lsn`.
-    pub(crate) fn assemble(
+    /// The parts of an engine, not yet running: shards with lanes that begin at `first_lsn`, one on
+    /// each reactor.
+    pub(crate) async fn assemble(
         seats: Seats,
         geometry: Geometry,
         config: Config,
         identity: Identity,
         first_lsn: Lsn,
-    ) -> Self {
+    ) -> Result<Self, EngineError> {
+        assert_eq!(seats.world.reactor(), FIRST, "an engine starts on the first reactor");
+        assert!(config.lanes <= seats.world.reactors(), "each lane has a reactor");
         let units = UnitTable::new(geometry);
-        let shared = Shared::new(
-            seats.world,
-            seats.fast,
-            seats.dense,
-            units,
-            config,
-            identity,
-        );
-        let shards: Vec<Rc<Shard>> = (0..config.lanes)
-            .map(|index| {
-                let lane = Lane::new(
-                    varve_units::LaneId(index),
-                    identity,
-                    geometry,
-                    config.lane,
-                    first_lsn,
-                );
-                let mut map = Map::new(config.map, geometry.slices);
-                for slice in (index..geometry.slices).step_by(usize::from(config.lanes)) {
-                    map.add_slice(SliceId(slice));
-                }
-                Shard::new(Rc::clone(&shared), lane, map)
-            })
-            .collect();
-        shared.attach(shards, Rc::new(Control::default()));
-        Self {
+        let common = Arc::new(Common::new(units, config, identity, first_lsn));
+        let world = Rc::clone(&seats.world);
+        let shared = sit_down(&seats, Arc::clone(&common), first_lsn);
+        let engine = Self {
             shared,
-            closing: Cell::new(false),
+            is_origin: true,
+        };
+        for to in common.reactors().filter(|to| *to != FIRST) {
+            let common = Arc::clone(&common);
+            let sit = move |seats: Rc<Seats>| async move {
+                sit_down(&seats, common, first_lsn);
+            };
+            let seated = world.call(to, identity.pool, sit).await;
+            seated.map_err(|_| EngineError::NotSeated(to))?;
         }
+        Ok(engine)
+    }
+
+    /// The engine of pool `pool` as the reactor of `world` has it. `None` if it does not run there.
+    #[must_use]
+    pub fn at(world: &dyn World, pool: Key) -> Option<Self> {
+        let seated = world.desk()?.kept::<Seated>(pool)?;
+        Some(Self {
+            shared: Rc::clone(&seated.0),
+            is_origin: false,
+        })
     }
 
     /// Starts the flows that run for the engine's whole life.
-    pub(crate) fn run(&self) {
-        let shared = &self.shared;
-        for shard in shared.shards() {
-            shared.spawn(Rc::clone(&shard).run_pump());
-            shared.spawn(Rc::clone(&shard).run_merger());
-            shared.spawn(shard.run_clearer());
+    pub(crate) async fn run(&self) -> Result<(), EngineError> {
+        for to in self.shared.reactors() {
+            let run = |there: Rc<Shared>| async move {
+                let shard = there.shard();
+                there.spawn(Rc::clone(&shard).run_pump());
+                there.spawn(Rc::clone(&shard).run_merger());
+                there.spawn(shard.run_clearer());
+                there.spawn(Rc::clone(&there).run_flusher());
+            };
+            let started = self.shared.call(to, run).await;
+            started.map_err(|Stopped| EngineError::Stopped)?;
         }
-        shared.spawn(Rc::clone(shared).run_flusher());
+        Ok(())
     }
 
     /// Starts what changes units: checkpoints, cleaning, compaction, garbage collection. After
@@ -114,7 +134,7 @@ impl Engine {
         config: Config,
         identity: Identity,
     ) -> Result<Self, EngineError> {
-        let engine = Self::assemble(seats, geometry, config, identity, Lsn(1));
+        let engine = Self::assemble(seats, geometry, config, identity, Lsn(1)).await?;
         let shared = &engine.shared;
         for tier in [Tier::Fast, Tier::Dense] {
             shared
@@ -122,7 +142,8 @@ impl Engine {
                 .ids(tier)
                 .for_each(|unit| shared.control().add_free(unit));
         }
-        engine.run();
+        stopped(engine.count_leaves().await)?;
+        engine.run().await?;
         shared
             .take_checkpoint()
             .await
@@ -146,12 +167,39 @@ impl Engine {
         let mut at = 0;
         for piece in pieces(lba, count) {
             let owner = self.owner(volume, piece.lba);
-            owner
-                .read(volume, piece.lba, piece.count, &mut into, at)
-                .await?;
+            if owner == self.shared.reactor {
+                let shard = self.shared.shard();
+                shard
+                    .read(volume, piece.lba, piece.count, &mut into, at)
+                    .await?;
+            } else if piece.count == into.len() {
+                into = self.read_there(owner, volume, piece.lba, into).await?;
+            } else {
+                let part = self.shared.world.blocks(piece.count, into.is_elided());
+                let part = self.read_there(owner, volume, piece.lba, part).await?;
+                into.copy_from(at, &part, 0, piece.count);
+            }
             at += piece.count;
         }
         Ok(into)
+    }
+
+    /// Reads blocks of one leaf that another reactor owns.
+    async fn read_there(
+        &self,
+        owner: ReactorId,
+        volume: VolumeId,
+        lba: Lba,
+        mut into: Blocks,
+    ) -> Result<Blocks, EngineError> {
+        self.shared.count("commands_crossed", 1);
+        let read = move |there: Rc<Shared>| async move {
+            let count = into.len();
+            let shard = there.shard();
+            let done = shard.read(volume, lba, count, &mut into, 0).await;
+            done.map(|()| into)
+        };
+        stopped(self.shared.call(owner, read).await)?
     }
 
     /// Writes blocks. Durable when this returns if `fua` is set or the fast tier has no volatile
@@ -168,55 +216,98 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let count = data.len() as u64;
         let _entered = self.enter(volume, lba, count)?;
-        self.check_capacity(volume, lba, count).await?;
-        let new_leaves = self.reserve_leaves(volume, lba, count).await?;
-        let pending = &self.shared.pending_blocks;
-        pending.set(pending.get() + count);
-        let data = Rc::new(data);
-        let most = self.shared.config.lane.batch_blocks_max as usize;
-        let mut waiting = Vec::new();
-        let mut at = 0;
-        for piece in pieces(lba, count) {
-            let mut done = 0;
-            while done < piece.count {
-                let length = (piece.count - done).min(most);
-                let range = at + done..at + done + length;
-                let crcs: Vec<u32> = range
-                    .clone()
-                    .map(|index| block_crc(data.block(index)))
-                    .collect();
-                let lba = Lba(piece.lba.0 + done as u64);
-                self.admit(length as u64).await?;
-                let record = Record::Put {
-                    volume,
-                    lba,
-                    class: 0,
-                    crcs: Crcs::from(crcs.as_slice()),
-                };
-                let owner = self.owner(volume, lba);
-                let payload = Some((Rc::clone(&data), range));
-                // Three deltas to a node, and one node for the chain's last.
-                let nodes = length.div_ceil(3) + 1;
-                let makes_leaf = done == 0 && new_leaves.contains(&lba.leaf());
-                let pending = (length as u64, makes_leaf);
-                waiting.push(owner.append(record, payload, nodes, pending).await);
-                done += length;
+        if lba.index() as u64 + count <= LEAF_BLOCKS {
+            let crcs = checksums(&data, 0..data.len());
+            let owner = self.owner(volume, lba);
+            if owner != self.shared.reactor {
+                self.shared.count("commands_crossed", 1);
             }
-            at += piece.count;
+            let write = move |there: Rc<Shared>| async move {
+                there.shard().write(volume, lba, data, crcs).await
+            };
+            stopped(self.shared.call(owner, write).await)??;
+        } else {
+            self.write_leaves(volume, lba, data).await?;
         }
-        self.acknowledged(waiting, fua).await
+        if fua { self.flush().await } else { Ok(()) }
     }
 
-    /// Waits for records, and for a flush if they must be durable.
-    async fn acknowledged(
+    /// Writes blocks of several leaves: all of them, or none if there is no room.
+    async fn write_leaves(
         &self,
-        waiting: Vec<Receiver<Result<Appended, Stopped>>>,
-        durable: bool,
+        volume: VolumeId,
+        lba: Lba,
+        data: Blocks,
     ) -> Result<(), EngineError> {
-        for receiver in waiting {
-            receiver.await.map_err(|Stopped| EngineError::Stopped)?;
+        let count = data.len() as u64;
+        let makes_leaf = self.set_room_aside(volume, lba, count).await?;
+        let data = Rc::new(data);
+        let mut waiting = Vec::new();
+        let mut at = 0;
+        for (piece, makes_leaf) in pieces(lba, count).zip(makes_leaf) {
+            let range = at..at + piece.count;
+            at = range.end;
+            let crcs = checksums(&data, range.clone());
+            let (shared, data) = (Rc::clone(&self.shared), Rc::clone(&data));
+            let owner = self.owner(volume, piece.lba);
+            let lba = piece.lba;
+            // Side by side, so that pieces share batches.
+            waiting.push(self.shared.world.run(async move {
+                if owner == shared.reactor {
+                    let payload = (data, range);
+                    let shard = shared.shard();
+                    return shard.put(volume, lba, payload, crcs, makes_leaf).await;
+                }
+                let part = data.extract(range.start, range.len());
+                let put = move |there: Rc<Shared>| async move {
+                    let payload = (Rc::new(part), 0..range.len());
+                    let shard = there.shard();
+                    shard.put(volume, lba, payload, crcs, makes_leaf).await
+                };
+                stopped(shared.call(owner, put).await)?
+            }));
         }
-        if durable { self.flush().await } else { Ok(()) }
+        let mut outcome = Ok(());
+        for piece in waiting {
+            outcome = outcome.and(piece.await);
+        }
+        outcome
+    }
+
+    /// Sets room aside for every leaf of a range; tells which of them the write makes.
+    async fn set_room_aside(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        count: u64,
+    ) -> Result<Vec<bool>, EngineError> {
+        let (mut made, first) = (Vec::new(), lba);
+        for piece in pieces(lba, count) {
+            let (lba, blocks) = (piece.lba, piece.count as u64);
+            let owner = self.owner(volume, lba);
+            let aside = move |there: Rc<Shared>| async move {
+                there.shard().set_room_aside(volume, lba, blocks).await
+            };
+            match stopped(self.shared.call(owner, aside).await)? {
+                Ok(makes_leaf) => made.push(makes_leaf),
+                Err(error) => {
+                    for (piece, makes_leaf) in pieces(first, count).zip(made) {
+                        self.give_room_back(volume, piece, makes_leaf);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    fn give_room_back(&self, volume: VolumeId, piece: Piece, makes_leaf: bool) {
+        let (leaf, blocks) = (piece.lba.leaf(), piece.count as u64);
+        let key = LeafKey { volume, leaf };
+        let owner = self.owner(volume, piece.lba);
+        self.shared.tell(owner, move |there| {
+            there.shard().give_room_back(key, blocks, makes_leaf);
+        });
     }
 
     /// Deallocates blocks: they read as zeroes from completion on, durably so from the next
@@ -231,11 +322,8 @@ impl Engine {
         blocks: u64,
     ) -> Result<(), EngineError> {
         let _entered = self.enter(volume, lba, blocks)?;
-        if self.shared.config.is_planted(Canary::DiscardNotLogged) {
-            return self.discard_unlogged(volume, lba, blocks);
-        }
-        let waiting = self.append_discard(volume, lba, blocks, false).await;
-        self.acknowledged(waiting, false).await
+        let zero = false;
+        self.shared.punch(Hole { volume, lba, blocks, zero }).await
     }
 
     /// Writes zeroes without taking space.
@@ -250,61 +338,15 @@ impl Engine {
         fua: bool,
     ) -> Result<(), EngineError> {
         let _entered = self.enter(volume, lba, blocks)?;
-        let waiting = self.append_discard(volume, lba, blocks, true).await;
-        self.acknowledged(waiting, fua).await
-    }
-
-    /// One record per slice that owns a leaf of the range.
-    pub(crate) async fn append_discard(
-        &self,
-        volume: VolumeId,
-        lba: Lba,
-        blocks: u64,
-        zero: bool,
-    ) -> Vec<Receiver<Result<Appended, Stopped>>> {
-        let mut waiting = Vec::new();
-        for slice in self.slices_of(volume, lba, blocks) {
-            let record = Record::Discard {
-                slice,
-                volume,
-                lba,
-                blocks,
-                zero,
-            };
-            let owner = self.shared.owner(slice);
-            for leaf in [lba.leaf(), Lba(lba.0 + blocks - 1).leaf()] {
-                if self.shared.units.geometry().slice_of(volume, leaf) == slice {
-                    owner.wait_for_chain(LeafKey { volume, leaf }).await;
-                }
-            }
-            waiting.push(owner.append(record, None, DISCARD_NODES, (0, false)).await);
-        }
-        waiting
-    }
-
-    /// The planted bug: the map changes, the log does not.
-    fn discard_unlogged(&self, volume: VolumeId, lba: Lba, blocks: u64) -> Result<(), EngineError> {
-        let mut dead = Vec::new();
-        for slice in self.slices_of(volume, lba, blocks) {
-            let owner = self.shared.owner(slice);
-            let lsn = owner.map.borrow().applied(slice);
-            owner.apply_discard(slice, volume, lba, blocks, false, lsn, &mut dead);
-            owner.bury(&mut dead);
-        }
-        Ok(())
-    }
-
-    fn slices_of(&self, volume: VolumeId, lba: Lba, blocks: u64) -> Vec<SliceId> {
-        if blocks == 0 {
-            return Vec::new();
-        }
-        let geometry = self.shared.units.geometry();
-        let first = lba.leaf().0;
-        let last = Lba(lba.0 + blocks - 1).leaf().0;
-        let end = last.min(first + u64::from(geometry.slices) - 1);
-        (first..=end)
-            .map(|leaf| geometry.slice_of(volume, varve_units::LeafIndex(leaf)))
-            .collect()
+        let zero = true;
+        let hole = Hole {
+            volume,
+            lba,
+            blocks,
+            zero,
+        };
+        self.shared.punch(hole).await?;
+        if fua { self.flush().await } else { Ok(()) }
     }
 
     /// Everything acknowledged before this call is durable when it returns.
@@ -320,22 +362,17 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Stopped`] if it had stopped already.
     pub async fn close(&self) -> Result<(), EngineError> {
-        self.closing.set(true);
-        for shard in self.shared.shards() {
-            if !shard.drain().await {
+        self.shared.is_closing.store(true, Ordering::Release);
+        for to in self.shared.reactors() {
+            let drain = |there: Rc<Shared>| async move { there.shard().drain().await };
+            if !stopped(self.shared.call(to, drain).await)? {
                 return Err(EngineError::Stopped);
             }
         }
-        let control = self.shared.control();
-        let before = control.checkpoint.get();
-        control.ask_checkpoint();
         // The one that is running may have begun before the last records.
-        while control.checkpoint.get() < before + 2 {
-            if self.shared.is_stopped() {
-                return Err(EngineError::Stopped);
-            }
-            control.ask_checkpoint();
-            control.committed.listen().await;
+        let twice = |first: Rc<Shared>| async move { first.checkpoints_more(2).await };
+        if !stopped(self.shared.call(FIRST, twice).await)? {
+            return Err(EngineError::Stopped);
         }
         self.shared.stop(StopReason::Closed);
         Ok(())
@@ -383,22 +420,97 @@ impl Engine {
         lba: Lba,
         blocks: u64,
     ) -> Result<crate::volumes::Entered, EngineError> {
-        if self.shared.is_stopped() || self.closing.get() {
+        if self.shared.is_stopped() || self.shared.is_closing.load(Ordering::Acquire) {
             return Err(EngineError::Stopped);
         }
         self.shared.volumes.borrow().enter(volume, lba, blocks)
     }
 
-    fn owner(&self, volume: VolumeId, lba: Lba) -> Rc<Shard> {
-        self.shared
-            .owner(self.shared.units.geometry().slice_of(volume, lba.leaf()))
+    fn owner(&self, volume: VolumeId, lba: Lba) -> ReactorId {
+        let leaf = lba.leaf();
+        self.shared.owner_of_leaf(LeafKey { volume, leaf })
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shared.abandon();
+        if self.is_origin {
+            self.shared.abandon();
+        }
     }
+}
+
+/// Makes a reactor's part of an engine, where that reactor is.
+fn sit_down(seats: &Seats, common: Arc<Common>, first_lsn: Lsn) -> Rc<Shared> {
+    let Seats { world, fast, dense } = seats;
+    let (config, identity) = (common.config, common.identity);
+    let geometry = *common.units.geometry();
+    let shared = Shared::new(common, Rc::clone(world), Rc::clone(fast), dense.clone());
+    let index = shared.reactor.0;
+    let lane = Lane::new(LaneId(index), identity, geometry, config.lane, first_lsn);
+    let mut map = Map::new(config.map, geometry.slices);
+    for slice in (index..geometry.slices).step_by(usize::from(config.lanes)) {
+        map.add_slice(SliceId(slice));
+    }
+    let shard = Shard::new(Rc::clone(&shared), lane, map);
+    let is_first = shared.reactor == FIRST;
+    let control = is_first.then(|| Rc::new(Control::new(Arc::clone(shared.common()))));
+    shared.attach(shard, control);
+    shared
+}
+
+impl Shared {
+    /// Deallocates or zeroes a range: one record per slice that owns a leaf of it, each in its
+    /// owner's lane.
+    pub(crate) async fn punch(self: &Rc<Self>, hole: Hole) -> Result<(), EngineError> {
+        let mut by_owner: BTreeMap<ReactorId, Vec<SliceId>> = BTreeMap::new();
+        for slice in self.slices_of(hole) {
+            let owner = self.owner_of(slice);
+            by_owner.entry(owner).or_default().push(slice);
+        }
+        let is_planted = self.config.is_planted(Canary::DiscardNotLogged) && !hole.zero;
+        let punched = by_owner.into_iter().map(|(owner, slices)| {
+            let shared = Rc::clone(self);
+            self.world.run(async move {
+                let punch = move |there: Rc<Self>| async move {
+                    let shard = there.shard();
+                    if is_planted {
+                        shard.punch_unlogged(&slices, hole);
+                        return Ok(());
+                    }
+                    shard.punch(slices, hole).await
+                };
+                stopped(shared.call(owner, punch).await)?
+            })
+        });
+        let mut outcome = Ok(());
+        for done in punched.collect::<Vec<_>>() {
+            outcome = outcome.and(done.await);
+        }
+        outcome
+    }
+
+    fn slices_of(&self, hole: Hole) -> Vec<SliceId> {
+        if hole.blocks == 0 {
+            return Vec::new();
+        }
+        let geometry = self.units.geometry();
+        let first = hole.lba.leaf().0;
+        let last = Lba(hole.lba.0 + hole.blocks - 1).leaf().0;
+        let end = last.min(first + u64::from(geometry.slices) - 1);
+        (first..=end)
+            .map(|leaf| geometry.slice_of(hole.volume, varve_units::LeafIndex(leaf)))
+            .collect()
+    }
+}
+
+fn checksums(data: &Blocks, range: Range<usize>) -> Crcs {
+    range.map(|index| block_crc(data.block(index))).collect()
+}
+
+/// An engine that is gone has stopped.
+fn stopped<T>(outcome: Result<T, Stopped>) -> Result<T, EngineError> {
+    outcome.map_err(|Stopped| EngineError::Stopped)
 }
 
 /// Part of a command that lies in one leaf.

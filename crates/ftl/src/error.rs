@@ -1,7 +1,7 @@
 //! Why the engine failed an operation.
 
 use core::fmt;
-use varve_io::IoError;
+use varve_io::{IoError, ReactorId};
 use varve_units::{Lba, VolumeId};
 
 /// Why a host operation failed.
@@ -27,6 +27,8 @@ pub enum EngineError {
     Io(IoError),
     /// The engine stopped; the pool must be opened again.
     Stopped,
+    /// A reactor offers the pool no seats.
+    NotSeated(ReactorId),
     /// The name is taken.
     NameTaken,
     /// A volume must have at least one block and at most 2^40.
@@ -56,6 +58,9 @@ impl fmt::Display for EngineError {
             }
             Self::Io(error) => write!(f, "i/o failed: {error}"),
             Self::Stopped => f.write_str("the engine has stopped"),
+            Self::NotSeated(reactor) => {
+                write!(f, "reactor {} offers the pool no seats", reactor.0)
+            }
             Self::NameTaken => f.write_str("a volume of this name exists"),
             Self::BadSize(blocks) => {
                 write!(f, "a volume has 1 to 2^40 blocks, {blocks} is not possible")

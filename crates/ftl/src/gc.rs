@@ -3,7 +3,7 @@
 //! Victims by cost-benefit: (1 - u) / u x age. The P2L of a victim's stripes says what each block
 //! was; the map says whether it still is; the checksum says whether it was read well.
 
-use crate::cleaner::Candidate;
+use crate::cleaner::{Candidate, Verdict};
 use crate::config::Canary;
 use crate::geometry::{Tier, UnitId};
 use crate::placement::{Progress, Writer};
@@ -18,17 +18,23 @@ use varve_units::{BLOCK, BLOCK_BYTES, VolumeId};
 impl Shared {
     /// Empties groups whenever fewer are free than the pool wants; runs for the engine's life.
     pub(crate) async fn run_gc(self: Rc<Self>) {
+        let control = self.control();
         while !self.is_stopped() {
             let Some(victim) = self.next_group() else {
-                if self.control().are_groups_due() {
-                    self.control().ask_checkpoint();
+                if control.are_groups_due() {
+                    control.ask_checkpoint();
                 }
-                self.control().gc_wanted.listen().await;
+                control.gc_wanted.listen().await;
                 continue;
             };
-            self.units
-                .transition(UnitId::group(victim), UnitState::Cleaning);
-            self.collect(victim).await;
+            let id = UnitId::group(victim);
+            self.units.transition(id, UnitState::Cleaning);
+            let collect = move |there: Rc<Self>| async move { there.collect(victim).await };
+            if let Ok(Some(verdict)) = self.call(self.worker(id), collect).await
+                && !self.is_stopped()
+            {
+                self.conclude(id, verdict, "gc_failures").await;
+            }
         }
     }
 
@@ -55,16 +61,18 @@ impl Shared {
                     && !unit.is_awaiting_moves()
                     && !control.is_stuck(*id)
             })
-            .filter(|id| u64::from(self.units.unit(*id).live()) < user)
-            .max_by_key(|id| {
-                let live = u64::from(self.units.unit(*id).live());
+            // Read once: it falls while others look.
+            .map(|id| (id, u64::from(self.units.unit(id).live())))
+            .filter(|(_, live)| *live < user)
+            .max_by_key(|(id, live)| {
                 let age = now.saturating_sub(control.closed_at(id.index)) / 1000 + 1;
-                u128::from(user - live) * u128::from(age) * 1000 / (u128::from(live) + 1)
+                u128::from(user - live) * u128::from(age) * 1000 / (u128::from(*live) + 1)
             })
-            .map(|id| id.index)
+            .map(|(id, _)| id.index)
     }
 
-    async fn collect(self: &Rc<Self>, group: u32) {
+    /// Empties one group, on whichever reactor. `None` if the engine stopped.
+    async fn collect(self: &Rc<Self>, group: u32) -> Option<Verdict> {
         let id = UnitId::group(group);
         let progress = Rc::new(Progress::default());
         let geometry = *self.units.geometry();
@@ -76,7 +84,7 @@ impl Shared {
             }
             match self.read_p2l(group, stripe).await {
                 Some(entries) => {
-                    let candidates = self.stripe_candidates(group, stripe, &entries);
+                    let candidates = self.stripe_candidates(group, stripe, &entries).await;
                     let writer = Writer::GarbageCollection;
                     self.move_all(id, &candidates, writer, &progress).await;
                 }
@@ -86,19 +94,17 @@ impl Shared {
         self.flush_streams(Writer::GarbageCollection);
         progress.settled().await;
         if self.is_stopped() {
-            return;
+            return None;
         }
-        if unreadable || progress.has_failed() {
+        if unreadable {
             self.count("gc_failures", 1);
-            if unreadable {
-                self.control().set_stuck(id);
-            }
-            self.units.transition(id, UnitState::Closed);
-            self.world.sleep(crate::limits::RETRY_PAUSE).await;
-            return;
+            return Some(Verdict::Stuck);
+        }
+        if progress.has_failed() {
+            return Some(Verdict::Failed);
         }
         self.count("groups_collected", 1);
-        self.control().emptied(self, id);
+        Some(Verdict::Emptied)
     }
 
     fn stripe_has_live(&self, group: u32, stripe: u32) -> bool {
@@ -147,11 +153,16 @@ impl Shared {
     }
 
     /// Blocks of a stripe that the map perhaps still needs.
-    fn stripe_candidates(&self, group: u32, stripe: u32, entries: &[P2lEntry]) -> Vec<Candidate> {
+    async fn stripe_candidates(
+        &self,
+        group: u32,
+        stripe: u32,
+        entries: &[P2lEntry],
+    ) -> Vec<Candidate> {
         let geometry = self.units.geometry();
         let first = self.stripe_first_user_block(stripe);
         let trusting = self.config.is_planted(Canary::P2lUnverified);
-        entries
+        let found = entries
             .iter()
             .enumerate()
             .filter(|(_, entry)| entry.volume != VolumeId(0))
@@ -163,7 +174,10 @@ impl Shared {
                 crc: entry.crc,
                 class: 0,
             })
-            .filter(|candidate| trusting || self.is_perhaps_live(candidate))
-            .collect()
+            .collect();
+        if trusting {
+            return found;
+        }
+        self.perhaps_live(found).await
     }
 }

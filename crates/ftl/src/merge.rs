@@ -313,6 +313,8 @@ impl Shard {
         let before = map.stored(key).map(|base| base.sector);
         let result = change(&mut map);
         let after = map.stored(key).map(|base| base.sector);
+        drop(map);
+        self.show_used();
         if before != after {
             self.count_leaf(before, after);
         }
@@ -321,7 +323,7 @@ impl Shard {
 
     /// Keeps the number of live leaves of each chunk.
     pub(crate) fn count_leaf(&self, old: Option<u64>, new: Option<u64>) {
-        if !self.shared.leaves_counted.get() {
+        if !self.leaves_counted.get() {
             return;
         }
         let units = &self.shared.units;

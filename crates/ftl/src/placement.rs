@@ -1,4 +1,8 @@
-//! Placement writers: one per stream, each appends full stripes to groups of its own.
+//! Placement writers: one per stream and reactor, each appends full stripes to groups of its own.
+//!
+//! A reactor places what it cleaned. Mostly that is of its own slices, because a chunk is written by
+//! the lane of those, so the moves go to its own lane too; what is of others' slices is sent to
+//! their owners, all records of a stripe for one reactor in one call.
 //!
 //! 1. Blocks queue at their stream.
 //! 2. A full stripe is assembled: data, P2L.
@@ -8,18 +12,18 @@
 //! In a pool without a dense tier the blocks go back to the head of the log instead.
 //!
 //! **Invariants**: live bits of a stripe are set before its group's write pointer passes it; a
-//! group belongs to one stream.
+//! group belongs to one stream of one reactor.
 
 use crate::config::Canary;
 use crate::geometry::{Tier, UnitId};
-use crate::shared::Shared;
+use crate::shared::{FIRST, Shared};
 use crate::units::UnitState;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2l, P2lEntry, Record};
-use varve_io::{Blocks, Event, Gather, Sectors, Segment};
+use varve_io::{Blocks, Event, Gather, ReactorId, Sectors, Segment};
 use varve_units::{Lba, Lsn, Ppa, SliceId, TenantId, VolumeId};
 
 /// Blocks that may queue at a stream, in stripes. Arbitrary.
@@ -96,6 +100,9 @@ impl Progress {
     }
 }
 
+/// Move records for another reactor, and what waits for each of their blocks.
+type Crossing = Vec<(Record, Vec<Rc<Progress>>)>;
+
 /// One stream: its queue and its open group.
 pub(crate) struct Stream {
     id: StreamId,
@@ -119,13 +126,6 @@ pub(crate) struct OpenGroup {
 pub(crate) struct Streams(RefCell<BTreeMap<StreamId, Rc<Stream>>>);
 
 impl Streams {
-    /// The stream that owns an open group.
-    pub(crate) fn owner(&self, group: u32) -> Option<StreamId> {
-        let streams = self.0.borrow();
-        let owns = |stream: &&Rc<Stream>| stream.open.get().is_some_and(|open| open.group == group);
-        streams.values().find(owns).map(|stream| stream.id)
-    }
-
     /// Blocks that wait for their stripe.
     pub(crate) fn queued(&self) -> usize {
         let streams = self.0.borrow();
@@ -206,7 +206,7 @@ impl Shared {
     pub(crate) fn close_open_groups(&self) {
         for id in self.units.ids(Tier::Dense) {
             if self.units.unit(id).state() == UnitState::Open {
-                self.close_group(id.index);
+                self.control().group_closed(self, id.index);
             }
         }
     }
@@ -258,7 +258,6 @@ impl Shared {
                 data,
             } = item;
             let slice = self.units.geometry().slice_of(volume, lba.leaf());
-            let owner = self.owner(slice);
             let kept = KeepItem {
                 lba,
                 old,
@@ -271,14 +270,30 @@ impl Shared {
                 volume,
                 items: alloc::vec![kept],
             };
-            let (blocks, index) = data;
-            let payload = Some((blocks, index..index + 1));
-            let appended = owner.append(record, payload, 1, (0, false)).await;
             self.count("kept_blocks", 1);
-            self.spawn(async move {
-                let ok = appended.await.is_ok();
-                progress.done(1, ok);
-            });
+            let owner = self.owner_of(slice);
+            if owner == self.reactor {
+                let (blocks, index) = data;
+                let payload = Some((blocks, index..index + 1));
+                let appended = self.shard().append(record, payload, 1, (0, false)).await;
+                self.spawn(async move {
+                    let ok = appended.await.is_ok();
+                    progress.done(1, ok);
+                });
+            } else {
+                let data = data.0.extract(data.1, 1);
+                let shared = Rc::clone(self);
+                self.spawn(async move {
+                    let keep = move |there: Rc<Self>| async move {
+                        let payload = Some((Rc::new(data), 0..1));
+                        let shard = there.shard();
+                        let appended = shard.append(record, payload, 1, (0, false)).await;
+                        appended.await.is_ok()
+                    };
+                    let ok = shared.call(owner, keep).await;
+                    progress.done(1, ok == Ok(true));
+                });
+            }
         }
     }
 
@@ -320,38 +335,23 @@ impl Shared {
         }
     }
 
-    /// The stream's open group, or a free one. Compaction leaves the reserve to garbage
-    /// collection. `None` if the engine stopped.
+    /// The stream's open group, or a free one. `None` if the engine stopped.
     async fn open_group(&self, stream: &Stream) -> Option<OpenGroup> {
-        let control = self.control();
-        loop {
-            if self.is_stopped() {
-                return None;
-            }
-            if let Some(open) = stream.open.get() {
-                return Some(open);
-            }
-            let keep = match stream.id.writer {
-                Writer::Compaction => self.config.reserve_groups as usize,
-                Writer::GarbageCollection => 0,
-            };
-            if control.free_groups() > keep
-                && let Some(group) = control.grant_group(self)
-            {
-                stream.open.set(Some(OpenGroup {
-                    group,
-                    next_stripe: 0,
-                }));
-                continue;
-            }
-            if stream.id.writer == Writer::GarbageCollection && control.emptied_groups() > 0 {
-                // Garbage collection itself waits: it will not get round to asking.
-                control.ask_checkpoint();
-            }
-            control.add_group_waiter();
-            control.freed.listen().await;
-            control.remove_group_waiter();
+        if let Some(open) = stream.open.get() {
+            return Some(open);
         }
+        let (to, id) = (self.reactor, stream.id);
+        let obtain = move |first: Rc<Self>| async move {
+            let control = first.control();
+            control.obtain_group(&first, to, id).await
+        };
+        let group = self.call(FIRST, obtain).await.ok()??;
+        let open = OpenGroup {
+            group,
+            next_stripe: 0,
+        };
+        stream.open.set(Some(open));
+        Some(open)
     }
 
     fn stripe_offset(&self, open: OpenGroup) -> u64 {
@@ -443,9 +443,7 @@ impl Shared {
 
     /// A group takes no more stripes.
     pub(crate) fn close_group(&self, group: u32) {
-        self.units
-            .transition(UnitId::group(group), UnitState::Closed);
-        self.control().group_closed(self, group);
+        self.tell_control(move |control, shared| control.group_closed(shared, group));
     }
 
     /// A stripe could not be written: its group takes no more, and none after it is emptied.
@@ -457,7 +455,7 @@ impl Shared {
                 .bury(geometry.dense_ppa(open.group, block), Lsn::MAX);
         }
         stream.open.set(None);
-        self.control().retire_group(open.group);
+        self.tell_control(move |control, _| control.retire_group(open.group));
         self.close_group(open.group);
     }
 
@@ -485,13 +483,68 @@ impl Shared {
                 .or_default()
                 .push((moved, progress));
         }
+        let mut crossing: BTreeMap<ReactorId, Crossing> = BTreeMap::new();
         for ((slice, volume), moves) in by_slice {
+            let owner = self.owner_of(slice);
             let mut moves = moves.into_iter().peekable();
             while moves.peek().is_some() {
                 let (items, progress): (Vec<_>, Vec<_>) = moves.by_ref().take(ITEMS_MAX).unzip();
-                self.append_move_record(slice, volume, items, progress)
-                    .await;
+                if owner == self.reactor {
+                    self.append_move_record(slice, volume, items, progress)
+                        .await;
+                } else {
+                    let record = Record::Move {
+                        slice,
+                        volume,
+                        items,
+                    };
+                    crossing.entry(owner).or_default().push((record, progress));
+                }
             }
+        }
+        for (owner, records) in crossing {
+            self.send_moves(owner, records);
+        }
+    }
+
+    /// Appends move records in the lane of another reactor.
+    fn send_moves(self: &Rc<Self>, owner: ReactorId, records: Crossing) {
+        self.count("move_records_crossed", records.len() as u64);
+        let (records, progress): (Vec<_>, Vec<_>) = records.into_iter().unzip();
+        let targets: Vec<Vec<Ppa>> = records.iter().map(targets).collect();
+        let shared = Rc::clone(self);
+        self.spawn(async move {
+            let append = move |there: Rc<Self>| async move { there.append_all(records).await };
+            let done = shared.call(owner, append).await.unwrap_or_default();
+            for (index, (targets, progress)) in targets.into_iter().zip(progress).enumerate() {
+                let ok = done.get(index) == Some(&true);
+                shared.arrived(targets, progress, ok);
+            }
+        });
+    }
+
+    /// Appends move records of this reactor's slices; tells of each whether it was acknowledged.
+    async fn append_all(&self, records: Vec<Record>) -> Vec<bool> {
+        let shard = self.shard();
+        let mut waiting = Vec::with_capacity(records.len());
+        for record in records {
+            let nodes = targets(&record).len();
+            waiting.push(shard.append(record, None, nodes, (0, false)).await);
+        }
+        let mut done = Vec::with_capacity(waiting.len());
+        for appended in waiting {
+            done.push(appended.await.is_ok());
+        }
+        done
+    }
+
+    /// Moves were applied, or never will be.
+    fn arrived(&self, targets: Vec<Ppa>, progress: Vec<Rc<Progress>>, ok: bool) {
+        for (new, progress) in targets.into_iter().zip(progress) {
+            if let Some(place) = self.units.geometry().locate(new) {
+                self.units.unit(place.unit).move_arrived();
+            }
+            progress.done(1, ok);
         }
     }
 
@@ -509,19 +562,11 @@ impl Shared {
             volume,
             items,
         };
-        let appended = self
-            .owner(slice)
-            .append(record, None, nodes, (0, false))
-            .await;
+        let appended = self.shard().append(record, None, nodes, (0, false)).await;
         let shared = Rc::clone(self);
         self.spawn(async move {
             let ok = appended.await.is_ok();
-            for (new, progress) in targets.into_iter().zip(progress) {
-                if let Some(place) = shared.units.geometry().locate(new) {
-                    shared.units.unit(place.unit).move_arrived();
-                }
-                progress.done(1, ok);
-            }
+            shared.arrived(targets, progress, ok);
         });
     }
 
@@ -536,10 +581,28 @@ impl Shared {
             progress.add(1);
             let slice = self.units.geometry().slice_of(volume, item.lba.leaf());
             let of = alloc::vec![Rc::clone(progress)];
-            self.append_move_record(slice, volume, alloc::vec![item], of)
-                .await;
+            let items = alloc::vec![item];
+            let owner = self.owner_of(slice);
+            if owner == self.reactor {
+                self.append_move_record(slice, volume, items, of).await;
+            } else {
+                let record = Record::Move {
+                    slice,
+                    volume,
+                    items,
+                };
+                self.send_moves(owner, alloc::vec![(record, of)]);
+            }
         }
     }
+}
+
+/// Where the blocks of a move record go.
+fn targets(record: &Record) -> Vec<Ppa> {
+    let Record::Move { items, .. } = record else {
+        return Vec::new();
+    };
+    items.iter().map(|item| item.new).collect()
 }
 
 const fn counter(writer: Writer) -> &'static str {

@@ -13,12 +13,13 @@ use crate::geometry::{BLOCK_SECTORS, UnitId};
 use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Write};
 use crate::limits::{CHAIN_MAX, CHAIN_WAIT, LANE_QUEUE_MAX, REROUTES_MAX};
 use crate::map::{Change, Dead, LeafKey, Map};
-use crate::shared::Shared;
+use crate::shared::{FIRST, Shared};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 use varve_format::{MoveItem, Record, crc24};
 use varve_io::{Blocks, Command, Event, Receiver, Sectors, slot};
 use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, VolumeId};
@@ -49,6 +50,10 @@ pub struct Shard {
     /// Appenders waiting for delta nodes.
     pub(crate) node_waiters: Cell<usize>,
     reroutes: Cell<u32>,
+    /// Leaves that queued writes will make, and how many writes make each.
+    pub(crate) pending_leaves: RefCell<BTreeMap<LeafKey, u32>>,
+    /// Live leaves are counted per chunk (not before recovery has loaded them).
+    pub(crate) leaves_counted: Cell<bool>,
 }
 
 impl Shard {
@@ -68,6 +73,8 @@ impl Shard {
             reserved_nodes: Cell::new(0),
             node_waiters: Cell::new(0),
             reroutes: Cell::new(0),
+            pending_leaves: RefCell::default(),
+            leaves_counted: Cell::new(false),
         })
     }
 
@@ -125,9 +132,6 @@ impl Shard {
             sender.send(Err(Stopped));
             return receiver;
         }
-        self.shared
-            .log_records
-            .set(self.shared.log_records.get() + 1);
         let load = Load {
             ticket: Some(sender),
             ..load
@@ -166,7 +170,7 @@ impl Shard {
     /// whole life.
     pub(crate) async fn run_pump(self: Rc<Self>) {
         while !self.shared.is_stopped() {
-            let sealed = self.lane.borrow_mut().seal();
+            let sealed = self.seal();
             match sealed {
                 Ok(write) => self.submit(write),
                 Err(Idle::Busy) => {
@@ -175,14 +179,21 @@ impl Shard {
                 }
                 Err(Idle::NeedsChunk { is_urgent }) => {
                     self.hand_back_closed();
-                    let control = self.shared.control();
-                    let granted = control.grant_chunk(&self.shared, is_urgent);
-                    match granted {
-                        Some(grant) => self.lane.borrow_mut().give_chunk(grant),
-                        None => {
-                            self.shared.control().wants_chunk();
-                            self.pump.listen().await;
+                    // Heard from here on: chunks may be freed while the answer is on its way.
+                    let woken = self.pump.listen();
+                    let (shared, lane) = (&self.shared, self.shared.reactor);
+                    let grant = move |first: Rc<Shared>| async move {
+                        let control = first.control();
+                        let granted = control.grant_chunk(&first, lane, is_urgent);
+                        if granted.is_none() {
+                            control.wants_chunk();
                         }
+                        granted
+                    };
+                    match shared.call(FIRST, grant).await {
+                        Ok(Some(grant)) => self.lane.borrow_mut().give_chunk(grant),
+                        Ok(None) => woken.await,
+                        Err(Stopped) => break,
                     }
                 }
             }
@@ -190,10 +201,22 @@ impl Shard {
         self.abandon();
     }
 
+    /// Seals the next batch, above every stamp that was drawn and with what is durable by now.
+    fn seal(&self) -> Result<Write, Idle> {
+        let shared = &self.shared;
+        let mut lane = self.lane.borrow_mut();
+        lane.observe(shared.clock());
+        lane.set_durable(shared.durable(shared.reactor));
+        let sealed = lane.seal();
+        shared.note_next_lsn(lane.next_lsn());
+        sealed
+    }
+
     fn hand_back_closed(&self) {
         let closed = self.lane.borrow_mut().take_closed();
         for chunk in closed {
-            self.shared.control().chunk_closed(&self.shared, chunk);
+            self.shared
+                .tell_control(move |control, shared| control.chunk_closed(shared, chunk));
         }
     }
 
@@ -210,13 +233,14 @@ impl Shard {
     }
 
     fn submit(self: &Rc<Self>, write: Write) {
-        let units = &self.shared.units;
+        // Bits before pointer: a checkpoint that reads the pointer first finds the bits below it.
+        let records = self.mark_appended(write.sequence);
         let chunk = UnitId::chunk(write.chunk);
-        units.advance(chunk, write.write_pointer);
-        self.mark_appended(write.sequence);
-        self.shared
-            .log_bytes
-            .set(self.shared.log_bytes.get() + write.gather.bytes());
+        self.shared.units.advance(chunk, write.write_pointer);
+        let shared = &self.shared;
+        shared.log_records.fetch_add(records, Ordering::Relaxed);
+        let bytes = write.gather.bytes();
+        shared.log_bytes.fetch_add(bytes, Ordering::Relaxed);
         let command = Command::Write {
             offset: write.offset,
             gather: write.gather,
@@ -229,18 +253,25 @@ impl Shard {
                 Err(error) => shard.write_failed(write.sequence, error),
             }
         });
-        if self.shared.is_checkpoint_due() {
-            self.shared.control().checkpoint_wanted.notify();
+        let is_told = &self.shared.is_checkpoint_told;
+        if self.shared.is_checkpoint_due()
+            && !is_told.load(Ordering::Relaxed)
+            && !is_told.swap(true, Ordering::AcqRel)
+        {
+            self.shared
+                .tell_control(|control, _| control.checkpoint_wanted.notify());
         }
         if self.lane.borrow().unflushed_bytes() >= self.shared.config.flush_bytes {
             self.shared.flush_wanted.notify();
         }
     }
 
-    /// Live bits of a batch's data blocks are set before anything can ask for them.
-    fn mark_appended(&self, sequence: u64) {
+    /// Live bits of a batch's data blocks are set before anything can ask for them. Returns its
+    /// records.
+    fn mark_appended(&self, sequence: u64) -> u64 {
         let lane = self.lane.borrow();
-        for (load, appended) in lane.sealed(sequence) {
+        let sealed = lane.sealed(sequence);
+        for (load, appended) in sealed {
             if let Some((_, range)) = &load.data {
                 for index in 0..range.len() as u64 {
                     self.shared
@@ -249,6 +280,7 @@ impl Shard {
                 }
             }
         }
+        sealed.len() as u64
     }
 
     fn written(&self, sequence: u64) {
@@ -261,10 +293,10 @@ impl Shard {
         } else {
             self.lane.borrow_mut().written(sequence)
         };
+        let acked_lsn = self.lane.borrow().acked_lsn();
+        self.shared.set_acked(self.shared.reactor, acked_lsn);
         if !self.shared.fast.info().volatile_cache {
-            let mut lane = self.lane.borrow_mut();
-            let acked_lsn = lane.acked_lsn();
-            lane.set_durable(acked_lsn);
+            self.lane.borrow_mut().set_durable(acked_lsn);
         }
         for batch in acked {
             self.acknowledge(batch);
@@ -317,7 +349,9 @@ impl Shard {
         };
         let units = &self.shared.units;
         if let Some(first) = batches.front() {
-            self.shared.control().retire_chunk(first.chunk());
+            let chunk = first.chunk();
+            self.shared
+                .tell_control(move |control, _| control.retire_chunk(chunk));
         }
         for batch in batches {
             let start = units.geometry().chunk_start(batch.chunk());
@@ -338,28 +372,44 @@ impl Shard {
 
     fn acknowledge(&self, batch: Batch) {
         let mut dead = Vec::new();
-        for (record, (load, appended)) in batch.records.iter().zip(batch.loads) {
-            self.apply(record, &appended, &mut dead);
+        let (mut nodes, mut blocks, mut log) = (0, 0, 0);
+        for (record, (load, appended)) in batch.records.iter().zip(&batch.loads) {
+            self.apply(record, appended, &mut dead);
             self.bury(&mut dead);
-            self.reserved_nodes
-                .set(self.reserved_nodes.get() - load.reserved_nodes);
-            let pending = &self.shared.pending_blocks;
-            pending.set(pending.get() - load.pending_blocks);
+            nodes += load.reserved_nodes;
+            blocks += load.pending_blocks;
+            if load.pending_blocks > 0 {
+                log += log_cost(load.pending_blocks);
+            }
+        }
+        self.reserved_nodes.set(self.reserved_nodes.get() - nodes);
+        // What is mapped now is shown before it is no longer pending.
+        self.show_used();
+        for (record, (load, _)) in batch.records.iter().zip(&batch.loads) {
             if let Record::Put { volume, lba, .. } = record
                 && load.pending_leaf
             {
                 let (volume, leaf) = (*volume, lba.leaf());
-                self.shared.leaf_made(LeafKey { volume, leaf });
+                self.leaf_made(LeafKey { volume, leaf });
             }
-            if load.pending_blocks > 0 {
-                let log = &self.shared.pending_log;
-                log.set(log.get() - log_cost(load.pending_blocks));
-                self.shared.control().freed.notify();
-            }
+        }
+        if blocks > 0 {
+            self.shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+            self.shared.pending_log.fetch_sub(log, Ordering::SeqCst);
+            self.shared.wake_waiters();
+        }
+        for (load, appended) in batch.loads {
             if let Some(ticket) = load.ticket {
                 ticket.send(Ok(appended));
             }
         }
+    }
+
+    /// Lets the other reactors know what the map holds.
+    pub(crate) fn show_used(&self) {
+        let map = self.map.borrow();
+        let leaves = map.leaves() as u64;
+        self.shared.set_used(self.shared.reactor, map.used_upper(), leaves);
     }
 
     pub(crate) fn bury(&self, dead: &mut Vec<Dead>) {
@@ -396,7 +446,7 @@ impl Shard {
                 self.adopt_leaf(key, at.meta_sector, *crc, *through);
             }
             Record::Move { volume, .. } | Record::Keep { volume, .. }
-                if !self.shared.volumes.borrow().is_present(*volume) =>
+                if !self.shared.is_present(*volume) =>
             {
                 // The volume was deleted under the move: what it brought is dead on arrival.
                 for_each_change(record, at, &mut |_, _, change| {

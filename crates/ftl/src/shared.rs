@@ -1,22 +1,27 @@
-//! What every shard and the control actor look at.
+//! One reactor's view of the pool: its own parts, what all share, and the way to the others.
 
-use crate::config::Config;
+use crate::common::Common;
 use crate::control::Control;
 use crate::error::StopReason;
-use crate::map::LeafKey;
+use crate::lane::Stopped;
 use crate::placement::Streams;
 use crate::shard::Shard;
 use crate::turn::Turns;
-use crate::units::UnitTable;
 use crate::volumes::Volumes;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::rc::Rc;
+use alloc::rc::{Rc, Weak};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::future::Future;
-use varve_io::{Drive, Event, IoError, World};
-use varve_units::{Lsn, SliceId};
+use core::ops::Deref;
+use core::sync::atomic::Ordering;
+use varve_io::{Drive, Event, IoError, ReactorId, World};
+use varve_units::{Lsn, SliceId, VolumeId};
+
+/// The reactor where control is, with lane 0.
+pub(crate) const FIRST: ReactorId = ReactorId(0);
 
 /// Identity of this run of the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,43 +45,39 @@ impl Identity {
     }
 }
 
-/// What every shard and the control actor look at.
+/// One reactor's view of the pool. What all reactors look at is reached as if it were its own.
 pub struct Shared {
+    common: Arc<Common>,
+    itself: Weak<Shared>,
+    pub(crate) reactor: ReactorId,
     pub(crate) world: Rc<dyn World>,
     pub(crate) fast: Rc<dyn Drive>,
     pub(crate) dense: Option<Rc<dyn Drive>>,
-    pub(crate) units: UnitTable,
-    pub(crate) config: Config,
-    pub(crate) identity: Identity,
+    /// The catalogue; every reactor has a copy, changes are told by the first.
     pub(crate) volumes: RefCell<Volumes>,
-    shards: RefCell<Vec<Rc<Shard>>>,
+    shard: RefCell<Option<Rc<Shard>>>,
+    /// On the first reactor only.
     control: RefCell<Option<Rc<Control>>>,
-    stopped: Cell<Option<StopReason>>,
-    /// Records queued since the last checkpoint began.
-    pub(crate) log_records: Cell<u64>,
-    /// Bytes submitted since the last checkpoint began.
-    pub(crate) log_bytes: Cell<u64>,
     pub(crate) flush_wanted: Event,
     /// Changes of the catalogue are made one at a time.
     pub(crate) catalogue_turn: Turns,
-    /// Deleted volumes whose blocks are being given back.
-    pub(crate) purges: Cell<usize>,
-    /// One of them has given all back.
+    /// Blocks of a deleted volume were given back.
     pub(crate) purged: Event,
+    /// There may be room in the log: units were freed, or writes acknowledged.
+    pub(crate) freed: Event,
     /// Flows that run.
     flows: Cell<usize>,
     abandoned: Cell<bool>,
     flush: FlushGate,
     pub(crate) streams: Streams,
-    /// Blocks that queued writes may newly map.
-    pub(crate) pending_blocks: Cell<u64>,
-    /// Leaves that queued writes will make, and how many writes make each.
-    pub(crate) pending_leaves: RefCell<BTreeMap<LeafKey, u32>>,
-    /// Blocks of log that admitted host writes will take.
-    pub(crate) pending_log: Cell<u64>,
-    /// Live leaves are counted per chunk (false until recovery has loaded them).
-    pub(crate) leaves_counted: Cell<bool>,
-    counters: RefCell<BTreeMap<&'static str, u64>>,
+}
+
+impl Deref for Shared {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
 }
 
 /// One flow of the engine, until it ends or is dropped with its executor.
@@ -89,7 +90,18 @@ impl Drop for Running {
     }
 }
 
-/// Flushes of the fast tier, shared by all who wait for one.
+/// What others find on a reactor's desk. Taken away, the reactor's part of the engine goes with its
+/// last flow.
+pub(crate) struct Seated(pub(crate) Rc<Shared>);
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        self.0.abandoned.set(true);
+        self.0.detach_when_idle();
+    }
+}
+
+/// Flushes of the fast tier, shared by all of a reactor who wait for one.
 #[derive(Default)]
 struct FlushGate {
     started: Cell<u64>,
@@ -100,46 +112,47 @@ struct FlushGate {
 
 impl Shared {
     pub(crate) fn new(
+        common: Arc<Common>,
         world: Rc<dyn World>,
         fast: Rc<dyn Drive>,
         dense: Option<Rc<dyn Drive>>,
-        units: UnitTable,
-        config: Config,
-        identity: Identity,
     ) -> Rc<Self> {
-        assert!(config.lanes > 0, "a pool has at least one lane");
-        Rc::new(Self {
+        Rc::new_cyclic(|itself| Self {
+            common,
+            itself: Weak::clone(itself),
+            reactor: world.reactor(),
             world,
             fast,
             dense,
-            units,
-            config,
-            identity,
             volumes: RefCell::default(),
-            shards: RefCell::default(),
+            shard: RefCell::default(),
             control: RefCell::default(),
-            stopped: Cell::new(None),
-            log_records: Cell::new(0),
-            log_bytes: Cell::new(0),
             flush_wanted: Event::new(),
             catalogue_turn: Turns::default(),
-            purges: Cell::new(0),
             purged: Event::new(),
+            freed: Event::new(),
             flows: Cell::new(0),
             abandoned: Cell::new(false),
             flush: FlushGate::default(),
             streams: Streams::default(),
-            pending_blocks: Cell::new(0),
-            pending_leaves: RefCell::default(),
-            pending_log: Cell::new(0),
-            leaves_counted: Cell::new(true),
-            counters: RefCell::default(),
         })
     }
 
-    pub(crate) fn attach(&self, shards: Vec<Rc<Shard>>, control: Rc<Control>) {
-        *self.shards.borrow_mut() = shards;
-        *self.control.borrow_mut() = Some(control);
+    pub(crate) fn attach(&self, shard: Rc<Shard>, control: Option<Rc<Control>>) {
+        *self.shard.borrow_mut() = Some(shard);
+        *self.control.borrow_mut() = control;
+        if let Some(desk) = self.world.desk() {
+            desk.keep(self.identity.pool, Rc::new(Seated(self.rc())));
+        }
+    }
+
+    pub(crate) const fn common(&self) -> &Arc<Common> {
+        &self.common
+    }
+
+    /// A reference that counts.
+    pub(crate) fn rc(&self) -> Rc<Self> {
+        self.itself.upgrade().expect("who asks holds it")
     }
 
     /// Runs a flow of the engine. The last one to end after the engine was dropped breaks the
@@ -156,78 +169,156 @@ impl Shared {
     /// The engine was dropped: everything stops, and is freed with the last flow.
     pub(crate) fn abandon(&self) {
         self.stop(StopReason::Closed);
+        self.tell_others(|there| there.rise());
         self.abandoned.set(true);
         self.detach_when_idle();
     }
 
     fn detach_when_idle(&self) {
         if self.abandoned.get() && self.flows.get() == 0 {
-            self.shards.borrow_mut().clear();
+            self.shard.borrow_mut().take();
             self.control.borrow_mut().take();
             self.streams.clear();
+            self.rise();
         }
     }
 
-    pub(crate) fn shards(&self) -> Vec<Rc<Shard>> {
-        self.shards.borrow().clone()
+    /// Takes this off the desk: nobody finds it there any more.
+    fn rise(&self) {
+        let Some(desk) = self.world.desk() else { return };
+        let kept = desk.kept::<Seated>(self.identity.pool);
+        if kept.is_some_and(|kept| core::ptr::eq(&*kept.0, self)) {
+            desk.forget(self.identity.pool);
+        }
     }
 
-    /// The shard that owns a slice: slices are dealt to shards in turn.
-    pub(crate) fn owner(&self, slice: SliceId) -> Rc<Shard> {
-        let shards = self.shards.borrow();
-        Rc::clone(&shards[usize::from(slice.0) % shards.len()])
+    /// This reactor's shard.
+    pub(crate) fn shard(&self) -> Rc<Shard> {
+        let shard = self.shard.borrow();
+        Rc::clone(shard.as_ref().expect("the engine is attached while it runs"))
     }
 
+    /// The reactor that owns a slice: slices are dealt to reactors in turn.
+    pub(crate) fn owner_of(&self, slice: SliceId) -> ReactorId {
+        ReactorId(slice.0 % self.config.lanes)
+    }
+
+    /// The reactor that owns the slice of a leaf.
+    pub(crate) fn owner_of_leaf(&self, key: crate::map::LeafKey) -> ReactorId {
+        self.owner_of(self.units.geometry().slice_of(key.volume, key.leaf))
+    }
+
+    /// Every reactor's view, in one moment. `None` if the others run on threads of their own.
+    pub(crate) fn everyone(&self) -> Option<Vec<Rc<Self>>> {
+        let view = |id| {
+            if id == self.reactor {
+                return Some(self.rc());
+            }
+            let world = self.world.beside(id)?;
+            let seated = world.desk()?.kept::<Seated>(self.identity.pool)?;
+            Some(Rc::clone(&seated.0))
+        };
+        self.reactors().map(view).collect()
+    }
+
+    /// What is pool-wide; on the first reactor only.
     pub(crate) fn control(&self) -> Rc<Control> {
         Rc::clone(
             self.control
                 .borrow()
                 .as_ref()
-                .expect("the engine is attached while it runs"),
+                .expect("control is asked where it is, while the engine runs"),
         )
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped.get().is_some()
-    }
-
-    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
-        self.stopped.get()
-    }
-
-    /// Stops the engine: nothing is acknowledged from here on.
-    pub(crate) fn stop(&self, reason: StopReason) {
-        if self.is_stopped() {
-            return;
+    /// Runs a flow on another reactor, or here; its value comes back. Everything it needs of this
+    /// reactor goes along by value.
+    ///
+    /// # Errors
+    /// The engine there is gone.
+    pub(crate) async fn call<T, Flow>(
+        &self,
+        to: ReactorId,
+        job: impl FnOnce(Rc<Self>) -> Flow + Send + 'static,
+    ) -> Result<T, Stopped>
+    where
+        T: Send + 'static,
+        Flow: Future<Output = T> + 'static,
+    {
+        if to == self.reactor {
+            return Ok(job(self.rc()).await);
         }
-        self.stopped.set(Some(reason));
-        for shard in self.shards() {
+        // A flow of the engine there too, counted while it runs.
+        let counted = move |seated: Rc<Seated>| {
+            let there = Rc::clone(&seated.0);
+            there.flows.set(there.flows.get() + 1);
+            let running = Running(Rc::clone(&there));
+            let flow = job(there);
+            async move {
+                let value = flow.await;
+                drop(running);
+                value
+            }
+        };
+        let answer = self.world.call(to, self.identity.pool, counted);
+        answer.await.map_err(|_| Stopped)
+    }
+
+    /// Runs a job on a reactor: here at once, elsewhere soon.
+    pub(crate) fn tell(&self, to: ReactorId, job: impl FnOnce(&Rc<Self>) + Send + 'static) {
+        if to == self.reactor {
+            job(&self.rc());
+        } else {
+            let job = move |seated: Rc<Seated>| job(&Rc::clone(&seated.0));
+            self.world.tell(to, self.identity.pool, job);
+        }
+    }
+
+    /// Runs a job with control, which is on the first reactor.
+    pub(crate) fn tell_control(&self, job: impl FnOnce(&Control, &Self) + Send + 'static) {
+        self.tell(FIRST, move |first| {
+            let control = first.control.borrow().clone();
+            if let Some(control) = control {
+                job(&control, first);
+            }
+        });
+    }
+
+    /// Runs a job on every other reactor.
+    pub(crate) fn tell_others(&self, job: impl FnOnce(&Rc<Self>) + Clone + Send + 'static) {
+        for to in self.reactors().filter(|to| *to != self.reactor) {
+            self.tell(to, job.clone());
+        }
+    }
+
+    /// Stops the engine: nothing is acknowledged from here on, on any reactor.
+    pub(crate) fn stop(&self, reason: StopReason) {
+        if self.set_stopped(reason) {
+            self.wake_all();
+            self.tell_others(|there| there.wake_all());
+        }
+    }
+
+    /// Wakes every flow of this reactor, to see that the engine has stopped.
+    fn wake_all(&self) {
+        let shard = self.shard.borrow().clone();
+        if let Some(shard) = shard {
             shard.pump.notify();
             shard.abandon();
         }
-        self.control().wake_all();
+        let control = self.control.borrow().clone();
+        if let Some(control) = control {
+            control.wake_all();
+        }
         self.streams.wake_all();
         self.flush.event.notify();
         self.flush_wanted.notify();
         self.purged.notify();
+        self.freed.notify();
     }
 
-    /// Draws a stamp for a unit about to be opened: no record so far has it or a later LSN, and
-    /// every record from now on does (ADR 5, 6).
-    pub(crate) fn draw_stamp(&self) -> Lsn {
-        let shards = self.shards.borrow();
-        let stamp = shards
-            .iter()
-            .map(|shard| shard.lane.borrow().next_lsn())
-            .max();
-        let stamp = stamp.expect("a pool has at least one lane");
-        for shard in shards.iter() {
-            shard.lane.borrow_mut().observe(stamp);
-        }
-        stamp
-    }
-
-    /// Makes everything acknowledged before the call durable. Callers share flushes.
+    /// Makes everything acknowledged before the call durable, in all lanes. Callers of one reactor
+    /// share flushes.
     pub(crate) async fn flush_log(&self) -> Result<(), IoError> {
         if !self.fast.info().volatile_cache {
             return Ok(());
@@ -250,18 +341,15 @@ impl Shared {
         self.flush.running.set(true);
         let number = self.flush.started.get() + 1;
         self.flush.started.set(number);
-        let acked: Vec<Lsn> = self
-            .shards()
-            .iter()
-            .map(|shard| shard.begin_flush())
-            .collect();
+        self.shard().lane.borrow_mut().take_unflushed();
+        // What other lanes have acknowledged was written before: a flush covers every write that
+        // ended before it was submitted, whoever submitted that.
+        let acked = self.acked();
         let result = self.fast.flush().await;
         self.flush.running.set(false);
         match result {
             Ok(()) => {
-                for (shard, lsn) in self.shards().iter().zip(acked) {
-                    shard.lane.borrow_mut().set_durable(lsn);
-                }
+                self.set_durable(&acked);
                 self.flush.ended.set(number);
             }
             Err(error) => self.stop(StopReason::Flush(error)),
@@ -269,8 +357,8 @@ impl Shared {
         self.flush.event.notify();
     }
 
-    /// Flushes when a lane has written enough since the last flush, so that the tail a start must
-    /// verify stays short.
+    /// Flushes when the lane has written enough since the last flush, so that the tail a start
+    /// must verify stays short.
     pub(crate) async fn run_flusher(self: Rc<Self>) {
         while !self.is_stopped() {
             self.flush_wanted.listen().await;
@@ -279,28 +367,54 @@ impl Shared {
         }
     }
 
-    /// A write that makes this leaf was acknowledged.
-    pub(crate) fn leaf_made(&self, key: LeafKey) {
-        let mut pending = self.pending_leaves.borrow_mut();
-        let count = pending.get_mut(&key).expect("the leaf was set aside");
-        *count -= 1;
-        if *count == 0 {
-            pending.remove(&key);
+    /// Room was made in the log: writes that wait, here and elsewhere, look again.
+    pub(crate) fn wake_waiters(&self) {
+        self.freed.notify();
+        for to in self.take_waiting(self.reactor) {
+            self.tell(to, |there| there.freed.notify());
         }
     }
 
     /// Adds to a counter that `status` shows.
     pub(crate) fn count(&self, name: &'static str, by: u64) {
-        *self.counters.borrow_mut().entry(name).or_default() += by;
+        self.tally.add(self.reactor, name, by);
     }
 
     pub(crate) fn counters(&self) -> BTreeMap<&'static str, u64> {
-        self.counters.borrow().clone()
+        self.tally.sums()
     }
 
     /// Delta nodes of a shard below which merges run.
     pub(crate) fn nodes_low(&self, _shard: &Shard) -> usize {
         self.config.map.delta_nodes / 8
+    }
+
+    /// Asks for a checkpoint and waits until one has committed.
+    pub(crate) async fn checkpoint_once(&self) {
+        let ask = |first: Rc<Self>| async move {
+            let control = first.control();
+            if !first.is_stopped() {
+                control.ask_checkpoint();
+                control.committed.listen().await;
+            }
+        };
+        // If the engine is gone the caller sees that it has stopped.
+        let _ = self.call(FIRST, ask).await;
+    }
+
+    /// The LSN the lane of this reactor goes on with is known to the others.
+    pub(crate) fn note_next_lsn(&self, lsn: Lsn) {
+        self.set_next_lsn(self.reactor, lsn);
+    }
+
+    /// True if a purge is under way somewhere.
+    pub(crate) fn is_purging(&self) -> bool {
+        self.purges.load(Ordering::Acquire) > 0
+    }
+
+    /// True if blocks of this volume can be live.
+    pub(crate) fn is_present(&self, volume: VolumeId) -> bool {
+        self.volumes.borrow().is_present(volume)
     }
 }
 
@@ -314,21 +428,18 @@ impl StopReason {
 }
 
 impl Shard {
-    /// Notes what a flush that starts now will cover.
-    fn begin_flush(&self) -> Lsn {
-        let mut lane = self.lane.borrow_mut();
-        lane.take_unflushed();
-        lane.acked_lsn()
+    /// The tier's drive a unit lies on.
+    pub(crate) fn drive_of(&self, unit: crate::geometry::UnitId) -> &Rc<dyn Drive> {
+        self.shared.drive_of(unit)
     }
 }
 
-impl Shard {
+impl Shared {
     /// The tier's drive a unit lies on.
     pub(crate) fn drive_of(&self, unit: crate::geometry::UnitId) -> &Rc<dyn Drive> {
         match unit.tier {
-            crate::geometry::Tier::Fast => &self.shared.fast,
+            crate::geometry::Tier::Fast => &self.fast,
             crate::geometry::Tier::Dense => self
-                .shared
                 .dense
                 .as_ref()
                 .expect("a place on the dense tier exists with it"),

@@ -11,7 +11,8 @@
 use crate::geometry::{Geometry, Place, Tier, UnitId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use varve_io::ReactorId;
 use varve_units::{Generation, Lsn, Ppa};
 
 /// State of a chunk or group.
@@ -60,6 +61,8 @@ impl UnitState {
 /// One chunk or group.
 pub struct Unit {
     state: AtomicU8,
+    /// Who appends to it, plus one; 0 for nobody of this start.
+    home: AtomicU16,
     generation: AtomicU32,
     /// LSN drawn when the unit was opened; references made earlier belong to an earlier use.
     stamp: AtomicU64,
@@ -80,6 +83,7 @@ impl Unit {
         let words = blocks.div_ceil(64) as usize;
         Self {
             state: AtomicU8::new(UnitState::Free as u8),
+            home: AtomicU16::new(0),
             generation: AtomicU32::new(0),
             stamp: AtomicU64::new(0),
             write_pointer: AtomicU32::new(0),
@@ -94,6 +98,17 @@ impl Unit {
     /// Its state.
     pub fn state(&self) -> UnitState {
         UnitState::from_code(self.state.load(Ordering::Acquire))
+    }
+
+    /// The reactor that appends or appended to it, if that was since the start: most of what it
+    /// holds is of slices of that one.
+    pub fn home(&self) -> Option<ReactorId> {
+        self.home.load(Ordering::Relaxed).checked_sub(1).map(ReactorId)
+    }
+
+    /// Sets who appends to it. Relaxed: a hint where work is done best.
+    pub fn set_home(&self, reactor: ReactorId) {
+        self.home.store(reactor.0 + 1, Ordering::Relaxed);
     }
 
     /// Its generation, acquired.

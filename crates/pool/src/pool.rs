@@ -19,7 +19,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{Geometry, Name};
 use varve_ftl::{Engine, Identity, RecoveryReport, Seats};
-use varve_io::{Drive, World};
+use varve_io::{Drive, ReactorId, World};
 
 /// What a new pool is to be.
 pub struct NewPool<'a> {
@@ -132,11 +132,22 @@ impl Pool {
             tiers.push(Rc::new(tier));
         }
         let sizes = engine_geometry(&geometry);
+        let lanes = settings.lanes.min(reactors_beside(&*world));
+        let settings = Settings { lanes, ..settings };
         let config = engine_config(&sizes, geometry.over_provision_per_mille, &settings);
         let identity = Identity {
             pool: state.pool.0,
             epoch: state.epoch,
         };
+        for reactor in (1..config.lanes).map(ReactorId) {
+            let beside = world.beside(reactor);
+            Seats {
+                world: beside.expect("counted a moment ago"),
+                fast: Rc::clone(&fast),
+                dense: dense.clone(),
+            }
+            .offer(identity.pool);
+        }
         let seats = Seats {
             world: Rc::clone(&world),
             fast,
@@ -212,6 +223,13 @@ impl Pool {
         self.membership.shutdown(release).await?;
         Ok(())
     }
+}
+
+/// Reactors of the caller's thread. Arrays and their members' states belong to one thread, so a pool
+/// spreads over these only.
+fn reactors_beside(world: &dyn World) -> u16 {
+    let all = (1..world.reactors()).map(ReactorId);
+    1 + all.take_while(|id| world.beside(*id).is_some()).count() as u16
 }
 
 /// Reads the labels of all drives and chooses what to import.

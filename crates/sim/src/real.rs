@@ -5,9 +5,10 @@ use crate::checker::space::Space;
 use crate::rng::Rng;
 use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject, SubjectError};
 use std::collections::BTreeMap;
+use std::cell::Cell;
 use std::rc::Rc;
-use varve_ftl::{Canary, EngineError, NewVolume};
-use varve_io::{Blocks, Drive, World};
+use varve_ftl::{Canary, Engine, EngineError, NewVolume};
+use varve_io::{Blocks, Drive, ReactorId, World};
 use varve_pool::label::{Owner, PoolId, RESERVED_BYTES, Role};
 use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
 use varve_units::{BLOCK_BYTES, Lba, TenantId, VolumeId};
@@ -151,8 +152,8 @@ impl Factory for Real {
                 dense,
                 options: options(&config),
             };
-            let pool = Pool::create(world, new, settings).await;
-            wrap(pool, &config)
+            let pool = Pool::create(Rc::clone(&world), new, settings).await;
+            wrap(pool, &*world, &config)
         })
     }
 
@@ -163,7 +164,10 @@ impl Factory for Real {
         config: Config,
     ) -> Flow<'static, Outcome<Rc<dyn Subject>>> {
         let settings = self.settings(&config);
-        Box::pin(async move { wrap(Pool::open(world, &drives, None, settings).await, &config) })
+        Box::pin(async move {
+            let pool = Pool::open(Rc::clone(&world), &drives, None, settings).await;
+            wrap(pool, &*world, &config)
+        })
     }
 
     fn features(&self) -> &'static [&'static str] {
@@ -182,7 +186,11 @@ const fn losses_max(config: &Config) -> usize {
     }
 }
 
-fn wrap(pool: Result<Pool, PoolError>, config: &Config) -> Outcome<Rc<dyn Subject>> {
+fn wrap(
+    pool: Result<Pool, PoolError>,
+    world: &dyn World,
+    config: &Config,
+) -> Outcome<Rc<dyn Subject>> {
     if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
         eprintln!(
             "config: {config:?} {:?}",
@@ -191,6 +199,8 @@ fn wrap(pool: Result<Pool, PoolError>, config: &Config) -> Outcome<Rc<dyn Subjec
     }
     match pool {
         Ok(pool) => Ok(Rc::new(Life {
+            engines: engines(&pool, world),
+            next: Cell::new(0),
             pool,
             seed: config.seed,
             fast: config.fast,
@@ -207,12 +217,30 @@ fn wrap(pool: Result<Pool, PoolError>, config: &Config) -> Outcome<Rc<dyn Subjec
 /// One life of a real pool.
 struct Life {
     pool: Pool,
+    /// The engine as each reactor has it: hosts come in everywhere.
+    engines: Vec<Engine>,
+    next: Cell<usize>,
     seed: u64,
     /// Fast drives.
     fast: usize,
 }
 
+/// The engine of a pool as each reactor of the world has it.
+fn engines(pool: &Pool, world: &dyn World) -> Vec<Engine> {
+    let id = pool.membership().state().pool.0;
+    let worlds = (0..world.reactors()).filter_map(|reactor| world.beside(ReactorId(reactor)));
+    worlds.filter_map(|world| Engine::at(&*world, id)).collect()
+}
+
 impl Life {
+    /// The engine at one reactor after the other.
+    fn engine(&self) -> &Engine {
+        let next = self.next.get();
+        self.next.set(next + 1);
+        let engine = self.engines.get(next % self.engines.len().max(1));
+        engine.unwrap_or(self.pool.engine())
+    }
+
     /// The slot of drive `index`.
     fn slot(&self, index: usize) -> Slot {
         let (role, number) = match index.checked_sub(self.fast) {
@@ -248,8 +276,7 @@ impl Subject for Life {
         forced: bool,
     ) -> Flow<'_, Outcome<()>> {
         Box::pin(async move {
-            self.pool
-                .engine()
+            self.engine()
                 .write(volume, lba, blocks, forced)
                 .await
                 .map_err(outcome)
@@ -258,8 +285,7 @@ impl Subject for Life {
 
     fn read(&self, volume: VolumeId, lba: Lba, into: Blocks) -> Flow<'_, Outcome<Blocks>> {
         Box::pin(async move {
-            self.pool
-                .engine()
+            self.engine()
                 .read(volume, lba, into)
                 .await
                 .map_err(outcome)
@@ -268,8 +294,7 @@ impl Subject for Life {
 
     fn discard(&self, volume: VolumeId, lba: Lba, count: u64) -> Flow<'_, Outcome<()>> {
         Box::pin(async move {
-            self.pool
-                .engine()
+            self.engine()
                 .discard(volume, lba, count)
                 .await
                 .map_err(outcome)
@@ -278,8 +303,7 @@ impl Subject for Life {
 
     fn write_zeroes(&self, volume: VolumeId, lba: Lba, count: u64) -> Flow<'_, Outcome<()>> {
         Box::pin(async move {
-            self.pool
-                .engine()
+            self.engine()
                 .write_zeroes(volume, lba, count, false)
                 .await
                 .map_err(outcome)
@@ -287,12 +311,12 @@ impl Subject for Life {
     }
 
     fn flush(&self) -> Flow<'_, Outcome<()>> {
-        Box::pin(async move { self.pool.engine().flush().await.map_err(outcome) })
+        Box::pin(async move { self.engine().flush().await.map_err(outcome) })
     }
 
     fn create_volume(&self, tenant: TenantId, count: u64) -> Flow<'_, Outcome<VolumeId>> {
         Box::pin(async move {
-            let engine = self.pool.engine();
+            let engine = self.engine();
             let number = engine
                 .volumes()
                 .iter()
@@ -320,8 +344,7 @@ impl Subject for Life {
 
     fn delete_volume(&self, volume: VolumeId) -> Flow<'_, Outcome<()>> {
         Box::pin(async move {
-            self.pool
-                .engine()
+            self.engine()
                 .delete_volume(volume)
                 .await
                 .map_err(outcome)
@@ -331,8 +354,7 @@ impl Subject for Life {
     fn resize_volume(&self, volume: VolumeId, count: u64) -> Flow<'_, Outcome<()>> {
         Box::pin(async move {
             let size = varve_units::Blocks(count);
-            self.pool
-                .engine()
+            self.engine()
                 .resize_volume(volume, size)
                 .await
                 .map_err(outcome)

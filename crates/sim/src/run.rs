@@ -352,6 +352,7 @@ impl<'a> Machine<'a> {
             self.shared.count("lanes_changed");
         }
         let config: Config = self.plan.config.clone();
+        life.reactor.seat(config.lanes);
         let drives = life.attached.clone();
         if self.is_created {
             self.factory.open(world, drives, config)

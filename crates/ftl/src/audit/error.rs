@@ -267,6 +267,8 @@ pub enum AuditError {
     },
     /// Leaves changed faster than they could be read: the engine is not quiescent.
     Unsettled,
+    /// Reactors run on threads of their own, so that they cannot be looked at in one moment.
+    OutOfSight,
 }
 
 impl fmt::Display for AuditError {
@@ -440,6 +442,7 @@ impl AuditError {
             Self::UsedBelowMapped { expected, found } => {
                 write!(f, "{expected} blocks are mapped, the bound is {found}")
             }
+            Self::OutOfSight => f.write_str("reactors on threads of their own cannot be audited"),
             _ => f.write_str("leaves change faster than they can be audited"),
         }
     }

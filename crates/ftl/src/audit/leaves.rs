@@ -1,6 +1,6 @@
 //! Reading the stored images of all leaves.
 
-use super::AuditError;
+use super::{AuditError, shards};
 use crate::map::{Base, LeafKey};
 use crate::merge::leaf_crc;
 use crate::shard::Shard;
@@ -16,6 +16,9 @@ use varve_units::SECTOR_BYTES;
 /// may run beside an audit ends by itself, so the leaves come to rest.
 const ROUNDS_MAX: usize = 1000;
 
+/// A leaf to be read, and where its stored image is.
+type Missing = (Rc<Shard>, LeafKey, Base);
+
 /// Stored images, by leaf, with what they are the image of.
 #[derive(Default)]
 pub(super) struct Images(BTreeMap<LeafKey, (Base, Box<LeafImage>)>);
@@ -24,7 +27,7 @@ impl Images {
     /// Reads until, in one turn, every leaf of a present volume has the image that was read.
     pub(super) async fn read_all(&mut self, shared: &Shared) -> Result<(), AuditError> {
         for _ in 0..ROUNDS_MAX {
-            let missing = self.missing(shared);
+            let missing = self.missing(shared)?;
             if missing.is_empty() {
                 return Ok(());
             }
@@ -57,9 +60,9 @@ impl Images {
         (*of == base).then_some(image)
     }
 
-    fn missing(&self, shared: &Shared) -> Vec<(Rc<Shard>, LeafKey, Base)> {
+    fn missing(&self, shared: &Shared) -> Result<Vec<Missing>, AuditError> {
         let mut missing = Vec::new();
-        for shard in shared.shards() {
+        for shard in shards(shared)? {
             let map = shard.map.borrow();
             for key in map.keys() {
                 if shared.volumes.borrow().is_present(key.volume)
@@ -70,7 +73,7 @@ impl Images {
                 }
             }
         }
-        missing
+        Ok(missing)
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn check_blocks(
     };
     for contiguous in snapshot.references.chunk_by(follows) {
         for run in contiguous.chunks(RUN_MAX) {
-            let (first, shard) = (run[0].place, shared.shards()[0].clone());
+            let (first, shard) = (run[0].place, shared.shard());
             let into = Blocks::new(run.len(), shared.config.elided);
             let drive = shard.drive_of(first.unit);
             let read = drive.read_data(first.offset, into, 0).await.ok();
@@ -54,7 +54,7 @@ async fn check_elsewhere(
     mut found: Option<u32>,
     report: &mut AuditReport,
 ) -> Result<(), AuditError> {
-    let (place, shard) = (reference.place, shared.shards()[0].clone());
+    let (place, shard) = (reference.place, shared.shard());
     let drive = shard.drive_of(place.unit);
     // Copy 0 once more, alone: the run it failed in may have failed for another block.
     for copy in (1..drive.info().copies).chain([0]) {
@@ -145,7 +145,9 @@ async fn stands(shared: &Shared, snapshot: &Snapshot, reference: &Reference) -> 
         volume: at.volume,
         leaf: at.lba.leaf(),
     };
-    let owner = shared.owner(shared.units.geometry().slice_of(key.volume, key.leaf));
+    let views = shared.everyone();
+    let owner = views.map(|views| views[usize::from(shared.owner_of_leaf(key).0)].shard());
+    let owner = owner.expect("an audit goes on where it began");
     let mut read: Option<(Base, Box<LeafImage>)> = None;
     loop {
         let generation = shared.units.unit(at.unit).generation();
@@ -177,7 +179,7 @@ pub(super) async fn check_parts(
     report: &mut AuditReport,
 ) -> Result<(), AuditError> {
     let parts: Vec<PartPlace> = shared.control().parts.borrow().clone();
-    let shard = shared.shards()[0].clone();
+    let shard = shared.shard();
     for part in parts {
         let bytes = part.bytes as usize;
         let sectors = u64::from(part.bytes).div_ceil(SECTOR_BYTES);

@@ -28,11 +28,32 @@ pub use error::{AuditError, Mapped};
 pub use report::AuditReport;
 
 use crate::engine::Engine;
+use crate::shard::Shard;
+use crate::shared::Shared;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
 use leaves::Images;
+use varve_units::Nanos;
 use snapshot::Snapshot;
 
+/// Times the unit table is looked at again because a unit was in nobody's hand, and the pause
+/// between. Arbitrary: longer together than any job takes from one reactor to another.
+const TRANSIT_ROUNDS_MAX: u32 = 200;
+const TRANSIT_PAUSE: Nanos = Nanos::from_micros(50);
+
+/// Every reactor's view of the pool, in one moment.
+fn everyone(shared: &Shared) -> Result<Vec<Rc<Shared>>, AuditError> {
+    shared.everyone().ok_or(AuditError::OutOfSight)
+}
+
+/// Every reactor's shard, in one moment.
+fn shards(shared: &Shared) -> Result<Vec<Rc<Shard>>, AuditError> {
+    Ok(everyone(shared)?.iter().map(|view| view.shard()).collect())
+}
+
 impl Engine {
-    /// Checks the whole state of the pool; call it while no host operation is in flight.
+    /// Checks the whole state of the pool; call it on the first reactor while no host operation is
+    /// in flight. All reactors must run on the caller's thread: it looks at all of them at once.
     ///
     /// # Errors
     /// The first invariant found broken.
@@ -42,14 +63,26 @@ impl Engine {
     pub async fn audit(&self) -> Result<AuditReport, AuditError> {
         let shared = &*self.shared;
         let mut images = Images::default();
-        images.read_all(shared).await?;
-        let snapshot = Snapshot::take(shared, &images)?;
-        let mut report = snapshot.report();
-        table::check(shared, &snapshot, &mut report)?;
-        for shard in shared.shards() {
-            let map = shard.map.borrow();
-            map.check(|key, base| images.image(key, base).cloned());
-        }
+        let mut rounds = 0;
+        let (snapshot, mut report) = loop {
+            images.read_all(shared).await?;
+            let snapshot = Snapshot::take(shared, &images)?;
+            let mut report = snapshot.report();
+            let checked = table::check(shared, &snapshot, &mut report);
+            for shard in shards(shared)? {
+                let map = shard.map.borrow();
+                map.check(|key, base| images.image(key, base).cloned());
+            }
+            match checked {
+                Ok(()) => break (snapshot, report),
+                // On its way from one reactor to another: what was lost there never arrives.
+                Err(AuditError::ListedNowhere { .. }) if rounds < TRANSIT_ROUNDS_MAX => {
+                    rounds += 1;
+                    shared.world.sleep(TRANSIT_PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        };
         drop(images);
         media::check_parts(shared, &mut report).await?;
         media::check_blocks(shared, &snapshot, &mut report).await?;

@@ -1,7 +1,7 @@
 //! Every reference of the map at one turn, in order of place.
 
 use super::leaves::Images;
-use super::{AuditError, AuditReport, Mapped};
+use super::{AuditError, AuditReport, Mapped, shards};
 use crate::geometry::{BLOCK_SECTORS, Place, Tier, UnitId};
 use crate::map::{LeafKey, Map, Survey};
 use crate::shared::Shared;
@@ -35,7 +35,7 @@ impl Snapshot {
     /// Works out all leaves; `images` holds what is stored of them.
     pub(super) fn take(shared: &Shared, images: &Images) -> Result<Self, AuditError> {
         let mut snapshot = Self::default();
-        for shard in shared.shards() {
+        for shard in shards(shared)? {
             let map = shard.map.borrow();
             snapshot.deltas += map.deltas() as u64;
             for key in map.keys() {

@@ -1,11 +1,13 @@
 //! The unit table against itself, its lists and the map, within one turn.
 
 use super::snapshot::Snapshot;
-use super::{AuditError, AuditReport};
+use super::{AuditError, AuditReport, everyone, shards};
 use crate::geometry::{Tier, UnitId};
+use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::units::UnitState;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 /// True for the states in which a unit may hold what the map or a start needs.
@@ -32,8 +34,8 @@ pub(super) fn check(
     check_leaf_counts(shared)?;
     check_lists(shared)?;
     check_commit(shared)?;
-    let shards = shared.shards();
-    report.used_upper = shards.iter().map(|one| one.map.borrow().used_upper()).sum();
+    let used = |shard: Rc<Shard>| shard.map.borrow().used_upper();
+    report.used_upper = shards(shared)?.into_iter().map(used).sum();
     if report.used_upper < report.mapped {
         return Err(AuditError::UsedBelowMapped {
             expected: report.mapped,
@@ -80,7 +82,7 @@ fn check_bits(shared: &Shared, id: UnitId, mapped: u32) -> Result<u64, AuditErro
 
 fn check_leaf_counts(shared: &Shared) -> Result<(), AuditError> {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
-    for shard in shared.shards() {
+    for shard in shards(shared)? {
         for sector in shard.map.borrow().stored_sectors() {
             let chunk = shared.units.geometry().chunk_of(sector);
             *counts.entry(chunk).or_default() += 1;
@@ -112,7 +114,7 @@ fn check_lists(shared: &Shared) -> Result<(), AuditError> {
     for unit in control.emptied_list() {
         list(shared, unit, UnitState::Emptied, &mut listed)?;
     }
-    for unit in in_hand(shared) {
+    for unit in in_hand(shared)? {
         list(shared, unit, UnitState::Open, &mut listed)?;
     }
     for unit in all(shared) {
@@ -125,15 +127,15 @@ fn check_lists(shared: &Shared) -> Result<(), AuditError> {
 }
 
 /// Chunks of the lanes, open groups of the streams.
-fn in_hand(shared: &Shared) -> Vec<UnitId> {
+fn in_hand(shared: &Shared) -> Result<Vec<UnitId>, AuditError> {
     let mut units: Vec<UnitId> = Vec::new();
-    for shard in shared.shards() {
-        let chunks = shard.lane.borrow().chunks();
+    for view in everyone(shared)? {
+        let chunks = view.shard().lane.borrow().chunks();
         units.extend(chunks.into_iter().map(UnitId::chunk));
+        let groups = view.streams.open_groups();
+        units.extend(groups.into_iter().map(UnitId::group));
     }
-    let groups = shared.streams.open_groups();
-    units.extend(groups.into_iter().map(UnitId::group));
-    units
+    Ok(units)
 }
 
 fn list(

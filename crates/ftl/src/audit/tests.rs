@@ -10,6 +10,7 @@ use crate as ftl;
 use crate::engine::Engine;
 use crate::geometry::{Tier, UnitId};
 use crate::map::{Base, Change, LeafKey};
+use crate::shared::FIRST;
 use crate::units::{UnitRestore, UnitState};
 use common::{MemoryDrive, Pool};
 use std::rc::Rc;
@@ -74,7 +75,7 @@ impl Bench {
 
     /// A leaf with a stored image.
     fn leaf(&self) -> (LeafKey, Base) {
-        let shards = self.engine.shared.shards();
+        let shards = super::shards(&self.engine.shared).unwrap();
         let mut stored = shards.iter().flat_map(|shard| {
             let map = shard.map.borrow();
             let keys = map.keys().into_iter();
@@ -89,8 +90,8 @@ impl Bench {
             volume: at.volume,
             leaf: lba.leaf(),
         };
-        let slice = self.pool.geometry.slice_of(key.volume, key.leaf);
-        let owner = self.engine.shared.owner(slice);
+        let shards = super::shards(&self.engine.shared).unwrap();
+        let owner = &shards[usize::from(self.engine.shared.owner_of_leaf(key).0)];
         let lsn = self.engine.shared.draw_stamp();
         owner.lane.borrow_mut().observe(lsn.next());
         let (mut dead, index) = (Vec::new(), lba.index() as u16);
@@ -334,7 +335,8 @@ fn lists_that_are_not_the_states() {
     let bench = Bench::new();
     let (unit, state) = (bench.free_unit(), UnitState::Open);
     let control = bench.engine.shared.control();
-    control.grant_chunk(&bench.engine.shared, false).unwrap();
+    let shared = &bench.engine.shared;
+    control.grant_chunk(shared, FIRST, false).unwrap();
     assert_eq!(bench.audit(), AuditError::ListedNowhere { unit, state });
 }
 
@@ -415,7 +417,7 @@ fn a_checkpoint_part_that_a_start_would_not_find() {
 #[test]
 fn a_leaf_that_does_not_exist_has_no_state() {
     let bench = Bench::new();
-    let shard = &bench.engine.shared.shards()[0];
+    let shard = &bench.engine.shared.shard();
     let (mut key, _) = bench.leaf();
     key.leaf = LeafIndex(1 << 30);
     assert!(shard.map.borrow().survey(key, None).is_err());

@@ -5,8 +5,11 @@ use super::scan::read_payload;
 use super::walk::LaneWalk;
 use crate::engine::Engine;
 use crate::geometry::{Tier, UnitId};
+use crate::lane::Stopped;
+use crate::shared::Shared;
 use crate::units::{UnitRestore, UnitState};
 use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{
     CatalogueEntry, ChunkEntry, ChunkState, CommitBody, CommitPlace, GroupEntry, GroupState,
@@ -33,8 +36,8 @@ impl Engine {
             };
             match part.kind {
                 PartKind::SliceFull | PartKind::SliceDelta => {
-                    self.load_slice(part, &payload, body)
-                        .map_err(|()| mismatch)?;
+                    let loaded = self.load_slice(part, payload, body).await;
+                    loaded.map_err(|()| mismatch)?;
                 }
                 PartKind::Bitmap => {
                     bits.extend(UnitBits::decode_part(&payload).map_err(|_| mismatch)?);
@@ -76,26 +79,31 @@ impl Engine {
         })
     }
 
-    fn load_slice(&self, part: &PartPlace, payload: &[u8], body: &CommitBody) -> Result<(), ()> {
-        if part.slice.0 >= self.shared.units.geometry().slices {
+    /// Has the owner of a slice load one of its parts.
+    async fn load_slice(
+        &self,
+        part: &PartPlace,
+        payload: Vec<u8>,
+        body: &CommitBody,
+    ) -> Result<(), ()> {
+        let slice = part.slice;
+        if slice.0 >= self.shared.units.geometry().slices {
             return Err(());
         }
         let is_full = part.kind == PartKind::SliceFull;
-        let cut = body
-            .cuts
-            .get(usize::from(part.slice.0))
-            .copied()
-            .ok_or(())?;
-        let owner = self.shared.owner(part.slice);
-        let (head, _) = decode_part(payload).map_err(|_| ())?;
-        if head.cut() > cut {
+        let cut = body.cuts.get(usize::from(slice.0)).copied().ok_or(())?;
+        let (head, _) = decode_part(&payload).map_err(|_| ())?;
+        let part_cut = head.cut();
+        if part_cut > cut {
             return Err(());
         }
-        let loaded = owner
-            .map
-            .borrow_mut()
-            .load(part.slice, is_full, payload, head.cut());
-        loaded.map_err(|_| ())
+        let load = move |there: Rc<Shared>| async move {
+            let shard = there.shard();
+            let loaded = shard.map.borrow_mut().load(slice, is_full, &payload, part_cut);
+            loaded.is_ok()
+        };
+        let loaded = self.shared.call(self.shared.owner_of(slice), load).await;
+        if loaded == Ok(true) { Ok(()) } else { Err(()) }
     }
 
     fn load_groups(&self, part: &PartPlace, entries: &[GroupEntry]) -> Result<(), ()> {
@@ -317,14 +325,20 @@ impl Engine {
     }
 
     /// Counts the live leaves of every chunk.
-    pub(super) fn count_leaves(&self) {
-        self.shared.leaves_counted.set(true);
-        for shard in self.shared.shards() {
-            let sectors = shard.map.borrow().stored_sectors();
-            for sector in sectors {
-                shard.count_leaf(None, Some(sector));
-            }
+    pub(crate) async fn count_leaves(&self) -> Result<(), Stopped> {
+        for to in self.shared.reactors() {
+            let count = |there: Rc<Shared>| async move {
+                let shard = there.shard();
+                shard.leaves_counted.set(true);
+                let sectors = shard.map.borrow().stored_sectors();
+                for sector in sectors {
+                    shard.count_leaf(None, Some(sector));
+                }
+                shard.show_used();
+            };
+            self.shared.call(to, count).await?;
         }
+        Ok(())
     }
 }
 

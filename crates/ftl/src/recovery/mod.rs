@@ -136,25 +136,25 @@ impl Engine {
             walks.push(LaneWalk::follow(&*seats.fast, &scan, position, lane).await);
         }
         let next = first_lsn(&scan, &body, &walks);
-        let engine = Self::assemble(seats, geometry, config, identity, next);
-        engine.shared.leaves_counted.set(false);
+        let engine = Self::assemble(seats, geometry, config, identity, next).await?;
         engine.load(&body, place, &walks).await?;
-        engine.run();
+        engine.run().await?;
         let mut report = RecoveryReport {
             checkpoint: body.checkpoint,
             ..Default::default()
         };
-        for walk in &walks {
+        for walk in &mut walks {
             engine.redo(walk, &mut report).await?;
             report.damage.extend(&walk.damage);
         }
-        engine.count_leaves();
+        let stopped = RecoverError::Engine(EngineError::Stopped);
+        engine.count_leaves().await.map_err(|_| stopped)?;
         engine.shared.close_open_groups();
         engine.empty_dead_chunks(&walks);
         for walk in &walks {
             report.equalised += engine.equalise(walk).await?;
         }
-        let stopped = RecoverError::Engine(EngineError::Stopped);
+        engine.shared.share_catalogue().await.map_err(|_| stopped)?;
         engine.shared.take_checkpoint().await.map_err(|_| stopped)?;
         engine.serve();
         engine.resume_deletes();

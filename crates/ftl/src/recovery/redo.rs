@@ -9,19 +9,22 @@ use crate::geometry::BLOCK_SECTORS;
 use crate::lane::Appended;
 use crate::map::{Change, Dead, LeafKey, Map, MapFull};
 use crate::shard::{Shard, discard_pieces, for_each_change};
+use crate::shared::Shared;
+use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{PayloadLayout, Record};
-use varve_units::{Lsn, Ppa, SECTOR_BYTES};
+use varve_io::ReactorId;
+use varve_units::{Lba, Lsn, Ppa, SECTOR_BYTES};
 
 impl Engine {
-    /// Applies every record of a lane that lies behind its slice's cut.
+    /// Applies every record of a lane that lies behind its slice's cut. The records are used up.
     pub(super) async fn redo(
         &self,
-        walk: &LaneWalk,
+        walk: &mut LaneWalk,
         report: &mut RecoveryReport,
     ) -> Result<(), RecoverError> {
-        for found in &walk.found {
+        for found in &mut walk.found {
             report.batches += 1;
             report.records += found.records.len() as u64;
             self.redo_batch(found).await?;
@@ -29,20 +32,64 @@ impl Engine {
         Ok(())
     }
 
-    async fn redo_batch(&self, found: &Found) -> Result<(), RecoverError> {
-        for at in PayloadLayout::new(&found.head, &found.records) {
-            let record = &found.records[at.record];
-            let appended = Appended {
+    /// Gives each reactor the records of its slices, in order, and waits until they are applied.
+    async fn redo_batch(&self, found: &mut Found) -> Result<(), RecoverError> {
+        let shared = &self.shared;
+        let places: Vec<_> = PayloadLayout::new(&found.head, &found.records)
+            .map(|at| Appended {
                 lsn: found.head.lsn(at.record),
                 data_sector: at.data_sector,
                 meta_sector: at.meta_sector,
                 batch_sector: found.head.address,
+            })
+            .collect();
+        let mut by_owner: BTreeMap<ReactorId, Vec<(Record, Appended)>> = BTreeMap::new();
+        for (record, at) in core::mem::take(&mut found.records).into_iter().zip(places) {
+            if let Record::Catalogue { entry } = record {
+                shared.volumes.borrow_mut().note(entry);
+            } else if let Some(owner) = shared.record_owner(&record) {
+                by_owner.entry(owner).or_default().push((record, at));
+            }
+        }
+        for (owner, records) in by_owner {
+            let redo = move |there: Rc<Shared>| async move {
+                let shard = there.shard();
+                for (record, at) in &records {
+                    shard.redo_record(record, at).await?;
+                }
+                Ok::<(), RecoverError>(())
             };
-            self.redo_record(record, &appended).await?;
+            let done = shared.call(owner, redo).await;
+            done.map_err(|_| RecoverError::Engine(EngineError::Stopped))??;
         }
         Ok(())
     }
+}
 
+impl Shared {
+    /// The reactor whose slice a record changes, if it changes any.
+    fn record_owner(&self, record: &Record) -> Option<ReactorId> {
+        let leaf = |volume, lba: Lba| {
+            let leaf = lba.leaf();
+            self.owner_of_leaf(LeafKey { volume, leaf })
+        };
+        match record {
+            Record::Leaf { volume, leaf, .. } => Some(self.owner_of_leaf(LeafKey {
+                volume: *volume,
+                leaf: *leaf,
+            })),
+            Record::Discard { slice, .. } => Some(self.owner_of(*slice)),
+            Record::Put { volume, lba, .. } | Record::External { volume, lba, .. } => {
+                Some(leaf(*volume, *lba))
+            }
+            Record::Move { volume, items, .. } => Some(leaf(*volume, items.first()?.lba)),
+            Record::Keep { volume, items, .. } => Some(leaf(*volume, items.first()?.lba)),
+            Record::Part { .. } | Record::Commit { .. } | Record::Catalogue { .. } => None,
+        }
+    }
+}
+
+impl Shard {
     async fn redo_record(&self, record: &Record, at: &Appended) -> Result<(), RecoverError> {
         match record {
             Record::Leaf {
@@ -55,15 +102,13 @@ impl Engine {
                     volume: *volume,
                     leaf: *leaf,
                 };
-                let owner = self.owner_of(key);
-                let mut map = owner.map.borrow_mut();
+                let mut map = self.map.borrow_mut();
                 if at.lsn <= map.cut_of(map.slice_of(key)) {
                     return Ok(());
                 }
                 let redone = map.redo_leaf(key, at.meta_sector, *crc, *through);
                 redone.map_err(|_| RecoverError::Engine(EngineError::CapacityExceeded))?;
             }
-            Record::Catalogue { entry } => self.shared.volumes.borrow_mut().note(*entry),
             Record::Discard {
                 slice,
                 volume,
@@ -71,16 +116,15 @@ impl Engine {
                 blocks,
                 zero,
             } => {
-                let owner = self.shared.owner(*slice);
-                let pieces = discard_pieces(&owner.map.borrow(), *slice, *volume, *lba, *blocks);
+                let pieces = discard_pieces(&self.map.borrow(), *slice, *volume, *lba, *blocks);
                 let changes: Vec<_> = pieces
                     .into_iter()
                     .map(|(key, index, count)| (key, index, Change::Discard { count, zero: *zero }))
                     .collect();
-                self.redo_changes(&owner, &changes, at.lsn).await?;
-                owner.map.borrow_mut().note_redone(*slice, at.lsn);
+                self.redo_changes(&changes, at.lsn).await?;
+                self.map.borrow_mut().note_redone(*slice, at.lsn);
             }
-            Record::Part { .. } | Record::Commit { .. } => {}
+            Record::Part { .. } | Record::Commit { .. } | Record::Catalogue { .. } => {}
             Record::Put { .. }
             | Record::External { .. }
             | Record::Move { .. }
@@ -89,11 +133,7 @@ impl Engine {
                 for_each_change(record, at, &mut |key, index, change| {
                     changes.push((key, index, self.planted_change(change)));
                 });
-                let Some((key, ..)) = changes.first() else {
-                    return Ok(());
-                };
-                let owner = self.owner_of(*key);
-                self.redo_changes(&owner, &changes, at.lsn).await?;
+                self.redo_changes(&changes, at.lsn).await?;
             }
         }
         Ok(())
@@ -119,7 +159,6 @@ impl Engine {
     /// a merge between two changes of a record would make the second look included.
     async fn redo_changes(
         &self,
-        owner: &Rc<Shard>,
         changes: &[(LeafKey, u16, Change)],
         lsn: Lsn,
     ) -> Result<(), RecoverError> {
@@ -131,51 +170,49 @@ impl Engine {
                     .iter()
                     .all(|(key, ..)| map.admits(*key, 1) != Err(MapFull::Chain))
         };
-        while !fits(&owner.map.borrow()) {
+        while !fits(&self.map.borrow()) {
             if self.shared.is_stopped() {
                 return Err(RecoverError::Engine(EngineError::Stopped));
             }
-            owner.node_waiters.set(owner.node_waiters.get() + 1);
-            owner.merge_wanted.notify();
-            owner.nodes_freed.listen().await;
-            owner.node_waiters.set(owner.node_waiters.get() - 1);
+            self.node_waiters.set(self.node_waiters.get() + 1);
+            self.merge_wanted.notify();
+            self.nodes_freed.listen().await;
+            self.node_waiters.set(self.node_waiters.get() - 1);
         }
         let mut dead = Vec::new();
         for (key, index, change) in changes {
-            if let Some(ppa) = self.overruled(owner, *key, *index, *change) {
+            if let Some(ppa) = self.overruled(*key, *index, *change) {
                 dead.push(Dead { ppa, since: lsn });
                 continue;
             }
-            let done = owner
+            let done = self
                 .map
                 .borrow_mut()
                 .redo(*key, *index, *change, lsn, &mut dead);
             done.map_err(|_| RecoverError::Engine(EngineError::CapacityExceeded))?;
         }
-        owner.bury(&mut dead);
+        self.bury(&mut dead);
         Ok(())
     }
 
     /// The planted bug: the place of a put that goes under because what the map holds lies in a
     /// unit that was opened later.
-    fn overruled(&self, owner: &Shard, key: LeafKey, index: u16, change: Change) -> Option<Ppa> {
+    fn overruled(&self, key: LeafKey, index: u16, change: Change) -> Option<Ppa> {
         let Change::Put { ppa, .. } = change else {
             return None;
         };
         if !self.shared.config.is_planted(Canary::PublishedConflictRule) {
             return None;
         }
-        let present = owner.map.borrow().newest_place(key, index)?;
+        let present = self.map.borrow().newest_place(key, index)?;
         let units = &self.shared.units;
         let opened = |ppa| Some(units.unit(units.geometry().locate(ppa)?.unit).stamp());
         (opened(present)? > opened(ppa)?).then_some(ppa)
     }
 
-    fn owner_of(&self, key: LeafKey) -> Rc<Shard> {
-        self.shared
-            .owner(self.shared.units.geometry().slice_of(key.volume, key.leaf))
-    }
+}
 
+impl Engine {
     /// Writes the unflushed tail of a lane back, so that it is the same on all copies. The
     /// checkpoint that follows flushes it.
     pub(super) async fn equalise(&self, walk: &LaneWalk) -> Result<u64, RecoverError> {

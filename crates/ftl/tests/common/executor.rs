@@ -3,15 +3,19 @@
 use std::boxed::Box;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::rc::Rc;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::vec::Vec;
-use varve_io::{Receiver, Task, World, slot};
+use varve_io::{Desk, Job, ReactorId, Receiver, Task, World, slot};
 use varve_units::Nanos;
 
 /// Turns after which a run is taken to be stuck.
 const TURNS_MAX: u64 = 3_000_000;
+
+/// Reactors, as many as a pool of these tests has lanes.
+const REACTORS: u16 = 2;
 
 pub struct Executor {
     state: Cell<u64>,
@@ -19,6 +23,10 @@ pub struct Executor {
     ready: Arc<Mutex<Vec<usize>>>,
     events: RefCell<Vec<Box<dyn FnOnce()>>>,
     turns: Cell<u64>,
+    itself: Weak<Executor>,
+    desk: Desk,
+    seats: RefCell<Vec<Rc<Seat>>>,
+    mail: RefCell<BTreeMap<(ReactorId, ReactorId), VecDeque<Job>>>,
 }
 
 struct Ready {
@@ -37,13 +45,43 @@ impl Wake for Ready {
 
 impl Executor {
     pub fn new(seed: u64) -> Rc<Self> {
-        Rc::new(Self {
+        Rc::new_cyclic(|itself| Self {
             state: Cell::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x1234_5678_9abc_def1),
             tasks: RefCell::default(),
             ready: Arc::default(),
             events: RefCell::default(),
             turns: Cell::new(0),
+            itself: Weak::clone(itself),
+            desk: Desk::default(),
+            seats: RefCell::new(
+                (1..REACTORS)
+                    .map(|id| {
+                        Rc::new(Seat {
+                            id: ReactorId(id),
+                            executor: Weak::clone(itself),
+                            desk: Desk::default(),
+                        })
+                    })
+                    .collect(),
+            ),
+            mail: RefCell::default(),
         })
+    }
+
+    fn carry(&self, from: ReactorId, to: ReactorId, job: Job) {
+        let mut mail = self.mail.borrow_mut();
+        mail.entry((from, to)).or_default().push_back(job);
+        let itself = Weak::clone(&self.itself);
+        self.later(move || {
+            let executor = itself.upgrade().expect("it runs this");
+            let job = executor
+                .mail
+                .borrow_mut()
+                .get_mut(&(from, to))
+                .and_then(VecDeque::pop_front)
+                .expect("as many jobs as arrivals");
+            job(&executor.beside(to).expect("it was posted to"));
+        });
     }
 
     /// A number below `limit`.
@@ -111,6 +149,9 @@ impl Executor {
             .for_each(|task| drop(task.take()));
         self.ready.lock().unwrap().clear();
         self.events.borrow_mut().clear();
+        self.mail.borrow_mut().clear();
+        self.desk.clear();
+        self.seats.borrow().iter().for_each(|seat| seat.desk.clear());
     }
 
     /// Runs everything until nothing is left to do.
@@ -119,7 +160,82 @@ impl Executor {
     }
 }
 
+/// One of several reactors that the executor runs. Jobs between two of them take place in order.
+struct Seat {
+    id: ReactorId,
+    executor: Weak<Executor>,
+    desk: Desk,
+}
+
+impl Seat {
+    fn executor(&self) -> Rc<Executor> {
+        self.executor.upgrade().expect("it outlives its flows")
+    }
+}
+
+impl World for Seat {
+    fn now(&self) -> Nanos {
+        self.executor().now()
+    }
+
+    fn sleep(&self, span: Nanos) -> Receiver<()> {
+        self.executor().sleep(span)
+    }
+
+    fn spawn(&self, task: Task) {
+        self.executor().spawn(task);
+    }
+
+    fn yield_now(&self) -> Receiver<()> {
+        self.executor().yield_now()
+    }
+
+    fn reactor(&self) -> ReactorId {
+        self.id
+    }
+
+    fn reactors(&self) -> u16 {
+        REACTORS
+    }
+
+    fn post(&self, to: ReactorId, job: Job) {
+        if let Some(executor) = self.executor.upgrade() {
+            executor.carry(self.id, to, job);
+        }
+    }
+
+    fn desk(&self) -> Option<&Desk> {
+        Some(&self.desk)
+    }
+
+    fn beside(&self, reactor: ReactorId) -> Option<Rc<dyn World>> {
+        self.executor().beside(reactor)
+    }
+}
+
 impl World for Executor {
+    fn reactors(&self) -> u16 {
+        REACTORS
+    }
+
+    fn post(&self, to: ReactorId, job: Job) {
+        self.carry(ReactorId(0), to, job);
+    }
+
+    fn desk(&self) -> Option<&Desk> {
+        Some(&self.desk)
+    }
+
+    fn beside(&self, reactor: ReactorId) -> Option<Rc<dyn World>> {
+        match reactor.0.checked_sub(1) {
+            None => Some(self.itself.upgrade()?),
+            Some(index) => {
+                let seats = self.seats.borrow();
+                Some(Rc::clone(seats.get(usize::from(index))?) as Rc<dyn World>)
+            }
+        }
+    }
+
     fn now(&self) -> Nanos {
         Nanos(self.turns.get())
     }

@@ -7,7 +7,7 @@ use super::{Executor, MemoryDrive};
 use std::collections::BTreeMap;
 use std::format;
 use std::rc::Rc;
-use varve_io::{Blocks, Drive, World};
+use varve_io::{Blocks, Drive, ReactorId, World};
 use varve_units::{BLOCK, Blocks as Count, Lba, TenantId, VolumeId};
 
 /// Blocks of each volume.
@@ -66,9 +66,16 @@ impl Pool {
         }
     }
 
+    /// Offers the other reactors' seats and returns the first's.
     fn seats(&self) -> Seats {
+        let beside = self.executor.beside(ReactorId(1));
+        self.seats_of(beside.expect("two reactors")).offer([7; 16]);
+        self.seats_of(Rc::clone(&self.executor) as Rc<dyn World>)
+    }
+
+    fn seats_of(&self, world: Rc<dyn World>) -> Seats {
         Seats {
-            world: Rc::clone(&self.executor) as Rc<dyn World>,
+            world,
             fast: Rc::clone(&self.fast) as Rc<dyn Drive>,
             dense: Some(Rc::clone(&self.dense) as Rc<dyn Drive>),
         }

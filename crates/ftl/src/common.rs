@@ -1,0 +1,297 @@
+//! What all reactors of a pool look at at once: atomics, and what never changes.
+//!
+//! Each reactor has a [`Post`], which it alone writes and the others read; the few counters that
+//! several reactors change are changed once a batch or once a command.
+//!
+//! **Invariants**
+//! - The clock is at or above every stamp that was drawn; a lane looks at it before it seals.
+//! - What a command may newly map stands in `pending_*` or in its owner's post, at no time in
+//!   neither: the post is raised before the pending is lowered.
+//! - A unit is freed only after every reactor has answered a call that was made after the unit was
+//!   emptied (a checkpoint makes one to each). So no reactor is in the middle of a report of death
+//!   that looked at the stamp of an earlier use.
+
+use crate::config::Config;
+use crate::error::StopReason;
+use crate::shared::Identity;
+use crate::tally::Tally;
+use crate::units::UnitTable;
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use varve_io::{IoError, ReactorId};
+use varve_units::Lsn;
+
+/// What one reactor lets the others know. Two cache lines: neighbours are fetched in pairs.
+#[repr(align(128))]
+#[derive(Default)]
+pub(crate) struct Post {
+    /// The LSN its lane's next record gets.
+    next_lsn: AtomicU64,
+    /// Its lane is acknowledged up to here.
+    acked: AtomicU64,
+    /// Its lane is durable up to here; a flush by any reactor raises it.
+    durable: AtomicU64,
+    /// Upper bound of the blocks its slices map.
+    used_upper: AtomicU64,
+    /// Leaves of its slices.
+    leaves: AtomicU64,
+    /// Host writes wait there for room.
+    waits: AtomicBool,
+}
+
+/// What all reactors of a pool look at.
+pub struct Common {
+    pub(crate) units: UnitTable,
+    pub(crate) config: Config,
+    pub(crate) identity: Identity,
+    posts: Box<[Post]>,
+    clock: AtomicU64,
+    stopped: AtomicU32,
+    pub(crate) is_closing: AtomicBool,
+    /// Records sealed since the last checkpoint began.
+    pub(crate) log_records: AtomicU64,
+    /// Bytes submitted since the last checkpoint began.
+    pub(crate) log_bytes: AtomicU64,
+    /// Someone has told the checkpointer that enough was logged.
+    pub(crate) is_checkpoint_told: AtomicBool,
+    /// Blocks that commands under way may newly map.
+    pub(crate) pending_blocks: AtomicU64,
+    /// Leaves that commands under way will make.
+    pub(crate) pending_leaves: AtomicU64,
+    /// Blocks of log that admitted host writes will take.
+    pub(crate) pending_log: AtomicU64,
+    /// Free chunks, as control has them.
+    pub(crate) free_chunks: AtomicU32,
+    /// Host writes that wait for room in the log.
+    pub(crate) waiters: AtomicU32,
+    /// Deleted volumes whose blocks are being given back.
+    pub(crate) purges: AtomicU32,
+    pub(crate) tally: Tally,
+}
+
+impl Common {
+    pub(crate) fn new(
+        units: UnitTable,
+        config: Config,
+        identity: Identity,
+        first_lsn: Lsn,
+    ) -> Self {
+        assert!(config.lanes > 0, "a pool has at least one lane");
+        let post = |_| Post {
+            next_lsn: AtomicU64::new(first_lsn.0),
+            acked: AtomicU64::new(first_lsn.0 - 1),
+            durable: AtomicU64::new(first_lsn.0 - 1),
+            ..Post::default()
+        };
+        Self {
+            units,
+            config,
+            identity,
+            posts: (0..config.lanes).map(post).collect(),
+            clock: AtomicU64::new(first_lsn.0),
+            stopped: AtomicU32::new(0),
+            is_closing: AtomicBool::new(false),
+            log_records: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
+            is_checkpoint_told: AtomicBool::new(false),
+            pending_blocks: AtomicU64::new(0),
+            pending_leaves: AtomicU64::new(0),
+            pending_log: AtomicU64::new(0),
+            free_chunks: AtomicU32::new(0),
+            waiters: AtomicU32::new(0),
+            purges: AtomicU32::new(0),
+            tally: Tally::new(config.lanes),
+        }
+    }
+
+    /// All reactors of the pool.
+    pub(crate) fn reactors(&self) -> impl Iterator<Item = ReactorId> + use<> {
+        (0..self.config.lanes).map(ReactorId)
+    }
+
+    fn post(&self, of: ReactorId) -> &Post {
+        &self.posts[usize::from(of.0)]
+    }
+
+    /// Draws a stamp for a unit about to be opened: no record that can refer to an earlier use of
+    /// it has this or a later LSN, and every record that will refer to the new use does (ADR 5, 6).
+    ///
+    /// References to the earlier use were sealed before the unit was emptied, which their reactors
+    /// have told this one since. Those to the new use come after the stamp was handed out: their
+    /// lane sees the clock before it seals them.
+    pub(crate) fn draw_stamp(&self) -> Lsn {
+        let lanes = self.posts.iter();
+        let next = lanes.map(|post| post.next_lsn.load(Ordering::Acquire)).max();
+        let next = next.expect("a pool has at least one lane");
+        Lsn(self.clock.fetch_max(next, Ordering::AcqRel).max(next))
+    }
+
+    /// The newest stamp.
+    pub(crate) fn clock(&self) -> Lsn {
+        Lsn(self.clock.load(Ordering::Acquire))
+    }
+
+    /// The LSN the next record of a lane gets.
+    pub(crate) fn set_next_lsn(&self, of: ReactorId, lsn: Lsn) {
+        self.post(of).next_lsn.store(lsn.0, Ordering::Release);
+    }
+
+    /// A lane is acknowledged up to `lsn`. Released: a flush that covers it by this word also
+    /// covers the writes that ended before.
+    pub(crate) fn set_acked(&self, of: ReactorId, lsn: Lsn) {
+        self.post(of).acked.store(lsn.0, Ordering::Release);
+    }
+
+    /// Up to where each lane is acknowledged now.
+    pub(crate) fn acked(&self) -> Box<[u64]> {
+        let posts = self.posts.iter();
+        posts.map(|post| post.acked.load(Ordering::Acquire)).collect()
+    }
+
+    /// Each lane is durable up to where it was acknowledged when the flush began.
+    pub(crate) fn set_durable(&self, acked: &[u64]) {
+        for (post, lsn) in self.posts.iter().zip(acked) {
+            post.durable.fetch_max(*lsn, Ordering::AcqRel);
+        }
+    }
+
+    /// Up to where a lane is durable.
+    pub(crate) fn durable(&self, of: ReactorId) -> Lsn {
+        Lsn(self.post(of).durable.load(Ordering::Acquire))
+    }
+
+    /// What the slices of a reactor map and hold.
+    pub(crate) fn set_used(&self, of: ReactorId, used_upper: u64, leaves: u64) {
+        let post = self.post(of);
+        post.used_upper.store(used_upper, Ordering::Release);
+        post.leaves.store(leaves, Ordering::Release);
+    }
+
+    /// Blocks that all volumes together map, at most.
+    pub(crate) fn used_upper(&self) -> u64 {
+        let posts = self.posts.iter();
+        posts.map(|post| post.used_upper.load(Ordering::Acquire)).sum()
+    }
+
+    /// Leaves that all volumes together have.
+    pub(crate) fn leaves(&self) -> u64 {
+        let posts = self.posts.iter();
+        posts.map(|post| post.leaves.load(Ordering::Acquire)).sum()
+    }
+
+    /// Sets room aside for `blocks` that a command may newly map, if `fresh` of them fit.
+    pub(crate) fn reserve_blocks(&self, blocks: u64, fresh: u64) -> bool {
+        // Reserved before it is compared: of two that want the last room one sees the other.
+        // Pending before mapped: what moves from the first to the second meanwhile counts twice.
+        let pending = self.pending_blocks.fetch_add(blocks, Ordering::SeqCst);
+        let fits = self.used_upper() + pending + fresh <= self.config.capacity_blocks;
+        if !fits {
+            self.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+        }
+        fits
+    }
+
+    /// Sets room aside for one more leaf.
+    pub(crate) fn reserve_leaf(&self) -> bool {
+        let pending = self.pending_leaves.fetch_add(1, Ordering::SeqCst);
+        let fits = self.leaves() + pending < self.config.map.leaves_max as u64;
+        if !fits {
+            self.pending_leaves.fetch_sub(1, Ordering::SeqCst);
+        }
+        fits
+    }
+
+    /// Sets `cost` blocks of log aside: what is on its way and this must fit the chunks above the
+    /// reserve, however badly they are used.
+    pub(crate) fn reserve_log(&self, cost: u64) -> bool {
+        let free = u64::from(self.free_chunks.load(Ordering::SeqCst));
+        let spare = free.saturating_sub(u64::from(self.config.reserve_chunks));
+        let room = spare * u64::from(self.units.geometry().chunk_blocks()) / 2;
+        let pending = self.pending_log.fetch_add(cost, Ordering::SeqCst);
+        let fits = pending + cost <= room;
+        if !fits {
+            self.pending_log.fetch_sub(cost, Ordering::SeqCst);
+        }
+        fits
+    }
+
+    /// Host writes wait at a reactor for room. To be said before it looks a last time: whoever
+    /// makes room from then on tells it.
+    pub(crate) fn set_waits(&self, at: ReactorId) {
+        self.post(at).waits.store(true, Ordering::SeqCst);
+    }
+
+    /// Reactors other than `but` at which host writes wait, each named once.
+    pub(crate) fn take_waiting(&self, but: ReactorId) -> impl Iterator<Item = ReactorId> + '_ {
+        self.reactors().filter(move |id| {
+            let waits = &self.post(*id).waits;
+            *id != but && waits.load(Ordering::SeqCst) && waits.swap(false, Ordering::SeqCst)
+        })
+    }
+
+    /// True if enough was logged since the last checkpoint.
+    pub(crate) fn is_checkpoint_due(&self) -> bool {
+        self.log_records.load(Ordering::Relaxed) >= self.config.checkpoint_records
+            || self.log_bytes.load(Ordering::Relaxed) >= self.config.checkpoint_bytes
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
+        reason(self.stopped.load(Ordering::Acquire))
+    }
+
+    /// Stops the pool; false if it was stopped already.
+    pub(crate) fn set_stopped(&self, why: StopReason) -> bool {
+        let code = code(why);
+        let done = self.stopped.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+        done.is_ok()
+    }
+}
+
+/// Errors that can stop a pool, in the order of their codes.
+const ERRORS: [IoError; 5] = [
+    IoError::Media,
+    IoError::Gone,
+    IoError::Timeout,
+    IoError::NoSpace,
+    IoError::ReadOnly,
+];
+const LOG: u32 = 16;
+const FLUSH: u32 = 32;
+
+fn code(why: StopReason) -> u32 {
+    // An error without a code counts as a drive that is gone.
+    let number = |error| ERRORS.iter().position(|known| *known == error).unwrap_or(1) as u32;
+    match why {
+        StopReason::Closed => 1,
+        StopReason::Log(error) => LOG + number(error),
+        StopReason::Flush(error) => FLUSH + number(error),
+    }
+}
+
+fn reason(code: u32) -> Option<StopReason> {
+    let error = |base| ERRORS.get((code - base) as usize).copied();
+    match code {
+        0 => None,
+        FLUSH.. => error(FLUSH).map(StopReason::Flush),
+        LOG.. => error(LOG).map(StopReason::Log),
+        _ => Some(StopReason::Closed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_survive_their_codes() {
+        for why in ERRORS.into_iter().flat_map(|e| [StopReason::Log(e), StopReason::Flush(e)]) {
+            assert_eq!(reason(code(why)), Some(why));
+        }
+        assert_eq!(reason(code(StopReason::Closed)), Some(StopReason::Closed));
+        assert_eq!(reason(0), None);
+    }
+}

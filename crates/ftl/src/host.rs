@@ -1,0 +1,158 @@
+//! What a shard does for commands of hosts, wherever they came in: each is of one leaf or of
+//! slices that this shard owns.
+
+use crate::config::Canary;
+use crate::error::EngineError;
+use crate::lane::{Appended, Stopped};
+use crate::map::LeafKey;
+use crate::shard::Shard;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::ops::Range;
+use varve_format::{Crcs, Record};
+use varve_io::{Blocks, Receiver};
+use varve_units::{LEAF_BLOCKS, Lba, SliceId, VolumeId};
+
+/// Delta nodes a discard of one slice can need: its first and its last leaf are partly covered.
+const DISCARD_NODES: usize = 2;
+
+/// A range of blocks to be deallocated or zeroed.
+#[derive(Clone, Copy)]
+pub(crate) struct Hole {
+    pub(crate) volume: VolumeId,
+    pub(crate) lba: Lba,
+    pub(crate) blocks: u64,
+    pub(crate) zero: bool,
+}
+
+/// Acknowledgements to come.
+type Waiting = Receiver<Result<Appended, Stopped>>;
+
+impl Shard {
+    /// Writes blocks of one leaf; ends when the write is acknowledged.
+    pub(crate) async fn write(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        data: Blocks,
+        crcs: Crcs,
+    ) -> Result<(), EngineError> {
+        let count = data.len();
+        let makes_leaf = self.set_room_aside(volume, lba, count as u64).await?;
+        let payload = (Rc::new(data), 0..count);
+        self.put(volume, lba, payload, crcs, makes_leaf).await
+    }
+
+    /// Writes blocks of one leaf for which room was set aside.
+    pub(crate) async fn put(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        (data, range): (Rc<Blocks>, Range<usize>),
+        crcs: Crcs,
+        makes_leaf: bool,
+    ) -> Result<(), EngineError> {
+        assert!(
+            lba.index() + range.len() <= LEAF_BLOCKS as usize,
+            "a piece of a write stays in one leaf"
+        );
+        let most = self.shared.config.lane.batch_blocks_max as usize;
+        if range.len() <= most {
+            let payload = (data, range);
+            let appended = self.put_record(volume, lba, payload, crcs, makes_leaf);
+            return acknowledged(appended.await?).await;
+        }
+        let mut waiting = Vec::new();
+        for from in (0..range.len()).step_by(most) {
+            let length = most.min(range.len() - from);
+            let part = range.start + from..range.start + from + length;
+            let crcs = Crcs::from(&crcs.as_slice()[from..from + length]);
+            let lba = Lba(lba.0 + from as u64);
+            let payload = (Rc::clone(&data), part);
+            let makes_leaf = makes_leaf && from == 0;
+            let appended = self.put_record(volume, lba, payload, crcs, makes_leaf);
+            waiting.push(appended.await?);
+        }
+        for appended in waiting {
+            acknowledged(appended).await?;
+        }
+        Ok(())
+    }
+
+    async fn put_record(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        payload: (Rc<Blocks>, Range<usize>),
+        crcs: Crcs,
+        makes_leaf: bool,
+    ) -> Result<Waiting, EngineError> {
+        let length = payload.1.len();
+        self.admit(length as u64).await?;
+        let record = Record::Put {
+            volume,
+            lba,
+            class: 0,
+            crcs,
+        };
+        // Three deltas to a node, and one node for the chain's last.
+        let nodes = length.div_ceil(3) + 1;
+        let pending = (length as u64, makes_leaf);
+        Ok(self.append(record, Some(payload), nodes, pending).await)
+    }
+
+    /// Deallocates or zeroes what the given slices, all owned by this shard, have in a range; ends
+    /// when that is acknowledged.
+    pub(crate) async fn punch(&self, slices: Vec<SliceId>, hole: Hole) -> Result<(), EngineError> {
+        let Hole {
+            volume,
+            lba,
+            blocks,
+            zero,
+        } = hole;
+        let geometry = *self.shared.units.geometry();
+        let mut waiting = Vec::new();
+        for slice in slices {
+            for leaf in [lba.leaf(), Lba(lba.0 + blocks - 1).leaf()] {
+                if geometry.slice_of(volume, leaf) == slice {
+                    self.wait_for_chain(LeafKey { volume, leaf }).await;
+                }
+            }
+            let record = Record::Discard {
+                slice,
+                volume,
+                lba,
+                blocks,
+                zero,
+            };
+            let appended = self.append(record, None, DISCARD_NODES, (0, false));
+            waiting.push(appended.await);
+        }
+        for appended in waiting {
+            acknowledged(appended).await?;
+        }
+        Ok(())
+    }
+
+    /// The planted bug: the map changes, the log does not.
+    pub(crate) fn punch_unlogged(&self, slices: &[SliceId], hole: Hole) {
+        assert!(self.planted(Canary::DiscardNotLogged), "only as a canary");
+        let Hole {
+            volume,
+            lba,
+            blocks,
+            ..
+        } = hole;
+        let mut dead = Vec::new();
+        for slice in slices.iter().copied() {
+            let lsn = self.map.borrow().applied(slice);
+            self.apply_discard(slice, volume, lba, blocks, false, lsn, &mut dead);
+            self.bury(&mut dead);
+        }
+    }
+}
+
+async fn acknowledged(appended: Waiting) -> Result<(), EngineError> {
+    let done = appended.await;
+    done.map(|_| ()).map_err(|Stopped| EngineError::Stopped)
+}

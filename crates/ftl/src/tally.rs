@@ -1,0 +1,87 @@
+//! Counters that `status` shows: each reactor has its own, anyone adds them up.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use core::sync::atomic::{AtomicU64, Ordering};
+use varve_io::ReactorId;
+
+/// Names of all counters, in order.
+const NAMES: [&str; 28] = [
+    "admission_waits",
+    "blocks_lost",
+    "checkpoints",
+    "chunks_cleaned",
+    "chunks_stuck",
+    "clean_failures",
+    "clean_repairs",
+    "commands_crossed",
+    "compacted_blocks",
+    "full_rejections",
+    "gc_blocks",
+    "gc_failures",
+    "groups_collected",
+    "kept_blocks",
+    "leaf_merges",
+    "leaf_reads",
+    "leaf_repairs",
+    "leaves_lost",
+    "log_write_errors",
+    "move_records_crossed",
+    "questions_crossed",
+    "read_retries",
+    "repair_failures",
+    "repairs",
+    "stripe_write_errors",
+    "units_retired",
+    "victims_crossed",
+    "volumes_purged",
+];
+
+/// One reactor's counters, apart from the others'.
+#[repr(align(128))]
+struct Row([AtomicU64; NAMES.len()]);
+
+/// All counters.
+pub(crate) struct Tally(Box<[Row]>);
+
+impl Tally {
+    pub(crate) fn new(reactors: u16) -> Self {
+        let row = |_| Row([const { AtomicU64::new(0) }; NAMES.len()]);
+        Self((0..reactors).map(row).collect())
+    }
+
+    /// Adds to a counter of one reactor, on that reactor.
+    ///
+    /// # Panics
+    /// If there is no counter of this name.
+    pub(crate) fn add(&self, at: ReactorId, name: &str, by: u64) {
+        let index = NAMES.binary_search(&name).expect("counters have names");
+        // Its only writer is this reactor, and no other memory depends on it.
+        let counter = &self.0[usize::from(at.0)].0[index];
+        counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+    }
+
+    /// Sums over all reactors of what was counted at all.
+    pub(crate) fn sums(&self) -> BTreeMap<&'static str, u64> {
+        let sum = |index: usize| {
+            let counters = self.0.iter().map(|row| &row.0[index]);
+            counters.map(|counter| counter.load(Ordering::Relaxed)).sum()
+        };
+        let sums = NAMES.iter().enumerate().map(|(index, name)| (*name, sum(index)));
+        sums.filter(|(_, sum)| *sum > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_order_and_sums_are_over_reactors() {
+        assert!(NAMES.is_sorted());
+        let tally = Tally::new(2);
+        tally.add(ReactorId(0), "repairs", 2);
+        tally.add(ReactorId(1), "repairs", 3);
+        assert_eq!(tally.sums(), BTreeMap::from([("repairs", 5)]));
+    }
+}
