@@ -78,6 +78,9 @@ impl Engine {
         for to in common.reactors().filter(|to| *to != FIRST) {
             let common = Arc::clone(&common);
             let sit = move |seats: Rc<Seats>| async move {
+                if let Some(desk) = seats.world.desk() {
+                    desk.forget(identity.pool);
+                }
                 sit_down(&seats, common, first_lsn);
             };
             let seated = world.call(to, identity.pool, sit).await;
@@ -86,10 +89,10 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The engine of pool `pool` as the reactor of `world` has it. `None` if it does not run there.
+    /// This run of the engine as the reactor of `world` has it. `None` if it does not run there.
     #[must_use]
-    pub fn at(world: &dyn World, pool: Key) -> Option<Self> {
-        let seated = world.desk()?.kept::<Seated>(pool)?;
+    pub fn at(world: &dyn World, identity: Identity) -> Option<Self> {
+        let seated = world.desk()?.kept::<Seated>(identity.key())?;
         Some(Self {
             shared: Rc::clone(&seated.0),
             is_origin: false,

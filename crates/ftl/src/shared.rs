@@ -17,7 +17,7 @@ use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::ops::Deref;
 use core::sync::atomic::Ordering;
-use varve_io::{Drive, Event, IoError, ReactorId, World};
+use varve_io::{Drive, Event, IoError, Key, ReactorId, World};
 use varve_units::{Lsn, SliceId, VolumeId};
 
 /// The reactor where control is, with lane 0.
@@ -42,6 +42,13 @@ impl Identity {
             .chunks(4)
             .map(|word| u32::from_le_bytes(word.try_into().expect("16 bytes are four words")));
         words.fold(epoch, |tag, word| tag ^ word)
+    }
+
+    /// Under which key reactors keep their parts of this run: one that has ended and is not gone
+    /// yet is another one.
+    pub(crate) fn key(&self) -> Key {
+        let pool = u128::from_le_bytes(self.pool);
+        (pool ^ (u128::from(self.epoch) << 64)).to_le_bytes()
     }
 }
 
@@ -142,7 +149,7 @@ impl Shared {
         *self.shard.borrow_mut() = Some(shard);
         *self.control.borrow_mut() = control;
         if let Some(desk) = self.world.desk() {
-            desk.keep(self.identity.pool, Rc::new(Seated(self.rc())));
+            desk.keep(self.identity.key(), Rc::new(Seated(self.rc())));
         }
     }
 
@@ -186,9 +193,9 @@ impl Shared {
     /// Takes this off the desk: nobody finds it there any more.
     fn rise(&self) {
         let Some(desk) = self.world.desk() else { return };
-        let kept = desk.kept::<Seated>(self.identity.pool);
+        let kept = desk.kept::<Seated>(self.identity.key());
         if kept.is_some_and(|kept| core::ptr::eq(&*kept.0, self)) {
-            desk.forget(self.identity.pool);
+            desk.forget(self.identity.key());
         }
     }
 
@@ -215,7 +222,7 @@ impl Shared {
                 return Some(self.rc());
             }
             let world = self.world.beside(id)?;
-            let seated = world.desk()?.kept::<Seated>(self.identity.pool)?;
+            let seated = world.desk()?.kept::<Seated>(self.identity.key())?;
             Some(Rc::clone(&seated.0))
         };
         self.reactors().map(view).collect()
@@ -260,7 +267,7 @@ impl Shared {
                 value
             }
         };
-        let answer = self.world.call(to, self.identity.pool, counted);
+        let answer = self.world.call(to, self.identity.key(), counted);
         answer.await.map_err(|_| Stopped)
     }
 
@@ -270,7 +277,7 @@ impl Shared {
             job(&self.rc());
         } else {
             let job = move |seated: Rc<Seated>| job(&Rc::clone(&seated.0));
-            self.world.tell(to, self.identity.pool, job);
+            self.world.tell(to, self.identity.key(), job);
         }
     }
 

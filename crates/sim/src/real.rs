@@ -7,7 +7,7 @@ use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject, SubjectErro
 use std::collections::BTreeMap;
 use std::cell::Cell;
 use std::rc::Rc;
-use varve_ftl::{Canary, Engine, EngineError, NewVolume};
+use varve_ftl::{Canary, Engine, EngineError, Identity, NewVolume};
 use varve_io::{Blocks, Drive, ReactorId, World};
 use varve_pool::label::{Owner, PoolId, RESERVED_BYTES, Role};
 use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
@@ -227,9 +227,13 @@ struct Life {
 
 /// The engine of a pool as each reactor of the world has it.
 fn engines(pool: &Pool, world: &dyn World) -> Vec<Engine> {
-    let id = pool.membership().state().pool.0;
+    let state = pool.membership().state();
+    let identity = Identity {
+        pool: state.pool.0,
+        epoch: state.epoch,
+    };
     let worlds = (0..world.reactors()).filter_map(|reactor| world.beside(ReactorId(reactor)));
-    worlds.filter_map(|world| Engine::at(&*world, id)).collect()
+    worlds.filter_map(|world| Engine::at(&*world, identity)).collect()
 }
 
 impl Life {

@@ -4,7 +4,7 @@ use super::plan::{DATA_STRIPS, Plan, STRIP_BLOCKS};
 use std::rc::Rc;
 use varve_array::{AssembleError, Member, Membership, Mirror, Protection, StripeSet};
 use varve_ftl::Seats;
-use varve_hostio::RamDrive;
+use varve_hostio::{RamDrive, RamMemory};
 use varve_io::{Completion, Drive, IoError, World};
 use varve_units::BLOCK_BYTES;
 
@@ -17,10 +17,10 @@ impl Membership for NoLoss {
     }
 }
 
-/// The drives of a pool in memory.
+/// The memory of a pool's drives, for any number of reactors.
 pub(super) struct Rig {
-    fast: Vec<Rc<RamDrive>>,
-    dense: Vec<Rc<RamDrive>>,
+    fast: Vec<RamMemory>,
+    dense: Vec<RamMemory>,
 }
 
 /// Bytes written to the drives of each tier, redundancy included.
@@ -33,20 +33,21 @@ pub(super) struct Written {
 }
 
 impl Rig {
-    /// Blank drives for a plan.
+    /// Blank memory for a plan.
     pub(super) fn new(plan: &Plan) -> Self {
         let sides = if plan.is_mirrored { 2 } else { 1 };
-        let fast = || Rc::new(RamDrive::new(plan.fast_bytes(), plan.geometry.lba_bytes));
+        let fast = || RamMemory::new(plan.fast_bytes(), plan.geometry.lba_bytes);
         let strip = plan.dense_bytes() / DATA_STRIPS;
         Self {
             fast: (0..sides).map(|_| fast()).collect(),
             dense: (0..=DATA_STRIPS)
-                .map(|_| Rc::new(RamDrive::new(strip, BLOCK_BYTES as u32)))
+                .map(|_| RamMemory::new(strip, BLOCK_BYTES as u32))
                 .collect(),
         }
     }
 
-    /// What an engine of the plan runs on.
+    /// What one reactor's part of an engine of the plan runs on: drives and arrays of its own over the
+    /// common memory.
     pub(super) fn seats(&self, plan: &Plan, world: Rc<dyn World>) -> Result<Seats, AssembleError> {
         let fast = self.fast_tier(&world)?;
         let geometry = &plan.geometry;
@@ -72,7 +73,7 @@ impl Rig {
 
     fn fast_tier(&self, world: &Rc<dyn World>) -> Result<Rc<dyn Drive>, AssembleError> {
         if let [single] = &self.fast[..] {
-            return Ok(Rc::clone(single) as Rc<dyn Drive>);
+            return Ok(Rc::new(RamDrive::over(single.clone())));
         }
         let mirror = Mirror::new(live(&self.fast), Rc::new(NoLoss), Rc::clone(world))?;
         Ok(Rc::new(mirror))
@@ -87,7 +88,10 @@ impl Rig {
     }
 }
 
-fn live(drives: &[Rc<RamDrive>]) -> Vec<Member> {
-    let member = |drive: &Rc<RamDrive>| Member::live(Rc::clone(drive) as Rc<dyn Drive>, 0);
+fn live(drives: &[RamMemory]) -> Vec<Member> {
+    let member = |memory: &RamMemory| {
+        let drive = RamDrive::over(memory.clone());
+        Member::live(Rc::new(drive), 0)
+    };
     drives.iter().map(member).collect()
 }
