@@ -13,6 +13,7 @@ use crate::atlas::Atlas;
 use crate::cache::{Body, Cache};
 use crate::executor::Reactor;
 use crate::fingerprint::{Action, hash_bytes};
+use crate::laps::Laps;
 use crate::platter::{Cell, Platter, join};
 use crate::rng::Rng;
 use std::cell::RefCell;
@@ -90,6 +91,7 @@ struct State {
     /// Which physical drive this is: counts replacements.
     incarnation: u64,
     slow_until: Nanos,
+    laps: Option<Rc<RefCell<Laps>>>,
     next: u64,
     trace: VecDeque<Trace>,
     tally: BTreeMap<&'static str, u64>,
@@ -117,10 +119,16 @@ impl SimDrive {
             is_gone: false,
             incarnation: 0,
             slow_until: Nanos(0),
+            laps: None,
             next: 0,
             trace: VecDeque::new(),
             tally: BTreeMap::new(),
         })))
+    }
+
+    /// From now on `laps` sees every write.
+    pub fn watch(&self, laps: Rc<RefCell<Laps>>) {
+        self.0.borrow_mut().laps = Some(laps);
     }
 
     /// The drive as one life of the pool sees it.
@@ -692,6 +700,9 @@ impl Drive for Attached {
                 });
             }
             Command::Write { gather, .. } | Command::Repair { gather, .. } => {
+                if let Some(laps) = &self.state.borrow().laps {
+                    laps.borrow_mut().note(offset, &gather);
+                }
                 self.write(now, trace, Body::Gather(gather), sender);
             }
             Command::Discard { length, .. } => {

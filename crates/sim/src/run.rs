@@ -4,15 +4,17 @@
 //! exist, read everything, then work until the power fails or the pool is closed in good order.
 //! The last lives only check.
 //!
-//! **Invariants**: everything drawn comes from streams named after the seed; a run without failure
-//! has had at least three crashes, one of them during recovery.
+//! **Invariants**: everything drawn comes from streams named after the seed; a whole run without
+//! failure has had all that [`guarantee`](crate::guarantee) names.
 
 use crate::atlas::Atlas;
 use crate::checker::Oracle;
 use crate::drive::SimDrive;
 use crate::executor::{Executor, Journal, Reactor, Stop, Trigger};
 use crate::fingerprint::Action;
+use crate::guarantee::{CRASHES_MIN, Seen};
 use crate::host::{Hosts, Shared};
+use crate::laps::Laps;
 use crate::rng::Rng;
 use crate::scenario::{Options, Plan, draw_trigger, inject};
 use crate::subject::{Config, Factory, Subject, SubjectError};
@@ -23,8 +25,11 @@ use std::rc::Rc;
 use varve_io::{Drive, World};
 use varve_units::Nanos;
 
-/// Crashes a run must have had.
-const CRASHES_MIN: u64 = 3;
+/// Lives beyond those drawn, until the run has seen what every run must see. Arbitrary: no seed
+/// tried needs half of them.
+const LIVES_MORE: u64 = 12;
+/// Host operations of each of them.
+const OPERATIONS_MORE: u64 = 200;
 /// Attempts to crash a recovery before a run gives up.
 const RECOVERIES_MAX: u64 = 40;
 /// Longest virtual time without any host operation ending.
@@ -73,6 +78,8 @@ enum Purpose {
     Crash(u64),
     /// Work until so many operations have ended, then close in good order.
     Close(u64),
+    /// Work until so many more operations have ended than when work began, then crash.
+    Wear(u64),
     /// Start, read everything, audit, close.
     Verify,
 }
@@ -87,6 +94,7 @@ struct Machine<'a> {
     journal: Rc<Journal>,
     atlas: Rc<RefCell<Atlas>>,
     drives: Vec<SimDrive>,
+    laps: Option<Rc<RefCell<Laps>>>,
     replaced: Rc<RefCell<BTreeSet<usize>>>,
     shared: Rc<Shared>,
     now: Nanos,
@@ -154,12 +162,18 @@ impl<'a> Machine<'a> {
         let layout = factory.layout(&plan.config);
         let atlas = Rc::new(RefCell::new(Atlas::new(layout)));
         let specs = plan.drives.iter().enumerate();
-        let drives = specs
+        let drives: Vec<SimDrive> = specs
             .map(|(index, &spec)| {
                 let rng = rng.split_at("drive", index as u64);
                 SimDrive::new(index, spec, rng, Rc::clone(&atlas))
             })
             .collect();
+        let area = factory.log_area(&plan.config);
+        let laps = area.map(|area| Rc::new(RefCell::new(Laps::new(area))));
+        if let Some(laps) = &laps {
+            let fast = drives.iter().take(plan.config.fast);
+            fast.for_each(|drive| drive.watch(Rc::clone(laps)));
+        }
         let shared = Shared {
             oracle: RefCell::new(Oracle::new(seed, plan.config.volatile_cache)),
             workload: RefCell::new(Workload::new(rng.split("workload"), plan.config.count_max)),
@@ -179,6 +193,7 @@ impl<'a> Machine<'a> {
             journal: Rc::default(),
             atlas,
             drives,
+            laps,
             replaced: Rc::default(),
             shared: Rc::new(shared),
             now: Nanos(0),
@@ -204,12 +219,50 @@ impl<'a> Machine<'a> {
             self.live_through(purpose)?;
             self.shared.workload.borrow_mut().change_mood();
         }
+        if self.options.is_whole() {
+            self.add_work()?;
+        }
         self.drives.iter().for_each(SimDrive::disarm);
         self.live_through(Purpose::Verify)?;
         if self.options.crash_at.is_none() {
             self.add_crashes()?;
         }
         Ok(())
+    }
+
+    /// Lives until hosts and faults have brought about what every run must see.
+    fn add_work(&mut self) -> Result<(), String> {
+        for _ in 0..LIVES_MORE {
+            if self.missing_work().is_empty() {
+                return Ok(());
+            }
+            self.shared.count("lives_more");
+            self.shared.workload.borrow_mut().wear();
+            self.live_through(Purpose::Wear(OPERATIONS_MORE))?;
+        }
+        match self.missing_work().as_slice() {
+            [] => Ok(()),
+            missing => Err(format!(
+                "the scenario is too weak: no {} {:?}",
+                missing.join(", "),
+                self.laps.as_ref().map(|l| l.borrow().clone())
+            )),
+        }
+    }
+
+    fn missing_work(&self) -> Vec<&'static str> {
+        let faults = self.faults();
+        let coverage = self.shared.coverage.borrow();
+        let laps = self.laps.as_ref().map(|laps| laps.borrow());
+        let seen = Seen {
+            operations: self.shared.operations.get(),
+            crashes: self.crashes,
+            recovery_crashes: self.recovery_crashes,
+            faults: &faults,
+            coverage: &coverage,
+            laps: laps.as_deref(),
+        };
+        seen.missing_work(self.factory.essentials(&self.plan.config))
     }
 
     /// Lives until the power has failed often enough, during recovery too.
@@ -277,6 +330,7 @@ impl<'a> Machine<'a> {
             if !self.is_created {
                 // Half a pool is refused by create and open alike: the operator wipes the drives.
                 drive.replace();
+                self.laps.iter().for_each(|laps| laps.borrow_mut().clear());
             }
             if drive.is_gone() && rng.chance(1, 3) {
                 drive.come_back();
@@ -382,11 +436,17 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn report(&self, failure: Option<Failure>) -> Report {
+    /// Faults that struck so far.
+    fn faults(&self) -> BTreeMap<&'static str, u64> {
         let mut faults: BTreeMap<&'static str, u64> = BTreeMap::new();
         for (name, count) in self.drives.iter().flat_map(SimDrive::tally) {
             *faults.entry(name).or_default() += count;
         }
+        faults
+    }
+
+    fn report(&self, failure: Option<Failure>) -> Report {
+        let faults = self.faults();
         Report {
             seed: self.seed,
             operations: self.shared.operations.get(),
@@ -448,12 +508,16 @@ impl Life {
     ) -> Result<(), String> {
         let (target, is_crash) = match self.purpose {
             Purpose::Crash(target) => (target, true),
+            Purpose::Wear(more) => (self.shared.operations.get() + more, true),
             Purpose::Close(target) => (target, false),
             Purpose::Verify => (0, false),
         };
         let world: Rc<dyn World> = Rc::clone(&self.reactor) as Rc<dyn World>;
         let mut flows = Vec::new();
         if target > 0 {
+            if matches!(self.purpose, Purpose::Wear(_)) {
+                hosts.enlarge().await;
+            }
             hosts.create_first().await;
             for _ in 0..self.depth {
                 flows.push(world.run(Rc::clone(&hosts).work()));
