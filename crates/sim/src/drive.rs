@@ -328,13 +328,23 @@ impl State {
             return;
         };
         let (range, body) = (write.range(), write.body.clone());
-        let before = match self.armed.first() {
-            Some(_) if matches!(body, Body::Gather(_)) => Some(self.cells_before(&range)),
-            _ => None,
-        };
+        let fault = self.armed.first().copied();
+        let fault = fault.filter(|_| matches!(body, Body::Gather(_)));
+        let strikes = fault.is_some_and(|fault| self.may_strike(fault, &range));
+        let before = strikes.then(|| self.cells_before(&range));
         self.lift(&range);
         if let Some(before) = before {
             self.strike(id, &range, &body, before);
+        }
+    }
+
+    /// True if the atlas would let a fault strike a write. What it asks is how the other drives
+    /// are, so the claims that the write itself ends do not matter.
+    fn may_strike(&self, fault: WriteFault, range: &Range<u64>) -> bool {
+        let atlas = self.atlas.borrow();
+        match fault {
+            WriteFault::Lost | WriteFault::Misdirected(_) => atlas.may_claim(self.index, range),
+            WriteFault::Error => atlas.may_lose(self.index),
         }
     }
 

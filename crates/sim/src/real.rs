@@ -83,9 +83,9 @@ fn options(config: &Config) -> PoolOptions {
             Dense::Mirror => Protect::Mirror,
             Dense::Parity(_) => Protect::Parity,
         },
-        strip_blocks: rng.pick(&[4, 8, 16]),
-        zone_strips: rng.within(2, 4) as u32,
-        over_provision_per_mille: rng.within(100, 300) as u16,
+        strip_blocks: rng.pick(&[4, 8, 16, 32]),
+        zone_strips: rng.within(2, 6) as u32,
+        over_provision_per_mille: rng.magnitude(32, 300) as u16,
     }
 }
 
@@ -96,7 +96,7 @@ impl Factory for Real {
         config.lanes = config.lanes.min(config.lanes_max);
         let chunks = 12 + 4 * u64::from(config.lanes_max) + rng.within(0, 4);
         config.fast_bytes = RESERVED_BYTES + chunks * MIB;
-        config.dense_bytes = dense_bytes(config, rng.within(200, 350));
+        config.dense_bytes = dense_bytes(config, rng.within(180, 360));
         // Parity of symbols is not defined: such pools hold real blocks.
         config.count_max = 128;
         config.is_elided &= !matches!(config.dense, Dense::Parity(_));

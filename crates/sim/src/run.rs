@@ -120,7 +120,6 @@ struct Life {
     has_faults: bool,
     crash_at: Option<u64>,
     is_open: Rc<Cell<bool>>,
-    status: Rc<RefCell<BTreeMap<&'static str, u64>>>,
     /// The pool once it serves, for what it says of itself when it makes no progress.
     subject: Rc<RefCell<Option<Rc<dyn Subject>>>>,
     fill_percent: u64,
@@ -301,7 +300,7 @@ impl<'a> Machine<'a> {
         reactor.set_patience(PATIENCE);
         self.arm_start(&reactor, &mut rng);
         let life = self.life(&reactor, purpose, &mut rng);
-        let (is_open, status) = (Rc::clone(&life.is_open), Rc::clone(&life.status));
+        let is_open = Rc::clone(&life.is_open);
         let subject = Rc::clone(&life.subject);
         let begun = self.journal.actions();
         let starting = self.start(&life, &mut rng);
@@ -319,9 +318,10 @@ impl<'a> Machine<'a> {
             Err(Stop::Failed) => Err(self.journal.failure().unwrap_or_default()),
             Err(stop) => Err(self.describe(stop, subject.borrow().as_deref())),
         };
-        drop(subject.take());
+        if let Some(subject) = subject.take() {
+            self.collect(&subject.status());
+        }
         self.now = executor.crash();
-        self.collect(&status.borrow());
         outcome?;
         self.is_created |= is_open.get();
         self.shared.oracle.borrow_mut().crash();
@@ -385,7 +385,6 @@ impl<'a> Machine<'a> {
             has_faults: self.options.has_faults,
             crash_at: self.options.crash_at,
             is_open: Rc::default(),
-            status: Rc::default(),
             subject: Rc::default(),
             fill_percent: self.plan.fill_percent,
             replacing: Rc::default(),
@@ -547,7 +546,6 @@ impl Life {
                 inject(rng, &self.drives, self.reactor.now());
                 self.replace_some(rng, subject);
             }
-            self.sample(&**subject);
         }
     }
 
@@ -601,13 +599,6 @@ impl Life {
         }
     }
 
-    fn sample(&self, subject: &dyn Subject) {
-        let mut status = self.status.borrow_mut();
-        for (feature, count) in subject.status() {
-            status.insert(feature, count);
-        }
-    }
-
     /// Arms the crash and waits for it; hosts go on meanwhile.
     async fn wait_for_crash(&self) {
         let (trigger, name) = {
@@ -640,7 +631,6 @@ impl Life {
             .await
             .map_err(|what| format!("audit: {what}"))?;
         self.shared.count("audits");
-        self.sample(subject);
         let ticket = oracle.borrow_mut().begin_other();
         subject
             .close()

@@ -113,7 +113,7 @@ impl Plan {
             depth: hosts.magnitude(1, 32),
             tenants: hosts.within(1, 3),
             volumes: hosts.within(1, 4) as usize,
-            fill_percent: hosts.within(60, 120),
+            fill_percent: hosts.within(75, 125),
             lives: hosts.within(5, 8),
             fault_distance: hosts.magnitude(20, 300),
         }

@@ -226,7 +226,8 @@ impl Workload {
         let (rng, mood, drawn) = (&mut self.rng, self.mood, self.drawn);
         let pattern = self.patterns.entry(volume).or_insert_with(|| {
             let pattern = match mood {
-                Mood::Fill | Mood::Wear => Pattern::Sequential,
+                Mood::Fill => Pattern::Sequential,
+                Mood::Wear => rng.pick(&[Pattern::Sequential, Pattern::Uniform, Pattern::Uniform]),
                 Mood::PingPong => Pattern::Few,
                 _ => rng.pick(&[
                     Pattern::Uniform,
