@@ -181,7 +181,9 @@ impl Atlas {
         (range.end <= base && base != u64::MAX).then_some(Place::Label)
     }
 
-    fn may_claim(&self, drive: usize, range: &Range<u64>) -> bool {
+    /// True if [`Atlas::claim`] would grant `range` of a drive.
+    #[must_use]
+    pub fn may_claim(&self, drive: usize, range: &Range<u64>) -> bool {
         assert!(range.start < range.end, "an empty claim");
         if self.lost[drive] {
             return false;
@@ -226,7 +228,9 @@ impl Atlas {
         self.claims[drive].range(sectors(range)).next().is_some()
     }
 
-    fn may_lose(&self, drive: usize) -> bool {
+    /// True if [`Atlas::lose`] would grant a drive.
+    #[must_use]
+    pub fn may_lose(&self, drive: usize) -> bool {
         let lost = self.lost.iter().filter(|&&lost| lost).count();
         if self.lost[drive] || lost >= self.layout.losses_max {
             return false;

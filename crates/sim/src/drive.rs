@@ -13,6 +13,7 @@ use crate::atlas::Atlas;
 use crate::cache::{Body, Cache};
 use crate::executor::Reactor;
 use crate::fingerprint::{Action, hash_bytes};
+use crate::laps::Laps;
 use crate::platter::{Cell, Platter, join};
 use crate::rng::Rng;
 use std::cell::RefCell;
@@ -90,6 +91,7 @@ struct State {
     /// Which physical drive this is: counts replacements.
     incarnation: u64,
     slow_until: Nanos,
+    laps: Option<Rc<RefCell<Laps>>>,
     next: u64,
     trace: VecDeque<Trace>,
     tally: BTreeMap<&'static str, u64>,
@@ -117,10 +119,16 @@ impl SimDrive {
             is_gone: false,
             incarnation: 0,
             slow_until: Nanos(0),
+            laps: None,
             next: 0,
             trace: VecDeque::new(),
             tally: BTreeMap::new(),
         })))
+    }
+
+    /// From now on `laps` sees every write.
+    pub fn watch(&self, laps: Rc<RefCell<Laps>>) {
+        self.0.borrow_mut().laps = Some(laps);
     }
 
     /// The drive as one life of the pool sees it.
@@ -320,13 +328,23 @@ impl State {
             return;
         };
         let (range, body) = (write.range(), write.body.clone());
-        let before = match self.armed.first() {
-            Some(_) if matches!(body, Body::Gather(_)) => Some(self.cells_before(&range)),
-            _ => None,
-        };
+        let fault = self.armed.first().copied();
+        let fault = fault.filter(|_| matches!(body, Body::Gather(_)));
+        let strikes = fault.is_some_and(|fault| self.may_strike(fault, &range));
+        let before = strikes.then(|| self.cells_before(&range));
         self.lift(&range);
         if let Some(before) = before {
             self.strike(id, &range, &body, before);
+        }
+    }
+
+    /// True if the atlas would let a fault strike a write. What it asks is how the other drives
+    /// are, so the claims that the write itself ends do not matter.
+    fn may_strike(&self, fault: WriteFault, range: &Range<u64>) -> bool {
+        let atlas = self.atlas.borrow();
+        match fault {
+            WriteFault::Lost | WriteFault::Misdirected(_) => atlas.may_claim(self.index, range),
+            WriteFault::Error => atlas.may_lose(self.index),
         }
     }
 
@@ -692,6 +710,9 @@ impl Drive for Attached {
                 });
             }
             Command::Write { gather, .. } | Command::Repair { gather, .. } => {
+                if let Some(laps) = &self.state.borrow().laps {
+                    laps.borrow_mut().note(offset, &gather);
+                }
                 self.write(now, trace, Body::Gather(gather), sender);
             }
             Command::Discard { length, .. } => {

@@ -2,6 +2,7 @@
 
 use crate::drive::{DriveSpec, SimDrive, WriteFault};
 use crate::executor::Trigger;
+use crate::guarantee::OPERATIONS_MIN;
 use crate::rng::Rng;
 use crate::subject::{Config, Dense, Factory};
 use varve_units::Nanos;
@@ -31,6 +32,13 @@ impl Default for Options {
 }
 
 impl Options {
+    /// True if the run must have seen all that every run must see: not one that was shortened, or
+    /// spared its faults or crashes.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.operations >= OPERATIONS_MIN && self.has_faults && self.crash_at.is_none()
+    }
+
     /// A short run with one crash at the given action: for trying all of them in turn.
     #[must_use]
     pub const fn crash_at(operations: u64, action: u64) -> Self {
@@ -105,7 +113,7 @@ impl Plan {
             depth: hosts.magnitude(1, 32),
             tenants: hosts.within(1, 3),
             volumes: hosts.within(1, 4) as usize,
-            fill_percent: hosts.within(50, 120),
+            fill_percent: hosts.within(75, 125),
             lives: hosts.within(5, 8),
             fault_distance: hosts.magnitude(20, 300),
         }
