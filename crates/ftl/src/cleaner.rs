@@ -25,12 +25,19 @@ use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, SECTOR_BYTES, VolumeId};
 /// Chunks cleaned side by side. Arbitrary: enough to fill stripes of several streams.
 const VICTIMS_MAX: usize = 4;
 
-/// Victims in the cleaner's hands.
+/// Victims in the hands of the cleaner, or of garbage collection.
 #[derive(Default)]
-struct Work {
-    running: Cell<usize>,
+pub(crate) struct Work {
+    pub(crate) running: Cell<usize>,
     /// Those that wait for their last moves.
-    waiting: Cell<usize>,
+    pub(crate) waiting: Cell<usize>,
+}
+
+impl Work {
+    /// True if there are victims and all of them wait: nothing fills the stripes they wait for.
+    pub(crate) fn all_wait(&self) -> bool {
+        self.running.get() > 0 && self.waiting.get() == self.running.get()
+    }
 }
 
 /// A block found in a victim that the map perhaps still needs.
@@ -49,15 +56,15 @@ impl Shared {
     pub(crate) async fn run_cleaner(self: Rc<Self>) {
         let work = Rc::new(Work::default());
         while !self.is_stopped() {
-            let has_room = work.running.get() < self.victims_max();
+            let busy = work.running.get() - work.waiting.get();
+            let has_room = busy < self.victims_max() && work.running.get() < self.hands_max();
             let victim = if has_room { self.next_victim() } else { None };
             let Some(victim) = victim else {
                 if work.running.get() == 0 && self.is_short_of_chunks() {
                     // Parts of old checkpoints may be all that keeps victims away.
                     self.control().unpin_chunks(&self);
                 }
-                if work.running.get() > 0 && work.waiting.get() == work.running.get() {
-                    // Nothing else will fill the stripes that the victims wait for.
+                if work.all_wait() && self.is_short_of_chunks() {
                     self.flush_streams(Writer::Compaction);
                 }
                 self.control().cleaner_wanted.listen().await;
@@ -84,9 +91,16 @@ impl Shared {
         if self.dense.is_some() { VICTIMS_MAX } else { 1 }
     }
 
+    /// Chunks in the cleaner's hands, those included that wait for their last stripe to fill: they
+    /// hold less than a stripe in all, but keep their space meanwhile.
+    fn hands_max(&self) -> usize {
+        let chunks = self.units.geometry().chunks as usize;
+        self.victims_max().max(chunks / 16)
+    }
+
     /// Free chunks below which the cleaner works.
     fn clean_target(&self) -> usize {
-        let spare = self.units.geometry().chunks as usize / 8;
+        let spare = self.units.geometry().chunks as usize / 16;
         self.config.reserve_chunks as usize + spare.max(usize::from(self.config.lanes) + 2)
     }
 

@@ -3,9 +3,10 @@
 //! Victims by cost-benefit: (1 - u) / u x age. The P2L of a victim's stripes says what each block
 //! was; the map says whether it still is; the checksum says whether it was read well.
 
-use crate::cleaner::Candidate;
+use crate::cleaner::{Candidate, Work};
 use crate::config::Canary;
 use crate::geometry::{Tier, UnitId};
+use crate::limits::GC_VICTIMS_MAX;
 use crate::placement::{Progress, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
@@ -17,31 +18,58 @@ use varve_units::{BLOCK, BLOCK_BYTES, VolumeId};
 
 impl Shared {
     /// Empties groups whenever fewer are free than the pool wants; runs for the engine's life.
+    ///
+    /// One victim is read at a time. What it leaves of a stripe waits for the next victim to fill
+    /// it: padding is written only if groups are short and no other victim is to be had.
     pub(crate) async fn run_gc(self: Rc<Self>) {
+        let work = Rc::new(Work::default());
         while !self.is_stopped() {
-            let Some(victim) = self.next_group() else {
+            let is_reading = work.running.get() > work.waiting.get();
+            let is_full = work.running.get() >= GC_VICTIMS_MAX;
+            let victim = if is_reading || is_full {
+                None
+            } else {
+                self.next_group()
+            };
+            let Some(victim) = victim else {
                 if self.control().are_groups_due() {
                     self.control().ask_checkpoint();
+                }
+                if work.all_wait() && self.is_short_of_groups() {
+                    self.flush_streams(Writer::GarbageCollection);
                 }
                 self.control().gc_wanted.listen().await;
                 continue;
             };
             self.units
                 .transition(UnitId::group(victim), UnitState::Cleaning);
-            self.collect(victim).await;
+            work.running.set(work.running.get() + 1);
+            let (shared, work) = (Rc::clone(&self), Rc::clone(&work));
+            self.spawn(async move {
+                shared.collect(victim, &work).await;
+                work.running.set(work.running.get() - 1);
+                if !shared.is_stopped() {
+                    shared.control().gc_wanted.notify();
+                }
+            });
         }
     }
 
     /// Free groups below which garbage collection works.
     fn gc_target(&self) -> usize {
-        let spare = self.units.geometry().groups as usize / 16;
+        let spare = self.units.geometry().groups as usize / 32;
         self.config.reserve_groups as usize + spare.max(2)
+    }
+
+    fn is_short_of_groups(&self) -> bool {
+        let control = self.control();
+        control.free_groups() + control.emptied_groups() < self.gc_target()
     }
 
     /// The group with the best gain for its cost, if one should be emptied.
     fn next_group(&self) -> Option<u32> {
         let control = self.control();
-        if control.free_groups() + control.emptied_groups() >= self.gc_target() {
+        if !self.is_short_of_groups() {
             return None;
         }
         let user = u64::from(self.units.geometry().stripe_user_blocks())
@@ -64,7 +92,7 @@ impl Shared {
             .map(|id| id.index)
     }
 
-    async fn collect(self: &Rc<Self>, group: u32) {
+    async fn collect(self: &Rc<Self>, group: u32, work: &Work) {
         let id = UnitId::group(group);
         let progress = Rc::new(Progress::default());
         let geometry = *self.units.geometry();
@@ -83,8 +111,10 @@ impl Shared {
                 None => unreadable = true,
             }
         }
-        self.flush_streams(Writer::GarbageCollection);
+        work.waiting.set(work.waiting.get() + 1);
+        self.control().gc_wanted.notify();
         progress.settled().await;
+        work.waiting.set(work.waiting.get() - 1);
         if self.is_stopped() {
             return;
         }

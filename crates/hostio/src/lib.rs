@@ -11,6 +11,7 @@ mod executor;
 mod memory;
 mod ram;
 mod ready;
+mod stream;
 
 pub use cpu::thread_cpu_time;
 pub use executor::{Executor, Stalled};
