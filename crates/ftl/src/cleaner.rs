@@ -98,6 +98,11 @@ impl Shared {
         self.victims_max().max(chunks / 16)
     }
 
+    /// Runs of blocks read ahead at most: one for each victim, one for garbage collection.
+    pub(crate) fn cleaner_buffers(&self) -> u64 {
+        self.victims_max() as u64 + 1
+    }
+
     /// Free chunks below which the cleaner works.
     fn clean_target(&self) -> usize {
         let spare = self.units.geometry().chunks as usize / 16;

@@ -337,6 +337,13 @@ impl Control {
         self.part_chunks.borrow().len()
     }
 
+    /// Bytes of the tables of parts.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        let parts = self.parts.borrow().capacity() * size_of::<PartPlace>();
+        let chunks = self.part_chunks.borrow().len() * 2 * size_of::<(u32, u32)>();
+        (parts + chunks) as u64
+    }
+
     /// Wakes every flow that waits for pool-wide changes (the engine stops).
     pub(crate) fn wake_all(&self) {
         self.freed.notify();

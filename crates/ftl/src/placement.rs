@@ -135,6 +135,12 @@ impl Streams {
             .sum()
     }
 
+    /// Bytes of blocks that may wait in all streams: queues, and a stripe each on its way.
+    pub(crate) fn buffers(&self, geometry: &crate::geometry::Geometry) -> u64 {
+        let stripe = u64::from(geometry.stripe_blocks) * varve_units::BLOCK_BYTES;
+        self.0.borrow().len() as u64 * (QUEUE_STRIPES_MAX as u64 + 1) * stripe
+    }
+
     /// Forgets all streams (the engine is gone).
     pub(crate) fn clear(&self) {
         self.0.borrow_mut().clear();

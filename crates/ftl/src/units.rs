@@ -13,6 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use varve_units::{Generation, Lsn, Ppa};
+use zerocopy::FromZeros;
 
 /// State of a chunk or group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +79,8 @@ pub struct Unit {
 impl Unit {
     fn new(blocks: u32) -> Self {
         let words = blocks.div_ceil(64) as usize;
+        // Zeroed by the allocator: a large pool takes its pages when they are first written.
+        let bits = <[AtomicU64]>::new_box_zeroed_with_elems(words);
         Self {
             state: AtomicU8::new(UnitState::Free as u8),
             generation: AtomicU32::new(0),
@@ -87,7 +90,7 @@ impl Unit {
             leaves: AtomicU32::new(0),
             pins: AtomicU32::new(0),
             arriving: AtomicU32::new(0),
-            bits: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            bits: bits.expect("memory for live bits within their limits"),
         }
     }
 
@@ -259,6 +262,16 @@ impl UnitTable {
             Tier::Fast => &self.chunks[id.index as usize],
             Tier::Dense => &self.groups[id.index as usize],
         }
+    }
+
+    /// Bytes of a tier's live bits.
+    #[must_use]
+    pub fn bitmap_bytes(&self, tier: Tier) -> u64 {
+        let (units, blocks) = match tier {
+            Tier::Fast => (self.geometry.chunks, self.geometry.chunk_blocks()),
+            Tier::Dense => (self.geometry.groups, self.geometry.group_blocks),
+        };
+        u64::from(units) * u64::from(blocks.div_ceil(64)) * size_of::<u64>() as u64
     }
 
     /// Every unit of a tier.
