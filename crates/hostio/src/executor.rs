@@ -1,23 +1,29 @@
 //! The executor of one reactor in real time: one thread, first ready first run.
 //!
-//! A turn polls every task that is ready at its start, then lets those go on that yielded, then
-//! fires timers. When nothing is ready it sleeps until the next timer.
+//! A turn runs the jobs of its peers, polls every task that is ready then, lets those go on that
+//! yielded, fires timers, and hands over what it has for its peers. When nothing is ready it looks
+//! for jobs a moment longer and sleeps until the next job or timer.
 //!
-//! **Invariant**: no borrow of the executor's state is held while a task is polled or dropped.
+//! **Invariant**: no borrow of the executor's state is held while a task is polled or dropped, or a
+//! job runs.
 
+use crate::hub::Hub;
 use crate::ready::{Claim, TASKS_MAX};
+use crate::spare::SPARE;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 use std::rc::Rc;
+use std::rc::Weak;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use varve_io::{Blocks, Receiver, Recycler, Sender, Task, World, slot};
+use varve_io::{Blocks, Desk, Job, ReactorId, Receiver, Sender, Task, World, slot};
 use varve_units::Nanos;
 
-/// Blocks of memory kept for reuse: 64 MiB. Arbitrary: some stripes of every stream.
-const SPARE_BLOCKS_MAX: usize = 16 << 10;
+/// Looks for jobs before an idle reactor sleeps: about as long as a wake-up takes (2 to 5 us).
+const SPINS_MAX: u32 = 64;
 
 /// Nothing is ready and no timer runs, but the root flow has not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +76,14 @@ struct Reactor {
     yields: RefCell<Vec<Sender<()>>>,
     timers: RefCell<BinaryHeap<Reverse<Timer>>>,
     timer_count: Cell<u64>,
-    recycler: Recycler,
+    itself: Weak<Reactor>,
+    id: ReactorId,
+    hub: Arc<Hub>,
+    desk: Desk,
+    /// Jobs for each peer, handed over at the end of a turn.
+    outbox: RefCell<Vec<Vec<Job>>>,
+    /// Room for the jobs of a turn.
+    inbox: RefCell<Vec<Job>>,
 }
 
 /// An executor; see the module. Its tasks are dropped with it.
@@ -88,17 +101,28 @@ impl Executor {
     /// # Panics
     /// If the thread has one already.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is the seam's clock")]
     pub fn new() -> Self {
-        Self(Rc::new(Reactor {
-            origin: Instant::now(),
+        Self::seated(ReactorId(0), Arc::new(Hub::new(1)), origin())
+    }
+
+    /// The executor of reactor `id`; the clocks of all reactors start at `origin`.
+    pub(crate) fn seated(id: ReactorId, hub: Arc<Hub>, origin: Instant) -> Self {
+        hub.seat(id);
+        let outbox = (0..hub.reactors()).map(|_| Vec::new()).collect();
+        Self(Rc::new_cyclic(|itself| Reactor {
+            origin,
             claim: Claim::new(),
             slots: RefCell::default(),
             free: RefCell::default(),
             yields: RefCell::default(),
             timers: RefCell::default(),
             timer_count: Cell::new(0),
-            recycler: Recycler::new(SPARE_BLOCKS_MAX),
+            itself: Weak::clone(itself),
+            id,
+            hub,
+            desk: Desk::default(),
+            outbox: RefCell::new(outbox),
+            inbox: RefCell::default(),
         }))
     }
 
@@ -118,13 +142,34 @@ impl Executor {
             if let Some(value) = ended.try_take() {
                 return Ok(value);
             }
+            if self.0.hub.is_over() {
+                return Err(Stalled);
+            }
             self.0.turn()?;
         }
     }
+
+    /// Takes turns until all reactors end.
+    ///
+    /// # Errors
+    /// [`Stalled`] if that can never be.
+    pub(crate) fn serve(&self) -> Result<(), Stalled> {
+        while !self.0.hub.is_over() {
+            self.0.turn()?;
+        }
+        Ok(())
+    }
+}
+
+/// Now, for the clocks of reactors to start at.
+#[expect(clippy::disallowed_methods, reason = "this is the seam's clock")]
+pub(crate) fn origin() -> Instant {
+    Instant::now()
 }
 
 impl Drop for Executor {
     fn drop(&mut self) {
+        self.0.desk.clear();
         let slots = self.0.slots.take();
         drop(slots);
         self.0.yields.take();
@@ -134,17 +179,74 @@ impl Drop for Executor {
 
 impl Reactor {
     fn turn(&self) -> Result<(), Stalled> {
+        let has_jobs = self.run_jobs();
         let ready = self.claim.count();
         for _ in 0..ready {
             let Some(index) = self.claim.pop() else { break };
             self.poll(index);
         }
         let yields = std::mem::take(&mut *self.yields.borrow_mut());
-        let idle = ready == 0 && yields.is_empty();
+        let idle = ready == 0 && yields.is_empty() && !has_jobs;
         for sender in yields {
             sender.send(());
         }
-        self.fire_timers(idle)
+        self.hand_over();
+        if idle {
+            self.rest()?;
+        }
+        self.fire_timers();
+        Ok(())
+    }
+
+    /// Runs what peers have sent. True if there was anything.
+    fn run_jobs(&self) -> bool {
+        if self.hub.reactors() == 1 {
+            return false;
+        }
+        let mut jobs = self.inbox.take();
+        let has_jobs = self.hub.take(self.id, &mut jobs);
+        if has_jobs {
+            let world: Rc<dyn World> = self.itself.upgrade().expect("a reactor at work exists");
+            for job in jobs.drain(..) {
+                job(&world);
+            }
+        }
+        *self.inbox.borrow_mut() = jobs;
+        has_jobs
+    }
+
+    /// Gives peers the jobs of this turn.
+    fn hand_over(&self) {
+        if self.hub.reactors() == 1 {
+            return;
+        }
+        for (peer, jobs) in self.outbox.borrow_mut().iter_mut().enumerate() {
+            if !jobs.is_empty() {
+                self.hub.send(ReactorId(peer as u16), jobs);
+            }
+        }
+    }
+
+    /// Waits for a job or the next timer.
+    #[expect(clippy::disallowed_methods, reason = "this is how a reactor waits")]
+    fn rest(&self) -> Result<(), Stalled> {
+        let next = self.timers.borrow().peek().map(|timer| timer.0.at);
+        let pause = next.map(|next| Duration::from_nanos(next.since(self.now()).0));
+        if self.hub.reactors() > 1 {
+            for _ in 0..SPINS_MAX {
+                if self.hub.has_jobs(self.id) {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+            return if self.hub.sleep(self.id, pause) {
+                Ok(())
+            } else {
+                Err(Stalled)
+            };
+        }
+        std::thread::sleep(pause.ok_or(Stalled)?);
+        Ok(())
     }
 
     fn poll(&self, index: u32) {
@@ -164,25 +266,19 @@ impl Reactor {
         }
     }
 
-    /// Fires what is due; sleeps until the next timer if there is nothing else to do.
-    #[expect(clippy::disallowed_methods, reason = "this is how a reactor waits")]
-    fn fire_timers(&self, idle: bool) -> Result<(), Stalled> {
-        let next = self.timers.borrow().peek().map(|timer| timer.0.at);
-        let Some(next) = next else {
-            return if idle { Err(Stalled) } else { Ok(()) };
-        };
-        if idle {
-            let pause = next.since(self.now());
-            std::thread::sleep(Duration::from_nanos(pause.0));
+    /// Fires what is due.
+    fn fire_timers(&self) {
+        if self.timers.borrow().is_empty() {
+            return;
         }
         let now = self.now();
         loop {
             let mut timers = self.timers.borrow_mut();
             if timers.peek().is_none_or(|timer| timer.0.at > now) {
-                return Ok(());
+                return;
             }
             let Some(Reverse(timer)) = timers.pop() else {
-                return Ok(());
+                return;
             };
             drop(timers);
             timer.sender.send(());
@@ -235,8 +331,24 @@ impl World for Reactor {
         if elided {
             Blocks::elided(count)
         } else {
-            Blocks::recycled(count, &self.recycler)
+            Blocks::recycled(count, &SPARE)
         }
+    }
+
+    fn reactor(&self) -> ReactorId {
+        self.id
+    }
+
+    fn reactors(&self) -> u16 {
+        self.hub.reactors()
+    }
+
+    fn post(&self, to: ReactorId, job: Job) {
+        self.outbox.borrow_mut()[usize::from(to.0)].push(job);
+    }
+
+    fn desk(&self) -> Option<&Desk> {
+        Some(&self.desk)
     }
 }
 

@@ -1,39 +1,77 @@
 //! Large zeroed memory, taken from the system when it is first used.
 
+use crate::stream;
+use std::mem::ManuallyDrop;
+use std::ptr;
+
 /// Alignment of a piece, and the size of a huge page.
 const ALIGN: usize = 2 << 20;
 
 /// `MADV_HUGEPAGE` of `linux/mman.h`.
 const MADV_HUGEPAGE: i32 = 14;
 
-/// Zeroed memory, aligned to 2 MiB, in huge pages where the system has them.
+/// Zeroed memory, aligned to 2 MiB, in huge pages where the system has them; read and written by
+/// several threads at once, as the memory of a device is.
 pub(crate) struct Piece {
-    memory: Vec<u8>,
-    start: usize,
+    /// What was allocated, for the drop; touched through `start` alone while the piece lives.
+    memory: (*mut u8, usize),
+    start: *mut u8,
     length: usize,
 }
+
+// SAFETY: the memory belongs to the piece, and nothing but `read` and `write` touches it.
+#[expect(unsafe_code, reason = "raw memory is not `Send` by itself")]
+unsafe impl Send for Piece {}
+// SAFETY: `read` and `write` copy bytes without making references to the piece's memory. Copies of
+// one range that overlap in time have no defined content, as with a device (`io::Drive`); the
+// engine never believes bytes whose checksum or generation does not fit.
+#[expect(unsafe_code, reason = "a device's memory is shared")]
+unsafe impl Sync for Piece {}
 
 impl Piece {
     /// `length` bytes of zeroes. The system backs them page by page when they are touched.
     pub(crate) fn zeroed(length: usize) -> Self {
-        let mut memory = vec![0; length + ALIGN];
-        let start = memory.as_ptr().align_offset(ALIGN);
-        advise_huge(&mut memory[start..start + length]);
+        let mut memory = ManuallyDrop::new(vec![0; length + ALIGN]);
+        let offset = memory.as_ptr().align_offset(ALIGN);
+        advise_huge(&mut memory[offset..offset + length]);
         Self {
-            memory,
-            start,
+            memory: (memory.as_mut_ptr(), memory.capacity()),
+            start: memory.as_mut_ptr().wrapping_add(offset),
             length,
         }
     }
 
-    /// All bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.length]
+    /// Copies the bytes from `at` on.
+    #[expect(unsafe_code, reason = "memory that other threads may write")]
+    pub(crate) fn read(&self, at: usize, into: &mut [u8]) {
+        assert!(
+            at <= self.length && into.len() <= self.length - at,
+            "inside the piece"
+        );
+        // SAFETY: source within the allocation by the assertion, target a live slice of its own.
+        unsafe { ptr::copy_nonoverlapping(self.start.add(at), into.as_mut_ptr(), into.len()) }
     }
 
-    /// All bytes, to be written.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.length]
+    /// Replaces the bytes from `at` on, past the processor's cache: nobody reads them soon, and
+    /// what is in use stays in it.
+    #[expect(unsafe_code, reason = "memory that other threads may read")]
+    pub(crate) fn write(&self, at: usize, from: &[u8]) {
+        assert!(
+            at <= self.length && from.len() <= self.length - at,
+            "inside the piece"
+        );
+        // SAFETY: target within the allocation by the assertion, source a live slice of its own.
+        unsafe { stream::copy(self.start.add(at), from) }
+    }
+}
+
+impl Drop for Piece {
+    #[expect(unsafe_code, reason = "the counterpart of `zeroed`")]
+    fn drop(&mut self) {
+        let (start, capacity) = self.memory;
+        // SAFETY: pointer and capacity are those of the vector `zeroed` took apart; no length,
+        // because bytes need no drop.
+        drop(unsafe { Vec::from_raw_parts(start, 0, capacity) });
     }
 }
 

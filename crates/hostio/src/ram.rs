@@ -1,14 +1,14 @@
 //! A drive in memory: completes every command at once, has no volatile cache.
 //!
 //! Memory is taken in large pieces when it is first written, and never given back before the
-//! drive goes. Not for payload-elided blocks: it holds bytes.
+//! last drive over it goes. Not for payload-elided blocks: it holds bytes.
 //!
 //! Writes go past the processor's cache: nobody reads them soon, and what is in use stays in it.
 
 use crate::memory::Piece;
-use crate::stream;
-use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use varve_io::{Command, Completion, Done, Drive, DriveInfo, Gather, Segment, Target};
 
 /// Bytes of one piece of memory. Arbitrary: many huge pages, few pieces.
@@ -23,15 +23,23 @@ pub struct Traffic {
     pub read: u64,
 }
 
-/// A drive in memory.
-pub struct RamDrive {
+/// The memory of a drive: any number of reactors have a [`RamDrive`] on it.
+#[derive(Clone)]
+pub struct RamMemory(Arc<Inner>);
+
+struct Inner {
     info: DriveInfo,
-    pieces: RefCell<Vec<Option<Piece>>>,
-    traffic: Cell<Traffic>,
+    pieces: Box<[OnceLock<Piece>]>,
+    // Statistics: no other memory depends on them, so relaxed additions do.
+    written: AtomicU64,
+    read: AtomicU64,
 }
 
-impl RamDrive {
-    /// A drive of `bytes` zeroes.
+/// A drive in memory, as one reactor has it.
+pub struct RamDrive(RamMemory);
+
+impl RamMemory {
+    /// Memory of a drive of `bytes` zeroes.
     ///
     /// # Panics
     /// If `bytes` is no multiple of `lba_bytes`, or that is neither 512 nor 4096.
@@ -43,26 +51,30 @@ impl RamDrive {
         );
         assert!(bytes.is_multiple_of(u64::from(lba_bytes)), "whole LBAs");
         let pieces = bytes.div_ceil(PIECE as u64) as usize;
-        Self {
+        Self(Arc::new(Inner {
             info: DriveInfo {
                 bytes,
                 lba_bytes,
                 volatile_cache: false,
                 copies: 1,
             },
-            pieces: RefCell::new((0..pieces).map(|_| None).collect()),
-            traffic: Cell::default(),
-        }
+            pieces: (0..pieces).map(|_| OnceLock::new()).collect(),
+            written: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+        }))
     }
 
     /// Bytes moved so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        self.traffic.get()
+        Traffic {
+            written: self.0.written.load(Ordering::Relaxed),
+            read: self.0.read.load(Ordering::Relaxed),
+        }
     }
 
     fn check(&self, offset: u64, length: u64) {
-        let lba_bytes = u64::from(self.info.lba_bytes);
+        let lba_bytes = u64::from(self.0.info.lba_bytes);
         assert!(
             offset.is_multiple_of(lba_bytes) && length.is_multiple_of(lba_bytes),
             "misaligned range {offset}+{length}"
@@ -70,16 +82,15 @@ impl RamDrive {
         assert!(
             offset
                 .checked_add(length)
-                .is_some_and(|end| end <= self.info.bytes),
+                .is_some_and(|end| end <= self.0.info.bytes),
             "range {offset}+{length} beyond the end"
         );
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) {
-        let pieces = self.pieces.borrow();
         for (index, range, part) in cut(offset, into.len()) {
-            match &pieces[index] {
-                Some(piece) => into[part].copy_from_slice(&piece.bytes()[range]),
+            match self.0.pieces[index].get() {
+                Some(piece) => piece.read(range.start, &mut into[part]),
                 None => into[part].fill(0),
             }
         }
@@ -100,19 +111,38 @@ impl RamDrive {
     }
 
     fn write_bytes(&self, offset: u64, from: &[u8]) {
-        let mut pieces = self.pieces.borrow_mut();
         for (index, range, part) in cut(offset, from.len()) {
-            let piece = pieces[index].get_or_insert_with(|| Piece::zeroed(PIECE));
-            stream::copy(&mut piece.bytes_mut()[range], &from[part]);
+            let piece = self.0.pieces[index].get_or_init(|| Piece::zeroed(PIECE));
+            piece.write(range.start, &from[part]);
         }
     }
 
     fn note(&self, written: u64, read: u64) {
-        let before = self.traffic.get();
-        self.traffic.set(Traffic {
-            written: before.written + written,
-            read: before.read + read,
-        });
+        self.0.written.fetch_add(written, Ordering::Relaxed);
+        self.0.read.fetch_add(read, Ordering::Relaxed);
+    }
+}
+
+impl RamDrive {
+    /// A drive of `bytes` zeroes, with memory of its own.
+    ///
+    /// # Panics
+    /// As [`RamMemory::new`].
+    #[must_use]
+    pub fn new(bytes: u64, lba_bytes: u32) -> Self {
+        Self::over(RamMemory::new(bytes, lba_bytes))
+    }
+
+    /// A drive over memory that others may use as well.
+    #[must_use]
+    pub const fn over(memory: RamMemory) -> Self {
+        Self(memory)
+    }
+
+    /// Bytes moved so far, by all drives over this memory.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.0.traffic()
     }
 }
 
@@ -134,7 +164,7 @@ fn cut(offset: u64, length: usize) -> impl Iterator<Item = (usize, Range<usize>,
 
 impl Drive for RamDrive {
     fn info(&self) -> DriveInfo {
-        self.info
+        self.0.0.info
     }
 
     fn submit(&self, command: Command) -> Completion {
@@ -145,23 +175,23 @@ impl Drive for RamDrive {
                 copy,
             } => {
                 assert_eq!(copy, 0, "a plain drive has one copy");
-                self.check(offset, into.bytes());
+                self.0.check(offset, into.bytes());
                 match &mut into {
-                    Target::Data(blocks) => self.read(offset, blocks.bytes_mut()),
-                    Target::Meta(sectors) => self.read(offset, sectors.bytes_mut()),
+                    Target::Data(blocks) => self.0.read(offset, blocks.bytes_mut()),
+                    Target::Meta(sectors) => self.0.read(offset, sectors.bytes_mut()),
                 }
-                self.note(0, into.bytes());
+                self.0.note(0, into.bytes());
                 Done::Read(into)
             }
             Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
-                self.check(offset, gather.bytes());
-                self.write(offset, &gather);
-                self.note(gather.bytes(), 0);
+                self.0.check(offset, gather.bytes());
+                self.0.write(offset, &gather);
+                self.0.note(gather.bytes(), 0);
                 Done::Nothing
             }
             Command::Flush => Done::Nothing,
             Command::Discard { offset, length } => {
-                self.check(offset, length);
+                self.0.check(offset, length);
                 Done::Nothing
             }
         };
@@ -209,6 +239,28 @@ mod tests {
         assert!(meta.bytes().iter().all(|&byte| byte == 9));
         assert_eq!(blocks.bytes(), &data.bytes()[4096..]);
         assert!(before.bytes().iter().all(|&byte| byte == 0));
+    }
+
+    /// Drives of two threads over one memory see the same content.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a second reactor")]
+    fn memory_is_shared_between_threads() {
+        let memory = RamMemory::new(1 << 20, 4096);
+        let other = memory.clone();
+        let written = std::thread::spawn(move || {
+            let drive: Rc<dyn Drive> = Rc::new(RamDrive::over(other));
+            let mut gather = Gather::new();
+            gather.push_data(patterned(2, 3));
+            let write = async move { drive.write(8192, gather).await };
+            Executor::new().run(write).unwrap()
+        });
+        written.join().unwrap().unwrap();
+        let drive: Rc<dyn Drive> = Rc::new(RamDrive::over(memory.clone()));
+        let read = async move { drive.read_data(8192, Blocks::zeroed(2), 0).await };
+        let blocks = Executor::new().run(read).unwrap().unwrap();
+        assert_eq!(blocks.bytes(), patterned(2, 3).bytes());
+        let traffic = memory.traffic();
+        assert_eq!((traffic.written, traffic.read), (8192, 8192));
     }
 
     #[test]

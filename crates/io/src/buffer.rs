@@ -1,6 +1,6 @@
 //! Buffers: owned runs of blocks and of sectors.
 
-use crate::recycler::Recycler;
+use crate::recycler::Home;
 use alloc::vec;
 use alloc::vec::Vec;
 use varve_units::{BLOCK, SECTOR};
@@ -38,12 +38,12 @@ enum Content {
     Symbols(Vec<u64>),
 }
 
-/// Memory of real blocks; goes back to the recycler it came from, if it came from one.
+/// Memory of real blocks; goes back to the home it came from, if it came from one.
 struct Memory {
     blocks: Vec<Block>,
     /// Blocks in use, the first ones.
     count: usize,
-    home: Option<Recycler>,
+    home: Option<&'static dyn Home>,
 }
 
 impl Memory {
@@ -58,7 +58,7 @@ impl Memory {
 
 impl Clone for Memory {
     fn clone(&self) -> Self {
-        let Some(home) = &self.home else {
+        let Some(home) = self.home else {
             return Self {
                 blocks: self.blocks().to_vec(),
                 count: self.count,
@@ -68,7 +68,7 @@ impl Clone for Memory {
         let mut copy = Self {
             blocks: home.take(self.count),
             count: self.count,
-            home: Some(home.clone()),
+            home: Some(home),
         };
         let into = copy.blocks_mut().as_mut_bytes();
         into.copy_from_slice(self.blocks().as_bytes());
@@ -78,7 +78,7 @@ impl Clone for Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Some(home) = &self.home {
+        if let Some(home) = self.home {
             home.give(core::mem::take(&mut self.blocks));
         }
     }
@@ -97,11 +97,11 @@ impl Blocks {
 
     /// `count` blocks of whatever the recycler's memory held before, for who fills them whole.
     #[must_use]
-    pub fn recycled(count: usize, from: &Recycler) -> Self {
+    pub fn recycled(count: usize, from: &'static dyn Home) -> Self {
         Self(Content::Bytes(Memory {
             blocks: from.take(count),
             count,
-            home: Some(from.clone()),
+            home: Some(from),
         }))
     }
 

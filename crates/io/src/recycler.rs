@@ -7,7 +7,6 @@
 //! `blocks_max` blocks.
 
 use crate::buffer::{Block, zeroed};
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
@@ -15,12 +14,18 @@ use core::cell::{Cell, RefCell};
 /// cost little per block.
 const SHELVES: usize = 9;
 
-/// Keeps memory of dropped [`crate::Blocks`] for the next ones. One per reactor: single-threaded.
-/// Clones share the same memory.
-#[derive(Clone)]
-pub struct Recycler(Rc<Shelves>);
+/// Where memory of [`crate::Blocks`] comes from and goes back to. Blocks wander between reactors,
+/// so whoever implements this serves all of them: with one [`Recycler`] per thread, say.
+pub trait Home: Sync {
+    /// At least `count` blocks of any content.
+    fn take(&self, count: usize) -> Vec<Block>;
 
-struct Shelves {
+    /// Memory that [`Home::take`] gave, perhaps to another reactor, is no longer in use.
+    fn give(&self, blocks: Vec<Block>);
+}
+
+/// Keeps memory of dropped blocks for the next ones; single-threaded.
+pub struct Recycler {
     memory: RefCell<[Vec<Vec<Block>>; SHELVES]>,
     kept: Cell<usize>,
     blocks_max: usize,
@@ -29,27 +34,28 @@ struct Shelves {
 impl Recycler {
     /// A recycler that keeps at most `blocks_max` blocks that are not in use.
     #[must_use]
-    pub fn new(blocks_max: usize) -> Self {
-        Self(Rc::new(Shelves {
-            memory: RefCell::default(),
+    pub const fn new(blocks_max: usize) -> Self {
+        Self {
+            memory: RefCell::new([const { Vec::new() }; SHELVES]),
             kept: Cell::new(0),
             blocks_max,
-        }))
+        }
     }
 
     /// Blocks kept that are not in use.
     #[must_use]
     pub fn kept(&self) -> usize {
-        self.0.kept.get()
+        self.kept.get()
     }
 
     /// At least `count` blocks of any content.
-    pub(crate) fn take(&self, count: usize) -> Vec<Block> {
+    #[must_use]
+    pub fn take(&self, count: usize) -> Vec<Block> {
         let shelf = shelf(count);
-        let kept = self.0.memory.borrow_mut().get_mut(shelf).and_then(Vec::pop);
+        let kept = self.memory.borrow_mut().get_mut(shelf).and_then(Vec::pop);
         match kept {
             Some(blocks) => {
-                self.0.kept.set(self.0.kept.get() - blocks.len());
+                self.kept.set(self.kept.get() - blocks.len());
                 blocks
             }
             None if shelf < SHELVES => zeroed(1 << shelf),
@@ -57,15 +63,15 @@ impl Recycler {
         }
     }
 
-    /// Memory that [`Recycler::take`] gave is no longer in use.
-    pub(crate) fn give(&self, blocks: Vec<Block>) {
-        let kept = self.0.kept.get() + blocks.len();
-        if kept > self.0.blocks_max {
+    /// Memory that [`Recycler::take`] gave, this one's or another's, is no longer in use.
+    pub fn give(&self, blocks: Vec<Block>) {
+        let kept = self.kept.get() + blocks.len();
+        if kept > self.blocks_max {
             return;
         }
-        if let Some(shelf) = self.0.memory.borrow_mut().get_mut(shelf(blocks.len())) {
+        if let Some(shelf) = self.memory.borrow_mut().get_mut(shelf(blocks.len())) {
             shelf.push(blocks);
-            self.0.kept.set(kept);
+            self.kept.set(kept);
         }
     }
 }

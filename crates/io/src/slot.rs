@@ -1,6 +1,7 @@
 //! A single-threaded one-shot: one value from whoever completes to whoever awaits.
 
 use alloc::rc::Rc;
+use core::any::Any;
 use core::cell::RefCell;
 use core::future::Future;
 use core::pin::Pin;
@@ -34,6 +35,18 @@ impl<T> Sender<T> {
             State::Empty(None) => {}
             State::Full(_) | State::Taken => unreachable!("a one-shot is sent once"),
         }
+    }
+}
+
+impl<T: 'static> Sender<T> {
+    /// The same end without its type, to be kept beside others.
+    pub(crate) fn into_any(self) -> Rc<dyn Any> {
+        self.0
+    }
+
+    /// The end that [`Sender::into_any`] was given; `None` if it is of another type.
+    pub(crate) fn from_any(end: Rc<dyn Any>) -> Option<Self> {
+        end.downcast().ok().map(Self)
     }
 }
 

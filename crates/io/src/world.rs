@@ -1,8 +1,10 @@
 //! Clock, tasks and memory.
 
 use crate::buffer::Blocks;
+use crate::reactor::{Desk, Job, ReactorId};
 use crate::slot::Receiver;
 use alloc::boxed::Box;
+use alloc::rc::Rc;
 use core::future::Future;
 use core::pin::Pin;
 use varve_units::Nanos;
@@ -29,6 +31,38 @@ pub trait World {
     /// they hold before is not defined. An executor with a [`crate::Recycler`] gives used memory.
     fn blocks(&self, count: usize, elided: bool) -> Blocks {
         Blocks::new(count, elided)
+    }
+
+    /// Which reactor this is.
+    fn reactor(&self) -> ReactorId {
+        ReactorId(0)
+    }
+
+    /// How many reactors there are that can call one another. A world that does not say has one.
+    fn reactors(&self) -> u16 {
+        1
+    }
+
+    /// Runs a job on reactor `to`, soon; jobs from here to there keep their order. Jobs to a
+    /// reactor that has ended are dropped.
+    ///
+    /// # Panics
+    /// If there is no such reactor.
+    fn post(&self, to: ReactorId, job: Job) {
+        let _ = job;
+        panic!("one reactor has no peers to post to, {to:?} does not exist");
+    }
+
+    /// What this reactor keeps for its peers; a reactor without peers needs none.
+    fn desk(&self) -> Option<&Desk> {
+        None
+    }
+
+    /// The world of another reactor of the same thread. `None` if it runs on another thread, as
+    /// real ones do: then its state can be reached by jobs only.
+    fn beside(&self, reactor: ReactorId) -> Option<Rc<dyn World>> {
+        let _ = reactor;
+        None
     }
 }
 

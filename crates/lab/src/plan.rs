@@ -242,7 +242,11 @@ mod tests {
     #[test]
     fn a_scaled_pool_keeps_its_ratios() {
         let full = Plan::new(&REQUEST).unwrap();
-        let part = Plan::new(&PlanRequest { scale: 64, ..REQUEST }).unwrap();
+        let part = Plan::new(&PlanRequest {
+            scale: 64,
+            ..REQUEST
+        })
+        .unwrap();
         assert_eq!(part.geometry.chunks, full.geometry.chunks);
         assert_eq!(part.geometry.groups, full.geometry.groups);
         assert_eq!(part.fast_bytes() * 64, full.fast_bytes());
@@ -252,11 +256,20 @@ mod tests {
 
     #[test]
     fn impossible_pools_are_refused() {
-        let odd = PlanRequest { scale: 3, ..REQUEST };
+        let odd = PlanRequest {
+            scale: 3,
+            ..REQUEST
+        };
         assert_eq!(Plan::new(&odd).err(), Some(PlanError::Scale(3)));
-        let tiny = PlanRequest { scale: 1 << 30, ..REQUEST };
+        let tiny = PlanRequest {
+            scale: 1 << 30,
+            ..REQUEST
+        };
         assert!(matches!(Plan::new(&tiny), Err(PlanError::TooSmall { .. })));
-        let full = PlanRequest { over_provision: 0, ..REQUEST };
+        let full = PlanRequest {
+            over_provision: 0,
+            ..REQUEST
+        };
         assert_eq!(Plan::new(&full).err(), Some(PlanError::Shares));
     }
 }

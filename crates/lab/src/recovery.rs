@@ -109,8 +109,16 @@ pub fn experiment(plan: &Plan, request: &Request, watch: Watch) -> Result<Report
     let machine = Rc::new(Machine {
         plan: *plan,
         request: *request,
-        fast: Rc::new(ModelDrive::fast(plan.fast_bytes(), request.bandwidth, Rc::clone(&clock))),
-        dense: Rc::new(ModelDrive::dense(plan.dense_bytes(), DENSE_BANDWIDTH, Rc::clone(&clock))),
+        fast: Rc::new(ModelDrive::fast(
+            plan.fast_bytes(),
+            request.bandwidth,
+            Rc::clone(&clock),
+        )),
+        dense: Rc::new(ModelDrive::dense(
+            plan.dense_bytes(),
+            DENSE_BANDWIDTH,
+            Rc::clone(&clock),
+        )),
         clock,
         watch,
     });
@@ -138,8 +146,16 @@ pub fn creation(plan: &Plan) -> Result<Nanos, LabError> {
     let machine = Rc::new(Machine {
         plan: *plan,
         request,
-        fast: Rc::new(ModelDrive::fast(plan.fast_bytes(), request.bandwidth, Rc::clone(&clock))),
-        dense: Rc::new(ModelDrive::dense(plan.dense_bytes(), DENSE_BANDWIDTH, Rc::clone(&clock))),
+        fast: Rc::new(ModelDrive::fast(
+            plan.fast_bytes(),
+            request.bandwidth,
+            Rc::clone(&clock),
+        )),
+        dense: Rc::new(ModelDrive::dense(
+            plan.dense_bytes(),
+            DENSE_BANDWIDTH,
+            Rc::clone(&clock),
+        )),
         clock,
         watch: Rc::new(|_, _, _| ()),
     });
@@ -192,14 +208,35 @@ impl Machine {
         if self.request.fills {
             let writes = self.plan.user_blocks / FILL_BLOCKS;
             let order = Order::Sequential(0);
-            let phase = Phase::new(order, FILL_BLOCKS, FILL_DEPTH, self.plan.user_blocks, writes);
-            self.run_counted(&world, &subject, "fill", phase, writes).await?;
+            let phase = Phase::new(
+                order,
+                FILL_BLOCKS,
+                FILL_DEPTH,
+                self.plan.user_blocks,
+                writes,
+            );
+            self.run_counted(&world, &subject, "fill", phase, writes)
+                .await?;
         }
         let writes = self.warm_up_writes();
-        self.run_counted(&world, &subject, "warm up", self.overwrite(0, writes), writes).await?;
+        self.run_counted(
+            &world,
+            &subject,
+            "warm up",
+            self.overwrite(0, writes),
+            writes,
+        )
+        .await?;
         let from = self.moment(&subject);
         let writes = self.window_writes();
-        self.run_counted(&world, &subject, "measure", self.overwrite(1, writes), writes).await?;
+        self.run_counted(
+            &world,
+            &subject,
+            "measure",
+            self.overwrite(1, writes),
+            writes,
+        )
+        .await?;
         let to = self.moment(&subject);
         let window = Window::new(writes, &window_of(&from, &to));
         let memory = Memory::of(&subject.0, &self.plan);
@@ -270,7 +307,11 @@ impl Machine {
         });
         let phase = Rc::new(self.overwrite(2, WRITES_MAX));
         run(world, &subject.0, subject.1, &phase, 1, look).await;
-        if self.fast.is_off() { Ok(()) } else { Err(LabError::NoCommit) }
+        if self.fast.is_off() {
+            Ok(())
+        } else {
+            Err(LabError::NoCommit)
+        }
     }
 
     /// The start after the loss of power.
@@ -318,7 +359,10 @@ impl Between {
 
 fn window_of(from: &Moment, to: &Moment) -> Between {
     let before = |name: &str| from.counters.get(name).copied().unwrap_or(0);
-    let counters = to.counters.iter().map(|(name, count)| (*name, count - before(name)));
+    let counters = to
+        .counters
+        .iter()
+        .map(|(name, count)| (*name, count - before(name)));
     Between {
         cpu: to.cpu.since(from.cpu),
         fast: to.fast.since(&from.fast),

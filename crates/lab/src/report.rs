@@ -122,8 +122,10 @@ impl Window {
     pub(crate) fn new(writes: u64, between: &Between) -> Self {
         let host = writes * BLOCK_BYTES;
         let of = |kind| ratio(between.fast_of(kind), host);
-        let (compacted, collected) =
-            (between.counted("compacted_blocks"), between.counted("gc_blocks"));
+        let (compacted, collected) = (
+            between.counted("compacted_blocks"),
+            between.counted("gc_blocks"),
+        );
         let commits = between.fast.commits.max(1);
         Self {
             host_blocks: writes,
@@ -141,8 +143,8 @@ impl Window {
             checkpoint_bytes: between.fast_of(Kind::Checkpoints) / commits,
             interval_bytes: between.fast.all_written() / commits,
             cpu_ns_per_write: between.cpu.0 / writes.max(1),
-            writes_per_cpu_s: (u128::from(writes) * 1_000_000_000 / u128::from(between.cpu.0.max(1)))
-                as u64,
+            writes_per_cpu_s: (u128::from(writes) * 1_000_000_000
+                / u128::from(between.cpu.0.max(1))) as u64,
             is_collecting: collected > 0 && between.dense.all_written() > 0,
         }
     }
@@ -265,7 +267,11 @@ impl Report {
             line("  start reads", bytes(full.start_read_bytes));
             line("  start, device", seconds(full.start_device_ns));
             line("  start, CPU", seconds(full.start_cpu_ns));
-            let dram = format!("{} of {}", bytes(full.dram_bytes), bytes(full.dram_limit_bytes));
+            let dram = format!(
+                "{} of {}",
+                bytes(full.dram_bytes),
+                bytes(full.dram_limit_bytes)
+            );
             line("  memory", dram);
         }
         table
@@ -275,9 +281,15 @@ impl Report {
         let window = &self.window;
         line("fast bytes/host byte (F)", window.fast_per_host.to_string());
         line("  data", window.fast_data_per_host.to_string());
-        line("  headers and moves", window.fast_headers_per_host.to_string());
+        line(
+            "  headers and moves",
+            window.fast_headers_per_host.to_string(),
+        );
         line("  leaves", window.fast_leaves_per_host.to_string());
-        line("  checkpoints", window.fast_checkpoints_per_host.to_string());
+        line(
+            "  checkpoints",
+            window.fast_checkpoints_per_host.to_string(),
+        );
         let dense = format!(
             "{} (compaction {}, collection {})",
             window.dense_per_host, window.compacted_per_host, window.collected_per_host
@@ -291,7 +303,11 @@ impl Report {
 
     fn memory_lines(&self, line: &mut impl FnMut(&str, String)) {
         let memory = &self.memory;
-        let total = format!("{} of {}", bytes(memory.total_bytes), bytes(memory.limit_bytes));
+        let total = format!(
+            "{} of {}",
+            bytes(memory.total_bytes),
+            bytes(memory.limit_bytes)
+        );
         line("memory", total);
         let per_leaf = format!(
             "{} ({} deltas, {} per leaf)",

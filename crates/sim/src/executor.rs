@@ -4,6 +4,10 @@
 //! first-out, last-in first-out and random order follow one another, because each finds other
 //! bugs. A poll costs a little virtual time; when nothing is ready, time jumps to the next timer.
 //!
+//! Several reactors live in the one thread: they share flows' queue, timers and time, and differ in
+//! what they keep. Jobs between them arrive after a delay that is drawn for each, in order for each
+//! pair.
+//!
 //! **Invariants**: after [`Executor::crash`] no flow of it runs again and no timer fires; whatever
 //! outlives it (drives, checkers) was never owned by it.
 //!
@@ -14,15 +18,17 @@ use crate::rng::Rng;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use varve_io::{Receiver, Sender, Task, World, slot};
+use varve_io::{Desk, Job, ReactorId, Receiver, Sender, Task, World, slot};
 use varve_units::Nanos;
 
 /// Virtual time one poll takes. Arbitrary; above zero, so that flows that only yield see time pass.
 const POLL_NS: u64 = 100;
+/// Longest way of a job to another reactor. Arbitrary: beyond a write of a drive.
+const JOB_NS_MAX: u64 = 100_000;
 /// Polls without any progress of a host operation before a run counts as run away. Arbitrary.
 const POLLS_MAX: u64 = 4_000_000;
 
@@ -168,6 +174,32 @@ pub struct Reactor {
     polls: Cell<u64>,
     progress_at: Cell<u64>,
     patience: Cell<u64>,
+    itself: Weak<Reactor>,
+    desk: Desk,
+    /// The other reactors, from 1 on.
+    seats: RefCell<Vec<Rc<Seat>>>,
+    mail: RefCell<Mail>,
+}
+
+/// Jobs on their way.
+struct Mail {
+    rng: Rng,
+    /// Jobs between two reactors are slow or fast in spells.
+    delay_max: u64,
+    spell: u64,
+    pairs: BTreeMap<(ReactorId, ReactorId), VecDeque<Job>>,
+}
+
+impl Mail {
+    /// How long the next job takes.
+    fn delay(&mut self) -> u64 {
+        if self.spell == 0 {
+            self.spell = self.rng.magnitude(1, 512);
+            self.delay_max = self.rng.magnitude(1, JOB_NS_MAX);
+        }
+        self.spell -= 1;
+        self.rng.below(self.delay_max)
+    }
 }
 
 impl Reactor {
@@ -230,6 +262,74 @@ impl Reactor {
         }
     }
 
+    /// Makes the reactors `count`: this one and others beside it.
+    ///
+    /// # Panics
+    /// If there are more already.
+    pub fn seat(&self, count: u16) {
+        let mut seats = self.seats.borrow_mut();
+        assert!(usize::from(count) > seats.len(), "reactors do not go");
+        for id in seats.len() as u16 + 1..count {
+            seats.push(Rc::new(Seat {
+                id: ReactorId(id),
+                reactor: Weak::clone(&self.itself),
+                desk: Desk::default(),
+            }));
+        }
+    }
+
+    /// The world of one reactor.
+    fn world(&self, id: ReactorId) -> Option<Rc<dyn World>> {
+        match id.0.checked_sub(1) {
+            None => Some(self.itself.upgrade()? as Rc<dyn World>),
+            Some(index) => {
+                let seats = self.seats.borrow();
+                Some(Rc::clone(seats.get(usize::from(index))?) as Rc<dyn World>)
+            }
+        }
+    }
+
+    /// What reactors keep holds their worlds, which hold it.
+    fn clear_desks(&self) {
+        let pairs = std::mem::take(&mut self.mail.borrow_mut().pairs);
+        drop(pairs);
+        self.desk.clear();
+        let seats = self.seats.borrow().clone();
+        seats.iter().for_each(|seat| seat.desk.clear());
+    }
+
+    fn carry(&self, from: ReactorId, to: ReactorId, job: Job) {
+        if self.is_dead.get() {
+            return;
+        }
+        assert!(
+            to.0 < self.reactors(),
+            "a job goes to a reactor that exists"
+        );
+        let delay = {
+            let mut mail = self.mail.borrow_mut();
+            mail.pairs.entry((from, to)).or_default().push_back(job);
+            mail.delay()
+        };
+        let itself = Weak::clone(&self.itself);
+        // Whichever job of the pair arrives when this one is due: the oldest.
+        self.at(Nanos(self.now.get() + delay), move || {
+            let Some(reactor) = itself.upgrade() else {
+                return;
+            };
+            let job = reactor
+                .mail
+                .borrow_mut()
+                .pairs
+                .get_mut(&(from, to))
+                .and_then(VecDeque::pop_front);
+            let job = job.expect("as many jobs as arrivals");
+            let pair = [u64::from(from.0), u64::from(to.0)];
+            reactor.journal.add(Action::Job, &pair);
+            job(&reactor.world(to).expect("reactors do not go"));
+        });
+    }
+
     fn next(&self) -> u64 {
         let sequence = self.sequence.get();
         self.sequence.set(sequence + 1);
@@ -287,6 +387,78 @@ impl World for Reactor {
         lock(&self.queue).push_back(Ready::Yield(key));
         receiver
     }
+
+    fn reactors(&self) -> u16 {
+        self.seats.borrow().len() as u16 + 1
+    }
+
+    fn post(&self, to: ReactorId, job: Job) {
+        self.carry(ReactorId(0), to, job);
+    }
+
+    fn desk(&self) -> Option<&Desk> {
+        Some(&self.desk)
+    }
+
+    fn beside(&self, reactor: ReactorId) -> Option<Rc<dyn World>> {
+        self.world(reactor)
+    }
+}
+
+/// One of the other reactors of the thread.
+struct Seat {
+    id: ReactorId,
+    reactor: Weak<Reactor>,
+    desk: Desk,
+}
+
+impl Seat {
+    fn reactor(&self) -> Rc<Reactor> {
+        self.reactor
+            .upgrade()
+            .expect("a reactor outlives its flows")
+    }
+}
+
+impl World for Seat {
+    fn now(&self) -> Nanos {
+        self.reactor().now()
+    }
+
+    fn sleep(&self, span: Nanos) -> Receiver<()> {
+        self.reactor().sleep(span)
+    }
+
+    fn spawn(&self, task: Task) {
+        self.reactor().spawn(task);
+    }
+
+    fn yield_now(&self) -> Receiver<()> {
+        self.reactor().yield_now()
+    }
+
+    fn reactor(&self) -> ReactorId {
+        self.id
+    }
+
+    fn reactors(&self) -> u16 {
+        self.reactor().reactors()
+    }
+
+    fn post(&self, to: ReactorId, job: Job) {
+        // A destructor may still post when the executor is gone.
+        if let Some(reactor) = self.reactor.upgrade() {
+            reactor.carry(self.id, to, job);
+        }
+    }
+
+    fn desk(&self) -> Option<&Desk> {
+        Some(&self.desk)
+    }
+
+    fn beside(&self, reactor: ReactorId) -> Option<Rc<dyn World>> {
+        self.reactor().world(reactor)
+    }
 }
 
 /// The executor of one life of the pool, from power-on to crash or clean end.
@@ -297,11 +469,23 @@ pub struct Executor {
     burst: u64,
 }
 
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.reactor.clear_desks();
+    }
+}
+
 impl Executor {
     /// An executor with nothing to do, whose clock starts at `start`.
     #[must_use]
     pub fn new(journal: Rc<Journal>, rng: Rng, start: Nanos) -> Self {
-        let reactor = Reactor {
+        let mail = Mail {
+            rng: rng.split("mail"),
+            delay_max: 0,
+            spell: 0,
+            pairs: BTreeMap::new(),
+        };
+        let reactor = Rc::new_cyclic(|itself| Reactor {
             journal,
             now: Cell::new(start.0),
             is_dead: Cell::new(false),
@@ -316,9 +500,13 @@ impl Executor {
             polls: Cell::new(0),
             progress_at: Cell::new(start.0),
             patience: Cell::new(Nanos::from_secs(60).0),
-        };
+            itself: Weak::clone(itself),
+            desk: Desk::default(),
+            seats: RefCell::default(),
+            mail: RefCell::new(mail),
+        });
         Self {
-            reactor: Rc::new(reactor),
+            reactor,
             rng,
             order: Order::First,
             burst: 0,
@@ -363,6 +551,7 @@ impl Executor {
         let tasks = reactor.tasks.take();
         let yields = reactor.yields.take();
         drop((timers, tasks, yields));
+        reactor.clear_desks();
         lock(&reactor.queue).clear();
         Nanos(reactor.now.get())
     }
@@ -555,6 +744,56 @@ mod tests {
             }
         });
         assert_eq!(end, Err::<(), _>(Stop::Stuck));
+    }
+
+    /// Ten jobs each from three reactors to one, which writes down who sent what and when.
+    fn deliver(seed: u64) -> Vec<(ReactorId, u64, Nanos)> {
+        const KEY: varve_io::Key = [7; 16];
+        type Log = (RefCell<Vec<(ReactorId, u64, Nanos)>>, Event, Rc<dyn World>);
+        let (mut executor, _) = executor(seed);
+        let reactor = executor.reactor();
+        reactor.seat(3);
+        let world: Rc<dyn World> = Rc::clone(&reactor) as Rc<dyn World>;
+        let log: Rc<Log> = Rc::new((RefCell::default(), Event::new(), Rc::clone(&world)));
+        let keeper = world.beside(ReactorId(2)).unwrap();
+        keeper
+            .desk()
+            .unwrap()
+            .keep(KEY, Rc::clone(&log) as Rc<dyn std::any::Any>);
+        for number in 0..10 {
+            for from in (0..3).map(ReactorId) {
+                let job = move |log: Rc<Log>| {
+                    log.0.borrow_mut().push((from, number, log.2.now()));
+                    log.1.notify();
+                };
+                world.beside(from).unwrap().tell(ReactorId(2), KEY, job);
+            }
+        }
+        let waiting = Rc::clone(&log);
+        let end = executor.run(async move {
+            while waiting.0.borrow().len() < 30 {
+                waiting.1.listen().await;
+            }
+        });
+        assert_eq!(end, Ok(()));
+        log.0.take()
+    }
+
+    /// Jobs of a pair keep their order; how pairs mix and how long jobs take is a function of the
+    /// seed.
+    #[test]
+    fn jobs_arrive_in_order_and_late() {
+        let mut mixes = std::collections::BTreeSet::new();
+        for seed in 0..20 {
+            let log = deliver(seed);
+            assert_eq!(log, deliver(seed));
+            for from in (0..3).map(ReactorId) {
+                let mine = log.iter().filter(|entry| entry.0 == from);
+                assert!(mine.map(|entry| entry.1).eq(0..10));
+            }
+            mixes.insert(log);
+        }
+        assert!(mixes.len() > 15, "{} mixes", mixes.len());
     }
 
     /// A crash at an action drops all flows, and their destructors may still call the reactor.

@@ -48,6 +48,8 @@ pub enum Action {
     Crash,
     /// A step of the scenario.
     Step,
+    /// A job reached another reactor.
+    Job,
 }
 
 /// The running hash.

@@ -11,7 +11,9 @@ use crate::clock::Clock;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use varve_format::{LEAF_BYTES, PayloadLayout, Record, batch};
-use varve_io::{Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Sectors, Segment, Target};
+use varve_io::{
+    Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Sectors, Segment, Target,
+};
 use varve_units::{BLOCK_BYTES, Nanos, SECTOR, SECTOR_BYTES};
 
 const REGION_SECTORS: u64 = REGION_BYTES / SECTOR_BYTES;
@@ -161,7 +163,9 @@ impl ModelDrive {
             "misaligned range {offset}+{length}"
         );
         assert!(
-            offset.checked_add(length).is_some_and(|end| end <= self.info.bytes),
+            offset
+                .checked_add(length)
+                .is_some_and(|end| end <= self.info.bytes),
             "range {offset}+{length} beyond the end"
         );
     }
@@ -186,7 +190,11 @@ impl ModelDrive {
                 }
             }
         }
-        if self.is_off() { Err(IoError::Gone) } else { Ok(()) }
+        if self.is_off() {
+            Err(IoError::Gone)
+        } else {
+            Ok(())
+        }
     }
 
     fn store(&self, offset: u64, gather: &Gather) {
@@ -258,7 +266,9 @@ impl ModelDrive {
             let sectors = now.len() as u64 * block_sectors;
             self.with_region(at, |region, first| {
                 let content = Content::Symbols;
-                region.write(first, sectors as u16, content, |into| pack::pack_symbols(now, into))
+                region.write(first, sectors as u16, content, |into| {
+                    pack::pack_symbols(now, into)
+                })
             });
             at += sectors;
             left = later;
@@ -274,7 +284,9 @@ impl ModelDrive {
             let sectors = now.len() / SECTOR;
             self.with_region(at, |region, first| {
                 let content = Content::Meta;
-                region.write(first, sectors as u16, content, |into| pack::pack(now, false, into))
+                region.write(first, sectors as u16, content, |into| {
+                    pack::pack(now, false, into)
+                })
             });
             at += sectors as u64;
             left = later;
@@ -321,10 +333,18 @@ impl ModelDrive {
             let length = usize::from(length).min(end - at);
             let target = &mut bytes[at * SECTOR..(at + length) * SECTOR];
             match found {
-                Some(Found::Meta { packed, sectors, from }) => {
+                Some(Found::Meta {
+                    packed,
+                    sectors,
+                    from,
+                }) => {
                     unpack_part(packed, false, sectors, from, target);
                 }
-                Some(Found::Elsewhere { leaf, first: start, from }) => {
+                Some(Found::Elsewhere {
+                    leaf,
+                    first: start,
+                    from,
+                }) => {
                     let leaves = self.leaves.borrow();
                     let start = number as u64 * REGION_SECTORS + u64::from(start);
                     let packed = leaves.read(u64::from(leaf), start);
@@ -370,14 +390,22 @@ fn is_commit(segment: &Segment) -> bool {
 
 /// Where in a batch which leaf's image lies.
 fn leaf_places(gather: &Gather) -> Vec<(u64, u64)> {
-    let metas = gather.segments().iter().filter_map(|segment| match segment {
-        Segment::Meta(sectors) => Some(sectors),
-        Segment::Data(..) => None,
-    });
-    if !metas.clone().any(|sectors| sectors.len() == LEAF_BYTES / SECTOR) {
+    let metas = gather
+        .segments()
+        .iter()
+        .filter_map(|segment| match segment {
+            Segment::Meta(sectors) => Some(sectors),
+            Segment::Data(..) => None,
+        });
+    if !metas
+        .clone()
+        .any(|sectors| sectors.len() == LEAF_BYTES / SECTOR)
+    {
         return Vec::new();
     }
-    let header = metas.map(|sectors| sectors.bytes()).find(|bytes| bytes.starts_with(BATCH_MAGIC));
+    let header = metas
+        .map(|sectors| sectors.bytes())
+        .find(|bytes| bytes.starts_with(BATCH_MAGIC));
     let Some(Ok((head, records))) = header.map(batch::decode) else {
         return Vec::new();
     };
@@ -396,7 +424,11 @@ impl Drive for ModelDrive {
 
     fn submit(&self, command: Command) -> Completion {
         let done = match command {
-            Command::Read { offset, mut into, copy } => {
+            Command::Read {
+                offset,
+                mut into,
+                copy,
+            } => {
                 assert_eq!(copy, 0, "a plain drive has one copy");
                 self.check(offset, into.bytes());
                 self.read(offset, &mut into).map(|()| Done::Read(into))

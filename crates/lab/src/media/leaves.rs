@@ -90,7 +90,10 @@ mod tests {
         let mut leaves = Leaves::default();
         leaves.write(3, 100, &[1]);
         leaves.write(3, 200, &[2]);
-        assert_eq!((leaves.read(3, 100), leaves.read(3, 200)), (&[1][..], &[2][..]));
+        assert_eq!(
+            (leaves.read(3, 100), leaves.read(3, 200)),
+            (&[1][..], &[2][..])
+        );
         leaves.committed();
         leaves.committed();
         assert_eq!(leaves.read(3, 100), [1]);

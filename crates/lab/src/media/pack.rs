@@ -13,11 +13,7 @@ pub(super) const SYMBOL_END: u64 = 1 << 40;
 
 /// What stands for a zero word: `Entry::ABSENT` in leaf images, so that blank entries cost nothing.
 fn blank(is_leaf: bool) -> u64 {
-    if is_leaf {
-        Entry::ABSENT.bits()
-    } else {
-        0
-    }
+    if is_leaf { Entry::ABSENT.bits() } else { 0 }
 }
 
 /// Appends `bytes`, whole words, to `into`.
@@ -76,7 +72,10 @@ pub(super) fn unpack(packed: &[u8], is_leaf: bool, into: &mut [u8]) {
 /// Appends symbols.
 pub(super) fn pack_symbols(symbols: &[u64], into: &mut Vec<u8>) {
     for &symbol in symbols {
-        assert!(symbol < SYMBOL_END, "symbols of the laboratory have 40 bits");
+        assert!(
+            symbol < SYMBOL_END,
+            "symbols of the laboratory have 40 bits"
+        );
         into.extend_from_slice(&symbol.to_le_bytes()[..SYMBOL_BYTES]);
     }
 }
@@ -99,9 +98,15 @@ mod tests {
         for round in 0..200 {
             let bytes: Vec<u8> = (0..512 * (1 + round % 9))
                 .map(|_| {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
                     let byte = (state >> 56) as u8;
-                    if byte > round as u8 { 0 } else { (state >> 40) as u8 }
+                    if byte > round as u8 {
+                        0
+                    } else {
+                        (state >> 40) as u8
+                    }
                 })
                 .collect();
             for is_leaf in [false, true] {

@@ -112,7 +112,10 @@ impl Recovery {
                 }
             }
             Err(error) => {
-                complain(&error.to_string(), "report this as a bug, with the command line");
+                complain(
+                    &error.to_string(),
+                    "report this as a bug, with the command line",
+                );
                 Exit::Failed
             }
         }
