@@ -88,9 +88,12 @@ struct State {
     doomed: Vec<u64>,
     atlas: Rc<RefCell<Atlas>>,
     is_gone: bool,
+    /// True from when it answers again until it is lost or replaced again, or found whole.
+    has_returned: bool,
     /// Which physical drive this is: counts replacements.
     incarnation: u64,
     slow_until: Nanos,
+    slow_reads_until: Nanos,
     laps: Option<Rc<RefCell<Laps>>>,
     next: u64,
     trace: VecDeque<Trace>,
@@ -117,8 +120,10 @@ impl SimDrive {
             doomed: Vec::new(),
             atlas,
             is_gone: false,
+            has_returned: false,
             incarnation: 0,
             slow_until: Nanos(0),
+            slow_reads_until: Nanos(0),
             laps: None,
             next: 0,
             trace: VecDeque::new(),
@@ -150,6 +155,7 @@ impl SimDrive {
             .fail(&mut state.platter, &mut state.rng, lba_bytes);
         state.doomed.clear();
         state.slow_until = Nanos(0);
+        state.slow_reads_until = Nanos(0);
     }
 
     /// Reads of a range near a random written place fail until it is rewritten. False if the
@@ -217,7 +223,23 @@ impl SimDrive {
         let state = &mut *self.0.borrow_mut();
         assert!(state.is_gone, "only a lost drive comes back");
         state.is_gone = false;
+        state.has_returned = true;
         state.count("came_back");
+    }
+
+    /// True if it answers again with what it held, and may have missed writes.
+    #[must_use]
+    pub fn has_returned(&self) -> bool {
+        self.0.borrow().has_returned
+    }
+
+    /// The pool says that a drive that returned holds all it should: it never missed a write.
+    pub fn found_whole(&self) {
+        let state = &mut *self.0.borrow_mut();
+        assert!(state.has_returned, "only what was away is found whole");
+        state.has_returned = false;
+        state.atlas.borrow_mut().found_whole(state.index);
+        state.count("returned_whole");
     }
 
     /// A blank drive takes its place, reached by attaching anew: who attached before finds the old
@@ -229,6 +251,7 @@ impl SimDrive {
         state.flaws.clear();
         state.doomed.clear();
         state.is_gone = false;
+        state.has_returned = false;
         state.incarnation += 1;
         state.count("replaced");
     }
@@ -238,6 +261,13 @@ impl SimDrive {
         let state = &mut *self.0.borrow_mut();
         state.slow_until = until;
         state.count("slow");
+    }
+
+    /// Reads take a hundred times as long until `until`: much is moved and reused under them.
+    pub fn slow_reads(&self, until: Nanos) {
+        let state = &mut *self.0.borrow_mut();
+        state.slow_reads_until = until;
+        state.count("slow_reads");
     }
 
     /// Lifts all flaws: the content is pristine again.
@@ -308,11 +338,11 @@ impl State {
         } else {
             drawn
         };
-        if now < self.slow_until {
-            drawn * SLOW_FACTOR
-        } else {
-            drawn
-        }
+        let is_slow = match kind {
+            Kind::Read => now < self.slow_until.max(self.slow_reads_until),
+            Kind::Write | Kind::Flush => now < self.slow_until,
+        };
+        if is_slow { drawn * SLOW_FACTOR } else { drawn }
     }
 
     fn record(&mut self, trace: Trace) {
