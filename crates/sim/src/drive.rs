@@ -32,6 +32,12 @@ const TRACE_MAX: usize = 48;
 const GONE_NS: u64 = 50_000;
 /// How much slower a slow drive is.
 const SLOW_FACTOR: u64 = 100;
+/// How much longer a read takes that the drive tries again and again: as long as it takes deep
+/// queues to write all free chunks, so that its own is reused under it.
+const SLOW_READ_FACTOR: u64 = 60;
+/// Of so many reads one, while reads are slow: the cleaner's must not all wait, or nothing is
+/// reused under the others.
+const SLOW_READS_ONE_IN: u64 = 12;
 
 /// What a drive is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -263,7 +269,7 @@ impl SimDrive {
         state.count("slow");
     }
 
-    /// Reads take a hundred times as long until `until`: much is moved and reused under them.
+    /// Some reads take sixty times as long until `until`: much is moved and reused under them.
     pub fn slow_reads(&self, until: Nanos) {
         let state = &mut *self.0.borrow_mut();
         state.slow_reads_until = until;
@@ -338,11 +344,14 @@ impl State {
         } else {
             drawn
         };
-        let is_slow = match kind {
-            Kind::Read => now < self.slow_until.max(self.slow_reads_until),
-            Kind::Write | Kind::Flush => now < self.slow_until,
-        };
-        if is_slow { drawn * SLOW_FACTOR } else { drawn }
+        let is_read = matches!(kind, Kind::Read);
+        if is_read && now < self.slow_reads_until && self.rng.chance(1, SLOW_READS_ONE_IN) {
+            drawn * SLOW_READ_FACTOR
+        } else if now < self.slow_until {
+            drawn * SLOW_FACTOR
+        } else {
+            drawn
+        }
     }
 
     fn record(&mut self, trace: Trace) {

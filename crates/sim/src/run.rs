@@ -559,9 +559,9 @@ impl Life {
         };
         // One that is back is left alone for longer: the pool must not take it for whole meanwhile.
         let patience = if self.drives[index].has_returned() {
-            12
+            16
         } else {
-            3
+            5
         };
         if !rng.chance(1, patience) {
             return;

@@ -137,6 +137,14 @@ pub fn draw_trigger(rng: &mut Rng, actions: u64, now: Nanos) -> (Trigger, &'stat
     }
 }
 
+/// Loses a drive; now and then all flaws end first, because what is flawed on its peers forbids it.
+fn lose(rng: &mut Rng, drive: &SimDrive, drives: &[SimDrive]) {
+    if rng.chance(2, 3) {
+        drives.iter().for_each(SimDrive::heal);
+    }
+    drive.lose();
+}
+
 /// Lets one random fault strike one random drive, as far as the atlas permits. Faults of writes
 /// strike later, or never.
 pub fn inject(rng: &mut Rng, drives: &[SimDrive], now: Nanos) {
@@ -147,7 +155,7 @@ pub fn inject(rng: &mut Rng, drives: &[SimDrive], now: Nanos) {
         2 => drive.arm(WriteFault::Lost),
         3 => drive.arm(WriteFault::Misdirected(rng.magnitude(1, 1 << 12))),
         4 => drive.arm(WriteFault::Error),
-        5 => drop(drive.lose()),
+        5 => lose(rng, drive, drives),
         6 => drive.slow_down(now + Nanos::from_millis(rng.magnitude(1, 32))),
         _ => drive.slow_reads(now + Nanos::from_millis(rng.magnitude(1, 64))),
     }
