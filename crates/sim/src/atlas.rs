@@ -149,6 +149,17 @@ impl Atlas {
         self.claims[drive].clear();
     }
 
+    /// A lost drive turned out to hold all it should, but for what is claimed on it. It stays lost
+    /// if its labels are claimed.
+    pub fn found_whole(&mut self, drive: usize) {
+        let mut claims = self.claims[drive].iter();
+        let has_bad_label = claims.any(|sector| {
+            let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
+            self.place(drive, &range) == Some(Place::Label)
+        });
+        self.lost[drive] = has_bad_label;
+    }
+
     /// True while a drive is lost.
     #[must_use]
     pub fn is_lost(&self, drive: usize) -> bool {

@@ -242,9 +242,8 @@ impl<'a> Machine<'a> {
         match self.missing_work().as_slice() {
             [] => Ok(()),
             missing => Err(format!(
-                "the scenario is too weak: no {} {:?}",
-                missing.join(", "),
-                self.laps.as_ref().map(|l| l.borrow().clone())
+                "the scenario is too weak: no {}",
+                missing.join(", ")
             )),
         }
     }
@@ -332,7 +331,7 @@ impl<'a> Machine<'a> {
                 drive.replace();
                 self.laps.iter().for_each(|laps| laps.borrow_mut().clear());
             }
-            if drive.is_gone() && rng.chance(1, 3) {
+            if drive.is_gone() && rng.chance(1, 2) {
                 drive.come_back();
             }
         }
@@ -558,7 +557,13 @@ impl Life {
         let Some(index) = (0..self.drives.len()).find(is_due) else {
             return;
         };
-        if !rng.chance(1, 3) {
+        // One that is back is left alone for longer: the pool must not take it for whole meanwhile.
+        let patience = if self.drives[index].has_returned() {
+            16
+        } else {
+            5
+        };
+        if !rng.chance(1, patience) {
             return;
         }
         self.drives[index].replace();
@@ -587,8 +592,15 @@ impl Life {
         }));
     }
 
-    /// Drives whose rebuild was begun in an earlier life may be whole by now.
+    /// Drives whose rebuild was begun in an earlier life may be whole by now, and drives that were
+    /// away while nothing was written never were anything else. From then on the pool answers for
+    /// the loss of another one.
     fn note_whole(&self, subject: &dyn Subject) {
+        for (index, drive) in self.drives.iter().enumerate() {
+            if drive.has_returned() && subject.is_whole(index) {
+                drive.found_whole();
+            }
+        }
         let replaced: Vec<usize> = self.replaced.borrow().iter().copied().collect();
         for index in replaced {
             if !self.replacing.borrow().contains(&index) && subject.is_whole(index) {
