@@ -46,7 +46,7 @@ impl Engine {
     #[must_use]
     pub fn used_upper(&self) -> u64 {
         self.shared
-            .shards()
+            .borrow_shards()
             .iter()
             .map(|shard| shard.map.borrow().used_upper())
             .sum()
@@ -197,9 +197,12 @@ impl Engine {
                     new.push(leaf);
                 }
             }
+            if new.is_empty() {
+                return Ok(new);
+            }
             let shards = shared.shards();
             let leaves: usize = shards.iter().map(|shard| shard.map.borrow().leaves()).sum();
-            if new.is_empty() || self.set_leaves_aside(volume, leaves, &new) {
+            if self.set_leaves_aside(volume, leaves, &new) {
                 return Ok(new);
             }
             if shared.is_stopped() {

@@ -162,7 +162,14 @@ impl Engine {
 impl Shared {
     async fn log_entry(&self, entry: CatalogueEntry) -> Result<(), EngineError> {
         let lane = Rc::clone(&self.shards()[0]);
-        let appended = lane.append_meta(Record::Catalogue { entry }, None).await;
+        let appended = lane
+            .append_meta(
+                Record::Catalogue {
+                    entry: alloc::boxed::Box::new(entry),
+                },
+                None,
+            )
+            .await;
         appended.map_err(|_| EngineError::Stopped)?;
         self.flush_log().await.map_err(EngineError::Io)
     }

@@ -12,7 +12,7 @@ use crate::config::Canary;
 use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
 use crate::limits::CLEANER_RUN_MAX;
 use crate::map::{LeafKey, Live};
-use crate::placement::{Item, Progress, StreamId, Writer};
+use crate::placement::{Item, Progress, Stream, StreamId, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
 use alloc::rc::Rc;
@@ -49,6 +49,29 @@ pub(crate) struct Candidate {
     pub(crate) birth: Lsn,
     pub(crate) crc: u32,
     pub(crate) class: u8,
+}
+
+impl Candidate {
+    /// On its way, with its content.
+    fn with(&self, data: (Rc<Blocks>, usize)) -> Item {
+        let Self {
+            volume,
+            lba,
+            ppa,
+            birth,
+            crc,
+            class,
+        } = *self;
+        Item {
+            volume,
+            lba,
+            old: ppa,
+            birth,
+            crc,
+            class,
+            data,
+        }
+    }
 }
 
 impl Shared {
@@ -234,8 +257,11 @@ impl Shared {
                 return;
             }
             let record = &records[at.record];
-            let found = candidates(record, head.lsn(at.record), at.data_sector);
-            blocks.extend(found.into_iter().filter(|one| self.is_perhaps_live(one)));
+            each_candidate(record, head.lsn(at.record), at.data_sector, |one| {
+                if self.is_perhaps_live(&one) {
+                    blocks.push(one);
+                }
+            });
             if let Record::Leaf { volume, leaf, .. } = record {
                 let key = LeafKey {
                     volume: *volume,
@@ -279,13 +305,16 @@ impl Shared {
         writer: Writer,
         progress: &Rc<Progress>,
     ) {
+        let shard = Rc::clone(&self.borrow_shards()[0]);
+        let trusting =
+            writer == Writer::GarbageCollection && self.config.is_planted(Canary::P2lUnverified);
+        let mut target = None;
         let mut first = 0;
         while first < candidates.len() && !self.is_stopped() {
             let length = self.run_length(&candidates[first..]);
             let run = &candidates[first..first + length];
             first += length;
             let offset = self.place_offset(run[0].ppa);
-            let shard = Rc::clone(&self.shards()[0]);
             let into = self.world.blocks(length, self.config.elided);
             let read = shard
                 .drive_of(unit)
@@ -293,8 +322,6 @@ impl Shared {
                 .await
                 .ok()
                 .map(Rc::new);
-            let trusting = writer == Writer::GarbageCollection
-                && self.config.is_planted(Canary::P2lUnverified);
             for (index, candidate) in run.iter().enumerate() {
                 let data = match &read {
                     Some(blocks) if trusting || block_crc(blocks.block(index)) == candidate.crc => {
@@ -305,32 +332,42 @@ impl Shared {
                         .await
                         .map(|b| (Rc::new(b), 0)),
                 };
-                let Candidate {
-                    volume,
-                    lba,
-                    ppa,
-                    birth,
-                    crc,
-                    class,
-                } = *candidate;
-                match data {
-                    Some(data) => {
-                        let item = Item {
-                            volume,
-                            lba,
-                            old: ppa,
-                            birth,
-                            crc,
-                            class,
-                            data,
-                        };
-                        self.place(self.stream(volume, writer), item, progress)
-                            .await;
-                    }
-                    None => self.declare_lost(candidate, progress).await,
+                let Some(data) = data else {
+                    self.declare_lost(candidate, progress).await;
+                    continue;
+                };
+                let stream = self.target(&mut target, candidate.volume, writer);
+                let item = candidate.with(data);
+                if let Err(item) = self.try_place(&stream, item, progress) {
+                    // It may not know yet what its queue is full of.
+                    stream.wake();
+                    self.place(stream.id(), item, progress).await;
                 }
             }
+            if let Some((_, stream)) = &target {
+                stream.wake();
+            }
         }
+    }
+
+    /// The stream of a volume's blocks: that of the last block, most often.
+    fn target(
+        self: &Rc<Self>,
+        last: &mut Option<(VolumeId, Rc<Stream>)>,
+        volume: VolumeId,
+        writer: Writer,
+    ) -> Rc<Stream> {
+        if let Some((of, stream)) = last
+            && *of == volume
+        {
+            return Rc::clone(stream);
+        }
+        if let Some((_, stream)) = last {
+            stream.wake();
+        }
+        let stream = self.stream_named(self.stream(volume, writer));
+        *last = Some((volume, Rc::clone(&stream)));
+        stream
     }
 
     /// How many candidates from the first on lie behind one another.
@@ -398,7 +435,7 @@ impl Shared {
 }
 
 /// The blocks that a record brought inline; the first lies at fast-tier sector `sector`.
-fn candidates(record: &Record, lsn: Lsn, sector: u64) -> Vec<Candidate> {
+fn each_candidate(record: &Record, lsn: Lsn, sector: u64, mut found: impl FnMut(Candidate)) {
     let ppa = |index: usize| Ppa::fast(sector + index as u64 * BLOCK_SECTORS);
     match record {
         Record::Put {
@@ -407,29 +444,28 @@ fn candidates(record: &Record, lsn: Lsn, sector: u64) -> Vec<Candidate> {
             class,
             crcs,
         } => {
-            let crcs = crcs.as_slice().iter().enumerate();
-            crcs.map(|(index, crc)| Candidate {
-                volume: *volume,
-                lba: Lba(lba.0 + index as u64),
-                ppa: ppa(index),
-                birth: lsn,
-                crc: *crc,
-                class: *class,
-            })
-            .collect()
+            for (index, crc) in crcs.as_slice().iter().enumerate() {
+                found(Candidate {
+                    volume: *volume,
+                    lba: Lba(lba.0 + index as u64),
+                    ppa: ppa(index),
+                    birth: lsn,
+                    crc: *crc,
+                    class: *class,
+                });
+            }
         }
         Record::Keep { volume, items, .. } => {
-            let items = items.iter().enumerate();
-            items
-                .map(|(index, item)| Candidate {
+            for (index, item) in items.iter().enumerate() {
+                found(Candidate {
                     volume: *volume,
                     lba: item.lba,
                     ppa: ppa(index),
                     birth: item.birth,
                     crc: item.crc,
                     class: item.class,
-                })
-                .collect()
+                });
+            }
         }
         Record::External { .. }
         | Record::Move { .. }
@@ -437,6 +473,6 @@ fn candidates(record: &Record, lsn: Lsn, sector: u64) -> Vec<Candidate> {
         | Record::Leaf { .. }
         | Record::Part { .. }
         | Record::Commit { .. }
-        | Record::Catalogue { .. } => Vec::new(),
+        | Record::Catalogue { .. } => {}
     }
 }

@@ -19,7 +19,7 @@ use core::cell::Cell;
 use core::ops::Range;
 use varve_format::{Crcs, Record, block_crc};
 use varve_io::{Blocks, Drive, Receiver, World};
-use varve_units::{LEAF_BLOCKS, Lba, Lsn, SliceId, VolumeId};
+use varve_units::{LEAF_BLOCKS, Lba, LeafIndex, Lsn, SliceId, VolumeId};
 
 /// Delta nodes a discard of one slice can need: its first and its last leaf are partly covered.
 const DISCARD_NODES: usize = 2;
@@ -174,6 +174,15 @@ impl Engine {
         pending.set(pending.get() + count);
         let data = Rc::new(data);
         let most = self.shared.config.lane.batch_blocks_max as usize;
+        let blocks = data.len();
+        if blocks <= most && lba.index() + blocks <= LEAF_BLOCKS as usize {
+            let appended = self.append_put(volume, lba, &data, 0..blocks, &new_leaves);
+            appended
+                .await?
+                .await
+                .map_err(|Stopped| EngineError::Stopped)?;
+            return if fua { self.flush().await } else { Ok(()) };
+        }
         let mut waiting = Vec::new();
         let mut at = 0;
         for piece in pieces(lba, count) {
@@ -181,30 +190,41 @@ impl Engine {
             while done < piece.count {
                 let length = (piece.count - done).min(most);
                 let range = at + done..at + done + length;
-                let crcs: Vec<u32> = range
-                    .clone()
-                    .map(|index| block_crc(data.block(index)))
-                    .collect();
                 let lba = Lba(piece.lba.0 + done as u64);
-                self.admit(length as u64).await?;
-                let record = Record::Put {
-                    volume,
-                    lba,
-                    class: 0,
-                    crcs: Crcs::from(crcs.as_slice()),
-                };
-                let owner = self.owner(volume, lba);
-                let payload = Some((Rc::clone(&data), range));
-                // Three deltas to a node, and one node for the chain's last.
-                let nodes = length.div_ceil(3) + 1;
-                let makes_leaf = done == 0 && new_leaves.contains(&lba.leaf());
-                let pending = (length as u64, makes_leaf);
-                waiting.push(owner.append(record, payload, nodes, pending).await);
+                // Only the first record of a leaf makes it.
+                let new = if done == 0 { &new_leaves[..] } else { &[] };
+                waiting.push(self.append_put(volume, lba, &data, range, new).await?);
                 done += length;
             }
             at += piece.count;
         }
         self.acknowledged(waiting, fua).await
+    }
+
+    /// Queues one record of a write: the blocks `range` of `data`, all in one leaf, from `lba` on.
+    async fn append_put(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        data: &Rc<Blocks>,
+        range: Range<usize>,
+        new_leaves: &[LeafIndex],
+    ) -> Result<Receiver<Result<Appended, Stopped>>, EngineError> {
+        let crcs = range.clone().map(|index| block_crc(data.block(index)));
+        let record = Record::Put {
+            volume,
+            lba,
+            class: 0,
+            crcs: crcs.collect::<Crcs>(),
+        };
+        let blocks = range.len();
+        self.admit(blocks as u64).await?;
+        // Three deltas to a node, and one node for the chain's last.
+        let nodes = blocks.div_ceil(3) + 1;
+        let pending = (blocks as u64, new_leaves.contains(&lba.leaf()));
+        let payload = Some((Rc::clone(data), range));
+        let owner = self.owner(volume, lba);
+        Ok(owner.append(record, payload, nodes, pending).await)
     }
 
     /// Waits for records, and for a flush if they must be durable.

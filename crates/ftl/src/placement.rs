@@ -25,6 +25,9 @@ use varve_units::{Lba, Lsn, Ppa, SliceId, TenantId, VolumeId};
 /// Blocks that may queue at a stream, in stripes. Arbitrary.
 const QUEUE_STRIPES_MAX: usize = 4;
 
+/// Moves of one stripe in one slice that no list must grow for: 252 blocks in 16 slices.
+const MOVES_USUAL: usize = 24;
+
 /// Who writes a stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Writer {
@@ -107,6 +110,17 @@ pub(crate) struct Stream {
     room: Event,
 }
 
+impl Stream {
+    pub(crate) const fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Its queue has grown.
+    pub(crate) fn wake(&self) {
+        self.event.notify();
+    }
+}
+
 /// The group a stream appends to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenGroup {
@@ -184,6 +198,24 @@ impl Shared {
             .borrow_mut()
             .push_back((item, Rc::clone(progress)));
         stream.event.notify();
+    }
+
+    /// Hands a block to a stream of a pool with a dense tier if its queue has room; else gives it
+    /// back, for [`Shared::place`]. Who does not await next wakes the stream: [`Stream::wake`].
+    pub(crate) fn try_place(
+        &self,
+        stream: &Stream,
+        item: Item,
+        progress: &Rc<Progress>,
+    ) -> Result<(), Item> {
+        let most = QUEUE_STRIPES_MAX * self.units.geometry().stripe_user_blocks() as usize;
+        let mut queue = stream.queue.borrow_mut();
+        if queue.len() >= most || self.dense.is_none() || self.is_stopped() {
+            return Err(item);
+        }
+        progress.add(1);
+        queue.push_back((item, Rc::clone(progress)));
+        Ok(())
     }
 
     /// The stream of this id, started if it is new.
@@ -381,7 +413,7 @@ impl Shared {
         let user = geometry.stripe_user_blocks() as usize;
         let first = self.first_user_block(open);
         let mut entries = Vec::with_capacity(user);
-        for (index, (item, _)) in items.iter().enumerate() {
+        for (item, _) in items {
             let Item {
                 volume,
                 lba,
@@ -395,13 +427,11 @@ impl Shared {
                 birth,
                 crc,
             });
-            let is_last = index + 1 == items.len();
-            if is_last && self.config.is_planted(Canary::LiveBlockWithZeroBit) {
-                continue;
-            }
-            self.units
-                .append(geometry.dense_ppa(open.group, first + index as u32));
         }
+        let forgotten = u32::from(self.config.is_planted(Canary::LiveBlockWithZeroBit));
+        let live = items.len() as u32 - forgotten;
+        self.units
+            .append_run(geometry.dense_ppa(open.group, first), live);
         entries.resize(user, P2lEntry::PADDING);
         let unit = self.units.unit(UnitId::group(open.group));
         let p2l = P2l {
@@ -488,7 +518,7 @@ impl Shared {
             };
             by_slice
                 .entry((slice, item.volume))
-                .or_default()
+                .or_insert_with(|| Vec::with_capacity(MOVES_USUAL))
                 .push((moved, progress));
         }
         for ((slice, volume), moves) in by_slice {

@@ -240,14 +240,12 @@ impl Shard {
     /// Live bits of a batch's data blocks are set before anything can ask for them.
     fn mark_appended(&self, sequence: u64) {
         let lane = self.lane.borrow();
-        for (load, appended) in lane.sealed(sequence) {
-            if let Some((_, range)) = &load.data {
-                for index in 0..range.len() as u64 {
-                    self.shared
-                        .units
-                        .append(Ppa::fast(appended.data_sector + index * BLOCK_SECTORS));
-                }
-            }
+        let sealed = lane.sealed(sequence);
+        let blocks: u64 = sealed.iter().map(|(load, _)| load.data_blocks()).sum();
+        if let (Some((_, first)), 1..) = (sealed.first(), blocks) {
+            // The data blocks of a batch lie behind one another (ADR 4).
+            let first = Ppa::fast(first.data_sector);
+            self.shared.units.append_run(first, blocks as u32);
         }
     }
 
@@ -338,6 +336,7 @@ impl Shard {
 
     fn acknowledge(&self, batch: Batch) {
         let mut dead = Vec::new();
+        let mut has_made_room = false;
         for (record, (load, appended)) in batch.records.iter().zip(batch.loads) {
             self.apply(record, &appended, &mut dead);
             self.bury(&mut dead);
@@ -354,11 +353,14 @@ impl Shard {
             if load.pending_blocks > 0 {
                 let log = &self.shared.pending_log;
                 log.set(log.get() - log_cost(load.pending_blocks));
-                self.shared.control().freed.notify();
+                has_made_room = true;
             }
             if let Some(ticket) = load.ticket {
                 ticket.send(Ok(appended));
             }
+        }
+        if has_made_room {
+            self.shared.control().freed.notify();
         }
     }
 
@@ -382,7 +384,7 @@ impl Shard {
                 self.apply_discard(*slice, *volume, *lba, *blocks, *zero, at.lsn, dead);
             }
             // At once, as all changes: a checkpoint that begins behind this record must hold it.
-            Record::Catalogue { entry } => self.shared.volumes.borrow_mut().note(*entry),
+            Record::Catalogue { entry } => self.shared.volumes.borrow_mut().note(**entry),
             Record::Leaf {
                 volume,
                 leaf,
@@ -407,6 +409,26 @@ impl Shard {
                         });
                     }
                 });
+            }
+            Record::Put {
+                volume,
+                lba,
+                class,
+                crcs,
+            } => {
+                let (class, leaf) = (*class, lba.leaf());
+                let key = LeafKey {
+                    volume: *volume,
+                    leaf,
+                };
+                let puts = crcs.as_slice().iter().enumerate().map(|(at_block, crc)| {
+                    let ppa = Ppa::fast(at.data_sector + at_block as u64 * BLOCK_SECTORS);
+                    ((lba.index() + at_block) as u16, put(ppa, *crc, class))
+                });
+                self.map
+                    .borrow_mut()
+                    .apply_each(key, puts, at.lsn, dead)
+                    .expect("nodes were set aside");
             }
             _ => {
                 let mut map = self.map.borrow_mut();

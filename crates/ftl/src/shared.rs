@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, Ref, RefCell};
 use core::future::Future;
 use varve_io::{Drive, Event, IoError, World};
 use varve_units::{Lsn, SliceId};
@@ -170,6 +170,11 @@ impl Shared {
 
     pub(crate) fn shards(&self) -> Vec<Rc<Shard>> {
         self.shards.borrow().clone()
+    }
+
+    /// All shards, for as long as nothing is awaited.
+    pub(crate) fn borrow_shards(&self) -> Ref<'_, Vec<Rc<Shard>>> {
+        self.shards.borrow()
     }
 
     /// The shard that owns a slice: slices are dealt to shards in turn.

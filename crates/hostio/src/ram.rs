@@ -108,6 +108,7 @@ impl RamMemory {
             }
             at += segment.bytes();
         }
+        stream::fence();
     }
 
     fn write_bytes(&self, offset: u64, from: &[u8]) {

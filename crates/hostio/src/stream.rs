@@ -9,7 +9,8 @@ use std::ptr;
 const LINE: usize = 64;
 
 /// Copies `from` to memory at `into`, past the cache. By pointer, because other threads may read
-/// what is there meanwhile, as they may a device's memory.
+/// what is there meanwhile, as they may a device's memory. This thread sees the copy at once;
+/// before another one is told of it: [`fence`].
 ///
 /// # Safety
 /// `from.len()` bytes at `into` are valid for writes and do not overlap `from`.
@@ -24,6 +25,20 @@ pub(crate) unsafe fn copy(into: *mut u8, from: &[u8]) {
         let into = into.add(head.len());
         lines(into, whole);
         ptr::copy_nonoverlapping(tail.as_ptr(), into.add(whole.len()), tail.len());
+    }
+}
+
+/// Orders the copies before whatever this thread writes next: without it another thread could be
+/// told of them before it can see them. Waits for them, so once a command, not once a block.
+#[cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "the instruction is no safe function")
+)]
+pub(crate) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has SSE.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
     }
 }
 
@@ -57,7 +72,7 @@ unsafe fn lines(into: *mut u8, from: &[u8]) {
 mod x86 {
     use super::LINE;
     use std::arch::x86_64::{
-        __m128i, __m512i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128, _mm512_loadu_si512,
+        __m128i, __m512i, _mm_loadu_si128, _mm_stream_si128, _mm512_loadu_si512,
         _mm512_stream_si512,
     };
 
@@ -103,10 +118,6 @@ mod x86 {
                 _mm_stream_si128(into, _mm_loadu_si128(from.as_ptr().cast()));
             }
         }
-        // Such stores are not ordered with later ones: without this another thread could be told
-        // of them before it can see them.
-        // SAFETY: every x86-64 has it.
-        unsafe { _mm_sfence() };
     }
 }
 

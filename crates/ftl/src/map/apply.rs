@@ -247,7 +247,7 @@ impl Map {
             let applied = self.slice(self.leaves.slice(leaf)).applied;
             return Some((self.cache.get(slot).entry(index), applied));
         }
-        let Some((_, delta)) = self.newest(leaf, index, usize::MAX) else {
+        let Some((_, delta)) = self.newest(leaf, index) else {
             return self
                 .is_bare(leaf)
                 .then_some((Entry::ABSENT, head.through()));
@@ -276,7 +276,7 @@ impl Map {
             self.enter(leaf, delta, lsn);
             return;
         }
-        let newest = self.newest(leaf, index, usize::MAX);
+        let newest = self.newest(leaf, index);
         if let Some((_, old)) = newest {
             // Whatever a conditional move comes to, its new place is superseded here.
             report(dead, old.ppa(), self.lsn(leaf, old));

@@ -64,7 +64,7 @@ impl Engine {
                 let redone = map.redo_leaf(key, at.meta_sector, *crc, *through);
                 redone.map_err(|_| RecoverError::Engine(EngineError::CapacityExceeded))?;
             }
-            Record::Catalogue { entry } => self.shared.volumes.borrow_mut().note(*entry),
+            Record::Catalogue { entry } => self.shared.volumes.borrow_mut().note(**entry),
             Record::Discard {
                 slice,
                 volume,
