@@ -18,9 +18,9 @@ use crate::units::UnitState;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use varve_format::{BatchHead, PayloadLayout, Record, batch, block_crc};
+use varve_format::{BatchHead, PayloadLayout, Record, block_crc};
 use varve_io::Blocks;
-use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, SECTOR_BYTES, VolumeId};
+use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
 
 /// Chunks cleaned side by side. Arbitrary: enough to fill stripes of several streams.
 const VICTIMS_MAX: usize = 4;
@@ -187,44 +187,6 @@ impl Shared {
             .geometry()
             .locate(ppa)
             .map_or(0, |place| place.offset)
-    }
-
-    /// All batches of a closed chunk, by whichever copy holds each. `None` if one is unreadable.
-    async fn read_records(&self, chunk: u32) -> Option<Vec<(BatchHead, Vec<Record>)>> {
-        let geometry = self.units.geometry();
-        let start = geometry.chunk_start(chunk);
-        let end = start + u64::from(self.units.unit(UnitId::chunk(chunk)).write_pointer());
-        let mut sector = start + BLOCK_SECTORS;
-        let mut batches = Vec::new();
-        while sector < end {
-            let (head, records) = self.read_batch_header(sector).await?;
-            sector += head.batch_bytes() / SECTOR_BYTES;
-            batches.push((head, records));
-        }
-        Some(batches)
-    }
-
-    async fn read_batch_header(&self, sector: u64) -> Option<(BatchHead, Vec<Record>)> {
-        let shard = Rc::clone(&self.shards()[0]);
-        let unit = u64::from(self.units.geometry().lba_bytes) / SECTOR_BYTES;
-        for copy in 0..self.fast.info().copies {
-            let Some(first) = shard.read_sectors(sector, unit, copy).await else {
-                continue;
-            };
-            let Ok(head) = batch::decode_head(&first) else {
-                continue;
-            };
-            let sectors = u64::from(head.header_bytes) / SECTOR_BYTES;
-            let Some(whole) = shard.read_sectors(sector, sectors, copy).await else {
-                continue;
-            };
-            if let Ok((head, records)) = batch::decode(&whole)
-                && head.address == sector
-            {
-                return Some((head, records));
-            }
-        }
-        None
     }
 
     /// Asks of each record of a batch what is live: blocks are collected, leaves merged.

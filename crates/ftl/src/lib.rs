@@ -26,6 +26,7 @@ mod catalogue;
 mod checkpoint;
 mod cleaner;
 mod config;
+mod contents;
 mod control;
 mod engine;
 mod error;

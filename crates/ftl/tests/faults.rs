@@ -1,0 +1,58 @@
+//! Drives that lose writes, or go away for a while: what was acknowledged is there afterwards.
+
+mod common;
+
+use common::{Host, Pool};
+use std::rc::Rc;
+use varve_ftl as ftl;
+
+fn verify(pool: &Pool, host: Host) -> Result<Host, String> {
+    pool.executor.block_on(async move {
+        match host.verify().await {
+            Ok(()) => Ok(host),
+            Err(error) => Err(format!("{error}")),
+        }
+    })
+}
+
+/// One write of the log misses one of two copies. What an earlier use of the chunk left there is
+/// not taken for what should be there when the chunk is cleaned.
+#[test]
+fn one_lost_write_on_one_copy_costs_nothing() {
+    let mut failures = Vec::new();
+    for seed in 1..=12_u64 {
+        let mut pool = Pool::new(seed, 1, 2);
+        pool.config.lanes = 1;
+        pool.geometry.lba_bytes = 4096;
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let mut other = pool.host(&engine, 2);
+        let fast = Rc::clone(&pool.fast);
+        host = pool.executor.block_on(async move {
+            // The log wraps, then one write is lost, then the log wraps again.
+            for step in 0..4000_u64 {
+                host.write(step % 1000, 1).await;
+            }
+            fast.lose_in.set(Some(seed as u32 * 11));
+            for step in 4000..4300_u64 {
+                host.write(step % 1000, 1).await;
+            }
+            for step in 0..4000_u64 {
+                other.write(step * 7 % 400, 1).await;
+            }
+            host
+        });
+        pool.executor.drain();
+        assert_eq!(pool.fast.lose_in.get(), None, "the write was lost");
+        let counters = engine.counters();
+        let (lost, stuck) = (
+            counters.get("blocks_lost").copied(),
+            counters.get("chunks_stuck").copied(),
+        );
+        if let Err(error) = verify(&pool, host) {
+            failures.push((seed, lost, error));
+        }
+        assert_eq!(stuck, None, "seed {seed}: the other copy holds every header");
+    }
+    assert!(failures.is_empty(), "{failures:?}");
+}
