@@ -15,6 +15,7 @@ use crate::map::{LeafKey, Live};
 use crate::placement::{Item, Progress, StreamId, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
+use crate::ways::Ways;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -262,10 +263,16 @@ impl Shared {
                     Some(blocks) if trusting || block_crc(blocks.block(index)) == candidate.crc => {
                         Some((Rc::clone(blocks), index))
                     }
-                    _ => self
-                        .read_other_copy(unit, candidate)
-                        .await
-                        .map(|b| (Rc::new(b), 0)),
+                    _ => match self.read_other_copy(unit, candidate).await {
+                        Ok(block) => Some((Rc::new(block), 0)),
+                        Err(ways) if ways.is_lost() => None,
+                        Err(_) => {
+                            // It may be there when the tier is: the unit is cleaned another time.
+                            progress.fail();
+                            self.count("clean_read_errors", 1);
+                            return;
+                        }
+                    },
                 };
                 let Candidate {
                     volume,
@@ -309,20 +316,24 @@ impl Shared {
             .count()
     }
 
-    async fn read_other_copy(&self, unit: UnitId, candidate: &Candidate) -> Option<Blocks> {
+    /// A block by whichever copy passes its check, or what all copies came to.
+    async fn read_other_copy(&self, unit: UnitId, candidate: &Candidate) -> Result<Blocks, Ways> {
         let shard = Rc::clone(&self.shards()[0]);
         let drive = shard.drive_of(unit);
         let offset = self.place_offset(candidate.ppa);
+        let mut ways = Ways::default();
         for copy in 0..drive.info().copies {
             let into = Blocks::new(1, self.config.elided);
-            if let Ok(blocks) = drive.read_data(offset, into, copy).await
-                && block_crc(blocks.block(0)) == candidate.crc
-            {
-                self.count("clean_repairs", 1);
-                return Some(blocks);
+            match drive.read_data(offset, into, copy).await {
+                Ok(blocks) if block_crc(blocks.block(0)) == candidate.crc => {
+                    self.count("clean_repairs", 1);
+                    return Ok(blocks);
+                }
+                Ok(_) => ways.note_mismatch(),
+                Err(error) => ways.note_error(error),
             }
         }
-        None
+        Err(ways)
     }
 
     /// No copy of a block passes its check: from now on reads of this block fail, and only of

@@ -41,6 +41,7 @@ mod shard;
 mod shared;
 mod turn;
 mod volumes;
+mod ways;
 
 pub use audit::{AuditError, AuditReport, Mapped};
 pub use catalogue::NewVolume;

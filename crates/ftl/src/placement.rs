@@ -83,6 +83,11 @@ impl Progress {
         self.event.notify();
     }
 
+    /// Something of the unit cannot be moved now.
+    pub(crate) fn fail(&self) {
+        self.failed.set(true);
+    }
+
     /// Waits until every move was applied or has failed.
     pub(crate) async fn settled(&self) {
         while self.outstanding.get() > 0 {

@@ -5,6 +5,7 @@ mod common;
 use common::{Host, Pool};
 use std::rc::Rc;
 use varve_ftl as ftl;
+use varve_io::World;
 
 fn verify(pool: &Pool, host: Host) -> Result<Host, String> {
     pool.executor.block_on(async move {
@@ -55,4 +56,40 @@ fn one_lost_write_on_one_copy_costs_nothing() {
         assert_eq!(stuck, None, "seed {seed}: the other copy holds every header");
     }
     assert!(failures.is_empty(), "{failures:?}");
+}
+
+/// The dense tier is away for a while: nothing of it is written off, and no group of it is taken
+/// out of use.
+#[test]
+fn a_dense_tier_that_comes_back_has_lost_nothing() {
+    for seed in 1..=4 {
+        let pool = Pool::new(seed, 2, 1);
+        let engine = pool.create();
+        let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
+        let run = |mut host: Host, count| {
+            world.run(async move {
+                host.run(count).await;
+                host
+            })
+        };
+        let hosts: Vec<_> = (1..=2).map(|number| run(pool.host(&engine, number), 300)).collect();
+        let hosts: Vec<_> = hosts.into_iter().map(|host| pool.executor.block_on(host)).collect();
+        pool.dense.gone.set(true);
+        let running: Vec<_> = hosts.into_iter().map(|host| run(host, 200)).collect();
+        for _ in 0..60_000 {
+            pool.executor.turn();
+        }
+        let errors = engine.counters().get("stripe_write_errors").copied();
+        assert!(errors > Some(0), "seed {seed}: compaction met the outage");
+        pool.dense.gone.set(false);
+        let hosts: Vec<_> = running.into_iter().map(|host| pool.executor.block_on(host)).collect();
+        pool.executor.drain();
+        let counters = engine.counters();
+        assert_eq!(counters.get("blocks_lost"), None, "seed {seed}");
+        assert_eq!(counters.get("units_retired"), None, "seed {seed}");
+        assert_eq!(engine.stop_reason(), None, "seed {seed}");
+        for host in hosts {
+            verify(&pool, host).expect("every block is there");
+        }
+    }
 }
