@@ -21,6 +21,8 @@ pub struct MemoryDrive {
     pub repairs: Cell<usize>,
     /// After so many more writes one does not reach copy 0, silently.
     pub lose_in: Cell<Option<u32>>,
+    /// After so many more writes at a multiple of 1 MiB one does not reach copy 0, silently.
+    pub lose_start_in: Cell<Option<u32>>,
     pub gone: Cell<bool>,
     /// Reads of metadata that lie here fail on every copy.
     pub bad: Cell<Option<(u64, u64)>>,
@@ -42,6 +44,7 @@ impl MemoryDrive {
             writes_left: Cell::default(),
             repairs: Cell::default(),
             lose_in: Cell::default(),
+            lose_start_in: Cell::default(),
             gone: Cell::default(),
             bad: Cell::default(),
             written: Cell::default(),
@@ -97,9 +100,8 @@ impl MemoryDrive {
                     }
                 }
                 self.written.set(self.written.get() + gather.bytes());
-                let lost = self.lose_in.get() == Some(0);
-                self.lose_in
-                    .set(self.lose_in.get().and_then(|left| left.checked_sub(1)));
+                let is_start = offset.is_multiple_of(1 << 20);
+                let lost = is_due(&self.lose_in) | (is_start && is_due(&self.lose_start_in));
                 for copy in u8::from(lost)..self.info.copies {
                     self.store(copy, offset, &gather);
                 }
@@ -131,6 +133,13 @@ impl MemoryDrive {
             at += bytes.len();
         }
     }
+}
+
+/// Counts down to the one fault that is planned.
+fn is_due(left: &Cell<Option<u32>>) -> bool {
+    let now = left.get();
+    left.set(now.and_then(|left| left.checked_sub(1)));
+    now == Some(0)
 }
 
 impl Drive for MemoryDrive {
