@@ -99,7 +99,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Changes a volume's size. What a smaller volume loses is deallocated first.
+    /// Changes a volume's size. What a smaller volume loses is deallocated first, and what a larger
+    /// one gains too: a checkpoint may have committed a smaller size whose deallocation a crash
+    /// then took.
     ///
     /// # Errors
     /// Unknown volume, bad size, a stopped engine.
@@ -125,13 +127,26 @@ impl Engine {
         };
         if size < before {
             inflight.drained().await;
-            let gone = before - size;
-            for waiting in self.append_discard(id, Lba(size.0), gone.0, false).await {
-                waiting.await.map_err(|_| EngineError::Stopped)?;
-            }
-            self.flush().await?;
+        }
+        if size != before {
+            self.clear_between(id, size.min(before), size.max(before))
+                .await?;
         }
         self.log_entry(entry).await
+    }
+
+    /// Deallocates a volume's blocks from `start` to before `end`, durably.
+    async fn clear_between(
+        &self,
+        id: VolumeId,
+        start: Blocks,
+        end: Blocks,
+    ) -> Result<(), EngineError> {
+        let count = end - start;
+        for waiting in self.append_discard(id, Lba(start.0), count.0, false).await {
+            waiting.await.map_err(|_| EngineError::Stopped)?;
+        }
+        self.flush().await
     }
 
     /// All volumes that are present.

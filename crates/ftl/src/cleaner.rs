@@ -15,12 +15,13 @@ use crate::map::{LeafKey, Live};
 use crate::placement::{Item, Progress, Stream, StreamId, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
+use crate::ways::Ways;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use varve_format::{BatchHead, PayloadLayout, Record, batch, block_crc};
+use varve_format::{BatchHead, PayloadLayout, Record, block_crc};
 use varve_io::Blocks;
-use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, SECTOR_BYTES, VolumeId};
+use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
 
 /// Chunks cleaned side by side. Arbitrary: enough to fill stripes of several streams.
 const VICTIMS_MAX: usize = 4;
@@ -212,44 +213,6 @@ impl Shared {
             .map_or(0, |place| place.offset)
     }
 
-    /// All batches of a closed chunk, by whichever copy holds each. `None` if one is unreadable.
-    async fn read_records(&self, chunk: u32) -> Option<Vec<(BatchHead, Vec<Record>)>> {
-        let geometry = self.units.geometry();
-        let start = geometry.chunk_start(chunk);
-        let end = start + u64::from(self.units.unit(UnitId::chunk(chunk)).write_pointer());
-        let mut sector = start + BLOCK_SECTORS;
-        let mut batches = Vec::new();
-        while sector < end {
-            let (head, records) = self.read_batch_header(sector).await?;
-            sector += head.batch_bytes() / SECTOR_BYTES;
-            batches.push((head, records));
-        }
-        Some(batches)
-    }
-
-    async fn read_batch_header(&self, sector: u64) -> Option<(BatchHead, Vec<Record>)> {
-        let shard = Rc::clone(&self.shards()[0]);
-        let unit = u64::from(self.units.geometry().lba_bytes) / SECTOR_BYTES;
-        for copy in 0..self.fast.info().copies {
-            let Some(first) = shard.read_sectors(sector, unit, copy).await else {
-                continue;
-            };
-            let Ok(head) = batch::decode_head(&first) else {
-                continue;
-            };
-            let sectors = u64::from(head.header_bytes) / SECTOR_BYTES;
-            let Some(whole) = shard.read_sectors(sector, sectors, copy).await else {
-                continue;
-            };
-            if let Ok((head, records)) = batch::decode(&whole)
-                && head.address == sector
-            {
-                return Some((head, records));
-            }
-        }
-        None
-    }
-
     /// Asks of each record of a batch what is live: blocks are collected, leaves merged.
     async fn sort_out(&self, head: &BatchHead, records: &[Record], blocks: &mut Vec<Candidate>) {
         for at in PayloadLayout::new(head, records) {
@@ -327,10 +290,16 @@ impl Shared {
                     Some(blocks) if trusting || block_crc(blocks.block(index)) == candidate.crc => {
                         Some((Rc::clone(blocks), index))
                     }
-                    _ => self
-                        .read_other_copy(unit, candidate)
-                        .await
-                        .map(|b| (Rc::new(b), 0)),
+                    _ => match self.read_other_copy(unit, candidate).await {
+                        Ok(block) => Some((Rc::new(block), 0)),
+                        Err(ways) if ways.is_lost() => None,
+                        Err(_) => {
+                            // It may be there when the tier is: the unit is cleaned another time.
+                            progress.fail();
+                            self.count("clean_read_errors", 1);
+                            return;
+                        }
+                    },
                 };
                 let Some(data) = data else {
                     self.declare_lost(candidate, progress).await;
@@ -384,20 +353,24 @@ impl Shared {
             .count()
     }
 
-    async fn read_other_copy(&self, unit: UnitId, candidate: &Candidate) -> Option<Blocks> {
+    /// A block by whichever copy passes its check, or what all copies came to.
+    async fn read_other_copy(&self, unit: UnitId, candidate: &Candidate) -> Result<Blocks, Ways> {
         let shard = Rc::clone(&self.shards()[0]);
         let drive = shard.drive_of(unit);
         let offset = self.place_offset(candidate.ppa);
+        let mut ways = Ways::default();
         for copy in 0..drive.info().copies {
             let into = Blocks::new(1, self.config.elided);
-            if let Ok(blocks) = drive.read_data(offset, into, copy).await
-                && block_crc(blocks.block(0)) == candidate.crc
-            {
-                self.count("clean_repairs", 1);
-                return Some(blocks);
+            match drive.read_data(offset, into, copy).await {
+                Ok(blocks) if block_crc(blocks.block(0)) == candidate.crc => {
+                    self.count("clean_repairs", 1);
+                    return Ok(blocks);
+                }
+                Ok(_) => ways.note_mismatch(),
+                Err(error) => ways.note_error(error),
             }
         }
-        None
+        Err(ways)
     }
 
     /// No copy of a block passes its check: from now on reads of this block fail, and only of

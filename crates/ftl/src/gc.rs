@@ -10,6 +10,7 @@ use crate::limits::GC_VICTIMS_MAX;
 use crate::placement::{Progress, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
+use crate::ways::Ways;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{P2l, P2lEntry};
@@ -103,12 +104,16 @@ impl Shared {
                 continue;
             }
             match self.read_p2l(group, stripe).await {
-                Some(entries) => {
+                Ok(entries) => {
                     let candidates = self.stripe_candidates(group, stripe, &entries);
                     let writer = Writer::GarbageCollection;
                     self.move_all(id, &candidates, writer, &progress).await;
                 }
-                None => unreadable = true,
+                Err(ways) if ways.is_lost() => unreadable = true,
+                Err(_) => progress.fail(),
+            }
+            if progress.has_failed() {
+                break;
             }
         }
         work.waiting.set(work.waiting.get() + 1);
@@ -120,7 +125,7 @@ impl Shared {
         }
         if unreadable || progress.has_failed() {
             self.count("gc_failures", 1);
-            if unreadable {
+            if unreadable && !progress.has_failed() {
                 self.control().set_stuck(id);
             }
             self.units.transition(id, UnitState::Closed);
@@ -144,8 +149,8 @@ impl Shared {
         stripe * geometry.stripe_blocks + area * (geometry.p2l_copies - 1)
     }
 
-    /// The P2L of a stripe, by whichever area and copy passes its checks.
-    pub(crate) async fn read_p2l(&self, group: u32, stripe: u32) -> Option<Vec<P2lEntry>> {
+    /// The P2L of a stripe, by whichever area and copy passes its checks, or what all came to.
+    pub(crate) async fn read_p2l(&self, group: u32, stripe: u32) -> Result<Vec<P2lEntry>, Ways> {
         let geometry = self.units.geometry();
         let dense = self.dense.as_ref().expect("a group lies on a dense tier");
         let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
@@ -159,21 +164,29 @@ impl Shared {
         };
         let generation = self.units.unit(UnitId::group(group)).generation();
         let used = P2l::blocks_for(geometry.stripe_user_blocks() as usize) * BLOCK;
+        let mut ways = Ways::default();
         for place in places {
             for copy in 0..dense.info().copies {
                 let into = Sectors::zeroed(area as usize * BLOCK / varve_units::SECTOR);
                 let read = dense.read_meta(place * BLOCK_BYTES, into, copy).await;
-                let Ok(sectors) = read else { continue };
+                let sectors = match read {
+                    Ok(sectors) => sectors,
+                    Err(error) => {
+                        ways.note_error(error);
+                        continue;
+                    }
+                };
+                ways.note_mismatch();
                 let Ok(p2l) = P2l::decode(&sectors.bytes()[..used], group, stripe) else {
                     continue;
                 };
                 let trusting = self.config.is_planted(Canary::P2lUnverified);
                 if trusting || p2l.generation == generation {
-                    return Some(p2l.entries);
+                    return Ok(p2l.entries);
                 }
             }
         }
-        None
+        Err(ways)
     }
 
     /// Blocks of a stripe that the map perhaps still needs.

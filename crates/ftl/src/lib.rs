@@ -26,6 +26,7 @@ mod catalogue;
 mod checkpoint;
 mod cleaner;
 mod config;
+mod contents;
 mod control;
 mod engine;
 mod error;
@@ -40,6 +41,7 @@ mod shard;
 mod shared;
 mod turn;
 mod volumes;
+mod ways;
 
 pub use audit::{AuditError, AuditReport, Mapped};
 pub use catalogue::NewVolume;

@@ -27,3 +27,6 @@ pub const READ_RETRIES_MAX: usize = 64;
 pub const REROUTES_MAX: u32 = 8;
 /// Pause between attempts when a needed resource is exhausted by a fault. Arbitrary.
 pub const RETRY_PAUSE: Nanos = Nanos::from_millis(1);
+/// Pause between questions to a tier that is away, at most. Arbitrary: hosts wait no longer than
+/// that once it is back.
+pub const OUTAGE_PAUSE_MAX: Nanos = Nanos::from_secs(1);

@@ -12,6 +12,7 @@
 
 use crate::config::Canary;
 use crate::geometry::{Tier, UnitId};
+use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
 use crate::shared::Shared;
 use crate::units::UnitState;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -19,8 +20,8 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2l, P2lEntry, Record};
-use varve_io::{Blocks, Event, Gather, Sectors, Segment};
-use varve_units::{Lba, Lsn, Ppa, SliceId, TenantId, VolumeId};
+use varve_io::{Blocks, Event, Gather, IoError, Sectors, Segment};
+use varve_units::{Lba, Lsn, Nanos, Ppa, SliceId, TenantId, VolumeId};
 
 /// Blocks that may queue at a stream, in stripes. Arbitrary.
 const QUEUE_STRIPES_MAX: usize = 4;
@@ -84,6 +85,11 @@ impl Progress {
             self.failed.set(true);
         }
         self.event.notify();
+    }
+
+    /// Something of the unit cannot be moved now.
+    pub(crate) fn fail(&self) {
+        self.failed.set(true);
     }
 
     /// Waits until every move was applied or has failed.
@@ -322,6 +328,7 @@ impl Shared {
 
     /// Writes one stripe and, once it is flushed, appends its moves.
     async fn write_items(self: &Rc<Self>, stream: &Stream, items: Vec<(Item, Rc<Progress>)>) {
+        let mut pause = RETRY_PAUSE;
         loop {
             let Some(open) = self.open_group(stream).await else {
                 break;
@@ -343,19 +350,33 @@ impl Shared {
                     self.append_stripe_moves(open, items).await;
                     return;
                 }
-                Err(_) => {
+                Err(error) => {
                     self.count("stripe_write_errors", 1);
-                    self.give_up_group(stream, open);
+                    self.give_up_group(stream, open, error);
                     if self.is_stopped() {
                         break;
                     }
-                    self.world.sleep(crate::limits::RETRY_PAUSE).await;
+                    self.world.sleep(pause).await;
+                    if error != IoError::Media {
+                        self.wait_for_dense(&mut pause).await;
+                    }
                 }
             }
         }
         for (_, progress) in items {
             progress.done(1, false);
         }
+    }
+
+    /// Waits until the dense tier answers: every attempt at a write costs what is left of a group.
+    async fn wait_for_dense(&self, pause: &mut Nanos) {
+        let dense = self.dense.as_ref().expect("streams write to a dense tier");
+        while !self.is_stopped() && dense.flush().await.is_err() {
+            *pause = Nanos((pause.0 * 2).min(OUTAGE_PAUSE_MAX.0));
+            self.world.sleep(*pause).await;
+        }
+        // It may answer flushes and still refuse writes.
+        *pause = Nanos((pause.0 * 2).min(OUTAGE_PAUSE_MAX.0));
     }
 
     /// The stream's open group, or a free one. Compaction leaves the reserve to garbage
@@ -484,8 +505,9 @@ impl Shared {
         self.control().group_closed(self, group);
     }
 
-    /// A stripe could not be written: its group takes no more, and none after it is emptied.
-    fn give_up_group(&self, stream: &Stream, open: OpenGroup) {
+    /// A stripe could not be written: its group takes no more. If the medium is to blame it is
+    /// taken out of use when it is empty; a tier that is away says nothing about its groups.
+    fn give_up_group(&self, stream: &Stream, open: OpenGroup, error: IoError) {
         let geometry = *self.units.geometry();
         let first = self.first_user_block(open);
         for block in first..first + geometry.stripe_user_blocks() {
@@ -493,7 +515,9 @@ impl Shared {
                 .bury(geometry.dense_ppa(open.group, block), Lsn::MAX);
         }
         stream.open.set(None);
-        self.control().retire_group(open.group);
+        if error == IoError::Media {
+            self.control().retire_group(open.group);
+        }
         self.close_group(open.group);
     }
 
