@@ -174,33 +174,40 @@ impl Shared {
     async fn read_records(&self, chunk: u32) -> Option<Vec<(BatchHead, Vec<Record>)>> {
         let geometry = self.units.geometry();
         let start = geometry.chunk_start(chunk);
-        let end = start + u64::from(self.units.unit(UnitId::chunk(chunk)).write_pointer());
+        let unit = self.units.unit(UnitId::chunk(chunk));
+        let (end, stamp) = (start + u64::from(unit.write_pointer()), unit.stamp());
         let mut sector = start + BLOCK_SECTORS;
         let mut batches = Vec::new();
         while sector < end {
-            let (head, records) = self.read_batch_header(sector).await?;
+            let (head, records) = self.read_batch_header(sector, stamp).await?;
             sector += head.batch_bytes() / SECTOR_BYTES;
             batches.push((head, records));
         }
         Some(batches)
     }
 
-    async fn read_batch_header(&self, sector: u64) -> Option<(BatchHead, Vec<Record>)> {
+    /// The batch at a sector of a chunk that was opened at LSN `stamp`. A copy that lost a write
+    /// still has a batch of an earlier use there: it is older than the stamp. One of another pool
+    /// is of no epoch that this pool has had.
+    async fn read_batch_header(&self, sector: u64, stamp: Lsn) -> Option<(BatchHead, Vec<Record>)> {
+        let is_of_this_use = |head: &BatchHead| {
+            let epoch = self.identity.tag(head.epoch);
+            head.address == sector && head.first_lsn >= stamp && epoch <= self.identity.epoch
+        };
         let shard = Rc::clone(&self.shards()[0]);
         let unit = u64::from(self.units.geometry().lba_bytes) / SECTOR_BYTES;
         for copy in 0..self.fast.info().copies {
             let Some(first) = shard.read_sectors(sector, unit, copy).await else {
                 continue;
             };
-            let Ok(head) = batch::decode_head(&first) else {
-                continue;
-            };
+            let head = batch::decode_head(&first).ok().filter(is_of_this_use);
+            let Some(head) = head else { continue };
             let sectors = u64::from(head.header_bytes) / SECTOR_BYTES;
             let Some(whole) = shard.read_sectors(sector, sectors, copy).await else {
                 continue;
             };
             if let Ok((head, records)) = batch::decode(&whole)
-                && head.address == sector
+                && is_of_this_use(&head)
             {
                 return Some((head, records));
             }

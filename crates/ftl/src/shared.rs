@@ -29,7 +29,8 @@ pub struct Identity {
 
 impl Identity {
     /// What batches of an epoch carry as theirs: folded with the pool's identity, because a batch
-    /// has no room for that, and an older pool on the same drives may have had the same epoch.
+    /// has no room for that, and an older pool on the same drives may have had the same epoch. The
+    /// tag of a tag is the epoch.
     #[must_use]
     pub fn tag(&self, epoch: u32) -> u32 {
         let words = self

@@ -65,6 +65,23 @@ fn a_busy_pool_passes() {
     }
 }
 
+/// One copy of the log loses writes and keeps what was there: batches of the chunk's earlier use,
+/// whole, at their places. The cleaner goes by the other copy, and no block is given up.
+#[test]
+fn lost_writes_of_one_copy_lose_nothing() {
+    for seed in 1..=6 {
+        let pool = Pool::new(seed, 1, 2);
+        pool.fast.lost_one_in.set(Some(5));
+        let engine = pool.create();
+        let mut hosts = vec![pool.host(&engine, 1)];
+        for _ in 0..10 {
+            hosts = work(&pool, hosts, 300);
+            hosts = verify(&pool, hosts);
+        }
+        assert!(engine.counters()["chunks_cleaned"] > 20, "seed {seed}");
+    }
+}
+
 /// The audit runs while hosts, cleaner, garbage collection and checkpoints run: what it finds
 /// changed under it is not wrong.
 #[test]

@@ -19,6 +19,8 @@ pub struct MemoryDrive {
     /// So many more writes end well, the next one with a media error.
     pub writes_left: Cell<Option<u32>>,
     pub repairs: Cell<usize>,
+    /// Copy 0 loses one write in so many: it keeps what was there.
+    pub lost_one_in: Cell<Option<usize>>,
 }
 
 impl MemoryDrive {
@@ -35,6 +37,7 @@ impl MemoryDrive {
             copies: RefCell::new(vec![vec![0; bytes as usize]; usize::from(copies)]),
             writes_left: Cell::default(),
             repairs: Cell::default(),
+            lost_one_in: Cell::default(),
         })
     }
 
@@ -77,7 +80,9 @@ impl MemoryDrive {
                         return Err(IoError::Media);
                     }
                 }
-                for copy in 0..self.info.copies {
+                let mut one_in = self.lost_one_in.get().into_iter();
+                let is_lost = one_in.any(|one_in| self.executor.below(one_in) == 0);
+                for copy in u8::from(is_lost)..self.info.copies {
                     self.store(copy, offset, &gather);
                 }
             }
