@@ -13,6 +13,7 @@ use crate::crcs::Crcs;
 use crate::error::DecodeError;
 use crate::media::{check_range, codes};
 use crate::{record_decode, record_encode, record_raw};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use varve_units::{LEAF_BLOCKS, Lba, LeafIndex, Lsn, Ppa, SliceId, VolumeId};
 
@@ -176,8 +177,8 @@ pub enum Record {
     },
     /// A volume as it is from now on; the 128-byte entry lies in the record itself.
     Catalogue {
-        /// The volume.
-        entry: CatalogueEntry,
+        /// The volume; apart, so that it does not make every record as large as itself.
+        entry: Box<CatalogueEntry>,
     },
 }
 

@@ -9,6 +9,7 @@ use crate::record_raw::{
     COMMIT, CONDITIONAL, CatalogueRaw, CommitRaw, DiscardRaw, EXTERNAL, ItemsRaw, KeepItemRaw,
     LeafRaw, MoveItemRaw, PartRaw, PutRaw, RecordHead, ZERO, encoded_bytes,
 };
+use alloc::boxed::Box;
 use varve_units::{Lba, LeafIndex, Ppa, SliceId, VolumeId};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -173,7 +174,7 @@ fn decode_catalogue(bytes: &[u8]) -> Result<Record, DecodeError> {
     check_zero(&raw.reserved, STRUCTURE)?;
     check_no_slice(raw.head)?;
     Ok(Record::Catalogue {
-        entry: CatalogueEntry::decode(rest)?,
+        entry: Box::new(CatalogueEntry::decode(rest)?),
     })
 }
 

@@ -20,7 +20,7 @@ pub enum Canary {
     OldEpochAccepted,
     /// A member declared lost is used as if it were whole.
     StaleMemberAccepted,
-    /// A read does not compare the unit's generation.
+    /// A read does not compare the unit's generation, nor look a second time at the map.
     GenerationIgnored,
     /// Garbage collection asks neither the P2L for its generation, nor the map, nor a checksum.
     P2lUnverified,
@@ -81,7 +81,9 @@ impl Canary {
             Self::LeafThroughOffByOne => "a leaf record claims one LSN more than it holds",
             Self::OldEpochAccepted => "recovery takes batches of an older epoch for its own",
             Self::StaleMemberAccepted => "a member declared lost is used as if it were whole",
-            Self::GenerationIgnored => "a read does not compare the unit's generation",
+            Self::GenerationIgnored => {
+                "a read compares neither the unit's generation nor the map when the device is done"
+            }
             Self::P2lUnverified => {
                 "garbage collection asks neither the P2L for its generation, nor the map, nor a checksum"
             }

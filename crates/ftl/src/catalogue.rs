@@ -14,6 +14,7 @@ use crate::host::Hole;
 use crate::lane::Stopped;
 use crate::map::LeafCursor;
 use crate::shared::{FIRST, Shared};
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -83,7 +84,9 @@ impl Engine {
         self.at_first(delete).await
     }
 
-    /// Changes a volume's size. What a smaller volume loses is deallocated first.
+    /// Changes a volume's size. What a smaller volume loses is deallocated first, and what a larger
+    /// one gains too: a checkpoint may have committed a smaller size whose deallocation a crash
+    /// then took.
     ///
     /// # Errors
     /// Unknown volume, bad size, a stopped engine.
@@ -159,13 +162,16 @@ impl Shared {
         let entry = CatalogueEntry { size, ..present };
         if size < before {
             self.withdraw(entry).await?;
-            let gone = Hole {
+        }
+        if size != before {
+            let (start, end) = (size.min(before), size.max(before));
+            let between = Hole {
                 volume: id,
-                lba: Lba(size.0),
-                blocks: (before - size).0,
+                lba: Lba(start.0),
+                blocks: (end - start).0,
                 zero: false,
             };
-            self.punch(gone).await?;
+            self.punch(between).await?;
             self.flush_log().await.map_err(EngineError::Io)?;
         }
         self.log_entry(entry).await
@@ -205,7 +211,10 @@ impl Shared {
     /// Appends a catalogue record and makes it durable; then all reactors know it.
     async fn log_entry(&self, entry: CatalogueEntry) -> Result<(), EngineError> {
         let lane = self.shard();
-        let appended = lane.append_meta(Record::Catalogue { entry }, None).await;
+        let record = Record::Catalogue {
+            entry: Box::new(entry),
+        };
+        let appended = lane.append_meta(record, None).await;
         appended.map_err(|_| EngineError::Stopped)?;
         self.flush_log().await.map_err(EngineError::Io)?;
         for to in self.reactors().filter(|to| *to != self.reactor) {

@@ -16,19 +16,48 @@ use crate::config::Canary;
 use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
 use crate::limits::CLEANER_RUN_MAX;
 use crate::map::{LeafKey, Live};
-use crate::placement::{Item, Progress, StreamId, Writer};
+use crate::placement::{Item, Progress, Stream, StreamId, Writer};
 use crate::shard::Shard;
 use crate::shared::{FIRST, Shared};
 use crate::units::UnitState;
+use crate::ways::Ways;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use varve_format::{BatchHead, PayloadLayout, Record, batch, block_crc};
+use core::cell::Cell;
+use varve_format::{BatchHead, PayloadLayout, Record, block_crc};
 use varve_io::{Blocks, ReactorId};
-use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, SECTOR_BYTES, VolumeId};
+use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
 
 /// Chunks cleaned side by side. Arbitrary: enough to fill stripes of several streams.
 const VICTIMS_MAX: usize = 4;
+
+/// Victims in the hands of the cleaner, or of garbage collection.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(crate) running: Cell<usize>,
+    /// Those that wait for their last moves.
+    waiting: Cell<usize>,
+}
+
+impl Work {
+    /// So many victims more wait for their last moves.
+    pub(crate) fn settles(&self, by: isize) {
+        let waiting = self.waiting.get().checked_add_signed(by);
+        let waiting = waiting.expect("a victim begins to wait before it ends");
+        self.waiting.set(waiting);
+    }
+
+    /// Those that are read.
+    pub(crate) fn busy(&self) -> usize {
+        self.running.get() - self.waiting.get()
+    }
+
+    /// True if there are victims and all of them wait: nothing fills the stripes they wait for.
+    pub(crate) fn all_wait(&self) -> bool {
+        self.running.get() > 0 && self.waiting.get() == self.running.get()
+    }
+}
 
 /// Groups for each reactor that has streams of its own, at least: its open groups are a small part
 /// of them. Arbitrary.
@@ -61,15 +90,16 @@ impl Shared {
     pub(crate) async fn run_cleaner(self: Rc<Self>) {
         let control = self.control();
         while !self.is_stopped() {
-            let has_room = control.cleaning.get() < self.victims_max();
+            let work = &control.cleaning;
+            let has_room =
+                work.busy() < self.victims_max() && work.running.get() < self.hands_max();
             let victim = if has_room { self.next_victim() } else { None };
             let Some(victim) = victim else {
-                if control.cleaning.get() == 0 && self.is_short_of_chunks() {
+                if work.running.get() == 0 && self.is_short_of_chunks() {
                     // Parts of old checkpoints may be all that keeps victims away.
                     control.unpin_chunks(&self);
                 }
-                if control.cleaning.get() > 0 && control.settling.get() == control.cleaning.get() {
-                    // Nothing else will fill the stripes that the victims wait for.
+                if work.all_wait() && self.is_short_of_chunks() {
                     self.flush_streams(Writer::Compaction);
                     self.tell_others(|there| there.flush_streams(Writer::Compaction));
                 }
@@ -78,7 +108,7 @@ impl Shared {
             };
             let id = UnitId::chunk(victim);
             self.units.transition(id, UnitState::Cleaning);
-            control.cleaning.set(control.cleaning.get() + 1);
+            work.running.set(work.running.get() + 1);
             let shared = Rc::clone(&self);
             self.spawn(async move { shared.have_cleaned(id).await });
         }
@@ -95,7 +125,8 @@ impl Shared {
         if let Ok(Some(verdict)) = verdict {
             self.conclude(id, verdict, "clean_failures").await;
         }
-        control.cleaning.set(control.cleaning.get() - 1);
+        let work = &control.cleaning;
+        work.running.set(work.running.get() - 1);
         control.cleaner_wanted.notify();
         control.checkpoint_wanted.notify();
     }
@@ -142,9 +173,21 @@ impl Shared {
         if self.dense.is_some() { VICTIMS_MAX } else { 1 }
     }
 
+    /// Chunks in the cleaner's hands, those included that wait for their last stripe to fill: they
+    /// hold less than a stripe in all, but keep their space meanwhile.
+    fn hands_max(&self) -> usize {
+        let chunks = self.units.geometry().chunks as usize;
+        self.victims_max().max(chunks / 16)
+    }
+
+    /// Runs of blocks read ahead at most: one for each victim, one for garbage collection.
+    pub(crate) fn cleaner_buffers(&self) -> u64 {
+        self.victims_max() as u64 + 1
+    }
+
     /// Free chunks below which the cleaner works.
     fn clean_target(&self) -> usize {
-        let spare = self.units.geometry().chunks as usize / 8;
+        let spare = self.units.geometry().chunks as usize / 16;
         self.config.reserve_chunks as usize + spare.max(usize::from(self.config.lanes) + 2)
     }
 
@@ -198,9 +241,12 @@ impl Shared {
         candidates.sort_unstable_by_key(|candidate| self.place_offset(candidate.ppa));
         self.move_all(id, &candidates, Writer::Compaction, &progress)
             .await;
-        self.tell_control(|control, _| control.settles(1));
+        self.tell_control(|control, _| {
+            control.cleaning.settles(1);
+            control.cleaner_wanted.notify();
+        });
         progress.settled().await;
-        self.tell_control(|control, _| control.settles(-1));
+        self.tell_control(|control, _| control.cleaning.settles(-1));
         if self.is_stopped() {
             return None;
         }
@@ -218,44 +264,6 @@ impl Shared {
             .map_or(0, |place| place.offset)
     }
 
-    /// All batches of a closed chunk, by whichever copy holds each. `None` if one is unreadable.
-    async fn read_records(&self, chunk: u32) -> Option<Vec<(BatchHead, Vec<Record>)>> {
-        let geometry = self.units.geometry();
-        let start = geometry.chunk_start(chunk);
-        let end = start + u64::from(self.units.unit(UnitId::chunk(chunk)).write_pointer());
-        let mut sector = start + BLOCK_SECTORS;
-        let mut batches = Vec::new();
-        while sector < end {
-            let (head, records) = self.read_batch_header(sector).await?;
-            sector += head.batch_bytes() / SECTOR_BYTES;
-            batches.push((head, records));
-        }
-        Some(batches)
-    }
-
-    async fn read_batch_header(&self, sector: u64) -> Option<(BatchHead, Vec<Record>)> {
-        let shard = self.shard();
-        let unit = u64::from(self.units.geometry().lba_bytes) / SECTOR_BYTES;
-        for copy in 0..self.fast.info().copies {
-            let Some(first) = shard.read_sectors(sector, unit, copy).await else {
-                continue;
-            };
-            let Ok(head) = batch::decode_head(&first) else {
-                continue;
-            };
-            let sectors = u64::from(head.header_bytes) / SECTOR_BYTES;
-            let Some(whole) = shard.read_sectors(sector, sectors, copy).await else {
-                continue;
-            };
-            if let Ok((head, records)) = batch::decode(&whole)
-                && head.address == sector
-            {
-                return Some((head, records));
-            }
-        }
-        None
-    }
-
     /// Asks of each record of a chunk what is live: blocks are returned, leaves merged.
     async fn sort_out(&self, batches: &[(BatchHead, Vec<Record>)]) -> Vec<Candidate> {
         let mut blocks = Vec::new();
@@ -263,7 +271,8 @@ impl Shared {
         for (head, records) in batches {
             for at in PayloadLayout::new(head, records) {
                 let record = &records[at.record];
-                blocks.extend(candidates(record, head.lsn(at.record), at.data_sector));
+                let lsn = head.lsn(at.record);
+                each_candidate(record, lsn, at.data_sector, |one| blocks.push(one));
                 if let Record::Leaf { volume, leaf, .. } = record {
                     let (volume, leaf) = (*volume, *leaf);
                     let key = LeafKey { volume, leaf };
@@ -325,6 +334,9 @@ impl Shared {
         writer: Writer,
         progress: &Rc<Progress>,
     ) {
+        let trusting =
+            writer == Writer::GarbageCollection && self.config.is_planted(Canary::P2lUnverified);
+        let mut target = None;
         let mut first = 0;
         while first < candidates.len() && !self.is_stopped() {
             let length = self.run_length(&candidates[first..]);
@@ -338,44 +350,58 @@ impl Shared {
                 .await
                 .ok()
                 .map(Rc::new);
-            let trusting = writer == Writer::GarbageCollection
-                && self.config.is_planted(Canary::P2lUnverified);
             for (index, candidate) in run.iter().enumerate() {
                 let data = match &read {
                     Some(blocks) if trusting || block_crc(blocks.block(index)) == candidate.crc => {
                         Some((Rc::clone(blocks), index))
                     }
-                    _ => self
-                        .read_other_copy(unit, candidate)
-                        .await
-                        .map(|b| (Rc::new(b), 0)),
+                    _ => match self.read_other_copy(unit, candidate).await {
+                        Ok(block) => Some((Rc::new(block), 0)),
+                        Err(ways) if ways.is_lost() => None,
+                        Err(_) => {
+                            // It may be there when the tier is: the unit is cleaned another time.
+                            progress.fail();
+                            self.count("clean_read_errors", 1);
+                            return;
+                        }
+                    },
                 };
-                let Candidate {
-                    volume,
-                    lba,
-                    ppa,
-                    birth,
-                    crc,
-                    class,
-                } = *candidate;
-                match data {
-                    Some(data) => {
-                        let item = Item {
-                            volume,
-                            lba,
-                            old: ppa,
-                            birth,
-                            crc,
-                            class,
-                            data,
-                        };
-                        self.place(self.stream(volume, writer), item, progress)
-                            .await;
-                    }
-                    None => self.declare_lost(candidate, progress).await,
+                let Some(data) = data else {
+                    self.declare_lost(candidate, progress).await;
+                    continue;
+                };
+                let stream = self.target(&mut target, candidate.volume, writer);
+                let item = candidate.with(data);
+                if let Err(item) = self.try_place(&stream, item, progress) {
+                    // It may not know yet what its queue is full of.
+                    stream.wake();
+                    self.place(stream.id(), item, progress).await;
                 }
             }
+            if let Some((_, stream)) = &target {
+                stream.wake();
+            }
         }
+    }
+
+    /// The stream of a volume's blocks: that of the last block, most often.
+    fn target(
+        self: &Rc<Self>,
+        last: &mut Option<(VolumeId, Rc<Stream>)>,
+        volume: VolumeId,
+        writer: Writer,
+    ) -> Rc<Stream> {
+        if let Some((of, stream)) = last
+            && *of == volume
+        {
+            return Rc::clone(stream);
+        }
+        if let Some((_, stream)) = last {
+            stream.wake();
+        }
+        let stream = self.stream_named(self.stream(volume, writer));
+        *last = Some((volume, Rc::clone(&stream)));
+        stream
     }
 
     /// How many candidates from the first on lie behind one another.
@@ -392,19 +418,23 @@ impl Shared {
             .count()
     }
 
-    async fn read_other_copy(&self, unit: UnitId, candidate: &Candidate) -> Option<Blocks> {
+    /// A block by whichever copy passes its check, or what all copies came to.
+    async fn read_other_copy(&self, unit: UnitId, candidate: &Candidate) -> Result<Blocks, Ways> {
         let drive = self.drive_of(unit);
         let offset = self.place_offset(candidate.ppa);
+        let mut ways = Ways::default();
         for copy in 0..drive.info().copies {
             let into = Blocks::new(1, self.config.elided);
-            if let Ok(blocks) = drive.read_data(offset, into, copy).await
-                && block_crc(blocks.block(0)) == candidate.crc
-            {
-                self.count("clean_repairs", 1);
-                return Some(blocks);
+            match drive.read_data(offset, into, copy).await {
+                Ok(blocks) if block_crc(blocks.block(0)) == candidate.crc => {
+                    self.count("clean_repairs", 1);
+                    return Ok(blocks);
+                }
+                Ok(_) => ways.note_mismatch(),
+                Err(error) => ways.note_error(error),
             }
         }
-        None
+        Err(ways)
     }
 
     /// No copy of a block passes its check: from now on reads of this block fail, and only of
@@ -442,6 +472,27 @@ impl Shared {
 }
 
 impl Candidate {
+    /// On its way, with its content.
+    fn with(&self, data: (Rc<Blocks>, usize)) -> Item {
+        let Self {
+            volume,
+            lba,
+            ppa,
+            birth,
+            crc,
+            class,
+        } = *self;
+        Item {
+            volume,
+            lba,
+            old: ppa,
+            birth,
+            crc,
+            class,
+            data,
+        }
+    }
+
     const fn key(&self) -> LeafKey {
         LeafKey {
             volume: self.volume,
@@ -473,7 +524,7 @@ impl Shard {
 }
 
 /// The blocks that a record brought inline; the first lies at fast-tier sector `sector`.
-fn candidates(record: &Record, lsn: Lsn, sector: u64) -> Vec<Candidate> {
+fn each_candidate(record: &Record, lsn: Lsn, sector: u64, mut found: impl FnMut(Candidate)) {
     let ppa = |index: usize| Ppa::fast(sector + index as u64 * BLOCK_SECTORS);
     match record {
         Record::Put {
@@ -482,29 +533,28 @@ fn candidates(record: &Record, lsn: Lsn, sector: u64) -> Vec<Candidate> {
             class,
             crcs,
         } => {
-            let crcs = crcs.as_slice().iter().enumerate();
-            crcs.map(|(index, crc)| Candidate {
-                volume: *volume,
-                lba: Lba(lba.0 + index as u64),
-                ppa: ppa(index),
-                birth: lsn,
-                crc: *crc,
-                class: *class,
-            })
-            .collect()
+            for (index, crc) in crcs.as_slice().iter().enumerate() {
+                found(Candidate {
+                    volume: *volume,
+                    lba: Lba(lba.0 + index as u64),
+                    ppa: ppa(index),
+                    birth: lsn,
+                    crc: *crc,
+                    class: *class,
+                });
+            }
         }
         Record::Keep { volume, items, .. } => {
-            let items = items.iter().enumerate();
-            items
-                .map(|(index, item)| Candidate {
+            for (index, item) in items.iter().enumerate() {
+                found(Candidate {
                     volume: *volume,
                     lba: item.lba,
                     ppa: ppa(index),
                     birth: item.birth,
                     crc: item.crc,
                     class: item.class,
-                })
-                .collect()
+                });
+            }
         }
         Record::External { .. }
         | Record::Move { .. }
@@ -512,6 +562,6 @@ fn candidates(record: &Record, lsn: Lsn, sector: u64) -> Vec<Candidate> {
         | Record::Leaf { .. }
         | Record::Part { .. }
         | Record::Commit { .. }
-        | Record::Catalogue { .. } => Vec::new(),
+        | Record::Catalogue { .. } => {}
     }
 }

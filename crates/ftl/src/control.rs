@@ -4,6 +4,7 @@
 //! closed, being cleaned, emptied, retired. An emptied unit is freed by the first checkpoint that
 //! *began* after it was emptied and has committed (engine.md U4).
 
+use crate::cleaner::Work;
 use crate::common::Common;
 use crate::geometry::{Tier, UnitId};
 use crate::lane::ChunkGrant;
@@ -46,9 +47,9 @@ pub struct Control {
     /// Whose each open group is.
     open_groups: RefCell<BTreeMap<u32, StreamId>>,
     /// Chunks in the cleaner's hands.
-    pub(crate) cleaning: Cell<usize>,
-    /// Those that wait for their last moves.
-    pub(crate) settling: Cell<usize>,
+    pub(crate) cleaning: Work,
+    /// Groups in the hands of garbage collection.
+    pub(crate) collecting: Work,
     group_waiters: Cell<usize>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
@@ -81,8 +82,8 @@ impl Control {
             parts: RefCell::default(),
             pinned_by_whole: Cell::default(),
             open_groups: RefCell::default(),
-            cleaning: Cell::default(),
-            settling: Cell::default(),
+            cleaning: Work::default(),
+            collecting: Work::default(),
             group_waiters: Cell::default(),
             chunk_wanted: Cell::default(),
             checkpoint_asked: Cell::default(),
@@ -226,14 +227,6 @@ impl Control {
         shared.units.open(UnitId::group(group), stamp);
         self.gc_wanted.notify();
         Some(group)
-    }
-
-    /// So many victims more wait for their last moves.
-    pub(crate) fn settles(&self, by: isize) {
-        let settling = self.settling.get().checked_add_signed(by);
-        let settling = settling.expect("a victim begins to wait before it ends");
-        self.settling.set(settling);
-        self.cleaner_wanted.notify();
     }
 
     /// A lane waits for a chunk: the next one freed wakes the lanes, and freeing is urgent.
@@ -431,6 +424,13 @@ impl Control {
     /// Chunks that checkpoint parts keep from being cleaned.
     pub(crate) fn chunks_with_parts(&self) -> usize {
         self.part_chunks.borrow().len()
+    }
+
+    /// Bytes of the tables of parts.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        let parts = self.parts.borrow().capacity() * size_of::<PartPlace>();
+        let chunks = self.part_chunks.borrow().len() * 2 * size_of::<(u32, u32)>();
+        (parts + chunks) as u64
     }
 
     /// Wakes every flow that waits for pool-wide changes (the engine stops).

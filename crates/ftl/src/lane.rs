@@ -370,7 +370,7 @@ impl Lane {
                 return Err(Idle::NeedsChunk { is_urgent: true });
             }
             let batch = self.again.pop_front().expect("just seen");
-            let loads = batch.loads.into_iter().map(|(load, _)| load).collect();
+            let loads: Vec<Load> = batch.loads.into_iter().map(|(load, _)| load).collect();
             // New LSNs: its references must not be older than the stamp of the chunk they lie in.
             let first_lsn = self.next_lsn;
             self.next_lsn = first_lsn.plus(batch.records.len() as u64);
@@ -388,12 +388,13 @@ impl Lane {
             self.close_chunk();
             return Err(self.needs_chunk());
         }
-        let sealed = self
-            .urgent
-            .drain(..urgent)
-            .chain(self.queue.drain(..ordinary))
-            .map(|pending| (pending.record, pending.load));
-        let (records, loads): (Vec<Record>, Vec<Load>) = sealed.unzip();
+        let mut records = Vec::with_capacity(count);
+        let mut loads = Vec::with_capacity(count);
+        let sealed = self.urgent.drain(..urgent);
+        for pending in sealed.chain(self.queue.drain(..ordinary)) {
+            records.push(pending.record);
+            loads.push(pending.load);
+        }
         self.holds |= records
             .iter()
             .any(|record| matches!(record, Record::Commit { .. }));

@@ -14,6 +14,9 @@ pub const MERGES_MAX: usize = 16;
 pub const CHAIN_MAX: usize = 64;
 /// Blocks read ahead by the cleaner in one device read at most (512 KiB).
 pub const CLEANER_RUN_MAX: usize = 128;
+/// Groups in the hands of garbage collection at most, nearly all waiting for their last stripe to
+/// fill. Arbitrary: the blocks that they wait for are less than a stripe in all.
+pub const GC_VICTIMS_MAX: usize = 8;
 /// Chain length at which deallocations of a leaf wait for its merge: with every record that may be
 /// queued on top it stays below what a chain may have.
 pub const CHAIN_WAIT: usize = 1024;
@@ -24,3 +27,6 @@ pub const READ_RETRIES_MAX: usize = 64;
 pub const REROUTES_MAX: u32 = 8;
 /// Pause between attempts when a needed resource is exhausted by a fault. Arbitrary.
 pub const RETRY_PAUSE: Nanos = Nanos::from_millis(1);
+/// Pause between questions to a tier that is away, at most. Arbitrary: hosts wait no longer than
+/// that once it is back.
+pub const OUTAGE_PAUSE_MAX: Nanos = Nanos::from_secs(1);

@@ -16,6 +16,7 @@
 
 use crate::config::Canary;
 use crate::geometry::{Tier, UnitId};
+use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
 use crate::shared::{FIRST, Shared};
 use crate::units::UnitState;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -23,11 +24,14 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2l, P2lEntry, Record};
-use varve_io::{Blocks, Event, Gather, ReactorId, Sectors, Segment};
-use varve_units::{Lba, Lsn, Ppa, SliceId, TenantId, VolumeId};
+use varve_io::{Blocks, Event, Gather, IoError, ReactorId, Sectors, Segment};
+use varve_units::{Lba, Lsn, Nanos, Ppa, SliceId, TenantId, VolumeId};
 
 /// Blocks that may queue at a stream, in stripes. Arbitrary.
 const QUEUE_STRIPES_MAX: usize = 4;
+
+/// Moves of one stripe in one slice that no list must grow for: 252 blocks in 16 slices.
+const MOVES_USUAL: usize = 24;
 
 /// Who writes a stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -87,6 +91,11 @@ impl Progress {
         self.event.notify();
     }
 
+    /// Something of the unit cannot be moved now.
+    pub(crate) fn fail(&self) {
+        self.failed.set(true);
+    }
+
     /// Waits until every move was applied or has failed.
     pub(crate) async fn settled(&self) {
         while self.outstanding.get() > 0 {
@@ -114,6 +123,17 @@ pub(crate) struct Stream {
     room: Event,
 }
 
+impl Stream {
+    pub(crate) const fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Its queue has grown.
+    pub(crate) fn wake(&self) {
+        self.event.notify();
+    }
+}
+
 /// The group a stream appends to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenGroup {
@@ -133,6 +153,12 @@ impl Streams {
             .values()
             .map(|stream| stream.queue.borrow().len())
             .sum()
+    }
+
+    /// Bytes of blocks that may wait in all streams: queues, and a stripe each on its way.
+    pub(crate) fn buffers(&self, geometry: &crate::geometry::Geometry) -> u64 {
+        let stripe = u64::from(geometry.stripe_blocks) * varve_units::BLOCK_BYTES;
+        self.0.borrow().len() as u64 * (QUEUE_STRIPES_MAX as u64 + 1) * stripe
     }
 
     /// Forgets all streams (the engine is gone).
@@ -178,6 +204,24 @@ impl Shared {
             .borrow_mut()
             .push_back((item, Rc::clone(progress)));
         stream.event.notify();
+    }
+
+    /// Hands a block to a stream of a pool with a dense tier if its queue has room; else gives it
+    /// back, for [`Shared::place`]. Who does not await next wakes the stream: [`Stream::wake`].
+    pub(crate) fn try_place(
+        &self,
+        stream: &Stream,
+        item: Item,
+        progress: &Rc<Progress>,
+    ) -> Result<(), Item> {
+        let most = QUEUE_STRIPES_MAX * self.units.geometry().stripe_user_blocks() as usize;
+        let mut queue = stream.queue.borrow_mut();
+        if queue.len() >= most || self.dense.is_none() || self.is_stopped() {
+            return Err(item);
+        }
+        progress.add(1);
+        queue.push_back((item, Rc::clone(progress)));
+        Ok(())
     }
 
     /// The stream of this id, started if it is new.
@@ -299,6 +343,7 @@ impl Shared {
 
     /// Writes one stripe and, once it is flushed, appends its moves.
     async fn write_items(self: &Rc<Self>, stream: &Stream, items: Vec<(Item, Rc<Progress>)>) {
+        let mut pause = RETRY_PAUSE;
         loop {
             let Some(open) = self.open_group(stream).await else {
                 break;
@@ -320,19 +365,33 @@ impl Shared {
                     self.append_stripe_moves(open, items).await;
                     return;
                 }
-                Err(_) => {
+                Err(error) => {
                     self.count("stripe_write_errors", 1);
-                    self.give_up_group(stream, open);
+                    self.give_up_group(stream, open, error);
                     if self.is_stopped() {
                         break;
                     }
-                    self.world.sleep(crate::limits::RETRY_PAUSE).await;
+                    self.world.sleep(pause).await;
+                    if error != IoError::Media {
+                        self.wait_for_dense(&mut pause).await;
+                    }
                 }
             }
         }
         for (_, progress) in items {
             progress.done(1, false);
         }
+    }
+
+    /// Waits until the dense tier answers: every attempt at a write costs what is left of a group.
+    async fn wait_for_dense(&self, pause: &mut Nanos) {
+        let dense = self.dense.as_ref().expect("streams write to a dense tier");
+        while !self.is_stopped() && dense.flush().await.is_err() {
+            *pause = Nanos((pause.0 * 2).min(OUTAGE_PAUSE_MAX.0));
+            self.world.sleep(*pause).await;
+        }
+        // It may answer flushes and still refuse writes.
+        *pause = Nanos((pause.0 * 2).min(OUTAGE_PAUSE_MAX.0));
     }
 
     /// The stream's open group, or a free one. `None` if the engine stopped.
@@ -375,7 +434,7 @@ impl Shared {
         let user = geometry.stripe_user_blocks() as usize;
         let first = self.first_user_block(open);
         let mut entries = Vec::with_capacity(user);
-        for (index, (item, _)) in items.iter().enumerate() {
+        for (item, _) in items {
             let Item {
                 volume,
                 lba,
@@ -389,13 +448,11 @@ impl Shared {
                 birth,
                 crc,
             });
-            let is_last = index + 1 == items.len();
-            if is_last && self.config.is_planted(Canary::LiveBlockWithZeroBit) {
-                continue;
-            }
-            self.units
-                .append(geometry.dense_ppa(open.group, first + index as u32));
         }
+        let forgotten = u32::from(self.config.is_planted(Canary::LiveBlockWithZeroBit));
+        let live = items.len() as u32 - forgotten;
+        self.units
+            .append_run(geometry.dense_ppa(open.group, first), live);
         entries.resize(user, P2lEntry::PADDING);
         let unit = self.units.unit(UnitId::group(open.group));
         let p2l = P2l {
@@ -446,8 +503,9 @@ impl Shared {
         self.tell_control(move |control, shared| control.group_closed(shared, group));
     }
 
-    /// A stripe could not be written: its group takes no more, and none after it is emptied.
-    fn give_up_group(&self, stream: &Stream, open: OpenGroup) {
+    /// A stripe could not be written: its group takes no more. If the medium is to blame it is
+    /// taken out of use when it is empty; a tier that is away says nothing about its groups.
+    fn give_up_group(&self, stream: &Stream, open: OpenGroup, error: IoError) {
         let geometry = *self.units.geometry();
         let first = self.first_user_block(open);
         for block in first..first + geometry.stripe_user_blocks() {
@@ -455,7 +513,9 @@ impl Shared {
                 .bury(geometry.dense_ppa(open.group, block), Lsn::MAX);
         }
         stream.open.set(None);
-        self.tell_control(move |control, _| control.retire_group(open.group));
+        if error == IoError::Media {
+            self.tell_control(move |control, _| control.retire_group(open.group));
+        }
         self.close_group(open.group);
     }
 
@@ -480,7 +540,7 @@ impl Shared {
             };
             by_slice
                 .entry((slice, item.volume))
-                .or_default()
+                .or_insert_with(|| Vec::with_capacity(MOVES_USUAL))
                 .push((moved, progress));
         }
         let mut crossing: BTreeMap<ReactorId, Crossing> = BTreeMap::new();

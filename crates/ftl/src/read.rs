@@ -51,6 +51,9 @@ impl Shard {
             volume,
             leaf: lba.leaf(),
         };
+        if into.len() == 1 && self.read_one(key, lba.index(), into).await {
+            return Ok(());
+        }
         let mut todo: Vec<usize> = (0..count).collect();
         for attempt in 0.. {
             todo = self.read_once(key, lba.index(), &todo, into, at).await?;
@@ -63,6 +66,35 @@ impl Shard {
             }
         }
         Ok(())
+    }
+
+    /// Reads all the caller asked for, one block, the usual way and without any list. False if it
+    /// has no place, must be looked up again or fails its check: the long way finds out.
+    async fn read_one(&self, key: LeafKey, index: usize, into: &mut Blocks) -> bool {
+        let found = self.map.borrow().lookup(key, index as u16);
+        let Lookup::Entry { entry, .. } = found else {
+            return false;
+        };
+        let units = &self.shared.units;
+        let place = units
+            .geometry()
+            .locate(entry.ppa())
+            .expect("the map names places that exist");
+        let run = Run {
+            blocks: 0..1,
+            place,
+            generation: units.unit(place.unit).generation(),
+        };
+        let elided = into.is_elided();
+        let memory = core::mem::replace(into, Blocks::new(0, elided));
+        let drive = self.drive_of(place.unit);
+        let Ok(read) = drive.read_data(place.offset, memory, 0).await else {
+            // A failed read keeps its memory.
+            *into = self.shared.world.blocks(1, elided);
+            return false;
+        };
+        *into = read;
+        !self.is_reused(&run) && crc24(block_crc(into.block(0))) == entry.crc24()
     }
 
     /// One pass over the blocks `todo`; returns those whose place was reused meanwhile.
@@ -99,6 +131,9 @@ impl Shard {
 
     /// True if the map names another place for a block by now.
     fn has_moved(&self, key: LeafKey, index: usize, want: Wanted) -> bool {
+        if self.planted(Canary::GenerationIgnored) {
+            return false;
+        }
         match self.map.borrow().lookup(key, index as u16) {
             Lookup::Entry { entry, .. } => entry.ppa() != want.ppa,
             Lookup::Zeroes | Lookup::Lost | Lookup::NeedsImage => true,

@@ -271,14 +271,11 @@ impl Shard {
     fn mark_appended(&self, sequence: u64) -> u64 {
         let lane = self.lane.borrow();
         let sealed = lane.sealed(sequence);
-        for (load, appended) in sealed {
-            if let Some((_, range)) = &load.data {
-                for index in 0..range.len() as u64 {
-                    self.shared
-                        .units
-                        .append(Ppa::fast(appended.data_sector + index * BLOCK_SECTORS));
-                }
-            }
+        let blocks: u64 = sealed.iter().map(|(load, _)| load.data_blocks()).sum();
+        if let (Some((_, first)), 1..) = (sealed.first(), blocks) {
+            // The data blocks of a batch lie behind one another (ADR 4).
+            let first = Ppa::fast(first.data_sector);
+            self.shared.units.append_run(first, blocks as u32);
         }
         sealed.len() as u64
     }
@@ -432,7 +429,7 @@ impl Shard {
                 self.apply_discard(*slice, *volume, *lba, *blocks, *zero, at.lsn, dead);
             }
             // At once, as all changes: a checkpoint that begins behind this record must hold it.
-            Record::Catalogue { entry } => self.shared.volumes.borrow_mut().note(*entry),
+            Record::Catalogue { entry } => self.shared.volumes.borrow_mut().note(**entry),
             Record::Leaf {
                 volume,
                 leaf,
@@ -457,6 +454,26 @@ impl Shard {
                         });
                     }
                 });
+            }
+            Record::Put {
+                volume,
+                lba,
+                class,
+                crcs,
+            } => {
+                let (class, leaf) = (*class, lba.leaf());
+                let key = LeafKey {
+                    volume: *volume,
+                    leaf,
+                };
+                let puts = crcs.as_slice().iter().enumerate().map(|(at_block, crc)| {
+                    let ppa = Ppa::fast(at.data_sector + at_block as u64 * BLOCK_SECTORS);
+                    ((lba.index() + at_block) as u16, put(ppa, *crc, class))
+                });
+                self.map
+                    .borrow_mut()
+                    .apply_each(key, puts, at.lsn, dead)
+                    .expect("nodes were set aside");
             }
             _ => {
                 let mut map = self.map.borrow_mut();

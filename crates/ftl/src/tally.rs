@@ -6,13 +6,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "admission_waits",
     "blocks_lost",
     "checkpoints",
     "chunks_cleaned",
     "chunks_stuck",
     "clean_failures",
+    "clean_read_errors",
     "clean_repairs",
     "commands_crossed",
     "compacted_blocks",

@@ -11,9 +11,11 @@
 use crate::geometry::{Geometry, Place, Tier, UnitId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use varve_io::ReactorId;
 use varve_units::{Generation, Lsn, Ppa};
+use zerocopy::FromZeros;
 
 /// State of a chunk or group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +83,8 @@ pub struct Unit {
 impl Unit {
     fn new(blocks: u32) -> Self {
         let words = blocks.div_ceil(64) as usize;
+        // Zeroed by the allocator: a large pool takes its pages when they are first written.
+        let bits = <[AtomicU64]>::new_box_zeroed_with_elems(words);
         Self {
             state: AtomicU8::new(UnitState::Free as u8),
             home: AtomicU16::new(0),
@@ -91,7 +95,7 @@ impl Unit {
             leaves: AtomicU32::new(0),
             pins: AtomicU32::new(0),
             arriving: AtomicU32::new(0),
-            bits: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            bits: bits.expect("memory for live bits within their limits"),
         }
     }
 
@@ -199,6 +203,18 @@ impl Unit {
         self.live.fetch_add(1, Ordering::AcqRel);
     }
 
+    fn set_run(&self, run: Range<u32>) {
+        let mut at = run.start;
+        while at < run.end {
+            let end = run.end.min(at / 64 * 64 + 64);
+            let mask = (u64::MAX >> (64 - (end - at))) << (at % 64);
+            let before = self.bits[(at / 64) as usize].fetch_or(mask, Ordering::AcqRel);
+            let fresh = (mask & !before).count_ones();
+            self.live.fetch_add(fresh, Ordering::AcqRel);
+            at = end;
+        }
+    }
+
     fn set(&self, bit: u32) {
         let mask = 1 << (bit % 64);
         let before = self.bits[(bit / 64) as usize].fetch_or(mask, Ordering::AcqRel);
@@ -276,6 +292,16 @@ impl UnitTable {
         }
     }
 
+    /// Bytes of a tier's live bits.
+    #[must_use]
+    pub fn bitmap_bytes(&self, tier: Tier) -> u64 {
+        let (units, blocks) = match tier {
+            Tier::Fast => (self.geometry.chunks, self.geometry.chunk_blocks()),
+            Tier::Dense => (self.geometry.groups, self.geometry.group_blocks),
+        };
+        u64::from(units) * u64::from(blocks.div_ceil(64)) * size_of::<u64>() as u64
+    }
+
     /// Every unit of a tier.
     pub fn ids(&self, tier: Tier) -> impl Iterator<Item = UnitId> + use<> {
         let count = match tier {
@@ -346,6 +372,18 @@ impl UnitTable {
             .locate(ppa)
             .expect("an appended block has a place");
         self.unit(place.unit).set(place.bit);
+    }
+
+    /// Marks `count` appended blocks that lie behind one another in one unit perhaps live.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub fn append_run(&self, first: Ppa, count: u32) {
+        let place = self
+            .geometry
+            .locate(first)
+            .expect("an appended block has a place");
+        self.unit(place.unit).set_run(place.bit..place.bit + count);
     }
 
     /// Marks a place dead whose last reference, made at `since`, is gone. Ignored if the unit
@@ -453,6 +491,23 @@ mod tests {
         }
         assert_eq!(GEOMETRY.locate(Ppa::ABSENT), None);
         assert_eq!(GEOMETRY.locate(Ppa::fast(GEOMETRY.fast_sectors())), None);
+    }
+
+    #[test]
+    fn a_run_is_marked_as_its_blocks_would_be() {
+        let units = UnitTable::new(GEOMETRY);
+        let start = |chunk| chunk * GEOMETRY.chunk_sectors();
+        for (first, count) in [(0, 1), (3, 60), (3, 61), (60, 4), (60, 196), (0, 256)] {
+            units.append_run(Ppa::fast(start(1) + first * 8 + 5), count);
+            (0..u64::from(count)).for_each(|block| {
+                units.append(Ppa::fast(start(2) + (first + block) * 8 + 5));
+            });
+            let (run, blocks) = (units.unit(UnitId::chunk(1)), units.unit(UnitId::chunk(2)));
+            assert_eq!(run.words(), blocks.words(), "{first}+{count}");
+            assert_eq!(run.live(), blocks.live(), "{first}+{count}");
+            run.clear_all();
+            blocks.clear_all();
+        }
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl Reactor {
         }
         self.hand_over();
         if idle {
-            self.rest()?
+            self.rest()?;
         }
         self.fire_timers();
         Ok(())

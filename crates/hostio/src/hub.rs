@@ -107,7 +107,6 @@ impl Hub {
 
     /// Sleeps until a job arrives or `pause` is over; `None` for no timer. False if every
     /// reactor sleeps so: nothing will ever happen again.
-    #[expect(clippy::disallowed_methods, reason = "this is how a reactor waits")]
     pub(crate) fn sleep(&self, id: ReactorId, pause: Option<Duration>) -> bool {
         let inbox = self.inbox(id);
         inbox.is_asleep.store(true, Ordering::SeqCst);

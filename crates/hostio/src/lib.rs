@@ -14,6 +14,7 @@ mod ram;
 mod reactors;
 mod ready;
 mod spare;
+mod stream;
 
 pub use cpu::thread_cpu_time;
 pub use executor::{Executor, Stalled};

@@ -1,5 +1,6 @@
 //! Large zeroed memory, taken from the system when it is first used.
 
+use crate::stream;
 use std::mem::ManuallyDrop;
 use std::ptr;
 
@@ -51,7 +52,8 @@ impl Piece {
         unsafe { ptr::copy_nonoverlapping(self.start.add(at), into.as_mut_ptr(), into.len()) }
     }
 
-    /// Replaces the bytes from `at` on.
+    /// Replaces the bytes from `at` on, past the processor's cache: nobody reads them soon, and
+    /// what is in use stays in it.
     #[expect(unsafe_code, reason = "memory that other threads may read")]
     pub(crate) fn write(&self, at: usize, from: &[u8]) {
         assert!(
@@ -59,7 +61,7 @@ impl Piece {
             "inside the piece"
         );
         // SAFETY: target within the allocation by the assertion, source a live slice of its own.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.start.add(at), from.len()) }
+        unsafe { stream::copy(self.start.add(at), from) }
     }
 }
 

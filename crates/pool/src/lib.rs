@@ -21,5 +21,5 @@ pub use error::PoolError;
 pub use options::{CHUNKS_MIN, GROUPS_MIN, PlanError, PoolOptions, Protect, engine_geometry};
 pub use pool::{NewPool, Pool};
 pub use replace::{Slot, SlotStatus};
-pub use settings::Settings;
+pub use settings::{Settings, engine_config};
 pub use varve_array::{MemberState as SlotState, Progress, Restored};

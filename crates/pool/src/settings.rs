@@ -37,7 +37,8 @@ const WINDOW_BYTES_MIN: u64 = 1 << 20;
 const WINDOW: u32 = 32;
 
 /// Settings of the engine for a geometry.
-pub(crate) fn engine_config(
+#[must_use]
+pub fn engine_config(
     geometry: &varve_ftl::Geometry,
     over_provision_per_mille: u16,
     settings: &Settings,

@@ -1,7 +1,7 @@
 //! One tier of a pool in use: its array, and who sits in which slot of it.
 //!
-//! A rebuild is a flow: old content is copied while hosts write, then the labels say that the
-//! member holds all it should, then the array reads from it.
+//! A rebuild is a flow: old content is copied while hosts write, then the member's own label is made
+//! durable, then the labels say that the member holds all it should, then the array reads from it.
 //!
 //! **Invariants**: the array never thinks better of a member than the labels do; one rebuild of a
 //! slot at a time (a second occupant joins only after the first was given up).
@@ -178,6 +178,11 @@ impl Tier {
                 set.rebuild(slot, &ranges, note).await
             }
         }?;
+        self.check(slot, id)?;
+        if let Err(why) = self.membership.label_one(id).await {
+            self.lose(slot, id).await?;
+            return Err(RestoreError::Target(why).into());
+        }
         self.check(slot, id)?;
         self.membership.change(Change::Rebuilt(id)).await?;
         // It may have failed while the labels were written; its loss is on its way then.

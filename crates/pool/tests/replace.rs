@@ -280,6 +280,28 @@ fn a_crash_ends_a_rebuild_and_a_start_begins_it_again() {
     assert!(resumed > 1, "{resumed} rebuilds resumed");
 }
 
+/// A drive that is slow to take its first label: the pool may be gone at once when its replacement
+/// has ended, and the next start finds it a member that holds all it should.
+#[test]
+fn a_drive_is_whole_only_with_a_label_of_its_own() {
+    let mut rig = Rig::new(4, 17);
+    rig.write(1, 600);
+    rig.drives[3].set_gone(true);
+    rig.write(2, 600);
+    rig.drives[3] = dense_drive();
+    rig.drives[3].delay_labels(100_000);
+    let drive = RamDrive::attach(&rig.world, &rig.drives[3]);
+    let pool = Rc::clone(&rig.pool);
+    run(&rig.world, async move {
+        pool.replace(dense(1), drive, |_| {}).await.unwrap();
+    });
+    rig.drives[3].delay_labels(0);
+    rig.restart(18);
+    assert_eq!(rig.state(dense(1)), SlotState::Live);
+    rig.drives[5].set_gone(true);
+    rig.check();
+}
+
 /// Only the drive that was lost is left: an import says what it would lose, and does it on demand.
 #[test]
 fn the_stale_half_alone_is_refused() {

@@ -149,6 +149,17 @@ impl Atlas {
         self.claims[drive].clear();
     }
 
+    /// A lost drive turned out to hold all it should, but for what is claimed on it. It stays lost
+    /// if its labels are claimed.
+    pub fn found_whole(&mut self, drive: usize) {
+        let mut claims = self.claims[drive].iter();
+        let has_bad_label = claims.any(|sector| {
+            let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
+            self.place(drive, &range) == Some(Place::Label)
+        });
+        self.lost[drive] = has_bad_label;
+    }
+
     /// True while a drive is lost.
     #[must_use]
     pub fn is_lost(&self, drive: usize) -> bool {
@@ -181,7 +192,9 @@ impl Atlas {
         (range.end <= base && base != u64::MAX).then_some(Place::Label)
     }
 
-    fn may_claim(&self, drive: usize, range: &Range<u64>) -> bool {
+    /// True if [`Atlas::claim`] would grant `range` of a drive.
+    #[must_use]
+    pub fn may_claim(&self, drive: usize, range: &Range<u64>) -> bool {
         assert!(range.start < range.end, "an empty claim");
         if self.lost[drive] {
             return false;
@@ -226,7 +239,9 @@ impl Atlas {
         self.claims[drive].range(sectors(range)).next().is_some()
     }
 
-    fn may_lose(&self, drive: usize) -> bool {
+    /// True if [`Atlas::lose`] would grant a drive.
+    #[must_use]
+    pub fn may_lose(&self, drive: usize) -> bool {
         let lost = self.lost.iter().filter(|&&lost| lost).count();
         if self.lost[drive] || lost >= self.layout.losses_max {
             return false;

@@ -7,7 +7,7 @@
 //! **Invariants**: `visible` is in the order in which reads came to see the writes; a write is
 //! destaged only together with the earlier visible ones that it overlaps.
 
-use crate::platter::{Cell, Platter, gather_cell};
+use crate::platter::{Cell, Platter, gather_bytes, gather_cell};
 use crate::rng::Rng;
 use std::ops::Range;
 use varve_io::{Gather, Segment};
@@ -41,6 +41,14 @@ impl Body {
         match self {
             Self::Gather(gather) => gather_cell(gather, at),
             Self::Zeroes(_) => Cell::Bytes(Box::new([0; SECTOR])),
+        }
+    }
+
+    /// The bytes from `at` on, whole sectors; filler for symbols.
+    fn copy_to(&self, at: u64, into: &mut [u8]) {
+        match self {
+            Self::Gather(gather) => gather_bytes(gather, at, into),
+            Self::Zeroes(_) => into.fill(0),
         }
     }
 
@@ -160,11 +168,8 @@ impl Cache {
         for write in self.visible.iter().filter(|write| write.overlaps(&range)) {
             let first = range.start.max(write.offset);
             let last = range.end.min(write.range().end);
-            for at in (first..last).step_by(SECTOR) {
-                let into = (at - offset) as usize;
-                let cell = write.body.cell(at - write.offset);
-                cell.copy_to(&mut bytes[into..into + SECTOR]);
-            }
+            let into = &mut bytes[(first - offset) as usize..(last - offset) as usize];
+            write.body.copy_to(first - write.offset, into);
         }
     }
 

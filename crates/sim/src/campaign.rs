@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 31] = [
+pub const FEATURES: [&str; 32] = [
     "audits",
     "bit_rot",
     "came_back",
@@ -45,6 +45,7 @@ pub const FEATURES: [&str; 31] = [
     "misdirected_write",
     "replaced",
     "slow",
+    "slow_reads",
     "write_error",
 ];
 

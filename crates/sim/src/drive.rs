@@ -13,6 +13,7 @@ use crate::atlas::Atlas;
 use crate::cache::{Body, Cache};
 use crate::executor::Reactor;
 use crate::fingerprint::{Action, hash_bytes};
+use crate::laps::Laps;
 use crate::platter::{Cell, Platter, join};
 use crate::rng::Rng;
 use std::cell::RefCell;
@@ -31,6 +32,12 @@ const TRACE_MAX: usize = 48;
 const GONE_NS: u64 = 50_000;
 /// How much slower a slow drive is.
 const SLOW_FACTOR: u64 = 100;
+/// How much longer a read takes that the drive tries again and again: as long as it takes deep
+/// queues to write all free chunks, so that its own is reused under it.
+const SLOW_READ_FACTOR: u64 = 60;
+/// Of so many reads one, while reads are slow: the cleaner's must not all wait, or nothing is
+/// reused under the others.
+const SLOW_READS_ONE_IN: u64 = 12;
 
 /// What a drive is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,9 +94,13 @@ struct State {
     doomed: Vec<u64>,
     atlas: Rc<RefCell<Atlas>>,
     is_gone: bool,
+    /// True from when it answers again until it is lost or replaced again, or found whole.
+    has_returned: bool,
     /// Which physical drive this is: counts replacements.
     incarnation: u64,
     slow_until: Nanos,
+    slow_reads_until: Nanos,
+    laps: Option<Rc<RefCell<Laps>>>,
     next: u64,
     trace: VecDeque<Trace>,
     tally: BTreeMap<&'static str, u64>,
@@ -115,12 +126,20 @@ impl SimDrive {
             doomed: Vec::new(),
             atlas,
             is_gone: false,
+            has_returned: false,
             incarnation: 0,
             slow_until: Nanos(0),
+            slow_reads_until: Nanos(0),
+            laps: None,
             next: 0,
             trace: VecDeque::new(),
             tally: BTreeMap::new(),
         })))
+    }
+
+    /// From now on `laps` sees every write.
+    pub fn watch(&self, laps: Rc<RefCell<Laps>>) {
+        self.0.borrow_mut().laps = Some(laps);
     }
 
     /// The drive as one life of the pool sees it.
@@ -142,6 +161,7 @@ impl SimDrive {
             .fail(&mut state.platter, &mut state.rng, lba_bytes);
         state.doomed.clear();
         state.slow_until = Nanos(0);
+        state.slow_reads_until = Nanos(0);
     }
 
     /// Reads of a range near a random written place fail until it is rewritten. False if the
@@ -209,7 +229,23 @@ impl SimDrive {
         let state = &mut *self.0.borrow_mut();
         assert!(state.is_gone, "only a lost drive comes back");
         state.is_gone = false;
+        state.has_returned = true;
         state.count("came_back");
+    }
+
+    /// True if it answers again with what it held, and may have missed writes.
+    #[must_use]
+    pub fn has_returned(&self) -> bool {
+        self.0.borrow().has_returned
+    }
+
+    /// The pool says that a drive that returned holds all it should: it never missed a write.
+    pub fn found_whole(&self) {
+        let state = &mut *self.0.borrow_mut();
+        assert!(state.has_returned, "only what was away is found whole");
+        state.has_returned = false;
+        state.atlas.borrow_mut().found_whole(state.index);
+        state.count("returned_whole");
     }
 
     /// A blank drive takes its place, reached by attaching anew: who attached before finds the old
@@ -221,6 +257,7 @@ impl SimDrive {
         state.flaws.clear();
         state.doomed.clear();
         state.is_gone = false;
+        state.has_returned = false;
         state.incarnation += 1;
         state.count("replaced");
     }
@@ -230,6 +267,13 @@ impl SimDrive {
         let state = &mut *self.0.borrow_mut();
         state.slow_until = until;
         state.count("slow");
+    }
+
+    /// Some reads take sixty times as long until `until`: much is moved and reused under them.
+    pub fn slow_reads(&self, until: Nanos) {
+        let state = &mut *self.0.borrow_mut();
+        state.slow_reads_until = until;
+        state.count("slow_reads");
     }
 
     /// Lifts all flaws: the content is pristine again.
@@ -300,7 +344,10 @@ impl State {
         } else {
             drawn
         };
-        if now < self.slow_until {
+        let is_read = matches!(kind, Kind::Read);
+        if is_read && now < self.slow_reads_until && self.rng.chance(1, SLOW_READS_ONE_IN) {
+            drawn * SLOW_READ_FACTOR
+        } else if now < self.slow_until {
             drawn * SLOW_FACTOR
         } else {
             drawn
@@ -320,13 +367,23 @@ impl State {
             return;
         };
         let (range, body) = (write.range(), write.body.clone());
-        let before = match self.armed.first() {
-            Some(_) if matches!(body, Body::Gather(_)) => Some(self.cells_before(&range)),
-            _ => None,
-        };
+        let fault = self.armed.first().copied();
+        let fault = fault.filter(|_| matches!(body, Body::Gather(_)));
+        let strikes = fault.is_some_and(|fault| self.may_strike(fault, &range));
+        let before = strikes.then(|| self.cells_before(&range));
         self.lift(&range);
         if let Some(before) = before {
             self.strike(id, &range, &body, before);
+        }
+    }
+
+    /// True if the atlas would let a fault strike a write. What it asks is how the other drives
+    /// are, so the claims that the write itself ends do not matter.
+    fn may_strike(&self, fault: WriteFault, range: &Range<u64>) -> bool {
+        let atlas = self.atlas.borrow();
+        match fault {
+            WriteFault::Lost | WriteFault::Misdirected(_) => atlas.may_claim(self.index, range),
+            WriteFault::Error => atlas.may_lose(self.index),
         }
     }
 
@@ -692,6 +749,9 @@ impl Drive for Attached {
                 });
             }
             Command::Write { gather, .. } | Command::Repair { gather, .. } => {
+                if let Some(laps) = &self.state.borrow().laps {
+                    laps.borrow_mut().note(offset, &gather);
+                }
                 self.write(now, trace, Body::Gather(gather), sender);
             }
             Command::Discard { length, .. } => {

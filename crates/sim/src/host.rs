@@ -270,6 +270,24 @@ impl Hosts {
         }
     }
 
+    /// Makes all volumes as large as may be, with nothing in flight: hosts that are to wear out
+    /// the pool need more to write to than its fast tier holds.
+    pub async fn enlarge(&self) {
+        let most = self.shared.volume_blocks_max.get();
+        for (volume, size) in self.free_volumes() {
+            if size < most {
+                self.resize(volume, most).await;
+            }
+        }
+        while self.free_volumes().len() < self.shared.volumes_max {
+            let before = self.free_volumes().len();
+            self.create_sized(most).await;
+            if self.free_volumes().len() == before {
+                break;
+            }
+        }
+    }
+
     /// Creates a volume of random size, unless there are enough.
     async fn create(&self) {
         let most = self.shared.volume_blocks_max.get();

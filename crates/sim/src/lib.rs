@@ -6,8 +6,8 @@
 //! sent and what they were told, and share no code with the engine.
 //!
 //! Reading order: [`rng`], [`fingerprint`], [`executor`], [`platter`], [`cache`], [`atlas`],
-//! [`drive`], [`content`], [`checker`], [`subject`], [`reference`], [`workload`], [`host`],
-//! [`scenario`], [`run`], [`campaign`], [`shrink`].
+//! [`laps`], [`drive`], [`content`], [`checker`], [`subject`], [`reference`], [`workload`], [`host`],
+//! [`scenario`], [`guarantee`], [`run`], [`campaign`], [`shrink`].
 //!
 //! **Invariants**: a run is a function of its seed and subject; no wall clock, no thread, no
 //! random hasher; drives outlive a crash, tasks do not.
@@ -22,7 +22,9 @@ pub mod content;
 pub mod drive;
 pub mod executor;
 pub mod fingerprint;
+pub mod guarantee;
 pub mod host;
+pub mod laps;
 pub mod platter;
 pub mod real;
 pub mod reference;

@@ -261,6 +261,39 @@ pub fn gather_cell(gather: &Gather, at: u64) -> Cell {
     panic!("byte {at} of a gather of {start}");
 }
 
+/// The bytes from byte `at` of a gather on, whole sectors; filler for symbols.
+pub fn gather_bytes(gather: &Gather, at: u64, mut into: &mut [u8]) {
+    let mut start = 0;
+    let mut at = at;
+    for segment in gather.segments() {
+        let end = start + segment.bytes();
+        if at < end && !into.is_empty() {
+            let length = into.len().min((end - at) as usize);
+            let (here, behind) = into.split_at_mut(length);
+            segment_bytes(segment, (at - start) as usize, here);
+            into = behind;
+            at += length as u64;
+        }
+        start = end;
+    }
+    assert!(into.is_empty(), "bytes beyond the end of a gather");
+}
+
+fn segment_bytes(segment: &Segment, at: usize, into: &mut [u8]) {
+    match segment {
+        Segment::Meta(sectors) => into.copy_from_slice(&sectors.bytes()[at..at + into.len()]),
+        Segment::Data(blocks, range) if !blocks.is_elided() => {
+            let start = range.start * BLOCK + at;
+            into.copy_from_slice(&blocks.bytes()[start..start + into.len()]);
+        }
+        Segment::Data(..) => {
+            for (index, sector) in into.chunks_exact_mut(SECTOR).enumerate() {
+                segment_cell(segment, (at + index * SECTOR) as u64).copy_to(sector);
+            }
+        }
+    }
+}
+
 fn segment_cell(segment: &Segment, at: u64) -> Cell {
     let mut content = Box::new([0; SECTOR]);
     match segment {

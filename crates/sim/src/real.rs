@@ -2,6 +2,7 @@
 
 use crate::atlas::{Extent, Layout, Scheme, Tier};
 use crate::checker::space::Space;
+use crate::laps::LogArea;
 use crate::rng::Rng;
 use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject, SubjectError};
 use std::collections::BTreeMap;
@@ -10,7 +11,9 @@ use std::rc::Rc;
 use varve_ftl::{Canary, Engine, EngineError, Identity, NewVolume};
 use varve_io::{Blocks, Drive, ReactorId, World};
 use varve_pool::label::{Owner, PoolId, RESERVED_BYTES, Role};
-use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
+use varve_pool::{
+    GROUPS_MIN, NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState,
+};
 use varve_units::{BLOCK_BYTES, Lba, TenantId, VolumeId};
 
 const MIB: u64 = 1 << 20;
@@ -33,6 +36,16 @@ const FEATURES: &[&str] = &[
     "remirrors",
     "repairs",
     "volumes_purged",
+];
+
+/// What every seed must have seen in a pool without a dense tier.
+const ESSENTIALS_FAST: &[&str] = &["checkpoints", "chunks_cleaned"];
+/// What every seed must have seen in a pool with one.
+const ESSENTIALS_DENSE: &[&str] = &[
+    "checkpoints",
+    "chunks_cleaned",
+    "compacted_blocks",
+    "groups_collected",
 ];
 
 /// Makes real pools.
@@ -71,9 +84,9 @@ fn options(config: &Config) -> PoolOptions {
             Dense::Mirror => Protect::Mirror,
             Dense::Parity(_) => Protect::Parity,
         },
-        strip_blocks: rng.pick(&[4, 8, 16]),
-        zone_strips: rng.within(2, 4) as u32,
-        over_provision_per_mille: rng.within(100, 300) as u16,
+        strip_blocks: rng.pick(&[4, 8, 16, 32]),
+        zone_strips: rng.within(2, 6) as u32,
+        over_provision_per_mille: rng.magnitude(32, 300) as u16,
     }
 }
 
@@ -82,8 +95,9 @@ impl Factory for Real {
         let mut rng = Rng::new(config.seed).split("real sizes");
         config.lanes_max = rng.within(1, 3) as u16;
         config.lanes = config.lanes.min(config.lanes_max);
-        let chunks = 16 * u64::from(config.lanes_max) + rng.within(0, 8);
+        let chunks = 12 + 4 * u64::from(config.lanes_max) + rng.within(0, 4);
         config.fast_bytes = RESERVED_BYTES + chunks * MIB;
+        config.dense_bytes = dense_bytes(config, rng.within(180, 360));
         // Parity of symbols is not defined: such pools hold real blocks.
         config.count_max = 128;
         config.is_elided &= !matches!(config.dense, Dense::Parity(_));
@@ -173,6 +187,35 @@ impl Factory for Real {
     fn features(&self) -> &'static [&'static str] {
         FEATURES
     }
+
+    fn essentials(&self, config: &Config) -> &'static [&'static str] {
+        match config.dense {
+            Dense::None => ESSENTIALS_FAST,
+            Dense::Single | Dense::Mirror | Dense::Parity(_) => ESSENTIALS_DENSE,
+        }
+    }
+
+    fn log_area(&self, config: &Config) -> Option<LogArea> {
+        Some(LogArea {
+            base: RESERVED_BYTES,
+            chunk_bytes: MIB,
+            chunks: ((config.fast_bytes - RESERVED_BYTES) / MIB) as usize,
+        })
+    }
+}
+
+/// Bytes of a dense drive so that the dense tier holds `percent` of what the fast tier does: less,
+/// and what hosts write would be dead before it is compacted.
+fn dense_bytes(config: &Config, percent: u64) -> u64 {
+    let options = options(config);
+    let data = match config.dense {
+        Dense::None => return RESERVED_BYTES,
+        Dense::Single | Dense::Mirror => 1,
+        Dense::Parity(drives) => drives as u64 - 1,
+    };
+    let zone = u64::from(options.strip_blocks * options.zone_strips) * BLOCK_BYTES;
+    let wanted = (config.fast_bytes - RESERVED_BYTES) * percent / 100;
+    RESERVED_BYTES + wanted.div_ceil(zone * data).max(GROUPS_MIN) * zone
 }
 
 /// Drives that may be lost at once. The rest is a majority then, whoever is lost: half of the

@@ -4,15 +4,17 @@
 //! exist, read everything, then work until the power fails or the pool is closed in good order.
 //! The last lives only check.
 //!
-//! **Invariants**: everything drawn comes from streams named after the seed; a run without failure
-//! has had at least three crashes, one of them during recovery.
+//! **Invariants**: everything drawn comes from streams named after the seed; a whole run without
+//! failure has had all that [`guarantee`](crate::guarantee) names.
 
 use crate::atlas::Atlas;
 use crate::checker::Oracle;
 use crate::drive::SimDrive;
 use crate::executor::{Executor, Journal, Reactor, Stop, Trigger};
 use crate::fingerprint::Action;
+use crate::guarantee::{CRASHES_MIN, Seen};
 use crate::host::{Hosts, Shared};
+use crate::laps::Laps;
 use crate::rng::Rng;
 use crate::scenario::{Options, Plan, draw_trigger, inject};
 use crate::subject::{Config, Factory, Subject, SubjectError};
@@ -23,8 +25,11 @@ use std::rc::Rc;
 use varve_io::{Drive, World};
 use varve_units::Nanos;
 
-/// Crashes a run must have had.
-const CRASHES_MIN: u64 = 3;
+/// Lives beyond those drawn, until the run has seen what every run must see. Arbitrary: no seed
+/// tried needs half of them.
+const LIVES_MORE: u64 = 12;
+/// Host operations of each of them.
+const OPERATIONS_MORE: u64 = 200;
 /// Attempts to crash a recovery before a run gives up.
 const RECOVERIES_MAX: u64 = 40;
 /// Longest virtual time without any host operation ending.
@@ -73,6 +78,8 @@ enum Purpose {
     Crash(u64),
     /// Work until so many operations have ended, then close in good order.
     Close(u64),
+    /// Work until so many more operations have ended than when work began, then crash.
+    Wear(u64),
     /// Start, read everything, audit, close.
     Verify,
 }
@@ -87,6 +94,7 @@ struct Machine<'a> {
     journal: Rc<Journal>,
     atlas: Rc<RefCell<Atlas>>,
     drives: Vec<SimDrive>,
+    laps: Option<Rc<RefCell<Laps>>>,
     replaced: Rc<RefCell<BTreeSet<usize>>>,
     shared: Rc<Shared>,
     now: Nanos,
@@ -112,7 +120,6 @@ struct Life {
     has_faults: bool,
     crash_at: Option<u64>,
     is_open: Rc<Cell<bool>>,
-    status: Rc<RefCell<BTreeMap<&'static str, u64>>>,
     /// The pool once it serves, for what it says of itself when it makes no progress.
     subject: Rc<RefCell<Option<Rc<dyn Subject>>>>,
     fill_percent: u64,
@@ -154,12 +161,18 @@ impl<'a> Machine<'a> {
         let layout = factory.layout(&plan.config);
         let atlas = Rc::new(RefCell::new(Atlas::new(layout)));
         let specs = plan.drives.iter().enumerate();
-        let drives = specs
+        let drives: Vec<SimDrive> = specs
             .map(|(index, &spec)| {
                 let rng = rng.split_at("drive", index as u64);
                 SimDrive::new(index, spec, rng, Rc::clone(&atlas))
             })
             .collect();
+        let area = factory.log_area(&plan.config);
+        let laps = area.map(|area| Rc::new(RefCell::new(Laps::new(area))));
+        if let Some(laps) = &laps {
+            let fast = drives.iter().take(plan.config.fast);
+            fast.for_each(|drive| drive.watch(Rc::clone(laps)));
+        }
         let shared = Shared {
             oracle: RefCell::new(Oracle::new(seed, plan.config.volatile_cache)),
             workload: RefCell::new(Workload::new(rng.split("workload"), plan.config.count_max)),
@@ -179,6 +192,7 @@ impl<'a> Machine<'a> {
             journal: Rc::default(),
             atlas,
             drives,
+            laps,
             replaced: Rc::default(),
             shared: Rc::new(shared),
             now: Nanos(0),
@@ -204,12 +218,49 @@ impl<'a> Machine<'a> {
             self.live_through(purpose)?;
             self.shared.workload.borrow_mut().change_mood();
         }
+        if self.options.is_whole() {
+            self.add_work()?;
+        }
         self.drives.iter().for_each(SimDrive::disarm);
         self.live_through(Purpose::Verify)?;
         if self.options.crash_at.is_none() {
             self.add_crashes()?;
         }
         Ok(())
+    }
+
+    /// Lives until hosts and faults have brought about what every run must see.
+    fn add_work(&mut self) -> Result<(), String> {
+        for _ in 0..LIVES_MORE {
+            if self.missing_work().is_empty() {
+                return Ok(());
+            }
+            self.shared.count("lives_more");
+            self.shared.workload.borrow_mut().wear();
+            self.live_through(Purpose::Wear(OPERATIONS_MORE))?;
+        }
+        match self.missing_work().as_slice() {
+            [] => Ok(()),
+            missing => Err(format!(
+                "the scenario is too weak: no {}",
+                missing.join(", ")
+            )),
+        }
+    }
+
+    fn missing_work(&self) -> Vec<&'static str> {
+        let faults = self.faults();
+        let coverage = self.shared.coverage.borrow();
+        let laps = self.laps.as_ref().map(|laps| laps.borrow());
+        let seen = Seen {
+            operations: self.shared.operations.get(),
+            crashes: self.crashes,
+            recovery_crashes: self.recovery_crashes,
+            faults: &faults,
+            coverage: &coverage,
+            laps: laps.as_deref(),
+        };
+        seen.missing_work(self.factory.essentials(&self.plan.config))
     }
 
     /// Lives until the power has failed often enough, during recovery too.
@@ -248,7 +299,7 @@ impl<'a> Machine<'a> {
         reactor.set_patience(PATIENCE);
         self.arm_start(&reactor, &mut rng);
         let life = self.life(&reactor, purpose, &mut rng);
-        let (is_open, status) = (Rc::clone(&life.is_open), Rc::clone(&life.status));
+        let is_open = Rc::clone(&life.is_open);
         let subject = Rc::clone(&life.subject);
         let begun = self.journal.actions();
         let starting = self.start(&life, &mut rng);
@@ -266,9 +317,10 @@ impl<'a> Machine<'a> {
             Err(Stop::Failed) => Err(self.journal.failure().unwrap_or_default()),
             Err(stop) => Err(self.describe(stop, subject.borrow().as_deref())),
         };
-        drop(subject.take());
+        if let Some(subject) = subject.take() {
+            self.collect(&subject.status());
+        }
         self.now = executor.crash();
-        self.collect(&status.borrow());
         outcome?;
         self.is_created |= is_open.get();
         self.shared.oracle.borrow_mut().crash();
@@ -277,8 +329,9 @@ impl<'a> Machine<'a> {
             if !self.is_created {
                 // Half a pool is refused by create and open alike: the operator wipes the drives.
                 drive.replace();
+                self.laps.iter().for_each(|laps| laps.borrow_mut().clear());
             }
-            if drive.is_gone() && rng.chance(1, 3) {
+            if drive.is_gone() && rng.chance(1, 2) {
                 drive.come_back();
             }
         }
@@ -331,7 +384,6 @@ impl<'a> Machine<'a> {
             has_faults: self.options.has_faults,
             crash_at: self.options.crash_at,
             is_open: Rc::default(),
-            status: Rc::default(),
             subject: Rc::default(),
             fill_percent: self.plan.fill_percent,
             replacing: Rc::default(),
@@ -383,11 +435,17 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn report(&self, failure: Option<Failure>) -> Report {
+    /// Faults that struck so far.
+    fn faults(&self) -> BTreeMap<&'static str, u64> {
         let mut faults: BTreeMap<&'static str, u64> = BTreeMap::new();
         for (name, count) in self.drives.iter().flat_map(SimDrive::tally) {
             *faults.entry(name).or_default() += count;
         }
+        faults
+    }
+
+    fn report(&self, failure: Option<Failure>) -> Report {
+        let faults = self.faults();
         Report {
             seed: self.seed,
             operations: self.shared.operations.get(),
@@ -449,12 +507,16 @@ impl Life {
     ) -> Result<(), String> {
         let (target, is_crash) = match self.purpose {
             Purpose::Crash(target) => (target, true),
+            Purpose::Wear(more) => (self.shared.operations.get() + more, true),
             Purpose::Close(target) => (target, false),
             Purpose::Verify => (0, false),
         };
         let world: Rc<dyn World> = Rc::clone(&self.reactor) as Rc<dyn World>;
         let mut flows = Vec::new();
         if target > 0 {
+            if matches!(self.purpose, Purpose::Wear(_)) {
+                hosts.enlarge().await;
+            }
             hosts.create_first().await;
             for _ in 0..self.depth {
                 flows.push(world.run(Rc::clone(&hosts).work()));
@@ -484,7 +546,6 @@ impl Life {
                 inject(rng, &self.drives, self.reactor.now());
                 self.replace_some(rng, subject);
             }
-            self.sample(&**subject);
         }
     }
 
@@ -497,7 +558,13 @@ impl Life {
         let Some(index) = (0..self.drives.len()).find(is_due) else {
             return;
         };
-        if !rng.chance(1, 3) {
+        // One that is back is left alone for longer: the pool must not take it for whole meanwhile.
+        let patience = if self.drives[index].has_returned() {
+            16
+        } else {
+            5
+        };
+        if !rng.chance(1, patience) {
             return;
         }
         self.drives[index].replace();
@@ -526,8 +593,15 @@ impl Life {
         }));
     }
 
-    /// Drives whose rebuild was begun in an earlier life may be whole by now.
+    /// Drives whose rebuild was begun in an earlier life may be whole by now, and drives that were
+    /// away while nothing was written never were anything else. From then on the pool answers for
+    /// the loss of another one.
     fn note_whole(&self, subject: &dyn Subject) {
+        for (index, drive) in self.drives.iter().enumerate() {
+            if drive.has_returned() && subject.is_whole(index) {
+                drive.found_whole();
+            }
+        }
         let replaced: Vec<usize> = self.replaced.borrow().iter().copied().collect();
         for index in replaced {
             if !self.replacing.borrow().contains(&index) && subject.is_whole(index) {
@@ -535,13 +609,6 @@ impl Life {
                 self.replaced.borrow_mut().remove(&index);
                 self.shared.count("rebuilds_resumed");
             }
-        }
-    }
-
-    fn sample(&self, subject: &dyn Subject) {
-        let mut status = self.status.borrow_mut();
-        for (feature, count) in subject.status() {
-            status.insert(feature, count);
         }
     }
 
@@ -577,7 +644,6 @@ impl Life {
             .await
             .map_err(|what| format!("audit: {what}"))?;
         self.shared.count("audits");
-        self.sample(subject);
         let ticket = oracle.borrow_mut().begin_other();
         subject
             .close()

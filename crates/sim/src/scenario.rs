@@ -2,6 +2,7 @@
 
 use crate::drive::{DriveSpec, SimDrive, WriteFault};
 use crate::executor::Trigger;
+use crate::guarantee::OPERATIONS_MIN;
 use crate::rng::Rng;
 use crate::subject::{Config, Dense, Factory};
 use varve_units::Nanos;
@@ -31,6 +32,13 @@ impl Default for Options {
 }
 
 impl Options {
+    /// True if the run must have seen all that every run must see: not one that was shortened, or
+    /// spared its faults or crashes.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.operations >= OPERATIONS_MIN && self.has_faults && self.crash_at.is_none()
+    }
+
     /// A short run with one crash at the given action: for trying all of them in turn.
     #[must_use]
     pub const fn crash_at(operations: u64, action: u64) -> Self {
@@ -105,7 +113,7 @@ impl Plan {
             depth: hosts.magnitude(1, 32),
             tenants: hosts.within(1, 3),
             volumes: hosts.within(1, 4) as usize,
-            fill_percent: hosts.within(50, 120),
+            fill_percent: hosts.within(75, 125),
             lives: hosts.within(5, 8),
             fault_distance: hosts.magnitude(20, 300),
         }
@@ -129,18 +137,27 @@ pub fn draw_trigger(rng: &mut Rng, actions: u64, now: Nanos) -> (Trigger, &'stat
     }
 }
 
+/// Loses a drive; now and then all flaws end first, because what is flawed on its peers forbids it.
+fn lose(rng: &mut Rng, drive: &SimDrive, drives: &[SimDrive]) {
+    if rng.chance(2, 3) {
+        drives.iter().for_each(SimDrive::heal);
+    }
+    drive.lose();
+}
+
 /// Lets one random fault strike one random drive, as far as the atlas permits. Faults of writes
 /// strike later, or never.
 pub fn inject(rng: &mut Rng, drives: &[SimDrive], now: Nanos) {
     let drive = &drives[rng.index(drives.len())];
-    match rng.weighted(&[5, 5, 4, 4, 1, 1, 3]) {
+    match rng.weighted(&[5, 5, 4, 4, 1, 2, 3, 3]) {
         0 => drop(drive.break_media(rng)),
         1 => drop(drive.rot(rng)),
         2 => drive.arm(WriteFault::Lost),
         3 => drive.arm(WriteFault::Misdirected(rng.magnitude(1, 1 << 12))),
         4 => drive.arm(WriteFault::Error),
-        5 => drop(drive.lose()),
-        _ => drive.slow_down(now + Nanos::from_millis(rng.magnitude(1, 32))),
+        5 => lose(rng, drive, drives),
+        6 => drive.slow_down(now + Nanos::from_millis(rng.magnitude(1, 32))),
+        _ => drive.slow_reads(now + Nanos::from_millis(rng.magnitude(1, 64))),
     }
     // A pool without redundancy may see nothing worse, but it sees this at least.
     if drives.iter().all(|drive| drive.tally().is_empty()) {

@@ -5,6 +5,7 @@
 
 use crate::atlas::Layout;
 use crate::checker::space::Space;
+use crate::laps::LogArea;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -140,6 +141,12 @@ pub trait Factory {
 
     /// Features that a campaign must have seen, by their names in [`Subject::status`].
     fn features(&self) -> &'static [&'static str];
+
+    /// Those of them that every seed must have seen with such a pool.
+    fn essentials(&self, config: &Config) -> &'static [&'static str];
+
+    /// Where the chunks of the fast tier lie, if it is a log: every seed must have wrapped it.
+    fn log_area(&self, config: &Config) -> Option<LogArea>;
 }
 
 /// One life of a pool.

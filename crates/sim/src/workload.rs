@@ -28,6 +28,8 @@ pub enum Mood {
     Delete,
     /// Create, delete, resize.
     Churn,
+    /// Overwrite everything in long writes; no part of [`Mood::ALL`].
+    Wear,
 }
 
 impl Mood {
@@ -51,6 +53,7 @@ impl Mood {
             Self::Read => [85, 12, 1, 1, 0, 0, 1, 0, 0, 0, 0],
             Self::Delete => [15, 25, 2, 35, 6, 8, 6, 1, 0, 1, 1],
             Self::Churn => [25, 40, 4, 6, 2, 3, 5, 4, 4, 4, 3],
+            Self::Wear => [4, 92, 2, 0, 0, 0, 2, 0, 0, 0, 0],
         }
     }
 }
@@ -167,6 +170,13 @@ impl Workload {
         self.patterns.clear();
     }
 
+    /// Hosts wear the pool out from now on: they overwrite all of it in long writes, so that
+    /// everything is cleaned sooner or later.
+    pub fn wear(&mut self) {
+        self.mood = Mood::Wear;
+        self.patterns.clear();
+    }
+
     /// One of the volumes.
     ///
     /// # Panics
@@ -190,6 +200,7 @@ impl Workload {
             Kind::DiscardHuge => self.rng.within(size.div_ceil(4), size),
             Kind::Scan => COUNT_HUGE.min(size),
             _ if self.mood == Mood::PingPong => self.rng.magnitude(1, 4.min(size)),
+            _ if self.mood == Mood::Wear => COUNT_HUGE.min(size),
             _ if self.mood == Mood::Fill => self.rng.within(16, COUNT_MAX).min(size),
             _ if self.rng.chance(1, 60) => self.rng.within(COUNT_MAX, COUNT_HUGE).min(size),
             _ => self.rng.magnitude(1, COUNT_MAX.min(size)),
@@ -216,6 +227,7 @@ impl Workload {
         let pattern = self.patterns.entry(volume).or_insert_with(|| {
             let pattern = match mood {
                 Mood::Fill => Pattern::Sequential,
+                Mood::Wear => rng.pick(&[Pattern::Sequential, Pattern::Uniform, Pattern::Uniform]),
                 Mood::PingPong => Pattern::Few,
                 _ => rng.pick(&[
                     Pattern::Uniform,

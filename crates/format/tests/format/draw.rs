@@ -157,7 +157,7 @@ impl Draw {
                 crc: self.half(),
             },
             _ => Record::Catalogue {
-                entry: self.catalogue_entry(),
+                entry: Box::new(self.catalogue_entry()),
             },
         }
     }

@@ -30,10 +30,10 @@ impl Map {
         self.leaves.head(leaf).chain.held
     }
 
-    /// The newest delta that touches `index`, among the `within` newest ones.
-    pub(super) fn newest(&self, leaf: u32, index: u16, within: usize) -> Option<(Slot, Delta)> {
+    /// The newest delta that touches `index`.
+    pub(super) fn newest(&self, leaf: u32, index: u16) -> Option<(Slot, Delta)> {
         let chain = self.leaves.head(leaf).chain;
-        let mut deltas = self.pool.newest_first(chain).take(within);
+        let mut deltas = self.pool.newest_first(chain);
         deltas.find(|(_, delta)| delta.touches(index))
     }
 
@@ -54,18 +54,16 @@ impl Map {
     /// Enters a put whose predecessor has been dealt with: in the place of the newest delta of
     /// the index, if that is a put or move, or at the end.
     ///
-    /// With the image cached only the newest node is searched, which is at hand; what is older is
-    /// dropped by the next [`Map::compact`].
+    /// With the image cached always at the end; what that supersedes is dropped by the next
+    /// [`Map::compact`].
     pub(super) fn enter(&mut self, leaf: u32, delta: Delta, lsn: Lsn) {
-        let head = self.leaves.head(leaf);
-        let cached = head.image().is_some();
-        let within = match cached {
-            true => head.chain.in_newest_node(),
-            false => usize::MAX,
-        };
-        let newest = self.newest(leaf, delta.index(), within);
-        self.supersede(leaf, newest, delta, lsn);
-        if cached && self.leaves.head(leaf).chain.fresh >= COMPACT_EACH {
+        if self.leaves.head(leaf).image().is_none() {
+            let newest = self.newest(leaf, delta.index());
+            self.supersede(leaf, newest, delta, lsn);
+            return;
+        }
+        self.push(leaf, delta, lsn);
+        if self.leaves.head(leaf).chain.fresh >= COMPACT_EACH {
             self.compact(leaf);
         }
     }

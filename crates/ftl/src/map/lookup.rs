@@ -57,7 +57,7 @@ impl Map {
         if let Some(slot) = self.leaves.head(leaf).image() {
             return told(self.cache.get(slot).entry(index), applied);
         }
-        match self.newest(leaf, index, usize::MAX) {
+        match self.newest(leaf, index) {
             Some((_, delta)) => self.delta_tells(leaf, delta),
             None if self.is_bare(leaf) => Lookup::Zeroes,
             None => Lookup::NeedsImage,
@@ -171,7 +171,7 @@ impl Map {
     #[must_use]
     pub fn newest_place(&self, key: LeafKey, index: u16) -> Option<Ppa> {
         let leaf = self.leaves.find(key)?;
-        let (_, delta) = self.newest(leaf, index, usize::MAX)?;
+        let (_, delta) = self.newest(leaf, index)?;
         Some(delta.ppa()).filter(|ppa| ppa.is_place())
     }
 

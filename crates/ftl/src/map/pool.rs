@@ -58,14 +58,6 @@ impl Chain {
         held: false,
         fresh: 0,
     };
-
-    /// Deltas in the newest node.
-    pub(super) fn in_newest_node(self) -> usize {
-        match usize::from(self.len) % NODE_DELTAS {
-            0 => NODE_DELTAS.min(usize::from(self.len)),
-            fill => fill,
-        }
-    }
 }
 
 /// Where a delta is, to replace it in place.

@@ -13,8 +13,8 @@ use crate::shared::Shared;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use varve_format::{PayloadLayout, Record};
-use varve_io::ReactorId;
+use varve_format::{PayloadLayout, Record, block_crc, crc24};
+use varve_io::{Blocks, ReactorId};
 use varve_units::{Lba, Lsn, Ppa, SECTOR_BYTES};
 
 impl Engine {
@@ -46,7 +46,7 @@ impl Engine {
         let mut by_owner: BTreeMap<ReactorId, Vec<(Record, Appended)>> = BTreeMap::new();
         for (record, at) in core::mem::take(&mut found.records).into_iter().zip(places) {
             if let Record::Catalogue { entry } = record {
-                shared.volumes.borrow_mut().note(entry);
+                shared.volumes.borrow_mut().note(*entry);
             } else if let Some(owner) = shared.record_owner(&record) {
                 by_owner.entry(owner).or_default().push((record, at));
             }
@@ -131,28 +131,15 @@ impl Shard {
             | Record::Keep { .. } => {
                 let mut changes = Vec::new();
                 for_each_change(record, at, &mut |key, index, change| {
-                    changes.push((key, index, self.planted_change(change)));
+                    changes.push((key, index, change));
                 });
+                if self.planted(Canary::UnconditionalMove) {
+                    force_moves(self, &mut changes).await;
+                }
                 self.redo_changes(&changes, at.lsn).await?;
             }
         }
         Ok(())
-    }
-
-    /// The planted bug: a move is applied whatever the map says.
-    fn planted_change(&self, change: Change) -> Change {
-        match change {
-            Change::Move { new, class, .. }
-                if self.shared.config.is_planted(Canary::UnconditionalMove) =>
-            {
-                Change::Put {
-                    ppa: new,
-                    crc24: 0,
-                    class,
-                }
-            }
-            other => other,
-        }
     }
 
     /// Applies all changes of one record, after waiting for merges if the delta pool is used up:
@@ -235,5 +222,28 @@ impl Engine {
             count += 1;
         }
         Ok(count)
+    }
+}
+
+/// The planted bug: moves are applied whatever the map says. The checksum of what was moved is that
+/// of what lies at its new place, as if the record carried it.
+async fn force_moves(owner: &Shard, changes: &mut [(LeafKey, u16, Change)]) {
+    let (units, elided) = (&owner.shared.units, owner.shared.config.elided);
+    for (.., change) in changes {
+        let Change::Move { new, class, .. } = *change else {
+            continue;
+        };
+        let Some(place) = units.geometry().locate(new) else {
+            continue;
+        };
+        let drive = owner.drive_of(place.unit);
+        let read = drive.read_data(place.offset, Blocks::new(1, elided), 0);
+        if let Ok(moved) = read.await {
+            *change = Change::Put {
+                ppa: new,
+                crc24: crc24(block_crc(moved.block(0))),
+                class,
+            };
+        }
     }
 }

@@ -177,8 +177,10 @@ impl Scan {
     }
 }
 
-fn age(header: &ChunkHeader) -> (u32, u64) {
-    (header.epoch, header.chunk_sequence)
+/// Which of two headers of one chunk is younger. Chunk sequences count within a lane; stamps are
+/// drawn from one clock.
+const fn age(header: &ChunkHeader) -> (u32, Lsn) {
+    (header.epoch, header.stamp)
 }
 
 fn rank(place: &CommitPlace) -> (u32, u64) {

@@ -21,7 +21,7 @@ use varve_io::{Blocks, Drive, Gather, Sectors};
 use varve_units::{LaneId, Lsn, SECTOR_BYTES};
 
 /// What a batch must say of itself to be the one that is looked for.
-pub(super) struct Expect {
+pub(crate) struct Expect {
     tag: Option<u32>,
     lane: LaneId,
     sequence: Option<u64>,
@@ -36,8 +36,19 @@ impl Expect {
         sequence: Option<u64>,
         sector: u64,
     ) -> Self {
+        let tag = (!scan.old_epochs_pass).then(|| scan.identity.tag(header.epoch));
+        Self::new(tag, header, sequence, sector)
+    }
+
+    /// A batch at `sector` of the chunk with this header. Without a tag any epoch does.
+    pub(crate) const fn new(
+        tag: Option<u32>,
+        header: &ChunkHeader,
+        sequence: Option<u64>,
+        sector: u64,
+    ) -> Self {
         Self {
-            tag: (!scan.old_epochs_pass).then(|| scan.identity.tag(header.epoch)),
+            tag,
             lane: header.lane,
             sequence,
             sector,
@@ -57,7 +68,7 @@ impl Expect {
 }
 
 /// Reads the header of the batch at a place, by whichever copy holds it.
-pub(super) async fn read_batch(
+pub(crate) async fn read_batch(
     fast: &dyn Drive,
     geometry: &Geometry,
     expect: &Expect,

@@ -19,6 +19,14 @@ pub struct MemoryDrive {
     /// So many more writes end well, the next one with a media error.
     pub writes_left: Cell<Option<u32>>,
     pub repairs: Cell<usize>,
+    /// After so many more writes one does not reach copy 0, silently.
+    pub lose_in: Cell<Option<u32>>,
+    /// After so many more writes at a multiple of 1 MiB one does not reach copy 0, silently.
+    pub lose_start_in: Cell<Option<u32>>,
+    pub gone: Cell<bool>,
+    /// Reads of metadata that lie here fail on every copy.
+    pub bad: Cell<Option<(u64, u64)>>,
+    pub written: Cell<u64>,
 }
 
 impl MemoryDrive {
@@ -35,6 +43,11 @@ impl MemoryDrive {
             copies: RefCell::new(vec![vec![0; bytes as usize]; usize::from(copies)]),
             writes_left: Cell::default(),
             repairs: Cell::default(),
+            lose_in: Cell::default(),
+            lose_start_in: Cell::default(),
+            gone: Cell::default(),
+            bad: Cell::default(),
+            written: Cell::default(),
         })
     }
 
@@ -55,6 +68,9 @@ impl MemoryDrive {
     }
 
     fn execute(&self, command: Command) -> Outcome {
+        if self.gone.get() {
+            return Err(IoError::Gone);
+        }
         match command {
             Command::Read {
                 offset,
@@ -62,6 +78,12 @@ impl MemoryDrive {
                 copy,
             } => {
                 let length = into.bytes() as usize;
+                if let Some((from, to)) = self.bad.get()
+                    && offset < to
+                    && from < offset + length as u64
+                {
+                    return Err(IoError::Media);
+                }
                 let copies = self.copies.borrow();
                 let bytes = &copies[usize::from(copy)][offset as usize..][..length];
                 match &mut into {
@@ -77,7 +99,10 @@ impl MemoryDrive {
                         return Err(IoError::Media);
                     }
                 }
-                for copy in 0..self.info.copies {
+                self.written.set(self.written.get() + gather.bytes());
+                let is_start = offset.is_multiple_of(1 << 20);
+                let lost = is_due(&self.lose_in) | (is_start && is_due(&self.lose_start_in));
+                for copy in u8::from(lost)..self.info.copies {
                     self.store(copy, offset, &gather);
                 }
             }
@@ -108,6 +133,13 @@ impl MemoryDrive {
             at += bytes.len();
         }
     }
+}
+
+/// Counts down to the one fault that is planned.
+fn is_due(left: &Cell<Option<u32>>) -> bool {
+    let now = left.get();
+    left.set(now.and_then(|left| left.checked_sub(1)));
+    now == Some(0)
 }
 
 impl Drive for MemoryDrive {

@@ -174,6 +174,11 @@ impl Host {
         self.model.len() as u64
     }
 
+    /// Blocks it has written so far, overwritten ones included.
+    pub fn written(&self) -> u64 {
+        self.stamp & 0xffff_ffff
+    }
+
     /// Reads everything back.
     pub async fn verify(&self) -> Result<(), EngineError> {
         for lba in 0..VOLUME_BLOCKS {

@@ -29,7 +29,7 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use varve_io::{World, slot};
+use varve_io::{IoError, World, slot};
 
 /// The member table of a pool in use.
 pub struct Membership {
@@ -171,6 +171,19 @@ impl Membership {
     #[must_use]
     pub fn take_suspects(&self) -> Vec<Failed> {
         self.suspects.take()
+    }
+
+    /// Makes the committed label durable on the drive of member `id` itself. Commits need a quorum
+    /// only, and a new drive may be the one that is behind: without a label of its own no import
+    /// knows it, whatever the table says of it.
+    ///
+    /// # Errors
+    /// The drive's.
+    pub async fn label_one(&self, id: MemberId) -> Result<(), IoError> {
+        let state = self.state();
+        let store = self.stores.borrow().get(&id).cloned();
+        let store = store.ok_or(IoError::Gone)?;
+        store.write(&Label { own: id, state }).await
     }
 
     async fn wish(self: &Rc<Self>, wish: Wish) -> Result<Committed, CommitError> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_io::{Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, IoError};
 use varve_io::{Outcome, Segment, Target};
+use varve_pool::label::RESERVED_BYTES;
 use varve_units::{BLOCK, SECTOR};
 
 /// What survives the process.
@@ -14,6 +15,8 @@ pub struct Ram {
     lba_bytes: u32,
     sectors: RefCell<BTreeMap<u64, [u8; SECTOR]>>,
     is_gone: Cell<bool>,
+    /// Steps by which writes of labels are late.
+    label_delay: Cell<u32>,
 }
 
 impl Ram {
@@ -23,12 +26,25 @@ impl Ram {
             lba_bytes,
             sectors: RefCell::default(),
             is_gone: Cell::new(false),
+            label_delay: Cell::new(0),
         })
     }
 
     /// Lets every command fail from now on, or work again.
     pub fn set_gone(&self, is_gone: bool) {
         self.is_gone.set(is_gone);
+    }
+
+    /// Lets writes of labels take effect and end so many steps later than they would.
+    pub fn delay_labels(&self, steps: u32) {
+        self.label_delay.set(steps);
+    }
+
+    fn delay(&self, command: &Command) -> u32 {
+        match command {
+            Command::Write { offset, .. } if *offset < RESERVED_BYTES => self.label_delay.get(),
+            _ => 0,
+        }
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) {
@@ -108,8 +124,18 @@ impl Drive for RamDrive {
     fn submit(&self, command: Command) -> Completion {
         let (sender, completion) = Completion::waiting();
         let ram = Rc::clone(&self.ram);
-        self.world
-            .complete_later(move || sender.send(ram.run(command)));
+        let delay = ram.delay(&command);
+        let end = move || sender.send(ram.run(command));
+        later(&self.world, delay, Box::new(end));
         completion
     }
+}
+
+/// Calls `end` at some step, no sooner than after `delay` others.
+fn later(world: &Rc<TestWorld>, delay: u32, end: Box<dyn FnOnce()>) {
+    let again = Rc::clone(world);
+    world.complete_later(move || match delay.checked_sub(1) {
+        Some(left) => later(&again, left, end),
+        None => end(),
+    });
 }

@@ -13,6 +13,7 @@ mod pool;
 pub use bug::Bug;
 
 use crate::atlas::{Extent, Layout, Scheme, Tier};
+use crate::laps::LogArea;
 use crate::rng::Rng;
 use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject};
 use disk::Disk;
@@ -137,5 +138,13 @@ impl Factory for Reference {
 
     fn features(&self) -> &'static [&'static str] {
         &["writes", "flushes", "full_rejections"]
+    }
+
+    fn essentials(&self, _config: &Config) -> &'static [&'static str] {
+        &["writes", "flushes"]
+    }
+
+    fn log_area(&self, _config: &Config) -> Option<LogArea> {
+        None
     }
 }

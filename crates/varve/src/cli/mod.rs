@@ -4,6 +4,7 @@
 
 mod bench;
 mod inspect;
+mod lab;
 mod sim;
 
 use clap::{Parser, Subcommand};
@@ -23,6 +24,8 @@ enum Command {
     Bench(bench::Options),
     /// Show what lies on media
     Inspect(inspect::Options),
+    /// Run the engine on modelled drives, at sizes no test machine has
+    Lab(lab::Options),
     /// Run the engine in virtual time, with crashes and faults drawn from seeds
     Sim(sim::Options),
 }
@@ -51,6 +54,7 @@ pub(crate) fn run() -> ExitCode {
     let exit = match Cli::parse().command {
         Command::Bench(options) => options.run(),
         Command::Inspect(options) => options.run(),
+        Command::Lab(options) => options.run(),
         Command::Sim(options) => options.run(),
     };
     exit.into()

@@ -50,7 +50,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
     (
         "lab",
         &[
-            "units", "io", "format", "gf", "array", "ftl", "pool", "media", "sim",
+            "units", "io", "format", "gf", "array", "ftl", "pool", "media", "sim", "hostio",
         ],
     ),
     (

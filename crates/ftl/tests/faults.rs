@@ -1,0 +1,130 @@
+//! Drives that lose writes, or go away for a while: what was acknowledged is there afterwards.
+
+mod common;
+
+use common::{Host, Pool, VOLUME_BLOCKS};
+use std::rc::Rc;
+use varve_ftl as ftl;
+use varve_io::World;
+
+fn verify(pool: &Pool, host: Host) -> Result<Host, String> {
+    pool.executor.block_on(async move {
+        match host.verify().await {
+            Ok(()) => Ok(host),
+            Err(error) => Err(format!("{error}")),
+        }
+    })
+}
+
+/// One write of the log misses one of two copies. What an earlier use of the chunk left there is
+/// not taken for what should be there when the chunk is cleaned.
+#[test]
+fn one_lost_write_on_one_copy_costs_nothing() {
+    let mut failures = Vec::new();
+    for seed in 1..=12_u64 {
+        let mut pool = Pool::new(seed, 1, 2);
+        pool.config.lanes = 1;
+        pool.geometry.lba_bytes = 4096;
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let mut other = pool.host(&engine, 2);
+        let fast = Rc::clone(&pool.fast);
+        host = pool.executor.block_on(async move {
+            // The log wraps, then one write is lost, then the log wraps again.
+            for step in 0..4000_u64 {
+                host.write(step % 1000, 1).await;
+            }
+            fast.lose_in.set(Some(seed as u32 * 11));
+            for step in 4000..4300_u64 {
+                host.write(step % 1000, 1).await;
+            }
+            for step in 0..4000_u64 {
+                other.write(step * 7 % 400, 1).await;
+            }
+            host
+        });
+        pool.executor.drain();
+        assert_eq!(pool.fast.lose_in.get(), None, "the write was lost");
+        let counters = engine.counters();
+        let (lost, stuck) = (
+            counters.get("blocks_lost").copied(),
+            counters.get("chunks_stuck").copied(),
+        );
+        if let Err(error) = verify(&pool, host) {
+            failures.push((seed, lost, error));
+        }
+        assert_eq!(stuck, None, "seed {seed}: the other copy holds every header");
+    }
+    assert!(failures.is_empty(), "{failures:?}");
+}
+
+/// The dense tier is away for a while: nothing of it is written off, and no group of it is taken
+/// out of use.
+#[test]
+fn a_dense_tier_that_comes_back_has_lost_nothing() {
+    for seed in 1..=4 {
+        let pool = Pool::new(seed, 2, 1);
+        let engine = pool.create();
+        let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
+        let run = |mut host: Host, count| {
+            world.run(async move {
+                host.run(count).await;
+                host
+            })
+        };
+        let hosts: Vec<_> = (1..=2).map(|number| run(pool.host(&engine, number), 300)).collect();
+        let hosts: Vec<_> = hosts.into_iter().map(|host| pool.executor.block_on(host)).collect();
+        pool.dense.gone.set(true);
+        let running: Vec<_> = hosts.into_iter().map(|host| run(host, 200)).collect();
+        for _ in 0..60_000 {
+            pool.executor.turn();
+        }
+        let errors = engine.counters().get("stripe_write_errors").copied();
+        assert!(errors > Some(0), "seed {seed}: compaction met the outage");
+        pool.dense.gone.set(false);
+        let hosts: Vec<_> = running.into_iter().map(|host| pool.executor.block_on(host)).collect();
+        pool.executor.drain();
+        let counters = engine.counters();
+        assert_eq!(counters.get("blocks_lost"), None, "seed {seed}");
+        assert_eq!(counters.get("units_retired"), None, "seed {seed}");
+        assert_eq!(engine.stop_reason(), None, "seed {seed}");
+        for host in hosts {
+            verify(&pool, host).expect("every block is there");
+        }
+    }
+}
+
+/// The first write of a chunk misses one of two copies, where the header of an earlier use by the
+/// busier lane stays: a start believes the later one, whatever lanes they are of.
+#[test]
+fn a_header_of_a_busier_lane_hides_none_that_is_younger() {
+    for seed in 1..=24_u64 {
+        let mut pool = Pool::new(seed, 1, 2);
+        pool.geometry.lba_bytes = 4096;
+        pool.config.checkpoint_records = 2000;
+        pool.config.checkpoint_bytes = 12 << 20;
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let fast = Rc::clone(&pool.fast);
+        let host = pool.executor.block_on(async move {
+            for step in 0..3000_u64 {
+                // One leaf takes nearly all, so one lane does.
+                let lba = if step % 16 == 0 { 512 + step % 500 } else { step % 512 };
+                host.write(lba, 1).await;
+            }
+            fast.lose_start_in.set(Some(seed as u32 % 4));
+            while fast.lose_start_in.get().is_some() {
+                let lba = host.written() * 7 % VOLUME_BLOCKS;
+                host.write(lba, 1).await;
+            }
+            for step in 0..4 {
+                host.write(step * 300, 1).await;
+            }
+            host
+        });
+        pool.executor.crash();
+        drop(engine);
+        let engine = pool.open(2);
+        verify(&pool, host.moved_to(&engine)).expect("every block is there");
+    }
+}

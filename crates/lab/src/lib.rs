@@ -1,0 +1,17 @@
+//! The laboratory: the real engine on modelled tiers, at sizes no test machine has.
+//!
+//! Blocks are symbols, so that a drive of many terabytes takes only what its metadata take, and
+//! those are kept packed. Reading order: [`plan`] (what pool), `media` (what it stands on), `load`
+//! (what is done to it), [`recovery`] (the experiment), [`report`] (what is told of it).
+//!
+//! The same seed gives the same figures, except those that are measured times.
+//!
+//! **Not here**: the command line and the frame of JSON documents (`varve`).
+
+mod clock;
+mod load;
+mod media;
+
+pub mod plan;
+pub mod recovery;
+pub mod report;

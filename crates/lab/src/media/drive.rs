@@ -1,0 +1,445 @@
+//! A modelled tier: one drive whose content is kept packed, and whose traffic is counted by kind.
+//!
+//! Every command completes at once; the pool's clock passes by what it moved. An armed drive loses
+//! power at the next commit of a checkpoint: the worst instant of the checkpoint cycle, because
+//! everything logged since the last one is to be redone and the parts were written for nothing.
+
+use super::leaves::Leaves;
+use super::pack;
+use super::region::{Content, Found, REGION_BYTES, Region};
+use crate::clock::Clock;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use varve_format::{LEAF_BYTES, PayloadLayout, Record, batch};
+use varve_io::{
+    Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Sectors, Segment, Target,
+};
+use varve_units::{BLOCK_BYTES, Nanos, SECTOR, SECTOR_BYTES};
+
+const REGION_SECTORS: u64 = REGION_BYTES / SECTOR_BYTES;
+/// What a batch's header, and the body of a commit, begin with.
+const BATCH_MAGIC: &[u8] = b"VBAT";
+const COMMIT_MAGIC: &[u8] = b"VCMT";
+
+/// What kind of bytes a write carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Headers of chunks and batches, records included; P2L on the dense tier.
+    Headers,
+    /// Blocks.
+    Data,
+    /// Leaf images.
+    Leaves,
+    /// Checkpoint parts and commits.
+    Checkpoints,
+}
+
+/// Bytes and commands a drive has moved since it was made.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Traffic {
+    /// Written, by [`Kind`].
+    pub(crate) written: [u64; 4],
+    /// Commits written.
+    pub(crate) commits: u64,
+    /// Read.
+    pub(crate) read: u64,
+    /// Reads.
+    pub(crate) reads: u64,
+}
+
+impl Traffic {
+    /// Bytes written of one kind.
+    pub(crate) const fn of(&self, kind: Kind) -> u64 {
+        self.written[kind as usize]
+    }
+
+    /// Bytes written.
+    pub(crate) fn all_written(&self) -> u64 {
+        self.written.iter().sum()
+    }
+
+    /// What was moved since `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            written: std::array::from_fn(|kind| self.written[kind] - before.written[kind]),
+            commits: self.commits - before.commits,
+            read: self.read - before.read,
+            reads: self.reads - before.reads,
+        }
+    }
+}
+
+/// Power of a modelled machine, shared by its drives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Power {
+    On,
+    /// Goes with the next commit.
+    Armed,
+    Off,
+}
+
+/// A modelled tier.
+pub(crate) struct ModelDrive {
+    info: DriveInfo,
+    /// Writes are batches of a log (the fast tier), not stripes.
+    holds_log: bool,
+    clock: Rc<Clock>,
+    /// Bytes a second, for the clock alone.
+    bandwidth: u64,
+    regions: RefCell<Vec<Region>>,
+    leaves: RefCell<Leaves>,
+    /// Region written last.
+    last: Cell<usize>,
+    settled_bytes: Cell<usize>,
+    traffic: Cell<Traffic>,
+    power: Cell<Power>,
+    scratch: RefCell<Vec<u8>>,
+}
+
+impl ModelDrive {
+    /// A blank fast tier.
+    pub(crate) fn fast(bytes: u64, bandwidth: u64, clock: Rc<Clock>) -> Self {
+        Self::new(bytes, SECTOR_BYTES, bandwidth, clock)
+    }
+
+    /// A blank dense tier.
+    pub(crate) fn dense(bytes: u64, bandwidth: u64, clock: Rc<Clock>) -> Self {
+        Self::new(bytes, BLOCK_BYTES, bandwidth, clock)
+    }
+
+    fn new(bytes: u64, lba_bytes: u64, bandwidth: u64, clock: Rc<Clock>) -> Self {
+        let regions = usize::try_from(bytes.div_ceil(REGION_BYTES)).expect("regions fit memory");
+        Self {
+            info: DriveInfo {
+                bytes,
+                lba_bytes: lba_bytes as u32,
+                volatile_cache: false,
+                copies: 1,
+            },
+            holds_log: lba_bytes == SECTOR_BYTES,
+            clock,
+            bandwidth,
+            regions: RefCell::new((0..regions).map(|_| Region::default()).collect()),
+            leaves: RefCell::default(),
+            last: Cell::new(0),
+            settled_bytes: Cell::new(0),
+            traffic: Cell::default(),
+            power: Cell::new(Power::On),
+            scratch: RefCell::default(),
+        }
+    }
+
+    /// What was moved so far.
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.traffic.get()
+    }
+
+    /// Takes the power away with the next commit.
+    pub(crate) fn arm(&self) {
+        self.power.set(Power::Armed);
+    }
+
+    /// True if the power went.
+    pub(crate) fn is_off(&self) -> bool {
+        self.power.get() == Power::Off
+    }
+
+    /// Gives the power back.
+    pub(crate) fn power_on(&self) {
+        self.power.set(Power::On);
+    }
+
+    /// Memory the model takes, roughly, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let regions = self.regions.borrow();
+        let empty = regions.capacity() * size_of::<Region>();
+        empty + self.settled_bytes.get() + self.leaves.borrow().bytes()
+    }
+
+    fn check(&self, offset: u64, length: u64) {
+        let lba_bytes = u64::from(self.info.lba_bytes);
+        assert!(
+            offset.is_multiple_of(lba_bytes) && length.is_multiple_of(lba_bytes),
+            "misaligned range {offset}+{length}"
+        );
+        assert!(
+            offset
+                .checked_add(length)
+                .is_some_and(|end| end <= self.info.bytes),
+            "range {offset}+{length} beyond the end"
+        );
+    }
+
+    fn pass(&self, bytes: u64) {
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.bandwidth);
+        self.clock.pass(Nanos(nanos as u64));
+    }
+
+    fn write(&self, offset: u64, gather: &Gather) -> Result<(), IoError> {
+        let commits = gather.segments().iter().any(is_commit);
+        match self.power.get() {
+            Power::Armed if commits => self.power.set(Power::Off),
+            Power::Off => {}
+            Power::On | Power::Armed => {
+                self.store(offset, gather);
+                if commits {
+                    let mut traffic = self.traffic.get();
+                    traffic.commits += 1;
+                    self.traffic.set(traffic);
+                    self.leaves.borrow_mut().committed();
+                }
+            }
+        }
+        if self.is_off() {
+            Err(IoError::Gone)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn store(&self, offset: u64, gather: &Gather) {
+        let leaves = leaf_places(gather);
+        let mut traffic = self.traffic.get();
+        let mut sector = offset / SECTOR_BYTES;
+        let mut in_header = true;
+        for segment in gather.segments() {
+            let kind = match segment {
+                Segment::Data(blocks, range) => {
+                    self.store_symbols(sector, &blocks.symbols()[range.clone()]);
+                    in_header = false;
+                    Kind::Data
+                }
+                Segment::Meta(sectors) => {
+                    let leaf = leaves.iter().find(|(at, _)| *at == sector);
+                    match leaf {
+                        Some((_, leaf)) => self.store_leaf(sector, *leaf, sectors.bytes()),
+                        None => self.store_meta(sector, sectors.bytes()),
+                    }
+                    let was_header = in_header;
+                    if sectors.bytes().starts_with(BATCH_MAGIC) {
+                        in_header = false;
+                    }
+                    match leaf {
+                        Some(_) => Kind::Leaves,
+                        None if was_header || !self.holds_log => Kind::Headers,
+                        None => Kind::Checkpoints,
+                    }
+                }
+            };
+            traffic.written[kind as usize] += segment.bytes();
+            sector += segment.bytes() / SECTOR_BYTES;
+        }
+        self.traffic.set(traffic);
+        self.pass(gather.bytes());
+    }
+
+    /// `change` tells whether it reached over into the next region, which is then emptied.
+    fn with_region(&self, sector: u64, change: impl FnOnce(&mut Region, u16) -> bool) {
+        let number = (sector / REGION_SECTORS) as usize;
+        let mut regions = self.regions.borrow_mut();
+        let last = self.last.replace(number);
+        if last != number {
+            let before = regions[last].bytes();
+            regions[last].settle();
+            let freed = before - regions[last].bytes();
+            self.settled_bytes.set(self.settled_bytes.get() - freed);
+        }
+        let mut bytes = self.settled_bytes.get() - regions[number].bytes();
+        let reaches_over = change(&mut regions[number], (sector % REGION_SECTORS) as u16);
+        bytes += regions[number].bytes();
+        if reaches_over && let Some(next) = regions.get_mut(number + 1) {
+            bytes -= next.bytes();
+            next.clear();
+            bytes += next.bytes();
+        }
+        self.settled_bytes.set(bytes);
+    }
+
+    fn store_symbols(&self, sector: u64, symbols: &[u64]) {
+        let block_sectors = BLOCK_BYTES / SECTOR_BYTES;
+        let mut at = sector;
+        let mut left = symbols;
+        while !left.is_empty() {
+            // A block that begins in one region and ends in the next counts to the first.
+            let room = (REGION_SECTORS - at % REGION_SECTORS).div_ceil(block_sectors) as usize;
+            let (now, later) = left.split_at(room.min(left.len()));
+            let sectors = now.len() as u64 * block_sectors;
+            self.with_region(at, |region, first| {
+                let content = Content::Symbols;
+                region.write(first, sectors as u16, content, |into| {
+                    pack::pack_symbols(now, into)
+                })
+            });
+            at += sectors;
+            left = later;
+        }
+    }
+
+    fn store_meta(&self, sector: u64, bytes: &[u8]) {
+        let mut at = sector;
+        let mut left = bytes;
+        while !left.is_empty() {
+            let room = (REGION_SECTORS - at % REGION_SECTORS) as usize * SECTOR;
+            let (now, later) = left.split_at(room.min(left.len()));
+            let sectors = now.len() / SECTOR;
+            self.with_region(at, |region, first| {
+                let content = Content::Meta;
+                region.write(first, sectors as u16, content, |into| {
+                    pack::pack(now, false, into)
+                })
+            });
+            at += sectors as u64;
+            left = later;
+        }
+    }
+
+    /// A leaf image may cross from one region to the next: the run is noted in the first.
+    fn store_leaf(&self, sector: u64, leaf: u64, bytes: &[u8]) {
+        let mut packed = self.scratch.borrow_mut();
+        packed.clear();
+        pack::pack(bytes, true, &mut packed);
+        self.leaves.borrow_mut().write(leaf, sector, &packed);
+        let number = u32::try_from(leaf).expect("leaves of the laboratory have 32 bits");
+        self.with_region(sector, |region, first| {
+            let count = (LEAF_BYTES / SECTOR) as u16;
+            region.write(first, count, Content::Elsewhere(number), |_| ())
+        });
+    }
+
+    fn read_symbols(&self, offset: u64, into: &mut Blocks) {
+        let regions = self.regions.borrow();
+        let block_sectors = BLOCK_BYTES / SECTOR_BYTES;
+        for (index, symbol) in into.symbols_mut().iter_mut().enumerate() {
+            let sector = offset / SECTOR_BYTES + index as u64 * block_sectors;
+            let region = &regions[(sector / REGION_SECTORS) as usize];
+            *symbol = match region.read((sector % REGION_SECTORS) as u16).1 {
+                Some(Found::Symbols { packed, from }) => pack::symbol(packed, from),
+                _ => 0,
+            };
+        }
+    }
+
+    /// Blocks read as metadata are zeroes.
+    fn read_meta(&self, offset: u64, into: &mut Sectors) {
+        let bytes = into.bytes_mut();
+        bytes.fill(0);
+        let regions = self.regions.borrow();
+        let end = bytes.len() / SECTOR;
+        let mut at = 0;
+        while at < end {
+            let sector = offset / SECTOR_BYTES + at as u64;
+            let (number, first) = ((sector / REGION_SECTORS) as usize, sector % REGION_SECTORS);
+            let (length, found) = regions[number].read(first as u16);
+            let length = usize::from(length).min(end - at);
+            let target = &mut bytes[at * SECTOR..(at + length) * SECTOR];
+            match found {
+                Some(Found::Meta {
+                    packed,
+                    sectors,
+                    from,
+                }) => {
+                    unpack_part(packed, false, sectors, from, target);
+                }
+                Some(Found::Elsewhere {
+                    leaf,
+                    first: start,
+                    from,
+                }) => {
+                    let leaves = self.leaves.borrow();
+                    let start = number as u64 * REGION_SECTORS + u64::from(start);
+                    let packed = leaves.read(u64::from(leaf), start);
+                    unpack_part(packed, true, LEAF_BYTES / SECTOR, from, target);
+                }
+                Some(Found::Symbols { .. }) | None => {}
+            }
+            at += length;
+        }
+    }
+
+    fn read(&self, offset: u64, into: &mut Target) -> Result<(), IoError> {
+        if self.is_off() {
+            return Err(IoError::Gone);
+        }
+        match into {
+            Target::Data(blocks) => self.read_symbols(offset, blocks),
+            Target::Meta(sectors) => self.read_meta(offset, sectors),
+        }
+        let mut traffic = self.traffic.get();
+        traffic.read += into.bytes();
+        traffic.reads += 1;
+        self.traffic.set(traffic);
+        self.pass(into.bytes());
+        Ok(())
+    }
+}
+
+/// Sectors `from..` of a packed run of `sectors`.
+fn unpack_part(packed: &[u8], is_leaf: bool, sectors: usize, from: usize, into: &mut [u8]) {
+    if from == 0 && into.len() == sectors * SECTOR {
+        pack::unpack(packed, is_leaf, into);
+        return;
+    }
+    let mut whole = vec![0; sectors * SECTOR];
+    pack::unpack(packed, is_leaf, &mut whole);
+    into.copy_from_slice(&whole[from * SECTOR..from * SECTOR + into.len()]);
+}
+
+fn is_commit(segment: &Segment) -> bool {
+    matches!(segment, Segment::Meta(sectors) if sectors.bytes().starts_with(COMMIT_MAGIC))
+}
+
+/// Where in a batch which leaf's image lies.
+fn leaf_places(gather: &Gather) -> Vec<(u64, u64)> {
+    let metas = gather
+        .segments()
+        .iter()
+        .filter_map(|segment| match segment {
+            Segment::Meta(sectors) => Some(sectors),
+            Segment::Data(..) => None,
+        });
+    if !metas
+        .clone()
+        .any(|sectors| sectors.len() == LEAF_BYTES / SECTOR)
+    {
+        return Vec::new();
+    }
+    let header = metas
+        .map(|sectors| sectors.bytes())
+        .find(|bytes| bytes.starts_with(BATCH_MAGIC));
+    let Some(Ok((head, records))) = header.map(batch::decode) else {
+        return Vec::new();
+    };
+    PayloadLayout::new(&head, &records)
+        .filter_map(|at| match &records[at.record] {
+            Record::Leaf { leaf, .. } => Some((at.meta_sector, leaf.0)),
+            _ => None,
+        })
+        .collect()
+}
+
+impl Drive for ModelDrive {
+    fn info(&self) -> DriveInfo {
+        self.info
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        let done = match command {
+            Command::Read {
+                offset,
+                mut into,
+                copy,
+            } => {
+                assert_eq!(copy, 0, "a plain drive has one copy");
+                self.check(offset, into.bytes());
+                self.read(offset, &mut into).map(|()| Done::Read(into))
+            }
+            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+                self.check(offset, gather.bytes());
+                self.write(offset, &gather).map(|()| Done::Nothing)
+            }
+            Command::Flush | Command::Discard { .. } if self.is_off() => Err(IoError::Gone),
+            Command::Flush | Command::Discard { .. } => Ok(Done::Nothing),
+        };
+        Completion::ready(done)
+    }
+}

@@ -1,0 +1,8 @@
+//! What the pool stands on: two modelled tiers that complete every command at once.
+
+mod drive;
+mod leaves;
+mod pack;
+mod region;
+
+pub(crate) use drive::{Kind, ModelDrive, Traffic};

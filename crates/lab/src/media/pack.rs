@@ -1,0 +1,141 @@
+//! Sectors of metadata and symbols in few bytes, without loss.
+//!
+//! Metadata of the engine are mostly zero bytes: short numbers in wide fields. A bit per 8-byte
+//! word tells whether it is zero; of the others a byte tells which of their bytes are.
+//! Words of leaf images that say *absent* count as zero ones.
+
+use varve_format::Entry;
+
+/// Bytes of a packed symbol: symbols are below 2^40.
+pub(super) const SYMBOL_BYTES: usize = 5;
+/// Symbols are below this.
+pub(super) const SYMBOL_END: u64 = 1 << 40;
+
+/// What stands for a zero word: `Entry::ABSENT` in leaf images, so that blank entries cost nothing.
+fn blank(is_leaf: bool) -> u64 {
+    if is_leaf { Entry::ABSENT.bits() } else { 0 }
+}
+
+/// Appends `bytes`, whole words, to `into`.
+pub(super) fn pack(bytes: &[u8], is_leaf: bool, into: &mut Vec<u8>) {
+    let (words, rest) = bytes.as_chunks::<8>();
+    assert!(rest.is_empty(), "metadata are whole words");
+    let blank = blank(is_leaf);
+    for group in words.chunks(8) {
+        let at = into.len();
+        into.push(0);
+        let mut present = 0;
+        for (index, word) in group.iter().enumerate() {
+            let word = u64::from_le_bytes(*word) ^ blank;
+            if word == 0 {
+                continue;
+            }
+            present |= 1 << index;
+            let mask_at = into.len();
+            into.push(0);
+            let mut mask = 0;
+            for (bit, byte) in word.to_le_bytes().into_iter().enumerate() {
+                if byte != 0 {
+                    mask |= 1 << bit;
+                    into.push(byte);
+                }
+            }
+            into[mask_at] = mask;
+        }
+        into[at] = present;
+    }
+}
+
+/// Restores what [`pack`] made; fills `into` whole.
+pub(super) fn unpack(packed: &[u8], is_leaf: bool, into: &mut [u8]) {
+    let blank = blank(is_leaf);
+    let mut bytes = packed.iter().copied();
+    let mut next = || bytes.next().expect("what was packed is whole");
+    let (words, _) = into.as_chunks_mut::<8>();
+    for group in words.chunks_mut(8) {
+        let present = next();
+        for (index, word) in group.iter_mut().enumerate() {
+            let mut found = [0; 8];
+            if present >> index & 1 == 1 {
+                let mask = next();
+                for (bit, byte) in found.iter_mut().enumerate() {
+                    if mask >> bit & 1 == 1 {
+                        *byte = next();
+                    }
+                }
+            }
+            *word = (u64::from_le_bytes(found) ^ blank).to_le_bytes();
+        }
+    }
+}
+
+/// Appends symbols.
+pub(super) fn pack_symbols(symbols: &[u64], into: &mut Vec<u8>) {
+    for &symbol in symbols {
+        assert!(
+            symbol < SYMBOL_END,
+            "symbols of the laboratory have 40 bits"
+        );
+        into.extend_from_slice(&symbol.to_le_bytes()[..SYMBOL_BYTES]);
+    }
+}
+
+/// Symbol `index` of what [`pack_symbols`] made.
+pub(super) fn symbol(packed: &[u8], index: usize) -> u64 {
+    let mut bytes = [0; 8];
+    let from = index * SYMBOL_BYTES;
+    bytes[..SYMBOL_BYTES].copy_from_slice(&packed[from..from + SYMBOL_BYTES]);
+    u64::from_le_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_whatever_they_are() {
+        let mut state = 1_u64;
+        for round in 0..200 {
+            let bytes: Vec<u8> = (0..512 * (1 + round % 9))
+                .map(|_| {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    let byte = (state >> 56) as u8;
+                    if byte > round as u8 {
+                        0
+                    } else {
+                        (state >> 40) as u8
+                    }
+                })
+                .collect();
+            for is_leaf in [false, true] {
+                let mut packed = Vec::new();
+                pack(&bytes, is_leaf, &mut packed);
+                let mut back = vec![7; bytes.len()];
+                unpack(&packed, is_leaf, &mut back);
+                assert_eq!(back, bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_blank_leaf_takes_a_bit_a_word() {
+        let blank: Vec<u8> = (0..512)
+            .flat_map(|_| Entry::ABSENT.bits().to_le_bytes())
+            .collect();
+        let mut packed = Vec::new();
+        pack(&blank, true, &mut packed);
+        assert_eq!(packed.len(), 64);
+    }
+
+    #[test]
+    fn symbols_come_back() {
+        let symbols = [0, 1, SYMBOL_END - 1, 0x1234_5678];
+        let mut packed = Vec::new();
+        pack_symbols(&symbols, &mut packed);
+        for (index, expected) in symbols.iter().enumerate() {
+            assert_eq!(symbol(&packed, index), *expected);
+        }
+    }
+}

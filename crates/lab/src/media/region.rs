@@ -1,0 +1,204 @@
+//! A mebibyte of a drive: runs of sectors, packed, in order of place.
+//!
+//! Written again from its first sector, a region is emptied first: what the last use left behind
+//! reads as zeroes, as on a drive on which the range was deallocated.
+
+use super::pack;
+use varve_units::{BLOCK, SECTOR, SECTOR_BYTES};
+
+/// Bytes of a region.
+pub(super) const REGION_BYTES: u64 = 1 << 20;
+/// Sectors of a block.
+const BLOCK_SECTORS: u16 = (BLOCK / SECTOR) as u16;
+
+/// What a run of sectors holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Content {
+    /// Blocks as symbols.
+    Symbols,
+    /// Metadata.
+    Meta,
+    /// The image of this leaf, kept elsewhere (`leaves`).
+    Elsewhere(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: u16,
+    count: u16,
+    content: Content,
+    at: u32,
+}
+
+impl Run {
+    const fn end(&self) -> u16 {
+        self.first + self.count
+    }
+}
+
+/// A mebibyte of a drive.
+#[derive(Default)]
+pub(super) struct Region {
+    runs: Vec<Run>,
+    bytes: Vec<u8>,
+}
+
+/// Sectors `first..end` of a region, as a reader finds them.
+pub(super) enum Found<'a> {
+    /// Symbols; the first is block `from` of the packed ones.
+    Symbols { packed: &'a [u8], from: usize },
+    /// Metadata, to be unpacked whole; the first sector wanted is `from`.
+    Meta {
+        packed: &'a [u8],
+        sectors: usize,
+        from: usize,
+    },
+    /// The image of a leaf, kept elsewhere, that begins at sector `first`; the first one wanted is
+    /// `from`.
+    Elsewhere { leaf: u32, first: u16, from: usize },
+}
+
+impl Region {
+    /// Notes a run of sectors; what it overlaps is gone as a whole. True if it reaches over the
+    /// region's end.
+    pub(super) fn write(
+        &mut self,
+        first: u16,
+        count: u16,
+        content: Content,
+        pack: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        if first == 0 {
+            self.clear();
+        }
+        let reaches_over = u64::from(first + count) > REGION_BYTES / SECTOR_BYTES;
+        let run = Run {
+            first,
+            count,
+            content,
+            at: u32::try_from(self.bytes.len()).expect("a region packs into less than 4 GiB"),
+        };
+        if let Some(last) = self.runs.last_mut()
+            && last.end() == first
+            && (last.content, content) == (Content::Symbols, Content::Symbols)
+            && last.at as usize + usize::from(last.count / BLOCK_SECTORS) * pack::SYMBOL_BYTES
+                == self.bytes.len()
+        {
+            last.count += count;
+            pack(&mut self.bytes);
+            return reaches_over;
+        }
+        let at = self.runs.partition_point(|run| run.end() <= first);
+        let overlapped = self.runs[at..]
+            .iter()
+            .take_while(|run| run.first < first + count)
+            .count();
+        self.runs.splice(at..at + overlapped, [run]);
+        pack(&mut self.bytes);
+        reaches_over
+    }
+
+    /// Nothing lies here any more.
+    pub(super) fn clear(&mut self) {
+        self.runs.clear();
+        self.bytes.clear();
+    }
+
+    /// Gives back memory set aside for more: nothing is written here for a while.
+    pub(super) fn settle(&mut self) {
+        self.runs.shrink_to_fit();
+        self.bytes.shrink_to_fit();
+    }
+
+    /// Bytes of memory.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes.capacity() + self.runs.capacity() * size_of::<Run>()
+    }
+
+    /// What lies at sector `first`, and how many sectors of it from there; `None` with the
+    /// sectors until something lies there.
+    pub(super) fn read(&self, first: u16) -> (u16, Option<Found<'_>>) {
+        let at = self.runs.partition_point(|run| run.end() <= first);
+        let Some(run) = self.runs.get(at) else {
+            return ((REGION_BYTES / SECTOR_BYTES) as u16 - first, None);
+        };
+        if run.first > first {
+            return (run.first - first, None);
+        }
+        let from = usize::from(first - run.first);
+        let packed = &self.bytes[run.at as usize..];
+        let sectors = usize::from(run.count);
+        let found = match run.content {
+            Content::Symbols => Found::Symbols {
+                packed,
+                from: from / usize::from(BLOCK_SECTORS),
+            },
+            Content::Meta => Found::Meta {
+                packed,
+                sectors,
+                from,
+            },
+            Content::Elsewhere(leaf) => Found::Elsewhere {
+                leaf,
+                first: run.first,
+                from,
+            },
+        };
+        (run.end() - first, Some(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(region: &mut Region, first: u16, fill: u8) {
+        region.write(first, 1, Content::Meta, |into| {
+            pack::pack(&[fill; SECTOR], false, into);
+        });
+    }
+
+    fn sector(region: &Region, first: u16) -> Option<u8> {
+        match region.read(first).1? {
+            Found::Meta {
+                packed,
+                sectors,
+                from,
+            } => {
+                let mut bytes = vec![0; sectors * SECTOR];
+                pack::unpack(packed, false, &mut bytes);
+                Some(bytes[from * SECTOR])
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_newest_content_of_a_sector_counts() {
+        let mut region = Region::default();
+        (0..10).for_each(|first| meta(&mut region, first, 1));
+        meta(&mut region, 4, 2);
+        assert_eq!(sector(&region, 3), Some(1));
+        assert_eq!(sector(&region, 4), Some(2));
+        assert_eq!(sector(&region, 5), Some(1));
+        assert_eq!(sector(&region, 10), None);
+        meta(&mut region, 0, 3);
+        assert_eq!(sector(&region, 0), Some(3));
+        assert_eq!(sector(&region, 1), None);
+    }
+
+    #[test]
+    fn blocks_behind_one_another_are_one_run() {
+        let mut region = Region::default();
+        for block in 0..5_u64 {
+            region.write(8 + block as u16 * 8, 8, Content::Symbols, |into| {
+                pack::pack_symbols(&[block + 70], into);
+            });
+        }
+        let (left, Some(Found::Symbols { packed, from })) = region.read(24) else {
+            panic!("blocks lie there");
+        };
+        assert_eq!((left, from), (24, 2));
+        assert_eq!(pack::symbol(packed, from), 72);
+    }
+}

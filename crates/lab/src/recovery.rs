@@ -1,0 +1,372 @@
+//! The experiment: fill, overwrite until what is measured is steady, measure, lose power at the
+//! worst instant, start again.
+
+use crate::clock::{Clock, Paced};
+use crate::load::{Order, Phase, Random, run};
+use crate::media::{Kind, ModelDrive, Traffic};
+use crate::plan::Plan;
+use crate::report::{Memory, Report, Restart, Window};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+use varve_ftl::{Engine, EngineError, Identity, NewVolume, RecoverError, Seats};
+use varve_hostio::{Executor, Stalled, thread_cpu_time};
+use varve_io::{Drive, World};
+use varve_units::{BLOCK_BYTES, Blocks, Nanos, TenantId, VolumeId};
+
+/// Blocks of one write while the volume is filled: 512 KiB.
+const FILL_BLOCKS: u64 = 128;
+/// Writes in flight while the volume is filled.
+const FILL_DEPTH: u32 = 8;
+/// Writes between two looks.
+const LOOK: u64 = 1 << 10;
+/// Bytes a second of the dense tier: paces the modelled clock only.
+const DENSE_BANDWIDTH: u64 = 10_000_000_000;
+/// Writes after which an engine that commits no checkpoint counts as hanging.
+const WRITES_MAX: u64 = 1 << 40;
+
+/// How the run goes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Request {
+    /// Seed of the places written.
+    pub seed: u64,
+    /// Writes in flight, of one block each.
+    pub depth: u32,
+    /// Fill the volume first. If not, blocks are spread over all leaves of an empty volume: what
+    /// leaves, chains, checkpoints and starts cost is the same, garbage collection has nothing to
+    /// do.
+    pub fills: bool,
+    /// Blocks written over before the measured window: as many times the volume.
+    pub overwrites: f64,
+    /// Bytes a second that a start reads from the fast tier.
+    pub bandwidth: u64,
+}
+
+/// Told how far a phase is: its name, its share (0 to 1), what else there is to tell.
+pub type Watch = Rc<dyn Fn(&'static str, f64, &str)>;
+
+/// Why there is no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LabError {
+    /// The engine failed.
+    Engine(EngineError),
+    /// The engine did not start again.
+    Recover(RecoverError),
+    /// The engine hangs.
+    Stalled(Stalled),
+    /// No checkpoint committed after the power was to go with the next one.
+    NoCommit,
+}
+
+impl fmt::Display for LabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engine(error) => write!(f, "the engine failed: {error}"),
+            Self::Recover(error) => write!(f, "the engine did not start again: {error}"),
+            Self::Stalled(error) => write!(f, "the engine hangs: {error}"),
+            Self::NoCommit => f.write_str("the engine took no checkpoint"),
+        }
+    }
+}
+
+impl std::error::Error for LabError {}
+
+impl From<EngineError> for LabError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+/// Drives and clock of a modelled machine.
+struct Machine {
+    plan: Plan,
+    request: Request,
+    clock: Rc<Clock>,
+    fast: Rc<ModelDrive>,
+    dense: Rc<ModelDrive>,
+    watch: Watch,
+}
+
+/// What is compared between the two ends of the window.
+struct Moment {
+    cpu: Nanos,
+    counters: BTreeMap<&'static str, u64>,
+    fast: Traffic,
+    dense: Traffic,
+}
+
+/// A running engine and its volume.
+type Subject = (Rc<Engine>, VolumeId);
+
+/// Runs the experiment on the calling thread.
+///
+/// # Errors
+/// [`LabError`] if the engine fails or hangs.
+pub fn experiment(plan: &Plan, request: &Request, watch: Watch) -> Result<Report, LabError> {
+    let clock = Rc::new(Clock::default());
+    let machine = Rc::new(Machine {
+        plan: *plan,
+        request: *request,
+        fast: Rc::new(ModelDrive::fast(
+            plan.fast_bytes(),
+            request.bandwidth,
+            Rc::clone(&clock),
+        )),
+        dense: Rc::new(ModelDrive::dense(
+            plan.dense_bytes(),
+            DENSE_BANDWIDTH,
+            Rc::clone(&clock),
+        )),
+        clock,
+        watch,
+    });
+    let first = Rc::clone(&machine);
+    let (created, window, memory) = in_world(move |world| async move { first.life(world).await })?;
+    machine.fast.power_on();
+    let second = Rc::clone(&machine);
+    let restart = in_world(move |world| async move { second.start(world).await })?;
+    Ok(Report::new(plan, request, created, window, memory, restart))
+}
+
+/// Time from nothing to a pool that serves, at full size.
+///
+/// # Errors
+/// [`LabError`] if the engine fails.
+pub fn creation(plan: &Plan) -> Result<Nanos, LabError> {
+    let clock = Rc::new(Clock::default());
+    let request = Request {
+        seed: 0,
+        depth: 1,
+        fills: false,
+        overwrites: 0.0,
+        bandwidth: DENSE_BANDWIDTH,
+    };
+    let machine = Rc::new(Machine {
+        plan: *plan,
+        request,
+        fast: Rc::new(ModelDrive::fast(
+            plan.fast_bytes(),
+            request.bandwidth,
+            Rc::clone(&clock),
+        )),
+        dense: Rc::new(ModelDrive::dense(
+            plan.dense_bytes(),
+            DENSE_BANDWIDTH,
+            Rc::clone(&clock),
+        )),
+        clock,
+        watch: Rc::new(|_, _, _| ()),
+    });
+    in_world(move |world| async move { machine.create(&world).await.map(|(_, cpu)| cpu) })
+}
+
+/// Runs a flow in an executor of its own: whatever is left of the engine goes with it.
+fn in_world<T: 'static, F>(flow: impl FnOnce(Rc<dyn World>) -> F) -> Result<T, LabError>
+where
+    F: Future<Output = Result<T, LabError>> + 'static,
+{
+    let executor = Executor::new();
+    let outcome = executor.run(flow(executor.world()));
+    drop(executor);
+    outcome.map_err(LabError::Stalled)?
+}
+
+impl Machine {
+    fn seats(&self, inner: &Rc<dyn World>) -> Seats {
+        let world = Paced {
+            inner: Rc::clone(inner),
+            clock: Rc::clone(&self.clock),
+        };
+        Seats {
+            world: Rc::new(world),
+            fast: Rc::clone(&self.fast) as Rc<dyn Drive>,
+            dense: Some(Rc::clone(&self.dense) as Rc<dyn Drive>),
+        }
+    }
+
+    async fn create(&self, world: &Rc<dyn World>) -> Result<(Engine, Nanos), LabError> {
+        let before = thread_cpu_time();
+        let (geometry, config) = (self.plan.geometry, self.plan.config);
+        let engine = Engine::create(self.seats(world), geometry, config, identity(1)).await?;
+        Ok((engine, thread_cpu_time().since(before)))
+    }
+
+    /// From nothing to the loss of power.
+    async fn life(&self, world: Rc<dyn World>) -> Result<(Nanos, Window, Memory), LabError> {
+        let (engine, created) = self.create(&world).await?;
+        let volume = NewVolume {
+            name: "lab",
+            size: Blocks(self.plan.user_blocks),
+            tenant: TenantId(1),
+            uuid: [1; 16],
+            nguid: [1; 16],
+        };
+        let volume = engine.create_volume(volume).await?;
+        let subject = (Rc::new(engine), volume);
+        if self.request.fills {
+            let writes = self.plan.user_blocks / FILL_BLOCKS;
+            let order = Order::Sequential(0);
+            let phase = Phase::new(
+                order,
+                FILL_BLOCKS,
+                FILL_DEPTH,
+                self.plan.user_blocks,
+                writes,
+            );
+            self.run_counted(&world, &subject, "fill", phase, writes)
+                .await?;
+        }
+        let writes = self.warm_up_writes();
+        self.run_counted(
+            &world,
+            &subject,
+            "warm up",
+            self.overwrite(0, writes),
+            writes,
+        )
+        .await?;
+        let from = self.moment(&subject);
+        let writes = self.window_writes();
+        self.run_counted(
+            &world,
+            &subject,
+            "measure",
+            self.overwrite(1, writes),
+            writes,
+        )
+        .await?;
+        let to = self.moment(&subject);
+        let window = Window::new(writes, &window_of(&from, &to));
+        let memory = Memory::of(&subject.0, &self.plan);
+        self.lose_power(&world, &subject).await?;
+        Ok((created, window, memory))
+    }
+
+    /// Writes before the window: the fast tier has wrapped, all chains are as long as they get.
+    fn warm_up_writes(&self) -> u64 {
+        let fast = self.plan.fast_bytes() / BLOCK_BYTES;
+        let deltas = self.plan.config.map.delta_nodes as u64 * 3;
+        let asked = self.plan.user_blocks as f64 * self.request.overwrites;
+        fast.max(deltas).max(asked as u64)
+    }
+
+    /// Writes of the window: all slices have had their full turn.
+    fn window_writes(&self) -> u64 {
+        let interval = self.plan.config.checkpoint_bytes / BLOCK_BYTES;
+        interval * u64::from(self.plan.config.window) * 5 / 4
+    }
+
+    fn overwrite(&self, number: u64, writes: u64) -> Phase {
+        let seed = self.request.seed.wrapping_mul(2).wrapping_add(number);
+        let order = Order::Uniform(Random::new(seed));
+        Phase::new(order, 1, self.request.depth, self.plan.user_blocks, writes)
+    }
+
+    async fn run_counted(
+        &self,
+        world: &Rc<dyn World>,
+        subject: &Subject,
+        name: &'static str,
+        phase: Phase,
+        writes: u64,
+    ) -> Result<(), LabError> {
+        let phase = Rc::new(phase);
+        let watch = Rc::clone(&self.watch);
+        let (engine, fast, dense) = (&subject.0, Rc::clone(&self.fast), Rc::clone(&self.dense));
+        let look = Rc::new(move |phase: &Phase| {
+            let model = fast.memory() + dense.memory();
+            let more = format!("{} MB of modelled drives", model / 1_000_000);
+            watch(name, phase.done() as f64 / writes as f64, &more);
+            false
+        });
+        run(world, engine, subject.1, &phase, LOOK, look).await;
+        phase.failure().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn moment(&self, subject: &Subject) -> Moment {
+        Moment {
+            cpu: thread_cpu_time(),
+            counters: subject.0.counters(),
+            fast: self.fast.traffic(),
+            dense: self.dense.traffic(),
+        }
+    }
+
+    /// Writes until the power goes with the commit of a checkpoint.
+    async fn lose_power(&self, world: &Rc<dyn World>, subject: &Subject) -> Result<(), LabError> {
+        // The next commit is let through: the one behind it has a whole interval to lose.
+        let commits = self.fast.traffic().commits;
+        let fast = Rc::clone(&self.fast);
+        let look = Rc::new(move |_: &Phase| {
+            if fast.traffic().commits > commits {
+                fast.arm();
+            }
+            fast.is_off()
+        });
+        let phase = Rc::new(self.overwrite(2, WRITES_MAX));
+        run(world, &subject.0, subject.1, &phase, 1, look).await;
+        if self.fast.is_off() {
+            Ok(())
+        } else {
+            Err(LabError::NoCommit)
+        }
+    }
+
+    /// The start after the loss of power.
+    async fn start(&self, world: Rc<dyn World>) -> Result<Restart, LabError> {
+        (self.watch)("start", 0.0, "");
+        let before = (thread_cpu_time(), self.fast.traffic());
+        let (geometry, config) = (self.plan.geometry, self.plan.config);
+        let opened = Engine::open(self.seats(&world), geometry, config, identity(2)).await;
+        let (engine, found) = opened.map_err(LabError::Recover)?;
+        let cpu = thread_cpu_time().since(before.0);
+        let traffic = self.fast.traffic().since(&before.1);
+        (self.watch)("start", 1.0, "");
+        let restart = Restart::new(&found, &traffic, cpu, self.request.bandwidth);
+        engine.close().await?;
+        Ok(restart)
+    }
+}
+
+fn identity(epoch: u32) -> Identity {
+    Identity {
+        pool: *b"varve laboratory",
+        epoch,
+    }
+}
+
+/// What happened between two moments.
+pub(crate) struct Between {
+    pub(crate) cpu: Nanos,
+    pub(crate) fast: Traffic,
+    pub(crate) dense: Traffic,
+    counters: RefCell<BTreeMap<&'static str, u64>>,
+}
+
+impl Between {
+    /// How far a counter went.
+    pub(crate) fn counted(&self, name: &str) -> u64 {
+        self.counters.borrow().get(name).copied().unwrap_or(0)
+    }
+
+    /// Bytes written to the fast tier, of a kind.
+    pub(crate) const fn fast_of(&self, kind: Kind) -> u64 {
+        self.fast.of(kind)
+    }
+}
+
+fn window_of(from: &Moment, to: &Moment) -> Between {
+    let before = |name: &str| from.counters.get(name).copied().unwrap_or(0);
+    let counters = to
+        .counters
+        .iter()
+        .map(|(name, count)| (*name, count - before(name)));
+    Between {
+        cpu: to.cpu.since(from.cpu),
+        fast: to.fast.since(&from.fast),
+        dense: to.dense.since(&from.dense),
+        counters: RefCell::new(counters.collect()),
+    }
+}

@@ -1,0 +1,388 @@
+//! What the experiment found, for people and programs.
+//!
+//! Quantities are integers in the unit their name ends with. Those of a run at 1/N are the run's
+//! own; those under `extrapolated` are N times as much and were not measured.
+
+use crate::media::{Kind, Traffic};
+use crate::plan::Plan;
+use crate::recovery::{Between, Request};
+use serde::Serialize;
+use std::fmt::Write;
+use varve_ftl::{Engine, RecoveryReport};
+use varve_units::{BLOCK_BYTES, Nanos};
+
+/// The pool and the load, so that a result tells what it is of.
+#[derive(Clone, Serialize, Debug)]
+pub struct Setup {
+    capacity_bytes: u64,
+    scale: u64,
+    seed: u64,
+    filled: bool,
+    in_flight: u32,
+    over_provision_per_cent: u32,
+    dense_bytes: u64,
+    fast_bytes: u64,
+    chunk_bytes: u64,
+    chunks: u32,
+    group_bytes: u64,
+    groups: u32,
+    slices: u16,
+    leaves: u64,
+    delta_nodes: u64,
+    images: u64,
+    checkpoint_window: u32,
+    checkpoint_bytes_max: u64,
+    checkpoint_records_max: u64,
+}
+
+/// The measured window.
+#[derive(Clone, Serialize, Debug)]
+pub struct Window {
+    host_blocks: u64,
+    /// Fast-tier bytes for each byte the host wrote (F), and what it consists of.
+    fast_per_host: f64,
+    fast_data_per_host: f64,
+    fast_headers_per_host: f64,
+    fast_leaves_per_host: f64,
+    fast_checkpoints_per_host: f64,
+    /// Dense blocks written for each block the host wrote (D), P2L and padding not counted.
+    dense_per_host: f64,
+    compacted_per_host: f64,
+    collected_per_host: f64,
+    leaf_merges: u64,
+    leaf_reads: u64,
+    checkpoints: u64,
+    /// Bytes of all parts and commits, by checkpoint.
+    checkpoint_bytes: u64,
+    /// Fast-tier bytes from commit to commit.
+    interval_bytes: u64,
+    cpu_ns_per_write: u64,
+    writes_per_cpu_s: u64,
+    #[serde(skip)]
+    is_collecting: bool,
+}
+
+/// Memory of the engine by structure, in bytes, at the end of the window.
+#[derive(Clone, Serialize, Debug)]
+pub struct Memory {
+    limit_bytes: u64,
+    total_bytes: u64,
+    deltas_bytes: u64,
+    images_bytes: u64,
+    leaf_heads_bytes: u64,
+    lists_bytes: u64,
+    bitmaps_bytes: u64,
+    unit_tables_bytes: u64,
+    part_tables_bytes: u64,
+    buffers_bytes: u64,
+    delta_count: u64,
+    deltas_per_leaf: f64,
+}
+
+/// The start after the loss of power.
+#[derive(Clone, Serialize, Debug)]
+pub struct Restart {
+    batches: u64,
+    records: u64,
+    read_bytes: u64,
+    reads: u64,
+    written_bytes: u64,
+    bandwidth_bytes_per_s: u64,
+    /// What the bytes take at that bandwidth.
+    device_ns: u64,
+    /// Measured, model of the drives included.
+    cpu_ns: u64,
+}
+
+/// N times what a run at 1/N found.
+#[derive(Clone, Serialize, Debug)]
+pub struct Extrapolated {
+    checkpoint_bytes: u64,
+    interval_bytes: u64,
+    start_read_bytes: u64,
+    start_device_ns: u64,
+    start_cpu_ns: u64,
+    dram_bytes: u64,
+    dram_limit_bytes: u64,
+}
+
+/// The result.
+#[derive(Clone, Serialize, Debug)]
+pub struct Report {
+    setup: Setup,
+    create_cpu_ns: u64,
+    window: Window,
+    memory: Memory,
+    restart: Restart,
+    /// Absent in a run at full size: nothing is extrapolated then.
+    extrapolated: Option<Extrapolated>,
+}
+
+impl Window {
+    pub(crate) fn new(writes: u64, between: &Between) -> Self {
+        let host = writes * BLOCK_BYTES;
+        let of = |kind| ratio(between.fast_of(kind), host);
+        let (compacted, collected) = (
+            between.counted("compacted_blocks"),
+            between.counted("gc_blocks"),
+        );
+        let commits = between.fast.commits.max(1);
+        Self {
+            host_blocks: writes,
+            fast_per_host: ratio(between.fast.all_written(), host),
+            fast_data_per_host: of(Kind::Data),
+            fast_headers_per_host: of(Kind::Headers),
+            fast_leaves_per_host: of(Kind::Leaves),
+            fast_checkpoints_per_host: of(Kind::Checkpoints),
+            dense_per_host: ratio(compacted + collected, writes),
+            compacted_per_host: ratio(compacted, writes),
+            collected_per_host: ratio(collected, writes),
+            leaf_merges: between.counted("leaf_merges"),
+            leaf_reads: between.counted("leaf_reads"),
+            checkpoints: between.fast.commits,
+            checkpoint_bytes: between.fast_of(Kind::Checkpoints) / commits,
+            interval_bytes: between.fast.all_written() / commits,
+            cpu_ns_per_write: between.cpu.0 / writes.max(1),
+            writes_per_cpu_s: (u128::from(writes) * 1_000_000_000
+                / u128::from(between.cpu.0.max(1))) as u64,
+            is_collecting: collected > 0 && between.dense.all_written() > 0,
+        }
+    }
+}
+
+impl Memory {
+    pub(crate) fn of(engine: &Engine, plan: &Plan) -> Self {
+        let memory = engine.memory();
+        Self {
+            limit_bytes: plan.dram,
+            total_bytes: memory.total(),
+            deltas_bytes: memory.deltas,
+            images_bytes: memory.images,
+            leaf_heads_bytes: memory.heads,
+            lists_bytes: memory.lists,
+            bitmaps_bytes: memory.bitmaps,
+            unit_tables_bytes: memory.units,
+            part_tables_bytes: memory.parts,
+            buffers_bytes: memory.buffers,
+            delta_count: memory.delta_count,
+            deltas_per_leaf: ratio(memory.delta_count, plan.leaves()),
+        }
+    }
+}
+
+impl Restart {
+    pub(crate) fn new(
+        found: &RecoveryReport,
+        traffic: &Traffic,
+        cpu: Nanos,
+        bandwidth: u64,
+    ) -> Self {
+        Self {
+            batches: found.batches,
+            records: found.records,
+            read_bytes: traffic.read,
+            reads: traffic.reads,
+            written_bytes: traffic.all_written(),
+            bandwidth_bytes_per_s: bandwidth,
+            device_ns: (u128::from(traffic.read) * 1_000_000_000 / u128::from(bandwidth)) as u64,
+            cpu_ns: cpu.0,
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(
+        plan: &Plan,
+        request: &Request,
+        created: Nanos,
+        window: Window,
+        memory: Memory,
+        restart: Restart,
+    ) -> Self {
+        let scale = plan.request.scale;
+        let extrapolated = (scale > 1).then(|| Extrapolated {
+            checkpoint_bytes: window.checkpoint_bytes * scale,
+            interval_bytes: window.interval_bytes * scale,
+            start_read_bytes: restart.read_bytes * scale,
+            start_device_ns: restart.device_ns * scale,
+            start_cpu_ns: restart.cpu_ns * scale,
+            dram_bytes: memory.total_bytes * scale,
+            dram_limit_bytes: plan.dram * scale,
+        });
+        Self {
+            setup: Setup::new(plan, request),
+            create_cpu_ns: created.0,
+            window,
+            memory,
+            restart,
+            extrapolated,
+        }
+    }
+
+    /// Why the result does not count, if it does not.
+    #[must_use]
+    pub const fn shortcoming(&self) -> Option<&'static str> {
+        if self.memory.total_bytes > self.memory.limit_bytes {
+            Some("the engine's structures take more memory than the limit")
+        } else if self.setup.filled && !self.window.is_collecting {
+            Some("no garbage collection in the measured window: this is not steady state")
+        } else if self.window.checkpoints < self.setup.checkpoint_window as u64 {
+            Some("fewer checkpoints in the measured window than hold the full state")
+        } else {
+            None
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut table = String::new();
+        let mut line = |name: &str, value: String| {
+            writeln!(table, "{name:<30} {value}").expect("a string can grow");
+        };
+        let setup = &self.setup;
+        line("capacity", bytes(setup.capacity_bytes));
+        let scale = match setup.scale {
+            1 => "1: nothing below is extrapolated".to_owned(),
+            scale => format!("1/{scale}: sizes and times are those of the scaled pool"),
+        };
+        line("scale", scale);
+        let units = format!(
+            "{} chunks of {}, {} groups of {}, {} leaves",
+            setup.chunks,
+            bytes(setup.chunk_bytes),
+            setup.groups,
+            bytes(setup.group_bytes),
+            setup.leaves
+        );
+        line("pool", units);
+        line("create, CPU", seconds(self.create_cpu_ns));
+        self.window_lines(&mut line);
+        self.memory_lines(&mut line);
+        self.restart_lines(&mut line);
+        if let Some(full) = &self.extrapolated {
+            line("EXTRAPOLATED to full size", format!("x {}", setup.scale));
+            line("  checkpoint", bytes(full.checkpoint_bytes));
+            line("  interval", bytes(full.interval_bytes));
+            line("  start reads", bytes(full.start_read_bytes));
+            line("  start, device", seconds(full.start_device_ns));
+            line("  start, CPU", seconds(full.start_cpu_ns));
+            let dram = format!(
+                "{} of {}",
+                bytes(full.dram_bytes),
+                bytes(full.dram_limit_bytes)
+            );
+            line("  memory", dram);
+        }
+        table
+    }
+
+    fn window_lines(&self, line: &mut impl FnMut(&str, String)) {
+        let window = &self.window;
+        line("fast bytes/host byte (F)", window.fast_per_host.to_string());
+        line("  data", window.fast_data_per_host.to_string());
+        line(
+            "  headers and moves",
+            window.fast_headers_per_host.to_string(),
+        );
+        line("  leaves", window.fast_leaves_per_host.to_string());
+        line(
+            "  checkpoints",
+            window.fast_checkpoints_per_host.to_string(),
+        );
+        let dense = format!(
+            "{} (compaction {}, collection {})",
+            window.dense_per_host, window.compacted_per_host, window.collected_per_host
+        );
+        line("dense writes/host write (D)", dense);
+        line("checkpoint", bytes(window.checkpoint_bytes));
+        line("checkpoint interval", bytes(window.interval_bytes));
+        line("checkpoints in the window", window.checkpoints.to_string());
+        line("writes/CPU second", window.writes_per_cpu_s.to_string());
+    }
+
+    fn memory_lines(&self, line: &mut impl FnMut(&str, String)) {
+        let memory = &self.memory;
+        let total = format!(
+            "{} of {}",
+            bytes(memory.total_bytes),
+            bytes(memory.limit_bytes)
+        );
+        line("memory", total);
+        let per_leaf = format!(
+            "{} ({} deltas, {} per leaf)",
+            bytes(memory.deltas_bytes),
+            memory.delta_count,
+            memory.deltas_per_leaf
+        );
+        line("  deltas", per_leaf);
+        line("  images", bytes(memory.images_bytes));
+        line("  leaf heads", bytes(memory.leaf_heads_bytes));
+        line("  lists", bytes(memory.lists_bytes));
+        line("  live bits", bytes(memory.bitmaps_bytes));
+        line("  unit tables", bytes(memory.unit_tables_bytes));
+        line("  part tables", bytes(memory.part_tables_bytes));
+        line("  buffers (bound)", bytes(memory.buffers_bytes));
+    }
+
+    fn restart_lines(&self, line: &mut impl FnMut(&str, String)) {
+        let restart = &self.restart;
+        let reads = format!("{} in {} reads", bytes(restart.read_bytes), restart.reads);
+        line("start reads", reads);
+        let redone = format!("{} records in {} batches", restart.records, restart.batches);
+        line("start redoes", redone);
+        line("start writes", bytes(restart.written_bytes));
+        let device = format!(
+            "{} at {}/s",
+            seconds(restart.device_ns),
+            bytes(restart.bandwidth_bytes_per_s)
+        );
+        line("start, device", device);
+        line("start, CPU", seconds(restart.cpu_ns));
+    }
+}
+
+impl Setup {
+    fn new(plan: &Plan, request: &Request) -> Self {
+        let (geometry, config) = (&plan.geometry, &plan.config);
+        Self {
+            capacity_bytes: plan.request.capacity,
+            scale: plan.request.scale,
+            seed: request.seed,
+            filled: request.fills,
+            in_flight: request.depth,
+            over_provision_per_cent: plan.request.over_provision,
+            dense_bytes: plan.dense_bytes(),
+            fast_bytes: plan.fast_bytes(),
+            chunk_bytes: geometry.chunk_bytes,
+            chunks: geometry.chunks,
+            group_bytes: u64::from(geometry.group_blocks) * BLOCK_BYTES,
+            groups: geometry.groups,
+            slices: geometry.slices,
+            leaves: plan.leaves(),
+            delta_nodes: config.map.delta_nodes as u64,
+            images: config.map.images as u64,
+            checkpoint_window: config.window,
+            checkpoint_bytes_max: config.checkpoint_bytes,
+            checkpoint_records_max: config.checkpoint_records,
+        }
+    }
+}
+
+/// Four decimals of `count / of`.
+fn ratio(count: u64, of: u64) -> f64 {
+    (count as f64 / of.max(1) as f64 * 1e4).round() / 1e4
+}
+
+fn bytes(count: u64) -> String {
+    let count = count as f64;
+    match count {
+        _ if count >= 1e12 => format!("{:.2} TB", count / 1e12),
+        _ if count >= 1e9 => format!("{:.2} GB", count / 1e9),
+        _ => format!("{:.2} MB", count / 1e6),
+    }
+}
+
+fn seconds(nanos: u64) -> String {
+    format!("{:.3} s", nanos as f64 / 1e9)
+}

@@ -1,0 +1,187 @@
+//! `varve lab`.
+
+use super::{Exit, complain};
+use crate::envelope;
+use crate::progress::Progress;
+use clap::{Args, Subcommand};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+use varve_lab::plan::{Plan, PlanRequest};
+use varve_lab::recovery::{Request, Watch, experiment};
+use varve_units::Nanos;
+
+/// Options of `varve lab`.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Subcommand)]
+enum Experiment {
+    /// What a pool of a capacity costs: fast-tier writes, checkpoints, memory, a start after the
+    /// loss of power at the worst instant
+    Recovery(Recovery),
+}
+
+/// Options of `varve lab recovery`.
+#[derive(Args)]
+struct Recovery {
+    /// Exported bytes of the pool, such as 15.36TB (powers of 1000) or 1TiB
+    #[arg(long, value_parser = parse_bytes)]
+    capacity: u64,
+    /// Limit of all memory [default: the larger of 96 MiB and 0.02 % of the capacity]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    dram: Option<u64>,
+    /// Run at 1/N with all ratios kept, a power of two
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    scale: u64,
+    /// Seed of the places written
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Dense data blocks that are not exported, per cent of all
+    #[arg(long, value_name = "PERCENT", default_value_t = 20)]
+    over_provision: u32,
+    /// Fast tier, per cent of the dense tier
+    #[arg(long, value_name = "PERCENT", default_value_t = 3)]
+    fast_tier: u32,
+    /// Writes in flight
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    iodepth: u32,
+    /// Do not fill the volume first: garbage collection has then nothing to do, all else is as in a
+    /// full one
+    #[arg(long)]
+    no_fill: bool,
+    /// Overwrite the volume this many times, at least, before the measured window
+    #[arg(long, value_name = "TIMES", default_value_t = 0.0)]
+    overwrites: f64,
+    /// Bytes a second that a start reads from the fast tier
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "13GB")]
+    bandwidth: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Options {
+    /// Runs the experiment and prints its result.
+    pub(crate) fn run(&self) -> Exit {
+        let Experiment::Recovery(recovery) = &self.experiment;
+        recovery.run()
+    }
+}
+
+impl Recovery {
+    fn run(&self) -> Exit {
+        let request = PlanRequest {
+            capacity: self.capacity,
+            dram: self.dram,
+            scale: self.scale,
+            over_provision: self.over_provision,
+            fast_per_cent: self.fast_tier,
+        };
+        let plan = match Plan::new(&request) {
+            Ok(plan) => plan,
+            Err(error) => {
+                complain(&error.to_string(), "give another --scale or --capacity");
+                return Exit::Usage;
+            }
+        };
+        let request = Request {
+            seed: self.seed,
+            depth: self.iodepth,
+            fills: !self.no_fill,
+            overwrites: self.overwrites,
+            bandwidth: self.bandwidth,
+        };
+        match experiment(&plan, &request, watch()) {
+            Ok(report) => {
+                let text = if self.json {
+                    envelope::json("LabRecovery", &report)
+                } else {
+                    report.table()
+                };
+                print!("{text}");
+                match report.shortcoming() {
+                    None => Exit::Ok,
+                    Some(what) => {
+                        complain(what, "see `varve lab recovery --help`");
+                        Exit::Failed
+                    }
+                }
+            }
+            Err(error) => {
+                complain(
+                    &error.to_string(),
+                    "report this as a bug, with the command line",
+                );
+                Exit::Failed
+            }
+        }
+    }
+}
+
+/// Shows phases on standard error, in real time.
+fn watch() -> Watch {
+    let start = now();
+    let shown: RefCell<Option<(&'static str, Progress)>> = RefCell::new(None);
+    Rc::new(move |name, share, more| {
+        let now = Nanos(start.elapsed().as_nanos() as u64);
+        let mut shown = shown.borrow_mut();
+        if shown.as_ref().is_none_or(|(before, _)| *before != name) {
+            *shown = Some((name, Progress::new(name, now)));
+        }
+        if let Some((_, progress)) = shown.as_mut()
+            && progress.is_due(now)
+        {
+            progress.show(now, share, more);
+        }
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "progress is shown in real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Bytes: a number, perhaps with a fraction, and a unit of powers of 1000 (kB, MB, GB, TB) or of
+/// 1024 (KiB, MiB, GiB, TiB), or none.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..].to_ascii_lowercase()[..] {
+        "" | "b" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1_u64 << 40,
+        _ => return Err("units are kB, MB, GB, TB, KiB, MiB, GiB, TiB".to_owned()),
+    };
+    let number: f64 = digits.parse().map_err(|_| "a number of bytes".to_owned())?;
+    let bytes = number * unit as f64;
+    if (1.0..1e16).contains(&bytes) {
+        Ok(bytes as u64)
+    } else {
+        Err("from 1 byte to 10 PB".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacities_are_read_as_drives_name_them() {
+        assert_eq!(parse_bytes("15.36TB"), Ok(15_360_000_000_000));
+        assert_eq!(parse_bytes("96MiB"), Ok(96 << 20));
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert!(parse_bytes("15.36 parsecs").is_err());
+        assert!(parse_bytes("").is_err());
+        assert!(parse_bytes("0").is_err());
+        assert!(parse_bytes("99999999TB").is_err());
+    }
+}
