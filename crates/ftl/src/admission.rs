@@ -129,14 +129,18 @@ impl Shard {
         let leaf = lba.leaf();
         let made = self.reserve_leaf(LeafKey { volume, leaf }).await;
         if made.is_err() {
-            self.shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+            self.shared
+                .pending_blocks
+                .fetch_sub(blocks, Ordering::SeqCst);
         }
         made
     }
 
     /// Gives back what a write that will not be set aside.
     pub(crate) fn give_room_back(&self, key: LeafKey, blocks: u64, makes_leaf: bool) {
-        self.shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+        self.shared
+            .pending_blocks
+            .fetch_sub(blocks, Ordering::SeqCst);
         if makes_leaf {
             self.leaf_made(key);
         }

@@ -75,7 +75,10 @@ impl Shared {
 
     /// Takes one checkpoint and frees what it makes free.
     pub(crate) async fn take_checkpoint(&self) -> Result<(), Stopped> {
-        assert_eq!(self.reactor, FIRST, "checkpoints are taken by the first reactor");
+        assert_eq!(
+            self.reactor, FIRST,
+            "checkpoints are taken by the first reactor"
+        );
         let control = self.control();
         let number = control.checkpoint.get() + 1;
         let emptied = control.take_emptied(self);
@@ -88,8 +91,7 @@ impl Shared {
         self.is_checkpoint_told.store(false, Ordering::Release);
         let mut lanes: Vec<LanePosition> = Vec::new();
         for to in self.reactors() {
-            let position =
-                |there: Rc<Self>| async move { there.shard().lane.borrow().position() };
+            let position = |there: Rc<Self>| async move { there.shard().lane.borrow().position() };
             lanes.push(self.call(to, position).await?);
         }
         let (mut parts, cuts) = self.cut_slices(number, everything).await?;

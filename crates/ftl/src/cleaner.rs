@@ -283,7 +283,8 @@ impl Shared {
         }
         let blocks = self.perhaps_live(blocks).await;
         for (owner, leaves) in leaves {
-            let merge = move |there: Rc<Self>| async move { there.shard().merge_live(leaves).await };
+            let merge =
+                move |there: Rc<Self>| async move { there.shard().merge_live(leaves).await };
             if self.call(owner, merge).await.is_err() {
                 break;
             }
@@ -314,7 +315,10 @@ impl Shared {
             let ask = move |there: Rc<Self>| async move {
                 let shard = there.shard();
                 asked.retain(|(_, candidate)| shard.is_perhaps_live(candidate));
-                asked.into_iter().map(|(index, _)| index).collect::<Vec<_>>()
+                asked
+                    .into_iter()
+                    .map(|(index, _)| index)
+                    .collect::<Vec<_>>()
             };
             // An engine that is gone moves nothing.
             for index in self.call(owner, ask).await.unwrap_or_default() {
@@ -505,7 +509,10 @@ impl Shard {
     /// True unless the map knows that it does not need a block.
     fn is_perhaps_live(&self, candidate: &Candidate) -> bool {
         let index = candidate.lba.index() as u16;
-        let live = self.map.borrow().is_live(candidate.key(), index, candidate.ppa);
+        let live = self
+            .map
+            .borrow()
+            .is_live(candidate.key(), index, candidate.ppa);
         live != Live::No
     }
 

@@ -121,7 +121,9 @@ impl Common {
     /// lane sees the clock before it seals them.
     pub(crate) fn draw_stamp(&self) -> Lsn {
         let lanes = self.posts.iter();
-        let next = lanes.map(|post| post.next_lsn.load(Ordering::Acquire)).max();
+        let next = lanes
+            .map(|post| post.next_lsn.load(Ordering::Acquire))
+            .max();
         let next = next.expect("a pool has at least one lane");
         Lsn(self.clock.fetch_max(next, Ordering::AcqRel).max(next))
     }
@@ -145,7 +147,9 @@ impl Common {
     /// Up to where each lane is acknowledged now.
     pub(crate) fn acked(&self) -> Box<[u64]> {
         let posts = self.posts.iter();
-        posts.map(|post| post.acked.load(Ordering::Acquire)).collect()
+        posts
+            .map(|post| post.acked.load(Ordering::Acquire))
+            .collect()
     }
 
     /// Each lane is durable up to where it was acknowledged when the flush began.
@@ -170,7 +174,9 @@ impl Common {
     /// Blocks that all volumes together map, at most.
     pub(crate) fn used_upper(&self) -> u64 {
         let posts = self.posts.iter();
-        posts.map(|post| post.used_upper.load(Ordering::Acquire)).sum()
+        posts
+            .map(|post| post.used_upper.load(Ordering::Acquire))
+            .sum()
     }
 
     /// Leaves that all volumes together have.
@@ -246,7 +252,9 @@ impl Common {
     /// Stops the pool; false if it was stopped already.
     pub(crate) fn set_stopped(&self, why: StopReason) -> bool {
         let code = code(why);
-        let done = self.stopped.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+        let done = self
+            .stopped
+            .compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
         done.is_ok()
     }
 }
@@ -288,7 +296,10 @@ mod tests {
 
     #[test]
     fn reasons_survive_their_codes() {
-        for why in ERRORS.into_iter().flat_map(|e| [StopReason::Log(e), StopReason::Flush(e)]) {
+        for why in ERRORS
+            .into_iter()
+            .flat_map(|e| [StopReason::Log(e), StopReason::Flush(e)])
+        {
             assert_eq!(reason(code(why)), Some(why));
         }
         assert_eq!(reason(code(StopReason::Closed)), Some(StopReason::Closed));

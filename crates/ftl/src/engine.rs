@@ -65,8 +65,15 @@ impl Engine {
         identity: Identity,
         first_lsn: Lsn,
     ) -> Result<Self, EngineError> {
-        assert_eq!(seats.world.reactor(), FIRST, "an engine starts on the first reactor");
-        assert!(config.lanes <= seats.world.reactors(), "each lane has a reactor");
+        assert_eq!(
+            seats.world.reactor(),
+            FIRST,
+            "an engine starts on the first reactor"
+        );
+        assert!(
+            config.lanes <= seats.world.reactors(),
+            "each lane has a reactor"
+        );
         let units = UnitTable::new(geometry);
         let common = Arc::new(Common::new(units, config, identity, first_lsn));
         let world = Rc::clone(&seats.world);
@@ -326,7 +333,14 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let _entered = self.enter(volume, lba, blocks)?;
         let zero = false;
-        self.shared.punch(Hole { volume, lba, blocks, zero }).await
+        self.shared
+            .punch(Hole {
+                volume,
+                lba,
+                blocks,
+                zero,
+            })
+            .await
     }
 
     /// Writes zeroes without taking space.

@@ -391,7 +391,9 @@ impl Shard {
             }
         }
         if blocks > 0 {
-            self.shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+            self.shared
+                .pending_blocks
+                .fetch_sub(blocks, Ordering::SeqCst);
             self.shared.pending_log.fetch_sub(log, Ordering::SeqCst);
             self.shared.wake_waiters();
         }
@@ -406,7 +408,8 @@ impl Shard {
     pub(crate) fn show_used(&self) {
         let map = self.map.borrow();
         let leaves = map.leaves() as u64;
-        self.shared.set_used(self.shared.reactor, map.used_upper(), leaves);
+        self.shared
+            .set_used(self.shared.reactor, map.used_upper(), leaves);
     }
 
     pub(crate) fn bury(&self, dead: &mut Vec<Dead>) {

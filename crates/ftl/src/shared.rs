@@ -192,7 +192,9 @@ impl Shared {
 
     /// Takes this off the desk: nobody finds it there any more.
     fn rise(&self) {
-        let Some(desk) = self.world.desk() else { return };
+        let Some(desk) = self.world.desk() else {
+            return;
+        };
         let kept = desk.kept::<Seated>(self.identity.key());
         if kept.is_some_and(|kept| core::ptr::eq(&*kept.0, self)) {
             desk.forget(self.identity.key());
@@ -202,7 +204,11 @@ impl Shared {
     /// This reactor's shard.
     pub(crate) fn shard(&self) -> Rc<Shard> {
         let shard = self.shard.borrow();
-        Rc::clone(shard.as_ref().expect("the engine is attached while it runs"))
+        Rc::clone(
+            shard
+                .as_ref()
+                .expect("the engine is attached while it runs"),
+        )
     }
 
     /// The reactor that owns a slice: slices are dealt to reactors in turn.

@@ -66,9 +66,14 @@ impl Tally {
     pub(crate) fn sums(&self) -> BTreeMap<&'static str, u64> {
         let sum = |index: usize| {
             let counters = self.0.iter().map(|row| &row.0[index]);
-            counters.map(|counter| counter.load(Ordering::Relaxed)).sum()
+            counters
+                .map(|counter| counter.load(Ordering::Relaxed))
+                .sum()
         };
-        let sums = NAMES.iter().enumerate().map(|(index, name)| (*name, sum(index)));
+        let sums = NAMES
+            .iter()
+            .enumerate()
+            .map(|(index, name)| (*name, sum(index)));
         sums.filter(|(_, sum)| *sum > 0).collect()
     }
 }

@@ -107,7 +107,10 @@ impl Unit {
     /// The reactor that appends or appended to it, if that was since the start: most of what it
     /// holds is of slices of that one.
     pub fn home(&self) -> Option<ReactorId> {
-        self.home.load(Ordering::Relaxed).checked_sub(1).map(ReactorId)
+        self.home
+            .load(Ordering::Relaxed)
+            .checked_sub(1)
+            .map(ReactorId)
     }
 
     /// Sets who appends to it. Relaxed: a hint where work is done best.

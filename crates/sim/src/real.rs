@@ -5,8 +5,8 @@ use crate::checker::space::Space;
 use crate::laps::LogArea;
 use crate::rng::Rng;
 use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject, SubjectError};
-use std::collections::BTreeMap;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_ftl::{Canary, Engine, EngineError, Identity, NewVolume};
 use varve_io::{Blocks, Drive, ReactorId, World};
@@ -276,7 +276,9 @@ fn engines(pool: &Pool, world: &dyn World) -> Vec<Engine> {
         epoch: state.epoch,
     };
     let worlds = (0..world.reactors()).filter_map(|reactor| world.beside(ReactorId(reactor)));
-    worlds.filter_map(|world| Engine::at(&*world, identity)).collect()
+    worlds
+        .filter_map(|world| Engine::at(&*world, identity))
+        .collect()
 }
 
 impl Life {
@@ -331,12 +333,7 @@ impl Subject for Life {
     }
 
     fn read(&self, volume: VolumeId, lba: Lba, into: Blocks) -> Flow<'_, Outcome<Blocks>> {
-        Box::pin(async move {
-            self.engine()
-                .read(volume, lba, into)
-                .await
-                .map_err(outcome)
-        })
+        Box::pin(async move { self.engine().read(volume, lba, into).await.map_err(outcome) })
     }
 
     fn discard(&self, volume: VolumeId, lba: Lba, count: u64) -> Flow<'_, Outcome<()>> {
@@ -390,12 +387,7 @@ impl Subject for Life {
     }
 
     fn delete_volume(&self, volume: VolumeId) -> Flow<'_, Outcome<()>> {
-        Box::pin(async move {
-            self.engine()
-                .delete_volume(volume)
-                .await
-                .map_err(outcome)
-        })
+        Box::pin(async move { self.engine().delete_volume(volume).await.map_err(outcome) })
     }
 
     fn resize_volume(&self, volume: VolumeId, count: u64) -> Flow<'_, Outcome<()>> {

@@ -33,8 +33,8 @@ use crate::shared::Shared;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use leaves::Images;
-use varve_units::Nanos;
 use snapshot::Snapshot;
+use varve_units::Nanos;
 
 /// Times the unit table is looked at again because a unit was in nobody's hand, and the pause
 /// between. Arbitrary: longer together than any job takes from one reactor to another.

@@ -99,7 +99,10 @@ impl Engine {
         }
         let load = move |there: Rc<Shared>| async move {
             let shard = there.shard();
-            let loaded = shard.map.borrow_mut().load(slice, is_full, &payload, part_cut);
+            let loaded = shard
+                .map
+                .borrow_mut()
+                .load(slice, is_full, &payload, part_cut);
             loaded.is_ok()
         };
         let loaded = self.shared.call(self.shared.owner_of(slice), load).await;

@@ -196,7 +196,6 @@ impl Shard {
         let opened = |ppa| Some(units.unit(units.geometry().locate(ppa)?.unit).stamp());
         (opened(present)? > opened(ppa)?).then_some(ppa)
     }
-
 }
 
 impl Engine {

@@ -2,8 +2,8 @@
 
 use std::boxed::Box;
 use std::cell::{Cell, RefCell};
-use std::future::Future;
 use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -151,7 +151,10 @@ impl Executor {
         self.events.borrow_mut().clear();
         self.mail.borrow_mut().clear();
         self.desk.clear();
-        self.seats.borrow().iter().for_each(|seat| seat.desk.clear());
+        self.seats
+            .borrow()
+            .iter()
+            .for_each(|seat| seat.desk.clear());
     }
 
     /// Runs everything until nothing is left to do.

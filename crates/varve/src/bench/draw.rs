@@ -76,6 +76,56 @@ impl Zipf {
     }
 }
 
+/// Blocks that one generator's places lie behind one another: larger operations have that many more.
+const RUN_BLOCKS: u64 = 32;
+
+/// The part of the volume that one of several load generators visits: every so many runs of blocks
+/// one of its own, so that each generator reaches all slices and no block has two writers.
+#[derive(Clone, Copy)]
+pub(super) struct Share {
+    /// Which generator, from 0.
+    pub(super) index: u64,
+    /// How many there are.
+    pub(super) of: u64,
+    /// Blocks of a run.
+    run: u64,
+}
+
+impl Share {
+    /// Shares of operations of `blocks` blocks.
+    pub(super) const fn new(index: u64, of: u64, blocks: u64) -> Self {
+        let run = if RUN_BLOCKS.is_multiple_of(blocks) {
+            RUN_BLOCKS
+        } else {
+            RUN_BLOCKS * blocks
+        };
+        Self { index, of, run }
+    }
+
+    /// Blocks that lie behind one another.
+    pub(super) const fn run_blocks(&self) -> u64 {
+        self.run
+    }
+
+    /// Operations of `blocks` blocks that the share has room for in a volume of `total` blocks.
+    pub(super) const fn slots(&self, blocks: u64, total: u64) -> u64 {
+        if self.of == 1 {
+            return total / blocks;
+        }
+        total / (self.run * self.of) * (self.run / blocks)
+    }
+
+    /// First block of operation `slot`.
+    pub(super) const fn block(&self, slot: u64, blocks: u64) -> u64 {
+        if self.of == 1 {
+            return slot * blocks;
+        }
+        let per_run = self.run / blocks;
+        let run = slot / per_run * self.of + self.index;
+        run * self.run + slot % per_run * blocks
+    }
+}
+
 /// Draws the place of each operation, in units of its size.
 pub(super) struct Draw {
     slots: u64,
@@ -143,6 +193,25 @@ const fn gcd(mut a: u64, mut b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    /// Every block belongs to one generator, whatever the size of its operations.
+    #[test]
+    fn shares_are_disjoint_and_whole() {
+        for blocks in [1, 2, 32, 48] {
+            let mut owners = vec![None; 9600 * 2];
+            for index in 0..3 {
+                let share = super::Share::new(index, 3, blocks);
+                for slot in 0..share.slots(blocks, owners.len() as u64) {
+                    let first = share.block(slot, blocks) as usize;
+                    for owner in &mut owners[first..first + blocks as usize] {
+                        assert_eq!(owner.replace(index), None);
+                    }
+                }
+            }
+            let whole = owners.len() / (3 * 32) * 96;
+            assert!(blocks == 48 || owners[..whole].iter().all(Option::is_some));
+        }
+    }
+
     use super::*;
 
     /// Shares of the hottest ranks against the exact law.

@@ -1,6 +1,6 @@
 //! The load: flows that each keep one operation in flight.
 
-use super::draw::Draw;
+use super::draw::{Draw, Share};
 use super::oracle::Oracle;
 use super::payload::{Ring, Stamp, stamp, stamp_of};
 use super::run::Direction;
@@ -37,6 +37,8 @@ pub(super) struct Phase {
     /// Operations in flight.
     pub(super) depth: u32,
     pub(super) draw: RefCell<Draw>,
+    /// Which part of the volume is visited.
+    pub(super) share: Share,
     pub(super) ring: RefCell<Ring>,
     pub(super) latency: RefCell<Histogram<u64>>,
     /// Operations that may still begin.
@@ -52,7 +54,7 @@ impl Phase {
         direction: Direction,
         blocks: u64,
         depth: u32,
-        draw: Draw,
+        (draw, share): (Draw, Share),
         seed: u64,
         operations: u64,
     ) -> Self {
@@ -63,6 +65,7 @@ impl Phase {
             blocks,
             depth,
             draw: RefCell::new(draw),
+            share,
             ring: RefCell::new(Ring::new(blocks as usize, seed)),
             latency: RefCell::new(histogram),
             left: Cell::new(operations),
@@ -84,8 +87,15 @@ impl Phase {
         left > 0
     }
 
-    fn end(&self) {
+    pub(super) fn end(&self) {
         self.left.set(0);
+    }
+
+    /// Adds what another generator did in the same phase.
+    pub(super) fn add(&self, done: u64, latency: &Histogram<u64>) {
+        self.done.set(self.done.get() + done);
+        let added = self.latency.borrow_mut().add(latency);
+        added.expect("histograms of one kind");
     }
 }
 
@@ -143,7 +153,8 @@ impl Subject {
         let mut before = self.world.now();
         let mut spare = None;
         while phase.begin() {
-            let lba = Lba(phase.draw.borrow_mut().next() * phase.blocks);
+            let slot = phase.draw.borrow_mut().next();
+            let lba = Lba(phase.share.block(slot, phase.blocks));
             let outcome = match phase.direction {
                 Direction::Write => self.write(phase, lba).await,
                 Direction::Read => self.read(phase, lba, &mut spare).await,

@@ -16,6 +16,7 @@ mod plan;
 mod report;
 mod rig;
 mod run;
+mod station;
 
 pub(crate) use plan::PlanRequest;
 pub(crate) use run::{BenchError, Direction, Load, Order, Request, run};

@@ -39,6 +39,8 @@ pub(crate) struct PlanRequest {
     pub(crate) map_cache: u32,
     /// Bytes of one operation.
     pub(crate) io_bytes: u64,
+    /// Reactors.
+    pub(crate) cores: u16,
 }
 
 /// Why there is no such pool.
@@ -127,6 +129,7 @@ impl Plan {
         let dense = self.dense_bytes() * (DATA_STRIPS + 1) / DATA_STRIPS;
         let map = self.config.map;
         let map = map.images as u64 * 4608 + map.delta_nodes as u64 * NODE_BYTES;
+        let map = map * u64::from(self.config.lanes);
         // Pieces of drives are taken whole; buffers and code are small beside that.
         fast + dense + map + self.user_blocks * 6 + (1 << 29)
     }
@@ -147,7 +150,7 @@ fn geometry(request: &PlanRequest) -> Result<Geometry, PlanError> {
     let fast = dense * u64::from(request.fast_per_cent) / 100;
     let chunk_bytes = unit_bytes(fast, 128, 1 << 20);
     let chunks = fast / chunk_bytes;
-    let least = 24;
+    let least = 24 * u64::from(request.cores);
     if chunks < least {
         return Err(PlanError::FastTier { chunks, least });
     }
@@ -174,10 +177,13 @@ fn config(request: &PlanRequest, geometry: &Geometry, user_blocks: u64, usable: 
     let leaves = user_blocks.div_ceil(LEAF_BLOCKS);
     let nodes = (leaves * DELTAS_PER_LEAF / NODE_DELTAS).max(DELTA_BYTES / NODE_BYTES);
     let images = (leaves * u64::from(request.map_cache)).div_ceil(100);
+    // Slices, and with them leaves, are dealt to reactors in turn.
+    let cores = u64::from(request.cores);
+    let (nodes, images) = (nodes.div_ceil(cores), images.div_ceil(cores) + 1);
     // W x interval is at most a quarter of the fast tier (engine.md U3).
     let checkpoint_bytes = fast / 4 / WINDOW;
     Config {
-        lanes: 1,
+        lanes: request.cores,
         lane: LaneLimits {
             batch_blocks_max: 256,
             inflight_max: 4,
@@ -192,7 +198,9 @@ fn config(request: &PlanRequest, geometry: &Geometry, user_blocks: u64, usable: 
         checkpoint_bytes,
         window: WINDOW as u32,
         // Two per lane, one for the pool, one interval (engine.md 2).
-        reserve_chunks: 3 + checkpoint_bytes.div_ceil(geometry.chunk_bytes) as u32,
+        reserve_chunks: 1
+            + 2 * u32::from(request.cores)
+            + checkpoint_bytes.div_ceil(geometry.chunk_bytes) as u32,
         reserve_groups: RESERVE_GROUPS as u32,
         capacity_blocks: usable,
         elided: false,
@@ -211,6 +219,7 @@ mod tests {
         is_mirrored: false,
         map_cache: 100,
         io_bytes: 4096,
+        cores: 1,
     };
 
     #[test]

@@ -18,6 +18,7 @@ impl Membership for NoLoss {
 }
 
 /// The memory of a pool's drives, for any number of reactors.
+#[derive(Clone)]
 pub(super) struct Rig {
     fast: Vec<RamMemory>,
     dense: Vec<RamMemory>,

@@ -1,26 +1,30 @@
 //! The phases of a benchmark.
 
-use super::draw::Draw;
+use super::draw::Share;
 use super::flow::{Phase, Subject};
-use super::oracle::Oracle;
 use super::plan::{Plan, PlanError, PlanRequest};
 use super::report::{Moment, Report};
 use super::rig::Rig;
+use super::station::{Order as Task, Station};
 use crate::progress::Progress;
-use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 use varve_array::AssembleError;
 use varve_ftl::{Engine, EngineError, Identity, NewVolume};
-use varve_hostio::{Executor, Stalled, thread_cpu_time};
-use varve_io::World;
+use varve_hostio::{Stalled, run_reactors, thread_cpu_time};
+use varve_io::{ReactorId, World};
 use varve_units::{BLOCK_BYTES, Blocks, Nanos, TenantId};
 
 /// Blocks of one operation while the volume is filled: 128 KiB.
 const FILL_BLOCKS: u64 = 32;
 /// Operations in flight while the volume is filled.
-const FILL_DEPTH: u32 = 16;
+pub(super) const FILL_DEPTH: u32 = 16;
+/// The pool.
+pub(super) const IDENTITY: Identity = Identity {
+    pool: *b"varve bench pool",
+    epoch: 1,
+};
 /// Groups garbage collection has emptied before the window opens: a share of all (1/20), and at
 /// least this many.
 const COLLECTED_MIN: u64 = 8;
@@ -146,24 +150,32 @@ pub(crate) fn run(request: &Request) -> Result<Report, BenchError> {
     {
         return Err(BenchError::Memory { needed, available });
     }
-    let executor = Executor::new();
-    let world = executor.world();
-    let run = Run {
-        load: request.load,
-        plan,
-        runtime: nanos(request.runtime),
-        overwrites: request.overwrites,
-        warm_up_max: nanos(request.warm_up_max),
-        rig: Rc::new(Rig::new(&plan)),
-        world,
-        subject: Rc::default(),
+    let rig = Rig::new(&plan);
+    let (target, load) = (request.target.clone(), request.load);
+    let (runtime, warm_up_max) = (nanos(request.runtime), nanos(request.warm_up_max));
+    let overwrites = request.overwrites;
+    let seats = |world: &Rc<dyn World>| {
+        Station::keep(world, load, plan);
+        if world.reactor() != ReactorId(0)
+            && let Ok(seats) = rig.seats(&plan, Rc::clone(world))
+        {
+            // Without them the engine will not start and say which reactor it lacks.
+            seats.offer(IDENTITY.pool);
+        }
     };
-    // The engine must outlive its flows, which end with the executor.
-    let subject = Rc::clone(&run.subject);
-    let target = request.target.clone();
-    let outcome = executor.run(async move { run.all(target).await });
-    drop(executor);
-    drop(subject);
+    let outcome = run_reactors(plan.config.lanes, seats, |world| {
+        let run = Run {
+            load,
+            plan,
+            runtime,
+            overwrites,
+            warm_up_max,
+            rig: rig.clone(),
+            station: Station::of(&*world),
+            world,
+        };
+        run.all(target)
+    });
     outcome.map_err(BenchError::Stalled)?
 }
 
@@ -187,9 +199,9 @@ struct Run {
     runtime: Nanos,
     overwrites: f64,
     warm_up_max: Nanos,
-    rig: Rc<Rig>,
+    rig: Rig,
+    station: Rc<Station>,
     world: Rc<dyn World>,
-    subject: Rc<OnceCell<Rc<Subject>>>,
 }
 
 impl Run {
@@ -202,10 +214,11 @@ impl Run {
             self.read_back(&subject).await;
         }
         let report = Report::new(target, &self.load, &self.plan, &window, &from, &to);
-        let report = report.with_failures(subject.failures(), subject.first_failure());
+        let (failures, first) = self.failures().await;
+        let report = report.with_failures(failures, first);
         // A failure to close is a failure of the run only if nothing failed before.
         match subject.engine.close().await {
-            Err(error) if subject.failures() == 0 => Err(BenchError::Engine(error)),
+            Err(error) if failures == 0 => Err(BenchError::Engine(error)),
             _ => Ok(report),
         }
     }
@@ -213,12 +226,8 @@ impl Run {
     async fn start(&self) -> Result<Rc<Subject>, BenchError> {
         let seats = self.rig.seats(&self.plan, Rc::clone(&self.world));
         let seats = seats.map_err(BenchError::Assemble)?;
-        let identity = Identity {
-            pool: *b"varve bench pool",
-            epoch: 1,
-        };
         let (geometry, config) = (self.plan.geometry, self.plan.config);
-        let engine = Engine::create(seats, geometry, config, identity).await;
+        let engine = Engine::create(seats, geometry, config, IDENTITY).await;
         let engine = engine.map_err(BenchError::Engine)?;
         let volume = NewVolume {
             name: "bench",
@@ -229,38 +238,93 @@ impl Run {
         };
         let volume = engine.create_volume(volume).await;
         let volume = volume.map_err(BenchError::Engine)?;
-        let depth = self.load.in_flight.max(FILL_DEPTH);
-        let oracle = self
-            .load
-            .verifies
-            .then(|| RefCell::new(Oracle::new(self.plan.user_blocks, depth)));
-        let world = Rc::clone(&self.world);
-        let subject = Rc::new(Subject::new(engine, volume, world, oracle));
-        Ok(Rc::clone(self.subject.get_or_init(|| subject)))
+        for peer in self.peers() {
+            let attended = Station::call(&*self.world, peer, move |there| async move {
+                there.attend(volume);
+            });
+            attended.await;
+        }
+        Ok(self.station.set_subject(engine, volume))
+    }
+
+    /// The other reactors.
+    fn peers(&self) -> impl Iterator<Item = ReactorId> + use<> {
+        (1..self.plan.config.lanes).map(ReactorId)
+    }
+
+    /// Runs a phase on all reactors; `look` is asked on this one whether it should end. What the
+    /// others did is added to the phase.
+    async fn run_all(
+        &self,
+        subject: &Rc<Subject>,
+        task: Task,
+        look: impl FnMut(&Phase, Nanos) -> bool + 'static,
+    ) -> Rc<Phase> {
+        let phase = self.station.phase(&task);
+        let others: Vec<_> = self
+            .peers()
+            .map(|peer| {
+                Station::call(&*self.world, peer, move |there| async move {
+                    there.run(task).await
+                })
+            })
+            .collect();
+        subject.run(&phase, look).await;
+        if !task.is_sweep {
+            for peer in self.peers() {
+                Station::call(&*self.world, peer, |there| async move { there.end() }).await;
+            }
+        }
+        for other in others {
+            let (done, latency) = other.await;
+            phase.add(done, &latency);
+        }
+        phase
+    }
+
+    /// Failures of all generators.
+    async fn failures(&self) -> (u64, Option<String>) {
+        let (mut failures, mut first) = self.station.failures();
+        for peer in self.peers() {
+            let there = Station::call(&*self.world, peer, |there| async move { there.failures() });
+            let (more, what) = there.await;
+            failures += more;
+            first = first.or(what);
+        }
+        (failures, first)
     }
 
     /// Visits every block once, in order.
     async fn sweep(&self, subject: &Rc<Subject>, direction: Direction, name: &'static str) {
         let whole = self.plan.user_blocks.is_multiple_of(FILL_BLOCKS);
         let blocks = if whole { FILL_BLOCKS } else { 1 };
-        let count = self.plan.user_blocks / blocks;
-        let draw = Draw::new(Order::Sequential, count, 0);
-        let seed = self.load.seed;
-        let phase = Rc::new(Phase::new(direction, blocks, FILL_DEPTH, draw, seed, count));
+        let task = Task {
+            direction,
+            order: Order::Sequential,
+            blocks,
+            depth: FILL_DEPTH,
+            seed: self.load.seed,
+            is_sweep: true,
+        };
+        let count = self.share().slots(blocks, self.plan.user_blocks);
         let mut progress = Progress::new(name, self.world.now());
-        subject
-            .run(&phase, move |phase, now| {
-                if progress.is_due(now) {
-                    progress.show(now, phase.done() as f64 / count as f64, "");
-                }
-                false
-            })
-            .await;
+        self.run_all(subject, task, move |phase, now| {
+            if progress.is_due(now) {
+                progress.show(now, phase.done() as f64 / count as f64, "");
+            }
+            false
+        })
+        .await;
+    }
+
+    /// What the generator of this reactor visits.
+    fn share(&self) -> Share {
+        self.station.share(self.load.bytes / BLOCK_BYTES)
     }
 
     async fn fill(&self, subject: &Rc<Subject>) -> Result<(), BenchError> {
         self.sweep(subject, Direction::Write, "fill").await;
-        no_failure(subject)
+        self.no_failure().await
     }
 
     /// Reads everything that was written, after the window.
@@ -268,16 +332,28 @@ impl Run {
         self.sweep(subject, Direction::Read, "verify").await;
     }
 
-    fn phase(&self, direction: Direction, seed: u64) -> Rc<Phase> {
-        let blocks = self.load.bytes / BLOCK_BYTES;
-        let draw = Draw::new(self.load.order, self.plan.user_blocks / blocks, seed);
-        let depth = self.load.in_flight;
-        Rc::new(Phase::new(direction, blocks, depth, draw, seed, u64::MAX))
+    fn task(&self, direction: Direction, seed: u64) -> Task {
+        Task {
+            direction,
+            order: self.load.order,
+            blocks: self.load.bytes / BLOCK_BYTES,
+            depth: self.load.in_flight,
+            seed,
+            is_sweep: false,
+        }
+    }
+
+    async fn no_failure(&self) -> Result<(), BenchError> {
+        match self.failures().await.1 {
+            Some(what) => Err(BenchError::Load(what)),
+            None => Ok(()),
+        }
     }
 
     /// Overwrites until the fast tier has wrapped and garbage collection runs.
     async fn warm_up(&self, subject: &Rc<Subject>) -> Result<(), BenchError> {
-        let phase = self.phase(Direction::Write, self.load.seed);
+        let task = self.task(Direction::Write, self.load.seed);
+        let cores = u64::from(self.plan.config.lanes);
         let user = self.plan.user_blocks;
         let fast = self.plan.fast_bytes() / BLOCK_BYTES;
         let target = (self.overwrites * user as f64).max(fast as f64);
@@ -288,7 +364,8 @@ impl Run {
         let mut progress = Progress::new("warm up", started);
         let watched = Rc::clone(subject);
         let look = move |phase: &Phase, now| {
-            let written = (phase.done() * phase.blocks) as f64 / target;
+            // The others are about as far.
+            let written = (phase.done() * phase.blocks * cores) as f64 / target;
             let collected = collected(&watched.engine);
             if progress.is_due(now) {
                 let share = collected as f64 / collected_target as f64;
@@ -297,8 +374,8 @@ impl Run {
             }
             now >= deadline || (written >= 1.0 && collected >= collected_target)
         };
-        subject.run(&phase, look).await;
-        no_failure(subject)?;
+        self.run_all(subject, task, look).await;
+        self.no_failure().await?;
         let collected = collected(&subject.engine);
         if collected < collected_target {
             let seconds = self.world.now().since(started).0 / 1_000_000_000;
@@ -308,8 +385,8 @@ impl Run {
     }
 
     async fn measure(&self, subject: &Rc<Subject>) -> (Rc<Phase>, Moment, Moment) {
-        let phase = self.phase(self.load.direction, self.load.seed.wrapping_add(1));
-        let from = self.moment(subject);
+        let task = self.task(self.load.direction, self.load.seed.wrapping_add(1));
+        let from = self.moment(subject).await;
         let (end, length) = (from.time + self.runtime, self.runtime);
         let mut progress = Progress::new("measure", from.time);
         let started = from.time;
@@ -320,15 +397,20 @@ impl Run {
             }
             now >= end
         };
-        subject.run(&phase, look).await;
-        let to = self.moment(subject);
+        let phase = self.run_all(subject, task, look).await;
+        let to = self.moment(subject).await;
         (phase, from, to)
     }
 
-    fn moment(&self, subject: &Subject) -> Moment {
+    async fn moment(&self, subject: &Subject) -> Moment {
+        let mut cpu = thread_cpu_time();
+        for peer in self.peers() {
+            let used = Station::call(&*self.world, peer, |_| async { thread_cpu_time() });
+            cpu = cpu + used.await;
+        }
         Moment {
             time: self.world.now(),
-            cpu: thread_cpu_time(),
+            cpu,
             counters: subject.engine.counters(),
             written: self.rig.written(),
         }
@@ -341,13 +423,6 @@ fn collected(engine: &Engine) -> u64 {
         .get("groups_collected")
         .copied()
         .unwrap_or(0)
-}
-
-fn no_failure(subject: &Subject) -> Result<(), BenchError> {
-    match subject.first_failure() {
-        Some(what) => Err(BenchError::Load(what)),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -372,6 +447,7 @@ mod tests {
                 is_mirrored: false,
                 map_cache: 100,
                 io_bytes: bytes,
+                cores: 1,
             },
             runtime: Duration::from_millis(300),
             overwrites: 1.0,
@@ -394,6 +470,28 @@ mod tests {
             assert_eq!(json["kind"], "Bench");
             assert!(json["iops"].as_u64().is_some_and(|iops| iops > 0));
             assert!(json["latency_ns"]["max"].as_u64() >= json["latency_ns"]["p50"].as_u64());
+        }
+    }
+
+    /// Several reactors on threads of their own: every block reads back as it was written last,
+    /// whichever reactor owned it and whichever was asked.
+    #[test]
+    fn reactors_on_threads_read_back() {
+        for (direction, order, bytes, cores) in [
+            (Direction::Write, Order::Uniform, 4096, 2),
+            (Direction::Write, Order::Uniform, 4096, 3),
+            (Direction::Write, Order::Sequential, 3 << 20, 2),
+            (Direction::Read, Order::Zipf(0.9), 8192, 2),
+        ] {
+            let mut request = request(direction, order, bytes);
+            request.plan.cores = cores;
+            request.plan.user_bytes = 192 << 20;
+            let report = run(&request).expect("the pool fits and works");
+            assert_eq!(
+                report.shortcoming(),
+                None,
+                "{direction:?} {order:?} {cores}"
+            );
         }
     }
 

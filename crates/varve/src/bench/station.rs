@@ -1,0 +1,153 @@
+//! One reactor's load generator, as the others see it.
+
+use super::draw::{Draw, Share};
+use super::flow::{Phase, Subject};
+use super::oracle::Oracle;
+use super::plan::Plan;
+use super::run::{Direction, IDENTITY, Load, Order as Places};
+use hdrhistogram::Histogram;
+use std::cell::{OnceCell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+use varve_ftl::Engine;
+use varve_io::{Key, ReactorId, World};
+use varve_units::VolumeId;
+
+/// Under which name reactors keep their generators.
+const KEY: Key = *b"varve bench load";
+
+/// What a generator does in one phase.
+#[derive(Clone, Copy)]
+pub(super) struct Order {
+    pub(super) direction: Direction,
+    pub(super) order: Places,
+    /// Blocks of one operation.
+    pub(super) blocks: u64,
+    /// Operations in flight.
+    pub(super) depth: u32,
+    pub(super) seed: u64,
+    /// Every block of the share is visited once; else it goes on until it is ended.
+    pub(super) is_sweep: bool,
+}
+
+/// One reactor's load generator.
+pub(super) struct Station {
+    world: Rc<dyn World>,
+    load: Load,
+    plan: Plan,
+    subject: OnceCell<Rc<Subject>>,
+    running: RefCell<Option<Rc<Phase>>>,
+}
+
+impl Station {
+    /// Sets up a reactor's generator, to be found by the others.
+    pub(super) fn keep(world: &Rc<dyn World>, load: Load, plan: Plan) {
+        let station = Self {
+            world: Rc::clone(world),
+            load,
+            plan,
+            subject: OnceCell::new(),
+            running: RefCell::default(),
+        };
+        let desk = world.desk().expect("reactors have desks");
+        desk.keep(KEY, Rc::new(station));
+    }
+
+    /// The generator of a reactor.
+    pub(super) fn of(world: &dyn World) -> Rc<Self> {
+        let desk = world.desk().expect("reactors have desks");
+        desk.kept(KEY).expect("every reactor has a generator")
+    }
+
+    /// Runs a flow with the generator of another reactor.
+    pub(super) async fn call<T, Flow>(
+        world: &dyn World,
+        to: ReactorId,
+        job: impl FnOnce(Rc<Self>) -> Flow + Send + 'static,
+    ) -> T
+    where
+        T: Send + 'static,
+        Flow: Future<Output = T> + 'static,
+    {
+        let answer = world.call(to, KEY, job).await;
+        answer.expect("every reactor has a generator")
+    }
+
+    /// The engine with the volume to be loaded.
+    pub(super) fn set_subject(&self, engine: Engine, volume: VolumeId) -> Rc<Subject> {
+        let depth = self.load.in_flight.max(super::run::FILL_DEPTH);
+        let oracle = self
+            .load
+            .verifies
+            .then(|| RefCell::new(Oracle::new(self.plan.user_blocks, depth)));
+        let world = Rc::clone(&self.world);
+        let subject = Rc::new(Subject::new(engine, volume, world, oracle));
+        Rc::clone(self.subject.get_or_init(|| subject))
+    }
+
+    /// Takes the engine as this reactor has it.
+    pub(super) fn attend(&self, volume: VolumeId) {
+        let engine = Engine::at(&*self.world, IDENTITY).expect("the engine was started");
+        self.set_subject(engine, volume);
+    }
+
+    /// Which part of the volume it visits, in operations of `blocks` blocks.
+    pub(super) fn share(&self, blocks: u64) -> Share {
+        let index = u64::from(self.world.reactor().0);
+        Share::new(index, u64::from(self.plan.config.lanes), blocks)
+    }
+
+    /// The phase an order makes here.
+    pub(super) fn phase(&self, order: &Order) -> Rc<Phase> {
+        let user = self.plan.user_blocks;
+        let share = self.share(self.load.bytes / varve_units::BLOCK_BYTES);
+        // A fill goes by runs of the load's shares, so that blocks keep their owners.
+        let share = if share.run_blocks().is_multiple_of(order.blocks) {
+            share
+        } else {
+            self.share(order.blocks)
+        };
+        let slots = share.slots(order.blocks, user);
+        let seed = order
+            .seed
+            .wrapping_add(u64::from(self.world.reactor().0) << 32);
+        let draw = Draw::new(order.order, slots, seed);
+        let operations = if order.is_sweep { slots } else { u64::MAX };
+        let Order {
+            direction,
+            blocks,
+            depth,
+            ..
+        } = *order;
+        let places = (draw, share);
+        Rc::new(Phase::new(
+            direction, blocks, depth, places, seed, operations,
+        ))
+    }
+
+    /// Does what is ordered, to its end.
+    pub(super) async fn run(&self, order: Order) -> (u64, Histogram<u64>) {
+        let subject = Rc::clone(self.subject.get().expect("it has the engine"));
+        let phase = self.phase(&order);
+        *self.running.borrow_mut() = Some(Rc::clone(&phase));
+        subject.run(&phase, |_, _| false).await;
+        self.running.borrow_mut().take();
+        let latency = phase.latency.borrow().clone();
+        (phase.done(), latency)
+    }
+
+    /// Ends what runs.
+    pub(super) fn end(&self) {
+        if let Some(phase) = &*self.running.borrow() {
+            phase.end();
+        }
+    }
+
+    /// Failures so far, and the first.
+    pub(super) fn failures(&self) -> (u64, Option<String>) {
+        let subject = self.subject.get();
+        subject.map_or((0, None), |subject| {
+            (subject.failures(), subject.first_failure())
+        })
+    }
+}
