@@ -50,13 +50,23 @@ const ESSENTIALS_DENSE: &[&str] = &[
 /// Makes real pools.
 pub struct Real {
     canary: Option<Canary>,
+    is_verbose: bool,
 }
 
 impl Real {
     /// A pool as it is, or one with a planted bug.
     #[must_use]
     pub const fn new(canary: Option<Canary>) -> Self {
-        Self { canary }
+        Self {
+            canary,
+            is_verbose: false,
+        }
+    }
+
+    /// Shows each pool on standard error, why one could not be opened or a drive not be replaced.
+    #[must_use]
+    pub const fn verbose(self, is_verbose: bool) -> Self {
+        Self { is_verbose, ..self }
     }
 
     fn settings(&self, config: &Config) -> Settings {
@@ -152,7 +162,7 @@ impl Factory for Real {
         drives: Vec<Rc<dyn Drive>>,
         config: Config,
     ) -> Flow<'static, Outcome<Rc<dyn Subject>>> {
-        let settings = self.settings(&config);
+        let (settings, is_verbose) = (self.settings(&config), self.is_verbose);
         Box::pin(async move {
             let mut rng = Rng::new(config.seed).split("pool id");
             let mut id = [0; 16];
@@ -166,7 +176,7 @@ impl Factory for Real {
                 options: options(&config),
             };
             let pool = Pool::create(world, new, settings).await;
-            wrap(pool, &config)
+            wrap(pool, &config, is_verbose)
         })
     }
 
@@ -176,8 +186,14 @@ impl Factory for Real {
         drives: Vec<Rc<dyn Drive>>,
         config: Config,
     ) -> Flow<'static, Outcome<Rc<dyn Subject>>> {
-        let settings = self.settings(&config);
-        Box::pin(async move { wrap(Pool::open(world, &drives, None, settings).await, &config) })
+        let (settings, is_verbose) = (self.settings(&config), self.is_verbose);
+        Box::pin(async move {
+            wrap(
+                Pool::open(world, &drives, None, settings).await,
+                &config,
+                is_verbose,
+            )
+        })
     }
 
     fn features(&self) -> &'static [&'static str] {
@@ -225,8 +241,12 @@ const fn losses_max(config: &Config) -> usize {
     }
 }
 
-fn wrap(pool: Result<Pool, PoolError>, config: &Config) -> Outcome<Rc<dyn Subject>> {
-    if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+fn wrap(
+    pool: Result<Pool, PoolError>,
+    config: &Config,
+    is_verbose: bool,
+) -> Outcome<Rc<dyn Subject>> {
+    if is_verbose {
         eprintln!(
             "config: {config:?} {:?}",
             pool.as_ref().map(|pool| *pool.geometry()).ok()
@@ -237,9 +257,10 @@ fn wrap(pool: Result<Pool, PoolError>, config: &Config) -> Outcome<Rc<dyn Subjec
             pool,
             seed: config.seed,
             fast: config.fast,
+            is_verbose,
         })),
         Err(error) => {
-            if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+            if is_verbose {
                 eprintln!("pool: {error:?}");
             }
             Err(SubjectError::Unusable)
@@ -253,6 +274,7 @@ struct Life {
     seed: u64,
     /// Fast drives.
     fast: usize,
+    is_verbose: bool,
 }
 
 impl Life {
@@ -398,7 +420,7 @@ impl Subject for Life {
                 Err(error) => Err(error),
             };
             let Err(error) = outcome else { return Ok(()) };
-            if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+            if self.is_verbose {
                 eprintln!("replace: {error:?}, slots {:?}", self.pool.slots());
             }
             Err(SubjectError::Stopped)
