@@ -24,7 +24,7 @@ impl Ways {
             // A copy whose drive the labels call lost says so for ever: it has no vote. A tier of
             // which nothing answers is away.
             IoError::Gone => {}
-            IoError::Timeout | IoError::NoSpace | IoError::ReadOnly => self.pending = true,
+            _ => self.pending = true,
         }
     }
 
