@@ -27,7 +27,7 @@ impl Engine {
                 return Err(EngineError::Stopped);
             }
             let free = control.free_chunks() as u64;
-            let spare = free.saturating_sub(u64::from(shared.config.reserve_chunks));
+            let spare = free.saturating_sub(u64::from(shared.config.reserve.chunks));
             let room = spare * u64::from(shared.units.geometry().chunk_blocks()) / 2;
             if shared.pending_log.get() + cost <= room {
                 shared.pending_log.set(shared.pending_log.get() + cost);
@@ -55,7 +55,7 @@ impl Engine {
     /// Blocks that all volumes together may map.
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        self.shared.config.capacity_blocks
+        self.shared.config.reserve.capacity_blocks
     }
 
     /// What is free and what is in use now, by name.
@@ -69,6 +69,8 @@ impl Engine {
             ("emptied_units", control.emptied_count() as u64),
             ("used_upper_blocks", self.used_upper()),
             ("capacity_blocks", self.capacity()),
+            ("reserve_chunks", self.reserve().chunks.into()),
+            ("reserve_groups", self.reserve().groups.into()),
         ]);
         let states = [
             (UnitState::Open, "open_units"),

@@ -130,7 +130,7 @@ impl Shared {
     /// Free chunks below which the cleaner works.
     fn clean_target(&self) -> usize {
         let spare = self.units.geometry().chunks as usize / 16;
-        self.config.reserve_chunks as usize + spare.max(usize::from(self.config.lanes) + 2)
+        self.config.reserve.chunks as usize + spare.max(usize::from(self.config.lanes) + 2)
     }
 
     fn is_short_of_chunks(&self) -> bool {
@@ -403,6 +403,10 @@ impl Shared {
         let tenant = volumes
             .get(volume)
             .map_or(varve_units::TenantId(0), |v| v.entry.tenant);
+        if writer == Writer::GarbageCollection && self.control().gc_is_collapsed.get() {
+            return StreamId::LAST_RESORT;
+        }
+        let tenant = self.config.reserve.stream_of(tenant);
         StreamId { tenant, writer }
     }
 }

@@ -49,6 +49,17 @@ impl Engine {
         identity: Identity,
         first_lsn: Lsn,
     ) -> Self {
+        let (reserve, map) = (config.reserve, config.map);
+        reserve.assert_holds(&geometry);
+        let nodes = (map.leaves_max * 4).div_ceil(3);
+        assert!(
+            map.leaves_max as u64 <= reserve.leaves_max,
+            "the leaf cap holds"
+        );
+        assert!(
+            map.delta_nodes >= nodes,
+            "the delta pool has four deltas for each leaf"
+        );
         let units = UnitTable::new(geometry);
         let shared = Shared::new(
             seats.world,
@@ -359,6 +370,12 @@ impl Engine {
         }
         self.shared.stop(StopReason::Closed);
         Ok(())
+    }
+
+    /// What hosts may not use, and what is left for them.
+    #[must_use]
+    pub fn reserve(&self) -> &crate::reserve::Reserve {
+        &self.shared.config.reserve
     }
 
     /// True if completed writes can be lost with the power before a flush.
