@@ -1,7 +1,7 @@
-//! When a host write may enter: room in the fast tier, room in the pool.
+//! Whether the pool has room for a host write: blocks and leaves. What it has in all is shown here
+//! too.
 //!
-//! The chunks below the reserve are the engine's own: merges, moves, checkpoints, deallocations
-//! and the catalogue go on when hosts wait.
+//! **Not here**: room in the log, and whose turn it is (`gate`).
 
 use crate::engine::{Engine, pieces};
 use crate::error::EngineError;
@@ -16,32 +16,6 @@ use varve_units::{Lba, LeafIndex, VolumeId};
 const TIGHTEN_MAX: usize = 4096;
 
 impl Engine {
-    /// Waits until a record of `blocks` blocks may enter the log: what is on its way and this
-    /// must fit the chunks above the reserve, however badly they are used.
-    pub(crate) async fn admit(&self, blocks: u64) -> Result<(), EngineError> {
-        let shared = &self.shared;
-        let control = shared.control();
-        let cost = log_cost(blocks);
-        loop {
-            if shared.is_stopped() {
-                return Err(EngineError::Stopped);
-            }
-            let free = control.free_chunks() as u64;
-            let spare = free.saturating_sub(u64::from(shared.config.reserve.chunks));
-            let room = spare * u64::from(shared.units.geometry().chunk_blocks()) / 2;
-            if shared.pending_log.get() + cost <= room {
-                shared.pending_log.set(shared.pending_log.get() + cost);
-                return Ok(());
-            }
-            shared.count("admission_waits", 1);
-            control.cleaner_wanted.notify();
-            control.checkpoint_wanted.notify();
-            control.add_waiter();
-            control.freed.listen().await;
-            control.remove_waiter();
-        }
-    }
-
     /// Blocks that all volumes together map, at most (ADR 11).
     #[must_use]
     pub fn used_upper(&self) -> u64 {

@@ -30,6 +30,7 @@ mod contents;
 mod control;
 mod engine;
 mod error;
+mod gate;
 mod gc;
 mod limits;
 mod memory;

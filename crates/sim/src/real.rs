@@ -23,6 +23,7 @@ const GUARD_BYTES: u64 = 1 << 20;
 /// Features of the engine that a campaign must have seen.
 const FEATURES: &[&str] = &[
     "admission_waits",
+    "background_yields",
     "checkpoints",
     "chunks_cleaned",
     "compacted_blocks",
@@ -34,6 +35,7 @@ const FEATURES: &[&str] = &[
     "leaf_merges",
     "leaf_reads",
     "members_lost",
+    "paced_writes",
     "remirrors",
     "repairs",
     "volumes_purged",
