@@ -252,7 +252,7 @@ impl Reserve {
             );
             let streams = WRITERS * self.tenant_streams;
             assert!(
-                self.groups >= streams + self.gc_groups + 1,
+                self.groups > streams + self.gc_groups,
                 "with every stream open, garbage collection and compaction go on"
             );
         }
