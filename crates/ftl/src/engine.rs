@@ -232,7 +232,9 @@ impl Engine {
             crcs: crcs.collect::<Crcs>(),
         };
         let blocks = range.len();
-        self.shared.pass_gate(self.shared.tenant_of(volume), blocks as u64).await?;
+        self.shared
+            .pass_gate(self.shared.tenant_of(volume), blocks as u64)
+            .await?;
         // Three deltas to a node, and one node for the chain's last.
         let nodes = blocks.div_ceil(3) + 1;
         let pending = (blocks as u64, new_leaves.contains(&lba.leaf()));
