@@ -1,7 +1,7 @@
-//! When a host write may enter: room in the fast tier, room in the pool.
+//! Whether the pool has room for a host write: blocks and leaves. What it has in all is shown here
+//! too.
 //!
-//! The chunks below the reserve are the engine's own: merges, moves, checkpoints, deallocations
-//! and the catalogue go on when hosts wait.
+//! **Not here**: room in the log, and whose turn it is (`gate`).
 
 use crate::engine::{Engine, pieces};
 use crate::error::EngineError;
@@ -16,32 +16,6 @@ use varve_units::{Lba, LeafIndex, VolumeId};
 const TIGHTEN_MAX: usize = 4096;
 
 impl Engine {
-    /// Waits until a record of `blocks` blocks may enter the log: what is on its way and this
-    /// must fit the chunks above the reserve, however badly they are used.
-    pub(crate) async fn admit(&self, blocks: u64) -> Result<(), EngineError> {
-        let shared = &self.shared;
-        let control = shared.control();
-        let cost = log_cost(blocks);
-        loop {
-            if shared.is_stopped() {
-                return Err(EngineError::Stopped);
-            }
-            let free = control.free_chunks() as u64;
-            let spare = free.saturating_sub(u64::from(shared.config.reserve_chunks));
-            let room = spare * u64::from(shared.units.geometry().chunk_blocks()) / 2;
-            if shared.pending_log.get() + cost <= room {
-                shared.pending_log.set(shared.pending_log.get() + cost);
-                return Ok(());
-            }
-            shared.count("admission_waits", 1);
-            control.cleaner_wanted.notify();
-            control.checkpoint_wanted.notify();
-            control.add_waiter();
-            control.freed.listen().await;
-            control.remove_waiter();
-        }
-    }
-
     /// Blocks that all volumes together map, at most (ADR 11).
     #[must_use]
     pub fn used_upper(&self) -> u64 {
@@ -55,7 +29,7 @@ impl Engine {
     /// Blocks that all volumes together may map.
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        self.shared.config.capacity_blocks
+        self.shared.config.reserve.capacity_blocks
     }
 
     /// What is free and what is in use now, by name.
@@ -69,6 +43,8 @@ impl Engine {
             ("emptied_units", control.emptied_count() as u64),
             ("used_upper_blocks", self.used_upper()),
             ("capacity_blocks", self.capacity()),
+            ("reserve_chunks", self.reserve().chunks.into()),
+            ("reserve_groups", self.reserve().groups.into()),
         ]);
         let states = [
             (UnitState::Open, "open_units"),

@@ -14,9 +14,6 @@ use alloc::vec::Vec;
 use varve_format::{CatalogueEntry, Name, Record, VOLUME_BLOCKS_MAX, VolumeState};
 use varve_units::{Blocks, Lba, TenantId, VolumeId};
 
-/// Volumes of a pool. Arbitrary: as many as one checkpoint part of 256 KiB lists, times 8.
-const VOLUMES_MAX: usize = 16_384;
-
 /// What a new volume is to be.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVolume<'a> {
@@ -50,7 +47,7 @@ impl Engine {
         let name = Name::new(new.name).map_err(|_| EngineError::BadName)?;
         check_size(new.size)?;
         let present = volumes.entries();
-        if present.len() >= VOLUMES_MAX {
+        if present.len() as u64 >= self.shared.config.reserve.volumes_max {
             return Err(EngineError::TooManyVolumes);
         }
         if present

@@ -129,8 +129,13 @@ impl Shared {
 
     /// Free chunks below which the cleaner works.
     fn clean_target(&self) -> usize {
+        self.config.reserve.chunks as usize + self.clean_spare()
+    }
+
+    /// Free chunks above the reserve that the cleaner aims at.
+    pub(crate) fn clean_spare(&self) -> usize {
         let spare = self.units.geometry().chunks as usize / 16;
-        self.config.reserve_chunks as usize + spare.max(usize::from(self.config.lanes) + 2)
+        spare.max(usize::from(self.config.lanes) + 2)
     }
 
     fn is_short_of_chunks(&self) -> bool {
@@ -277,6 +282,7 @@ impl Shared {
             let length = self.run_length(&candidates[first..]);
             let run = &candidates[first..first + length];
             first += length;
+            self.yield_to_reads().await;
             let offset = self.place_offset(run[0].ppa);
             let into = self.world.blocks(length, self.config.elided);
             let read = shard
@@ -399,10 +405,10 @@ impl Shared {
 
     /// The stream a volume's blocks go to.
     fn stream(&self, volume: VolumeId, writer: Writer) -> StreamId {
-        let volumes = self.volumes.borrow();
-        let tenant = volumes
-            .get(volume)
-            .map_or(varve_units::TenantId(0), |v| v.entry.tenant);
+        if writer == Writer::GarbageCollection && self.control().gc_is_collapsed.get() {
+            return StreamId::LAST_RESORT;
+        }
+        let tenant = self.config.reserve.stream_of(self.tenant_of(volume));
         StreamId { tenant, writer }
     }
 }

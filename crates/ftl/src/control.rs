@@ -14,9 +14,6 @@ use core::cell::{Cell, RefCell};
 use varve_format::{CommitPlace, GroupEntry, PartPlace};
 use varve_io::Event;
 
-/// Chunks that only urgent records may open: the parts and the commit of one checkpoint.
-const URGENT_CHUNKS: usize = 2;
-
 /// What is pool-wide.
 #[derive(Default)]
 pub struct Control {
@@ -40,6 +37,10 @@ pub struct Control {
     pub(crate) pinned_by_whole: Cell<usize>,
     waiters: Cell<usize>,
     group_waiters: Cell<usize>,
+    /// Groups being collected into the streams of their tenants.
+    pub(crate) gc_spread: Cell<usize>,
+    /// The group being collected goes to one stream, whatever its tenants.
+    pub(crate) gc_is_collapsed: Cell<bool>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
     /// Units were freed.
@@ -112,7 +113,7 @@ impl Control {
     /// The last few are for urgent records only, so that the checkpoint that frees more of them
     /// can always be written.
     pub(crate) fn grant_chunk(&self, shared: &Shared, is_urgent: bool) -> Option<ChunkGrant> {
-        if !is_urgent && self.free_chunks() <= URGENT_CHUNKS {
+        if !is_urgent && self.free_chunks() <= shared.config.reserve.urgent_chunks as usize {
             return None;
         }
         let chunk = self.free_chunks.borrow_mut().pop_front()?;
@@ -254,7 +255,7 @@ impl Control {
         let freeable = chunks
             .filter(|unit| self.is_freeable(shared, **unit))
             .count();
-        let is_short = self.free_chunks() <= shared.config.reserve_chunks as usize;
+        let is_short = self.free_chunks() <= shared.config.reserve.chunks as usize;
         let waits = self.has_waiters() || self.chunk_wanted.get() || is_short;
         waits && (freeable >= 2 || (freeable == 1 && self.is_cleaner_idle(shared)))
     }
@@ -274,6 +275,21 @@ impl Control {
     /// A stream looks again.
     pub(crate) fn remove_group_waiter(&self) {
         self.group_waiters.set(self.group_waiters.get() - 1);
+    }
+
+    /// True if a stream waits for a free group.
+    pub(crate) fn has_group_waiters(&self) -> bool {
+        self.group_waiters.get() > 0
+    }
+
+    /// Blocks died: whoever found nothing to empty looks again, if it is waited for.
+    pub(crate) fn blocks_died(&self) {
+        if self.has_group_waiters() {
+            self.gc_wanted.notify();
+        }
+        if self.has_waiters() {
+            self.cleaner_wanted.notify();
+        }
     }
 
     /// True if emptied groups are waited for: whoever has emptied all it wanted asks.
@@ -299,6 +315,7 @@ impl Control {
             }
         }
         self.freed.notify();
+        self.gc_wanted.notify();
         if self.chunk_wanted.take() {
             for shard in shared.shards() {
                 shard.pump.notify();

@@ -6,6 +6,7 @@
 use crate::config::{Canary, Config};
 use crate::control::Control;
 use crate::error::{EngineError, StopReason};
+use crate::gate::HostRead;
 use crate::geometry::{Geometry, Tier};
 use crate::lane::{Appended, Lane, Stopped};
 use crate::map::{LeafKey, Map};
@@ -49,6 +50,17 @@ impl Engine {
         identity: Identity,
         first_lsn: Lsn,
     ) -> Self {
+        let (reserve, map) = (config.reserve, config.map);
+        reserve.assert_holds(&geometry);
+        let nodes = (map.leaves_max * 4).div_ceil(3);
+        assert!(
+            map.leaves_max as u64 <= reserve.leaves_max,
+            "the leaf cap holds"
+        );
+        assert!(
+            map.delta_nodes >= nodes,
+            "the delta pool has four deltas for each leaf"
+        );
         let units = UnitTable::new(geometry);
         let shared = Shared::new(
             seats.world,
@@ -98,6 +110,7 @@ impl Engine {
         let shared = &self.shared;
         shared.spawn(Rc::clone(shared).run_checkpointer());
         shared.spawn(Rc::clone(shared).run_cleaner());
+        shared.spawn(Rc::clone(shared).run_gate());
         if shared.dense.is_some() {
             shared.spawn(Rc::clone(shared).run_gc());
         }
@@ -143,6 +156,7 @@ impl Engine {
     ) -> Result<Blocks, EngineError> {
         let count = into.len() as u64;
         let _entered = self.enter(volume, lba, count)?;
+        let _reading = HostRead::begin(&self.shared);
         let mut at = 0;
         for piece in pieces(lba, count) {
             let owner = self.owner(volume, piece.lba);
@@ -218,7 +232,9 @@ impl Engine {
             crcs: crcs.collect::<Crcs>(),
         };
         let blocks = range.len();
-        self.admit(blocks as u64).await?;
+        self.shared
+            .pass_gate(self.shared.tenant_of(volume), blocks as u64)
+            .await?;
         // Three deltas to a node, and one node for the chain's last.
         let nodes = blocks.div_ceil(3) + 1;
         let pending = (blocks as u64, new_leaves.contains(&lba.leaf()));
@@ -359,6 +375,12 @@ impl Engine {
         }
         self.shared.stop(StopReason::Closed);
         Ok(())
+    }
+
+    /// What hosts may not use, and what is left for them.
+    #[must_use]
+    pub fn reserve(&self) -> &crate::reserve::Reserve {
+        &self.shared.config.reserve
     }
 
     /// True if completed writes can be lost with the power before a flush.

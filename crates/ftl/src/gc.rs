@@ -25,41 +25,58 @@ impl Shared {
     pub(crate) async fn run_gc(self: Rc<Self>) {
         let work = Rc::new(Work::default());
         while !self.is_stopped() {
-            let is_reading = work.running.get() > work.waiting.get();
-            let is_full = work.running.get() >= GC_VICTIMS_MAX;
-            let victim = if is_reading || is_full {
-                None
-            } else {
-                self.next_group()
-            };
-            let Some(victim) = victim else {
-                if self.control().are_groups_due() {
-                    self.control().ask_checkpoint();
-                }
-                if work.all_wait() && self.is_short_of_groups() {
-                    self.flush_streams(Writer::GarbageCollection);
-                }
-                self.control().gc_wanted.listen().await;
+            if let Some(victim) = self.next_group(&work) {
+                self.begin(victim, &work);
                 continue;
-            };
-            self.units
-                .transition(UnitId::group(victim), UnitState::Cleaning);
-            work.running.set(work.running.get() + 1);
-            let (shared, work) = (Rc::clone(&self), Rc::clone(&work));
-            self.spawn(async move {
-                shared.collect(victim, &work).await;
-                work.running.set(work.running.get() - 1);
-                if !shared.is_stopped() {
-                    shared.control().gc_wanted.notify();
-                }
-            });
+            }
+            if work.all_wait() && self.is_short_of_groups() {
+                self.gather_tails();
+                self.flush_streams(Writer::GarbageCollection);
+            } else if work.running.get() == 0 && self.control().are_groups_due() {
+                self.control().ask_checkpoint();
+            }
+            self.control().gc_wanted.listen().await;
         }
+    }
+
+    fn begin(self: &Rc<Self>, victim: u32, work: &Rc<Work>) {
+        let control = self.control();
+        let is_spread = self.can_spread();
+        if !is_spread {
+            self.gather_tails();
+        }
+        control.gc_is_collapsed.set(!is_spread);
+        self.units
+            .transition(UnitId::group(victim), UnitState::Cleaning);
+        work.running.set(work.running.get() + 1);
+        let spread = &control.gc_spread;
+        spread.set(spread.get() + usize::from(is_spread));
+        let (shared, work) = (Rc::clone(self), Rc::clone(work));
+        self.spawn(async move {
+            shared.collect(victim, &work).await;
+            work.running.set(work.running.get() - 1);
+            if !shared.is_stopped() {
+                let control = shared.control();
+                let spread = &control.gc_spread;
+                spread.set(spread.get() - usize::from(is_spread));
+                control.gc_wanted.notify();
+                control.freed.notify();
+            }
+        });
+    }
+
+    /// True if there are groups enough for each tenant's blocks to go to their own stream: a
+    /// victim can make each stream open one, and two victims one more.
+    fn can_spread(&self) -> bool {
+        let streams = self.config.reserve.tenant_streams as usize;
+        streams > 1 && self.control().free_groups() >= streams + 2
     }
 
     /// Free groups below which garbage collection works.
     fn gc_target(&self) -> usize {
-        let spare = self.units.geometry().groups as usize / 32;
-        self.config.reserve_groups as usize + spare.max(2)
+        let reserve = &self.config.reserve;
+        let ahead = self.units.geometry().groups / 64;
+        (reserve.gc_groups + reserve.tenant_streams + ahead) as usize + 1
     }
 
     fn is_short_of_groups(&self) -> bool {
@@ -68,13 +85,29 @@ impl Shared {
     }
 
     /// The group with the best gain for its cost, if one should be emptied.
-    fn next_group(&self) -> Option<u32> {
+    ///
+    /// Another one is begun when those before wait for their last stripe to fill: padding would
+    /// cost what a victim gains. What needs a free group first is one victim at a time, because
+    /// the blocks of the first are written before those of the next. Where several streams are
+    /// written each can need one, so two victims are the most there.
+    fn next_group(&self, work: &Work) -> Option<u32> {
         let control = self.control();
-        if !self.is_short_of_groups() {
+        let most = match self.config.reserve.tenant_streams {
+            1 => GC_VICTIMS_MAX,
+            _ => 2,
+        };
+        let running = work.running.get();
+        let has_room = running == 0 || (running < most && work.all_wait());
+        let ready = control.free_groups() + control.emptied_groups();
+        if !has_room || !self.is_short_of_groups() {
             return None;
         }
         let user = u64::from(self.units.geometry().stripe_user_blocks())
             * u64::from(self.units.geometry().group_stripes());
+        // A full pool with nothing to do must not copy its groups over and over.
+        let is_urgent =
+            control.has_group_waiters() && ready <= self.config.reserve.gc_groups as usize;
+        let gain = if is_urgent { 1 } else { (user / 8).max(1) };
         let now = self.world.now().0;
         self.units
             .ids(Tier::Dense)
@@ -84,7 +117,7 @@ impl Shared {
                     && !unit.is_awaiting_moves()
                     && !control.is_stuck(*id)
             })
-            .filter(|id| u64::from(self.units.unit(*id).live()) < user)
+            .filter(|id| u64::from(self.units.unit(*id).live()) + gain <= user)
             .max_by_key(|id| {
                 let live = u64::from(self.units.unit(*id).live());
                 let age = now.saturating_sub(control.closed_at(id.index)) / 1000 + 1;

@@ -55,6 +55,14 @@ pub(crate) struct StreamId {
     pub(crate) writer: Writer,
 }
 
+impl StreamId {
+    /// Where garbage collection writes everything when groups are short.
+    pub(crate) const LAST_RESORT: Self = Self {
+        tenant: TenantId(0),
+        writer: Writer::GarbageCollection,
+    };
+}
+
 /// A verified block on its way.
 pub(crate) struct Item {
     pub(crate) volume: VolumeId,
@@ -390,11 +398,7 @@ impl Shared {
             if let Some(open) = stream.open.get() {
                 return Some(open);
             }
-            let keep = match stream.id.writer {
-                Writer::Compaction => self.config.reserve_groups as usize,
-                Writer::GarbageCollection => 0,
-            };
-            if control.free_groups() > keep
+            if control.free_groups() > self.groups_kept(stream.id.writer)
                 && let Some(group) = control.grant_group(self)
             {
                 stream.open.set(Some(OpenGroup {
@@ -411,6 +415,33 @@ impl Shared {
             control.freed.listen().await;
             control.remove_group_waiter();
         }
+    }
+
+    /// Free groups that a writer leaves to others.
+    fn groups_kept(&self, writer: Writer) -> usize {
+        let reserve = &self.config.reserve;
+        match writer {
+            Writer::GarbageCollection => 0,
+            // A group whose blocks go to several streams can make each of them open another.
+            Writer::Compaction if self.control().gc_spread.get() > 0 => {
+                (reserve.tenant_streams + reserve.gc_groups) as usize
+            }
+            Writer::Compaction => reserve.gc_groups as usize,
+        }
+    }
+
+    /// Hands what waits at the other streams of garbage collection for a stripe to fill to one of
+    /// them: no stripe is padded for a tenant whose blocks are few.
+    pub(crate) fn gather_tails(self: &Rc<Self>) {
+        let last_resort = self.stream_named(StreamId::LAST_RESORT);
+        for stream in self.streams.0.borrow().values() {
+            if stream.id.writer == Writer::GarbageCollection && stream.id != last_resort.id {
+                let tail = stream.queue.take();
+                last_resort.queue.borrow_mut().extend(tail);
+                stream.room.notify();
+            }
+        }
+        last_resort.event.notify();
     }
 
     fn stripe_offset(&self, open: OpenGroup) -> u64 {

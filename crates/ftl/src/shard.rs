@@ -362,6 +362,7 @@ impl Shard {
         if has_made_room {
             self.shared.control().freed.notify();
         }
+        self.shared.control().blocks_died();
     }
 
     pub(crate) fn bury(&self, dead: &mut Vec<Dead>) {

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::control::Control;
 use crate::error::StopReason;
+use crate::gate::Gate;
 use crate::map::LeafKey;
 use crate::placement::Streams;
 use crate::shard::Shard;
@@ -16,7 +17,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, Ref, RefCell};
 use core::future::Future;
 use varve_io::{Drive, Event, IoError, World};
-use varve_units::{Lsn, SliceId};
+use varve_units::{Lsn, SliceId, TenantId, VolumeId};
 
 /// Identity of this run of the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +73,12 @@ pub struct Shared {
     pub(crate) pending_blocks: Cell<u64>,
     /// Leaves that queued writes will make, and how many writes make each.
     pub(crate) pending_leaves: RefCell<BTreeMap<LeafKey, u32>>,
+    /// Host writes that wait for their turn.
+    pub(crate) gate: Gate,
+    /// Reads of hosts under way.
+    pub(crate) host_reads: Cell<usize>,
+    /// One of them has ended.
+    pub(crate) read_ended: Event,
     /// Blocks of log that admitted host writes will take.
     pub(crate) pending_log: Cell<u64>,
     /// Live leaves are counted per chunk (false until recovery has loaded them).
@@ -131,6 +138,9 @@ impl Shared {
             streams: Streams::default(),
             pending_blocks: Cell::new(0),
             pending_leaves: RefCell::default(),
+            gate: Gate::default(),
+            host_reads: Cell::new(0),
+            read_ended: Event::new(),
             pending_log: Cell::new(0),
             leaves_counted: Cell::new(true),
             counters: RefCell::default(),
@@ -215,6 +225,14 @@ impl Shared {
         self.flush.event.notify();
         self.flush_wanted.notify();
         self.purged.notify();
+        self.read_ended.notify();
+        self.close_gate();
+    }
+
+    /// The owner of a volume.
+    pub(crate) fn tenant_of(&self, volume: VolumeId) -> TenantId {
+        let volumes = self.volumes.borrow();
+        volumes.get(volume).map_or(TenantId(0), |v| v.entry.tenant)
     }
 
     /// Draws a stamp for a unit about to be opened: no record so far has it or a later LSN, and

@@ -5,6 +5,7 @@ use crate::checker::space::Space;
 use crate::laps::LogArea;
 use crate::rng::Rng;
 use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject, SubjectError};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_ftl::{Canary, EngineError, NewVolume};
@@ -22,9 +23,11 @@ const GUARD_BYTES: u64 = 1 << 20;
 /// Features of the engine that a campaign must have seen.
 const FEATURES: &[&str] = &[
     "admission_waits",
+    "background_yields",
     "checkpoints",
     "chunks_cleaned",
     "compacted_blocks",
+    "full_at_minimal_reserve",
     "full_rejections",
     "gc_blocks",
     "groups_collected",
@@ -32,6 +35,7 @@ const FEATURES: &[&str] = &[
     "leaf_merges",
     "leaf_reads",
     "members_lost",
+    "paced_writes",
     "remirrors",
     "repairs",
     "volumes_purged",
@@ -85,6 +89,8 @@ impl Real {
 /// Sizes that depend on the seed alone.
 fn options(config: &Config) -> PoolOptions {
     let mut rng = Rng::new(config.seed).split("real pool");
+    // Nothing but the reserve is left free then: it must be enough for everything.
+    let is_minimal = Rng::new(config.seed).split("reserve").chance(1, 3);
     PoolOptions {
         chunk_bytes: MIB,
         slices: config.slices,
@@ -95,7 +101,11 @@ fn options(config: &Config) -> PoolOptions {
         },
         strip_blocks: rng.pick(&[4, 8, 16, 32]),
         zone_strips: rng.within(2, 6) as u32,
-        over_provision_per_mille: rng.magnitude(32, 300) as u16,
+        over_provision_per_mille: if is_minimal {
+            0
+        } else {
+            rng.magnitude(32, 300) as u16
+        },
     }
 }
 
@@ -258,6 +268,7 @@ fn wrap(
             seed: config.seed,
             fast: config.fast,
             is_verbose,
+            full_minimal: Cell::new(0),
         })),
         Err(error) => {
             if is_verbose {
@@ -275,6 +286,8 @@ struct Life {
     /// Fast drives.
     fast: usize,
     is_verbose: bool,
+    /// Times the pool was seen full with nothing but its reserve free.
+    full_minimal: Cell<u64>,
 }
 
 impl Life {
@@ -456,6 +469,11 @@ impl Subject for Life {
         let engine = self.pool.engine();
         let mut status = self.pool.counters();
         status.extend(engine.gauges());
+        let is_minimal = self.pool.geometry().over_provision_per_mille == 0;
+        let is_full = engine.used_upper() >= engine.capacity();
+        let seen = self.full_minimal.get() + u64::from(is_minimal && is_full);
+        self.full_minimal.set(seen);
+        status.insert("full_at_minimal_reserve", seen);
         status
     }
 
