@@ -91,8 +91,9 @@ impl Engine {
             volumes.put(entry);
             (entry, inflight)
         };
-        self.shared.begin_purge();
         inflight.drained().await;
+        // Not before: one of those writes may be waiting for room, and would wait for this purge.
+        self.shared.begin_purge();
         self.log_entry(entry).await?;
         let shared = Rc::clone(&self.shared);
         self.shared.spawn(async move { shared.purge(entry).await });

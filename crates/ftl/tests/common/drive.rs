@@ -19,6 +19,12 @@ pub struct MemoryDrive {
     /// So many more writes end well, the next one with a media error.
     pub writes_left: Cell<Option<u32>>,
     pub repairs: Cell<usize>,
+    /// After so many more writes one does not reach copy 0, silently.
+    pub lose_in: Cell<Option<u32>>,
+    pub gone: Cell<bool>,
+    /// Reads of metadata that lie here fail on every copy.
+    pub bad: Cell<Option<(u64, u64)>>,
+    pub written: Cell<u64>,
 }
 
 impl MemoryDrive {
@@ -35,6 +41,10 @@ impl MemoryDrive {
             copies: RefCell::new(vec![vec![0; bytes as usize]; usize::from(copies)]),
             writes_left: Cell::default(),
             repairs: Cell::default(),
+            lose_in: Cell::default(),
+            gone: Cell::default(),
+            bad: Cell::default(),
+            written: Cell::default(),
         })
     }
 
@@ -55,6 +65,9 @@ impl MemoryDrive {
     }
 
     fn execute(&self, command: Command) -> Outcome {
+        if self.gone.get() {
+            return Err(IoError::Gone);
+        }
         match command {
             Command::Read {
                 offset,
@@ -62,6 +75,12 @@ impl MemoryDrive {
                 copy,
             } => {
                 let length = into.bytes() as usize;
+                if let Some((from, to)) = self.bad.get()
+                    && offset < to
+                    && from < offset + length as u64
+                {
+                    return Err(IoError::Media);
+                }
                 let copies = self.copies.borrow();
                 let bytes = &copies[usize::from(copy)][offset as usize..][..length];
                 match &mut into {
@@ -77,7 +96,11 @@ impl MemoryDrive {
                         return Err(IoError::Media);
                     }
                 }
-                for copy in 0..self.info.copies {
+                self.written.set(self.written.get() + gather.bytes());
+                let lost = self.lose_in.get() == Some(0);
+                self.lose_in
+                    .set(self.lose_in.get().and_then(|left| left.checked_sub(1)));
+                for copy in u8::from(lost)..self.info.copies {
                     self.store(copy, offset, &gather);
                 }
             }
