@@ -194,14 +194,14 @@ impl Shared {
             return;
         }
         // The catalogue may forget the volume only after a checkpoint that began when nothing of
-        // it was left.
+        // it was left, live bits included: nobody would clear them again.
         let control = self.control();
         let target = control.checkpoint.get() + 2;
         while control.checkpoint.get() < target {
             if self.is_stopped() {
                 return;
             }
-            control.ask_checkpoint();
+            control.ask_exact_checkpoint();
             control.committed.listen().await;
         }
         let gone = CatalogueEntry {
