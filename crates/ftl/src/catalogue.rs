@@ -88,8 +88,9 @@ impl Engine {
             volumes.put(entry);
             (entry, inflight)
         };
-        self.shared.begin_purge();
         inflight.drained().await;
+        // Not before: one of those writes may be waiting for room, and would wait for this purge.
+        self.shared.begin_purge();
         self.log_entry(entry).await?;
         let shared = Rc::clone(&self.shared);
         self.shared.spawn(async move { shared.purge(entry).await });
@@ -212,14 +213,14 @@ impl Shared {
             return;
         }
         // The catalogue may forget the volume only after a checkpoint that began when nothing of
-        // it was left.
+        // it was left, live bits included: nobody would clear them again.
         let control = self.control();
         let target = control.checkpoint.get() + 2;
         while control.checkpoint.get() < target {
             if self.is_stopped() {
                 return;
             }
-            control.ask_checkpoint();
+            control.ask_exact_checkpoint();
             control.committed.listen().await;
         }
         let gone = CatalogueEntry {

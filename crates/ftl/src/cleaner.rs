@@ -159,8 +159,14 @@ impl Shared {
             let unit = self.units.unit(*id);
             unit.live() + 2 * unit.leaves()
         };
-        let best = closed.min_by_key(|id| (cost(id), self.units.unit(*id).stamp()))?;
-        (cost(&best) < blocks || self.dense.is_some()).then_some(best.index)
+        // Without a dense tier a full chunk gives nothing back, unless the map knows better.
+        let pays = |id: &UnitId| {
+            self.dense.is_some() || cost(id) < blocks || self.units.unit(*id).is_doubtful()
+        };
+        let best = closed
+            .filter(pays)
+            .min_by_key(|id| (cost(id), self.units.unit(*id).stamp()))?;
+        Some(best.index)
     }
 
     /// Empties one chunk.

@@ -43,6 +43,8 @@ pub struct Control {
     pub(crate) gc_is_collapsed: Cell<bool>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
+    /// The next checkpoint to begin dumps the bits of every unit in which some changed.
+    bits_asked: Cell<bool>,
     /// Units were freed.
     pub(crate) freed: Event,
     /// The checkpointer looks whether it is time.
@@ -165,6 +167,18 @@ impl Control {
     pub(crate) fn ask_checkpoint(&self) {
         self.checkpoint_asked.set(true);
         self.checkpoint_wanted.notify();
+    }
+
+    /// Asks for a checkpoint now that holds all that died so far: a start from it brings nothing
+    /// dead back.
+    pub(crate) fn ask_exact_checkpoint(&self) {
+        self.bits_asked.set(true);
+        self.ask_checkpoint();
+    }
+
+    /// True if someone asked for the bits that changed since the last call.
+    pub(crate) fn take_bits_asked(&self) -> bool {
+        self.bits_asked.take()
     }
 
     /// True if someone asked for a checkpoint since the last call.

@@ -370,7 +370,7 @@ impl Engine {
             if self.shared.is_stopped() {
                 return Err(EngineError::Stopped);
             }
-            control.ask_checkpoint();
+            control.ask_exact_checkpoint();
             control.committed.listen().await;
         }
         self.shared.stop(StopReason::Closed);

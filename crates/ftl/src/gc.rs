@@ -109,7 +109,9 @@ impl Shared {
             control.has_group_waiters() && ready <= self.config.reserve.gc_groups as usize;
         let gain = if is_urgent { 1 } else { (user / 8).max(1) };
         let now = self.world.now().0;
-        self.units
+        let live = |id: &UnitId| u64::from(self.units.unit(*id).live());
+        let closed: Vec<UnitId> = self
+            .units
             .ids(Tier::Dense)
             .filter(|id| {
                 let unit = self.units.unit(*id);
@@ -117,13 +119,24 @@ impl Shared {
                     && !unit.is_awaiting_moves()
                     && !control.is_stuck(*id)
             })
-            .filter(|id| u64::from(self.units.unit(*id).live()) + gain <= user)
+            .collect();
+        let best = closed
+            .iter()
+            .filter(|id| live(id) + gain <= user)
             .max_by_key(|id| {
-                let live = u64::from(self.units.unit(*id).live());
+                let live = live(id);
                 let age = now.saturating_sub(control.closed_at(id.index)) / 1000 + 1;
                 u128::from(user - live) * u128::from(age) * 1000 / (u128::from(live) + 1)
-            })
-            .map(|id| id.index)
+            });
+        // A group in which all seems live is looked at once after a start, if there is no other:
+        // bits that the start brought back may be all that keeps it full.
+        let full = || {
+            let doubtful = closed
+                .iter()
+                .filter(|id| self.units.unit(**id).is_doubtful());
+            doubtful.min_by_key(|id| control.closed_at(id.index))
+        };
+        best.or_else(full).map(|id| id.index)
     }
 
     async fn collect(self: &Rc<Self>, group: u32, work: &Work) {

@@ -93,6 +93,17 @@ impl Pool {
         Rc::new(self.executor.block_on(create).expect("a blank pool"))
     }
 
+    /// A new pool without a dense tier.
+    pub fn create_fast_only(&self) -> Rc<Engine> {
+        let seats = Seats {
+            dense: None,
+            ..self.seats()
+        };
+        let (geometry, config) = (self.geometry, self.config);
+        let create = Engine::create(seats, geometry, config, Self::identity(1));
+        Rc::new(self.executor.block_on(create).expect("a blank pool"))
+    }
+
     /// Starts again what the drives hold.
     pub fn open(&self, epoch: u32) -> Rc<Engine> {
         let (geometry, config) = (self.geometry, self.config);
