@@ -55,5 +55,5 @@ pub use lane::LaneLimits;
 pub use map::MapLimits;
 pub use memory::EngineMemory;
 pub use recovery::{Damage, RecoverError, RecoveryReport};
-pub use reserve::{Demand, GROUPS_MIN, LANE_CHUNKS_MIN, Reserve, ReserveError};
+pub use reserve::{CHUNKS_MIN, Demand, GROUPS_MIN, Reserve, ReserveError};
 pub use shared::Identity;

@@ -15,8 +15,8 @@ use crate::geometry::Geometry;
 use core::fmt;
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 
-/// Chunks per lane at least (design.md 3).
-pub const LANE_CHUNKS_MIN: u32 = 16;
+/// Chunks of a fast tier at least (design.md 3: of one with a single lane).
+pub const CHUNKS_MIN: u32 = 16;
 /// Groups a dense tier has at least: three times the smallest reserve. Arbitrary.
 pub const GROUPS_MIN: u32 = 12;
 /// A dense tier may be so many times the fast one (engine.md 2: below 0.5 % refused).
@@ -156,8 +156,8 @@ impl Reserve {
             chunks: geometry.chunks.into(),
             needed: needed.into(),
         };
-        if geometry.chunks < lanes * LANE_CHUNKS_MIN {
-            return Err(too_small(lanes * LANE_CHUNKS_MIN));
+        if geometry.chunks < CHUNKS_MIN {
+            return Err(too_small(CHUNKS_MIN));
         }
         let interval = demand.checkpoint_bytes.div_ceil(geometry.chunk_bytes) as u32;
         let kept = if geometry.groups == 0 { 2 } else { 0 };
@@ -165,7 +165,7 @@ impl Reserve {
         let groups = WRITERS * tenant_streams + 2;
         // A log-only pool's leaves follow from what the smallest reserve leaves.
         // Whatever number of lanes a start has, the capacity is the same.
-        let lanes_most = geometry.chunks / LANE_CHUNKS_MIN;
+        let lanes_most = geometry.chunks / CHUNKS_MIN;
         let least = 2 * lanes_most + 1 + interval + kept;
         let capacity_blocks = capacity(geometry, groups, least, demand)?;
         let leaves_max = leaf_cap(capacity_blocks);

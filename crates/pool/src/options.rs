@@ -3,7 +3,7 @@
 use alloc::rc::Rc;
 use core::fmt;
 use varve_format::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Geometry, P2l, Protection};
-use varve_ftl::{GROUPS_MIN, LANE_CHUNKS_MIN, ReserveError};
+use varve_ftl::{CHUNKS_MIN, GROUPS_MIN, ReserveError};
 use varve_io::Drive;
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
@@ -111,7 +111,7 @@ impl PoolOptions {
         let smallest = fast.iter().map(|drive| usable(&**drive)).min();
         let fast_bytes = smallest.ok_or(PlanError::NoFastDrive)?;
         let chunks = fast_bytes / chunk;
-        let needed = u64::from(LANE_CHUNKS_MIN);
+        let needed = u64::from(CHUNKS_MIN);
         if chunks < needed {
             let error = ReserveError::FastTooSmall { chunks, needed };
             return Err(PlanError::Reserve(error));

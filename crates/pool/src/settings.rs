@@ -1,9 +1,7 @@
 //! What may differ from one start of a pool to the next, and the engine's settings that follow.
 
 use crate::label::Owner;
-use varve_ftl::{
-    Canary, Config, Demand, Geometry, LANE_CHUNKS_MIN, LaneLimits, MapLimits, Reserve, ReserveError,
-};
+use varve_ftl::{Canary, Config, Demand, Geometry, LaneLimits, MapLimits, Reserve, ReserveError};
 use varve_units::LEAF_BLOCKS;
 
 /// Settings of a start.
@@ -38,17 +36,32 @@ const WINDOW_BYTES_MIN: u64 = 1 << 20;
 /// Checkpoints among which the full state is spread otherwise (engine.md U3).
 const WINDOW: u32 = 32;
 
-/// Settings of the engine for a geometry.
+/// Settings of the engine for a geometry: as many lanes as were asked for and fit.
 ///
 /// # Errors
-/// The tiers are too small for what the engine keeps back.
+/// The tiers are too small for what the engine keeps back with one lane.
 pub fn engine_config(
     geometry: &Geometry,
     over_provision_per_mille: u16,
     settings: &Settings,
 ) -> Result<Config, ReserveError> {
-    let lanes_most = (geometry.chunks / LANE_CHUNKS_MIN).min(u32::from(geometry.slices));
-    let lanes = settings.lanes.min(lanes_most as u16).max(1);
+    let most = settings.lanes.min(geometry.slices).max(1);
+    let mut lanes = (1..=most).rev();
+    loop {
+        let lanes = lanes.next().expect("one lane is tried last");
+        let config = config_with(geometry, over_provision_per_mille, settings, lanes);
+        if config.is_ok() || lanes == 1 {
+            return config;
+        }
+    }
+}
+
+fn config_with(
+    geometry: &Geometry,
+    over_provision_per_mille: u16,
+    settings: &Settings,
+    lanes: u16,
+) -> Result<Config, ReserveError> {
     let fast_bytes = geometry.chunk_bytes * u64::from(geometry.chunks);
     let share = settings.map_bytes / u64::from(lanes);
     let nodes = (share * 6 / 10 / NODE_BYTES)

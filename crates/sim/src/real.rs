@@ -8,12 +8,10 @@ use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject, SubjectErro
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use varve_ftl::{Canary, EngineError, NewVolume};
+use varve_ftl::{Canary, EngineError, GROUPS_MIN, NewVolume};
 use varve_io::{Blocks, Drive, World};
 use varve_pool::label::{Owner, PoolId, RESERVED_BYTES, Role};
-use varve_pool::{
-    GROUPS_MIN, NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState,
-};
+use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
 use varve_units::{BLOCK_BYTES, Lba, TenantId, VolumeId};
 
 const MIB: u64 = 1 << 20;
@@ -237,7 +235,7 @@ fn dense_bytes(config: &Config, percent: u64) -> u64 {
     };
     let zone = u64::from(options.strip_blocks * options.zone_strips) * BLOCK_BYTES;
     let wanted = (config.fast_bytes - RESERVED_BYTES) * percent / 100;
-    RESERVED_BYTES + wanted.div_ceil(zone * data).max(GROUPS_MIN) * zone
+    RESERVED_BYTES + wanted.div_ceil(zone * data).max(GROUPS_MIN.into()) * zone
 }
 
 /// Drives that may be lost at once. The rest is a majority then, whoever is lost: half of the
