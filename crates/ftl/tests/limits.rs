@@ -23,7 +23,7 @@ async fn fill(host: &mut Host, from: u64, to: u64) {
 fn a_full_volume_is_deleted_under_writes() {
     for seed in 1..=20 {
         let mut pool = Pool::new(seed, 1, 1);
-        pool.config.capacity_blocks = 600;
+        pool.config.reserve.capacity_blocks = 600;
         let engine = pool.create();
         let mut host = pool.host(&engine, 1);
         let host = pool.executor.block_on(async move {
