@@ -1,8 +1,10 @@
-//! When a host write may enter: room in the fast tier, room in the pool.
+//! Whether the pool has room for a host write: blocks and leaves. What it has in all is shown here
+//! too.
 //!
 //! Asked by the owner of the leaf, which alone can look up what is mapped; room itself is the
-//! pool's. The chunks below the reserve are the engine's own: merges, moves, checkpoints,
-//! deallocations and the catalogue go on when hosts wait.
+//! pool's.
+//!
+//! **Not here**: room in the log, and whose turn it is (`gate`).
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -27,7 +29,7 @@ impl Engine {
     /// Blocks that all volumes together may map.
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        self.shared.config.capacity_blocks
+        self.shared.config.reserve.capacity_blocks
     }
 
     /// Leaves that all volumes together may have.
@@ -48,6 +50,8 @@ impl Engine {
             ("emptied_units", control.emptied_count() as u64),
             ("used_upper_blocks", self.used_upper()),
             ("capacity_blocks", self.capacity()),
+            ("reserve_chunks", self.reserve().chunks.into()),
+            ("reserve_groups", self.reserve().groups.into()),
         ]);
         let states = [
             (UnitState::Open, "open_units"),
@@ -84,38 +88,21 @@ impl Engine {
     }
 }
 
-impl Shard {
-    /// Waits until a record of `blocks` blocks may enter the log.
-    pub(crate) async fn admit(&self, blocks: u64) -> Result<(), EngineError> {
-        let shared = &self.shared;
-        let cost = log_cost(blocks);
-        loop {
-            if shared.is_stopped() {
-                return Err(EngineError::Stopped);
-            }
-            if shared.reserve_log(cost) {
-                return Ok(());
-            }
-            shared.waiters.fetch_add(1, Ordering::SeqCst);
-            shared.set_waits(shared.reactor);
-            let freed = shared.freed.listen();
-            // Room that was made before this reactor was known to wait woke nobody here.
-            if shared.reserve_log(cost) {
-                shared.waiters.fetch_sub(1, Ordering::SeqCst);
-                return Ok(());
-            }
-            shared.count("admission_waits", 1);
-            shared.tell_control(|control, _| {
-                control.cleaner_wanted.notify();
-                control.checkpoint_wanted.notify();
-            });
-            freed.await;
-            shared.waiters.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
+/// What was set aside for a write.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Aside {
+    /// Blocks that count as pending.
+    pub(crate) blocks: u64,
+    /// Those of them that may be without a place.
+    pub(crate) fresh: u64,
+    /// It makes its leaf.
+    pub(crate) makes_leaf: bool,
+}
 
-    /// Sets aside what a write of blocks of one leaf may newly map, and the leaf if it makes one:
-    /// true then.
+impl Shard {
+    /// Sets aside what a write of blocks of one leaf may newly map, and the leaf if it makes one.
+    /// `before` is what the same write has set aside for other leaves; with `exact` only blocks
+    /// without a place count, however much room there is.
     ///
     /// # Errors
     /// There is no room for new blocks or leaves, the engine stopped.
@@ -124,16 +111,23 @@ impl Shard {
         volume: VolumeId,
         lba: Lba,
         blocks: u64,
-    ) -> Result<bool, EngineError> {
-        self.reserve_blocks(volume, lba, blocks).await?;
+        before: Aside,
+        exact: bool,
+    ) -> Result<Aside, EngineError> {
+        let fresh = self.reserve_blocks(volume, lba, blocks, before, exact).await?;
         let leaf = lba.leaf();
         let made = self.reserve_leaf(LeafKey { volume, leaf }).await;
-        if made.is_err() {
-            self.shared
-                .pending_blocks
-                .fetch_sub(blocks, Ordering::SeqCst);
+        match made {
+            Ok(makes_leaf) => Ok(Aside {
+                blocks,
+                fresh,
+                makes_leaf,
+            }),
+            Err(error) => {
+                self.shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+                Err(error)
+            }
         }
-        made
     }
 
     /// Gives back what a write that will not be set aside.
@@ -153,10 +147,13 @@ impl Shard {
         volume: VolumeId,
         lba: Lba,
         blocks: u64,
-    ) -> Result<(), EngineError> {
+        before: Aside,
+        exact: bool,
+    ) -> Result<u64, EngineError> {
         let shared = &self.shared;
-        if shared.reserve_blocks(blocks, blocks) {
-            return Ok(());
+        let own = before.blocks - before.fresh;
+        if !exact && shared.reserve_blocks(blocks, blocks, own) {
+            return Ok(blocks);
         }
         let leaf = lba.leaf();
         for _ in 0..TIGHTEN_MAX {
@@ -170,10 +167,10 @@ impl Shard {
             };
             if fresh == 0 {
                 shared.pending_blocks.fetch_add(blocks, Ordering::SeqCst);
-                return Ok(());
+                return Ok(0);
             }
-            if shared.reserve_blocks(blocks, fresh) {
-                return Ok(());
+            if shared.reserve_blocks(blocks, fresh, own) {
+                return Ok(fresh);
             }
             let purged = shared.purged.listen();
             if shared.is_purging() {
@@ -276,9 +273,4 @@ impl Shard {
         }
         false
     }
-}
-
-/// Blocks of log that a record of `blocks` data blocks can take: a header of its own at worst.
-pub(crate) const fn log_cost(blocks: u64) -> u64 {
-    blocks + 1
 }

@@ -21,9 +21,6 @@ use core::sync::atomic::Ordering;
 use varve_format::{CatalogueEntry, Name, Record, VOLUME_BLOCKS_MAX, VolumeState};
 use varve_units::{Blocks, Lba, TenantId, VolumeId};
 
-/// Volumes of a pool. Arbitrary: as many as one checkpoint part of 256 KiB lists, times 8.
-const VOLUMES_MAX: usize = 16_384;
-
 /// What a new volume is to be.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVolume<'a> {
@@ -128,7 +125,7 @@ impl Shared {
     fn new_entry(&self, draft: CatalogueEntry) -> Result<CatalogueEntry, EngineError> {
         let volumes = self.volumes.borrow();
         let present = volumes.entries();
-        if present.len() >= VOLUMES_MAX {
+        if present.len() as u64 >= self.config.reserve.volumes_max {
             return Err(EngineError::TooManyVolumes);
         }
         if present
@@ -147,8 +144,9 @@ impl Shared {
             state: VolumeState::Deleting,
             ..self.present(id)?
         };
-        self.begin_purge();
         self.withdraw(entry).await?;
+        // Not before: one of those writes may be waiting for room, and would wait for this purge.
+        self.begin_purge();
         self.log_entry(entry).await?;
         let shared = Rc::clone(self);
         self.spawn(async move { shared.purge(entry).await });

@@ -32,6 +32,16 @@ const BITMAP_WORDS: usize = (PART_BYTES_MAX - UNIT_BITS_HEAD_BYTES) / 8;
 /// Age in LSNs at which a chain is merged: half of what the map tells apart.
 const CHAIN_AGE_MAX: u64 = crate::map::DELTA_AGE_MAX / 2;
 
+/// What a checkpoint holds beyond the changes since the last one.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// The full state of every slice and the bits of every unit.
+    everything: bool,
+    /// The bits of every unit in which some changed, so that a start from this checkpoint brings
+    /// none of them back.
+    changed_bits: bool,
+}
+
 /// A part appended and not yet acknowledged.
 struct PartInFlight {
     place: PartPlace,
@@ -52,8 +62,8 @@ impl Shared {
         }
     }
 
-    /// Waits until `count` more checkpoints have committed than when this was called, on the first
-    /// reactor. False if the engine stopped first.
+    /// Waits until `count` more checkpoints have committed than when this was called, the last one
+    /// with all bits that changed, on the first reactor. False if the engine stopped first.
     pub(crate) async fn checkpoints_more(&self, count: u64) -> bool {
         let control = self.control();
         let target = control.checkpoint.get() + count;
@@ -61,7 +71,7 @@ impl Shared {
             if self.is_stopped() {
                 return false;
             }
-            control.ask_checkpoint();
+            control.ask_exact_checkpoint();
             control.committed.listen().await;
         }
         true
@@ -82,7 +92,11 @@ impl Shared {
         let control = self.control();
         let number = control.checkpoint.get() + 1;
         let emptied = control.take_emptied(self);
-        let everything = self.must_dump_everything();
+        let extent = Extent {
+            everything: self.must_dump_everything(),
+            changed_bits: control.take_bits_asked(),
+        };
+        let everything = extent.everything;
         if self.config.is_planted(Canary::FreeBeforeFlush) {
             control.free(self, emptied.clone());
         }
@@ -96,7 +110,7 @@ impl Shared {
         }
         let (mut parts, cuts) = self.cut_slices(number, everything).await?;
         let table_stamp = self.draw_stamp();
-        parts.extend(self.dump_tables(number, everything, &emptied).await?);
+        parts.extend(self.dump_tables(number, extent, &emptied).await?);
         self.flush_log().await.map_err(|_| Stopped)?;
         let parts = self.parts_in_window(number, everything, parts);
         let body = CommitBody {
@@ -233,14 +247,14 @@ impl Shared {
     async fn dump_tables(
         &self,
         number: u64,
-        everything: bool,
+        extent: Extent,
         emptied: &[UnitId],
     ) -> Result<Vec<PartPlace>, Stopped> {
         let mut places = Vec::new();
         let chunks = self.chunk_entries(emptied);
         let groups = self.group_entries(emptied);
         let tables = [
-            (PartKind::Bitmap, self.bitmaps(number, everything, emptied)),
+            (PartKind::Bitmap, self.bitmaps(number, extent, emptied)),
             (
                 PartKind::Chunks,
                 chunks
@@ -267,24 +281,29 @@ impl Shared {
         Ok(places)
     }
 
-    /// Bitmaps of the units whose turn it is, in payloads of parts.
-    fn bitmaps(&self, number: u64, everything: bool, emptied: &[UnitId]) -> Vec<Vec<u8>> {
+    /// Bitmaps of the units whose turn it is, or that changed if they are asked for, in payloads of
+    /// parts.
+    fn bitmaps(&self, number: u64, extent: Extent, emptied: &[UnitId]) -> Vec<Vec<u8>> {
         let units = self
             .units
             .ids(Tier::Fast)
             .chain(self.units.ids(Tier::Dense));
         let mut payloads: Vec<Vec<u8>> = Vec::new();
         for id in units {
-            let turn = everything || self.is_full_turn(number, u64::from(id.index));
+            let unit = self.units.unit(id);
+            let turn = extent.everything || self.is_full_turn(number, u64::from(id.index));
             let used = !matches!(
-                self.units.unit(id).state(),
+                unit.state(),
                 UnitState::Free | UnitState::Emptied | UnitState::Retired
             );
-            if !turn || !used || emptied.contains(&id) {
+            if !used || emptied.contains(&id) || !(turn || extent.changed_bits) {
+                continue;
+            }
+            // What changes from here on is noted for the next dump.
+            if !unit.take_changed() && !turn {
                 continue;
             }
             // The write pointer is read before the bits: a bit that is set later lies above it.
-            let unit = self.units.unit(id);
             let (generation, write_pointer) = (unit.generation(), unit.write_pointer());
             for (first, words) in unit.words().chunks(BITMAP_WORDS).enumerate() {
                 let run = UnitBits {

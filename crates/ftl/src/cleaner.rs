@@ -37,7 +37,7 @@ const VICTIMS_MAX: usize = 4;
 pub(crate) struct Work {
     pub(crate) running: Cell<usize>,
     /// Those that wait for their last moves.
-    waiting: Cell<usize>,
+    pub(crate) waiting: Cell<usize>,
 }
 
 impl Work {
@@ -58,10 +58,6 @@ impl Work {
         self.running.get() > 0 && self.waiting.get() == self.running.get()
     }
 }
-
-/// Groups for each reactor that has streams of its own, at least: its open groups are a small part
-/// of them. Arbitrary.
-const GROUPS_PER_PLACER: u32 = 24;
 
 /// How the work on a victim ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,19 +144,26 @@ impl Shared {
         }
     }
 
-    /// Who empties a unit: who wrote it, or anyone, as far as there are groups for the streams of
-    /// so many reactors.
+    /// Reactors that empty chunks into streams of their own: as many as there are groups for beyond the
+    /// reserve and what hosts may fill.
+    fn placers(&self) -> u16 {
+        let lanes = u32::from(self.config.lanes);
+        if self.dense.is_none() {
+            return lanes as u16;
+        }
+        let (geometry, reserve) = (self.units.geometry(), &self.config.reserve);
+        let group = u64::from(geometry.stripe_user_blocks()) * u64::from(geometry.group_stripes());
+        let used = reserve.capacity_blocks.div_ceil(group) as u32 + reserve.groups;
+        let spare = geometry.groups.saturating_sub(used);
+        (1 + spare / reserve.tenant_streams).min(lanes) as u16
+    }
+
+    /// Who empties a chunk: who wrote it, if that one has streams.
     pub(crate) fn worker(&self, id: UnitId) -> ReactorId {
-        let geometry = self.units.geometry();
-        let placing = if self.dense.is_none() {
-            self.config.lanes
-        } else {
-            let most = geometry.groups / GROUPS_PER_PLACER;
-            (most.clamp(1, u32::from(self.config.lanes))) as u16
-        };
+        let placing = u32::from(self.placers());
         let home = self.units.unit(id).home();
         let home = home.map_or(id.index, |home| u32::from(home.0));
-        let worker = ReactorId((home % u32::from(placing)) as u16);
+        let worker = ReactorId((home % placing) as u16);
         if worker != FIRST {
             self.count("victims_crossed", 1);
         }
@@ -187,8 +190,13 @@ impl Shared {
 
     /// Free chunks below which the cleaner works.
     fn clean_target(&self) -> usize {
+        self.config.reserve.chunks as usize + self.clean_spare()
+    }
+
+    /// Free chunks above the reserve that the cleaner aims at.
+    pub(crate) fn clean_spare(&self) -> usize {
         let spare = self.units.geometry().chunks as usize / 16;
-        self.config.reserve_chunks as usize + spare.max(usize::from(self.config.lanes) + 2)
+        spare.max(usize::from(self.config.lanes) + 2)
     }
 
     fn is_short_of_chunks(&self) -> bool {
@@ -212,8 +220,14 @@ impl Shared {
             let unit = self.units.unit(*id);
             unit.live() + 2 * unit.leaves()
         };
-        let best = closed.min_by_key(|id| (cost(id), self.units.unit(*id).stamp()))?;
-        (cost(&best) < blocks || self.dense.is_some()).then_some(best.index)
+        // Without a dense tier a full chunk gives nothing back, unless the map knows better.
+        let pays = |id: &UnitId| {
+            self.dense.is_some() || cost(id) < blocks || self.units.unit(*id).is_doubtful()
+        };
+        let best = closed
+            .filter(pays)
+            .min_by_key(|id| (cost(id), self.units.unit(*id).stamp()))?;
+        Some(best.index)
     }
 
     /// Empties one chunk, on whichever reactor. `None` if the engine stopped.
@@ -346,6 +360,7 @@ impl Shared {
             let length = self.run_length(&candidates[first..]);
             let run = &candidates[first..first + length];
             first += length;
+            self.yield_to_reads().await;
             let offset = self.place_offset(run[0].ppa);
             let into = self.world.blocks(length, self.config.elided);
             let read = self
@@ -467,10 +482,10 @@ impl Shared {
 
     /// The stream a volume's blocks go to.
     fn stream(&self, volume: VolumeId, writer: Writer) -> StreamId {
-        let volumes = self.volumes.borrow();
-        let tenant = volumes
-            .get(volume)
-            .map_or(varve_units::TenantId(0), |v| v.entry.tenant);
+        if writer == Writer::GarbageCollection && self.control().gc_is_collapsed.get() {
+            return StreamId::LAST_RESORT;
+        }
+        let tenant = self.config.reserve.stream_of(self.tenant_of(volume));
         StreamId { tenant, writer }
     }
 }

@@ -64,6 +64,8 @@ pub struct Common {
     pub(crate) free_chunks: AtomicU32,
     /// Host writes that wait for room in the log.
     pub(crate) waiters: AtomicU32,
+    /// Streams that wait for a free group.
+    pub(crate) group_waiters: AtomicU32,
     /// Deleted volumes whose blocks are being given back.
     pub(crate) purges: AtomicU32,
     pub(crate) tally: Tally,
@@ -99,6 +101,7 @@ impl Common {
             pending_log: AtomicU64::new(0),
             free_chunks: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
+            group_waiters: AtomicU32::new(0),
             purges: AtomicU32::new(0),
             tally: Tally::new(config.lanes),
         }
@@ -186,11 +189,13 @@ impl Common {
     }
 
     /// Sets room aside for `blocks` that a command may newly map, if `fresh` of them fit.
-    pub(crate) fn reserve_blocks(&self, blocks: u64, fresh: u64) -> bool {
+    ///
+    /// `own` is what the same command has set aside before, of which so many were not fresh.
+    pub(crate) fn reserve_blocks(&self, blocks: u64, fresh: u64, own: u64) -> bool {
         // Reserved before it is compared: of two that want the last room one sees the other.
         // Pending before mapped: what moves from the first to the second meanwhile counts twice.
         let pending = self.pending_blocks.fetch_add(blocks, Ordering::SeqCst);
-        let fits = self.used_upper() + pending + fresh <= self.config.capacity_blocks;
+        let fits = self.used_upper() + pending - own + fresh <= self.config.reserve.capacity_blocks;
         if !fits {
             self.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
         }
@@ -207,14 +212,23 @@ impl Common {
         fits
     }
 
-    /// Sets `cost` blocks of log aside: what is on its way and this must fit the chunks above the
-    /// reserve, however badly they are used.
-    pub(crate) fn reserve_log(&self, cost: u64) -> bool {
+    /// Blocks that fit the chunks above the reserve, however badly they are used.
+    pub(crate) fn log_room(&self) -> u64 {
         let free = u64::from(self.free_chunks.load(Ordering::SeqCst));
-        let spare = free.saturating_sub(u64::from(self.config.reserve_chunks));
-        let room = spare * u64::from(self.units.geometry().chunk_blocks()) / 2;
+        let spare = free.saturating_sub(u64::from(self.config.reserve.chunks));
+        spare * u64::from(self.units.geometry().chunk_blocks()) / 2
+    }
+
+    /// Blocks of log on their way.
+    pub(crate) fn pending_log(&self) -> u64 {
+        self.pending_log.load(Ordering::SeqCst)
+    }
+
+    /// Sets `cost` blocks of log aside: what is on its way and this must fit the room, and the
+    /// `window` unless nothing else is on its way.
+    pub(crate) fn reserve_log(&self, cost: u64, window: u64) -> bool {
         let pending = self.pending_log.fetch_add(cost, Ordering::SeqCst);
-        let fits = pending + cost <= room;
+        let fits = pending + cost <= self.log_room() && (pending == 0 || pending + cost <= window);
         if !fits {
             self.pending_log.fetch_sub(cost, Ordering::SeqCst);
         }

@@ -3,6 +3,7 @@
 pub use crate::canary::Canary;
 use crate::lane::LaneLimits;
 use crate::map::MapLimits;
+use crate::reserve::Reserve;
 
 /// Settings of a running engine.
 #[derive(Clone, Copy, Debug)]
@@ -21,12 +22,8 @@ pub struct Config {
     pub checkpoint_bytes: u64,
     /// Checkpoints among which the full state of the slices is spread (W).
     pub window: u32,
-    /// Chunks kept back for the engine's own records.
-    pub reserve_chunks: u32,
-    /// Groups kept back for garbage collection.
-    pub reserve_groups: u32,
-    /// Blocks that all volumes together may map.
-    pub capacity_blocks: u64,
+    /// What hosts may not use, and what is left for them.
+    pub reserve: Reserve,
     /// User data are symbols (simulation and laboratory only).
     pub elided: bool,
     /// The bug planted for the simulator to find, if any.

@@ -20,9 +20,6 @@ use core::sync::atomic::Ordering;
 use varve_format::{CommitPlace, GroupEntry, PartPlace};
 use varve_io::{Event, ReactorId};
 
-/// Chunks that only urgent records may open: the parts and the commit of one checkpoint.
-const URGENT_CHUNKS: usize = 2;
-
 /// What is pool-wide.
 pub struct Control {
     common: Arc<Common>,
@@ -48,11 +45,14 @@ pub struct Control {
     open_groups: RefCell<BTreeMap<u32, StreamId>>,
     /// Chunks in the cleaner's hands.
     pub(crate) cleaning: Work,
-    /// Groups in the hands of garbage collection.
-    pub(crate) collecting: Work,
-    group_waiters: Cell<usize>,
+    /// Groups being collected into the streams of their tenants.
+    pub(crate) gc_spread: Cell<usize>,
+    /// The group being collected goes to one stream, whatever its tenants.
+    pub(crate) gc_is_collapsed: Cell<bool>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
+    /// The next checkpoint to begin dumps the bits of every unit in which some changed.
+    bits_asked: Cell<bool>,
     /// Units were freed.
     pub(crate) freed: Event,
     /// The checkpointer looks whether it is time.
@@ -83,8 +83,9 @@ impl Control {
             pinned_by_whole: Cell::default(),
             open_groups: RefCell::default(),
             cleaning: Work::default(),
-            collecting: Work::default(),
-            group_waiters: Cell::default(),
+            gc_spread: Cell::default(),
+            gc_is_collapsed: Cell::default(),
+            bits_asked: Cell::default(),
             chunk_wanted: Cell::default(),
             checkpoint_asked: Cell::default(),
             freed: Event::new(),
@@ -164,7 +165,7 @@ impl Control {
         lane: ReactorId,
         is_urgent: bool,
     ) -> Option<ChunkGrant> {
-        if !is_urgent && self.free_chunks() <= URGENT_CHUNKS {
+        if !is_urgent && self.free_chunks() <= shared.config.reserve.urgent_chunks as usize {
             return None;
         }
         let chunk = self.free_chunks.borrow_mut().pop_front()?;
@@ -191,15 +192,12 @@ impl Control {
         to: ReactorId,
         stream: StreamId,
     ) -> Option<u32> {
-        let keep = match stream.writer {
-            Writer::Compaction => shared.config.reserve_groups as usize,
-            Writer::GarbageCollection => 0,
-        };
         loop {
             if shared.is_stopped() {
                 return None;
             }
-            if self.free_groups() > keep
+            // How many depends on what garbage collection does by then.
+            if self.free_groups() > self.groups_kept(shared, stream.writer)
                 && let Some(group) = self.grant_group(shared, to, stream)
             {
                 return Some(group);
@@ -211,6 +209,19 @@ impl Control {
             self.add_group_waiter();
             self.freed.listen().await;
             self.remove_group_waiter();
+        }
+    }
+
+    /// Free groups that a writer leaves to others.
+    fn groups_kept(&self, shared: &Shared, writer: Writer) -> usize {
+        let reserve = &shared.config.reserve;
+        match writer {
+            Writer::GarbageCollection => 0,
+            // A group whose blocks go to several streams can make each of them open another.
+            Writer::Compaction if self.gc_spread.get() > 0 => {
+                (reserve.tenant_streams + reserve.gc_groups) as usize
+            }
+            Writer::Compaction => reserve.gc_groups as usize,
         }
     }
 
@@ -245,6 +256,18 @@ impl Control {
     pub(crate) fn ask_checkpoint(&self) {
         self.checkpoint_asked.set(true);
         self.checkpoint_wanted.notify();
+    }
+
+    /// Asks for a checkpoint now that holds all that died so far: a start from it brings nothing
+    /// dead back.
+    pub(crate) fn ask_exact_checkpoint(&self) {
+        self.bits_asked.set(true);
+        self.ask_checkpoint();
+    }
+
+    /// True if someone asked for the bits that changed since the last call.
+    pub(crate) fn take_bits_asked(&self) -> bool {
+        self.bits_asked.take()
     }
 
     /// True if someone asked for a checkpoint since the last call.
@@ -339,7 +362,7 @@ impl Control {
         let freeable = chunks
             .filter(|unit| self.is_freeable(shared, **unit))
             .count();
-        let is_short = self.free_chunks() <= shared.config.reserve_chunks as usize;
+        let is_short = self.free_chunks() <= shared.config.reserve.chunks as usize;
         let waits = self.has_waiters() || self.chunk_wanted.get() || is_short;
         waits && (freeable >= 2 || (freeable == 1 && self.is_cleaner_idle(shared)))
     }
@@ -352,18 +375,33 @@ impl Control {
 
     /// A stream begins to wait for a free group.
     pub(crate) fn add_group_waiter(&self) {
-        self.group_waiters.set(self.group_waiters.get() + 1);
+        self.common.group_waiters.fetch_add(1, Ordering::SeqCst);
         self.gc_wanted.notify();
     }
 
     /// A stream looks again.
     pub(crate) fn remove_group_waiter(&self) {
-        self.group_waiters.set(self.group_waiters.get() - 1);
+        self.common.group_waiters.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// True if a stream waits for a free group.
+    pub(crate) fn has_group_waiters(&self) -> bool {
+        self.common.group_waiters.load(Ordering::SeqCst) > 0
+    }
+
+    /// Blocks died: whoever found nothing to empty looks again, if it is waited for.
+    pub(crate) fn blocks_died(&self) {
+        if self.has_group_waiters() {
+            self.gc_wanted.notify();
+        }
+        if self.has_waiters() {
+            self.cleaner_wanted.notify();
+        }
     }
 
     /// True if emptied groups are waited for: whoever has emptied all it wanted asks.
     pub(crate) fn are_groups_due(&self) -> bool {
-        self.group_waiters.get() > 0 && self.emptied_groups() > 0
+        self.has_group_waiters() && self.emptied_groups() > 0
     }
 
     /// Frees units after their checkpoint committed. Those with a repair in flight wait for the
@@ -384,6 +422,7 @@ impl Control {
             }
         }
         self.freed.notify();
+        self.gc_wanted.notify();
         let is_wanted = self.chunk_wanted.take();
         let wake = move |there: &Rc<Shared>| {
             there.freed.notify();

@@ -4,9 +4,11 @@
 //! acknowledged when all of them are. What is atomic is the record (design.md 4.10).
 
 use crate::common::Common;
+use crate::admission::Aside;
 use crate::config::{Canary, Config};
 use crate::control::Control;
 use crate::error::{EngineError, StopReason};
+use crate::gate::HostRead;
 use crate::geometry::{Geometry, Tier};
 use crate::host::Hole;
 use crate::lane::{Lane, Stopped};
@@ -74,6 +76,17 @@ impl Engine {
             config.lanes <= seats.world.reactors(),
             "each lane has a reactor"
         );
+        let (reserve, map) = (config.reserve, config.map);
+        reserve.assert_holds(&geometry);
+        let nodes = (map.leaves_max * 4).div_ceil(3);
+        assert!(
+            map.leaves_max as u64 <= reserve.leaves_max,
+            "the leaf cap holds"
+        );
+        assert!(
+            map.delta_nodes >= nodes,
+            "the delta pool has four deltas for each leaf"
+        );
         let units = UnitTable::new(geometry);
         let common = Arc::new(Common::new(units, config, identity, first_lsn));
         let world = Rc::clone(&seats.world);
@@ -128,6 +141,9 @@ impl Engine {
         let shared = &self.shared;
         shared.spawn(Rc::clone(shared).run_checkpointer());
         shared.spawn(Rc::clone(shared).run_cleaner());
+        for to in shared.reactors() {
+            shared.tell(to, |there| there.spawn(Rc::clone(there).run_gate()));
+        }
         if shared.dense.is_some() {
             shared.spawn(Rc::clone(shared).run_gc());
         }
@@ -174,6 +190,7 @@ impl Engine {
     ) -> Result<Blocks, EngineError> {
         let count = into.len() as u64;
         let _entered = self.enter(volume, lba, count)?;
+        let _reading = HostRead::begin(&self.shared);
         let mut at = 0;
         for piece in pieces(lba, count) {
             let owner = self.owner(volume, piece.lba);
@@ -284,25 +301,44 @@ impl Engine {
         outcome
     }
 
-    /// Sets room aside for every leaf of a range; tells which of them the write makes.
+    /// Sets room aside for every leaf of a range; tells which of them the write makes. Near the
+    /// limit all its blocks are looked up: those that have a place take no room.
     async fn set_room_aside(
         &self,
         volume: VolumeId,
         lba: Lba,
         count: u64,
     ) -> Result<Vec<bool>, EngineError> {
-        let (mut made, first) = (Vec::new(), lba);
-        for piece in pieces(lba, count) {
-            let (lba, blocks) = (piece.lba, piece.count as u64);
+        match self.try_aside(volume, lba, count, false).await {
+            Err(EngineError::CapacityExceeded) => self.try_aside(volume, lba, count, true).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn try_aside(
+        &self,
+        volume: VolumeId,
+        first: Lba,
+        count: u64,
+        exact: bool,
+    ) -> Result<Vec<bool>, EngineError> {
+        let (mut made, mut sum) = (Vec::new(), Aside::default());
+        for piece in pieces(first, count) {
+            let (lba, blocks, before) = (piece.lba, piece.count as u64, sum);
             let owner = self.owner(volume, lba);
             let aside = move |there: Rc<Shared>| async move {
-                there.shard().set_room_aside(volume, lba, blocks).await
+                let shard = there.shard();
+                shard.set_room_aside(volume, lba, blocks, before, exact).await
             };
             match stopped(self.shared.call(owner, aside).await)? {
-                Ok(makes_leaf) => made.push(makes_leaf),
+                Ok(aside) => {
+                    sum.blocks += aside.blocks;
+                    sum.fresh += aside.fresh;
+                    made.push(aside.makes_leaf);
+                }
                 Err(error) => {
                     for (piece, makes_leaf) in pieces(first, count).zip(made) {
-                        self.give_room_back(volume, piece, makes_leaf);
+                        self.give_room_back(volume, piece, makes_leaf).await;
                     }
                     return Err(error);
                 }
@@ -311,13 +347,15 @@ impl Engine {
         Ok(made)
     }
 
-    fn give_room_back(&self, volume: VolumeId, piece: Piece, makes_leaf: bool) {
+    async fn give_room_back(&self, volume: VolumeId, piece: Piece, makes_leaf: bool) {
         let (leaf, blocks) = (piece.lba.leaf(), piece.count as u64);
         let key = LeafKey { volume, leaf };
         let owner = self.owner(volume, piece.lba);
-        self.shared.tell(owner, move |there| {
+        let give = move |there: Rc<Shared>| async move {
             there.shard().give_room_back(key, blocks, makes_leaf);
-        });
+        };
+        // An engine that is gone keeps nothing for anyone.
+        let _ = self.shared.call(owner, give).await;
     }
 
     /// Deallocates blocks: they read as zeroes from completion on, durably so from the next
@@ -393,6 +431,12 @@ impl Engine {
         }
         self.shared.stop(StopReason::Closed);
         Ok(())
+    }
+
+    /// What hosts may not use, and what is left for them.
+    #[must_use]
+    pub fn reserve(&self) -> &crate::reserve::Reserve {
+        &self.shared.config.reserve
     }
 
     /// True if completed writes can be lost with the power before a flush.

@@ -1,9 +1,12 @@
 //! Garbage collection: groups to groups.
 //!
+//! On the first reactor, with streams of their own: one set of them for the pool is what the reserve
+//! of groups is derived from.
+//!
 //! Victims by cost-benefit: (1 - u) / u x age. The P2L of a victim's stripes says what each block
 //! was; the map says whether it still is; the checksum says whether it was read well.
 
-use crate::cleaner::{Candidate, Verdict};
+use crate::cleaner::{Candidate, Work};
 use crate::config::Canary;
 use crate::geometry::{Tier, UnitId};
 use crate::limits::GC_VICTIMS_MAX;
@@ -23,54 +26,60 @@ impl Shared {
     /// One victim is read at a time. What it leaves of a stripe waits for the next victim to fill
     /// it: padding is written only if groups are short and no other victim is to be had.
     pub(crate) async fn run_gc(self: Rc<Self>) {
-        let control = self.control();
+        let work = Rc::new(Work::default());
         while !self.is_stopped() {
-            let work = &control.collecting;
-            let is_full = work.running.get() >= GC_VICTIMS_MAX;
-            let victim = if work.busy() > 0 || is_full {
-                None
-            } else {
-                self.next_group()
-            };
-            let Some(victim) = victim else {
-                if control.are_groups_due() {
-                    control.ask_checkpoint();
-                }
-                if work.all_wait() && self.is_short_of_groups() {
-                    self.flush_streams(Writer::GarbageCollection);
-                    self.tell_others(|there| there.flush_streams(Writer::GarbageCollection));
-                }
-                control.gc_wanted.listen().await;
+            if let Some(victim) = self.next_group(&work) {
+                self.begin(victim, &work);
                 continue;
-            };
-            let id = UnitId::group(victim);
-            self.units.transition(id, UnitState::Cleaning);
-            work.running.set(work.running.get() + 1);
-            let shared = Rc::clone(&self);
-            self.spawn(async move { shared.have_collected(id).await });
+            }
+            if work.all_wait() && self.is_short_of_groups() {
+                self.gather_tails();
+                self.flush_streams(Writer::GarbageCollection);
+            } else if work.running.get() == 0 && self.control().are_groups_due() {
+                self.control().ask_checkpoint();
+            }
+            self.control().gc_wanted.listen().await;
         }
     }
 
-    /// Has a victim emptied by the reactor that knows most of it.
-    async fn have_collected(self: &Rc<Self>, id: UnitId) {
-        let collect = move |there: Rc<Self>| async move { there.collect(id.index).await };
-        let verdict = self.call(self.worker(id), collect).await;
-        if self.is_stopped() {
-            return;
-        }
-        if let Ok(Some(verdict)) = verdict {
-            self.conclude(id, verdict, "gc_failures").await;
-        }
+    fn begin(self: &Rc<Self>, victim: u32, work: &Rc<Work>) {
         let control = self.control();
-        let work = &control.collecting;
-        work.running.set(work.running.get() - 1);
-        control.gc_wanted.notify();
+        let is_spread = self.can_spread();
+        if !is_spread {
+            self.gather_tails();
+        }
+        control.gc_is_collapsed.set(!is_spread);
+        self.units
+            .transition(UnitId::group(victim), UnitState::Cleaning);
+        work.running.set(work.running.get() + 1);
+        let spread = &control.gc_spread;
+        spread.set(spread.get() + usize::from(is_spread));
+        let (shared, work) = (Rc::clone(self), Rc::clone(work));
+        self.spawn(async move {
+            shared.collect(victim, &work).await;
+            work.running.set(work.running.get() - 1);
+            if !shared.is_stopped() {
+                let control = shared.control();
+                let spread = &control.gc_spread;
+                spread.set(spread.get() - usize::from(is_spread));
+                control.gc_wanted.notify();
+                control.freed.notify();
+            }
+        });
+    }
+
+    /// True if there are groups enough for each tenant's blocks to go to their own stream: a
+    /// victim can make each stream open one, and two victims one more.
+    fn can_spread(&self) -> bool {
+        let streams = self.config.reserve.tenant_streams as usize;
+        streams > 1 && self.control().free_groups() >= streams + 2
     }
 
     /// Free groups below which garbage collection works.
     fn gc_target(&self) -> usize {
-        let spare = self.units.geometry().groups as usize / 32;
-        self.config.reserve_groups as usize + spare.max(2)
+        let reserve = &self.config.reserve;
+        let ahead = self.units.geometry().groups / 64;
+        (reserve.gc_groups + reserve.tenant_streams + ahead) as usize + 1
     }
 
     fn is_short_of_groups(&self) -> bool {
@@ -79,15 +88,34 @@ impl Shared {
     }
 
     /// The group with the best gain for its cost, if one should be emptied.
-    fn next_group(&self) -> Option<u32> {
+    ///
+    /// Another one is begun when those before wait for their last stripe to fill: padding would
+    /// cost what a victim gains. What needs a free group first is one victim at a time, because
+    /// the blocks of the first are written before those of the next. Where several streams are
+    /// written each can need one, so two victims are the most there.
+    fn next_group(&self, work: &Work) -> Option<u32> {
         let control = self.control();
-        if !self.is_short_of_groups() {
+        let most = match self.config.reserve.tenant_streams {
+            1 => GC_VICTIMS_MAX,
+            _ => 2,
+        };
+        let running = work.running.get();
+        let has_room = running == 0 || (running < most && work.all_wait());
+        let ready = control.free_groups() + control.emptied_groups();
+        if !has_room || !self.is_short_of_groups() {
             return None;
         }
         let user = u64::from(self.units.geometry().stripe_user_blocks())
             * u64::from(self.units.geometry().group_stripes());
+        // A full pool with nothing to do must not copy its groups over and over.
+        let is_urgent =
+            control.has_group_waiters() && ready <= self.config.reserve.gc_groups as usize;
+        let gain = if is_urgent { 1 } else { (user / 8).max(1) };
         let now = self.world.now().0;
-        self.units
+        let live = |id: &UnitId| u64::from(self.units.unit(*id).live());
+        // Read once: it falls while others look.
+        let closed: Vec<(UnitId, u64)> = self
+            .units
             .ids(Tier::Dense)
             .filter(|id| {
                 let unit = self.units.unit(*id);
@@ -95,18 +123,27 @@ impl Shared {
                     && !unit.is_awaiting_moves()
                     && !control.is_stuck(*id)
             })
-            // Read once: it falls while others look.
-            .map(|id| (id, u64::from(self.units.unit(id).live())))
-            .filter(|(_, live)| *live < user)
+            .map(|id| (id, live(&id)))
+            .collect();
+        let best = closed
+            .iter()
+            .filter(|(_, live)| live + gain <= user)
             .max_by_key(|(id, live)| {
                 let age = now.saturating_sub(control.closed_at(id.index)) / 1000 + 1;
                 u128::from(user - live) * u128::from(age) * 1000 / (u128::from(*live) + 1)
-            })
-            .map(|(id, _)| id.index)
+            });
+        // A group in which all seems live is looked at once after a start, if there is no other:
+        // bits that the start brought back may be all that keeps it full.
+        let full = || {
+            let doubtful = closed
+                .iter()
+                .filter(|(id, _)| self.units.unit(*id).is_doubtful());
+            doubtful.min_by_key(|(id, _)| control.closed_at(id.index))
+        };
+        best.or_else(full).map(|(id, _)| id.index)
     }
 
-    /// Empties one group, on whichever reactor. `None` if the engine stopped.
-    async fn collect(self: &Rc<Self>, group: u32) -> Option<Verdict> {
+    async fn collect(self: &Rc<Self>, group: u32, work: &Work) {
         let id = UnitId::group(group);
         let progress = Rc::new(Progress::default());
         let geometry = *self.units.geometry();
@@ -129,24 +166,24 @@ impl Shared {
                 break;
             }
         }
-        self.tell_control(|control, _| {
-            control.collecting.settles(1);
-            control.gc_wanted.notify();
-        });
+        work.waiting.set(work.waiting.get() + 1);
+        self.control().gc_wanted.notify();
         progress.settled().await;
-        self.tell_control(|control, _| control.collecting.settles(-1));
+        work.waiting.set(work.waiting.get() - 1);
         if self.is_stopped() {
-            return None;
+            return;
         }
-        if progress.has_failed() {
-            return Some(Verdict::Failed);
-        }
-        if unreadable {
+        if unreadable || progress.has_failed() {
             self.count("gc_failures", 1);
-            return Some(Verdict::Stuck);
+            if unreadable && !progress.has_failed() {
+                self.control().set_stuck(id);
+            }
+            self.units.transition(id, UnitState::Closed);
+            self.world.sleep(crate::limits::RETRY_PAUSE).await;
+            return;
         }
         self.count("groups_collected", 1);
-        Some(Verdict::Emptied)
+        self.control().emptied(self, id);
     }
 
     fn stripe_has_live(&self, group: u32, stripe: u32) -> bool {

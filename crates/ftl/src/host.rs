@@ -1,6 +1,7 @@
 //! What a shard does for commands of hosts, wherever they came in: each is of one leaf or of
 //! slices that this shard owns.
 
+use crate::admission::Aside;
 use crate::config::Canary;
 use crate::error::EngineError;
 use crate::lane::{Appended, Stopped};
@@ -38,7 +39,9 @@ impl Shard {
         crcs: Crcs,
     ) -> Result<(), EngineError> {
         let count = data.len();
-        let makes_leaf = self.set_room_aside(volume, lba, count as u64).await?;
+        let before = Aside::default();
+        let aside = self.set_room_aside(volume, lba, count as u64, before, false);
+        let makes_leaf = aside.await?.makes_leaf;
         let payload = (Rc::new(data), 0..count);
         self.put(volume, lba, payload, crcs, makes_leaf).await
     }
@@ -88,7 +91,8 @@ impl Shard {
         makes_leaf: bool,
     ) -> Result<Waiting, EngineError> {
         let length = payload.1.len();
-        self.admit(length as u64).await?;
+        let tenant = self.shared.tenant_of(volume);
+        self.shared.pass_gate(tenant, length as u64).await?;
         let record = Record::Put {
             volume,
             lba,

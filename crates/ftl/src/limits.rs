@@ -1,4 +1,5 @@
-//! Bounds of the engine: everything has one, with its origin.
+//! Bounds of the engine: everything has one, with its origin. What depends on a pool's sizes is
+//! derived in `reserve`.
 
 use varve_units::Nanos;
 

@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{LEAF_BYTES, LeafImage, Record, crc32c_parts};
-use varve_io::{Event, Sectors};
+use varve_io::{Event, IoError, Sectors};
 use varve_units::{Lba, Lsn, SECTOR_BYTES};
 use zerocopy::IntoBytes;
 
@@ -89,12 +89,17 @@ impl Shard {
     async fn read_leaf(&self, key: LeafKey, base: Base) -> Option<Box<LeafImage>> {
         self.shared.count("leaf_reads", 1);
         let sectors = LEAF_BYTES as u64 / SECTOR_BYTES;
+        let mut is_gone = false;
         for copy in 0..self.shared.fast.info().copies {
-            let Some(bytes) = self.read_sectors(base.sector, sectors, copy).await else {
-                continue;
+            let bytes = match self.try_read_sectors(base.sector, sectors, copy).await {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    is_gone |= copy == 0 && error == IoError::Gone;
+                    continue;
+                }
             };
             if leaf_crc(key, base.through, &bytes[..LEAF_BYTES]) == base.crc {
-                if copy > 0 && self.map.borrow().stored(key) == Some(base) {
+                if copy > 0 && !is_gone && self.map.borrow().stored(key) == Some(base) {
                     self.shared.count("leaf_repairs", 1);
                     self.repair_sectors(base.sector, &bytes).await;
                 }
@@ -106,6 +111,15 @@ impl Shard {
 
     /// Reads `count` sectors from fast-tier sector `sector` on, whatever the LBA size.
     pub(crate) async fn read_sectors(&self, sector: u64, count: u64, copy: u8) -> Option<Vec<u8>> {
+        self.try_read_sectors(sector, count, copy).await.ok()
+    }
+
+    async fn try_read_sectors(
+        &self,
+        sector: u64,
+        count: u64,
+        copy: u8,
+    ) -> Result<Vec<u8>, IoError> {
         let unit = u64::from(self.shared.units.geometry().lba_bytes) / SECTOR_BYTES;
         let start = sector / unit * unit;
         let end = (sector + count).next_multiple_of(unit);
@@ -114,10 +128,9 @@ impl Shard {
             .shared
             .fast
             .read_meta(start * SECTOR_BYTES, into, copy)
-            .await
-            .ok()?;
+            .await?;
         let from = ((sector - start) * SECTOR_BYTES) as usize;
-        Some(read.bytes()[from..from + (count * SECTOR_BYTES) as usize].to_vec())
+        Ok(read.bytes()[from..from + (count * SECTOR_BYTES) as usize].to_vec())
     }
 
     /// Merges until the shard stops: when nodes are short, when someone waits for them, when a

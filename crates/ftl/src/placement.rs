@@ -59,6 +59,14 @@ pub(crate) struct StreamId {
     pub(crate) writer: Writer,
 }
 
+impl StreamId {
+    /// Where garbage collection writes everything when groups are short.
+    pub(crate) const LAST_RESORT: Self = Self {
+        tenant: TenantId(0),
+        writer: Writer::GarbageCollection,
+    };
+}
+
 /// A verified block on its way.
 pub(crate) struct Item {
     pub(crate) volume: VolumeId,
@@ -411,6 +419,20 @@ impl Shared {
         };
         stream.open.set(Some(open));
         Some(open)
+    }
+
+    /// Hands what waits at the other streams of garbage collection for a stripe to fill to one of
+    /// them: no stripe is padded for a tenant whose blocks are few.
+    pub(crate) fn gather_tails(self: &Rc<Self>) {
+        let last_resort = self.stream_named(StreamId::LAST_RESORT);
+        for stream in self.streams.0.borrow().values() {
+            if stream.id.writer == Writer::GarbageCollection && stream.id != last_resort.id {
+                let tail = stream.queue.take();
+                last_resort.queue.borrow_mut().extend(tail);
+                stream.room.notify();
+            }
+        }
+        last_resort.event.notify();
     }
 
     fn stripe_offset(&self, open: OpenGroup) -> u64 {

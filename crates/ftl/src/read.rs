@@ -221,6 +221,7 @@ impl Shard {
         };
         let mut whole = drive.read_data(run.place.offset, memory, 0).await;
         let is_read = whole.is_ok();
+        let is_gone = matches!(whole, Err(IoError::Gone));
         if is_all {
             // A failed read keeps its memory.
             let memory = core::mem::replace(&mut whole, Err(IoError::Media));
@@ -243,7 +244,10 @@ impl Shard {
             }
             let offset = run.place.offset + index as u64 * BLOCK_BYTES;
             verdicts.push(
-                match self.read_elsewhere(run, offset, *want, elided).await {
+                match self
+                    .read_elsewhere(run, offset, *want, is_gone, elided)
+                    .await
+                {
                     Ok(good) => {
                         into.copy_from(at + block, &good, 0, 1);
                         Verdict::Good
@@ -262,12 +266,14 @@ impl Shard {
     }
 
     /// Reads one block by the copies after the first (the first again, last, if it failed with an
-    /// error that may pass), and writes what is good back to the copy that failed.
+    /// error that may pass), and writes what is good back to the copy that failed, unless its
+    /// drive is gone: there is nothing to repair then.
     async fn read_elsewhere(
         &self,
         run: &Run,
         offset: u64,
         want: Wanted,
+        is_gone: bool,
         elided: bool,
     ) -> Result<Blocks, Verdict> {
         let drive = self.drive_of(run.place.unit);
@@ -279,7 +285,7 @@ impl Shard {
             if let Ok(good) = read
                 && crc24(block_crc(good.block(0))) == want.crc24
             {
-                if copy > 0 {
+                if copy > 0 && !is_gone {
                     self.repair(run.place.unit, offset, good.clone()).await;
                 }
                 return Ok(good);

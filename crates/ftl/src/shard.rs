@@ -6,7 +6,7 @@
 //!
 //! **Not here**: what spans shards (`control`, `checkpoint`), the host's view (`engine`).
 
-use crate::admission::log_cost;
+use crate::gate::log_cost;
 use crate::config::Canary;
 use crate::error::StopReason;
 use crate::geometry::{BLOCK_SECTORS, UnitId};
@@ -402,6 +402,7 @@ impl Shard {
                 ticket.send(Ok(appended));
             }
         }
+        self.shared.blocks_died();
     }
 
     /// Lets the other reactors know what the map holds.

@@ -3,6 +3,7 @@
 use crate::common::Common;
 use crate::control::Control;
 use crate::error::StopReason;
+use crate::gate::Gate;
 use crate::lane::Stopped;
 use crate::placement::Streams;
 use crate::shard::Shard;
@@ -18,7 +19,7 @@ use core::future::Future;
 use core::ops::Deref;
 use core::sync::atomic::Ordering;
 use varve_io::{Drive, Event, IoError, Key, ReactorId, World};
-use varve_units::{Lsn, SliceId, VolumeId};
+use varve_units::{Lsn, SliceId, TenantId, VolumeId};
 
 /// The reactor where control is, with lane 0.
 pub(crate) const FIRST: ReactorId = ReactorId(0);
@@ -77,6 +78,12 @@ pub struct Shared {
     abandoned: Cell<bool>,
     flush: FlushGate,
     pub(crate) streams: Streams,
+    /// Host writes that wait for their turn here.
+    pub(crate) gate: Gate,
+    /// Reads of hosts that came in here and are under way.
+    pub(crate) host_reads: Cell<usize>,
+    /// One of them has ended.
+    pub(crate) read_ended: Event,
 }
 
 impl Deref for Shared {
@@ -142,6 +149,9 @@ impl Shared {
             abandoned: Cell::new(false),
             flush: FlushGate::default(),
             streams: Streams::default(),
+            gate: Gate::default(),
+            host_reads: Cell::new(0),
+            read_ended: Event::new(),
         })
     }
 
@@ -328,6 +338,14 @@ impl Shared {
         self.flush_wanted.notify();
         self.purged.notify();
         self.freed.notify();
+        self.read_ended.notify();
+        self.close_gate();
+    }
+
+    /// The owner of a volume.
+    pub(crate) fn tenant_of(&self, volume: VolumeId) -> TenantId {
+        let volumes = self.volumes.borrow();
+        volumes.get(volume).map_or(TenantId(0), |v| v.entry.tenant)
     }
 
     /// Makes everything acknowledged before the call durable, in all lanes. Callers of one reactor
@@ -385,6 +403,14 @@ impl Shared {
         self.freed.notify();
         for to in self.take_waiting(self.reactor) {
             self.tell(to, |there| there.freed.notify());
+        }
+    }
+
+    /// Blocks died: whoever found nothing to empty looks again, if it is waited for.
+    pub(crate) fn blocks_died(&self) {
+        let waits = |waiters: &core::sync::atomic::AtomicU32| waiters.load(Ordering::Relaxed) > 0;
+        if waits(&self.group_waiters) || waits(&self.waiters) {
+            self.tell_control(|control, _| control.blocks_died());
         }
     }
 

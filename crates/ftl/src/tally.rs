@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 31] = [
     "admission_waits",
+    "background_yields",
     "blocks_lost",
     "checkpoints",
     "chunks_cleaned",
@@ -28,6 +29,7 @@ const NAMES: [&str; 29] = [
     "leaves_lost",
     "log_write_errors",
     "move_records_crossed",
+    "paced_writes",
     "questions_crossed",
     "read_retries",
     "repair_failures",

@@ -12,7 +12,7 @@ use crate::geometry::{Geometry, Place, Tier, UnitId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use varve_io::ReactorId;
 use varve_units::{Generation, Lsn, Ppa};
 use zerocopy::FromZeros;
@@ -77,6 +77,11 @@ pub struct Unit {
     pins: AtomicU32,
     /// Blocks appended whose move records are not applied yet; a unit with any is no victim.
     arriving: AtomicU32,
+    /// Bits or write pointer differ from what the newest checkpoint that dumped them has.
+    changed: AtomicBool,
+    /// Some of its bits may be of blocks whose death was reported before a start and will not be
+    /// reported again.
+    doubtful: AtomicBool,
     bits: Box<[AtomicU64]>,
 }
 
@@ -95,6 +100,8 @@ impl Unit {
             leaves: AtomicU32::new(0),
             pins: AtomicU32::new(0),
             arriving: AtomicU32::new(0),
+            changed: AtomicBool::new(false),
+            doubtful: AtomicBool::new(false),
             bits: bits.expect("memory for live bits within their limits"),
         }
     }
@@ -200,6 +207,21 @@ impl Unit {
         self.pins.load(Ordering::Acquire) > 0
     }
 
+    /// True if the unit differs from its last dump; a dump begins now.
+    pub fn take_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::AcqRel)
+    }
+
+    /// True if dead blocks may keep their bits for as long as the unit is in use: only the map can
+    /// tell.
+    pub fn is_doubtful(&self) -> bool {
+        self.doubtful.load(Ordering::Acquire)
+    }
+
+    fn note_changed(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
     /// Counts one block too many, for tests of the audit.
     #[cfg(test)]
     pub(crate) fn miscount(&self) {
@@ -223,6 +245,7 @@ impl Unit {
         let before = self.bits[(bit / 64) as usize].fetch_or(mask, Ordering::AcqRel);
         if before & mask == 0 {
             self.live.fetch_add(1, Ordering::AcqRel);
+            self.note_changed();
         }
     }
 
@@ -231,6 +254,7 @@ impl Unit {
         let before = self.bits[(bit / 64) as usize].fetch_and(!mask, Ordering::AcqRel);
         if before & mask != 0 {
             self.live.fetch_sub(1, Ordering::AcqRel);
+            self.note_changed();
         }
     }
 
@@ -347,6 +371,7 @@ impl UnitTable {
         self.transition(id, UnitState::Free);
         unit.clear_all();
         unit.write_pointer.store(0, Ordering::Release);
+        unit.doubtful.store(false, Ordering::Release);
     }
 
     /// Advances a write pointer.
@@ -359,6 +384,7 @@ impl UnitTable {
             .write_pointer
             .swap(write_pointer, Ordering::AcqRel);
         assert!(before <= write_pointer, "write pointer of {id:?} went back");
+        self.unit(id).note_changed();
     }
 
     /// Pulls a write pointer back over batches that failed and were written elsewhere.
@@ -426,6 +452,8 @@ impl UnitTable {
     pub fn restore_bits(&self, id: UnitId, words: &[u64], known: u32) {
         let unit = self.unit(id);
         unit.clear_all();
+        unit.note_changed();
+        unit.doubtful.store(true, Ordering::Release);
         let end = match id.tier {
             Tier::Fast => u64::from(unit.write_pointer()).div_ceil(crate::geometry::BLOCK_SECTORS),
             Tier::Dense => u64::from(unit.write_pointer()),

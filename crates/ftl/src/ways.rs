@@ -24,7 +24,8 @@ impl Ways {
             // A copy whose drive the labels call lost says so for ever: it has no vote. A tier of
             // which nothing answers is away.
             IoError::Gone => {}
-            IoError::Timeout | IoError::NoSpace | IoError::ReadOnly | _ => self.pending = true,
+            // Whatever else there is may pass.
+            _ => self.pending = true,
         }
     }
 

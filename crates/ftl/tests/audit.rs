@@ -51,7 +51,7 @@ fn a_busy_pool_passes() {
         let engine = pool.create();
         let mut hosts: Vec<_> = (1..=2).map(|number| pool.host(&engine, number)).collect();
         for round in 0..6 {
-            hosts = work(&pool, hosts, 150);
+            hosts = work(&pool, hosts, 300);
             if round % 2 == 0 {
                 pool.executor.drain();
             }

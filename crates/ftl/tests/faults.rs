@@ -53,7 +53,10 @@ fn one_lost_write_on_one_copy_costs_nothing() {
         if let Err(error) = verify(&pool, host) {
             failures.push((seed, lost, error));
         }
-        assert_eq!(stuck, None, "seed {seed}: the other copy holds every header");
+        assert_eq!(
+            stuck, None,
+            "seed {seed}: the other copy holds every header"
+        );
     }
     assert!(failures.is_empty(), "{failures:?}");
 }
@@ -72,8 +75,13 @@ fn a_dense_tier_that_comes_back_has_lost_nothing() {
                 host
             })
         };
-        let hosts: Vec<_> = (1..=2).map(|number| run(pool.host(&engine, number), 300)).collect();
-        let hosts: Vec<_> = hosts.into_iter().map(|host| pool.executor.block_on(host)).collect();
+        let hosts: Vec<_> = (1..=2)
+            .map(|number| run(pool.host(&engine, number), 300))
+            .collect();
+        let hosts: Vec<_> = hosts
+            .into_iter()
+            .map(|host| pool.executor.block_on(host))
+            .collect();
         pool.dense.gone.set(true);
         let running: Vec<_> = hosts.into_iter().map(|host| run(host, 200)).collect();
         for _ in 0..60_000 {
@@ -82,7 +90,10 @@ fn a_dense_tier_that_comes_back_has_lost_nothing() {
         let errors = engine.counters().get("stripe_write_errors").copied();
         assert!(errors > Some(0), "seed {seed}: compaction met the outage");
         pool.dense.gone.set(false);
-        let hosts: Vec<_> = running.into_iter().map(|host| pool.executor.block_on(host)).collect();
+        let hosts: Vec<_> = running
+            .into_iter()
+            .map(|host| pool.executor.block_on(host))
+            .collect();
         pool.executor.drain();
         let counters = engine.counters();
         assert_eq!(counters.get("blocks_lost"), None, "seed {seed}");
@@ -109,7 +120,11 @@ fn a_header_of_a_busier_lane_hides_none_that_is_younger() {
         let host = pool.executor.block_on(async move {
             for step in 0..3000_u64 {
                 // One leaf takes nearly all, so one lane does.
-                let lba = if step % 16 == 0 { 512 + step % 500 } else { step % 512 };
+                let lba = if step % 16 == 0 {
+                    512 + step % 500
+                } else {
+                    step % 512
+                };
                 host.write(lba, 1).await;
             }
             fast.lose_start_in.set(Some(seed as u32 % 4));

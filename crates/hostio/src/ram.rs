@@ -108,7 +108,7 @@ impl RamMemory {
             }
             at += segment.bytes();
         }
-        stream::fence();
+        crate::stream::fence();
     }
 
     fn write_bytes(&self, offset: u64, from: &[u8]) {

@@ -67,6 +67,7 @@ fn copies_are_of_their_own_memory() {
 
 /// Blocks that another thread drops are kept there.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a second reactor")]
 fn memory_stays_where_it_was_dropped() {
     limit(64);
     let blocks = filled(4, 9);

@@ -6,7 +6,7 @@
 //! share of each tier are those of the full pool. What does not shrink is said in the report.
 
 use std::fmt;
-use varve_ftl::{Config, Geometry};
+use varve_ftl::{Config, Demand, Geometry, Reserve, ReserveError};
 use varve_pool::label::Owner;
 use varve_pool::{Settings, engine_config};
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
@@ -63,6 +63,8 @@ pub enum PlanError {
     },
     /// Shares beyond their limits.
     Shares,
+    /// A tier is too small for what the engine keeps back.
+    Reserve(ReserveError),
 }
 
 impl fmt::Display for PlanError {
@@ -73,6 +75,7 @@ impl fmt::Display for PlanError {
                 f,
                 "chunks of {chunk} bytes and groups of {group} bytes are too small"
             ),
+            Self::Reserve(error) => error.fmt(f),
             Self::Shares => f.write_str("over-provision is 5 to 80 %, the fast tier 1 to 100 %"),
         }
     }
@@ -122,7 +125,7 @@ impl Plan {
             canary: None,
         };
         let per_mille = request.over_provision as u16 * 10;
-        let config = engine_config(&full, per_mille, &settings);
+        let config = engine_config(&full, per_mille, &settings).map_err(PlanError::Reserve)?;
         let geometry = Geometry {
             chunk_bytes: full.chunk_bytes / scale,
             group_blocks: (u64::from(full.group_blocks) / scale) as u32,
@@ -133,13 +136,13 @@ impl Plan {
         if group < 2 * STRIPE_BYTES || chunk < 1 << 20 {
             return Err(PlanError::TooSmall { chunk, group });
         }
-        let config = scaled(config, scale);
+        let config = scaled(config, scale, &geometry).map_err(PlanError::Reserve)?;
         Ok(Self {
             request: *request,
             dram: dram / scale,
             geometry,
             config,
-            user_blocks: config.capacity_blocks / LEAF_BLOCKS * LEAF_BLOCKS,
+            user_blocks: config.reserve.capacity_blocks / LEAF_BLOCKS * LEAF_BLOCKS,
         })
     }
 
@@ -203,7 +206,7 @@ fn power_of_two(bytes: u64) -> u64 {
 }
 
 /// The settings of a pool N times smaller: bounds of memory and intervals shrink with it.
-fn scaled(full: Config, scale: u64) -> Config {
+fn scaled(full: Config, scale: u64, geometry: &Geometry) -> Result<Config, ReserveError> {
     let mut config = full;
     let parts = scale as usize;
     config.map.delta_nodes = full.map.delta_nodes / parts;
@@ -211,9 +214,18 @@ fn scaled(full: Config, scale: u64) -> Config {
     config.map.leaves_max = full.map.leaves_max / parts;
     config.checkpoint_records = full.checkpoint_records / scale;
     config.checkpoint_bytes = full.checkpoint_bytes / scale;
-    config.capacity_blocks = full.capacity_blocks / scale;
+    let demand = Demand {
+        lanes: config.lanes,
+        delta_nodes: config.map.delta_nodes as u64,
+        checkpoint_bytes: config.checkpoint_bytes,
+        over_provision_per_mille: 0,
+    };
+    config.reserve = Reserve {
+        capacity_blocks: full.reserve.capacity_blocks / scale,
+        ..Reserve::derive(geometry, &demand)?
+    };
     config.lane.batch_blocks_max = BATCH_BLOCKS_MAX;
-    config
+    Ok(config)
 }
 
 #[cfg(test)]

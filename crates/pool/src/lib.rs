@@ -18,7 +18,7 @@ mod settings;
 mod tier;
 
 pub use error::PoolError;
-pub use options::{CHUNKS_MIN, GROUPS_MIN, PlanError, PoolOptions, Protect, engine_geometry};
+pub use options::{PlanError, PoolOptions, Protect, engine_geometry};
 pub use pool::{NewPool, Pool};
 pub use replace::{Slot, SlotStatus};
 pub use settings::{Settings, engine_config};

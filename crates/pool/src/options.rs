@@ -3,6 +3,7 @@
 use alloc::rc::Rc;
 use core::fmt;
 use varve_format::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Geometry, P2l, Protection};
+use varve_ftl::{CHUNKS_MIN, GROUPS_MIN, ReserveError};
 use varve_io::Drive;
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
@@ -44,20 +45,8 @@ pub enum PlanError {
     NoFastDrive,
     /// The chunk size is no power of two between 1 MiB and 1 GiB.
     ChunkBytes(u64),
-    /// The fast tier has too few chunks.
-    FastTooSmall {
-        /// Chunks it has.
-        chunks: u64,
-        /// Chunks it needs.
-        needed: u64,
-    },
-    /// The dense tier has too few groups.
-    DenseTooSmall {
-        /// Groups it has.
-        groups: u64,
-        /// Groups it needs.
-        needed: u64,
-    },
+    /// A tier is too small for what the engine keeps back.
+    Reserve(ReserveError),
     /// A mirror needs an even number of drives, parity at least three, none at least one.
     DriveCount {
         /// Dense drives given.
@@ -84,12 +73,7 @@ impl fmt::Display for PlanError {
                     "a chunk is a power of two from 1 MiB to 1 GiB, not {bytes} bytes"
                 )
             }
-            Self::FastTooSmall { chunks, needed } => {
-                write!(f, "the fast tier has {chunks} chunks and needs {needed}")
-            }
-            Self::DenseTooSmall { groups, needed } => {
-                write!(f, "the dense tier has {groups} groups and needs {needed}")
-            }
+            Self::Reserve(error) => error.fmt(f),
             Self::DriveCount { drives, protect } => {
                 write!(
                     f,
@@ -109,11 +93,6 @@ impl fmt::Display for PlanError {
 
 impl core::error::Error for PlanError {}
 
-/// Chunks a fast tier needs at least. Arbitrary: what the reserve of one lane leaves usable.
-pub const CHUNKS_MIN: u64 = 16;
-/// Groups a dense tier needs at least: the reserve, open groups of a few streams, and room.
-pub const GROUPS_MIN: u64 = 24;
-
 impl PoolOptions {
     /// The geometry of a pool of these drives.
     ///
@@ -132,11 +111,10 @@ impl PoolOptions {
         let smallest = fast.iter().map(|drive| usable(&**drive)).min();
         let fast_bytes = smallest.ok_or(PlanError::NoFastDrive)?;
         let chunks = fast_bytes / chunk;
-        if chunks < CHUNKS_MIN {
-            return Err(PlanError::FastTooSmall {
-                chunks,
-                needed: CHUNKS_MIN,
-            });
+        let needed = u64::from(CHUNKS_MIN);
+        if chunks < needed {
+            let error = ReserveError::FastTooSmall { chunks, needed };
+            return Err(PlanError::Reserve(error));
         }
         let lba_bytes = fast.iter().map(|drive| drive.info().lba_bytes).max();
         let mut geometry = Geometry {
@@ -185,11 +163,10 @@ impl PoolOptions {
             .min()
             .unwrap_or(0);
         let groups = smallest.checked_div(zone_bytes).unwrap_or(0);
-        if groups < GROUPS_MIN {
-            return Err(PlanError::DenseTooSmall {
-                groups,
-                needed: GROUPS_MIN,
-            });
+        let needed = u64::from(GROUPS_MIN);
+        if groups < needed {
+            let error = ReserveError::DenseTooSmall { groups, needed };
+            return Err(PlanError::Reserve(error));
         }
         let stripe = self.strip_blocks * u32::from(data);
         let copies = if protection == Protection::None { 2 } else { 1 };

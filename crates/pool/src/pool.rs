@@ -11,7 +11,7 @@
 use crate::assembly::{Assembly, check_dense};
 use crate::error::PoolError;
 use crate::label::{self, Change, Import, LabelStore, Membership, PoolId, Role, Terms};
-use crate::options::{PoolOptions, engine_geometry};
+use crate::options::{PlanError, PoolOptions, engine_geometry};
 use crate::settings::{Settings, engine_config};
 use crate::tier::Tier;
 use alloc::collections::BTreeMap;
@@ -65,6 +65,10 @@ impl Pool {
         settings: Settings,
     ) -> Result<Self, PoolError> {
         let geometry = new.options.plan(new.fast, new.dense)?;
+        let sizes = engine_geometry(&geometry);
+        // Refused before anything is written.
+        engine_config(&sizes, geometry.over_provision_per_mille, &settings)
+            .map_err(PlanError::Reserve)?;
         let name = Name::new(new.name).map_err(|_| PoolError::BadName)?;
         let mut drives: Vec<(Role, Rc<LabelStore>)> = Vec::new();
         for drive in new.fast {
@@ -134,7 +138,8 @@ impl Pool {
         let sizes = engine_geometry(&geometry);
         let lanes = settings.lanes.min(reactors_beside(&*world));
         let settings = Settings { lanes, ..settings };
-        let config = engine_config(&sizes, geometry.over_provision_per_mille, &settings);
+        let config = engine_config(&sizes, geometry.over_provision_per_mille, &settings)
+            .map_err(PlanError::Reserve)?;
         let identity = Identity {
             pool: state.pool.0,
             epoch: state.epoch,

@@ -8,8 +8,13 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
-use varve_array::{MemberState as Seating, Progress, Restored};
+use varve_array::{MemberState as Seating, Progress, RestoreError, Restored};
 use varve_io::Drive;
+use varve_units::Nanos;
+
+/// Time until a rebuild whose source failed is tried again. Arbitrary: long for a drive, short for
+/// whoever waits for redundancy.
+const RETRY_PAUSE: Nanos = Nanos::from_secs(1);
 
 /// A place for a drive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -133,7 +138,8 @@ impl Pool {
         Ok(committed.member.expect("a member joined"))
     }
 
-    /// Begins to rebuild again whatever was being rebuilt when the pool stopped.
+    /// Begins to rebuild again whatever was being rebuilt when the pool stopped, and again when
+    /// the drives to copy from did not answer: they may.
     pub(crate) fn resume_rebuilds(&self) {
         for tier in &self.tiers {
             let units = self.used_units(tier);
@@ -145,9 +151,18 @@ impl Pool {
                     continue;
                 }
                 let (tier, units) = (Rc::clone(tier), units.clone());
+                let world = Rc::clone(&self.world);
                 self.world.spawn(alloc::boxed::Box::pin(async move {
-                    // A failure leaves the slot as it is, for `slots` to show.
-                    let _ = tier.rebuild(number, id, &units, |_| {}).await;
+                    while let Err(error) = tier.rebuild(number, id, &units, |_| {}).await {
+                        // Another failure leaves the slot as it is, for `slots` to show.
+                        if !matches!(error, PoolError::Restore(RestoreError::Source(_))) {
+                            return;
+                        }
+                        world.sleep(RETRY_PAUSE).await;
+                        if tier.is_stopping() || tier.state(number) != Seating::Rebuilding {
+                            return;
+                        }
+                    }
                 }));
             }
         }

@@ -39,6 +39,7 @@ pub(crate) struct Tier {
     rebuilt: Cell<u64>,
     /// A rebuild has ended.
     ended: Event,
+    is_stopping: Cell<bool>,
 }
 
 impl Tier {
@@ -52,6 +53,7 @@ impl Tier {
             rebuilds: Cell::new(0),
             rebuilt: Cell::new(0),
             ended: Event::default(),
+            is_stopping: Cell::new(false),
         }
     }
 
@@ -205,8 +207,14 @@ impl Tier {
         }
     }
 
+    /// True once rebuilds were told to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.get()
+    }
+
     /// Ends all rebuilds; they begin again at the next start.
     pub(crate) async fn stop_rebuilds(&self) {
+        self.is_stopping.set(true);
         match &self.array {
             Array::Fast(mirror, _) => mirror.stop_rebuilds(),
             Array::Dense(set) => set.stop_rebuilds(),

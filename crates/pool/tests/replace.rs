@@ -213,6 +213,8 @@ fn a_fast_drive_is_replaced_and_then_the_other_dies() {
     assert_eq!(rig.row(0), MemberState::Lost);
     assert_eq!(rig.state(fast(0)), SlotState::Lost);
     rig.check();
+    let repairs = rig.pool.counters().contains_key("repair_failures");
+    assert!(!repairs, "nobody repairs a drive that is lost");
     rig.replace(fast(0), 0, fast_drive());
     assert_eq!(rig.row(0), MemberState::Removed);
     assert_eq!(rig.row(5), MemberState::Active);
@@ -278,6 +280,45 @@ fn a_crash_ends_a_rebuild_and_a_start_begins_it_again() {
         rig.check();
     }
     assert!(resumed > 1, "{resumed} rebuilds resumed");
+}
+
+/// The drives to copy from do not answer for a while: the rebuild that a start began again goes
+/// on by itself when they do.
+#[test]
+fn a_rebuild_outlasts_its_source() {
+    let mut resumed = 0;
+    for limit in [90, 120, 150, 200, 250] {
+        let mut rig = Rig::new(3, limit);
+        rig.write(1, 1500);
+        rig.drives[3].set_gone(true);
+        rig.write(2, 1500);
+        rig.drives[3] = dense_drive();
+        let drive = RamDrive::attach(&rig.world, &rig.drives[3]);
+        let pool = Rc::clone(&rig.pool);
+        let flow = async move { pool.replace(dense(1), drive, |_| {}).await.map(|_| ()) };
+        rig.world.run(limit, flow);
+        rig.restart(limit + 1);
+        if rig.state(dense(1)) != SlotState::Rebuilding {
+            continue;
+        }
+        resumed += 1;
+        rig.drives[4].set_gone(true);
+        rig.world.run(2000, std::future::pending::<()>());
+        assert_eq!(rig.state(dense(1)), SlotState::Rebuilding);
+        assert_eq!(rig.state(dense(2)), SlotState::Live, "it is needed");
+        rig.drives[4].set_gone(false);
+        let (pool, world) = (Rc::clone(&rig.pool), as_world(&rig.world));
+        rig.world
+            .run(200_000, async move {
+                while pool.counters()["remirrors"] == 0 {
+                    world.yield_now().await;
+                }
+            })
+            .expect("the rebuild ends");
+        rig.drives[4].set_gone(true);
+        rig.check();
+    }
+    assert!(resumed > 0, "no rebuild resumed");
 }
 
 /// A drive that is slow to take its first label: the pool may be gone at once when its replacement

@@ -8,12 +8,10 @@ use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject, SubjectErro
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use varve_ftl::{Canary, Engine, EngineError, Identity, NewVolume};
+use varve_ftl::{Canary, Engine, EngineError, GROUPS_MIN, Identity, NewVolume};
 use varve_io::{Blocks, Drive, ReactorId, World};
 use varve_pool::label::{Owner, PoolId, RESERVED_BYTES, Role};
-use varve_pool::{
-    GROUPS_MIN, NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState,
-};
+use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
 use varve_units::{BLOCK_BYTES, Lba, TenantId, VolumeId};
 
 const MIB: u64 = 1 << 20;
@@ -23,9 +21,11 @@ const GUARD_BYTES: u64 = 1 << 20;
 /// Features of the engine that a campaign must have seen.
 const FEATURES: &[&str] = &[
     "admission_waits",
+    "background_yields",
     "checkpoints",
     "chunks_cleaned",
     "compacted_blocks",
+    "full_at_minimal_reserve",
     "full_rejections",
     "gc_blocks",
     "groups_collected",
@@ -33,6 +33,7 @@ const FEATURES: &[&str] = &[
     "leaf_merges",
     "leaf_reads",
     "members_lost",
+    "paced_writes",
     "remirrors",
     "repairs",
     "volumes_purged",
@@ -51,13 +52,23 @@ const ESSENTIALS_DENSE: &[&str] = &[
 /// Makes real pools.
 pub struct Real {
     canary: Option<Canary>,
+    is_verbose: bool,
 }
 
 impl Real {
     /// A pool as it is, or one with a planted bug.
     #[must_use]
     pub const fn new(canary: Option<Canary>) -> Self {
-        Self { canary }
+        Self {
+            canary,
+            is_verbose: false,
+        }
+    }
+
+    /// Shows each pool on standard error, why one could not be opened or a drive not be replaced.
+    #[must_use]
+    pub const fn verbose(self, is_verbose: bool) -> Self {
+        Self { is_verbose, ..self }
     }
 
     fn settings(&self, config: &Config) -> Settings {
@@ -76,6 +87,8 @@ impl Real {
 /// Sizes that depend on the seed alone.
 fn options(config: &Config) -> PoolOptions {
     let mut rng = Rng::new(config.seed).split("real pool");
+    // Nothing but the reserve is left free then: it must be enough for everything.
+    let is_minimal = Rng::new(config.seed).split("reserve").chance(1, 3);
     PoolOptions {
         chunk_bytes: MIB,
         slices: config.slices,
@@ -86,7 +99,11 @@ fn options(config: &Config) -> PoolOptions {
         },
         strip_blocks: rng.pick(&[4, 8, 16, 32]),
         zone_strips: rng.within(2, 6) as u32,
-        over_provision_per_mille: rng.magnitude(32, 300) as u16,
+        over_provision_per_mille: if is_minimal {
+            0
+        } else {
+            rng.magnitude(32, 300) as u16
+        },
     }
 }
 
@@ -153,7 +170,7 @@ impl Factory for Real {
         drives: Vec<Rc<dyn Drive>>,
         config: Config,
     ) -> Flow<'static, Outcome<Rc<dyn Subject>>> {
-        let settings = self.settings(&config);
+        let (settings, is_verbose) = (self.settings(&config), self.is_verbose);
         Box::pin(async move {
             let mut rng = Rng::new(config.seed).split("pool id");
             let mut id = [0; 16];
@@ -167,7 +184,7 @@ impl Factory for Real {
                 options: options(&config),
             };
             let pool = Pool::create(Rc::clone(&world), new, settings).await;
-            wrap(pool, &*world, &config)
+            wrap(pool, &*world, &config, is_verbose)
         })
     }
 
@@ -177,10 +194,10 @@ impl Factory for Real {
         drives: Vec<Rc<dyn Drive>>,
         config: Config,
     ) -> Flow<'static, Outcome<Rc<dyn Subject>>> {
-        let settings = self.settings(&config);
+        let (settings, is_verbose) = (self.settings(&config), self.is_verbose);
         Box::pin(async move {
             let pool = Pool::open(Rc::clone(&world), &drives, None, settings).await;
-            wrap(pool, &*world, &config)
+            wrap(pool, &*world, &config, is_verbose)
         })
     }
 
@@ -215,7 +232,7 @@ fn dense_bytes(config: &Config, percent: u64) -> u64 {
     };
     let zone = u64::from(options.strip_blocks * options.zone_strips) * BLOCK_BYTES;
     let wanted = (config.fast_bytes - RESERVED_BYTES) * percent / 100;
-    RESERVED_BYTES + wanted.div_ceil(zone * data).max(GROUPS_MIN) * zone
+    RESERVED_BYTES + wanted.div_ceil(zone * data).max(GROUPS_MIN.into()) * zone
 }
 
 /// Drives that may be lost at once. The rest is a majority then, whoever is lost: half of the
@@ -233,8 +250,9 @@ fn wrap(
     pool: Result<Pool, PoolError>,
     world: &dyn World,
     config: &Config,
+    is_verbose: bool,
 ) -> Outcome<Rc<dyn Subject>> {
-    if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+    if is_verbose {
         eprintln!(
             "config: {config:?} {:?}",
             pool.as_ref().map(|pool| *pool.geometry()).ok()
@@ -247,9 +265,11 @@ fn wrap(
             pool,
             seed: config.seed,
             fast: config.fast,
+            is_verbose,
+            full_minimal: Cell::new(0),
         })),
         Err(error) => {
-            if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+            if is_verbose {
                 eprintln!("pool: {error:?}");
             }
             Err(SubjectError::Unusable)
@@ -266,6 +286,9 @@ struct Life {
     seed: u64,
     /// Fast drives.
     fast: usize,
+    is_verbose: bool,
+    /// Times the pool was seen full with nothing but its reserve free.
+    full_minimal: Cell<u64>,
 }
 
 /// The engine of a pool as each reactor of the world has it.
@@ -416,7 +439,7 @@ impl Subject for Life {
                 Err(error) => Err(error),
             };
             let Err(error) = outcome else { return Ok(()) };
-            if std::env::var_os("VARVE_SIM_VERBOSE").is_some() {
+            if self.is_verbose {
                 eprintln!("replace: {error:?}, slots {:?}", self.pool.slots());
             }
             Err(SubjectError::Stopped)
@@ -452,6 +475,11 @@ impl Subject for Life {
         let engine = self.pool.engine();
         let mut status = self.pool.counters();
         status.extend(engine.gauges());
+        let is_minimal = self.pool.geometry().over_provision_per_mille == 0;
+        let is_full = engine.used_upper() >= engine.capacity();
+        let seen = self.full_minimal.get() + u64::from(is_minimal && is_full);
+        self.full_minimal.set(seen);
+        status.insert("full_at_minimal_reserve", seen);
         status
     }
 

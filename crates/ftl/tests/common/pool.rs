@@ -2,7 +2,9 @@
 
 use super::super::ftl::lane::LaneLimits;
 use super::super::ftl::map::MapLimits;
-use super::super::ftl::{Config, Engine, EngineError, Geometry, Identity, NewVolume, Seats};
+use super::super::ftl::{
+    Config, Demand, Engine, EngineError, Geometry, Identity, NewVolume, Reserve, Seats,
+};
 use super::{Executor, MemoryDrive};
 use std::collections::BTreeMap;
 use std::format;
@@ -23,24 +25,32 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// 16 chunks of 1 MiB and 13 groups of 1 MiB; each tier has `copies` copies.
+    /// 32 chunks of 512 KiB and 13 groups of 1 MiB; each tier has `copies` copies.
     pub fn new(seed: u64, p2l_copies: u32, copies: u8) -> Self {
         let executor = Executor::new(seed);
+        let geometry = Geometry {
+            chunk_bytes: 512 << 10,
+            chunks: 32,
+            lba_bytes: 512,
+            group_blocks: 256,
+            groups: 13,
+            stripe_blocks: 64,
+            p2l_copies,
+            slices: 16,
+        };
+        let demand = Demand {
+            lanes: 2,
+            delta_nodes: 128,
+            checkpoint_bytes: 2 << 20,
+            over_provision_per_mille: 0,
+        };
+        let reserve = Reserve::derive(&geometry, &demand).expect("room for the reserve");
         let drive = |bytes| MemoryDrive::new(Rc::clone(&executor), bytes, copies);
         Self {
             fast: drive(16 << 20),
             dense: drive(16 << 20),
             executor,
-            geometry: Geometry {
-                chunk_bytes: 1 << 20,
-                chunks: 16,
-                lba_bytes: 512,
-                group_blocks: 256,
-                groups: 13,
-                stripe_blocks: 64,
-                p2l_copies,
-                slices: 16,
-            },
+            geometry,
             config: Config {
                 lanes: 2,
                 lane: LaneLimits {
@@ -50,16 +60,13 @@ impl Pool {
                 map: MapLimits {
                     delta_nodes: 128,
                     images: 1,
-                    leaves_max: 256,
+                    leaves_max: reserve.leaves_max as usize,
                 },
                 flush_bytes: 1 << 20,
                 checkpoint_records: 300,
                 checkpoint_bytes: 2 << 20,
                 window: 4,
-                reserve_chunks: 4,
-                reserve_groups: 2,
-                // What GC's target of 4 free groups and two open ones leave: 7 groups of 252.
-                capacity_blocks: 1764,
+                reserve,
                 elided: false,
                 canary: None,
             },
@@ -90,6 +97,17 @@ impl Pool {
     pub fn create(&self) -> Rc<Engine> {
         let (geometry, config) = (self.geometry, self.config);
         let create = Engine::create(self.seats(), geometry, config, Self::identity(1));
+        Rc::new(self.executor.block_on(create).expect("a blank pool"))
+    }
+
+    /// A new pool without a dense tier.
+    pub fn create_fast_only(&self) -> Rc<Engine> {
+        let seats = Seats {
+            dense: None,
+            ..self.seats()
+        };
+        let (geometry, config) = (self.geometry, self.config);
+        let create = Engine::create(seats, geometry, config, Self::identity(1));
         Rc::new(self.executor.block_on(create).expect("a blank pool"))
     }
 

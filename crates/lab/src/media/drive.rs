@@ -267,7 +267,7 @@ impl ModelDrive {
             self.with_region(at, |region, first| {
                 let content = Content::Symbols;
                 region.write(first, sectors as u16, content, |into| {
-                    pack::pack_symbols(now, into)
+                    pack::pack_symbols(now, into);
                 })
             });
             at += sectors;
@@ -285,7 +285,7 @@ impl ModelDrive {
             self.with_region(at, |region, first| {
                 let content = Content::Meta;
                 region.write(first, sectors as u16, content, |into| {
-                    pack::pack(now, false, into)
+                    pack::pack(now, false, into);
                 })
             });
             at += sectors as u64;

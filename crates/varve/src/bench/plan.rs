@@ -3,7 +3,7 @@
 use std::fmt;
 use varve_ftl::lane::LaneLimits;
 use varve_ftl::map::MapLimits;
-use varve_ftl::{Config, Geometry};
+use varve_ftl::{Config, Demand, Geometry, Reserve, ReserveError};
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 
 /// Data strips of a stripe of the dense tier; one parity strip beside them.
@@ -21,8 +21,6 @@ const NODE_DELTAS: u64 = 3;
 const DELTAS_PER_LEAF: u64 = 8;
 /// Checkpoints among which the full state is spread (engine.md U3).
 const WINDOW: u64 = 32;
-/// Groups the engine keeps back: two open streams and two (engine.md 2).
-const RESERVE_GROUPS: u64 = 4;
 
 /// What the user asks for.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +46,8 @@ pub(crate) struct PlanRequest {
 pub(crate) enum PlanError {
     /// Operations do not divide the user data.
     UnevenSize { user: u64, io: u64 },
-    /// The fast tier has too few chunks.
-    FastTier { chunks: u64, least: u64 },
+    /// A tier is too small for what the engine keeps back.
+    Reserve(ReserveError),
     /// The dense tier's reserve leaves less than the user data.
     Capacity { user: u64, usable: u64 },
 }
@@ -63,12 +61,7 @@ impl fmt::Display for PlanError {
                     "{user} bytes of user data are not a multiple of {io} bytes"
                 )
             }
-            Self::FastTier { chunks, least } => {
-                write!(
-                    f,
-                    "the fast tier would have {chunks} chunks, {least} are due"
-                )
-            }
+            Self::Reserve(error) => error.fmt(f),
             Self::Capacity { user, usable } => {
                 write!(
                     f,
@@ -96,17 +89,16 @@ impl Plan {
             let (user, io) = (request.user_bytes, request.io_bytes);
             return Err(PlanError::UnevenSize { user, io });
         }
-        let geometry = geometry(request)?;
+        let geometry = geometry(request);
         let user_blocks = request.user_bytes / BLOCK_BYTES;
-        let group_user =
-            u64::from(geometry.stripe_user_blocks()) * u64::from(geometry.group_stripes());
-        let usable = (u64::from(geometry.groups)).saturating_sub(RESERVE_GROUPS) * group_user;
+        let config = config(request, &geometry, user_blocks).map_err(PlanError::Reserve)?;
+        let usable = config.reserve.capacity_blocks;
         if user_blocks >= usable {
             let user = user_blocks;
             return Err(PlanError::Capacity { user, usable });
         }
         Ok(Self {
-            config: config(request, &geometry, user_blocks, usable),
+            config,
             geometry,
             is_mirrored: request.is_mirrored,
             user_blocks,
@@ -141,7 +133,7 @@ fn unit_bytes(bytes: u64, parts: u64, least: u64) -> u64 {
     (1 << unit.ilog2()).clamp(least, 1 << 30)
 }
 
-fn geometry(request: &PlanRequest) -> Result<Geometry, PlanError> {
+fn geometry(request: &PlanRequest) -> Geometry {
     let raw = request.user_bytes * 100 / u64::from(100 - request.over_provision);
     // About 256 to 512 groups, as a real dense drive has erase units (targets: 200).
     let group_bytes = unit_bytes(raw, 256, 4 * STRIPE_BYTES);
@@ -150,11 +142,7 @@ fn geometry(request: &PlanRequest) -> Result<Geometry, PlanError> {
     let fast = dense * u64::from(request.fast_per_cent) / 100;
     let chunk_bytes = unit_bytes(fast, 128, 1 << 20);
     let chunks = fast / chunk_bytes;
-    let least = 24 * u64::from(request.cores);
-    if chunks < least {
-        return Err(PlanError::FastTier { chunks, least });
-    }
-    Ok(Geometry {
+    Geometry {
         chunk_bytes,
         chunks: chunks as u32,
         lba_bytes: 512,
@@ -167,12 +155,16 @@ fn geometry(request: &PlanRequest) -> Result<Geometry, PlanError> {
         } else {
             256
         },
-    })
+    }
 }
 
-/// `usable`: blocks the dense tier can hold, of which the volume is a part. The rest is
-/// over-provision because the volume is no larger, not because writes would be refused.
-fn config(request: &PlanRequest, geometry: &Geometry, user_blocks: u64, usable: u64) -> Config {
+/// The pool exports all it can, of which the volume is a part. The rest is over-provision because
+/// the volume is no larger, not because writes would be refused.
+fn config(
+    request: &PlanRequest,
+    geometry: &Geometry,
+    user_blocks: u64,
+) -> Result<Config, ReserveError> {
     let fast = geometry.chunk_bytes * u64::from(geometry.chunks);
     let leaves = user_blocks.div_ceil(LEAF_BLOCKS);
     let nodes = (leaves * DELTAS_PER_LEAF / NODE_DELTAS).max(DELTA_BYTES / NODE_BYTES);
@@ -182,30 +174,38 @@ fn config(request: &PlanRequest, geometry: &Geometry, user_blocks: u64, usable: 
     let (nodes, images) = (nodes.div_ceil(cores), images.div_ceil(cores) + 1);
     // W x interval is at most a quarter of the fast tier (engine.md U3).
     let checkpoint_bytes = fast / 4 / WINDOW;
-    Config {
+    let demand = Demand {
+        lanes: request.cores,
+        delta_nodes: nodes,
+        checkpoint_bytes,
+        over_provision_per_mille: 0,
+    };
+    let demand = Demand {
+        delta_nodes: nodes.max(Reserve::nodes_min(geometry, &demand)?),
+        ..demand
+    };
+    let mut reserve = Reserve::derive(geometry, &demand)?;
+    // What the volume cannot fill is there for streams of every reactor.
+    reserve.capacity_blocks = reserve.capacity_blocks.min(user_blocks + user_blocks / 50);
+    Ok(Config {
         lanes: request.cores,
         lane: LaneLimits {
             batch_blocks_max: 256,
             inflight_max: 4,
         },
         map: MapLimits {
-            delta_nodes: nodes as usize,
+            delta_nodes: demand.delta_nodes as usize,
             images: images as usize,
-            leaves_max: leaves as usize + leaves as usize / 10 + 1,
+            leaves_max: reserve.leaves_max as usize,
         },
         flush_bytes: 4 << 20,
         checkpoint_records: (leaves / 4).clamp(64 << 10, 8 << 20),
         checkpoint_bytes,
         window: WINDOW as u32,
-        // Two per lane, one for the pool, one interval (engine.md 2).
-        reserve_chunks: 1
-            + 2 * u32::from(request.cores)
-            + checkpoint_bytes.div_ceil(geometry.chunk_bytes) as u32,
-        reserve_groups: RESERVE_GROUPS as u32,
-        capacity_blocks: usable,
+        reserve,
         elided: false,
         canary: None,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -247,7 +247,7 @@ mod tests {
             fast_per_cent: 6,
             ..REQUEST
         };
-        assert!(matches!(Plan::new(&slow), Err(PlanError::FastTier { .. })));
+        assert!(matches!(Plan::new(&slow), Err(PlanError::Reserve(_))));
         let full = PlanRequest {
             user_bytes: 32 << 20,
             over_provision: 5,

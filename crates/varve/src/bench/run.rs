@@ -128,7 +128,7 @@ impl BenchError {
     pub(crate) const fn next(&self) -> &'static str {
         match self {
             Self::Plan(PlanError::UnevenSize { .. }) => "give a --size that --bs divides",
-            Self::Plan(PlanError::FastTier { .. }) => "give a larger --fast-tier or --size",
+            Self::Plan(PlanError::Reserve(_)) => "give a larger --fast-tier or --size",
             Self::Plan(PlanError::Capacity { .. }) => {
                 "give more --over-provision or a larger --size"
             }

@@ -52,6 +52,9 @@ pub(crate) struct Options {
     /// Look for the fewest operations with which a failing seed still fails
     #[arg(long)]
     shrink: bool,
+    /// Show the pool of each start, and why one could not be opened or a drive not be replaced
+    #[arg(long)]
+    verbose: bool,
 }
 
 /// A question that makes no sense: what is wrong, what to ask instead.
@@ -80,7 +83,7 @@ impl Options {
             );
             return Exit::Refused;
         }
-        let make: Make<'_> = &|| Box::new(Real::new(canary));
+        let make: Make<'_> = &|| Box::new(Real::new(canary).verbose(self.verbose));
         let summary = self.campaign(seeds.clone(), make);
         let failed = summary.failed.iter();
         let failed = failed.map(|(seed, failure)| self.failed(*seed, failure, make));
@@ -246,6 +249,7 @@ mod tests {
             crash_at: Some(77),
             threads: None,
             shrink: false,
+            verbose: false,
         };
         assert_eq!(
             options.command(4, options.scenario()),

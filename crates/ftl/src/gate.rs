@@ -1,0 +1,331 @@
+//! The gate host writes pass, one on each reactor for the leaves it owns, before they enter the log: who is next, and when.
+//!
+//! 1. A write that finds the gate idle and room in the log passes at once.
+//! 2. Others wait in the queue of their tenant. Tenants take turns; in its turn a tenant may spend
+//!    [`QUANTUM`] blocks of log (deficit round robin), one that comes anew has the next turn.
+//! 3. Behind the gate at most a window of log is on its way, so that whoever passes is not behind
+//!    a long queue again.
+//! 4. When free chunks run short, each write costs time: the less is left, the more. So hosts slow
+//!    down until they write what cleaning frees, instead of stopping each time nothing is left.
+//!
+//! Correctness knows no clock: what may pass is decided by the room in the log alone.
+//!
+//! Room is the pool's; reactors take it as they come.
+//!
+//! **Invariants**: nobody passes while another waits at the same gate; a tenant's writes pass in their order.
+
+use crate::error::EngineError;
+use crate::shared::Shared;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::rc::Rc;
+use core::cell::{Cell, RefCell};
+use varve_io::{Event, Sender, slot};
+use core::sync::atomic::Ordering;
+use varve_units::{Nanos, TenantId};
+
+/// Blocks of log a tenant may spend in its turn. Arbitrary: 256 KiB.
+const QUANTUM: u64 = 64;
+/// Blocks of log behind the gate at least. Arbitrary: 16 MiB keep any drive busy.
+const WINDOW_MIN: u64 = 4096;
+/// Time a block costs when half of what hosts are slowed down in is left. Arbitrary: 4 GB/s.
+const PACE: u64 = 1_000;
+/// Longest time one write costs.
+const PACE_MAX: Nanos = Nanos::from_millis(1);
+/// Time that is not worth sleeping for; it is kept and added to the next.
+const PACE_MIN: Nanos = Nanos::from_micros(50);
+
+/// Writes that wait, by tenant.
+#[derive(Default)]
+pub(crate) struct Gate {
+    queues: RefCell<Queues>,
+    /// Somebody came.
+    came: Event,
+    /// When the next write may pass.
+    next: Cell<u64>,
+}
+
+#[derive(Default)]
+struct Queues {
+    tenants: BTreeMap<TenantId, Queue>,
+    /// Tenants with writes that wait, in order of their turns.
+    turns: VecDeque<TenantId>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<(u64, Sender<bool>)>,
+    /// Blocks it may still spend in this turn.
+    deficit: u64,
+}
+
+impl Queues {
+    fn push(&mut self, tenant: TenantId, cost: u64, pass: Sender<bool>) {
+        let queue = self.tenants.entry(tenant).or_default();
+        if queue.waiting.is_empty() {
+            queue.deficit = QUANTUM;
+            self.turns.push_front(tenant);
+        }
+        queue.waiting.push_back((cost, pass));
+    }
+
+    /// Cost of the write whose turn it is. Its tenant is the first in turn then.
+    fn next_cost(&mut self) -> Option<u64> {
+        loop {
+            let tenant = *self.turns.front()?;
+            let queue = self.tenants.get_mut(&tenant).expect("it has a turn");
+            let cost = queue.waiting.front().expect("it waits").0;
+            if cost <= queue.deficit {
+                return Some(cost);
+            }
+            queue.deficit += QUANTUM;
+            if self.turns.len() > 1 {
+                self.turns.rotate_left(1);
+            }
+        }
+    }
+
+    /// Takes the write whose turn it is.
+    fn pop(&mut self) -> Option<Sender<bool>> {
+        let tenant = *self.turns.front()?;
+        let queue = self.tenants.get_mut(&tenant).expect("it has a turn");
+        let (cost, pass) = queue.waiting.pop_front().expect("it waits");
+        queue.deficit = queue.deficit.saturating_sub(cost);
+        if queue.waiting.is_empty() {
+            self.turns.pop_front();
+            self.tenants.remove(&tenant);
+        }
+        Some(pass)
+    }
+}
+
+impl Shared {
+    /// Waits until a record of `blocks` blocks may enter the log: what is on its way and this
+    /// must fit the chunks above the reserve, however badly they are used.
+    pub(crate) async fn pass_gate(&self, tenant: TenantId, blocks: u64) -> Result<(), EngineError> {
+        if self.is_stopped() {
+            return Err(EngineError::Stopped);
+        }
+        let cost = log_cost(blocks);
+        let is_idle = self.gate.queues.borrow().turns.is_empty();
+        if is_idle && !self.is_slowed() && self.reserve_log(cost, self.gate_window()) {
+            return Ok(());
+        }
+        let (pass, passed) = slot();
+        self.gate.queues.borrow_mut().push(tenant, cost, pass);
+        self.gate.came.notify();
+        if passed.await {
+            Ok(())
+        } else {
+            Err(EngineError::Stopped)
+        }
+    }
+
+    /// Lets writes pass; runs for the engine's life.
+    pub(crate) async fn run_gate(self: Rc<Self>) {
+        while !self.is_stopped() {
+            let Some(cost) = self.gate.queues.borrow_mut().next_cost() else {
+                self.gate.came.listen().await;
+                continue;
+            };
+            if !self.has_log_room(cost) {
+                self.wait_for_room(cost).await;
+                continue;
+            }
+            let ahead = self.gate.next.get().saturating_sub(self.world.now().0);
+            if ahead > PACE_MIN.0 {
+                self.count("paced_writes", 1);
+                self.world.sleep(Nanos(ahead)).await;
+                // Whoever came meanwhile may be next.
+                continue;
+            }
+            let price = self.price(cost);
+            if !self.reserve_log(cost, self.gate_window()) {
+                // Another reactor was faster.
+                continue;
+            }
+            self.charge(price);
+            let pass = self.gate.queues.borrow_mut().pop();
+            pass.expect("somebody waits").send(true);
+        }
+        self.close_gate();
+    }
+
+    /// Tells everyone who waits that the engine stopped.
+    pub(crate) fn close_gate(&self) {
+        let queues = self.gate.queues.take();
+        for (_, queue) in queues.tenants {
+            queue
+                .waiting
+                .into_iter()
+                .for_each(|(_, pass)| pass.send(false));
+        }
+        self.gate.came.notify();
+    }
+
+    /// Waits until records are acknowledged or chunks freed.
+    async fn wait_for_room(&self, cost: u64) {
+        // Said before looking a last time: room that is made from here on is heard of.
+        self.set_waits(self.reactor);
+        let freed = self.freed.listen();
+        if self.has_log_room(cost) {
+            return;
+        }
+        let pending = self.pending_log();
+        let is_window = pending > 0 && pending + cost > self.gate_window();
+        if is_window {
+            freed.await;
+            return;
+        }
+        self.count("admission_waits", 1);
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        self.tell_control(|control, _| {
+            control.cleaner_wanted.notify();
+            control.checkpoint_wanted.notify();
+        });
+        freed.await;
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Blocks of log that may be on their way.
+    fn gate_window(&self) -> u64 {
+        let lane = &self.config.lane;
+        let batches = u64::from(self.config.lanes) * lane.inflight_max as u64;
+        (batches * lane.batch_blocks_max).max(WINDOW_MIN)
+    }
+
+    fn has_log_room(&self, cost: u64) -> bool {
+        let pending = self.pending_log();
+        let is_alone = pending == 0;
+        pending + cost <= self.log_room() && (is_alone || pending + cost <= self.gate_window())
+    }
+
+    /// Time that a write costs, by what is left.
+    fn price(&self, cost: u64) -> u64 {
+        let slow = self.slow_room();
+        let left = self.log_room().saturating_sub(self.pending_log());
+        let price = PACE * cost * slow.saturating_sub(left) / left.max(1);
+        price.min(PACE_MAX.0)
+    }
+
+    /// A write that passes now puts off the ones behind it.
+    fn charge(&self, price: u64) {
+        let next = self.gate.next.get().max(self.world.now().0);
+        self.gate.next.set(next + price);
+    }
+
+    fn is_slowed(&self) -> bool {
+        self.log_room() < self.slow_room() + self.pending_log()
+    }
+
+    /// Room below which hosts are slowed down: half of what the cleaner aims at. Above it, bursts
+    /// are taken at full speed.
+    fn slow_room(&self) -> u64 {
+        let spare = self.clean_spare() as u64;
+        spare * u64::from(self.units.geometry().chunk_blocks()) / 4
+    }
+
+    /// Background reads make way: while hosts read and nobody waits for what is being emptied,
+    /// each waits for one read of a host to end.
+    pub(crate) async fn yield_to_reads(&self) {
+        let waiters = self.waiters.load(Ordering::Relaxed);
+        let is_pressed = waiters > 0 || self.group_waiters.load(Ordering::Relaxed) > 0;
+        if self.host_reads.get() > 0 && !is_pressed && !self.is_stopped() {
+            self.count("background_yields", 1);
+            self.read_ended.listen().await;
+        }
+    }
+}
+
+/// Blocks of log that a record of `blocks` data blocks can take: a header of its own at worst.
+pub(crate) const fn log_cost(blocks: u64) -> u64 {
+    blocks + 1
+}
+
+/// A read of a host under way.
+pub(crate) struct HostRead<'a>(&'a Shared);
+
+impl<'a> HostRead<'a> {
+    /// Counts one.
+    pub(crate) fn begin(shared: &'a Shared) -> Self {
+        shared.host_reads.set(shared.host_reads.get() + 1);
+        Self(shared)
+    }
+}
+
+impl Drop for HostRead<'_> {
+    fn drop(&mut self) {
+        self.0.host_reads.set(self.0.host_reads.get() - 1);
+        self.0.read_ended.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// A tenant with few writes waits for one turn of each other tenant at most, however much the
+    /// others have queued, and nobody's writes overtake one another.
+    #[test]
+    fn a_flood_does_not_delay_others() {
+        for cost in [2, 9, 65, 513] {
+            let mut queues = Queues::default();
+            let mut receivers = Vec::new();
+            let mut push = |queues: &mut Queues, tenant: u32, cost: u64| {
+                let (pass, passed) = slot();
+                queues.push(TenantId(tenant), cost, pass);
+                receivers.push((tenant, passed));
+            };
+            for _ in 0..128 {
+                push(&mut queues, 1, cost);
+            }
+            for round in 0..40 {
+                push(&mut queues, 2, 2);
+                let mut spent = 0;
+                loop {
+                    let next = queues.next_cost().expect("somebody waits");
+                    let tenant = *queues.turns.front().expect("somebody waits");
+                    queues.pop().expect("somebody waits").send(true);
+                    if tenant == TenantId(2) {
+                        break;
+                    }
+                    spent += next;
+                    push(&mut queues, 1, cost);
+                }
+                assert!(
+                    spent <= QUANTUM + cost,
+                    "round {round}: {spent} at cost {cost}"
+                );
+                // The flood goes on between the few writes.
+                for _ in 0..3 {
+                    queues.next_cost().expect("somebody waits");
+                    queues.pop().expect("somebody waits").send(true);
+                    push(&mut queues, 1, cost);
+                }
+            }
+        }
+    }
+
+    /// Two floods share evenly in blocks, whatever the sizes of their writes.
+    #[test]
+    fn floods_share_by_blocks() {
+        let mut queues = Queues::default();
+        let mut kept = Vec::new();
+        let mut spent = [0_u64; 2];
+        let mut push = |queues: &mut Queues, tenant: u32| {
+            let (pass, passed) = slot();
+            queues.push(TenantId(tenant), [9, 200][tenant as usize], pass);
+            kept.push(passed);
+        };
+        (0..64).for_each(|index| push(&mut queues, index % 2));
+        for _ in 0..4000 {
+            let cost = queues.next_cost().expect("somebody waits");
+            let tenant = queues.turns.front().expect("somebody waits").0;
+            spent[tenant as usize] += cost;
+            queues.pop().expect("somebody waits").send(true);
+            push(&mut queues, tenant);
+        }
+        let (less, more) = (spent[0].min(spent[1]), spent[0].max(spent[1]));
+        assert!(more - less <= 2 * 200 + QUANTUM, "{spent:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! What a start brings back, and what it does not.
+
+mod common;
+
+use common::{Host, Pool};
+use std::rc::Rc;
+use varve_ftl as ftl;
+use varve_ftl::Engine;
+use varve_io::World;
+
+async fn fill(host: &mut Host, from: u64, to: u64) {
+    let mut at = from;
+    while at < to {
+        let length = 16.min(to - at);
+        host.write(at, length).await;
+        at += length;
+    }
+}
+
+/// Runs `flow` for a bounded number of turns.
+fn within<T: 'static>(
+    pool: &Pool,
+    turns: usize,
+    engine: &Engine,
+    flow: impl Future<Output = T> + 'static,
+) -> T {
+    let mut running = (&*pool.executor as &dyn World).run(flow);
+    for _ in 0..turns {
+        if let Some(value) = running.try_take() {
+            return value;
+        }
+        assert!(pool.executor.turn(), "deadlock: nothing is ready");
+    }
+    panic!("stuck: {:?} {:?}", engine.gauges(), engine.counters());
+}
+
+/// What deleted volumes held is free again after a clean restart, though most of it died after the
+/// last turn of its unit to be dumped.
+#[test]
+fn deleted_volumes_are_gone_after_restarts() {
+    let mut pool = Pool::new(5, 1, 1);
+    pool.config.window = 16;
+    pool.config.checkpoint_records = 60;
+    let mut engine = pool.create();
+    for cycle in 0..6 {
+        let hosts = [1, 2].map(|number| pool.host(&engine, cycle * 2 + number));
+        let [mut first, mut second] = hosts;
+        let filled = async move {
+            fill(&mut first, 0, 800).await;
+            fill(&mut second, 0, 800).await;
+            fill(&mut first, 0, 100).await;
+            for _ in 0..30 {
+                fill(&mut first, 0, 64).await;
+            }
+            [first, second]
+        };
+        let hosts = within(&pool, 500_000, &engine, filled);
+        for host in hosts {
+            let inner = Rc::clone(&engine);
+            let deleted = async move { inner.delete_volume(host.volume).await };
+            within(&pool, 100_000, &engine, deleted).expect("a volume to delete");
+        }
+        pool.executor.drain();
+        let before = engine.gauges();
+        let inner = Rc::clone(&engine);
+        let closed = async move { inner.close().await };
+        within(&pool, 100_000, &engine, closed).expect("a running engine");
+        drop(engine);
+        engine = pool.open(2 + cycle as u32);
+        let after = engine.gauges();
+        assert_eq!(before["live_dense_blocks"], 0, "cycle {cycle}");
+        assert_eq!(after["live_dense_blocks"], 0, "cycle {cycle}");
+    }
+}
+
+/// The power fails again and again while a pool that is nearly full is overwritten: bits of blocks
+/// that died before each failure come back, and the space is found nevertheless.
+#[test]
+fn what_crashes_bring_back_is_collected() {
+    for seed in 1..=4 {
+        let mut pool = Pool::new(seed, 1, 1);
+        pool.config.window = 64;
+        let mut engine = pool.create();
+        let mut hosts = [1, 2].map(|number| pool.host(&engine, number));
+        for epoch in 2..14 {
+            let [mut first, mut second] = hosts;
+            let busy = async move {
+                for _ in 0..2 {
+                    fill(&mut first, 0, 860).await;
+                    fill(&mut second, 0, 860).await;
+                }
+                [first, second]
+            };
+            hosts = within(&pool, 500_000, &engine, busy);
+            pool.executor.crash();
+            drop(engine);
+            engine = pool.open(epoch);
+            hosts = hosts.map(|host| host.moved_to(&engine));
+        }
+        for host in hosts {
+            let verified = async move { host.verify().await };
+            let verified = within(&pool, 500_000, &engine, verified);
+            verified.expect("no block is lost");
+        }
+    }
+}
