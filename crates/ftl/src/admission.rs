@@ -114,7 +114,9 @@ impl Shard {
         before: Aside,
         exact: bool,
     ) -> Result<Aside, EngineError> {
-        let fresh = self.reserve_blocks(volume, lba, blocks, before, exact).await?;
+        let fresh = self
+            .reserve_blocks(volume, lba, blocks, before, exact)
+            .await?;
         let leaf = lba.leaf();
         let made = self.reserve_leaf(LeafKey { volume, leaf }).await;
         match made {
@@ -124,7 +126,9 @@ impl Shard {
                 makes_leaf,
             }),
             Err(error) => {
-                self.shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+                self.shared
+                    .pending_blocks
+                    .fetch_sub(blocks, Ordering::SeqCst);
                 Err(error)
             }
         }

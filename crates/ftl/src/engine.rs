@@ -3,8 +3,8 @@
 //! A command across leaves becomes one record per leaf, perhaps in several lanes; it is
 //! acknowledged when all of them are. What is atomic is the record (design.md 4.10).
 
-use crate::common::Common;
 use crate::admission::Aside;
+use crate::common::Common;
 use crate::config::{Canary, Config};
 use crate::control::Control;
 use crate::error::{EngineError, StopReason};
@@ -328,7 +328,9 @@ impl Engine {
             let owner = self.owner(volume, lba);
             let aside = move |there: Rc<Shared>| async move {
                 let shard = there.shard();
-                shard.set_room_aside(volume, lba, blocks, before, exact).await
+                shard
+                    .set_room_aside(volume, lba, blocks, before, exact)
+                    .await
             };
             match stopped(self.shared.call(owner, aside).await)? {
                 Ok(aside) => {

@@ -19,8 +19,8 @@ use crate::shared::Shared;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
-use varve_io::{Event, Sender, slot};
 use core::sync::atomic::Ordering;
+use varve_io::{Event, Sender, slot};
 use varve_units::{Nanos, TenantId};
 
 /// Blocks of log a tenant may spend in its turn. Arbitrary: 256 KiB.

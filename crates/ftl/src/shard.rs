@@ -6,9 +6,9 @@
 //!
 //! **Not here**: what spans shards (`control`, `checkpoint`), the host's view (`engine`).
 
-use crate::gate::log_cost;
 use crate::config::Canary;
 use crate::error::StopReason;
+use crate::gate::log_cost;
 use crate::geometry::{BLOCK_SECTORS, UnitId};
 use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Write};
 use crate::limits::{CHAIN_MAX, CHAIN_WAIT, LANE_QUEUE_MAX, REROUTES_MAX};
