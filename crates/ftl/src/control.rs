@@ -5,10 +5,10 @@
 //! *began* after it was emptied and has committed (engine.md U4).
 
 use crate::cleaner::Work;
-use crate::common::Common;
 use crate::geometry::{Tier, UnitId};
 use crate::lane::ChunkGrant;
 use crate::placement::{StreamId, Writer};
+use crate::posts::Common;
 use crate::shared::Shared;
 use crate::units::UnitState;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};

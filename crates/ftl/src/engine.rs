@@ -4,7 +4,6 @@
 //! acknowledged when all of them are. What is atomic is the record (design.md 4.10).
 
 use crate::admission::Aside;
-use crate::common::Common;
 use crate::config::{Canary, Config};
 use crate::control::Control;
 use crate::error::{EngineError, StopReason};
@@ -13,6 +12,7 @@ use crate::geometry::{Geometry, Tier};
 use crate::host::Hole;
 use crate::lane::{Lane, Stopped};
 use crate::map::{LeafKey, Map};
+use crate::posts::Common;
 use crate::shard::Shard;
 use crate::shared::{FIRST, Identity, Seated, Shared};
 use crate::units::{UnitState, UnitTable};

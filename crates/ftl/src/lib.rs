@@ -25,7 +25,7 @@ mod canary;
 mod catalogue;
 mod checkpoint;
 mod cleaner;
-mod common;
+
 mod config;
 mod contents;
 mod control;
@@ -38,6 +38,7 @@ mod limits;
 mod memory;
 mod merge;
 mod placement;
+mod posts;
 mod read;
 mod recovery;
 mod reserve;

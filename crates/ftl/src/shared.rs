@@ -1,11 +1,11 @@
 //! One reactor's view of the pool: its own parts, what all share, and the way to the others.
 
-use crate::common::Common;
 use crate::control::Control;
 use crate::error::StopReason;
 use crate::gate::Gate;
 use crate::lane::Stopped;
 use crate::placement::Streams;
+use crate::posts::Common;
 use crate::shard::Shard;
 use crate::turn::Turns;
 use crate::volumes::Volumes;

@@ -144,15 +144,7 @@ impl Pool {
             pool: state.pool.0,
             epoch: state.epoch,
         };
-        for reactor in (1..config.lanes).map(ReactorId) {
-            let beside = world.beside(reactor);
-            Seats {
-                world: beside.expect("counted a moment ago"),
-                fast: Rc::clone(&fast),
-                dense: dense.clone(),
-            }
-            .offer(identity.pool);
-        }
+        offer_seats(&*world, config.lanes, identity, &fast, dense.as_ref());
         let seats = Seats {
             world: Rc::clone(&world),
             fast,
@@ -227,6 +219,26 @@ impl Pool {
         self.engine.close().await?;
         self.membership.shutdown(release).await?;
         Ok(())
+    }
+}
+
+/// Offers the engine seats at the reactors that it will take beside the first: the same drives, since
+/// all of them run on this thread.
+fn offer_seats(
+    world: &dyn World,
+    lanes: u16,
+    identity: Identity,
+    fast: &Rc<dyn Drive>,
+    dense: Option<&Rc<dyn Drive>>,
+) {
+    for reactor in (1..lanes).map(ReactorId) {
+        let beside = world.beside(reactor);
+        let seats = Seats {
+            world: beside.expect("counted a moment ago"),
+            fast: Rc::clone(fast),
+            dense: dense.cloned(),
+        };
+        seats.offer(identity.pool);
     }
 }
 
