@@ -42,6 +42,9 @@ struct Extent {
     changed_bits: bool,
 }
 
+/// Slices of one reactor cut in one call at most. Arbitrary: all of a small pool.
+const SLICES_AT_ONCE: usize = 16;
+
 /// A part appended and not yet acknowledged.
 struct PartInFlight {
     place: PartPlace,
@@ -146,37 +149,60 @@ impl Shared {
         Ok(())
     }
 
-    /// Cuts every slice and appends its parts.
+    /// Cuts every slice and appends its parts: some slices of each reactor at a time, so that what is
+    /// cut and not yet appended is bounded, and a reactor is called seldom.
     async fn cut_slices(
         &self,
         number: u64,
         everything: bool,
     ) -> Result<(Vec<PartPlace>, Vec<Lsn>), Stopped> {
-        let slices = self.units.geometry().slices;
-        let mut cuts = Vec::with_capacity(usize::from(slices));
+        let slices = usize::from(self.units.geometry().slices);
+        let mut cuts = alloc::vec![Lsn::ZERO; slices];
         let mut places = Vec::new();
-        for slice in (0..slices).map(SliceId) {
-            let full = everything || self.is_full_turn(number, u64::from(slice.0));
-            let cut = move |there: Rc<Self>| async move {
-                let shard = there.shard();
-                let cut = shard.map.borrow_mut().cut(slice, full);
-                shard.show_used();
-                cut
-            };
-            let (payloads, cut) = self.call(self.owner_of(slice), cut).await?;
-            cuts.push(cut);
-            let kind = if full {
-                PartKind::SliceFull
-            } else {
-                PartKind::SliceDelta
-            };
-            let mut inflight = Vec::new();
-            for (index, payload) in payloads.iter().enumerate() {
-                inflight.push(self.append_part(number, kind, slice, index, payload));
+        let step = SLICES_AT_ONCE * usize::from(self.config.lanes);
+        for first in (0..slices).step_by(step) {
+            let span = first..slices.min(first + step);
+            for owner in self.reactors() {
+                let span = span.clone();
+                let cut =
+                    move |there: Rc<Self>| async move { there.cut_own(span, number, everything) };
+                let mut inflight = Vec::new();
+                for (slice, payloads, cut) in self.call(owner, cut).await? {
+                    cuts[usize::from(slice.0)] = cut;
+                    let full = everything || self.is_full_turn(number, u64::from(slice.0));
+                    let kind = if full {
+                        PartKind::SliceFull
+                    } else {
+                        PartKind::SliceDelta
+                    };
+                    for (index, payload) in payloads.iter().enumerate() {
+                        inflight.push(self.append_part(number, kind, slice, index, payload));
+                    }
+                }
+                places.extend(settle(inflight).await?);
             }
-            places.extend(settle(inflight).await?);
         }
         Ok((places, cuts))
+    }
+
+    /// Cuts those slices of a span that this reactor owns.
+    fn cut_own(
+        &self,
+        span: core::ops::Range<usize>,
+        number: u64,
+        everything: bool,
+    ) -> Vec<(SliceId, Vec<Vec<u8>>, Lsn)> {
+        let shard = self.shard();
+        let all = span.map(|slice| SliceId(slice as u16));
+        let own = all.filter(|slice| self.owner_of(*slice) == self.reactor);
+        let cuts = own.map(|slice| {
+            let full = everything || self.is_full_turn(number, u64::from(slice.0));
+            let (payloads, cut) = shard.map.borrow_mut().cut(slice, full);
+            (slice, payloads, cut)
+        });
+        let cuts = cuts.collect();
+        shard.show_used();
+        cuts
     }
 
     /// Merges chains of this reactor's slices whose oldest delta could soon not be told from a
