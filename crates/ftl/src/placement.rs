@@ -222,9 +222,12 @@ impl Shared {
         item: Item,
         progress: &Rc<Progress>,
     ) -> Result<(), Item> {
+        if self.dense.is_none() || self.is_stopped() {
+            return Err(item);
+        }
         let most = QUEUE_STRIPES_MAX * self.units.geometry().stripe_user_blocks() as usize;
         let mut queue = stream.queue.borrow_mut();
-        if queue.len() >= most || self.dense.is_none() || self.is_stopped() {
+        if queue.len() >= most {
             return Err(item);
         }
         progress.add(1);
