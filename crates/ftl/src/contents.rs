@@ -42,7 +42,10 @@ impl Shared {
         let unit = self.units.unit(UnitId::chunk(chunk));
         for copy in 0..self.fast.info().copies {
             let into = Sectors::zeroed(BLOCK_SECTORS as usize);
-            let read = self.fast.read_meta(address * SECTOR_BYTES, into, copy).await;
+            let read = self
+                .fast
+                .read_meta(address * SECTOR_BYTES, into, copy)
+                .await;
             let Ok(sectors) = read else { continue };
             let header = ChunkHeader::decode(sectors.bytes(), &self.identity.pool, address);
             if let Ok(header) = header

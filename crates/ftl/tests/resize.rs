@@ -53,9 +53,16 @@ fn what_a_volume_lost_does_not_come_back_when_it_grows() {
             for lba in SMALL..VOLUME_BLOCKS {
                 let read = engine.read(volume, Lba(lba), Blocks::zeroed(1)).await;
                 let block = read.expect("a block in range");
-                assert_eq!(block.bytes()[..BLOCK], [0; BLOCK], "seed {seed}, block {lba}");
+                assert_eq!(
+                    block.bytes()[..BLOCK],
+                    [0; BLOCK],
+                    "seed {seed}, block {lba}"
+                );
             }
         });
     }
-    assert!((5..60).contains(&shrank), "{shrank} crashes after the size was committed");
+    assert!(
+        (5..60).contains(&shrank),
+        "{shrank} crashes after the size was committed"
+    );
 }

@@ -3,6 +3,7 @@
 use super::super::ftl::lane::LaneLimits;
 use super::super::ftl::map::MapLimits;
 use super::super::ftl::{Config, Engine, EngineError, Geometry, Identity, NewVolume, Seats};
+use super::super::ftl::{RecoverError, RecoveryReport};
 use super::{Executor, MemoryDrive};
 use std::collections::BTreeMap;
 use std::format;
@@ -88,10 +89,16 @@ impl Pool {
 
     /// Starts again what the drives hold.
     pub fn open(&self, epoch: u32) -> Rc<Engine> {
+        let opened = self.try_open(epoch);
+        opened.expect("a pool that was used").0
+    }
+
+    /// Starts again what the drives hold, and tells what it found.
+    pub fn try_open(&self, epoch: u32) -> Result<(Rc<Engine>, RecoveryReport), RecoverError> {
         let (geometry, config) = (self.geometry, self.config);
         let open = Engine::open(self.seats(), geometry, config, Self::identity(epoch));
-        let (engine, _) = self.executor.block_on(open).expect("a pool that was used");
-        Rc::new(engine)
+        let opened = self.executor.block_on(open);
+        opened.map(|(engine, report)| (Rc::new(engine), report))
     }
 
     /// A host with a volume of its own.
