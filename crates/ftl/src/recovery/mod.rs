@@ -13,6 +13,8 @@
 mod load;
 mod redo;
 mod scan;
+#[cfg(test)]
+mod tests;
 mod walk;
 mod whole;
 
