@@ -11,6 +11,7 @@
 use crate::config::Canary;
 use crate::geometry::{Tier, UnitId};
 use crate::lane::{Appended, Stopped};
+use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::units::UnitState;
 use alloc::rc::Rc;
@@ -86,11 +87,7 @@ impl Shared {
         }
         self.log_records.set(0);
         self.log_bytes.set(0);
-        let lanes: Vec<LanePosition> = self
-            .shards()
-            .iter()
-            .map(|shard| shard.lane.borrow().position())
-            .collect();
+        let lanes = self.lane_positions();
         let (mut parts, cuts) = self.cut_slices(number, everything).await?;
         let table_stamp = self.draw_stamp();
         parts.extend(self.dump_tables(number, extent, &emptied).await?);
@@ -124,6 +121,17 @@ impl Shared {
         control.cleaner_wanted.notify();
         self.merge_old_chains().await;
         Ok(())
+    }
+
+    /// Where redo begins in each lane. No chunk may lie before that and be called open by the
+    /// table: a start would take it for one that was opened and never written.
+    fn lane_positions(&self) -> Vec<LanePosition> {
+        let shards = self.shards();
+        let position = |shard: &Rc<Shard>| {
+            shard.hand_back_closed();
+            shard.lane.borrow().position()
+        };
+        shards.iter().map(position).collect()
     }
 
     /// Cuts every slice and appends its parts in its own lane.

@@ -190,7 +190,8 @@ impl Shard {
         self.abandon();
     }
 
-    fn hand_back_closed(&self) {
+    /// Hands chunks that were given up and are acknowledged whole to the control actor.
+    pub(crate) fn hand_back_closed(&self) {
         let closed = self.lane.borrow_mut().take_closed();
         for chunk in closed {
             self.shared.control().chunk_closed(&self.shared, chunk);
@@ -314,7 +315,7 @@ impl Shard {
             return;
         };
         let units = &self.shared.units;
-        if let Some(first) = batches.front() {
+        if let Some(first) = batches.first() {
             self.shared.control().retire_chunk(first.chunk());
         }
         for batch in batches {
