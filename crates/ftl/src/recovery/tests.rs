@@ -1,11 +1,7 @@
 //! Starts from states that the public interface reaches by chance only.
 
-#[path = "../../tests/common/mod.rs"]
-mod common;
-
-use crate as ftl;
+use crate::common::Pool;
 use crate::engine::Engine;
-use common::Pool;
 use std::rc::Rc;
 
 /// A lane has given up a chunk and all in it is acknowledged, but its pump has not come round to
