@@ -35,9 +35,14 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    /// True if nothing is being read: there are no victims, or all of them wait.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.get() == self.running.get()
+    }
+
     /// True if there are victims and all of them wait: nothing fills the stripes they wait for.
     pub(crate) fn all_wait(&self) -> bool {
-        self.running.get() > 0 && self.waiting.get() == self.running.get()
+        self.running.get() > 0 && self.is_idle()
     }
 }
 
@@ -78,7 +83,7 @@ impl Candidate {
 impl Shared {
     /// Cleans chunks whenever fewer are free than the pool wants; runs for the engine's life.
     pub(crate) async fn run_cleaner(self: Rc<Self>) {
-        let work = Rc::new(Work::default());
+        let work = Rc::clone(&self.control().cleaner_work);
         while !self.is_stopped() {
             let busy = work.running.get() - work.waiting.get();
             let has_room = busy < self.victims_max() && work.running.get() < self.hands_max();
@@ -317,8 +322,13 @@ impl Shared {
                     self.declare_lost(candidate, progress).await;
                     continue;
                 };
-                let stream = self.target(&mut target, candidate.volume, writer);
                 let item = candidate.with(data);
+                if self.dense.is_none() {
+                    // Back to the log: no stream is ever started.
+                    self.re_append(item, progress).await;
+                    continue;
+                }
+                let stream = self.target(&mut target, candidate.volume, writer);
                 if let Err(item) = self.try_place(&stream, item, progress) {
                     // It may not know yet what its queue is full of.
                     stream.wake();

@@ -4,11 +4,13 @@
 //! closed, being cleaned, emptied, retired. An emptied unit is freed by the first checkpoint that
 //! *began* after it was emptied and has committed (engine.md U4).
 
+use crate::cleaner::Work;
 use crate::geometry::{Tier, UnitId};
 use crate::lane::ChunkGrant;
 use crate::shared::Shared;
 use crate::units::UnitState;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use varve_format::{CommitPlace, GroupEntry, PartPlace};
@@ -49,6 +51,8 @@ pub struct Control {
     pub(crate) freed: Event,
     /// The checkpointer looks whether it is time.
     pub(crate) checkpoint_wanted: Event,
+    /// Victims of the cleaner.
+    pub(crate) cleaner_work: Rc<Work>,
     /// The cleaner looks whether there is work.
     pub(crate) cleaner_wanted: Event,
     /// Garbage collection looks whether there is work.
@@ -271,13 +275,12 @@ impl Control {
             .count();
         let is_short = self.free_chunks() <= shared.config.reserve.chunks as usize;
         let waits = self.has_waiters() || self.chunk_wanted.get() || is_short;
-        waits && (freeable >= 2 || (freeable == 1 && self.is_cleaner_idle(shared)))
+        waits && (freeable >= 2 || (freeable == 1 && self.is_cleaner_idle()))
     }
 
-    /// True if the cleaner has nothing in hand, or what it has waits for room itself.
-    fn is_cleaner_idle(&self, shared: &Shared) -> bool {
-        let cleaning = |id: UnitId| shared.units.unit(id).state() == UnitState::Cleaning;
-        self.chunk_wanted.get() || !shared.units.ids(Tier::Fast).any(cleaning)
+    /// True if the cleaner reads no victim, or what it has waits for room itself.
+    fn is_cleaner_idle(&self) -> bool {
+        self.chunk_wanted.get() || self.cleaner_work.is_idle()
     }
 
     /// A stream begins to wait for a free group.
