@@ -434,11 +434,23 @@ impl Shard {
             }
             _ => {
                 let mut map = self.map.borrow_mut();
+                self.make_admitted_leaf(&mut map, record);
                 for_each_change(record, at, &mut |key, index, change| {
                     map.apply(key, index, change, at.lsn, dead)
                         .expect("nodes were set aside");
                 });
             }
+        }
+    }
+
+    /// Makes the leaf of a write that was admitted when the leaf existed, if it was deallocated and
+    /// dropped since and others took its room.
+    fn make_admitted_leaf(&self, map: &mut Map, record: &Record) {
+        if let Record::Put { volume, lba, .. } | Record::External { volume, lba, .. } = record
+            && map.leaves() >= self.shared.config.map.leaves_max
+        {
+            let (volume, leaf) = (*volume, lba.leaf());
+            map.make_leaf(LeafKey { volume, leaf });
         }
     }
 
