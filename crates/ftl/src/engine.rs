@@ -183,9 +183,11 @@ impl Engine {
         let count = data.len() as u64;
         let _entered = self.enter(volume, lba, count)?;
         self.check_capacity(volume, lba, count).await?;
-        let new_leaves = self.reserve_leaves(volume, lba, count).await?;
+        // Counted before any wait: who asks meanwhile must see it.
         let pending = &self.shared.pending_blocks;
         pending.set(pending.get() + count);
+        let reserved = self.reserve_leaves(volume, lba, count).await;
+        let new_leaves = reserved.inspect_err(|_| pending.set(pending.get() - count))?;
         let data = Rc::new(data);
         let most = self.shared.config.lane.batch_blocks_max as usize;
         let blocks = data.len();
