@@ -9,7 +9,7 @@ use crate::error::{EngineError, StopReason};
 use crate::gate::HostRead;
 use crate::geometry::{Geometry, Tier};
 use crate::lane::{Appended, Lane, Stopped};
-use crate::map::{LeafKey, Map};
+use crate::map::Map;
 use crate::shard::Shard;
 use crate::shared::{Identity, Shared};
 use crate::units::{UnitState, UnitTable};
@@ -310,11 +310,6 @@ impl Engine {
                 zero,
             };
             let owner = self.shared.owner(slice);
-            for leaf in [lba.leaf(), Lba(lba.0 + blocks - 1).leaf()] {
-                if self.shared.units.geometry().slice_of(volume, leaf) == slice {
-                    owner.wait_for_chain(LeafKey { volume, leaf }).await;
-                }
-            }
             waiting.push(owner.append(record, None, DISCARD_NODES, (0, false)).await);
         }
         waiting
