@@ -348,17 +348,19 @@ impl Engine {
         self.shared.flush_log().await.map_err(EngineError::Io)
     }
 
-    /// Cleanly stops the engine: drains the lanes and commits a checkpoint.
+    /// Cleanly stops the engine: waits for the operations in flight and commits a checkpoint.
+    /// Cleaner and garbage collection may go on meanwhile: what they append behind the checkpoint
+    /// is redone.
     ///
     /// # Errors
     /// [`EngineError::Stopped`] if it had stopped already.
     pub async fn close(&self) -> Result<(), EngineError> {
         self.closing.set(true);
-        for shard in self.shared.shards() {
-            if !shard.drain().await {
-                return Err(EngineError::Stopped);
-            }
+        let inflight = self.shared.volumes.borrow().inflight();
+        for operations in inflight {
+            operations.drained().await;
         }
+        let _turn = self.shared.catalogue_turn.take().await;
         let control = self.shared.control();
         let before = control.checkpoint.get();
         control.ask_checkpoint();

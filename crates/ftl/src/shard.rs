@@ -507,19 +507,6 @@ impl Shard {
         self.clear_wanted.notify();
     }
 
-    /// Waits until nothing is queued or in flight. False if the engine stopped first.
-    pub(crate) async fn drain(&self) -> bool {
-        loop {
-            if self.shared.is_stopped() {
-                return false;
-            }
-            if self.lane.borrow().is_drained() {
-                return true;
-            }
-            self.acked.listen().await;
-        }
-    }
-
     /// True if this bug is planted.
     pub(crate) fn planted(&self, canary: Canary) -> bool {
         self.shared.config.is_planted(canary)
