@@ -114,7 +114,8 @@ fn two_leaves(seed: u64, capacity: u64, first: u64) -> (Pool, Rc<Engine>, Host) 
     let mut pool = Pool::new(seed, 1, 1);
     pool.config.lanes = 1;
     pool.config.map.leaves_max = 2;
-    pool.config.capacity_blocks = capacity;
+    pool.config.reserve.leaves_max = 2;
+    pool.config.reserve.capacity_blocks = capacity;
     let engine = pool.create();
     let mut host = pool.host(&engine, 1);
     let host = pool.executor.block_on(async move {

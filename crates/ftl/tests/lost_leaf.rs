@@ -23,12 +23,11 @@ async fn fill(host: &mut Host, from: u64, to: u64) {
 fn prepared() -> (Pool, Rc<Engine>, Host) {
     let mut pool = Pool::new(8, 1, 1);
     pool.geometry.groups = 0;
-    pool.config.capacity_blocks = 1408;
-    pool.config.reserve_groups = 0;
+    pool.config.reserve.capacity_blocks = 1408;
+    pool.config.reserve.groups = 0;
     pool.config.lanes = 1;
     pool.config.map.delta_nodes = 2048;
-    // As `pool::settings` has them for 16 chunks, one lane, no dense tier.
-    pool.config.reserve_chunks = 5;
+    pool.config.reserve.chunks = 5;
     let engine = pool.create_fast_only();
     let mut host = pool.host(&engine, 1);
     let mut cold = pool.host(&engine, 2);
