@@ -3,8 +3,8 @@
 use super::super::ftl::lane::LaneLimits;
 use super::super::ftl::map::MapLimits;
 use super::super::ftl::{
-    Config, Demand, Engine, EngineError, Geometry, Identity, NewVolume, RecoverError, RecoveryReport, Reserve,
-    Seats,
+    Config, Demand, Engine, EngineError, Geometry, Identity, NewVolume, RecoverError,
+    RecoveryReport, Reserve, Seats,
 };
 use super::{Executor, MemoryDrive};
 use std::collections::BTreeMap;
