@@ -32,7 +32,9 @@ impl Shared {
             if work.all_wait() && self.is_short_of_groups() {
                 self.gather_tails();
                 self.flush_streams(Writer::GarbageCollection);
-            } else if work.running.get() == 0 && self.control().are_groups_due() {
+            }
+            let is_idle = work.running.get() == work.waiting.get();
+            if is_idle && self.control().are_groups_due() {
                 self.control().ask_checkpoint();
             }
             self.control().gc_wanted.listen().await;
