@@ -213,7 +213,7 @@ impl Map {
         if lsn <= slice.cut || lsn <= floor {
             return Ok(());
         }
-        if matches!(change, Change::Put { .. }) {
+        if matches!(change, Change::Put { .. }) && self.leaves.find(key).is_none() {
             if DeltaPool::need(Chain::EMPTY, 1) > self.pool.room() {
                 return Err(MapFull::Deltas);
             }
