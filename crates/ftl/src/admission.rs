@@ -169,7 +169,8 @@ impl Engine {
             for piece in pieces(lba, blocks) {
                 let leaf = piece.lba.leaf();
                 let owner = shared.owner(shared.units.geometry().slice_of(volume, leaf));
-                if !owner.map.borrow().exists(LeafKey { volume, leaf }) {
+                // One that is vacant may be gone when the write arrives.
+                if !owner.map.borrow().is_kept(LeafKey { volume, leaf }) {
                     new.push(leaf);
                 }
             }

@@ -179,7 +179,10 @@ impl Shared {
             while is_old(owner.map.borrow_mut().refresh_oldest(slice)) && !self.is_stopped() {
                 let found = owner.map.borrow().chain_older_than(slice, limit);
                 let Some(key) = found else { break };
-                owner.merge_now(key).await;
+                if owner.merge_now(key).await.is_err() {
+                    // A copy is away: the next checkpoint tries again.
+                    return;
+                }
             }
         }
     }

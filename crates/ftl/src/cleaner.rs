@@ -249,7 +249,8 @@ impl Shared {
                 let owner = self.owner(self.units.geometry().slice_of(*volume, *leaf));
                 let live = owner.map.borrow().is_leaf_live(key, at.meta_sector);
                 if live {
-                    owner.merge_now(key).await;
+                    // While a copy is away the leaf stays: its chunk is not emptied.
+                    let _ = owner.merge_now(key).await;
                 }
             }
         }

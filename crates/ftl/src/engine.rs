@@ -9,7 +9,7 @@ use crate::error::{EngineError, StopReason};
 use crate::gate::HostRead;
 use crate::geometry::{Geometry, Tier};
 use crate::lane::{Appended, Lane, Stopped};
-use crate::map::{LeafKey, Map};
+use crate::map::Map;
 use crate::shard::Shard;
 use crate::shared::{Identity, Shared};
 use crate::units::{UnitState, UnitTable};
@@ -183,9 +183,11 @@ impl Engine {
         let count = data.len() as u64;
         let _entered = self.enter(volume, lba, count)?;
         self.check_capacity(volume, lba, count).await?;
-        let new_leaves = self.reserve_leaves(volume, lba, count).await?;
+        // Counted before any wait: who asks meanwhile must see it.
         let pending = &self.shared.pending_blocks;
         pending.set(pending.get() + count);
+        let reserved = self.reserve_leaves(volume, lba, count).await;
+        let new_leaves = reserved.inspect_err(|_| pending.set(pending.get() - count))?;
         let data = Rc::new(data);
         let most = self.shared.config.lane.batch_blocks_max as usize;
         let blocks = data.len();
@@ -308,11 +310,6 @@ impl Engine {
                 zero,
             };
             let owner = self.shared.owner(slice);
-            for leaf in [lba.leaf(), Lba(lba.0 + blocks - 1).leaf()] {
-                if self.shared.units.geometry().slice_of(volume, leaf) == slice {
-                    owner.wait_for_chain(LeafKey { volume, leaf }).await;
-                }
-            }
             waiting.push(owner.append(record, None, DISCARD_NODES, (0, false)).await);
         }
         waiting
@@ -351,17 +348,19 @@ impl Engine {
         self.shared.flush_log().await.map_err(EngineError::Io)
     }
 
-    /// Cleanly stops the engine: drains the lanes and commits a checkpoint.
+    /// Cleanly stops the engine: waits for the operations in flight and commits a checkpoint.
+    /// Cleaner and garbage collection may go on meanwhile: what they append behind the checkpoint
+    /// is redone.
     ///
     /// # Errors
     /// [`EngineError::Stopped`] if it had stopped already.
     pub async fn close(&self) -> Result<(), EngineError> {
         self.closing.set(true);
-        for shard in self.shared.shards() {
-            if !shard.drain().await {
-                return Err(EngineError::Stopped);
-            }
+        let inflight = self.shared.volumes.borrow().inflight();
+        for operations in inflight {
+            operations.drained().await;
         }
+        let _turn = self.shared.catalogue_turn.take().await;
         let control = self.shared.control();
         let before = control.checkpoint.get();
         control.ask_checkpoint();

@@ -28,10 +28,21 @@ pub use error::{AuditError, Mapped};
 pub use report::AuditReport;
 
 use crate::engine::Engine;
+use crate::map::LeafKey;
 use leaves::Images;
 use snapshot::Snapshot;
+use varve_units::{LeafIndex, VolumeId};
 
 impl Engine {
+    /// Fast-tier sector (512 B) of the stored image of a leaf, if it has one: 4608 B from there.
+    #[must_use]
+    pub fn stored_leaf(&self, volume: VolumeId, leaf: LeafIndex) -> Option<u64> {
+        let slice = self.shared.units.geometry().slice_of(volume, leaf);
+        let owner = self.shared.owner(slice);
+        let base = owner.map.borrow().stored(LeafKey { volume, leaf });
+        base.map(|base| base.sector)
+    }
+
     /// Checks the whole state of the pool; call it while no host operation is in flight.
     ///
     /// # Errors
