@@ -83,6 +83,12 @@ impl LeafImage {
         placement: [Placement(0); LEAF_ENTRIES],
     };
 
+    /// The image of a leaf of which nothing can be read any more.
+    pub const LOST: Self = Self {
+        entries: [Entry::LOST; LEAF_ENTRIES],
+        placement: [Placement(0); LEAF_ENTRIES],
+    };
+
     /// The image in `bytes`.
     ///
     /// # Errors

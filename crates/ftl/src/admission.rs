@@ -207,7 +207,8 @@ impl Shard {
     async fn reserve_leaf(&self, key: LeafKey) -> Result<bool, EngineError> {
         let shared = &self.shared;
         for attempt in 0.. {
-            if self.map.borrow().exists(key) {
+            // One that is vacant may be gone when the write arrives.
+            if self.map.borrow().is_kept(key) {
                 return Ok(false);
             }
             {

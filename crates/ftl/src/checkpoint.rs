@@ -106,11 +106,7 @@ impl Shared {
         self.log_records.store(0, Ordering::Relaxed);
         self.log_bytes.store(0, Ordering::Relaxed);
         self.is_checkpoint_told.store(false, Ordering::Release);
-        let mut lanes: Vec<LanePosition> = Vec::new();
-        for to in self.reactors() {
-            let position = |there: Rc<Self>| async move { there.shard().lane.borrow().position() };
-            lanes.push(self.call(to, position).await?);
-        }
+        let lanes = self.lane_positions().await?;
         let (mut parts, cuts) = self.cut_slices(number, everything).await?;
         let table_stamp = self.draw_stamp();
         parts.extend(self.dump_tables(number, extent, &emptied).await?);
@@ -147,6 +143,22 @@ impl Shared {
             self.call(to, merge).await?;
         }
         Ok(())
+    }
+
+    /// Where redo begins in each lane. No chunk may lie before that and be called open by the
+    /// table: a start would take it for one that was opened and never written. What a lane hands
+    /// back is told before its position.
+    async fn lane_positions(&self) -> Result<Vec<LanePosition>, Stopped> {
+        let mut lanes = Vec::new();
+        for to in self.reactors() {
+            let position = |there: Rc<Self>| async move {
+                let shard = there.shard();
+                shard.hand_back_closed();
+                shard.lane.borrow().position()
+            };
+            lanes.push(self.call(to, position).await?);
+        }
+        Ok(lanes)
     }
 
     /// Cuts every slice and appends its parts: some slices of each reactor at a time, so that what is
@@ -220,7 +232,10 @@ impl Shared {
             while is_old(shard.map.borrow_mut().refresh_oldest(slice)) && !self.is_stopped() {
                 let found = shard.map.borrow().chain_older_than(slice, limit);
                 let Some(key) = found else { break };
-                shard.merge_now(key).await;
+                if shard.merge_now(key).await.is_err() {
+                    // A copy is away: the next checkpoint tries again.
+                    return;
+                }
             }
         }
     }

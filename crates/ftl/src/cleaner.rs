@@ -53,9 +53,14 @@ impl Work {
         self.running.get() - self.waiting.get()
     }
 
+    /// True if nothing is being read: there are no victims, or all of them wait.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.get() == self.running.get()
+    }
+
     /// True if there are victims and all of them wait: nothing fills the stripes they wait for.
     pub(crate) fn all_wait(&self) -> bool {
-        self.running.get() > 0 && self.waiting.get() == self.running.get()
+        self.running.get() > 0 && self.is_idle()
     }
 }
 
@@ -86,7 +91,7 @@ impl Shared {
     pub(crate) async fn run_cleaner(self: Rc<Self>) {
         let control = self.control();
         while !self.is_stopped() {
-            let work = &control.cleaning;
+            let work = &control.cleaner_work;
             let has_room =
                 work.busy() < self.victims_max() && work.running.get() < self.hands_max();
             let victim = if has_room { self.next_victim() } else { None };
@@ -121,7 +126,7 @@ impl Shared {
         if let Ok(Some(verdict)) = verdict {
             self.conclude(id, verdict, "clean_failures").await;
         }
-        let work = &control.cleaning;
+        let work = &control.cleaner_work;
         work.running.set(work.running.get() - 1);
         control.cleaner_wanted.notify();
         control.checkpoint_wanted.notify();
@@ -256,11 +261,11 @@ impl Shared {
         self.move_all(id, &candidates, Writer::Compaction, &progress)
             .await;
         self.tell_control(|control, _| {
-            control.cleaning.settles(1);
+            control.cleaner_work.settles(1);
             control.cleaner_wanted.notify();
         });
         progress.settled().await;
-        self.tell_control(|control, _| control.cleaning.settles(-1));
+        self.tell_control(|control, _| control.cleaner_work.settles(-1));
         if self.is_stopped() {
             return None;
         }
@@ -389,8 +394,13 @@ impl Shared {
                     self.declare_lost(candidate, progress).await;
                     continue;
                 };
-                let stream = self.target(&mut target, candidate.volume, writer);
                 let item = candidate.with(data);
+                if self.dense.is_none() {
+                    // Back to the log: no stream is ever started.
+                    self.re_append(item, progress).await;
+                    continue;
+                }
+                let stream = self.target(&mut target, candidate.volume, writer);
                 if let Err(item) = self.try_place(&stream, item, progress) {
                     // It may not know yet what its queue is full of.
                     stream.wake();
@@ -539,7 +549,8 @@ impl Shard {
             }
             let live = self.map.borrow().is_leaf_live(key, sector);
             if live {
-                self.merge_now(key).await;
+                // While a copy is away the leaf stays: its chunk is not emptied.
+                let _ = self.merge_now(key).await;
             }
         }
     }

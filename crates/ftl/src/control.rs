@@ -43,8 +43,6 @@ pub struct Control {
     pub(crate) pinned_by_whole: Cell<usize>,
     /// Whose each open group is.
     open_groups: RefCell<BTreeMap<u32, StreamId>>,
-    /// Chunks in the cleaner's hands.
-    pub(crate) cleaning: Work,
     /// Groups being collected into the streams of their tenants.
     pub(crate) gc_spread: Cell<usize>,
     /// The group being collected goes to one stream, whatever its tenants.
@@ -57,6 +55,8 @@ pub struct Control {
     pub(crate) freed: Event,
     /// The checkpointer looks whether it is time.
     pub(crate) checkpoint_wanted: Event,
+    /// Victims of the cleaner.
+    pub(crate) cleaner_work: Rc<Work>,
     /// The cleaner looks whether there is work.
     pub(crate) cleaner_wanted: Event,
     /// Garbage collection looks whether there is work.
@@ -82,7 +82,7 @@ impl Control {
             parts: RefCell::default(),
             pinned_by_whole: Cell::default(),
             open_groups: RefCell::default(),
-            cleaning: Work::default(),
+            cleaner_work: Rc::default(),
             gc_spread: Cell::default(),
             gc_is_collapsed: Cell::default(),
             bits_asked: Cell::default(),
@@ -364,13 +364,12 @@ impl Control {
             .count();
         let is_short = self.free_chunks() <= shared.config.reserve.chunks as usize;
         let waits = self.has_waiters() || self.chunk_wanted.get() || is_short;
-        waits && (freeable >= 2 || (freeable == 1 && self.is_cleaner_idle(shared)))
+        waits && (freeable >= 2 || (freeable == 1 && self.is_cleaner_idle()))
     }
 
-    /// True if the cleaner has nothing in hand, or what it has waits for room itself.
-    fn is_cleaner_idle(&self, shared: &Shared) -> bool {
-        let cleaning = |id: UnitId| shared.units.unit(id).state() == UnitState::Cleaning;
-        self.chunk_wanted.get() || !shared.units.ids(Tier::Fast).any(cleaning)
+    /// True if the cleaner reads no victim, or what it has waits for room itself.
+    fn is_cleaner_idle(&self) -> bool {
+        self.chunk_wanted.get() || self.cleaner_work.is_idle()
     }
 
     /// A stream begins to wait for a free group.

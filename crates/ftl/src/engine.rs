@@ -414,18 +414,27 @@ impl Engine {
         self.shared.flush_log().await.map_err(EngineError::Io)
     }
 
-    /// Cleanly stops the engine: drains the lanes and commits a checkpoint.
+    /// Cleanly stops the engine: waits for the operations in flight and commits a checkpoint.
+    /// Cleaner and garbage collection may go on meanwhile: what they append behind the checkpoint
+    /// is redone.
     ///
     /// # Errors
     /// [`EngineError::Stopped`] if it had stopped already.
     pub async fn close(&self) -> Result<(), EngineError> {
         self.shared.is_closing.store(true, Ordering::Release);
         for to in self.shared.reactors() {
-            let drain = |there: Rc<Shared>| async move { there.shard().drain().await };
-            if !stopped(self.shared.call(to, drain).await)? {
-                return Err(EngineError::Stopped);
-            }
+            let drain = |there: Rc<Shared>| async move {
+                let inflight = there.volumes.borrow().inflight();
+                for operations in inflight {
+                    operations.drained().await;
+                }
+            };
+            stopped(self.shared.call(to, drain).await)?;
         }
+        let turn = |first: Rc<Shared>| async move {
+            drop(first.catalogue_turn.take().await);
+        };
+        stopped(self.shared.call(FIRST, turn).await)?;
         // The one that is running may have begun before the last records.
         let twice = |first: Rc<Shared>| async move { first.checkpoints_more(2).await };
         if !stopped(self.shared.call(FIRST, twice).await)? {

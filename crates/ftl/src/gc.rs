@@ -32,11 +32,13 @@ impl Shared {
                 self.begin(victim, &work);
                 continue;
             }
-            if work.all_wait() && self.is_short_of_groups() {
+            let control = self.control();
+            if work.is_idle() && control.are_groups_due() {
+                control.ask_checkpoint();
+            } else if work.all_wait() && (self.is_short_of_groups() || control.has_group_waiters())
+            {
                 self.gather_tails();
                 self.flush_streams(Writer::GarbageCollection);
-            } else if work.running.get() == 0 && self.control().are_groups_due() {
-                self.control().ask_checkpoint();
             }
             self.control().gc_wanted.listen().await;
         }

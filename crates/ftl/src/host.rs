@@ -5,7 +5,6 @@ use crate::admission::Aside;
 use crate::config::Canary;
 use crate::error::EngineError;
 use crate::lane::{Appended, Stopped};
-use crate::map::LeafKey;
 use crate::shard::Shard;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -114,14 +113,8 @@ impl Shard {
             blocks,
             zero,
         } = hole;
-        let geometry = *self.shared.units.geometry();
         let mut waiting = Vec::new();
         for slice in slices {
-            for leaf in [lba.leaf(), Lba(lba.0 + blocks - 1).leaf()] {
-                if geometry.slice_of(volume, leaf) == slice {
-                    self.wait_for_chain(LeafKey { volume, leaf }).await;
-                }
-            }
             let record = Record::Discard {
                 slice,
                 volume,

@@ -557,8 +557,9 @@ impl Lane {
     }
 
     /// After a failure, once nothing is being written: moves the failed batch and those behind it
-    /// back, to be sealed again. Returns them for their places to be given up.
-    pub fn reroute(&mut self) -> Option<&VecDeque<Batch>> {
+    /// back, to be sealed again. Returns them for their places to be given up; those that waited
+    /// already gave theirs up before, and somebody else may have them by now.
+    pub fn reroute(&mut self) -> Option<&[Batch]> {
         let failed = self
             .inflight
             .iter()
@@ -571,12 +572,13 @@ impl Lane {
             return None;
         }
         assert_eq!(failed, 0, "batches before the failed one were acknowledged");
+        let moved = self.inflight.len();
         self.again = core::mem::take(&mut self.inflight)
             .into_iter()
             .chain(self.again.drain(..))
             .collect();
         self.close_chunk();
-        Some(&self.again)
+        Some(&self.again.make_contiguous()[..moved])
     }
 
     fn mark(&mut self, sequence: u64, state: BatchState) {

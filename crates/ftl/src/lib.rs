@@ -13,6 +13,13 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[cfg(test)]
+use crate as ftl;
+
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
+
 pub mod geometry;
 pub mod lane;
 pub mod map;

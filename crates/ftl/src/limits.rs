@@ -18,10 +18,9 @@ pub const CLEANER_RUN_MAX: usize = 128;
 /// Groups in the hands of garbage collection at most, nearly all waiting for their last stripe to
 /// fill. Arbitrary: the blocks that they wait for are less than a stripe in all.
 pub const GC_VICTIMS_MAX: usize = 8;
-/// Chain length at which deallocations of a leaf wait for its merge: with every record that may be
-/// queued on top it stays below what a chain may have.
-pub const CHAIN_WAIT: usize = 1024;
-const _: () = assert!(CHAIN_WAIT + LANE_QUEUE_MAX < crate::map::CHAIN_MAX);
+/// Deallocations and moves that a chain may hold, those on their way to their shard included;
+/// beside them it holds at most one put for each block. Records that could add more wait.
+pub const CHAIN_ROOM: usize = crate::map::CHAIN_MAX - varve_units::LEAF_BLOCKS as usize;
 /// Times a read looks up again because its unit was reused, before it yields. Arbitrary.
 pub const READ_RETRIES_MAX: usize = 64;
 /// Times a write of the log is sent to another chunk before the engine stops. Arbitrary.

@@ -6,15 +6,16 @@
 use crate::config::Canary;
 use crate::error::EngineError;
 use crate::geometry::UnitId;
-use crate::limits::{CHAIN_MAX, MERGES_MAX};
+use crate::limits::{CHAIN_MAX, MERGES_MAX, RETRY_PAUSE};
 use crate::map::{Base, LeafCursor, LeafKey, Map, Merge, NeedsImage};
 use crate::shard::Shard;
+use crate::ways::Ways;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{LEAF_BYTES, LeafImage, Record, crc32c_parts};
 use varve_io::{Event, IoError, Sectors};
-use varve_units::{Lba, Lsn, SECTOR_BYTES};
+use varve_units::{Lsn, SECTOR_BYTES};
 use zerocopy::IntoBytes;
 
 /// Checksum of a leaf, seeded with what it is the image of, so that a leaf found in the wrong
@@ -25,6 +26,14 @@ pub(crate) fn leaf_crc(key: LeafKey, through: Lsn, bytes: &[u8]) -> u32 {
     seed[8..16].copy_from_slice(&key.leaf.0.to_le_bytes());
     seed[16..].copy_from_slice(&through.0.to_le_bytes());
     crc32c_parts(&[&seed, bytes])
+}
+
+/// Why a leaf could not be read.
+enum Unread {
+    /// Every copy was read and failed its check, said that it cannot be read, or is out of use.
+    Lost,
+    /// A copy that may come back did not answer.
+    Away(IoError),
 }
 
 impl Shard {
@@ -48,65 +57,89 @@ impl Shard {
             if self.shared.is_stopped() {
                 return Err(EngineError::Stopped);
             }
-            let mut dead = Vec::new();
-            let installed = match read {
-                Some(image) => self
-                    .map
-                    .borrow_mut()
-                    .install(key, base, *image, &mut dead)
-                    .is_ok(),
-                None if self.map.borrow().base(key) == Some(base) => {
-                    self.shared.count("leaves_lost", 1);
-                    return Err(EngineError::Lost(key.volume, Lba(key.leaf.first().0)));
+            match read {
+                Ok(image) => {
+                    let mut dead = Vec::new();
+                    let installed = self.map.borrow_mut().install(key, base, *image, &mut dead);
+                    self.bury(&mut dead);
+                    if installed.is_ok() {
+                        return Ok(());
+                    }
                 }
-                None => false,
-            };
-            self.bury(&mut dead);
-            if installed {
-                return Ok(());
+                Err(Unread::Lost) if self.map.borrow().is_merging(key) => {
+                    // What it is being merged into stands for it.
+                    self.nodes_freed.listen().await;
+                }
+                Err(Unread::Lost) => self.declare_lost(key, base),
+                Err(Unread::Away(error)) if self.map.borrow().base(key) == Some(base) => {
+                    return Err(EngineError::Io(error));
+                }
+                Err(Unread::Away(_)) => {}
             }
         }
     }
 
-    /// What must be read to get an image; `None` if it is cached, blank, or of no leaf.
+    /// No copy of a leaf can be read: its blocks are lost but for those in its chain. The merger
+    /// writes that down, so that nothing waits for the leaf for ever.
+    fn declare_lost(&self, key: LeafKey, base: Base) {
+        if self.map.borrow_mut().declare_lost(key, base).is_ok() {
+            self.note_lost();
+            self.merge_wanted.notify();
+        }
+    }
+
+    /// The places that a lost leaf named are known to nobody: their bits stay.
+    fn note_lost(&self) {
+        self.shared.count("leaves_lost", 1);
+        self.shared.units.doubt_all();
+    }
+
+    /// What must be read to get an image; `None` if it is cached, blank, lost, or of no leaf.
     fn install_blank(&self, key: LeafKey) -> Option<Base> {
         let mut map = self.map.borrow_mut();
         if !map.exists(key) || map.is_cached(key) {
             return None;
         }
+        let mut dead = Vec::new();
         let base = map.base(key);
         if base.is_none() {
-            let mut dead = Vec::new();
             map.install_blank(key, &mut dead)
                 .expect("a leaf without base takes a blank image");
-            drop(map);
-            self.bury(&mut dead);
+        } else if map.install_lost(key, &mut dead).is_err() {
+            return base;
         }
-        base
+        drop(map);
+        self.bury(&mut dead);
+        None
     }
 
-    /// Reads and verifies a leaf, trying every copy. `None` if none passes.
-    async fn read_leaf(&self, key: LeafKey, base: Base) -> Option<Box<LeafImage>> {
+    /// Reads and verifies a leaf, trying every copy.
+    async fn read_leaf(&self, key: LeafKey, base: Base) -> Result<Box<LeafImage>, Unread> {
         self.shared.count("leaf_reads", 1);
         let sectors = LEAF_BYTES as u64 / SECTOR_BYTES;
+        let (mut ways, mut last) = (Ways::default(), IoError::Gone);
         let mut is_gone = false;
         for copy in 0..self.shared.fast.info().copies {
-            let bytes = match self.try_read_sectors(base.sector, sectors, copy).await {
-                Ok(bytes) => bytes,
+            match self.try_read_sectors(base.sector, sectors, copy).await {
+                Ok(bytes) if leaf_crc(key, base.through, &bytes[..LEAF_BYTES]) == base.crc => {
+                    if copy > 0 && !is_gone && self.map.borrow().stored(key) == Some(base) {
+                        self.shared.count("leaf_repairs", 1);
+                        self.repair_sectors(base.sector, &bytes).await;
+                    }
+                    return LeafImage::decode(&bytes[..LEAF_BYTES]).map_err(|_| Unread::Lost);
+                }
+                Ok(_) => ways.note_mismatch(),
                 Err(error) => {
                     is_gone |= copy == 0 && error == IoError::Gone;
-                    continue;
+                    ways.note_error(error);
+                    last = error;
                 }
-            };
-            if leaf_crc(key, base.through, &bytes[..LEAF_BYTES]) == base.crc {
-                if copy > 0 && !is_gone && self.map.borrow().stored(key) == Some(base) {
-                    self.shared.count("leaf_repairs", 1);
-                    self.repair_sectors(base.sector, &bytes).await;
-                }
-                return LeafImage::decode(&bytes[..LEAF_BYTES]).ok();
             }
         }
-        None
+        match ways.is_lost() {
+            true => Err(Unread::Lost),
+            false => Err(Unread::Away(last)),
+        }
     }
 
     /// Reads `count` sectors from fast-tier sector `sector` on, whatever the LBA size.
@@ -134,7 +167,7 @@ impl Shard {
     }
 
     /// Merges until the shard stops: when nodes are short, when someone waits for them, when a
-    /// chain is long.
+    /// chain is long, when a leaf is lost.
     pub(crate) async fn run_merger(self: Rc<Self>) {
         while !self.shared.is_stopped() {
             match self.next_merge() {
@@ -144,11 +177,12 @@ impl Shard {
                     self.picked.borrow_mut().push(key);
                     self.shared.spawn(async move {
                         let merged = shard.merge(key).await;
-                        shard.merges.set(shard.merges.get() - 1);
-                        if merged.is_ok() {
-                            // One that cannot be read stays picked: it is not tried again.
-                            shard.picked.borrow_mut().retain(|other| *other != key);
+                        if merged.is_err() && !shard.shared.is_stopped() {
+                            // A copy is away: others come first, then it is tried again.
+                            shard.shared.world.sleep(RETRY_PAUSE).await;
                         }
+                        shard.merges.set(shard.merges.get() - 1);
+                        shard.picked.borrow_mut().retain(|other| *other != key);
                         shard.nodes_freed.notify();
                         shard.merge_wanted.notify();
                     });
@@ -166,23 +200,28 @@ impl Shard {
         let short = self.node_waiters.get() > 0
             || map.room() < self.shared.nodes_low(self) + self.merges.get();
         let picked = self.picked.borrow();
+        if let Some(key) = map.lost_except(&picked) {
+            return Some(key);
+        }
         let key = map.fullest_except(&picked)?;
         (short || map.chain_len(key) >= CHAIN_MAX).then_some(key)
     }
 
     /// Merges a leaf now; waits if it is being merged already.
-    pub(crate) async fn merge_now(&self, key: LeafKey) {
+    ///
+    /// # Errors
+    /// The engine stopped, or a copy that holds the leaf is away.
+    pub(crate) async fn merge_now(&self, key: LeafKey) -> Result<(), EngineError> {
         while self.map.borrow().is_merging(key) && !self.shared.is_stopped() {
             self.nodes_freed.listen().await;
         }
-        // One that cannot be read stays as it is: its reads fail, its chunk is not emptied.
-        let _ = self.merge(key).await;
+        self.merge(key).await
     }
 
     /// Merges one leaf.
     ///
     /// # Errors
-    /// The engine stopped, or the leaf cannot be read.
+    /// The engine stopped, or a copy that holds the leaf is away.
     pub(crate) async fn merge(&self, key: LeafKey) -> Result<(), EngineError> {
         loop {
             if !self.map.borrow().exists(key) || self.map.borrow().is_merging(key) {
@@ -242,29 +281,31 @@ impl Shard {
 
     /// Reads the old image of a discarded leaf and clears the live bits of its places.
     async fn clear_discarded(&self, key: LeafKey, base: Base) -> Result<(), EngineError> {
-        let image = self.read_leaf(key, base).await;
+        let read = self.read_leaf(key, base).await;
         if self.shared.is_stopped() {
             return Err(EngineError::Stopped);
         }
-        let mut dead = Vec::new();
-        match image {
-            Some(image) => self.change_leaf(key, |map| {
-                // Stale: the leaf has another base by now, whoever changed it cleared the bits.
-                let _ = map.clear_discarded(key, base, &image, &mut dead);
-            }),
-            None if self.map.borrow().stored(key) == Some(base) => {
-                self.shared.count("leaves_lost", 1);
-                let lba = Lba(key.leaf.first().0);
-                return Err(EngineError::Lost(key.volume, lba));
+        let (image, is_lost) = match read {
+            Ok(image) => (image, false),
+            Err(Unread::Lost) => (Box::new(LeafImage::BLANK), true),
+            Err(Unread::Away(error)) if self.map.borrow().stored(key) == Some(base) => {
+                return Err(EngineError::Io(error));
             }
-            None => {}
-        }
+            Err(Unread::Away(_)) => return Ok(()),
+        };
+        let mut dead = Vec::new();
+        // Stale: the leaf has another base by now, whoever changed it cleared the bits.
+        let cleared =
+            self.change_leaf(key, |map| map.clear_discarded(key, base, &image, &mut dead));
         self.bury(&mut dead);
+        if is_lost && cleared.is_ok() {
+            self.note_lost();
+        }
         Ok(())
     }
 
-    /// Drops a leaf of a deleted volume and clears the live bits of its places. A leaf whose image
-    /// cannot be read is left: its bits stay, the cleaner asks the catalogue.
+    /// Drops a leaf of a deleted volume and clears the live bits of its places. Those of a leaf
+    /// that is lost stay: the cleaner asks the catalogue.
     pub(crate) async fn drop_leaf(&self, key: LeafKey) -> Result<(), EngineError> {
         loop {
             while self.map.borrow().is_merging(key) && !self.shared.is_stopped() {
@@ -272,7 +313,7 @@ impl Shard {
             }
             let base = self.map.borrow().stored(key);
             let image = match base {
-                Some(base) => self.read_leaf(key, base).await,
+                Some(base) => Some(self.read_leaf(key, base).await),
                 None => None,
             };
             if self.shared.is_stopped() {
@@ -281,18 +322,23 @@ impl Shard {
             if self.map.borrow().stored(key) != base || self.map.borrow().is_merging(key) {
                 continue;
             }
-            let stored = match (base, &image) {
-                (Some(base), Some(image)) => Some((base, &**image)),
-                (Some(_), None) => {
-                    self.shared.count("leaves_lost", 1);
-                    return Ok(());
+            let (image, is_lost) = match image {
+                Some(Ok(image)) => (image, false),
+                Some(Err(Unread::Lost)) => (Box::new(LeafImage::BLANK), true),
+                Some(Err(Unread::Away(_))) => {
+                    self.shared.world.sleep(RETRY_PAUSE).await;
+                    continue;
                 }
-                (None, _) => None,
+                None => (Box::new(LeafImage::BLANK), false),
             };
+            let stored = base.map(|base| (base, &*image));
             let mut dead = Vec::new();
             let dropped = self.change_leaf(key, |map| map.drop_volume_leaf(key, stored, &mut dead));
             self.bury(&mut dead);
             if dropped.is_ok() {
+                if is_lost {
+                    self.note_lost();
+                }
                 self.nodes_freed.notify();
                 return Ok(());
             }
@@ -311,7 +357,7 @@ impl Shard {
                     break;
                 };
                 from = after;
-                // A leaf that cannot be read keeps its bits; the cleaner asks the map.
+                // While a copy is away the leaf keeps its bits; the cleaner asks the map.
                 if let Err(EngineError::Stopped) = self.clear_discarded(key, base).await {
                     return;
                 }

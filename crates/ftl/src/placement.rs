@@ -191,13 +191,15 @@ impl Streams {
 }
 
 impl Shared {
+    /// Puts a block back at the head of the log (a pool without a dense tier).
+    pub(crate) async fn re_append(self: &Rc<Self>, item: Item, progress: &Rc<Progress>) {
+        progress.add(1);
+        self.keep(alloc::vec![(item, Rc::clone(progress))]).await;
+    }
+
     /// Hands a block to its stream; waits while the stream's queue is full.
     pub(crate) async fn place(self: &Rc<Self>, id: StreamId, item: Item, progress: &Rc<Progress>) {
         progress.add(1);
-        if self.dense.is_none() {
-            self.keep(alloc::vec![(item, Rc::clone(progress))]).await;
-            return;
-        }
         let stream = self.stream_named(id);
         let most = QUEUE_STRIPES_MAX * self.units.geometry().stripe_user_blocks() as usize;
         while stream.queue.borrow().len() >= most && !self.is_stopped() {
@@ -222,9 +224,12 @@ impl Shared {
         item: Item,
         progress: &Rc<Progress>,
     ) -> Result<(), Item> {
+        if self.is_stopped() {
+            return Err(item);
+        }
         let most = QUEUE_STRIPES_MAX * self.units.geometry().stripe_user_blocks() as usize;
         let mut queue = stream.queue.borrow_mut();
-        if queue.len() >= most || self.dense.is_none() || self.is_stopped() {
+        if queue.len() >= most {
             return Err(item);
         }
         progress.add(1);

@@ -11,7 +11,7 @@ use crate::error::StopReason;
 use crate::gate::log_cost;
 use crate::geometry::{BLOCK_SECTORS, UnitId};
 use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Write};
-use crate::limits::{CHAIN_MAX, CHAIN_WAIT, LANE_QUEUE_MAX, REROUTES_MAX};
+use crate::limits::{CHAIN_MAX, CHAIN_ROOM, LANE_QUEUE_MAX, REROUTES_MAX};
 use crate::map::{Change, Dead, LeafKey, Map};
 use crate::shared::{FIRST, Shared};
 use alloc::collections::BTreeMap;
@@ -47,6 +47,8 @@ pub struct Shard {
     pub(crate) clear_wanted: Event,
     /// Delta nodes set aside for queued records.
     reserved_nodes: Cell<usize>,
+    /// Deallocations and moves queued and not yet acknowledged.
+    lengthening: Cell<usize>,
     /// Appenders waiting for delta nodes.
     pub(crate) node_waiters: Cell<usize>,
     reroutes: Cell<u32>,
@@ -71,6 +73,7 @@ impl Shard {
             merge_wanted: Event::new(),
             clear_wanted: Event::new(),
             reserved_nodes: Cell::new(0),
+            lengthening: Cell::new(0),
             node_waiters: Cell::new(0),
             reroutes: Cell::new(0),
             pending_leaves: RefCell::default(),
@@ -106,10 +109,25 @@ impl Shard {
         nodes: usize,
         (pending_blocks, pending_leaf): (u64, bool),
     ) -> Receiver<Result<Appended, Stopped>> {
-        while self.lane.borrow().queued() >= LANE_QUEUE_MAX && !self.shared.is_stopped() {
-            self.acked.listen().await;
+        // All in one loop: who waited for one looks at the others again.
+        while !self.shared.is_stopped() {
+            if self.lane.borrow().queued() >= LANE_QUEUE_MAX {
+                self.acked.listen().await;
+            } else if !self.has_nodes(nodes) || !self.has_chain_room(&record) {
+                self.node_waiters.set(self.node_waiters.get() + 1);
+                self.merge_wanted.notify();
+                self.nodes_freed.listen().await;
+                self.node_waiters.set(self.node_waiters.get() - 1);
+            } else {
+                break;
+            }
         }
-        self.reserve_nodes(nodes).await;
+        self.reserved_nodes.set(self.reserved_nodes.get() + nodes);
+        self.lengthening
+            .set(self.lengthening.get() + lengthens(&record));
+        if self.map.borrow().room() < self.shared.nodes_low(self) {
+            self.merge_wanted.notify();
+        }
         let load = Load {
             data,
             meta: None,
@@ -148,21 +166,30 @@ impl Shard {
         receiver
     }
 
-    /// Sets `nodes` delta nodes aside, waiting for merges if the pool is short.
-    async fn reserve_nodes(&self, nodes: usize) {
-        loop {
-            let free = self.map.borrow().room();
-            if free >= self.reserved_nodes.get() + nodes || self.shared.is_stopped() {
-                break;
-            }
-            self.node_waiters.set(self.node_waiters.get() + 1);
-            self.merge_wanted.notify();
-            self.nodes_freed.listen().await;
-            self.node_waiters.set(self.node_waiters.get() - 1);
-        }
-        self.reserved_nodes.set(self.reserved_nodes.get() + nodes);
-        if self.map.borrow().room() < self.shared.nodes_low(self) {
-            self.merge_wanted.notify();
+    fn has_nodes(&self, nodes: usize) -> bool {
+        self.map.borrow().room() >= self.reserved_nodes.get() + nodes
+    }
+
+    /// True if no chain can overflow by this record and all that are on their way.
+    fn has_chain_room(&self, record: &Record) -> bool {
+        let more = self.lengthening.get() + lengthens(record);
+        let map = self.map.borrow();
+        let fits = |volume: VolumeId, lba: Lba| {
+            let leaf = lba.leaf();
+            map.chain_len(LeafKey { volume, leaf }) + more <= CHAIN_ROOM
+        };
+        match record {
+            Record::Discard {
+                volume,
+                lba,
+                blocks,
+                ..
+            } => [lba.0, lba.0 + blocks - 1]
+                .into_iter()
+                .all(|end| fits(*volume, Lba(end))),
+            Record::Move { volume, items, .. } => items.iter().all(|item| fits(*volume, item.lba)),
+            Record::Keep { volume, items, .. } => items.iter().all(|item| fits(*volume, item.lba)),
+            _ => true,
         }
     }
 
@@ -212,7 +239,8 @@ impl Shard {
         sealed
     }
 
-    fn hand_back_closed(&self) {
+    /// Hands chunks that were given up and are acknowledged whole to the control actor.
+    pub(crate) fn hand_back_closed(&self) {
         let closed = self.lane.borrow_mut().take_closed();
         for chunk in closed {
             self.shared
@@ -345,7 +373,7 @@ impl Shard {
             return;
         };
         let units = &self.shared.units;
-        if let Some(first) = batches.front() {
+        if let Some(first) = batches.first() {
             let chunk = first.chunk();
             self.shared
                 .tell_control(move |control, _| control.retire_chunk(chunk));
@@ -375,6 +403,8 @@ impl Shard {
             self.bury(&mut dead);
             nodes += load.reserved_nodes;
             blocks += load.pending_blocks;
+            self.lengthening
+                .set(self.lengthening.get() - lengthens(record));
             if load.pending_blocks > 0 {
                 log += log_cost(load.pending_blocks);
             }
@@ -481,11 +511,23 @@ impl Shard {
             }
             _ => {
                 let mut map = self.map.borrow_mut();
+                self.make_admitted_leaf(&mut map, record);
                 for_each_change(record, at, &mut |key, index, change| {
                     map.apply(key, index, change, at.lsn, dead)
                         .expect("nodes were set aside");
                 });
             }
+        }
+    }
+
+    /// Makes the leaf of a write that was admitted when the leaf existed, if it was deallocated and
+    /// dropped since and others took its room.
+    fn make_admitted_leaf(&self, map: &mut Map, record: &Record) {
+        if let Record::Put { volume, lba, .. } | Record::External { volume, lba, .. } = record
+            && map.leaves() >= self.shared.config.map.leaves_max
+        {
+            let (volume, leaf) = (*volume, lba.leaf());
+            map.make_leaf(LeafKey { volume, leaf });
         }
     }
 
@@ -513,30 +555,19 @@ impl Shard {
         self.clear_wanted.notify();
     }
 
-    /// Waits while a leaf's chain is so long that more deallocations could overflow it.
-    pub(crate) async fn wait_for_chain(&self, key: LeafKey) {
-        while self.map.borrow().chain_len(key) >= CHAIN_WAIT && !self.shared.is_stopped() {
-            self.merge_wanted.notify();
-            self.nodes_freed.listen().await;
-        }
-    }
-
-    /// Waits until nothing is queued or in flight. False if the engine stopped first.
-    pub(crate) async fn drain(&self) -> bool {
-        loop {
-            if self.shared.is_stopped() {
-                return false;
-            }
-            if self.lane.borrow().is_drained() {
-                return true;
-            }
-            self.acked.listen().await;
-        }
-    }
-
     /// True if this bug is planted.
     pub(crate) fn planted(&self, canary: Canary) -> bool {
         self.shared.config.is_planted(canary)
+    }
+}
+
+/// Deltas that a record can add to one chain, puts apart: a put takes the place of the one before.
+fn lengthens(record: &Record) -> usize {
+    match record {
+        Record::Discard { .. } => 1,
+        Record::Move { items, .. } => items.len(),
+        Record::Keep { items, .. } => items.len(),
+        _ => 0,
     }
 }
 

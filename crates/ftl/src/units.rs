@@ -431,6 +431,15 @@ impl UnitTable {
         self.unit(place.unit).stamp() <= since
     }
 
+    /// Places are no longer known whose death nobody will report.
+    pub fn doubt_all(&self) {
+        for unit in self.chunks.iter().chain(&self.groups) {
+            if unit.state() != UnitState::Free {
+                unit.doubtful.store(true, Ordering::Release);
+            }
+        }
+    }
+
     /// Raises the generation of a free unit (recovery).
     pub fn renew(&self, id: UnitId) {
         assert_eq!(self.unit(id).state(), UnitState::Free, "{id} is not free");

@@ -103,6 +103,12 @@ impl Volumes {
         self.by_id.values().map(|volume| volume.entry).collect()
     }
 
+    /// What is in flight on each volume.
+    pub(crate) fn inflight(&self) -> Vec<Rc<Inflight>> {
+        let volumes = self.by_id.values();
+        volumes.map(|volume| Rc::clone(&volume.inflight)).collect()
+    }
+
     /// Checks a host's range and counts the operation in.
     pub(crate) fn enter(
         &self,

@@ -143,3 +143,71 @@ fn a_header_of_a_busier_lane_hides_none_that_is_younger() {
         verify(&pool, host.moved_to(&engine)).expect("every block is there");
     }
 }
+
+/// A pool of two copies whose last write was one batch of 16 blocks, and where that lies.
+fn after_one_batch(seed: u64) -> (Pool, Host, std::ops::Range<u64>) {
+    let mut pool = Pool::new(seed, 1, 2);
+    pool.config.checkpoint_records = 2000;
+    let engine = pool.create();
+    let mut host = pool.host(&engine, 1);
+    host = pool.executor.block_on(async move {
+        host.run(100).await;
+        host
+    });
+    pool.executor.drain();
+    host = pool.executor.block_on(async move {
+        host.write(0, 16).await;
+        host
+    });
+    let batch = pool.fast.last_write.borrow().clone();
+    pool.executor.crash();
+    (pool, host, batch)
+}
+
+/// One block of the last batch cannot be read from one copy, another one not from the other: each
+/// block is on a copy, so the batch is there.
+#[test]
+fn a_batch_is_put_together_from_both_copies() {
+    for seed in 1..=8 {
+        let (pool, host, batch) = after_one_batch(seed);
+        let data = batch.end - 16 * 4096;
+        for (copy, block) in [(0, 3), (1, 10)] {
+            let at = data + block * 4096;
+            pool.fast.bad_on.borrow_mut().push((copy, at..at + 4096));
+        }
+        let (engine, report) = pool.try_open(2).expect("a pool that was used");
+        assert_eq!(report.damage, [], "seed {seed}");
+        verify(&pool, host.moved_to(&engine)).expect("every block is there");
+    }
+}
+
+/// The header of the last batch cannot be read from any copy: whether it was acknowledged nobody
+/// can know, so the start says where the log became unreadable.
+#[test]
+fn an_unreadable_end_of_the_log_is_reported() {
+    for seed in 1..=8 {
+        let (pool, _, batch) = after_one_batch(seed);
+        // A chunk's first write begins with the chunk's header.
+        let is_first = batch.start.is_multiple_of(1 << 20);
+        let at = batch.start + if is_first { 4096 } else { 0 };
+        for copy in 0..2 {
+            pool.fast.bad_on.borrow_mut().push((copy, at..at + 512));
+        }
+        let (_, report) = pool.try_open(2).expect("a pool that was used");
+        assert_eq!(report.damage.len(), 1, "seed {seed}: {report:?}");
+    }
+}
+
+/// A data block of the last batch cannot be read from any copy.
+#[test]
+fn an_unreadable_payload_at_the_end_of_the_log_is_reported() {
+    for seed in 1..=8 {
+        let (pool, _, batch) = after_one_batch(seed);
+        for copy in 0..2 {
+            let bad = batch.end - 4096..batch.end;
+            pool.fast.bad_on.borrow_mut().push((copy, bad));
+        }
+        let (_, report) = pool.try_open(2).expect("a pool that was used");
+        assert_eq!(report.damage.len(), 1, "seed {seed}: {report:?}");
+    }
+}

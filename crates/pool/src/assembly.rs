@@ -6,7 +6,6 @@
 use crate::error::PoolError;
 use crate::label::{self, Import, LabelStore, MemberId, MemberState, Membership, Role};
 use crate::losses::Losses;
-use crate::options::dense_drives;
 use crate::tier::{Array, Tier};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -22,7 +21,7 @@ pub(crate) fn check_dense(import: &Import) -> Result<(), PoolError> {
     if geometry.groups == 0 {
         return Ok(());
     }
-    let mut live = alloc::vec![false; dense_drives(geometry)];
+    let mut live = alloc::vec![false; label::dense_drives(geometry)];
     for present in &import.present {
         let row = import.state.members.get(present.id);
         let is_live = present.role == Role::Dense && present.state == MemberState::Active;
@@ -33,16 +32,9 @@ pub(crate) fn check_dense(import: &Import) -> Result<(), PoolError> {
             *slot = true;
         }
     }
-    let away = live.iter().filter(|&&is_live| !is_live).count();
-    let is_enough = match geometry.protection {
-        Protection::None => away == 0,
-        Protection::Mirror => live.chunks(2).all(|pair| pair.contains(&true)),
-        Protection::Parity => away <= usize::from(geometry.parity_strips),
-    };
-    if is_enough {
-        Ok(())
-    } else {
-        Err(PoolError::DenseMissing { away })
+    match label::uncovered(geometry, &live) {
+        None => Ok(()),
+        Some(away) => Err(PoolError::DenseMissing { away }),
     }
 }
 
@@ -120,7 +112,7 @@ impl Assembly<'_> {
 
     /// The stripe set of the dense tier.
     pub(crate) fn dense(&self, geometry: &Geometry) -> Result<(Rc<dyn Drive>, Tier), PoolError> {
-        let slots = dense_drives(geometry);
+        let slots = label::dense_drives(geometry);
         let (ids, members) = self.members(Role::Dense, slots);
         let losses = Rc::new(Losses::new(Rc::clone(self.membership), ids));
         let code = match geometry.protection {

@@ -207,14 +207,3 @@ pub fn engine_geometry(geometry: &Geometry) -> varve_ftl::Geometry {
         slices: geometry.slices,
     }
 }
-
-/// Drives a dense tier consists of.
-#[must_use]
-pub fn dense_drives(geometry: &Geometry) -> usize {
-    let data = usize::from(geometry.data_strips);
-    match geometry.protection {
-        Protection::None => data,
-        Protection::Mirror => data * 2,
-        Protection::Parity => data + usize::from(geometry.parity_strips),
-    }
-}

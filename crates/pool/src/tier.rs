@@ -19,6 +19,7 @@ use varve_array::{
     AssembleError, MemberState, Mirror, Progress, RestoreError, Restored, StripeSet,
 };
 use varve_io::{Drive, Event};
+use varve_units::BLOCK_BYTES;
 
 /// The array of a tier.
 pub(crate) enum Array {
@@ -162,13 +163,8 @@ impl Tier {
         self.check(slot, id)?;
         let restored = match &self.array {
             Array::Fast(mirror, chunk) => {
-                let bytes = |number: u32| u64::from(number) * chunk;
-                let ranges = units
-                    .iter()
-                    .map(|range| bytes(range.start)..bytes(range.end));
-                mirror
-                    .rebuild(slot, &ranges.collect::<Vec<_>>(), note)
-                    .await
+                let ranges = chunk_ranges(units, *chunk, mirror.info().bytes);
+                mirror.rebuild(slot, &ranges, note).await
             }
             Array::Dense(set) => {
                 let stripes = |range: &Range<u32>| {
@@ -223,4 +219,22 @@ impl Tier {
             self.ended.listen().await;
         }
     }
+}
+
+/// Bytes of the fast tier that a rebuilt member must have as the others: the used chunks, and the
+/// headers of the free ones. A drive that served this pool before may have headers of its own there,
+/// of an epoch that the pool went without; a start would believe them.
+fn chunk_ranges(used: &[Range<u32>], chunk_bytes: u64, tier_bytes: u64) -> Vec<Range<u64>> {
+    let start = |chunk: u32| u64::from(chunk) * chunk_bytes;
+    let mut ranges = Vec::new();
+    let mut next = 0;
+    let header = |chunk| start(chunk)..start(chunk) + BLOCK_BYTES;
+    for range in used {
+        ranges.extend((next..range.start).map(header));
+        ranges.push(start(range.start)..start(range.end));
+        next = range.end;
+    }
+    let chunks = (tier_bytes / chunk_bytes) as u32;
+    ranges.extend((next..chunks).map(header));
+    ranges
 }

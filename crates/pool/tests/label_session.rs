@@ -2,9 +2,12 @@
 
 mod common;
 
-use common::{ME, Medium, OTHER, POOL, Rng, TestWorld, as_world, new_pool, open};
+use common::{
+    ME, Medium, OTHER, POOL, Rng, TestWorld, as_world, geometry, new_pool, new_pool_of, open,
+};
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use varve_format::{Geometry, Protection};
 use varve_io::IoError;
 use varve_pool::label::{
     Change, ChangeError, CommitError, CreateError, Finding, Import, ImportError, LabelStore, Loss,
@@ -316,6 +319,48 @@ fn replacing_a_drive_uses_no_id_twice() {
     assert_eq!(import.stale.len(), 1, "the tombstone");
     assert_eq!(import.present.len(), 5);
     assert!(!import.state.clean && import.missing.is_empty());
+}
+
+/// What the dense tier can do without is lost, not more: of two losses on their way at once one is
+/// refused, whichever noticed first.
+#[test]
+fn no_more_is_lost_than_the_dense_tier_bears() {
+    let of = |protection, data_strips, parity_strips| Geometry {
+        groups: 8,
+        group_blocks: 32,
+        stripe_data_blocks: 8,
+        strip_blocks: 4,
+        protection,
+        data_strips,
+        parity_strips,
+        ..geometry()
+    };
+    let cases = [
+        (of(Protection::Parity, 2, 1), 3, [2, 3], false),
+        (of(Protection::Parity, 2, 1), 3, [3, 4], false),
+        (of(Protection::Mirror, 2, 1), 4, [2, 3], false),
+        (of(Protection::Mirror, 2, 1), 4, [3, 4], true),
+    ];
+    for (geometry, dense, [first, second], bears_both) in cases {
+        let pool = start(&new_pool_of(geometry, 2, dense, 3), TERMS);
+        let losses = [first, second].map(|id| {
+            let members = Rc::clone(&pool.members);
+            async move { members.change(Change::Lose(MemberId(id))).await }
+        });
+        let [one, other] = losses.map(|loss| as_world(&pool.world).run(loss));
+        let outcomes = pool
+            .world
+            .run(u64::MAX, async move { [one.await, other.await] });
+        let lost = outcomes
+            .unwrap()
+            .iter()
+            .filter(|outcome| outcome.is_ok())
+            .count();
+        assert_eq!(lost, if bears_both { 2 } else { 1 }, "{geometry:?}");
+        let state = pool.members.state();
+        let rows = state.members.in_state(Role::Dense, MemberState::Lost);
+        assert_eq!(rows.count(), lost, "{geometry:?}");
+    }
 }
 
 /// A scenario cut off after every step: what was answered is there after the restart.

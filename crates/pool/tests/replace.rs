@@ -343,6 +343,27 @@ fn a_drive_is_whole_only_with_a_label_of_its_own() {
     rig.check();
 }
 
+/// A drive that served this pool before returns without its label: no header of then is left on
+/// it, not even in chunks that are free and not copied.
+#[test]
+fn a_rebuilt_drive_has_no_headers_of_its_own() {
+    let mut rig = Rig::new(3, 19);
+    rig.write(1, 900);
+    rig.drives[0].set_gone(true);
+    rig.write(2, 900);
+    let old = Rc::clone(&rig.drives[0]);
+    old.set_gone(false);
+    old.erase_label();
+    let headers = |ram: &Ram| -> Vec<Vec<u8>> {
+        (0..19)
+            .map(|chunk| ram.content(chunk * MIB, 4096))
+            .collect()
+    };
+    assert_ne!(headers(&old), headers(&rig.drives[1]));
+    rig.replace(fast(0), 0, old);
+    assert!(headers(&rig.drives[0]) == headers(&rig.drives[1]));
+}
+
 /// Only the drive that was lost is left: an import says what it would lose, and does it on demand.
 #[test]
 fn the_stale_half_alone_is_refused() {

@@ -38,7 +38,9 @@ impl Images {
                     }
                     Err(found) => {
                         let stands = shard.map.borrow().stored(key) == Some(base);
-                        if stands && shared.volumes.borrow().is_present(key.volume) {
+                        if stands && shard.map.borrow().is_lost(key) {
+                            self.0.insert(key, (base, Box::new(LeafImage::LOST)));
+                        } else if stands && shared.volumes.borrow().is_present(key.volume) {
                             return Err(AuditError::LeafUnreadable {
                                 volume: key.volume,
                                 leaf: key.leaf,

@@ -28,13 +28,14 @@ pub use error::{AuditError, Mapped};
 pub use report::AuditReport;
 
 use crate::engine::Engine;
+use crate::map::LeafKey;
 use crate::shard::Shard;
 use crate::shared::Shared;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use leaves::Images;
 use snapshot::Snapshot;
-use varve_units::Nanos;
+use varve_units::{LeafIndex, Nanos, VolumeId};
 
 /// Times the unit table is looked at again because a unit was in nobody's hand, and the pause
 /// between. Arbitrary: longer together than any job takes from one reactor to another.
@@ -52,6 +53,17 @@ fn shards(shared: &Shared) -> Result<Vec<Rc<Shard>>, AuditError> {
 }
 
 impl Engine {
+    /// Fast-tier sector (512 B) of the stored image of a leaf, if it has one: 4608 B from there.
+    /// Reactors must run on the caller's thread, or it has none.
+    #[must_use]
+    pub fn stored_leaf(&self, volume: VolumeId, leaf: LeafIndex) -> Option<u64> {
+        let key = LeafKey { volume, leaf };
+        let owner = self.shared.owner_of_leaf(key);
+        let shards = shards(&self.shared).ok()?;
+        let base = shards[usize::from(owner.0)].map.borrow().stored(key);
+        base.map(|base| base.sector)
+    }
+
     /// Checks the whole state of the pool; call it on the first reactor while no host operation is
     /// in flight. All reactors must run on the caller's thread: it looks at all of them at once.
     ///

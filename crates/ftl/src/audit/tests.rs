@@ -1,18 +1,14 @@
 //! Each invariant broken on purpose, and the error that names it.
 
-#[path = "../../tests/common/mod.rs"]
-mod common;
-
 use super::leaves::Images;
 use super::snapshot::{Reference, Snapshot};
 use super::{AuditError, Mapped};
-use crate as ftl;
+use crate::common::{MemoryDrive, Pool, VOLUME_BLOCKS};
 use crate::engine::Engine;
 use crate::geometry::{Tier, UnitId};
 use crate::map::{Base, Change, LeafKey};
 use crate::shared::FIRST;
 use crate::units::{UnitRestore, UnitState};
-use common::{MemoryDrive, Pool};
 use std::rc::Rc;
 use std::vec::Vec;
 use varve_format::{PartPlace, block_crc, crc24};
@@ -109,7 +105,7 @@ impl Bench {
 
     /// A block of the volume that is not mapped.
     fn hole(&self) -> Lba {
-        let mut all = (0..common::VOLUME_BLOCKS).map(Lba);
+        let mut all = (0..VOLUME_BLOCKS).map(Lba);
         let is_mapped = |lba: &Lba| self.snapshot.references.iter().any(|r| r.at.lba == *lba);
         all.find(|lba| !is_mapped(lba)).unwrap()
     }

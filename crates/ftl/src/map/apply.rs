@@ -189,7 +189,8 @@ impl Map {
     /// slice's loaded cut already includes it.
     ///
     /// A merge between two changes of one record would make the second look included: ask
-    /// [`Map::admits`] for the whole record, and merge, before the first.
+    /// [`Map::admits`] for the whole record, and merge, before the first. Puts may make more leaves
+    /// than there may be: leaves that a lost cut had dropped are still here.
     ///
     /// # Errors
     /// No room; nothing was changed.
@@ -212,7 +213,19 @@ impl Map {
         if lsn <= slice.cut || lsn <= floor {
             return Ok(());
         }
+        if matches!(change, Change::Put { .. }) && self.leaves.find(key).is_none() {
+            if DeltaPool::need(Chain::EMPTY, 1) > self.pool.room() {
+                return Err(MapFull::Deltas);
+            }
+            self.make_leaf(key);
+        }
         self.apply(key, index, change, lsn, dead)
+    }
+
+    /// Makes a leaf, if it does not exist, for a put that follows at once. Asks for no limit: the
+    /// leaf was within it when the put was admitted.
+    pub fn make_leaf(&mut self, key: LeafKey) {
+        self.leaves.ensure(key);
     }
 
     /// Room for more deltas of a leaf that exists.

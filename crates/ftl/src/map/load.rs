@@ -1,6 +1,6 @@
 //! Loading a slice from checkpoint parts, oldest first.
 
-use super::{LeafKey, Map, MapFull};
+use super::{LeafKey, Map};
 use alloc::vec::Vec;
 use core::fmt;
 use varve_format::{Delta, PartHead, Section, SectionState, SlicePartError, decode_part};
@@ -18,8 +18,6 @@ pub enum LoadError {
     Order,
     /// A leaf is of another slice, or a delta is younger than the cut or too old.
     Content(LeafKey),
-    /// The map's limits are too small.
-    Full(MapFull),
 }
 
 impl fmt::Display for LoadError {
@@ -33,7 +31,6 @@ impl fmt::Display for LoadError {
                 "a checkpoint part contradicts itself at leaf {} of {}",
                 key.leaf.0, key.volume
             ),
-            Self::Full(_) => f.write_str("a checkpoint does not fit the map's limits"),
         }
     }
 }
@@ -42,7 +39,6 @@ impl core::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Decode(error) => Some(error),
-            Self::Full(error) => Some(error),
             _ => None,
         }
     }
@@ -53,10 +49,12 @@ impl Map {
     /// (or with an empty slice's first), the payloads of a cut in order.
     ///
     /// Older parts hold deltas that younger ones drop, so a load may overrun the delta pool; then
-    /// no change finds room until merges have brought it back below its limit.
+    /// no change finds room until merges have brought it back below its limit. It may overrun the
+    /// limit of leaves too: one slice's new leaf may be loaded before the part of another slice
+    /// that drops one.
     ///
     /// # Errors
-    /// The payload is damaged, out of order, or does not fit. The slice is then unusable.
+    /// The payload is damaged or out of order. The slice is then unusable.
     ///
     /// # Panics
     /// If the slice is not here.
@@ -138,9 +136,6 @@ impl Map {
             }
             return Ok(());
         };
-        if self.leaves.find(key).is_none() && self.leaves.len() >= self.limits.leaves_max {
-            return Err(LoadError::Full(MapFull::Leaves));
-        }
         let leaf = self.leaves.ensure(key);
         self.forget_image(leaf);
         if let Some(stated) = parent {

@@ -1,6 +1,6 @@
 //! Merging: the image goes to the log, the parent is switched, the chain's prefix is dropped.
 
-use super::{Base, IS_STRICT, LeafKey, Map, MapFull, Merging};
+use super::{Base, IS_STRICT, LeafKey, Map, Merging};
 use alloc::boxed::Box;
 use varve_format::{Delta, LeafImage, Parent};
 use varve_units::Lsn;
@@ -174,27 +174,17 @@ impl Map {
     /// ended. A leaf that is not here was not here at the cut either, which keeps leaves being
     /// merged: the leaf was emptied after `through`, and the record counts no more.
     ///
-    /// # Errors
-    /// The leaf is new and no further one may exist.
-    ///
     /// # Panics
     /// If the slice is not here.
-    pub fn redo_leaf(
-        &mut self,
-        key: LeafKey,
-        sector: u64,
-        crc: u32,
-        through: Lsn,
-    ) -> Result<(), MapFull> {
+    pub fn redo_leaf(&mut self, key: LeafKey, sector: u64, crc: u32, through: Lsn) {
         assert!(self.owns(self.slice_of(key)), "the slice is here");
         let leaf = match self.leaves.find(key) {
             Some(leaf) => leaf,
-            None if through <= self.cut_of(self.slice_of(key)) => return Ok(()),
-            None if self.leaves.len() >= self.limits.leaves_max => return Err(MapFull::Leaves),
+            None if through <= self.cut_of(self.slice_of(key)) => return,
             None => self.leaves.ensure(key),
         };
         if through <= self.floor(leaf) {
-            return Ok(());
+            return;
         }
         let head = self.leaves.head(leaf);
         let folded =
@@ -204,6 +194,5 @@ impl Map {
         // The count is exact only once the image is folded again.
         self.forget_image(leaf);
         self.switch(leaf, Parent::new(sector, through, crc), mapped as u16);
-        Ok(())
     }
 }

@@ -39,6 +39,7 @@ mod head;
 mod invariants;
 mod load;
 mod lookup;
+mod lost;
 mod memory;
 mod merge;
 mod pool;
@@ -54,7 +55,7 @@ pub use memory::MapMemory;
 pub use merge::{Merge, NeedsImage};
 pub use survey::Survey;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use cache::ImageCache;
 use core::fmt;
@@ -201,6 +202,8 @@ pub struct Map {
     cache: ImageCache,
     slices: Vec<Option<Slice>>,
     merging: BTreeMap<u32, Merging>,
+    /// Leaves declared lost whose base is not replaced yet.
+    lost: BTreeSet<u32>,
     /// Sum of `mapped` over all leaves.
     mapped: u64,
     /// Deltas on their way from one form of a chain to another; empty between calls.
@@ -221,6 +224,7 @@ impl Map {
             cache: ImageCache::new(limits.images),
             slices: (0..slices_total).map(|_| None).collect(),
             merging: BTreeMap::new(),
+            lost: BTreeSet::new(),
             mapped: 0,
             scratch: Vec::new(),
         }
@@ -364,6 +368,7 @@ impl Map {
         head.parent = parent;
         head.switched = true;
         self.leaves.set_discard(leaf, None);
+        self.lost.remove(&leaf);
         self.set_mapped(leaf, mapped);
         self.touch(leaf);
     }

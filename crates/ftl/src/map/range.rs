@@ -91,6 +91,13 @@ impl Map {
         self.leaves.find(key).is_some()
     }
 
+    /// True if the leaf exists and the next cut would keep it.
+    #[must_use]
+    pub fn is_kept(&self, key: LeafKey) -> bool {
+        let found = self.leaves.find(key);
+        found.is_some_and(|leaf| !self.leaves.head(leaf).is_vacant() || self.is_held(leaf))
+    }
+
     /// Fast-tier sectors of all images that leaves refer to, those of discarded leaves included.
     #[must_use]
     pub fn stored_sectors(&self) -> Vec<u64> {

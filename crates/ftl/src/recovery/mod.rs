@@ -13,7 +13,10 @@
 mod load;
 mod redo;
 mod scan;
+#[cfg(test)]
+mod tests;
 mod walk;
+mod whole;
 
 use crate::config::Config;
 use crate::engine::{Engine, Seats};
@@ -92,14 +95,15 @@ impl From<EngineError> for RecoverError {
     }
 }
 
-/// Batches of a lane that were flushed once and cannot be read any more.
+/// Batches of a lane that cannot be read any more: they were flushed once, or the drives cannot say
+/// whether there were any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Damage {
     /// The lane.
     pub lane: LaneId,
     /// First LSN missing.
     pub from: Lsn,
-    /// First LSN found again.
+    /// First LSN found again; the highest there is if the lane ends where it cannot be read.
     pub to: Lsn,
 }
 

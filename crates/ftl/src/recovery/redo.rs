@@ -15,7 +15,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{PayloadLayout, Record, block_crc, crc24};
 use varve_io::{Blocks, ReactorId};
-use varve_units::{Lba, Lsn, Ppa, SECTOR_BYTES};
+use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, SECTOR_BYTES};
 
 impl Engine {
     /// Applies every record of a lane that lies behind its slice's cut. The records are used up.
@@ -106,8 +106,7 @@ impl Shard {
                 if at.lsn <= map.cut_of(map.slice_of(key)) {
                     return Ok(());
                 }
-                let redone = map.redo_leaf(key, at.meta_sector, *crc, *through);
-                redone.map_err(|_| RecoverError::Engine(EngineError::CapacityExceeded))?;
+                map.redo_leaf(key, at.meta_sector, *crc, *through);
             }
             Record::Discard {
                 slice,
@@ -150,12 +149,13 @@ impl Shard {
         lsn: Lsn,
     ) -> Result<(), RecoverError> {
         let is_partial = |change: &Change| !matches!(change, Change::Discard { count: 512, .. });
+        let in_leaf = changes.len().min(LEAF_BLOCKS as usize);
         let fits = |map: &Map| {
             let needing = changes.iter().filter(|(.., change)| is_partial(change));
             map.room() >= needing.count()
                 && changes
                     .iter()
-                    .all(|(key, ..)| map.admits(*key, 1) != Err(MapFull::Chain))
+                    .all(|(key, ..)| map.admits(*key, in_leaf) != Err(MapFull::Chain))
         };
         while !fits(&self.map.borrow()) {
             if self.shared.is_stopped() {

@@ -7,17 +7,12 @@
 
 use super::Damage;
 use super::scan::Scan;
+use super::whole::{Broken, whole_batch};
 use crate::geometry::{BLOCK_SECTORS, Geometry};
-use crate::map::LeafKey;
-use crate::merge::leaf_crc;
 use alloc::collections::BTreeMap;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
-use varve_format::{
-    BatchHead, BatchStart, ChunkHeader, LanePosition, PayloadLayout, Record, batch, block_crc,
-    crc32c,
-};
-use varve_io::{Blocks, Drive, Gather, Sectors};
+use varve_format::{BatchHead, ChunkHeader, LanePosition, Record, batch};
+use varve_io::{Drive, Gather, Sectors};
 use varve_units::{LaneId, Lsn, SECTOR_BYTES};
 
 /// What a batch must say of itself to be the one that is looked for.
@@ -67,31 +62,52 @@ impl Expect {
     }
 }
 
+/// What was found where a batch was looked for.
+pub(crate) enum Sought {
+    /// It is there.
+    Found(BatchHead, Vec<Record>),
+    /// A copy was read and holds something else.
+    Absent,
+    /// No copy could be read: nobody can know.
+    Unreadable,
+}
+
 /// Reads the header of the batch at a place, by whichever copy holds it.
 pub(crate) async fn read_batch(
     fast: &dyn Drive,
     geometry: &Geometry,
     expect: &Expect,
 ) -> Option<(BatchHead, Vec<Record>)> {
+    match seek_batch(fast, geometry, expect).await {
+        Sought::Found(head, records) => Some((head, records)),
+        Sought::Absent | Sought::Unreadable => None,
+    }
+}
+
+/// [`read_batch`], which tells what is not there from what cannot be read.
+pub(crate) async fn seek_batch(fast: &dyn Drive, geometry: &Geometry, expect: &Expect) -> Sought {
     let chunk = geometry.chunk_of(expect.sector);
     let end = geometry.chunk_start(chunk) + geometry.chunk_sectors();
     let unit = u64::from(geometry.lba_bytes) / SECTOR_BYTES;
     // The last chunk may be full to the drive's end.
     if expect.sector >= geometry.fast_sectors() || expect.sector + unit > end {
-        return None;
+        return Sought::Absent;
     }
+    let mut sought = Sought::Unreadable;
     for copy in 0..fast.info().copies {
         let offset = expect.sector * SECTOR_BYTES;
         let first = fast
             .read_meta(offset, Sectors::zeroed(unit as usize), copy)
             .await;
         let Ok(first) = first else { continue };
-        let Ok(head) = batch::decode_head(first.bytes()) else {
+        let head = batch::decode_head(first.bytes());
+        let fits = |head: &BatchHead| {
+            expect.accepts(head) && expect.sector + head.batch_bytes() / SECTOR_BYTES <= end
+        };
+        let Some(head) = head.ok().filter(fits) else {
+            sought = Sought::Absent;
             continue;
         };
-        if !expect.accepts(&head) || expect.sector + head.batch_bytes() / SECTOR_BYTES > end {
-            continue;
-        }
         let sectors = (u64::from(head.header_bytes) / SECTOR_BYTES) as usize;
         let whole = if sectors as u64 == unit {
             first
@@ -101,13 +117,12 @@ pub(crate) async fn read_batch(
                 Err(_) => continue,
             }
         };
-        if let Ok((head, records)) = batch::decode(whole.bytes())
-            && expect.accepts(&head)
-        {
-            return Some((head, records));
+        match batch::decode(whole.bytes()) {
+            Ok((head, records)) if expect.accepts(&head) => return Sought::Found(head, records),
+            _ => sought = Sought::Absent,
         }
     }
-    None
+    sought
 }
 
 /// A batch found.
@@ -127,6 +142,8 @@ pub(super) struct LaneWalk {
     pub(super) chunks: BTreeMap<u32, (ChunkHeader, u32)>,
     pub(super) last_lsn: Lsn,
     pub(super) damage: Vec<Damage>,
+    /// The place where the next batch would lie cannot be read.
+    is_cut: bool,
 }
 
 /// Where the walk stands.
@@ -150,6 +167,7 @@ impl LaneWalk {
             chunks: BTreeMap::new(),
             last_lsn: Lsn(position.first_lsn.0.saturating_sub(1)),
             damage: Vec::new(),
+            is_cut: false,
         };
         let start = lane
             .get(&position.chunk_sequence)
@@ -166,9 +184,19 @@ impl LaneWalk {
                 break;
             }
         }
-        walk.verify_tail(fast, scan).await;
+        if walk.is_cut {
+            walk.note_cut(position.lane, walk.last_lsn.next());
+        }
+        walk.verify_tail(fast, scan, position.lane).await;
         walk.note_chunks(scan.geometry.chunk_sectors());
         walk
+    }
+
+    /// Behind here the lane cannot be read. Whether there was more nobody can know; what a host was
+    /// told to be durable may be missing.
+    fn note_cut(&mut self, lane: LaneId, from: Lsn) {
+        let to = Lsn::MAX;
+        self.damage.push(Damage { lane, from, to });
     }
 
     /// Takes the next batch. False at the lane's end.
@@ -185,22 +213,31 @@ impl LaneWalk {
             cursor.chunk_sequence.is_none_or(|now| **sequence > now)
                 && header.first_batch == cursor.batch
         });
+        self.is_cut = false;
         for (sequence, (chunk, header)) in later {
             let sector = scan.geometry.chunk_start(*chunk) + BLOCK_SECTORS;
             let expect = Expect::of(scan, header, Some(cursor.batch), sector);
-            if let Some((head, records)) = read_batch(fast, &scan.geometry, &expect).await {
-                cursor.chunk = Some((*chunk, *header));
-                cursor.chunk_sequence = Some(*sequence);
-                cursor.sector = sector;
-                self.take(scan, *chunk, *header, head, records, cursor);
-                return true;
+            match seek_batch(fast, &scan.geometry, &expect).await {
+                Sought::Found(head, records) => {
+                    cursor.chunk = Some((*chunk, *header));
+                    cursor.chunk_sequence = Some(*sequence);
+                    cursor.sector = sector;
+                    self.take(scan, *chunk, *header, head, records, cursor);
+                    return true;
+                }
+                Sought::Absent => {}
+                Sought::Unreadable => self.is_cut = true,
             }
         }
         if let Some((chunk, header)) = cursor.chunk {
             let expect = Expect::of(scan, &header, Some(cursor.batch), cursor.sector);
-            if let Some((head, records)) = read_batch(fast, &scan.geometry, &expect).await {
-                self.take(scan, chunk, header, head, records, cursor);
-                return true;
+            match seek_batch(fast, &scan.geometry, &expect).await {
+                Sought::Found(head, records) => {
+                    self.take(scan, chunk, header, head, records, cursor);
+                    return true;
+                }
+                Sought::Absent => {}
+                Sought::Unreadable => self.is_cut = true,
             }
         }
         false
@@ -282,9 +319,9 @@ impl LaneWalk {
         false
     }
 
-    /// Batches beyond what was flushed may be torn: the first whose payload is on no copy ends
-    /// the lane. The others are read whole, to be written back to all copies.
-    async fn verify_tail(&mut self, fast: &dyn Drive, scan: &Scan) {
+    /// Batches beyond what was flushed may be torn: the first with a payload on no copy ends the
+    /// lane. The others are read whole, to be written back to all copies.
+    async fn verify_tail(&mut self, fast: &dyn Drive, scan: &Scan, lane: LaneId) {
         let durable = self
             .found
             .iter()
@@ -295,10 +332,12 @@ impl LaneWalk {
             if self.found[index].head.last_lsn() <= durable {
                 continue;
             }
-            let rewrite = whole_batch(fast, scan, &self.found[index]).await;
-            match rewrite {
-                Some(gather) => self.found[index].rewrite = Some(gather),
-                None => {
+            match whole_batch(fast, scan, &self.found[index]).await {
+                Ok(gather) => self.found[index].rewrite = Some(gather),
+                Err(why) => {
+                    if why == Broken::Unreadable {
+                        self.note_cut(lane, self.found[index].head.first_lsn);
+                    }
                     self.found.truncate(index);
                     break;
                 }
@@ -327,105 +366,4 @@ impl LaneWalk {
             *used = end.map_or(0, |end| (end - start) as u32);
         }
     }
-}
-
-/// Reads a whole batch by the first copy on which every payload passes its check.
-async fn whole_batch(fast: &dyn Drive, scan: &Scan, found: &Found) -> Option<Gather> {
-    for copy in 0..fast.info().copies {
-        if let Some(gather) = whole_copy(fast, scan, found, copy).await {
-            return Some(gather);
-        }
-    }
-    None
-}
-
-async fn whole_copy(fast: &dyn Drive, scan: &Scan, found: &Found, copy: u8) -> Option<Gather> {
-    let head = &found.head;
-    let mut offset = head.address * SECTOR_BYTES + u64::from(head.header_bytes);
-    let mut gather = Gather::new();
-    if let Some(header) = &found.header {
-        gather.push_meta(header.encode());
-    }
-    gather.push_meta(batch::encode(
-        &start_of(head),
-        &found.records,
-        scan.geometry.lba_bytes,
-    ));
-    let data = Blocks::new(head.data_blocks as usize, scan.elided);
-    let data = if data.is_empty() {
-        data
-    } else {
-        fast.read_data(offset, data, copy).await.ok()?
-    };
-    offset += u64::from(head.data_blocks) * varve_units::BLOCK_BYTES;
-    let meta = Sectors::zeroed((u64::from(head.meta_bytes) / SECTOR_BYTES) as usize);
-    let meta = if meta.is_empty() {
-        meta
-    } else {
-        fast.read_meta(offset, meta, copy).await.ok()?
-    };
-    if !payloads_pass(head, &found.records, &data, &meta) {
-        return None;
-    }
-    if !data.is_empty() {
-        gather.push(varve_io::Segment::Data(
-            Rc::new(data),
-            0..head.data_blocks as usize,
-        ));
-    }
-    if !meta.is_empty() {
-        gather.push_meta(meta);
-    }
-    Some(gather)
-}
-
-/// What a batch's head was made from.
-const fn start_of(head: &BatchHead) -> BatchStart {
-    BatchStart {
-        epoch: head.epoch,
-        lane: head.lane,
-        sequence: head.sequence,
-        address: head.address,
-        chunk_sequence: head.chunk_sequence,
-        durable_through: head.durable_through,
-        first_lsn: head.first_lsn,
-    }
-}
-
-/// True if every payload of a batch has the checksum its record gives.
-fn payloads_pass(head: &BatchHead, records: &[Record], data: &Blocks, meta: &Sectors) -> bool {
-    let data_start = head.address + u64::from(head.header_bytes) / SECTOR_BYTES;
-    let meta_start = data_start + u64::from(head.data_blocks) * BLOCK_SECTORS;
-    PayloadLayout::new(head, records).all(|at| {
-        let first = ((at.data_sector - data_start) / BLOCK_SECTORS) as usize;
-        let from = ((at.meta_sector - meta_start) * SECTOR_BYTES) as usize;
-        let payload = |bytes: usize| &meta.bytes()[from..from + bytes];
-        let blocks_pass = |crcs: &mut dyn Iterator<Item = u32>| {
-            crcs.enumerate()
-                .all(|(index, crc)| block_crc(data.block(first + index)) == crc)
-        };
-        match &records[at.record] {
-            Record::Put { crcs, .. } => blocks_pass(&mut crcs.as_slice().iter().copied()),
-            Record::Keep { items, .. } => blocks_pass(&mut items.iter().map(|item| item.crc)),
-            Record::Leaf {
-                volume,
-                leaf,
-                through,
-                crc,
-            } => {
-                let key = LeafKey {
-                    volume: *volume,
-                    leaf: *leaf,
-                };
-                leaf_crc(key, *through, payload(varve_format::LEAF_IMAGE_BYTES)) == *crc
-            }
-            Record::Part { bytes, crc, .. } | Record::Commit { bytes, crc, .. } => {
-                crc32c(payload(*bytes as usize)) == *crc
-            }
-            Record::External { .. }
-            | Record::Move { .. }
-            | Record::Discard { .. }
-            | Record::Catalogue { .. } => true,
-        }
-    })
 }

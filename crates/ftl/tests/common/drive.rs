@@ -3,6 +3,7 @@
 
 use super::Executor;
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::vec;
 use std::vec::Vec;
@@ -26,6 +27,10 @@ pub struct MemoryDrive {
     pub gone: Cell<bool>,
     /// Reads of metadata that lie here fail on every copy.
     pub bad: Cell<Option<(u64, u64)>>,
+    /// Reads that touch these bytes of this copy fail.
+    pub bad_on: RefCell<Vec<(u8, Range<u64>)>>,
+    /// Where the last write went.
+    pub last_write: RefCell<Range<u64>>,
     pub written: Cell<u64>,
 }
 
@@ -47,6 +52,8 @@ impl MemoryDrive {
             lose_start_in: Cell::default(),
             gone: Cell::default(),
             bad: Cell::default(),
+            bad_on: RefCell::default(),
+            last_write: RefCell::default(),
             written: Cell::default(),
         })
     }
@@ -84,6 +91,12 @@ impl MemoryDrive {
                 {
                     return Err(IoError::Media);
                 }
+                let is_hit = |(on, bad): &(u8, Range<u64>)| {
+                    *on == copy && offset < bad.end && bad.start < offset + length as u64
+                };
+                if self.bad_on.borrow().iter().any(is_hit) {
+                    return Err(IoError::Media);
+                }
                 let copies = self.copies.borrow();
                 let bytes = &copies[usize::from(copy)][offset as usize..][..length];
                 match &mut into {
@@ -100,6 +113,7 @@ impl MemoryDrive {
                     }
                 }
                 self.written.set(self.written.get() + gather.bytes());
+                *self.last_write.borrow_mut() = offset..offset + gather.bytes();
                 let is_start = offset.is_multiple_of(1 << 20);
                 let lost = is_due(&self.lose_in) | (is_start && is_due(&self.lose_start_in));
                 for copy in u8::from(lost)..self.info.copies {

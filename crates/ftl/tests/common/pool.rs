@@ -3,7 +3,8 @@
 use super::super::ftl::lane::LaneLimits;
 use super::super::ftl::map::MapLimits;
 use super::super::ftl::{
-    Config, Demand, Engine, EngineError, Geometry, Identity, NewVolume, Reserve, Seats,
+    Config, Demand, Engine, EngineError, Geometry, Identity, NewVolume, RecoverError,
+    RecoveryReport, Reserve, Seats,
 };
 use super::{Executor, MemoryDrive};
 use std::collections::BTreeMap;
@@ -113,10 +114,16 @@ impl Pool {
 
     /// Starts again what the drives hold.
     pub fn open(&self, epoch: u32) -> Rc<Engine> {
+        let opened = self.try_open(epoch);
+        opened.expect("a pool that was used").0
+    }
+
+    /// Starts again what the drives hold, and tells what it found.
+    pub fn try_open(&self, epoch: u32) -> Result<(Rc<Engine>, RecoveryReport), RecoverError> {
         let (geometry, config) = (self.geometry, self.config);
         let open = Engine::open(self.seats(), geometry, config, Self::identity(epoch));
-        let (engine, _) = self.executor.block_on(open).expect("a pool that was used");
-        Rc::new(engine)
+        let opened = self.executor.block_on(open);
+        opened.map(|(engine, report)| (Rc::new(engine), report))
     }
 
     /// A host with a volume of its own.

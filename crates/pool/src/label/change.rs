@@ -49,6 +49,11 @@ pub enum ChangeError {
         /// The member.
         id: MemberId,
     },
+    /// The other dense members do not hold everything.
+    DenseNeeded {
+        /// The member.
+        id: MemberId,
+    },
     /// The slot has a member that is active or rebuilding.
     SlotTaken {
         /// The tier.
@@ -73,6 +78,12 @@ impl fmt::Display for ChangeError {
                 write!(
                     f,
                     "{id} is the last active fast drive and cannot be given up"
+                )
+            }
+            Self::DenseNeeded { id } => {
+                write!(
+                    f,
+                    "the dense tier does not hold everything without {id}: it cannot be given up"
                 )
             }
             Self::SlotTaken { role, slot, id } => {

@@ -4,7 +4,7 @@
 //! generation; its second one waits. After a shutdown, or a commit without quorum, everything is
 //! refused.
 
-use crate::label::change::Change;
+use crate::label::change::{Change, ChangeError};
 use crate::label::commit::{CommitError, Committed};
 use crate::label::generation::TableGeneration;
 use crate::label::member::MemberId;
@@ -89,7 +89,7 @@ impl Session {
                         later.push_back((Wish::Change(change, store), reply));
                         continue;
                     }
-                    match state.members.apply(change, state.generation) {
+                    match apply(&mut state, change) {
                         Ok(id) => granted.push(Granted {
                             reply,
                             member: Some(id),
@@ -159,6 +159,15 @@ impl Session {
     pub(crate) fn settle(&mut self, state: LabelState) {
         self.state = state;
         self.is_fresh = false;
+    }
+}
+
+/// Takes one step. Two losses may be on their way at once, each of which the dense tier can bear
+/// alone: the second is refused.
+fn apply(state: &mut LabelState, change: Change) -> Result<MemberId, ChangeError> {
+    match change {
+        Change::Lose(id) if state.needs(id) => Err(ChangeError::DenseNeeded { id }),
+        _ => state.members.apply(change, state.generation),
     }
 }
 

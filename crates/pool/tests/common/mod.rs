@@ -59,6 +59,11 @@ pub async fn open(
 
 /// A pool of `fast` + `dense` blank drives.
 pub fn new_pool(fast: usize, dense: usize, seed: u64) -> Vec<Rc<Medium>> {
+    new_pool_of(geometry(), fast, dense, seed)
+}
+
+/// A pool of `fast` + `dense` blank drives with these fixed numbers.
+pub fn new_pool_of(geometry: Geometry, fast: usize, dense: usize, seed: u64) -> Vec<Rc<Medium>> {
     let media: Vec<_> = (0..fast + dense).map(|_| Rc::new(Medium::new())).collect();
     let world = TestWorld::new(seed);
     let inner = (Rc::clone(&world), media.clone());
@@ -72,7 +77,7 @@ pub fn new_pool(fast: usize, dense: usize, seed: u64) -> Vec<Rc<Medium>> {
             };
             (role, Rc::clone(store))
         });
-        create(POOL, name(), geometry(), &roles.collect::<Vec<_>>()).await
+        create(POOL, name(), geometry, &roles.collect::<Vec<_>>()).await
     });
     done.expect("creation ends").expect("creation succeeds");
     world.clear();

@@ -40,6 +40,21 @@ impl Ram {
         self.label_delay.set(steps);
     }
 
+    /// Erases the label and leaves all else.
+    pub fn erase_label(&self) {
+        let label = 0..RESERVED_BYTES / SECTOR as u64;
+        self.sectors
+            .borrow_mut()
+            .retain(|at, _| !label.contains(at));
+    }
+
+    /// The bytes behind the label from `offset` on.
+    pub fn content(&self, offset: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.read(RESERVED_BYTES + offset, &mut bytes);
+        bytes
+    }
+
     fn delay(&self, command: &Command) -> u32 {
         match command {
             Command::Write { offset, .. } if *offset < RESERVED_BYTES => self.label_delay.get(),

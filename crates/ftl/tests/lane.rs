@@ -1,0 +1,94 @@
+//! The append point by itself: what it hands back when writes fail.
+
+use varve_format::Record;
+use varve_ftl::lane::{Batch, ChunkGrant, Idle, Lane, LaneLimits, Load, Pending};
+use varve_ftl::{Geometry, Identity};
+use varve_units::{Generation, LaneId, Lba, Lsn, SliceId, VolumeId};
+
+const GEOMETRY: Geometry = Geometry {
+    chunk_bytes: 1 << 20,
+    chunks: 16,
+    lba_bytes: 512,
+    group_blocks: 256,
+    groups: 8,
+    stripe_blocks: 64,
+    p2l_copies: 1,
+    slices: 16,
+};
+
+fn lane() -> Lane {
+    let identity = Identity {
+        pool: [7; 16],
+        epoch: 1,
+    };
+    let limits = LaneLimits {
+        batch_blocks_max: 64,
+        inflight_max: 4,
+    };
+    Lane::new(LaneId(0), identity, GEOMETRY, limits, Lsn(1))
+}
+
+fn pending(lba: u64) -> Pending {
+    Pending {
+        record: Record::Discard {
+            slice: SliceId(0),
+            volume: VolumeId(1),
+            lba: Lba(lba),
+            blocks: 1,
+            zero: false,
+        },
+        load: Load {
+            data: None,
+            meta: None,
+            reserved_nodes: 0,
+            pending_blocks: 0,
+            pending_leaf: false,
+            ticket: None,
+        },
+    }
+}
+
+/// Seals the next batch into the open chunk or, if it needs one, into `chunk`.
+fn seal(lane: &mut Lane, chunk: u32) -> u64 {
+    loop {
+        match lane.seal() {
+            Ok(write) => return write.sequence,
+            Err(Idle::NeedsChunk { .. }) => lane.give_chunk(ChunkGrant {
+                chunk,
+                stamp: Lsn(u64::from(chunk) + 1),
+                generation: Generation(0),
+                commit: None,
+            }),
+            Err(Idle::Busy) => panic!("nothing to seal"),
+        }
+    }
+}
+
+/// A batch that waits to be written again has given its place up already. If the next write fails
+/// too, only that one's place is handed back: the other place may be somebody else's by now.
+#[test]
+fn a_place_is_given_up_once() {
+    let mut lane = lane();
+    for lba in 0..2 {
+        lane.push(pending(lba));
+        assert_eq!(seal(&mut lane, 4), lba);
+    }
+    lane.failed(0);
+    assert!(
+        lane.reroute().is_none(),
+        "the second is still being written"
+    );
+    let _ = lane.written(1);
+    let chunks: Vec<u32> = lane.reroute().unwrap().iter().map(Batch::chunk).collect();
+    assert_eq!(chunks, [4, 4]);
+    assert_eq!(seal(&mut lane, 5), 0);
+    lane.failed(0);
+    let chunks: Vec<u32> = lane.reroute().unwrap().iter().map(Batch::chunk).collect();
+    assert_eq!(chunks, [5]);
+    // Both are written in the end, in order.
+    assert_eq!(seal(&mut lane, 6), 0);
+    assert_eq!(seal(&mut lane, 6), 1);
+    assert!(lane.written(1).is_empty());
+    assert_eq!(lane.written(0).len(), 2);
+    assert!(lane.is_drained());
+}

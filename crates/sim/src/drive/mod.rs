@@ -1,0 +1,258 @@
+//! The simulated drive: latency, a volatile cache, faults, a trace.
+//!
+//! A [`SimDrive`] outlives crashes; [`SimDrive::attach`] gives the [`Drive`] that one life of the
+//! pool uses. Commands complete out of order. A write becomes visible to reads at some moment
+//! between submission and completion.
+//!
+//! Faults lie over pristine content: a flaw hides a sector until the sector is written again.
+//! Each flaw is claimed from the fault atlas first and released when it ends.
+//!
+//! [`SimDrive`] is what the simulator holds, `State` what it is, `Attached` what the pool sees.
+//!
+//! **Not here**: whether a fault may strike (`atlas`), when (`scenario`).
+
+mod attached;
+mod state;
+
+use crate::atlas::Atlas;
+use crate::cache::Cache;
+use crate::executor::Reactor;
+use crate::laps::Laps;
+use crate::platter::Platter;
+use crate::rng::Rng;
+use attached::Attached;
+use state::{Flaw, State, sectors};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use varve_io::{Drive, Gather, Sectors};
+use varve_units::{BLOCK_BYTES, Nanos, SECTOR};
+
+/// What a drive is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriveSpec {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// 512 or 4096.
+    pub lba_bytes: u32,
+    /// True if completed writes wait for a flush.
+    pub volatile_cache: bool,
+}
+
+/// A fault that strikes the next write the atlas lets it strike.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum WriteFault {
+    /// Acknowledged, but nothing was written.
+    Lost,
+    /// Acknowledged, but written this many logical blocks further (modulo the drive).
+    Misdirected(u64),
+    /// Refused with a media error; nothing was written.
+    Error,
+}
+
+/// A drive of the simulated machine, surviving the crashes of the pool.
+#[derive(Clone)]
+pub struct SimDrive(Rc<RefCell<State>>);
+
+impl SimDrive {
+    /// A blank drive, number `index` of the pool.
+    #[must_use]
+    pub fn new(index: usize, spec: DriveSpec, rng: Rng, atlas: Rc<RefCell<Atlas>>) -> Self {
+        assert!(spec.bytes.is_multiple_of(BLOCK_BYTES), "whole blocks");
+        Self(Rc::new(RefCell::new(State {
+            index,
+            spec,
+            rng,
+            platter: Platter::default(),
+            cache: Cache::default(),
+            flaws: BTreeMap::new(),
+            armed: Vec::new(),
+            doomed: Vec::new(),
+            atlas,
+            is_gone: false,
+            has_returned: false,
+            incarnation: 0,
+            slow_until: Nanos(0),
+            slow_reads_until: Nanos(0),
+            laps: None,
+            next: 0,
+            trace: VecDeque::new(),
+            tally: BTreeMap::new(),
+        })))
+    }
+
+    /// From now on `laps` sees every write.
+    pub fn watch(&self, laps: Rc<RefCell<Laps>>) {
+        self.0.borrow_mut().laps = Some(laps);
+    }
+
+    /// The drive as one life of the pool sees it.
+    #[must_use]
+    pub fn attach(&self, reactor: &Rc<Reactor>) -> Rc<dyn Drive> {
+        Rc::new(Attached {
+            state: Rc::clone(&self.0),
+            incarnation: self.0.borrow().incarnation,
+            reactor: Rc::clone(reactor),
+        })
+    }
+
+    /// The power fails: whatever was not durable is kept, lost or torn.
+    pub fn power_fail(&self) {
+        let state = &mut *self.0.borrow_mut();
+        let lba_bytes = u64::from(state.spec.lba_bytes);
+        state
+            .cache
+            .fail(&mut state.platter, &mut state.rng, lba_bytes);
+        state.doomed.clear();
+        state.slow_until = Nanos(0);
+        state.slow_reads_until = Nanos(0);
+    }
+
+    /// Reads of a range near a random written place fail until it is rewritten. False if the
+    /// atlas refuses.
+    pub fn break_media(&self, rng: &mut Rng) -> bool {
+        self.plant("media_error", rng, |_| Flaw::Media)
+    }
+
+    /// Bits flip in a range near a random written place. False if the atlas refuses.
+    pub fn rot(&self, rng: &mut Rng) -> bool {
+        self.plant("bit_rot", rng, |rng| Flaw::Rot {
+            byte: rng.index(SECTOR),
+            mask: 1 << rng.below(8),
+        })
+    }
+
+    fn plant(&self, name: &'static str, rng: &mut Rng, flaw: impl Fn(&mut Rng) -> Flaw) -> bool {
+        let state = &mut *self.0.borrow_mut();
+        if state.is_gone {
+            return false;
+        }
+        let Some(range) = state.written_range(rng) else {
+            return false;
+        };
+        if !state.claim(&range) {
+            return false;
+        }
+        for sector in sectors(&range) {
+            state.flaws.insert(sector, flaw(rng));
+        }
+        state.count(name);
+        true
+    }
+
+    /// The next write that the atlas lets it strike meets this fault.
+    pub fn arm(&self, fault: WriteFault) {
+        self.0.borrow_mut().armed.push(fault);
+    }
+
+    /// Forgets faults that have not struck yet.
+    pub fn disarm(&self) {
+        self.0.borrow_mut().armed.clear();
+    }
+
+    /// Every command fails from now on. False if the atlas refuses.
+    pub fn lose(&self) -> bool {
+        let state = &mut *self.0.borrow_mut();
+        let index = state.index;
+        if !state.atlas.borrow_mut().lose(index) {
+            return false;
+        }
+        state.is_gone = true;
+        state.count("gone");
+        true
+    }
+
+    /// True while it does not answer.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.0.borrow().is_gone
+    }
+
+    /// Answers again, with what it held. The atlas still counts it as lost.
+    pub fn come_back(&self) {
+        let state = &mut *self.0.borrow_mut();
+        assert!(state.is_gone, "only a lost drive comes back");
+        state.is_gone = false;
+        state.has_returned = true;
+        state.count("came_back");
+    }
+
+    /// True if it answers again with what it held, and may have missed writes.
+    #[must_use]
+    pub fn has_returned(&self) -> bool {
+        self.0.borrow().has_returned
+    }
+
+    /// The pool says that a drive that returned holds all it should: it never missed a write.
+    pub fn found_whole(&self) {
+        let state = &mut *self.0.borrow_mut();
+        assert!(state.has_returned, "only what was away is found whole");
+        state.has_returned = false;
+        state.atlas.borrow_mut().found_whole(state.index);
+        state.count("returned_whole");
+    }
+
+    /// A blank drive takes its place, reached by attaching anew: who attached before finds the old
+    /// one gone. The atlas still counts it as lost.
+    pub fn replace(&self) {
+        let state = &mut *self.0.borrow_mut();
+        state.platter = Platter::default();
+        state.cache.clear();
+        state.flaws.clear();
+        state.doomed.clear();
+        state.is_gone = false;
+        state.has_returned = false;
+        state.incarnation += 1;
+        state.count("replaced");
+    }
+
+    /// Everything takes a hundred times as long until `until`.
+    pub fn slow_down(&self, until: Nanos) {
+        let state = &mut *self.0.borrow_mut();
+        state.slow_until = until;
+        state.count("slow");
+    }
+
+    /// Some reads take sixty times as long until `until`: much is moved and reused under them.
+    pub fn slow_reads(&self, until: Nanos) {
+        let state = &mut *self.0.borrow_mut();
+        state.slow_reads_until = until;
+        state.count("slow_reads");
+    }
+
+    /// Lifts all flaws: the content is pristine again.
+    pub fn heal(&self) {
+        let state = &mut *self.0.borrow_mut();
+        let all = 0..state.spec.bytes;
+        state.flaws.clear();
+        state.armed.clear();
+        state.atlas.borrow_mut().release(state.index, all);
+    }
+
+    /// Faults that struck, by name.
+    #[must_use]
+    pub fn tally(&self) -> BTreeMap<&'static str, u64> {
+        self.0.borrow().tally.clone()
+    }
+
+    /// The last commands, oldest first, a line each.
+    #[must_use]
+    pub fn trace(&self) -> Vec<String> {
+        let state = self.0.borrow();
+        let lines = state.trace.iter().map(|line| {
+            format!(
+                "drive {} at {}: {} {:#x}+{:#x} {}",
+                state.index, line.at, line.kind, line.offset, line.length, line.outcome
+            )
+        });
+        lines.collect()
+    }
+}
+
+/// Sectors of metadata as a gather of its own.
+#[must_use]
+pub fn gather_of(sectors: Sectors) -> Gather {
+    let mut gather = Gather::new();
+    gather.push_meta(sectors);
+    gather
+}

@@ -1,0 +1,333 @@
+//! What a simulated drive is made of: content, cache, flaws, and what the next write will meet.
+
+use super::{DriveSpec, WriteFault};
+use crate::atlas::Atlas;
+use crate::cache::{Body, Cache};
+use crate::laps::Laps;
+use crate::platter::{Cell, Platter, join};
+use crate::rng::Rng;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::rc::Rc;
+use varve_io::{Blocks, Done, IoError, Outcome, Target};
+use varve_units::{BLOCK, BLOCK_BYTES, Nanos, SECTOR, SECTOR_BYTES};
+
+/// Commands that a drive remembers for failure reports.
+const TRACE_MAX: usize = 48;
+/// Time until a drive that is gone fails a command. Arbitrary.
+pub(super) const GONE_NS: u64 = 50_000;
+/// How much slower a slow drive is.
+const SLOW_FACTOR: u64 = 100;
+/// How much longer a read takes that the drive tries again and again: as long as it takes deep
+/// queues to write all free chunks, so that its own is reused under it.
+const SLOW_READ_FACTOR: u64 = 60;
+/// Of so many reads one, while reads are slow: the cleaner's must not all wait, or nothing is
+/// reused under the others.
+const SLOW_READS_ONE_IN: u64 = 12;
+
+/// What hides the content of a sector until it is written again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Flaw {
+    /// Reads fail.
+    Media,
+    /// One byte reads with bits flipped.
+    Rot { byte: usize, mask: u8 },
+    /// Reads give this instead: what a lost write left, or a misdirected one put there.
+    Instead(Cell),
+}
+
+/// One command as the trace keeps it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trace {
+    pub(super) at: Nanos,
+    pub(super) kind: &'static str,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) outcome: &'static str,
+}
+
+pub(super) struct State {
+    pub(super) index: usize,
+    pub(super) spec: DriveSpec,
+    pub(super) rng: Rng,
+    pub(super) platter: Platter,
+    pub(super) cache: Cache,
+    pub(super) flaws: BTreeMap<u64, Flaw>,
+    pub(super) armed: Vec<WriteFault>,
+    /// Writes in flight that will end with an error.
+    pub(super) doomed: Vec<u64>,
+    pub(super) atlas: Rc<RefCell<Atlas>>,
+    pub(super) is_gone: bool,
+    /// True from when it answers again until it is lost or replaced again, or found whole.
+    pub(super) has_returned: bool,
+    /// Which physical drive this is: counts replacements.
+    pub(super) incarnation: u64,
+    pub(super) slow_until: Nanos,
+    pub(super) slow_reads_until: Nanos,
+    pub(super) laps: Option<Rc<RefCell<Laps>>>,
+    pub(super) next: u64,
+    pub(super) trace: VecDeque<Trace>,
+    pub(super) tally: BTreeMap<&'static str, u64>,
+}
+
+/// The sectors of a byte range.
+pub(super) fn sectors(range: &Range<u64>) -> Range<u64> {
+    range.start / SECTOR_BYTES..range.end / SECTOR_BYTES
+}
+
+impl State {
+    pub(super) fn count(&mut self, name: &'static str) {
+        *self.tally.entry(name).or_default() += 1;
+    }
+
+    pub(super) fn claim(&self, range: &Range<u64>) -> bool {
+        self.atlas.borrow_mut().claim(self.index, range.clone())
+    }
+
+    /// A short range at a place that was written.
+    pub(super) fn written_range(&self, rng: &mut Rng) -> Option<Range<u64>> {
+        let lba = u64::from(self.spec.lba_bytes);
+        let from = rng.below(self.spec.bytes);
+        let page = self
+            .platter
+            .written_from(from)
+            .or_else(|| self.platter.written_from(0))?;
+        let start = page + rng.below(BLOCK_BYTES / lba) * lba;
+        let end = (start + rng.magnitude(1, 32) * lba).min(self.spec.bytes);
+        Some(start..end)
+    }
+
+    pub(super) fn latency(&mut self, now: Nanos, kind: Kind) -> u64 {
+        let (low, high) = match kind {
+            Kind::Read => (15_000, 90_000),
+            Kind::Write => (8_000, 60_000),
+            Kind::Flush => (30_000, 400_000),
+        };
+        let drawn = self.rng.within(low, high);
+        let drawn = if self.rng.chance(1, 200) {
+            drawn * 20
+        } else {
+            drawn
+        };
+        let is_read = matches!(kind, Kind::Read);
+        if is_read && now < self.slow_reads_until && self.rng.chance(1, SLOW_READS_ONE_IN) {
+            drawn * SLOW_READ_FACTOR
+        } else if now < self.slow_until {
+            drawn * SLOW_FACTOR
+        } else {
+            drawn
+        }
+    }
+
+    pub(super) fn record(&mut self, trace: Trace) {
+        if self.trace.len() == TRACE_MAX {
+            self.trace.pop_front();
+        }
+        self.trace.push_back(trace);
+    }
+
+    /// Reads see write `id` from now on; an armed fault may strike it.
+    pub(super) fn show(&mut self, id: u64) {
+        let Some(write) = self.cache.show(id) else {
+            return;
+        };
+        let (range, body) = (write.range(), write.body.clone());
+        let fault = self.armed.first().copied();
+        let fault = fault.filter(|_| matches!(body, Body::Gather(_)));
+        let strikes = fault.is_some_and(|fault| self.may_strike(fault, &range));
+        let before = strikes.then(|| self.cells_before(&range));
+        self.lift(&range);
+        if let Some(before) = before {
+            self.strike(id, &range, &body, before);
+        }
+    }
+
+    /// True if the atlas would let a fault strike a write. What it asks is how the other drives
+    /// are, so the claims that the write itself ends do not matter.
+    fn may_strike(&self, fault: WriteFault, range: &Range<u64>) -> bool {
+        let atlas = self.atlas.borrow();
+        match fault {
+            WriteFault::Lost | WriteFault::Misdirected(_) => atlas.may_claim(self.index, range),
+            WriteFault::Error => atlas.may_lose(self.index),
+        }
+    }
+
+    /// The sectors of a range as they were before the write that became visible last.
+    fn cells_before(&self, range: &Range<u64>) -> Vec<Cell> {
+        let mut cells = self.cache.cells_below(&self.platter, range);
+        for (sector, cell) in sectors(range).zip(&mut cells) {
+            if let Some(Flaw::Instead(content)) = self.flaws.get(&sector) {
+                *cell = content.clone();
+            }
+        }
+        cells
+    }
+
+    /// The range was written: its flaws end.
+    fn lift(&mut self, range: &Range<u64>) {
+        if self.flaws.is_empty() {
+            return;
+        }
+        let hidden: Vec<u64> = self
+            .flaws
+            .range(sectors(range))
+            .map(|(&key, _)| key)
+            .collect();
+        if !hidden.is_empty() {
+            for sector in hidden {
+                self.flaws.remove(&sector);
+            }
+            self.atlas.borrow_mut().release(self.index, range.clone());
+        }
+    }
+
+    /// The oldest armed fault strikes the write that became visible last, if it may.
+    fn strike(&mut self, id: u64, range: &Range<u64>, body: &Body, before: Vec<Cell>) {
+        let fault = self.armed[0];
+        let name = match fault {
+            WriteFault::Misdirected(blocks) => {
+                if !self.misdirect(blocks, range, body) {
+                    return;
+                }
+                "misdirected_write"
+            }
+            WriteFault::Lost => {
+                if !self.claim(range) {
+                    return;
+                }
+                "lost_write"
+            }
+            WriteFault::Error => {
+                // Whoever sees it may stop using the drive: to the atlas the whole drive is lost.
+                if !self.atlas.borrow_mut().lose(self.index) {
+                    return;
+                }
+                self.doomed.push(id);
+                "write_error"
+            }
+        };
+        for (sector, cell) in sectors(range).zip(before) {
+            self.flaws.insert(sector, Flaw::Instead(cell));
+        }
+        self.armed.remove(0);
+        self.count(name);
+    }
+
+    /// Puts the content of a write elsewhere as well; false if that may not be.
+    fn misdirect(&mut self, blocks: u64, range: &Range<u64>, body: &Body) -> bool {
+        let length = range.end - range.start;
+        let lba = u64::from(self.spec.lba_bytes);
+        let start = (range.start + blocks * lba) % self.spec.bytes;
+        let other = start..start + length;
+        let is_apart = other.end <= range.start || range.end <= other.start;
+        let mut atlas = self.atlas.borrow_mut();
+        if other.end > self.spec.bytes
+            || !is_apart
+            || !atlas.claim_both(self.index, range.clone(), other.clone())
+        {
+            return false;
+        }
+        drop(atlas);
+        for sector in sectors(&other) {
+            let cell = body.cell(sector * SECTOR_BYTES - other.start);
+            self.flaws.insert(sector, Flaw::Instead(cell));
+        }
+        true
+    }
+
+    /// Completes write `id`; its outcome.
+    pub(super) fn finish_write(&mut self, id: u64) -> Outcome {
+        self.cache.complete(id);
+        if !self.spec.volatile_cache {
+            let mark = self.cache.mark();
+            self.cache.destage(&mut self.platter, mark);
+        }
+        self.cache.relieve(&mut self.platter);
+        if let Some(index) = self.doomed.iter().position(|&doomed| doomed == id) {
+            self.doomed.swap_remove(index);
+            return Err(IoError::Media);
+        }
+        Ok(Done::Nothing)
+    }
+
+    pub(super) fn read(&mut self, offset: u64, into: Target) -> Outcome {
+        let range = offset..offset + into.bytes();
+        if !self.flaws.is_empty() {
+            let mut hidden = self.flaws.range(sectors(&range));
+            if hidden.any(|(_, flaw)| *flaw == Flaw::Media) {
+                self.count("media_error_hit");
+                return Err(IoError::Media);
+            }
+        }
+        Ok(Done::Read(match into {
+            Target::Meta(mut sectors) => {
+                self.read_bytes(offset, sectors.bytes_mut());
+                Target::Meta(sectors)
+            }
+            Target::Data(mut blocks) if blocks.is_elided() => {
+                self.read_symbols(offset, &mut blocks);
+                Target::Data(blocks)
+            }
+            Target::Data(mut blocks) => {
+                self.read_bytes(offset, blocks.bytes_mut());
+                Target::Data(blocks)
+            }
+        }))
+    }
+
+    fn read_bytes(&mut self, offset: u64, bytes: &mut [u8]) {
+        self.platter.read(offset, bytes);
+        self.cache.overlay(offset, bytes);
+        let range = offset..offset + bytes.len() as u64;
+        let mut hits = 0;
+        for (sector, flaw) in self.flaws.range(sectors(&range)) {
+            let at = (sector * SECTOR_BYTES - offset) as usize;
+            match flaw {
+                Flaw::Media => unreachable!("such reads have failed"),
+                Flaw::Rot { byte, mask } => bytes[at + byte] ^= mask,
+                Flaw::Instead(cell) => cell.copy_to(&mut bytes[at..at + SECTOR]),
+            }
+            hits += 1;
+        }
+        if hits > 0 {
+            self.count("corruption_hit");
+        }
+    }
+
+    fn read_symbols(&mut self, offset: u64, blocks: &mut Blocks) {
+        let range = offset..offset + blocks.len() as u64 * BLOCK_BYTES;
+        let mut cells = self.cache.cells(&self.platter, &range);
+        let mut hits = 0;
+        for (sector, flaw) in self.flaws.range(sectors(&range)) {
+            let cell = &mut cells[(sector - range.start / SECTOR_BYTES) as usize];
+            match flaw {
+                Flaw::Media => unreachable!("such reads have failed"),
+                Flaw::Rot { byte, mask } => rot_cell(cell, *byte, *mask),
+                Flaw::Instead(content) => *cell = content.clone(),
+            }
+            hits += 1;
+        }
+        let symbols = blocks.symbols_mut();
+        for (symbol, parts) in symbols.iter_mut().zip(cells.chunks(BLOCK / SECTOR)) {
+            *symbol = join(parts);
+        }
+        if hits > 0 {
+            self.count("corruption_hit");
+        }
+    }
+}
+
+fn rot_cell(cell: &mut Cell, byte: usize, mask: u8) {
+    match cell {
+        Cell::Bytes(bytes) => bytes[byte] ^= mask,
+        Cell::Symbol(symbol, _) => *symbol ^= u64::from(mask) << 40,
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    Flush,
+}
