@@ -17,7 +17,7 @@ fn a_chunk_given_up_and_not_yet_handed_back_is_kept() {
             host
         });
         pool.executor.drain();
-        let shard = Rc::clone(&engine.shared.shards()[lane]);
+        let shard = engine.shared.everyone().expect("one thread")[lane].shard();
         let open = shard.lane.borrow().open_chunk().expect("a lane in use");
         shard.lane.borrow_mut().close_chunk();
         let inner: Rc<Engine> = Rc::clone(&engine);
