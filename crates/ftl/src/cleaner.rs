@@ -109,6 +109,9 @@ impl Shared {
             };
             let id = UnitId::chunk(victim);
             self.units.transition(id, UnitState::Cleaning);
+            if work.running.get() == 0 && control.emptied_chunks() == 0 {
+                control.pace.begin(self.world.now());
+            }
             work.running.set(work.running.get() + 1);
             let shared = Rc::clone(&self);
             self.spawn(async move { shared.have_cleaned(id).await });

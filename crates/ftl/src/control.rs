@@ -7,6 +7,7 @@
 use crate::cleaner::Work;
 use crate::geometry::{Tier, UnitId};
 use crate::lane::ChunkGrant;
+use crate::pace::Pace;
 use crate::placement::{StreamId, Writer};
 use crate::posts::Common;
 use crate::shared::Shared;
@@ -55,6 +56,8 @@ pub struct Control {
     pub(crate) freed: Event,
     /// The checkpointer looks whether it is time.
     pub(crate) checkpoint_wanted: Event,
+    /// How fast the cleaner frees chunks.
+    pub(crate) pace: Pace,
     /// Victims of the cleaner.
     pub(crate) cleaner_work: Rc<Work>,
     /// The cleaner looks whether there is work.
@@ -82,6 +85,7 @@ impl Control {
             parts: RefCell::default(),
             pinned_by_whole: Cell::default(),
             open_groups: RefCell::default(),
+            pace: Pace::default(),
             cleaner_work: Rc::default(),
             gc_spread: Cell::default(),
             gc_is_collapsed: Cell::default(),
@@ -362,7 +366,9 @@ impl Control {
         let freeable = chunks
             .filter(|unit| self.is_freeable(shared, **unit))
             .count();
-        let is_short = self.free_chunks() <= shared.config.reserve.chunks as usize;
+        // Hosts that are slowed down wait too.
+        let is_short =
+            shared.is_slowed() || self.free_chunks() <= shared.config.reserve.chunks as usize;
         let waits = self.has_waiters() || self.chunk_wanted.get() || is_short;
         waits && (freeable >= 2 || (freeable == 1 && self.is_cleaner_idle()))
     }
@@ -406,6 +412,7 @@ impl Control {
     /// Frees units after their checkpoint committed. Those with a repair in flight wait for the
     /// next one; those with a failed write are retired.
     pub(crate) fn free(&self, shared: &Shared, emptied: Vec<UnitId>) {
+        let before = self.free_chunks();
         for unit in emptied {
             if shared.units.unit(unit).is_pinned() {
                 self.emptied.borrow_mut().push(unit);
@@ -419,6 +426,12 @@ impl Control {
                 }
                 self.add_free(unit);
             }
+        }
+        let chunks = (self.free_chunks() - before) as u64;
+        if chunks > 0 {
+            let blocks = chunks * u64::from(shared.units.geometry().chunk_blocks());
+            let pace = self.pace.freed(shared.world.now(), blocks);
+            shared.pace.store(pace, Ordering::Relaxed);
         }
         self.freed.notify();
         self.gc_wanted.notify();

@@ -27,8 +27,6 @@ use varve_units::{Nanos, TenantId};
 const QUANTUM: u64 = 64;
 /// Blocks of log behind the gate at least. Arbitrary: 16 MiB keep any drive busy.
 const WINDOW_MIN: u64 = 4096;
-/// Time a block costs when half of what hosts are slowed down in is left. Arbitrary: 4 GB/s.
-const PACE: u64 = 1_000;
 /// Longest time one write costs.
 const PACE_MAX: Nanos = Nanos::from_millis(1);
 /// Time that is not worth sleeping for; it is kept and added to the next.
@@ -199,12 +197,17 @@ impl Shared {
         pending + cost <= self.log_room() && (is_alone || pending + cost <= self.gate_window())
     }
 
-    /// Time that a write costs, by what is left.
+    /// Time that a write costs: what cleaning takes for as much when half of the room that hosts
+    /// are slowed down in is left, more below, less above. So room settles where hosts write what
+    /// cleaning frees, whatever either can do.
     fn price(&self, cost: u64) -> u64 {
         let slow = self.slow_room();
         let left = self.log_room().saturating_sub(self.pending_log());
-        let price = PACE * cost * slow.saturating_sub(left) / left.max(1);
-        price.min(PACE_MAX.0)
+        // Each reactor has a gate; cleaning is for all of them.
+        let pace = self.pace.load(Ordering::Relaxed) * u64::from(self.config.lanes);
+        let short = u128::from(slow.saturating_sub(left));
+        let price = u128::from(pace * cost) * short / u128::from(left.max(1));
+        price.min(PACE_MAX.0.into()) as u64
     }
 
     /// A write that passes now puts off the ones behind it.
@@ -213,7 +216,8 @@ impl Shared {
         self.gate.next.set(next + price);
     }
 
-    fn is_slowed(&self) -> bool {
+    /// True if room is so short that host writes cost time.
+    pub(crate) fn is_slowed(&self) -> bool {
         self.log_room() < self.slow_room() + self.pending_log()
     }
 
@@ -221,7 +225,7 @@ impl Shared {
     /// are taken at full speed.
     fn slow_room(&self) -> u64 {
         let spare = self.clean_spare() as u64;
-        spare * u64::from(self.units.geometry().chunk_blocks()) / 4
+        spare * u64::from(self.units.geometry().chunk_blocks()) / 2
     }
 
     /// Background reads make way: while hosts read and nobody waits for what is being emptied,

@@ -62,6 +62,8 @@ pub struct Common {
     pub(crate) pending_log: AtomicU64,
     /// Free chunks, as control has them.
     pub(crate) free_chunks: AtomicU32,
+    /// Nanoseconds that cleaning takes for a block of log; 0 if nothing was freed yet.
+    pub(crate) pace: AtomicU64,
     /// Host writes that wait for room in the log.
     pub(crate) waiters: AtomicU32,
     /// Streams that wait for a free group.
@@ -100,6 +102,7 @@ impl Common {
             pending_leaves: AtomicU64::new(0),
             pending_log: AtomicU64::new(0),
             free_chunks: AtomicU32::new(0),
+            pace: AtomicU64::new(0),
             waiters: AtomicU32::new(0),
             group_waiters: AtomicU32::new(0),
             purges: AtomicU32::new(0),

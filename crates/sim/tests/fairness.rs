@@ -18,12 +18,14 @@ const FLOOD_DEPTH: u64 = 128;
 const FLOOD_BLOCKS: u64 = 40_000;
 /// Blocks of a write of the flood at most.
 const FLOOD_COUNT: u64 = 16;
-/// Longest single write beside the flood, in microseconds.
-const FEW_MAX_US: u64 = 30_000;
+/// 99 of 100 single writes beside the flood, in microseconds.
+const FEW_P99_US: u64 = 5_000;
+/// The longest of them. Some drives of these pools take 60 times as long for some reads.
+const FEW_MAX_US: u64 = 60_000;
 /// Longest write of the flood.
-const FLOOD_MAX_US: u64 = 80_000;
+const FLOOD_MAX_US: u64 = 200_000;
 /// Longest time in which no write of the flood ends.
-const PAUSE_MAX_US: u64 = 25_000;
+const PAUSE_MAX_US: u64 = 60_000;
 
 /// Latencies in virtual time.
 #[derive(Default)]
@@ -153,7 +155,7 @@ fn a_flood_does_not_stop_another_tenant() {
         );
         println!("{story}");
         assert!(few[0] * 5 < flood[0] && few[2] < flood[2], "{story}");
-        assert!(few[2] <= FEW_MAX_US, "{story}");
+        assert!(few[1] <= FEW_P99_US && few[2] <= FEW_MAX_US, "{story}");
         assert!(flood[2] <= FLOOD_MAX_US && gap <= PAUSE_MAX_US, "{story}");
     }
 }

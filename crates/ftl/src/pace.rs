@@ -1,0 +1,60 @@
+//! How fast cleaning frees the log, measured while it works: what host writes are slowed down to
+//! when room runs short.
+//!
+//! It says nothing about what is right, only about when.
+
+use core::cell::Cell;
+use varve_units::Nanos;
+
+/// Weight of the newest measurement: one of so many. Arbitrary: a few frees.
+const SMOOTHING: u64 = 4;
+
+/// A running average of the time that cleaning takes for a block.
+#[derive(Default)]
+pub(crate) struct Pace {
+    /// When cleaning began, or last freed something.
+    since: Cell<Nanos>,
+    average: Cell<Option<u64>>,
+}
+
+impl Pace {
+    /// Cleaning begins after a rest.
+    pub(crate) fn begin(&self, now: Nanos) {
+        self.since.set(now);
+    }
+
+    /// Cleaning has freed `blocks` blocks of log. Returns the nanoseconds it takes for one.
+    pub(crate) fn freed(&self, now: Nanos, blocks: u64) -> u64 {
+        assert!(blocks > 0, "something was freed");
+        let since = self.since.replace(now);
+        let newest = now.0.saturating_sub(since.0) / blocks;
+        let average = self.average.get().unwrap_or(newest);
+        let average = (average * (SMOOTHING - 1) + newest) / SMOOTHING;
+        self.average.set(Some(average));
+        average
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_what_cleaning_does() {
+        let pace = Pace::default();
+        pace.begin(Nanos(5_000_000));
+        // 1 us a block from the start, whatever the time before was.
+        assert_eq!(pace.freed(Nanos(5_256_000), 256), 1_000);
+        // A rest does not count.
+        pace.begin(Nanos(90_000_000));
+        assert_eq!(pace.freed(Nanos(90_512_000), 512), 1_000);
+        // Four times slower: most of the way in a few frees.
+        let mut now = 90_512_000;
+        let mut last = 0;
+        for _ in 0..8 {
+            now += 256 * 4_000;
+            last = pace.freed(Nanos(now), 256);
+        }
+        assert!((3_500..=4_000).contains(&last), "{last}");
+    }
+}
