@@ -26,12 +26,13 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// 32 chunks of 512 KiB and 13 groups of 1 MiB; each tier has `copies` copies.
+    /// 16 chunks of 1 MiB and 13 groups of 1 MiB; each tier has `copies` copies. The reserve leaves
+    /// hosts less of the log than their volumes hold, so what is cleaned is not all dead.
     pub fn new(seed: u64, p2l_copies: u32, copies: u8) -> Self {
         let executor = Executor::new(seed);
         let geometry = Geometry {
-            chunk_bytes: 512 << 10,
-            chunks: 32,
+            chunk_bytes: 1 << 20,
+            chunks: 16,
             lba_bytes: 512,
             group_blocks: 256,
             groups: 13,
