@@ -504,9 +504,9 @@ impl Shard {
                     let ppa = Ppa::fast(at.data_sector + at_block as u64 * BLOCK_SECTORS);
                     ((lba.index() + at_block) as u16, put(ppa, *crc, class))
                 });
-                self.map
-                    .borrow_mut()
-                    .apply_each(key, puts, at.lsn, dead)
+                let mut map = self.map.borrow_mut();
+                self.make_admitted_leaf(&mut map, record);
+                map.apply_each(key, puts, at.lsn, dead)
                     .expect("nodes were set aside");
             }
             _ => {

@@ -36,7 +36,7 @@ fn what_a_volume_lost_does_not_come_back_when_it_grows() {
             .collect();
         let inner = Rc::clone(&engine);
         let _resize = world.run(async move { inner.resize_volume(volume, Count(SMALL)).await });
-        for _ in 0..seed * 4 {
+        for _ in 0..seed * 12 {
             pool.executor.turn();
         }
         pool.executor.crash();

@@ -86,7 +86,7 @@ fn what_crashes_bring_back_is_collected() {
         pool.config.window = 64;
         let mut engine = pool.create();
         let mut hosts = [1, 2].map(|number| pool.host(&engine, number));
-        for epoch in 2..6 {
+        for epoch in 2..14 {
             let [mut first, mut second] = hosts;
             let busy = async move {
                 for _ in 0..2 {
@@ -95,8 +95,7 @@ fn what_crashes_bring_back_is_collected() {
                 }
                 [first, second]
             };
-            // The gate paces them: a pause takes turns here.
-            hosts = within(&pool, 2_000_000, &engine, busy);
+            hosts = within(&pool, 500_000, &engine, busy);
             pool.executor.crash();
             drop(engine);
             engine = pool.open(epoch);

@@ -23,6 +23,8 @@ pub struct Executor {
     ready: Arc<Mutex<Vec<usize>>>,
     events: RefCell<Vec<Box<dyn FnOnce()>>>,
     turns: Cell<u64>,
+    /// Time that turns do not count: what sleepers slept.
+    slept: Cell<u64>,
     itself: Weak<Executor>,
     desk: Desk,
     seats: RefCell<Vec<Rc<Seat>>>,
@@ -51,6 +53,7 @@ impl Executor {
             ready: Arc::default(),
             events: RefCell::default(),
             turns: Cell::new(0),
+            slept: Cell::new(0),
             itself: Weak::clone(itself),
             desk: Desk::default(),
             seats: RefCell::new(
@@ -240,11 +243,21 @@ impl World for Executor {
     }
 
     fn now(&self) -> Nanos {
-        Nanos(self.turns.get())
+        Nanos(self.turns.get() + self.slept.get())
     }
 
-    fn sleep(&self, _: Nanos) -> Receiver<()> {
-        self.yield_now()
+    /// Ends at a drawn turn; it is then as late as it has to be, so waiting costs no turns.
+    fn sleep(&self, span: Nanos) -> Receiver<()> {
+        let until = self.now().0 + span.0;
+        let (sender, receiver) = slot();
+        let itself = Weak::clone(&self.itself);
+        self.later(move || {
+            let executor = itself.upgrade().expect("it runs this");
+            let ahead = until.saturating_sub(executor.now().0);
+            executor.slept.set(executor.slept.get() + ahead);
+            sender.send(());
+        });
+        receiver
     }
 
     fn spawn(&self, task: Task) {

@@ -8,4 +8,4 @@ mod pool;
 
 pub use drive::MemoryDrive;
 pub use executor::Executor;
-pub use pool::{Host, Pool, VOLUME_BLOCKS};
+pub use pool::{Host, Pool, VOLUME_BLOCKS, first_word};

@@ -26,12 +26,13 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// 32 chunks of 512 KiB and 13 groups of 1 MiB; each tier has `copies` copies.
+    /// 16 chunks of 1 MiB and 13 groups of 1 MiB; each tier has `copies` copies. The reserve leaves
+    /// hosts less of the log than their volumes hold, so what is cleaned is not all dead.
     pub fn new(seed: u64, p2l_copies: u32, copies: u8) -> Self {
         let executor = Executor::new(seed);
         let geometry = Geometry {
-            chunk_bytes: 512 << 10,
-            chunks: 32,
+            chunk_bytes: 1 << 20,
+            chunks: 16,
             lba_bytes: 512,
             group_blocks: 256,
             groups: 13,
@@ -199,6 +200,11 @@ impl Host {
         self.model.len() as u64
     }
 
+    /// What the first eight bytes of a block should be.
+    pub fn expected(&self, lba: u64) -> u64 {
+        self.model.get(&lba).copied().unwrap_or(0)
+    }
+
     /// Blocks it has written so far, overwritten ones included.
     pub fn written(&self) -> u64 {
         self.stamp & 0xffff_ffff
@@ -208,10 +214,8 @@ impl Host {
     pub async fn verify(&self) -> Result<(), EngineError> {
         for lba in 0..VOLUME_BLOCKS {
             let read = self.engine.read(self.volume, Lba(lba), Blocks::zeroed(1));
-            let expected = self.model.get(&lba).copied().unwrap_or(0);
-            let block = read.await?;
-            let found = block.bytes().first_chunk().map(|b| u64::from_le_bytes(*b));
-            assert_eq!(found, Some(expected), "{} {lba}", self.volume);
+            let found = first_word(&read.await?);
+            assert_eq!(found, self.expected(lba), "{} {lba}", self.volume);
         }
         Ok(())
     }
@@ -221,4 +225,10 @@ impl Host {
         self.engine = Rc::clone(engine);
         self
     }
+}
+
+/// The first eight bytes of a block, where hosts put their stamps.
+pub fn first_word(block: &Blocks) -> u64 {
+    let word = block.bytes().first_chunk().expect("a block has them");
+    u64::from_le_bytes(*word)
 }
