@@ -511,3 +511,6 @@ async fn settle(inflight: Vec<PartInFlight>) -> Result<Vec<PartPlace>, Stopped> 
     }
     Ok(places)
 }
+
+#[cfg(test)]
+mod tests;

@@ -206,21 +206,24 @@ impl Shared {
 
     fn is_short_of_chunks(&self) -> bool {
         let control = self.control();
-        control.free_chunks() + control.emptied_chunks() < self.clean_target()
+        control.free_chunks() + control.freeable_chunks(self) < self.clean_target()
+    }
+
+    /// True if a chunk is closed, and emptied the next checkpoint could free it.
+    pub(crate) fn can_empty(&self, chunk: UnitId) -> bool {
+        let control = self.control();
+        self.units.unit(chunk).state() == UnitState::Closed
+            && !control.holds_parts(chunk.index)
+            && !control.is_stuck(chunk)
     }
 
     /// The chunk that costs least to empty, if one should be emptied.
     fn next_victim(&self) -> Option<u32> {
-        let control = self.control();
         if !self.is_short_of_chunks() {
             return None;
         }
         let blocks = self.units.geometry().chunk_blocks();
-        let closed = self.units.ids(Tier::Fast).filter(|id| {
-            self.units.unit(*id).state() == UnitState::Closed
-                && !control.holds_parts(id.index)
-                && !control.is_stuck(*id)
-        });
+        let closed = self.units.ids(Tier::Fast).filter(|id| self.can_empty(*id));
         let cost = |id: &UnitId| {
             let unit = self.units.unit(*id);
             unit.live() + 2 * unit.leaves()

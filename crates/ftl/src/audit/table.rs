@@ -158,8 +158,8 @@ fn list(
     Ok(())
 }
 
-/// The newest commit and its parts lie in chunks that are not free; one that was emptied keeps
-/// them until a later commit.
+/// The newest commit and its parts lie in chunks in use. Emptied they must not be either: they
+/// count as room to come and are none before the parts leave the window.
 fn check_commit(shared: &Shared) -> Result<(), AuditError> {
     let control = shared.control();
     let parts = control.parts.borrow();
@@ -169,7 +169,7 @@ fn check_commit(shared: &Shared) -> Result<(), AuditError> {
     for (checkpoint, sector) in places.chain(commit) {
         let unit = UnitId::chunk(shared.units.geometry().chunk_of(sector));
         let state = shared.units.unit(unit).state();
-        if !is_in_use(state) && state != UnitState::Emptied {
+        if !is_in_use(state) {
             return Err(AuditError::PartNotInUse {
                 checkpoint,
                 sector,
