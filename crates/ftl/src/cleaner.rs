@@ -188,9 +188,13 @@ impl Shared {
         self.victims_max().max(chunks / 16)
     }
 
-    /// Runs of blocks read ahead at most: one for each victim, one for garbage collection.
-    pub(crate) fn cleaner_buffers(&self) -> u64 {
-        self.victims_max() as u64 + 1
+    /// Bytes of the cleaner's and garbage collection's buffers at most: a run of blocks for each
+    /// victim that is read, and its records and candidates, a block each at worst.
+    pub(crate) fn cleaner_bytes(&self) -> u64 {
+        let run = CLEANER_RUN_MAX as u64 * BLOCK_BYTES;
+        let block = (size_of::<Record>() + size_of::<Candidate>()) as u64;
+        let chunk = u64::from(self.units.geometry().chunk_blocks()) * block;
+        self.victims_max() as u64 * (run + chunk) + run
     }
 
     /// Free chunks below which the cleaner works.
@@ -260,9 +264,12 @@ impl Shared {
         };
         let progress = Rc::new(Progress::default());
         let mut candidates = self.sort_out(&records).await;
+        drop(records);
         candidates.sort_unstable_by_key(|candidate| self.place_offset(candidate.ppa));
         self.move_all(id, &candidates, Writer::Compaction, &progress)
             .await;
+        // Many victims may wait at once: what they were read into must not.
+        drop(candidates);
         self.tell_control(|control, _| {
             control.cleaner_work.settles(1);
             control.cleaner_wanted.notify();

@@ -83,7 +83,8 @@ fn check_bits(shared: &Shared, id: UnitId, mapped: u32) -> Result<u64, AuditErro
 fn check_leaf_counts(shared: &Shared) -> Result<(), AuditError> {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     for shard in shards(shared)? {
-        for sector in shard.map.borrow().stored_sectors() {
+        let map = shard.map.borrow();
+        for sector in map.stored_sectors() {
             let chunk = shared.units.geometry().chunk_of(sector);
             *counts.entry(chunk).or_default() += 1;
         }
