@@ -24,8 +24,9 @@ pub const ITEMS_MAX: usize = 512;
 /// Payload of one checkpoint part. Arbitrary: large enough to stream, small enough to be read in
 /// bounded memory by many lanes at once.
 pub const PART_BYTES_MAX: usize = 256 << 10;
-/// Payload of a commit. Arbitrary: 32 K places of parts.
-pub const COMMIT_BYTES_MAX: usize = 1 << 20;
+/// Payload of a commit. Arbitrary: 256 K places of parts; a pool of 123 TB has, by estimate, 64 K in
+/// its window.
+pub const COMMIT_BYTES_MAX: usize = 8 << 20;
 /// Block numbers have 40 bits in moves, keeps and P2L.
 pub const LBA_END: u64 = 1 << 40;
 /// Payload of a leaf record: the leaf's image.

@@ -15,6 +15,7 @@ use crate::geometry::{Tier, UnitId};
 use crate::lane::{Appended, Stopped};
 use crate::shared::{FIRST, Shared};
 use crate::units::UnitState;
+use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -109,7 +110,8 @@ impl Shared {
         let lanes = self.lane_positions().await?;
         let (mut parts, cuts) = self.cut_slices(number, everything).await?;
         let table_stamp = self.draw_stamp();
-        parts.extend(self.dump_tables(number, extent, &emptied).await?);
+        let freed = emptied.iter().copied().collect();
+        parts.extend(self.dump_tables(number, extent, &freed).await?);
         self.flush_log().await.map_err(|_| Stopped)?;
         let parts = self.parts_in_window(number, everything, parts);
         let body = CommitBody {
@@ -289,7 +291,7 @@ impl Shared {
         &self,
         number: u64,
         extent: Extent,
-        emptied: &[UnitId],
+        emptied: &BTreeSet<UnitId>,
     ) -> Result<Vec<PartPlace>, Stopped> {
         let mut places = Vec::new();
         let chunks = self.chunk_entries(emptied);
@@ -324,7 +326,7 @@ impl Shared {
 
     /// Bitmaps of the units whose turn it is, or that changed if they are asked for, in payloads of
     /// parts.
-    fn bitmaps(&self, number: u64, extent: Extent, emptied: &[UnitId]) -> Vec<Vec<u8>> {
+    fn bitmaps(&self, number: u64, extent: Extent, emptied: &BTreeSet<UnitId>) -> Vec<Vec<u8>> {
         let units = self
             .units
             .ids(Tier::Fast)
@@ -379,7 +381,7 @@ impl Shared {
             .collect()
     }
 
-    fn chunk_entries(&self, emptied: &[UnitId]) -> Vec<ChunkEntry> {
+    fn chunk_entries(&self, emptied: &BTreeSet<UnitId>) -> Vec<ChunkEntry> {
         let entry = |id: UnitId| {
             let unit = self.units.unit(id);
             let freed = emptied.contains(&id);
@@ -406,7 +408,7 @@ impl Shared {
         self.units.ids(Tier::Fast).map(entry).collect()
     }
 
-    fn group_entries(&self, emptied: &[UnitId]) -> Vec<GroupEntry> {
+    fn group_entries(&self, emptied: &BTreeSet<UnitId>) -> Vec<GroupEntry> {
         let entry = |id: UnitId| {
             let unit = self.units.unit(id);
             let freed = emptied.contains(&id);
@@ -445,19 +447,18 @@ impl Shared {
     ) -> Vec<PartPlace> {
         let oldest = (number + 1).saturating_sub(u64::from(self.config.window));
         let old = self.control().parts.borrow().clone();
-        let full_at = |slice: SliceId, before: &[PartPlace]| {
-            before
-                .iter()
-                .filter(|part| part.kind == PartKind::SliceFull && part.slice == slice)
-                .map(|part| part.checkpoint)
-                .max()
-        };
         let all: Vec<PartPlace> = old.into_iter().chain(new).collect();
+        let mut full_at: Vec<Option<u64>> =
+            alloc::vec![None; usize::from(self.units.geometry().slices)];
+        for part in all.iter().filter(|part| part.kind == PartKind::SliceFull) {
+            let newest = &mut full_at[usize::from(part.slice.0)];
+            *newest = (*newest).max(Some(part.checkpoint));
+        }
         let mut kept = Vec::with_capacity(all.len());
         for part in &all {
             let needed = match part.kind {
                 PartKind::SliceFull | PartKind::SliceDelta => {
-                    full_at(part.slice, &all).is_none_or(|full| part.checkpoint >= full)
+                    full_at[usize::from(part.slice.0)].is_none_or(|full| part.checkpoint >= full)
                 }
                 // One that holds everything needs no older ones; kept, they would pin a chunk
                 // each and make every later checkpoint hold everything too.
@@ -511,3 +512,6 @@ async fn settle(inflight: Vec<PartInFlight>) -> Result<Vec<PartPlace>, Stopped> 
     }
     Ok(places)
 }
+
+#[cfg(test)]
+mod tests;

@@ -191,9 +191,13 @@ impl Shared {
         self.victims_max().max(chunks / 16)
     }
 
-    /// Runs of blocks read ahead at most: one for each victim, one for garbage collection.
-    pub(crate) fn cleaner_buffers(&self) -> u64 {
-        self.victims_max() as u64 + 1
+    /// Bytes of the cleaner's and garbage collection's buffers at most: a run of blocks for each
+    /// victim that is read, and its records and candidates, a block each at worst.
+    pub(crate) fn cleaner_bytes(&self) -> u64 {
+        let run = CLEANER_RUN_MAX as u64 * BLOCK_BYTES;
+        let block = (size_of::<Record>() + size_of::<Candidate>()) as u64;
+        let chunk = u64::from(self.units.geometry().chunk_blocks()) * block;
+        self.victims_max() as u64 * (run + chunk) + run
     }
 
     /// Free chunks below which the cleaner works.
@@ -209,21 +213,24 @@ impl Shared {
 
     fn is_short_of_chunks(&self) -> bool {
         let control = self.control();
-        control.free_chunks() + control.emptied_chunks() < self.clean_target()
+        control.free_chunks() + control.freeable_chunks(self) < self.clean_target()
+    }
+
+    /// True if a chunk is closed, and emptied the next checkpoint could free it.
+    pub(crate) fn can_empty(&self, chunk: UnitId) -> bool {
+        let control = self.control();
+        self.units.unit(chunk).state() == UnitState::Closed
+            && !control.holds_parts(chunk.index)
+            && !control.is_stuck(chunk)
     }
 
     /// The chunk that costs least to empty, if one should be emptied.
     fn next_victim(&self) -> Option<u32> {
-        let control = self.control();
         if !self.is_short_of_chunks() {
             return None;
         }
         let blocks = self.units.geometry().chunk_blocks();
-        let closed = self.units.ids(Tier::Fast).filter(|id| {
-            self.units.unit(*id).state() == UnitState::Closed
-                && !control.holds_parts(id.index)
-                && !control.is_stuck(*id)
-        });
+        let closed = self.units.ids(Tier::Fast).filter(|id| self.can_empty(*id));
         let cost = |id: &UnitId| {
             let unit = self.units.unit(*id);
             unit.live() + 2 * unit.leaves()
@@ -260,9 +267,12 @@ impl Shared {
         };
         let progress = Rc::new(Progress::default());
         let mut candidates = self.sort_out(&records).await;
+        drop(records);
         candidates.sort_unstable_by_key(|candidate| self.place_offset(candidate.ppa));
         self.move_all(id, &candidates, Writer::Compaction, &progress)
             .await;
+        // Many victims may wait at once: what they were read into must not.
+        drop(candidates);
         self.tell_control(|control, _| {
             control.cleaner_work.settles(1);
             control.cleaner_wanted.notify();

@@ -36,6 +36,8 @@ pub struct Control {
     closed_at: RefCell<BTreeMap<u32, u64>>,
     /// Parts that the newest commit needs, by chunk.
     part_chunks: RefCell<BTreeMap<u32, u32>>,
+    /// Chunks with parts of the checkpoint that is being taken.
+    new_part_chunks: RefCell<BTreeSet<u32>>,
     pub(crate) commit: Cell<Option<CommitPlace>>,
     pub(crate) checkpoint: Cell<u64>,
     /// Parts a start needs now, in order of age.
@@ -80,6 +82,7 @@ impl Control {
             stuck: RefCell::default(),
             closed_at: RefCell::default(),
             part_chunks: RefCell::default(),
+            new_part_chunks: RefCell::default(),
             commit: Cell::default(),
             checkpoint: Cell::default(),
             parts: RefCell::default(),
@@ -145,9 +148,14 @@ impl Control {
         self.emptied.borrow().len()
     }
 
-    /// Chunks that the next checkpoint will free.
-    pub(crate) fn emptied_chunks(&self) -> usize {
-        self.emptied_count() - self.emptied_groups()
+    /// Chunks that the next checkpoint will free. Not those that hold parts of earlier ones: who
+    /// counted on them would wait for checkpoints that nobody takes.
+    pub(crate) fn freeable_chunks(&self, shared: &Shared) -> usize {
+        let emptied = self.emptied.borrow();
+        let chunks = emptied.iter().filter(|unit| unit.tier == Tier::Fast);
+        chunks
+            .filter(|unit| self.is_freeable(shared, **unit))
+            .count()
     }
 
     /// Groups that the next checkpoint will free.
@@ -361,11 +369,7 @@ impl Control {
     /// True if a checkpoint now pays: it frees chunks that are waited for, several at once or all
     /// that are to be had. (One checkpoint for each chunk could take more log than it frees.)
     pub(crate) fn is_freeing_due(&self, shared: &Shared) -> bool {
-        let emptied = self.emptied.borrow();
-        let chunks = emptied.iter().filter(|unit| unit.tier == Tier::Fast);
-        let freeable = chunks
-            .filter(|unit| self.is_freeable(shared, **unit))
-            .count();
+        let freeable = self.freeable_chunks(shared);
         // Hosts that are slowed down wait too.
         let is_short =
             shared.is_slowed() || self.free_chunks() <= shared.config.reserve.chunks as usize;
@@ -454,13 +458,23 @@ impl Control {
             *chunks.entry(geometry.chunk_of(sector)).or_insert(0) += 1;
         }
         *self.part_chunks.borrow_mut() = chunks;
+        self.new_part_chunks.borrow_mut().clear();
         *self.parts.borrow_mut() = parts;
         self.commit.set(Some(commit));
     }
 
-    /// True if a start would read checkpoint parts or the commit in this chunk.
+    /// A part of the checkpoint that is being taken lies in this chunk. A chunk full of parts is
+    /// the cheapest to clean, and cleaned it would be kept all the same until the part is out of
+    /// the window.
+    pub(crate) fn note_part(&self, chunk: u32) {
+        self.new_part_chunks.borrow_mut().insert(chunk);
+    }
+
+    /// True if a start would read checkpoint parts or the commit in this chunk, perhaps after the
+    /// checkpoint that is being taken.
     pub(crate) fn holds_parts(&self, chunk: u32) -> bool {
         self.part_chunks.borrow().contains_key(&chunk)
+            || self.new_part_chunks.borrow().contains(&chunk)
     }
 
     /// Asks for a checkpoint of the whole state if parts of earlier ones keep more chunks from

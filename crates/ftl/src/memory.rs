@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::geometry::Tier;
-use crate::limits::{CLEANER_RUN_MAX, LANE_QUEUE_MAX};
+use crate::limits::LANE_QUEUE_MAX;
 use crate::units::Unit;
 use varve_units::BLOCK_BYTES;
 
@@ -77,8 +77,9 @@ impl Engine {
             + shared.config.lane.inflight_max as u64
                 * shared.config.lane.batch_blocks_max
                 * BLOCK_BYTES;
-        memory.buffers += u64::from(shared.config.lanes) * lane
-            + self.shared.cleaner_buffers() * CLEANER_RUN_MAX as u64 * BLOCK_BYTES;
+        // The live bits of a checkpoint's turn, as payloads and as sectors to be written.
+        let turn = memory.bitmaps / u64::from(shared.config.window) * 2;
+        memory.buffers += u64::from(shared.config.lanes) * lane + shared.cleaner_bytes() + turn;
         memory
     }
 }

@@ -449,8 +449,8 @@ impl Shard {
         }
     }
 
-    /// What an acknowledged record does to the map and the catalogue. Checkpoint records change
-    /// nothing here: the flow that appended them goes on when its ticket arrives.
+    /// What an acknowledged record does to the map and the catalogue. Of checkpoint records only
+    /// their chunks are noted: the flow that appended them goes on when its ticket arrives.
     fn apply(&self, record: &Record, at: &Appended, dead: &mut Vec<Dead>) {
         match record {
             Record::Discard {
@@ -461,6 +461,10 @@ impl Shard {
                 zero,
             } => {
                 self.apply_discard(*slice, *volume, *lba, *blocks, *zero, at.lsn, dead);
+            }
+            Record::Part { .. } | Record::Commit { .. } => {
+                let chunk = self.shared.units.geometry().chunk_of(at.meta_sector);
+                self.shared.control().note_part(chunk);
             }
             // At once, as all changes: a checkpoint that begins behind this record must hold it.
             Record::Catalogue { entry } => self.shared.volumes.borrow_mut().note(**entry),

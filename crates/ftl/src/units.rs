@@ -258,6 +258,12 @@ impl Unit {
         }
     }
 
+    fn set_word(&self, word: u32, value: u64) {
+        let before = self.bits[word as usize].swap(value, Ordering::AcqRel);
+        self.live.fetch_add(value.count_ones(), Ordering::AcqRel);
+        self.live.fetch_sub(before.count_ones(), Ordering::AcqRel);
+    }
+
     fn clear_all(&self) {
         for word in &self.bits {
             word.store(0, Ordering::Release);
@@ -456,26 +462,63 @@ impl UnitTable {
             .store(from.write_pointer, Ordering::Release);
     }
 
-    /// Loads a dumped bitmap (recovery): bits below `known` as dumped, all others up to the
-    /// unit's write pointer as perhaps live. `known` is in bits.
-    pub fn restore_bits(&self, id: UnitId, words: &[u64], known: u32) {
+    /// Marks everything below a unit's write pointer perhaps live (recovery), until dumps say more.
+    pub fn assume_live(&self, id: UnitId) {
         let unit = self.unit(id);
         unit.clear_all();
         unit.note_changed();
         unit.doubtful.store(true, Ordering::Release);
-        let end = match id.tier {
-            Tier::Fast => u64::from(unit.write_pointer()).div_ceil(crate::geometry::BLOCK_SECTORS),
-            Tier::Dense => u64::from(unit.write_pointer()),
-        } as u32;
-        for bit in 0..end {
-            let dumped = words
-                .get((bit / 64) as usize)
-                .map_or(0, |word| word >> (bit % 64) & 1);
-            let is_data = id.tier == Tier::Fast || self.geometry.is_user_block(bit);
-            if is_data && (bit >= known || dumped == 1) {
-                unit.set(bit);
-            }
+        let words = self.appended_bits(id).div_ceil(64);
+        (0..words).for_each(|word| self.restore_word(id, word, u64::MAX));
+    }
+
+    /// Loads a run of words of a dumped bitmap (recovery): bits below `known` as dumped, all others
+    /// up to the unit's write pointer as perhaps live. `known` is in bits.
+    pub fn restore_run(&self, id: UnitId, first_word: u32, words: &[u64], known: u32) {
+        let end = self.appended_bits(id).div_ceil(64);
+        for (word, &dumped) in (first_word..end).zip(words) {
+            let unknown = !low_bits(known.saturating_sub(word * 64));
+            self.restore_word(id, word, dumped | unknown);
         }
+    }
+
+    /// Bits of a unit that lie below its write pointer.
+    fn appended_bits(&self, id: UnitId) -> u32 {
+        let pointer = self.unit(id).write_pointer();
+        match id.tier {
+            Tier::Fast => pointer.div_ceil(crate::geometry::BLOCK_SECTORS as u32),
+            Tier::Dense => pointer,
+        }
+    }
+
+    /// Sets a word of live bits, as far as it lies below the write pointer and names user data.
+    fn restore_word(&self, id: UnitId, word: u32, value: u64) {
+        let first = word * 64;
+        let mut value = value & low_bits(self.appended_bits(id) - first);
+        if id.tier == Tier::Dense && value != 0 && !self.is_user_run(first) {
+            let user = |bit: &u32| self.geometry.is_user_block(first + bit);
+            let mask = (0..64).filter(user).fold(0, |mask, bit| mask | 1 << bit);
+            value &= mask;
+        }
+        self.unit(id).set_word(word, value);
+    }
+
+    /// True if the 64 blocks of a group from `first` on are all user data.
+    fn is_user_run(&self, first: u32) -> bool {
+        let geometry = &self.geometry;
+        let (at, last) = (first % geometry.stripe_blocks, first + 63);
+        at + 63 < geometry.stripe_blocks
+            && geometry.is_user_block(first)
+            && geometry.is_user_block(last)
+    }
+}
+
+/// The `count` lowest bits.
+const fn low_bits(count: u32) -> u64 {
+    if count >= 64 {
+        u64::MAX
+    } else {
+        (1 << count) - 1
     }
 }
 
@@ -547,6 +590,55 @@ mod tests {
             assert_eq!(run.live(), blocks.live(), "{first}+{count}");
             run.clear_all();
             blocks.clear_all();
+        }
+    }
+
+    /// Words are restored as single bits would be: known ones as dumped, others as live, P2L and
+    /// what lies above the write pointer never.
+    #[test]
+    fn dumped_words_are_restored_bit_by_bit() {
+        for (copies, stripe) in [(1, 64), (2, 64), (1, 96), (2, 32), (1, 256)] {
+            let geometry = Geometry {
+                stripe_blocks: stripe,
+                group_blocks: stripe * 4,
+                p2l_copies: copies,
+                ..GEOMETRY
+            };
+            let dumped: Vec<u64> = (1..17)
+                .map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+                .collect();
+            for (id, unit) in [(UnitId::group(1), 1), (UnitId::chunk(2), 8)] {
+                for pointer in (0..=256_u32)
+                    .step_by(37)
+                    .map(|bits| bits.min(stripe * 4) * unit)
+                {
+                    let units = UnitTable::new(geometry);
+                    let restore = UnitRestore {
+                        state: UnitState::Closed,
+                        generation: Generation(0),
+                        stamp: Lsn(1),
+                        write_pointer: pointer,
+                    };
+                    units.restore(id, &restore);
+                    units.assume_live(id);
+                    let known = pointer / unit * 2 / 3;
+                    units.restore_run(id, 0, &dumped[..1], known);
+                    units.restore_run(id, 1, &dumped[1..], known);
+                    let expected = |bit: u32| {
+                        let user = id.tier == Tier::Fast || geometry.is_user_block(bit);
+                        let live =
+                            bit >= known || dumped[(bit / 64) as usize] >> (bit % 64) & 1 == 1;
+                        user && live && bit < pointer / unit
+                    };
+                    let bits = if unit == 8 { 256 } else { stripe * 4 };
+                    let all: Vec<u32> = (0..bits).filter(|bit| expected(*bit)).collect();
+                    let found: Vec<u32> = (0..bits)
+                        .filter(|bit| units.unit(id).is_set(*bit))
+                        .collect();
+                    assert_eq!(found, all, "{id:?} {copies} {stripe} {pointer}");
+                    assert_eq!(units.unit(id).live() as usize, all.len());
+                }
+            }
         }
     }
 

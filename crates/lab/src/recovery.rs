@@ -54,8 +54,8 @@ pub enum LabError {
     Engine(EngineError),
     /// The engine did not start again.
     Recover(RecoverError),
-    /// The engine hangs.
-    Stalled(Stalled),
+    /// The engine hangs; what it holds, by name.
+    Stalled(Stalled, BTreeMap<&'static str, u64>),
     /// No checkpoint committed after the power was to go with the next one.
     NoCommit,
 }
@@ -65,7 +65,9 @@ impl fmt::Display for LabError {
         match self {
             Self::Engine(error) => write!(f, "the engine failed: {error}"),
             Self::Recover(error) => write!(f, "the engine did not start again: {error}"),
-            Self::Stalled(error) => write!(f, "the engine hangs: {error}"),
+            Self::Stalled(error, gauges) => {
+                write!(f, "the engine hangs: {error}: {gauges:?}")
+            }
             Self::NoCommit => f.write_str("the engine took no checkpoint"),
         }
     }
@@ -87,6 +89,8 @@ struct Machine {
     fast: Rc<ModelDrive>,
     dense: Rc<ModelDrive>,
     watch: Watch,
+    /// The engine, for as long as it runs.
+    engine: RefCell<Option<Rc<Engine>>>,
 }
 
 /// What is compared between the two ends of the window.
@@ -121,12 +125,17 @@ pub fn experiment(plan: &Plan, request: &Request, watch: Watch) -> Result<Report
         )),
         clock,
         watch,
+        engine: RefCell::default(),
     });
-    let first = Rc::clone(&machine);
-    let (created, window, memory) = in_world(move |world| async move { first.life(world).await })?;
+    let flow = Rc::clone(&machine);
+    let lived = in_world(&machine, move |world| async move { flow.life(world).await });
+    let (created, window, memory) = lived?;
     machine.fast.power_on();
-    let second = Rc::clone(&machine);
-    let restart = in_world(move |world| async move { second.start(world).await })?;
+    let flow = Rc::clone(&machine);
+    let restart = in_world(
+        &machine,
+        move |world| async move { flow.start(world).await },
+    )?;
     Ok(Report::new(plan, request, created, window, memory, restart))
 }
 
@@ -158,19 +167,40 @@ pub fn creation(plan: &Plan) -> Result<Nanos, LabError> {
         )),
         clock,
         watch: Rc::new(|_, _, _| ()),
+        engine: RefCell::default(),
     });
-    in_world(move |world| async move { machine.create(&world).await.map(|(_, cpu)| cpu) })
+    let flow = Rc::clone(&machine);
+    in_world(&machine, move |world| async move {
+        flow.create(&world).await.map(|(_, cpu)| cpu)
+    })
 }
 
 /// Runs a flow in an executor of its own: whatever is left of the engine goes with it.
-fn in_world<T: 'static, F>(flow: impl FnOnce(Rc<dyn World>) -> F) -> Result<T, LabError>
+fn in_world<T: 'static, F>(
+    machine: &Machine,
+    flow: impl FnOnce(Rc<dyn World>) -> F,
+) -> Result<T, LabError>
 where
     F: Future<Output = Result<T, LabError>> + 'static,
 {
     let executor = Executor::new();
     let outcome = executor.run(flow(executor.world()));
+    let engine = machine.engine.take();
+    let outcome = outcome.map_err(|stalled| {
+        let mut held = engine
+            .as_ref()
+            .map(|engine| engine.gauges())
+            .unwrap_or_default();
+        held.extend(
+            engine
+                .as_ref()
+                .map(|engine| engine.counters())
+                .unwrap_or_default(),
+        );
+        LabError::Stalled(stalled, held)
+    });
     drop(executor);
-    outcome.map_err(LabError::Stalled)?
+    outcome?
 }
 
 impl Machine {
@@ -205,6 +235,7 @@ impl Machine {
         };
         let volume = engine.create_volume(volume).await?;
         let subject = (Rc::new(engine), volume);
+        self.engine.replace(Some(Rc::clone(&subject.0)));
         if self.request.fills {
             let writes = self.plan.user_blocks / FILL_BLOCKS;
             let order = Order::Sequential(0);

@@ -206,7 +206,8 @@ impl Report {
             start_read_bytes: restart.read_bytes * scale,
             start_device_ns: restart.device_ns * scale,
             start_cpu_ns: restart.cpu_ns * scale,
-            dram_bytes: memory.total_bytes * scale,
+            // Buffers are as large in a pool of any size.
+            dram_bytes: (memory.total_bytes - memory.buffers_bytes) * scale + memory.buffers_bytes,
             dram_limit_bytes: plan.dram * scale,
         });
         Self {
@@ -222,7 +223,11 @@ impl Report {
     /// Why the result does not count, if it does not.
     #[must_use]
     pub const fn shortcoming(&self) -> Option<&'static str> {
-        if self.memory.total_bytes > self.memory.limit_bytes {
+        let memory = &self.memory;
+        let structures = memory.total_bytes - memory.buffers_bytes;
+        if structures * self.setup.scale + memory.buffers_bytes
+            > memory.limit_bytes * self.setup.scale
+        {
             Some("the engine's structures take more memory than the limit")
         } else if self.setup.filled && !self.window.is_collecting {
             Some("no garbage collection in the measured window: this is not steady state")

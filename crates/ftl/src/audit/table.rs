@@ -83,7 +83,8 @@ fn check_bits(shared: &Shared, id: UnitId, mapped: u32) -> Result<u64, AuditErro
 fn check_leaf_counts(shared: &Shared) -> Result<(), AuditError> {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     for shard in shards(shared)? {
-        for sector in shard.map.borrow().stored_sectors() {
+        let map = shard.map.borrow();
+        for sector in map.stored_sectors() {
             let chunk = shared.units.geometry().chunk_of(sector);
             *counts.entry(chunk).or_default() += 1;
         }
@@ -158,8 +159,8 @@ fn list(
     Ok(())
 }
 
-/// The newest commit and its parts lie in chunks that are not free; one that was emptied keeps
-/// them until a later commit.
+/// The newest commit and its parts lie in chunks in use. Emptied they must not be either: they
+/// count as room to come and are none before the parts leave the window.
 fn check_commit(shared: &Shared) -> Result<(), AuditError> {
     let control = shared.control();
     let parts = control.parts.borrow();
@@ -169,7 +170,7 @@ fn check_commit(shared: &Shared) -> Result<(), AuditError> {
     for (checkpoint, sector) in places.chain(commit) {
         let unit = UnitId::chunk(shared.units.geometry().chunk_of(sector));
         let state = shared.units.unit(unit).state();
-        if !is_in_use(state) && state != UnitState::Emptied {
+        if !is_in_use(state) {
             return Err(AuditError::PartNotInUse {
                 checkpoint,
                 sector,

@@ -42,6 +42,8 @@ impl PageKey {
 #[derive(Debug)]
 struct Page {
     key: PageKey,
+    /// Where in its slice's list of pages it stands.
+    listed: u32,
     /// Bit per leaf that exists; 0 in a free page.
     present: u16,
     /// LSN of the discard of each leaf marked `discarded`; only while there is one.
@@ -56,6 +58,8 @@ pub(super) struct Directory {
     pages: Slab<Page, 64>,
     free: Vec<u32>,
     table: Vec<u32>,
+    /// The pages of each slice: what walks a slice must not walk the others.
+    of_slice: Vec<Vec<u32>>,
     leaves: usize,
     discard_arrays: usize,
 }
@@ -68,6 +72,7 @@ impl Directory {
             pages: Slab::new(),
             free: Vec::new(),
             table: alloc::vec![NIL; 16],
+            of_slice: (0..slices).map(|_| Vec::new()).collect(),
             leaves: 0,
             discard_arrays: 0,
         }
@@ -91,6 +96,7 @@ impl Directory {
     pub(super) fn bytes(&self) -> usize {
         self.pages.bytes()
             + self.table.capacity() * size_of::<u32>()
+            + self.of_slice.iter().map(Vec::capacity).sum::<usize>() * size_of::<u32>()
             + self.discard_arrays * size_of::<[Lsn; PAGE_LEAVES]>()
     }
 
@@ -131,6 +137,7 @@ impl Directory {
                 self.discard_arrays -= 1;
             }
             self.unhash(number);
+            self.unlist(number);
             self.free.push(number);
         }
     }
@@ -209,9 +216,15 @@ impl Directory {
         self.walk(|_| true)
     }
 
-    /// All leaves of a slice, by number.
+    /// All leaves of a slice.
     pub(super) fn of_slice(&self, slice: SliceId) -> impl Iterator<Item = u32> {
-        self.walk(move |page| page.key.slice == slice)
+        let pages = self.of_slice[usize::from(slice.0)].iter();
+        pages.flat_map(|&number| {
+            let present = self.pages[number].present;
+            (0..PAGE_LEAVES as u32)
+                .filter(move |at| present >> at & 1 == 1)
+                .map(move |at| number * PAGE_LEAVES as u32 + at)
+        })
     }
 
     fn walk(&self, wanted: impl Fn(&Page) -> bool) -> impl Iterator<Item = u32> {
@@ -275,6 +288,7 @@ impl Directory {
     fn create(&mut self, key: PageKey) -> u32 {
         let page = Page {
             key,
+            listed: self.of_slice[usize::from(key.slice.0)].len() as u32,
             present: 0,
             discards: None,
             heads: [LeafHead::EMPTY; PAGE_LEAVES],
@@ -286,6 +300,7 @@ impl Directory {
             }
             None => self.pages.push(page),
         };
+        self.of_slice[usize::from(key.slice.0)].push(number);
         let pages = self.pages.len() - self.free.len();
         if pages * 4 > self.table.len() * 3 {
             let old = core::mem::take(&mut self.table);
@@ -305,6 +320,17 @@ impl Directory {
             at = (at + 1) & mask;
         }
         self.table[at] = page;
+    }
+
+    /// Takes a page out of its slice's list; the last one takes its place.
+    fn unlist(&mut self, number: u32) {
+        let (slice, at) = (self.pages[number].key.slice, self.pages[number].listed);
+        let list = &mut self.of_slice[usize::from(slice.0)];
+        let gone = list.swap_remove(at as usize);
+        assert_eq!(gone, number, "a page knows its place");
+        if let Some(&moved) = list.get(at as usize) {
+            self.pages[moved].listed = at;
+        }
     }
 
     /// Takes a page out of the table; pages behind it that probed past it move up.

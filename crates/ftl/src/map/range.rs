@@ -99,13 +99,11 @@ impl Map {
     }
 
     /// Fast-tier sectors of all images that leaves refer to, those of discarded leaves included.
-    #[must_use]
-    pub fn stored_sectors(&self) -> Vec<u64> {
+    pub fn stored_sectors(&self) -> impl Iterator<Item = u64> {
         let leaves = self.leaves.iter();
         leaves
             .filter_map(|leaf| self.stored_base(leaf))
             .map(|base| base.sector)
-            .collect()
     }
 
     /// Volumes that have leaves here.

@@ -4,7 +4,7 @@ use super::RecoverError;
 use super::scan::read_payload;
 use super::walk::LaneWalk;
 use crate::engine::Engine;
-use crate::geometry::{Tier, UnitId};
+use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
 use crate::lane::Stopped;
 use crate::shared::Shared;
 use crate::units::{UnitRestore, UnitState};
@@ -26,10 +26,12 @@ impl Engine {
         walks: &[LaneWalk],
     ) -> Result<(), RecoverError> {
         let shared = &self.shared;
-        let mut bits = Vec::new();
         let mut in_order = body.parts.clone();
         in_order.sort_by_key(|part| (part.checkpoint, part.slice, part.index));
-        for part in &in_order {
+        let (bits, others): (Vec<_>, Vec<_>) = in_order
+            .into_iter()
+            .partition(|part| part.kind == PartKind::Bitmap);
+        for part in &others {
             let payload = self.read_part(part).await?;
             let mismatch = RecoverError::PartMismatch {
                 sector: part.sector,
@@ -39,9 +41,7 @@ impl Engine {
                     let loaded = self.load_slice(part, payload, body).await;
                     loaded.map_err(|()| mismatch)?;
                 }
-                PartKind::Bitmap => {
-                    bits.extend(UnitBits::decode_part(&payload).map_err(|_| mismatch)?);
-                }
+                PartKind::Bitmap => {}
                 PartKind::Groups => {
                     let entries = GroupEntry::decode_part(&payload).map_err(|_| mismatch)?;
                     self.load_groups(part, &entries).map_err(|()| mismatch)?;
@@ -61,7 +61,10 @@ impl Engine {
         shared.volumes.borrow_mut().next_id = body.next_volume;
         self.place_chunks(body, walks);
         self.place_groups(body, walks);
-        self.restore_bits(&bits);
+        self.assume_live();
+        for part in &bits {
+            self.restore_bits(part).await?;
+        }
         self.list_free();
         let control = shared.control();
         control.checkpoint.set(body.checkpoint);
@@ -272,46 +275,45 @@ impl Engine {
         }
     }
 
-    fn restore_bits(&self, dumps: &[UnitBits]) {
+    /// Until its live bits are read, everything in a used unit is perhaps live.
+    fn assume_live(&self) {
         let units = &self.shared.units;
-        let mut newest: BTreeMap<UnitId, Vec<&UnitBits>> = BTreeMap::new();
-        for dump in dumps {
-            let id = match dump.tier {
-                varve_format::Tier::Fast => UnitId::chunk(dump.unit),
-                varve_format::Tier::Dense => UnitId::group(dump.unit),
-            };
-            let runs = newest.entry(id).or_default();
-            if runs
-                .first()
-                .is_some_and(|run| run.write_pointer != dump.write_pointer)
-                || dump.first_word == 0
-            {
-                runs.clear();
-            }
-            runs.push(dump);
-        }
         for tier in [Tier::Fast, Tier::Dense] {
             for id in units.ids(tier) {
-                let unit = units.unit(id);
-                if unit.state() == UnitState::Free {
-                    continue;
+                if units.unit(id).state() != UnitState::Free {
+                    units.assume_live(id);
                 }
-                let runs = newest.get(&id).filter(|runs| {
-                    runs[0].generation == unit.generation() && runs[0].first_word == 0
-                });
-                let words: Vec<u64> = runs
-                    .into_iter()
-                    .flatten()
-                    .flat_map(|run| run.words.iter().copied())
-                    .collect();
-                let pointer = runs.map_or(0, |runs| runs[0].write_pointer);
-                let known = match tier {
-                    Tier::Fast => pointer / 8,
-                    Tier::Dense => pointer,
-                };
-                units.restore_bits(id, &words, known.min(words.len() as u32 * 64));
             }
         }
+    }
+
+    /// Loads a part with live bits. Parts come oldest first: of dumps of one use of a unit the
+    /// newest knows all that the older ones do. They are taken one by one, for together they are
+    /// as large as the bits themselves.
+    async fn restore_bits(&self, part: &PartPlace) -> Result<(), RecoverError> {
+        let payload = self.read_part(part).await?;
+        let sector = part.sector;
+        let mismatch = RecoverError::PartMismatch { sector };
+        let units = &self.shared.units;
+        for dump in UnitBits::decode_part(&payload).map_err(|_| mismatch)? {
+            let (id, count) = match dump.tier {
+                varve_format::Tier::Fast => (UnitId::chunk(dump.unit), units.geometry().chunks),
+                varve_format::Tier::Dense => (UnitId::group(dump.unit), units.geometry().groups),
+            };
+            if dump.unit >= count {
+                return Err(mismatch);
+            }
+            let unit = units.unit(id);
+            if unit.state() == UnitState::Free || unit.generation() != dump.generation {
+                continue;
+            }
+            let known = match id.tier {
+                Tier::Fast => dump.write_pointer / BLOCK_SECTORS as u32,
+                Tier::Dense => dump.write_pointer,
+            };
+            units.restore_run(id, dump.first_word, &dump.words, known);
+        }
+        Ok(())
     }
 
     fn list_free(&self) {
@@ -333,10 +335,11 @@ impl Engine {
             let count = |there: Rc<Shared>| async move {
                 let shard = there.shard();
                 shard.leaves_counted.set(true);
-                let sectors = shard.map.borrow().stored_sectors();
-                for sector in sectors {
+                let map = shard.map.borrow();
+                for sector in map.stored_sectors() {
                     shard.count_leaf(None, Some(sector));
                 }
+                drop(map);
                 shard.show_used();
             };
             self.shared.call(to, count).await?;

@@ -136,7 +136,9 @@ impl ModelDrive {
 
     /// Takes the power away with the next commit.
     pub(crate) fn arm(&self) {
-        self.power.set(Power::Armed);
+        if self.power.get() == Power::On {
+            self.power.set(Power::Armed);
+        }
     }
 
     /// True if the power went.
@@ -347,8 +349,15 @@ impl ModelDrive {
                 }) => {
                     let leaves = self.leaves.borrow();
                     let start = number as u64 * REGION_SECTORS + u64::from(start);
-                    let packed = leaves.read(u64::from(leaf), start);
-                    unpack_part(packed, true, LEAF_BYTES / SECTOR, from, target);
+                    match leaves.read(u64::from(leaf), start) {
+                        Some(packed) => {
+                            unpack_part(packed, true, LEAF_BYTES / SECTOR, from, target);
+                        }
+                        None => assert!(
+                            target.len() < LEAF_BYTES,
+                            "the image of leaf {leaf} at sector {start} was superseded long ago"
+                        ),
+                    }
                 }
                 Some(Found::Symbols { .. }) | None => {}
             }

@@ -1,0 +1,41 @@
+//! What the rest of the engine does while a checkpoint is being taken.
+
+use super::settle;
+use crate::common::Pool;
+use crate::engine::Engine;
+use crate::geometry::UnitId;
+use std::rc::Rc;
+use varve_format::PartKind;
+use varve_units::SliceId;
+
+/// The cleaner must not empty a chunk with parts of a checkpoint that is being taken: nothing frees
+/// it before they leave the window, and as room to come it would keep others from being emptied.
+#[test]
+fn a_chunk_with_parts_of_the_running_checkpoint_is_no_victim() {
+    let pool = Pool::new(17, 1, 1);
+    let engine = pool.create();
+    let mut host = pool.host(&engine, 1);
+    pool.executor.block_on(async move { host.run(60).await });
+    pool.executor.drain();
+    let shared = Rc::clone(&engine.shared);
+    let number = shared.control().checkpoint.get() + 1;
+    let part = shared.append_part(number, PartKind::SliceDelta, SliceId(0), 0, &[7; 64]);
+    let settled = pool
+        .executor
+        .block_on(async move { settle([part].into()).await });
+    let sector = settled.expect("a running engine")[0].sector;
+    let chunk = UnitId::chunk(shared.units.geometry().chunk_of(sector));
+    let shard = shared.shard();
+    assert_eq!(shard.lane.borrow().open_chunk(), Some(chunk.index));
+    shard.lane.borrow_mut().close_chunk();
+    shard.hand_back_closed();
+    assert_eq!(shared.control().checkpoint.get() + 1, number);
+    assert!(!shared.can_empty(chunk), "parts of a running checkpoint");
+    // A checkpoint without that part commits, in another chunk.
+    let inner: Rc<Engine> = Rc::clone(&engine);
+    let taken = pool
+        .executor
+        .block_on(async move { inner.shared.take_checkpoint().await });
+    taken.expect("a checkpoint");
+    assert!(shared.can_empty(chunk), "no part that a start would read");
+}

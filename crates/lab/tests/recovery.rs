@@ -1,0 +1,77 @@
+//! The experiment on a pool that is small enough to be run whole.
+
+use serde_json::Value;
+use std::rc::Rc;
+use varve_lab::plan::{Plan, PlanRequest};
+use varve_lab::recovery::{Request, creation, experiment};
+
+fn report(fills: bool) -> Value {
+    let plan = PlanRequest {
+        capacity: 4_000_000_000,
+        dram: Some(6 << 20),
+        scale: 1,
+        over_provision: 30,
+        fast_per_cent: 10,
+    };
+    let plan = Plan::new(&plan).unwrap();
+    let request = Request {
+        seed: 5,
+        depth: 32,
+        fills,
+        overwrites: if fills { 1.0 } else { 0.0 },
+        bandwidth: 13_000_000_000,
+    };
+    let report = experiment(&plan, &request, Rc::new(|_, _, _| ())).unwrap();
+    serde_json::to_value(report).unwrap()
+}
+
+/// Takes out what is measured in real time.
+fn without_times(mut report: Value) -> Value {
+    for (part, field) in [
+        ("window", "cpu_ns_per_write"),
+        ("window", "writes_per_cpu_s"),
+        ("restart", "cpu_ns"),
+    ] {
+        assert!(report[part][field].take().is_u64(), "{part} {field}");
+    }
+    assert!(report["create_cpu_ns"].take().is_u64());
+    report
+}
+
+#[test]
+fn a_start_redoes_an_interval_and_the_seed_decides_all_but_times() {
+    let one = without_times(report(false));
+    assert_eq!(one, without_times(report(false)));
+    let of = |part: &str, field: &str| one[part][field].as_f64().unwrap();
+    assert!(of("restart", "records") > 0.0 && of("restart", "read_bytes") > 0.0);
+    let parts = ["data", "headers", "leaves", "checkpoints"];
+    let sum: f64 = parts
+        .iter()
+        .map(|part| of("window", &format!("fast_{part}_per_host")))
+        .sum();
+    assert!((sum - of("window", "fast_per_host")).abs() < 0.001);
+    assert!(of("window", "fast_data_per_host") >= 0.999);
+    assert_eq!(of("window", "collected_per_host"), 0.0);
+    assert!(one["extrapolated"].is_null());
+}
+
+#[test]
+fn a_filled_pool_collects_garbage() {
+    let report = report(true);
+    assert!(report["window"]["collected_per_host"].as_f64().unwrap() > 0.0);
+}
+
+/// 122.88 TB come to be without a pass over their size.
+#[test]
+fn creation_does_not_grow_with_the_pool() {
+    let plan = PlanRequest {
+        capacity: 122_880_000_000_000,
+        dram: None,
+        scale: 1,
+        over_provision: 20,
+        fast_per_cent: 3,
+    };
+    let plan = Plan::new(&plan).unwrap();
+    let cpu = creation(&plan).unwrap();
+    assert!(cpu.0 < 2_000_000_000, "{cpu:?} of CPU");
+}
