@@ -109,7 +109,7 @@ impl Shared {
             };
             let id = UnitId::chunk(victim);
             self.units.transition(id, UnitState::Cleaning);
-            if work.running.get() == 0 && control.emptied_chunks() == 0 {
+            if work.running.get() == 0 && control.freeable_chunks(&self) == 0 {
                 control.pace.begin(self.world.now());
             }
             work.running.set(work.running.get() + 1);
