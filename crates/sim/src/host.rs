@@ -270,12 +270,12 @@ impl Hosts {
         }
     }
 
-    /// Makes all volumes as large as may be, with nothing in flight: hosts that are to wear out
-    /// the pool need more to write to than its fast tier holds.
-    pub async fn enlarge(&self) {
+    /// Makes all volumes as large as may be and no larger, with nothing in flight: hosts that are
+    /// to wear out the pool need more to write to than its fast tier holds, and room to do so.
+    pub async fn even_out(&self) {
         let most = self.shared.volume_blocks_max.get();
         for (volume, size) in self.free_volumes() {
-            if size < most {
+            if size != most {
                 self.resize(volume, most).await;
             }
         }

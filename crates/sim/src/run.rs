@@ -30,6 +30,9 @@ use varve_units::Nanos;
 const LIVES_MORE: u64 = 12;
 /// Host operations of each of them.
 const OPERATIONS_MORE: u64 = 200;
+/// Most that all volumes hold then, in percent of the pool's capacity: a full pool would refuse to
+/// be worn out.
+const WEAR_FILL_PERCENT: u64 = 85;
 /// Attempts to crash a recovery before a run gives up.
 const RECOVERIES_MAX: u64 = 40;
 /// Longest virtual time without any host operation ending.
@@ -496,7 +499,11 @@ impl Life {
 
     fn set_sizes(&self, subject: &dyn Subject) {
         let capacity = subject.space().capacity_blocks;
-        let share = capacity * self.fill_percent / 100 / self.shared.volumes_max as u64;
+        let percent = match self.purpose {
+            Purpose::Wear(_) => self.fill_percent.min(WEAR_FILL_PERCENT),
+            Purpose::Crash(_) | Purpose::Close(_) | Purpose::Verify => self.fill_percent,
+        };
+        let share = capacity * percent / 100 / self.shared.volumes_max as u64;
         self.shared.volume_blocks_max.set(share.max(64));
     }
 
@@ -515,7 +522,7 @@ impl Life {
         let mut flows = Vec::new();
         if target > 0 {
             if matches!(self.purpose, Purpose::Wear(_)) {
-                hosts.enlarge().await;
+                hosts.even_out().await;
             }
             hosts.create_first().await;
             for _ in 0..self.depth {

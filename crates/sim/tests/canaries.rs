@@ -42,8 +42,8 @@ canaries! {
     old_epoch_accepted: OldEpochAccepted on 0,
     stale_member_accepted: StaleMemberAccepted on 5,
     generation_ignored: GenerationIgnored on 6,
-    p2l_unverified: P2lUnverified on 3,
+    p2l_unverified: P2lUnverified on 0,
     live_block_with_zero_bit: LiveBlockWithZeroBit on 0,
     completion_order: CompletionOrder on 2,
-    published_conflict_rule: PublishedConflictRule on 0,
+    published_conflict_rule: PublishedConflictRule on 14,
 }
