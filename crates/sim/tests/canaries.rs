@@ -41,7 +41,6 @@ canaries! {
     leaf_through_off_by_one: LeafThroughOffByOne on 0,
     old_epoch_accepted: OldEpochAccepted on 0,
     stale_member_accepted: StaleMemberAccepted on 5,
-    generation_ignored: GenerationIgnored on 6,
     p2l_unverified: P2lUnverified on 0,
     live_block_with_zero_bit: LiveBlockWithZeroBit on 0,
     completion_order: CompletionOrder on 2,

@@ -249,7 +249,7 @@ mod tests {
         };
         assert!(matches!(Plan::new(&slow), Err(PlanError::Reserve(_))));
         let full = PlanRequest {
-            user_bytes: 32 << 20,
+            user_bytes: 256 << 20,
             over_provision: 5,
             fast_per_cent: 90,
             ..REQUEST
