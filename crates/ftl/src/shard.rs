@@ -474,10 +474,8 @@ impl Shard {
                 through,
                 crc,
             } => {
-                let key = LeafKey {
-                    volume: *volume,
-                    leaf: *leaf,
-                };
+                let (volume, leaf) = (*volume, *leaf);
+                let key = LeafKey { volume, leaf };
                 self.adopt_leaf(key, at.meta_sector, *crc, *through);
             }
             Record::Move { volume, .. } | Record::Keep { volume, .. }
@@ -499,17 +497,16 @@ impl Shard {
                 class,
                 crcs,
             } => {
-                let (class, leaf) = (*class, lba.leaf());
+                let mut map = self.map.borrow_mut();
+                self.make_admitted_leaf(&mut map, record);
                 let key = LeafKey {
                     volume: *volume,
-                    leaf,
+                    leaf: lba.leaf(),
                 };
                 let puts = crcs.as_slice().iter().enumerate().map(|(at_block, crc)| {
                     let ppa = Ppa::fast(at.data_sector + at_block as u64 * BLOCK_SECTORS);
-                    ((lba.index() + at_block) as u16, put(ppa, *crc, class))
+                    ((lba.index() + at_block) as u16, put(ppa, *crc, *class))
                 });
-                let mut map = self.map.borrow_mut();
-                self.make_admitted_leaf(&mut map, record);
                 map.apply_each(key, puts, at.lsn, dead)
                     .expect("nodes were set aside");
             }
