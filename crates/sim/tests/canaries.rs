@@ -37,12 +37,8 @@ canaries! {
     ack_before_second_mirror: AckBeforeSecondMirror on 0,
     free_before_flush: FreeBeforeFlush on 0,
     unconditional_move: UnconditionalMove on 2,
-    discard_not_logged: DiscardNotLogged on 0,
     leaf_through_off_by_one: LeafThroughOffByOne on 0,
-    old_epoch_accepted: OldEpochAccepted on 0,
     stale_member_accepted: StaleMemberAccepted on 5,
-    p2l_unverified: P2lUnverified on 0,
     live_block_with_zero_bit: LiveBlockWithZeroBit on 0,
-    completion_order: CompletionOrder on 2,
     published_conflict_rule: PublishedConflictRule on 14,
 }
