@@ -17,7 +17,7 @@ use crate::ways::Ways;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{P2l, P2lEntry};
-use varve_io::Sectors;
+use varve_io::{IoError, Sectors};
 use varve_units::{BLOCK, BLOCK_BYTES, VolumeId};
 
 impl Shared {
@@ -38,6 +38,7 @@ impl Shared {
             } else if work.all_wait() && (self.is_short_of_groups() || control.has_group_waiters())
             {
                 self.gather_tails();
+                self.hand_back_groups();
                 self.flush_streams(Writer::GarbageCollection);
             }
             self.control().gc_wanted.listen().await;
@@ -202,43 +203,70 @@ impl Shared {
     }
 
     /// The P2L of a stripe, by whichever area and copy passes its checks, or what all came to.
+    ///
+    /// In a group that a start went on with, the stripe may have been written before by the start
+    /// whose log lost its moves, in the same generation. Should a drive then have lost the later
+    /// write of the area, the earlier one is still there and passes its checks. So all copies are
+    /// asked and the highest epoch counts.
     pub(crate) async fn read_p2l(&self, group: u32, stripe: u32) -> Result<Vec<P2lEntry>, Ways> {
-        let geometry = self.units.geometry();
-        let dense = self.dense.as_ref().expect("a group lies on a dense tier");
-        let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
-        let start = u64::from(group) * u64::from(geometry.group_blocks)
-            + u64::from(stripe) * u64::from(geometry.stripe_blocks);
-        let last = start + u64::from(geometry.stripe_blocks - area);
-        let places = if geometry.p2l_copies == 2 {
-            &[last, start][..]
-        } else {
-            &[last][..]
-        };
-        let generation = self.units.unit(UnitId::group(group)).generation();
-        let used = P2l::blocks_for(geometry.stripe_user_blocks() as usize) * BLOCK;
+        let unit = self.units.unit(UnitId::group(group));
+        let (generation, is_resumed) = (unit.generation(), unit.is_resumed());
+        let trusting = self.config.is_planted(Canary::P2lUnverified);
+        let copies = self.dense.as_ref().map_or(0, |dense| dense.info().copies);
         let mut ways = Ways::default();
-        for place in places {
-            for copy in 0..dense.info().copies {
-                let into = Sectors::zeroed(area as usize * BLOCK / varve_units::SECTOR);
-                let read = dense.read_meta(place * BLOCK_BYTES, into, copy).await;
-                let sectors = match read {
-                    Ok(sectors) => sectors,
+        let mut newest: Option<P2l> = None;
+        for place in self.p2l_places(group, stripe) {
+            for copy in 0..copies {
+                let p2l = match self.read_p2l_copy(place, copy, (group, stripe)).await {
+                    Ok(Some(p2l)) if trusting || p2l.generation == generation => p2l,
+                    Ok(_) => {
+                        ways.note_mismatch();
+                        continue;
+                    }
                     Err(error) => {
                         ways.note_error(error);
                         continue;
                     }
                 };
-                ways.note_mismatch();
-                let Ok(p2l) = P2l::decode(&sectors.bytes()[..used], group, stripe) else {
-                    continue;
-                };
-                let trusting = self.config.is_planted(Canary::P2lUnverified);
-                if trusting || p2l.generation == generation {
+                if !is_resumed {
                     return Ok(p2l.entries);
+                }
+                if newest.as_ref().is_none_or(|other| other.epoch < p2l.epoch) {
+                    newest = Some(p2l);
                 }
             }
         }
-        Err(ways)
+        match newest {
+            Some(p2l) if !ways.is_pending() => Ok(p2l.entries),
+            _ => Err(ways),
+        }
+    }
+
+    /// Blocks of the dense tier where the P2L areas of a stripe begin, the usual one first.
+    fn p2l_places(&self, group: u32, stripe: u32) -> impl Iterator<Item = u64> + use<> {
+        let geometry = self.units.geometry();
+        let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
+        let start = u64::from(group) * u64::from(geometry.group_blocks)
+            + u64::from(stripe) * u64::from(geometry.stripe_blocks);
+        let last = start + u64::from(geometry.stripe_blocks - area);
+        let leading = (geometry.p2l_copies == 2).then_some(start);
+        core::iter::once(last).chain(leading)
+    }
+
+    /// One copy of a P2L area; `None` if it is that of no use of this stripe.
+    async fn read_p2l_copy(
+        &self,
+        place: u64,
+        copy: u8,
+        (group, stripe): (u32, u32),
+    ) -> Result<Option<P2l>, IoError> {
+        let geometry = self.units.geometry();
+        let dense = self.dense.as_ref().expect("a group lies on a dense tier");
+        let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
+        let used = P2l::blocks_for(geometry.stripe_user_blocks() as usize) * BLOCK;
+        let into = Sectors::zeroed(area as usize * BLOCK / varve_units::SECTOR);
+        let sectors = dense.read_meta(place * BLOCK_BYTES, into, copy).await?;
+        Ok(P2l::decode(&sectors.bytes()[..used], group, stripe).ok())
     }
 
     /// Blocks of a stripe that the map perhaps still needs.

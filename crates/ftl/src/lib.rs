@@ -44,6 +44,7 @@ mod host;
 mod limits;
 mod memory;
 mod merge;
+mod open_groups;
 mod pace;
 mod placement;
 mod posts;
