@@ -51,6 +51,8 @@ pub struct Control {
     pub(crate) gc_spread: Cell<usize>,
     /// The group being collected goes to one stream, whatever its tenants.
     pub(crate) gc_is_collapsed: Cell<bool>,
+    /// A group being collected gains less than a stripe.
+    pub(crate) gc_is_lean: Cell<bool>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
     /// The next checkpoint to begin dumps the bits of every unit in which some changed.
@@ -62,7 +64,9 @@ pub struct Control {
     /// How fast the cleaner frees chunks.
     pub(crate) pace: Pace,
     /// Victims of the cleaner.
-    pub(crate) cleaner_work: Rc<Work>,
+    pub(crate) cleaner_work: Work,
+    /// Victims of garbage collection.
+    pub(crate) gc_work: Work,
     /// The cleaner looks whether there is work.
     pub(crate) cleaner_wanted: Event,
     /// Garbage collection looks whether there is work.
@@ -90,9 +94,11 @@ impl Control {
             pinned_by_whole: Cell::default(),
             open_groups: OpenGroups::default(),
             pace: Pace::default(),
-            cleaner_work: Rc::default(),
+            cleaner_work: Work::default(),
+            gc_work: Work::default(),
             gc_spread: Cell::default(),
             gc_is_collapsed: Cell::default(),
+            gc_is_lean: Cell::default(),
             bits_asked: Cell::default(),
             chunk_wanted: Cell::default(),
             checkpoint_asked: Cell::default(),

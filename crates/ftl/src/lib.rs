@@ -49,12 +49,14 @@ mod pace;
 mod placement;
 mod posts;
 mod read;
+mod recount;
 mod recovery;
 mod reserve;
 mod shard;
 mod shared;
 mod tally;
 mod turn;
+mod victims;
 mod volumes;
 mod ways;
 

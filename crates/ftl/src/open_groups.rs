@@ -16,6 +16,7 @@ use crate::shared::Shared;
 use crate::units::UnitState;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::RefCell;
 use varve_io::ReactorId;
 use varve_units::{Ppa, VolumeId};
@@ -55,6 +56,12 @@ impl OpenGroups {
     /// Open groups in no stream's hand.
     pub(crate) fn idle(&self) -> BTreeSet<u32> {
         self.idle.borrow().clone()
+    }
+
+    /// Those of them that belong to streams of a writer.
+    pub(crate) fn idle_of(&self, writer: Writer) -> Vec<u32> {
+        let is_of = |group: &u32| self.stream_of(*group).is_some_and(|of| of.writer == writer);
+        self.idle.borrow().iter().copied().filter(is_of).collect()
     }
 
     /// An idle group whose stream passes, given to this one.
@@ -114,8 +121,7 @@ impl Control {
             if let Some(group) = self.group_now(shared, to, stream) {
                 let id = UnitId::group(group);
                 shared.units.unit(id).set_home(to);
-                let stripe_blocks = shared.units.geometry().stripe_blocks;
-                let next_stripe = shared.units.unit(id).write_pointer() / stripe_blocks;
+                let next_stripe = shared.written_stripes(group);
                 return Some(OpenGroup { group, next_stripe });
             }
             if stream.writer == Writer::GarbageCollection && self.emptied_groups() > 0 {
@@ -149,9 +155,7 @@ impl Control {
         match writer {
             Writer::GarbageCollection => 0,
             // A group whose blocks go to several streams can make each of them open another.
-            Writer::Compaction if self.gc_spread.get() > 0 => {
-                (reserve.tenant_streams + reserve.gc_groups) as usize
-            }
+            Writer::Compaction if self.gc_spread.get() > 0 => shared.spread_groups(),
             Writer::Compaction => reserve.gc_groups as usize,
         }
     }

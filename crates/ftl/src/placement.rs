@@ -127,6 +127,21 @@ impl Stream {
         self.id
     }
 
+    /// Blocks in its queue.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.borrow().len()
+    }
+
+    /// True while blocks taken from the queue are on their way to a stripe.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.is_writing.get()
+    }
+
+    /// Its open group.
+    pub(crate) fn open(&self) -> Option<OpenGroup> {
+        self.open.get()
+    }
+
     /// Its queue has grown.
     pub(crate) fn wake(&self) {
         self.event.notify();
@@ -145,6 +160,11 @@ pub(crate) struct OpenGroup {
 pub(crate) struct Streams(RefCell<BTreeMap<StreamId, Rc<Stream>>>);
 
 impl Streams {
+    /// Shows every stream.
+    pub(crate) fn each(&self, show: impl FnMut(&Rc<Stream>)) {
+        self.0.borrow().values().for_each(show);
+    }
+
     /// Blocks that wait for their stripe.
     pub(crate) fn queued(&self) -> usize {
         let streams = self.0.borrow();
@@ -262,7 +282,9 @@ impl Shared {
         let full = self.units.geometry().stripe_user_blocks() as usize;
         while !self.is_stopped() {
             let queued = stream.queue.borrow().len();
-            if queued >= full || (stream.flush.get() && queued > 0) {
+            let collects = stream.id.writer == Writer::GarbageCollection;
+            let may_pad = stream.flush.get() && (!collects || self.may_pad());
+            if queued >= full || (may_pad && queued > 0) {
                 let count = queued.min(full);
                 let items: Vec<_> = stream.queue.borrow_mut().drain(..count).collect();
                 stream.room.notify();
@@ -275,7 +297,6 @@ impl Shared {
                 }
             } else {
                 stream.flush.set(false);
-                let collects = stream.id.writer == Writer::GarbageCollection;
                 if collects && queued == 0 && self.control().has_group_waiters() {
                     self.hand_back(stream);
                 }

@@ -458,6 +458,26 @@ impl UnitTable {
         }
     }
 
+    /// Clears the live bits of a unit that are not in `words`: the map names no more of it.
+    ///
+    /// # Panics
+    /// If the words are not as many as the unit's.
+    pub fn keep(&self, id: UnitId, words: &[u64]) {
+        let unit = self.unit(id);
+        assert_eq!(unit.bits.len(), words.len(), "bits of {id}");
+        for (word, kept) in unit.bits.iter().zip(words) {
+            let before = word.fetch_and(*kept, Ordering::AcqRel);
+            let gone = (before & !kept).count_ones();
+            unit.live.fetch_sub(gone, Ordering::AcqRel);
+        }
+        unit.note_changed();
+    }
+
+    /// Says whether a unit may hold dead blocks whose death nobody will report.
+    pub fn set_doubtful(&self, id: UnitId, is_doubtful: bool) {
+        self.unit(id).doubtful.store(is_doubtful, Ordering::Release);
+    }
+
     /// Raises the generation of a free unit (recovery).
     pub fn renew(&self, id: UnitId) {
         assert_eq!(self.unit(id).state(), UnitState::Free, "{id} is not free");
