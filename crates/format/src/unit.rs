@@ -71,6 +71,9 @@ pub struct GroupEntry {
     pub stream: u32,
     /// Tenant that owns it.
     pub tenant: TenantId,
+    /// A start went on with it: a stripe may have been written twice in this generation, and of
+    /// two P2L areas that pass their checks the one of the higher epoch is right.
+    pub is_resumed: bool,
     /// When it was closed; zero if it is not.
     pub closed_at: Nanos,
 }
@@ -96,7 +99,8 @@ media! {
     /// A [`GroupEntry`] on media.
     struct GroupEntryRaw: 64 {
         state: u8,
-        reserved: [u8; 3],
+        is_resumed: u8,
+        reserved: [u8; 2],
         generation: U32,
         stamp: U64,
         write_pointer: U32,
@@ -134,6 +138,7 @@ impl GroupEntry {
     pub fn encode_part(entries: &[Self]) -> Vec<u8> {
         encode_part(entries, GROUPS_PER_PART, |entry| GroupEntryRaw {
             state: entry.state.code(),
+            is_resumed: entry.is_resumed.into(),
             generation: entry.generation.0.into(),
             stamp: stamp(entry.stamp),
             write_pointer: entry.write_pointer.into(),
@@ -157,7 +162,9 @@ impl GroupEntry {
                 check_zero(&raw.reserved, "GroupEntry")?;
                 check_zero(&raw.reserved_middle, "GroupEntry")?;
                 check_zero(&raw.reserved_end, "GroupEntry")?;
+                check_range(raw.is_resumed <= 1, "is_resumed", raw.is_resumed.into())?;
                 Ok(Self {
+                    is_resumed: raw.is_resumed == 1,
                     state: GroupState::from_code(raw.state)?,
                     generation: Generation(raw.generation.get()),
                     stamp: lsn(raw.stamp.get(), "stamp")?,

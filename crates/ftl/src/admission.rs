@@ -47,6 +47,7 @@ impl Engine {
         let mut gauges = BTreeMap::from([
             ("free_chunks", control.free_chunks() as u64),
             ("free_groups", control.free_groups() as u64),
+            ("idle_groups", control.open_groups.idle().len() as u64),
             ("emptied_units", control.emptied_count() as u64),
             ("used_upper_blocks", self.used_upper()),
             ("capacity_blocks", self.capacity()),

@@ -412,7 +412,7 @@ impl Shared {
         let entry = |id: UnitId| {
             let unit = self.units.unit(id);
             let freed = emptied.contains(&id);
-            let owner = self.control().stream_of(id.index);
+            let owner = self.control().open_groups.stream_of(id.index);
             GroupEntry {
                 state: match unit.state() {
                     UnitState::Free => GroupState::Free,
@@ -431,6 +431,7 @@ impl Shared {
                 write_pointer: unit.write_pointer(),
                 stream: owner.map_or(0, |stream| stream.writer.code()),
                 tenant: owner.map_or(TenantId(0), |stream| stream.tenant),
+                is_resumed: unit.is_resumed() && !freed,
                 closed_at: Nanos(self.control().closed_at(id.index)),
             }
         };

@@ -7,6 +7,7 @@
 use crate::cleaner::Work;
 use crate::geometry::{Tier, UnitId};
 use crate::lane::ChunkGrant;
+use crate::open_groups::OpenGroups;
 use crate::pace::Pace;
 use crate::placement::{StreamId, Writer};
 use crate::posts::Common;
@@ -45,11 +46,13 @@ pub struct Control {
     /// Chunks that the parts of the last checkpoint of the whole state took.
     pub(crate) pinned_by_whole: Cell<usize>,
     /// Whose each open group is.
-    open_groups: RefCell<BTreeMap<u32, StreamId>>,
+    pub(crate) open_groups: OpenGroups,
     /// Groups being collected into the streams of their tenants.
     pub(crate) gc_spread: Cell<usize>,
     /// The group being collected goes to one stream, whatever its tenants.
     pub(crate) gc_is_collapsed: Cell<bool>,
+    /// A group being collected gains less than a stripe.
+    pub(crate) gc_is_lean: Cell<bool>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
     /// The next checkpoint to begin dumps the bits of every unit in which some changed.
@@ -61,7 +64,9 @@ pub struct Control {
     /// How fast the cleaner frees chunks.
     pub(crate) pace: Pace,
     /// Victims of the cleaner.
-    pub(crate) cleaner_work: Rc<Work>,
+    pub(crate) cleaner_work: Work,
+    /// Victims of garbage collection.
+    pub(crate) gc_work: Work,
     /// The cleaner looks whether there is work.
     pub(crate) cleaner_wanted: Event,
     /// Garbage collection looks whether there is work.
@@ -87,11 +92,13 @@ impl Control {
             checkpoint: Cell::default(),
             parts: RefCell::default(),
             pinned_by_whole: Cell::default(),
-            open_groups: RefCell::default(),
+            open_groups: OpenGroups::default(),
             pace: Pace::default(),
-            cleaner_work: Rc::default(),
+            cleaner_work: Work::default(),
+            gc_work: Work::default(),
             gc_spread: Cell::default(),
             gc_is_collapsed: Cell::default(),
+            gc_is_lean: Cell::default(),
             bits_asked: Cell::default(),
             chunk_wanted: Cell::default(),
             checkpoint_asked: Cell::default(),
@@ -196,57 +203,17 @@ impl Control {
         })
     }
 
-    /// Opens a free group for a stream of a reactor. Compaction leaves the reserve to garbage
-    /// collection. `None` if the engine stopped first.
-    pub(crate) async fn obtain_group(
+    /// Takes a free group and opens it for a reactor's stream.
+    pub(crate) fn grant_group(
         &self,
         shared: &Shared,
         to: ReactorId,
         stream: StreamId,
     ) -> Option<u32> {
-        loop {
-            if shared.is_stopped() {
-                return None;
-            }
-            // How many depends on what garbage collection does by then.
-            if self.free_groups() > self.groups_kept(shared, stream.writer)
-                && let Some(group) = self.grant_group(shared, to, stream)
-            {
-                return Some(group);
-            }
-            if stream.writer == Writer::GarbageCollection && self.emptied_groups() > 0 {
-                // Garbage collection itself waits: it will not get round to asking.
-                self.ask_checkpoint();
-            }
-            self.add_group_waiter();
-            self.freed.listen().await;
-            self.remove_group_waiter();
-        }
-    }
-
-    /// Free groups that a writer leaves to others.
-    fn groups_kept(&self, shared: &Shared, writer: Writer) -> usize {
-        let reserve = &shared.config.reserve;
-        match writer {
-            Writer::GarbageCollection => 0,
-            // A group whose blocks go to several streams can make each of them open another.
-            Writer::Compaction if self.gc_spread.get() > 0 => {
-                (reserve.tenant_streams + reserve.gc_groups) as usize
-            }
-            Writer::Compaction => reserve.gc_groups as usize,
-        }
-    }
-
-    /// The stream that owns an open group.
-    pub(crate) fn stream_of(&self, group: u32) -> Option<StreamId> {
-        self.open_groups.borrow().get(&group).copied()
-    }
-
-    fn grant_group(&self, shared: &Shared, to: ReactorId, stream: StreamId) -> Option<u32> {
         let group = self.free_groups.borrow_mut().pop_front()?;
         let stamp = shared.draw_stamp();
         shared.units.unit(UnitId::group(group)).set_home(to);
-        self.open_groups.borrow_mut().insert(group, stream);
+        self.open_groups.opened(group, stream);
         shared.units.open(UnitId::group(group), stamp);
         self.gc_wanted.notify();
         Some(group)
@@ -300,7 +267,7 @@ impl Control {
         shared
             .units
             .transition(UnitId::group(group), UnitState::Closed);
-        self.open_groups.borrow_mut().remove(&group);
+        self.open_groups.closed(group);
         self.closed_at
             .borrow_mut()
             .insert(group, shared.world.now().0);
@@ -315,6 +282,10 @@ impl Control {
     /// When a group was closed, as the checkpoint has it (recovery).
     pub(crate) fn restore_group(&self, group: u32, entry: &GroupEntry) {
         self.closed_at.borrow_mut().insert(group, entry.closed_at.0);
+        if let Some(writer) = Writer::from_code(entry.stream) {
+            let tenant = entry.tenant;
+            self.open_groups.opened(group, StreamId { tenant, writer });
+        }
     }
 
     /// A write to this chunk failed: it is taken out of use when it is empty.

@@ -3,13 +3,12 @@
 //! On the first reactor, with streams of their own: one set of them for the pool is what the reserve
 //! of groups is derived from.
 //!
-//! Victims by cost-benefit: (1 - u) / u x age. The P2L of a victim's stripes says what each block
+//! `victims` chooses what is emptied next. The P2L of a victim's stripes says what each block
 //! was; the map says whether it still is; the checksum says whether it was read well.
 
-use crate::cleaner::{Candidate, Work};
+use crate::cleaner::Candidate;
 use crate::config::Canary;
-use crate::geometry::{Tier, UnitId};
-use crate::limits::GC_VICTIMS_MAX;
+use crate::geometry::UnitId;
 use crate::placement::{Progress, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
@@ -17,7 +16,7 @@ use crate::ways::Ways;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{P2l, P2lEntry};
-use varve_io::Sectors;
+use varve_io::{IoError, Sectors};
 use varve_units::{BLOCK, BLOCK_BYTES, VolumeId};
 
 impl Shared {
@@ -26,42 +25,52 @@ impl Shared {
     /// One victim is read at a time. What it leaves of a stripe waits for the next victim to fill
     /// it: padding is written only if groups are short and no other victim is to be had.
     pub(crate) async fn run_gc(self: Rc<Self>) {
-        let work = Rc::new(Work::default());
+        let control = self.control();
+        let work = &control.gc_work;
         while !self.is_stopped() {
-            if let Some(victim) = self.next_group(&work) {
-                self.begin(victim, &work);
+            if !self.can_spread() {
+                self.gather_tails();
+                self.hand_back_groups();
+            }
+            if let Some(victim) = self.next_group() {
+                self.begin(victim);
                 continue;
             }
-            let control = self.control();
+            if self.must_recount() {
+                self.recount().await;
+                continue;
+            }
             if work.is_idle() && control.are_groups_due() {
                 control.ask_checkpoint();
             } else if work.all_wait() && (self.is_short_of_groups() || control.has_group_waiters())
             {
                 self.gather_tails();
+                self.hand_back_groups();
                 self.flush_streams(Writer::GarbageCollection);
             }
-            self.control().gc_wanted.listen().await;
+            control.gc_wanted.listen().await;
         }
     }
 
-    fn begin(self: &Rc<Self>, victim: u32, work: &Rc<Work>) {
+    fn begin(self: &Rc<Self>, victim: u32) {
         let control = self.control();
+        let work = &control.gc_work;
         let is_spread = self.can_spread();
-        if !is_spread {
-            self.gather_tails();
-        }
         control.gc_is_collapsed.set(!is_spread);
         self.units
             .transition(UnitId::group(victim), UnitState::Cleaning);
+        let was_lean = work.running.get() > 0 && control.gc_is_lean.get();
+        control.gc_is_lean.set(was_lean || self.is_lean(victim));
         work.running.set(work.running.get() + 1);
         let spread = &control.gc_spread;
         spread.set(spread.get() + usize::from(is_spread));
-        let (shared, work) = (Rc::clone(self), Rc::clone(work));
+        let shared = Rc::clone(self);
         self.spawn(async move {
-            shared.collect(victim, &work).await;
-            work.running.set(work.running.get() - 1);
+            shared.collect(victim).await;
             if !shared.is_stopped() {
                 let control = shared.control();
+                let work = &control.gc_work;
+                work.running.set(work.running.get() - 1);
                 let spread = &control.gc_spread;
                 spread.set(spread.get() - usize::from(is_spread));
                 control.gc_wanted.notify();
@@ -70,82 +79,7 @@ impl Shared {
         });
     }
 
-    /// True if there are groups enough for each tenant's blocks to go to their own stream: a
-    /// victim can make each stream open one, and two victims one more.
-    fn can_spread(&self) -> bool {
-        let streams = self.config.reserve.tenant_streams as usize;
-        streams > 1 && self.control().free_groups() >= streams + 2
-    }
-
-    /// Free groups below which garbage collection works.
-    fn gc_target(&self) -> usize {
-        let reserve = &self.config.reserve;
-        let ahead = self.units.geometry().groups / 64;
-        (reserve.gc_groups + reserve.tenant_streams + ahead) as usize + 1
-    }
-
-    fn is_short_of_groups(&self) -> bool {
-        let control = self.control();
-        control.free_groups() + control.emptied_groups() < self.gc_target()
-    }
-
-    /// The group with the best gain for its cost, if one should be emptied.
-    ///
-    /// Another one is begun when those before wait for their last stripe to fill: padding would
-    /// cost what a victim gains. What needs a free group first is one victim at a time, because
-    /// the blocks of the first are written before those of the next. Where several streams are
-    /// written each can need one, so two victims are the most there.
-    fn next_group(&self, work: &Work) -> Option<u32> {
-        let control = self.control();
-        let most = match self.config.reserve.tenant_streams {
-            1 => GC_VICTIMS_MAX,
-            _ => 2,
-        };
-        let running = work.running.get();
-        let has_room = running == 0 || (running < most && work.all_wait());
-        let ready = control.free_groups() + control.emptied_groups();
-        if !has_room || !self.is_short_of_groups() {
-            return None;
-        }
-        let user = u64::from(self.units.geometry().stripe_user_blocks())
-            * u64::from(self.units.geometry().group_stripes());
-        // A full pool with nothing to do must not copy its groups over and over.
-        let is_urgent =
-            control.has_group_waiters() && ready <= self.config.reserve.gc_groups as usize;
-        let gain = if is_urgent { 1 } else { (user / 8).max(1) };
-        let now = self.world.now().0;
-        let live = |id: &UnitId| u64::from(self.units.unit(*id).live());
-        // Read once: it falls while others look.
-        let closed: Vec<(UnitId, u64)> = self
-            .units
-            .ids(Tier::Dense)
-            .filter(|id| {
-                let unit = self.units.unit(*id);
-                unit.state() == UnitState::Closed
-                    && !unit.is_awaiting_moves()
-                    && !control.is_stuck(*id)
-            })
-            .map(|id| (id, live(&id)))
-            .collect();
-        let best = closed
-            .iter()
-            .filter(|(_, live)| live + gain <= user)
-            .max_by_key(|(id, live)| {
-                let age = now.saturating_sub(control.closed_at(id.index)) / 1000 + 1;
-                u128::from(user - live) * u128::from(age) * 1000 / (u128::from(*live) + 1)
-            });
-        // A group in which all seems live is looked at once after a start, if there is no other:
-        // bits that the start brought back may be all that keeps it full.
-        let full = || {
-            let doubtful = closed
-                .iter()
-                .filter(|(id, _)| self.units.unit(*id).is_doubtful());
-            doubtful.min_by_key(|(id, _)| control.closed_at(id.index))
-        };
-        best.or_else(full).map(|(id, _)| id.index)
-    }
-
-    async fn collect(self: &Rc<Self>, group: u32, work: &Work) {
+    async fn collect(self: &Rc<Self>, group: u32) {
         let id = UnitId::group(group);
         let progress = Rc::new(Progress::default());
         let geometry = *self.units.geometry();
@@ -168,10 +102,11 @@ impl Shared {
                 break;
             }
         }
-        work.waiting.set(work.waiting.get() + 1);
+        let work = &self.control().gc_work;
+        work.settles(1);
         self.control().gc_wanted.notify();
         progress.settled().await;
-        work.waiting.set(work.waiting.get() - 1);
+        work.settles(-1);
         if self.is_stopped() {
             return;
         }
@@ -202,43 +137,70 @@ impl Shared {
     }
 
     /// The P2L of a stripe, by whichever area and copy passes its checks, or what all came to.
+    ///
+    /// In a group that a start went on with, the stripe may have been written before by the start
+    /// whose log lost its moves, in the same generation. Should a drive then have lost the later
+    /// write of the area, the earlier one is still there and passes its checks. So all copies are
+    /// asked and the highest epoch counts.
     pub(crate) async fn read_p2l(&self, group: u32, stripe: u32) -> Result<Vec<P2lEntry>, Ways> {
-        let geometry = self.units.geometry();
-        let dense = self.dense.as_ref().expect("a group lies on a dense tier");
-        let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
-        let start = u64::from(group) * u64::from(geometry.group_blocks)
-            + u64::from(stripe) * u64::from(geometry.stripe_blocks);
-        let last = start + u64::from(geometry.stripe_blocks - area);
-        let places = if geometry.p2l_copies == 2 {
-            &[last, start][..]
-        } else {
-            &[last][..]
-        };
-        let generation = self.units.unit(UnitId::group(group)).generation();
-        let used = P2l::blocks_for(geometry.stripe_user_blocks() as usize) * BLOCK;
+        let unit = self.units.unit(UnitId::group(group));
+        let (generation, is_resumed) = (unit.generation(), unit.is_resumed());
+        let trusting = self.config.is_planted(Canary::P2lUnverified);
+        let copies = self.dense.as_ref().map_or(0, |dense| dense.info().copies);
         let mut ways = Ways::default();
-        for place in places {
-            for copy in 0..dense.info().copies {
-                let into = Sectors::zeroed(area as usize * BLOCK / varve_units::SECTOR);
-                let read = dense.read_meta(place * BLOCK_BYTES, into, copy).await;
-                let sectors = match read {
-                    Ok(sectors) => sectors,
+        let mut newest: Option<P2l> = None;
+        for place in self.p2l_places(group, stripe) {
+            for copy in 0..copies {
+                let p2l = match self.read_p2l_copy(place, copy, (group, stripe)).await {
+                    Ok(Some(p2l)) if trusting || p2l.generation == generation => p2l,
+                    Ok(_) => {
+                        ways.note_mismatch();
+                        continue;
+                    }
                     Err(error) => {
                         ways.note_error(error);
                         continue;
                     }
                 };
-                ways.note_mismatch();
-                let Ok(p2l) = P2l::decode(&sectors.bytes()[..used], group, stripe) else {
-                    continue;
-                };
-                let trusting = self.config.is_planted(Canary::P2lUnverified);
-                if trusting || p2l.generation == generation {
+                if !is_resumed {
                     return Ok(p2l.entries);
+                }
+                if newest.as_ref().is_none_or(|other| other.epoch < p2l.epoch) {
+                    newest = Some(p2l);
                 }
             }
         }
-        Err(ways)
+        match newest {
+            Some(p2l) if !ways.is_pending() => Ok(p2l.entries),
+            _ => Err(ways),
+        }
+    }
+
+    /// Blocks of the dense tier where the P2L areas of a stripe begin, the usual one first.
+    fn p2l_places(&self, group: u32, stripe: u32) -> impl Iterator<Item = u64> + use<> {
+        let geometry = self.units.geometry();
+        let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
+        let start = u64::from(group) * u64::from(geometry.group_blocks)
+            + u64::from(stripe) * u64::from(geometry.stripe_blocks);
+        let last = start + u64::from(geometry.stripe_blocks - area);
+        let leading = (geometry.p2l_copies == 2).then_some(start);
+        core::iter::once(last).chain(leading)
+    }
+
+    /// One copy of a P2L area; `None` if it is that of no use of this stripe.
+    async fn read_p2l_copy(
+        &self,
+        place: u64,
+        copy: u8,
+        (group, stripe): (u32, u32),
+    ) -> Result<Option<P2l>, IoError> {
+        let geometry = self.units.geometry();
+        let dense = self.dense.as_ref().expect("a group lies on a dense tier");
+        let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
+        let used = P2l::blocks_for(geometry.stripe_user_blocks() as usize) * BLOCK;
+        let into = Sectors::zeroed(area as usize * BLOCK / varve_units::SECTOR);
+        let sectors = dense.read_meta(place * BLOCK_BYTES, into, copy).await?;
+        Ok(P2l::decode(&sectors.bytes()[..used], group, stripe).ok())
     }
 
     /// Blocks of a stripe that the map perhaps still needs.

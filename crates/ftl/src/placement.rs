@@ -15,10 +15,9 @@
 //! group belongs to one stream of one reactor.
 
 use crate::config::Canary;
-use crate::geometry::{Tier, UnitId};
+use crate::geometry::UnitId;
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
 use crate::shared::{FIRST, Shared};
-use crate::units::UnitState;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -40,16 +39,6 @@ pub(crate) enum Writer {
     Compaction,
     /// Groups to groups.
     GarbageCollection,
-}
-
-impl Writer {
-    /// As the group table has it; 0 is no writer.
-    pub(crate) const fn code(self) -> u32 {
-        match self {
-            Self::Compaction => 1,
-            Self::GarbageCollection => 2,
-        }
-    }
 }
 
 /// Placement class: owns its groups.
@@ -127,6 +116,8 @@ pub(crate) struct Stream {
     open: Cell<Option<OpenGroup>>,
     /// Write out what is there, even if it fills no stripe.
     flush: Cell<bool>,
+    /// A stripe of it is on its way.
+    is_writing: Cell<bool>,
     event: Event,
     room: Event,
 }
@@ -134,6 +125,21 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) const fn id(&self) -> StreamId {
         self.id
+    }
+
+    /// Blocks in its queue.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.borrow().len()
+    }
+
+    /// True while blocks taken from the queue are on their way to a stripe.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.is_writing.get()
+    }
+
+    /// Its open group.
+    pub(crate) fn open(&self) -> Option<OpenGroup> {
+        self.open.get()
     }
 
     /// Its queue has grown.
@@ -154,6 +160,11 @@ pub(crate) struct OpenGroup {
 pub(crate) struct Streams(RefCell<BTreeMap<StreamId, Rc<Stream>>>);
 
 impl Streams {
+    /// Shows every stream.
+    pub(crate) fn each(&self, show: impl FnMut(&Rc<Stream>)) {
+        self.0.borrow().values().for_each(show);
+    }
+
     /// Blocks that wait for their stripe.
     pub(crate) fn queued(&self) -> usize {
         let streams = self.0.borrow();
@@ -246,6 +257,7 @@ impl Shared {
                 queue: RefCell::default(),
                 open: Cell::new(None),
                 flush: Cell::new(false),
+                is_writing: Cell::new(false),
                 event: Event::new(),
                 room: Event::new(),
             });
@@ -254,18 +266,6 @@ impl Shared {
             self.spawn(async move { shared.run_stream(&running).await });
             stream
         })
-    }
-
-    /// After recovery: groups that were open are closed. A stripe beyond what the log names may
-    /// have been written and lost its moves; written again it would leave two P2L areas of one
-    /// generation, and a lost write could bring the first one back. Garbage collection returns
-    /// what is left of them.
-    pub(crate) fn close_open_groups(&self) {
-        for id in self.units.ids(Tier::Dense) {
-            if self.units.unit(id).state() == UnitState::Open {
-                self.control().group_closed(self, id.index);
-            }
-        }
     }
 
     /// Asks every stream of a writer to write out what it holds.
@@ -282,17 +282,24 @@ impl Shared {
         let full = self.units.geometry().stripe_user_blocks() as usize;
         while !self.is_stopped() {
             let queued = stream.queue.borrow().len();
-            if queued >= full || (stream.flush.get() && queued > 0) {
+            let collects = stream.id.writer == Writer::GarbageCollection;
+            let may_pad = stream.flush.get() && (!collects || self.may_pad());
+            if queued >= full || (may_pad && queued > 0) {
                 let count = queued.min(full);
                 let items: Vec<_> = stream.queue.borrow_mut().drain(..count).collect();
                 stream.room.notify();
                 if items.len() * 2 < full && stream.id.writer == Writer::Compaction {
                     self.keep(items).await;
                 } else {
+                    stream.is_writing.set(true);
                     self.write_items(stream, items).await;
+                    stream.is_writing.set(false);
                 }
             } else {
                 stream.flush.set(false);
+                if collects && queued == 0 && self.control().has_group_waiters() {
+                    self.hand_back(stream);
+                }
                 stream.event.listen().await;
             }
         }
@@ -354,7 +361,8 @@ impl Shared {
         }
     }
 
-    /// Writes one stripe and, once it is flushed, appends its moves.
+    /// Writes one stripe and, once it is flushed, appends its moves. A tier that is away says nothing
+    /// about the group: the same stripe is written to the same place when it answers again.
     async fn write_items(self: &Rc<Self>, stream: &Stream, items: Vec<(Item, Rc<Progress>)>) {
         let mut pause = RETRY_PAUSE;
         loop {
@@ -380,7 +388,9 @@ impl Shared {
                 }
                 Err(error) => {
                     self.count("stripe_write_errors", 1);
-                    self.give_up_group(stream, open, error);
+                    if error == IoError::Media {
+                        self.give_up_group(stream, open);
+                    }
                     if self.is_stopped() {
                         break;
                     }
@@ -396,7 +406,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the dense tier answers: every attempt at a write costs what is left of a group.
+    /// Waits until the dense tier answers.
     async fn wait_for_dense(&self, pause: &mut Nanos) {
         let dense = self.dense.as_ref().expect("streams write to a dense tier");
         while !self.is_stopped() && dense.flush().await.is_err() {
@@ -417,13 +427,25 @@ impl Shared {
             let control = first.control();
             control.obtain_group(&first, to, id).await
         };
-        let group = self.call(FIRST, obtain).await.ok()??;
-        let open = OpenGroup {
-            group,
-            next_stripe: 0,
-        };
+        let open = self.call(FIRST, obtain).await.ok()??;
         stream.open.set(Some(open));
         Some(open)
+    }
+
+    /// Streams of garbage collection that have nothing to write hand their groups back.
+    pub(crate) fn hand_back_groups(&self) {
+        for stream in self.streams.0.borrow().values() {
+            let is_idle = !stream.is_writing.get() && stream.queue.borrow().is_empty();
+            if is_idle && stream.id.writer == Writer::GarbageCollection {
+                self.hand_back(stream);
+            }
+        }
+    }
+
+    fn hand_back(&self, stream: &Stream) {
+        if let Some(open) = stream.open.take() {
+            self.control().hand_back(open.group);
+        }
     }
 
     /// Hands what waits at the other streams of garbage collection for a stripe to fill to one of
@@ -530,9 +552,9 @@ impl Shared {
         self.tell_control(move |control, shared| control.group_closed(shared, group));
     }
 
-    /// A stripe could not be written: its group takes no more. If the medium is to blame it is
-    /// taken out of use when it is empty; a tier that is away says nothing about its groups.
-    fn give_up_group(&self, stream: &Stream, open: OpenGroup, error: IoError) {
+    /// The medium refused a stripe: its group takes no more, and is taken out of use when it is
+    /// empty.
+    fn give_up_group(&self, stream: &Stream, open: OpenGroup) {
         let geometry = *self.units.geometry();
         let first = self.first_user_block(open);
         for block in first..first + geometry.stripe_user_blocks() {
@@ -540,9 +562,7 @@ impl Shared {
                 .bury(geometry.dense_ppa(open.group, block), Lsn::MAX);
         }
         stream.open.set(None);
-        if error == IoError::Media {
-            self.tell_control(move |control, _| control.retire_group(open.group));
-        }
+        self.tell_control(move |control, _| control.retire_group(open.group));
         self.close_group(open.group);
     }
 

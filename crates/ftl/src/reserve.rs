@@ -6,8 +6,9 @@
 //! chunk that is read and one that is filled. Live leaves, the parts of checkpoints that a start
 //! would read, and the reserve fit three quarters of the tier.
 //!
-//! **Dense tier**. A group for each stream that may be open, and two: one for garbage collection,
-//! which can always finish the victim it has begun, and one that compaction can then have.
+//! **Dense tier**. A group for each stream that may be open, and three: one for garbage collection,
+//! which can always finish the victim it has begun, one for what a crash costs that victim, and one
+//! that compaction can then have.
 //!
 //! **Not here**: bounds that are the same for every pool (`limits`).
 
@@ -17,7 +18,7 @@ use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 
 /// Chunks of a fast tier at least (design.md 3: of one with a single lane).
 pub const CHUNKS_MIN: u32 = 16;
-/// Groups a dense tier has at least: three times the smallest reserve. Arbitrary.
+/// Groups a dense tier has at least: twice the smallest reserve and more. Arbitrary.
 pub const GROUPS_MIN: u32 = 12;
 /// A dense tier may be so many times the fast one (engine.md 2: below 0.5 % refused).
 pub const DENSE_RATIO_MAX: u64 = 200;
@@ -27,6 +28,8 @@ const GROUPS_PER_TENANT: u32 = 32;
 const TENANT_STREAMS_MAX: u32 = 8;
 /// Writers of a tenant's streams: compaction (with bypass), garbage collection.
 const WRITERS: u32 = 2;
+/// Free groups that compaction leaves to garbage collection: one to go on in, and one for starts.
+const GC_GROUPS: u32 = 2;
 /// Log that a live leaf takes: payload, record, its share of a header.
 const LEAF_LOG_BYTES: u64 = 5120;
 /// Bytes of a checkpoint for each leaf that exists: parent, key, head of its chain.
@@ -162,7 +165,7 @@ impl Reserve {
         let interval = demand.checkpoint_bytes.div_ceil(geometry.chunk_bytes) as u32;
         let kept = if geometry.groups == 0 { 2 } else { 0 };
         let tenant_streams = tenant_streams(geometry);
-        let groups = WRITERS * tenant_streams + 2;
+        let groups = WRITERS * tenant_streams + GC_GROUPS + 1;
         // A log-only pool's leaves follow from what the smallest reserve leaves.
         // Whatever number of lanes a start has, the capacity is the same.
         let lanes_most = geometry.chunks / CHUNKS_MIN;
@@ -198,7 +201,7 @@ impl Reserve {
             leaf_chunks,
             part_chunks,
             groups: if geometry.groups == 0 { 0 } else { groups },
-            gc_groups: 1,
+            gc_groups: GC_GROUPS,
             tenant_streams,
             capacity_blocks,
             leaves_max,

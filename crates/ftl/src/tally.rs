@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 32] = [
     "admission_waits",
     "background_yields",
     "blocks_lost",
@@ -32,6 +32,7 @@ const NAMES: [&str; 31] = [
     "paced_writes",
     "questions_crossed",
     "read_retries",
+    "recounts",
     "repair_failures",
     "repairs",
     "stripe_write_errors",

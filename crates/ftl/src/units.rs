@@ -82,6 +82,8 @@ pub struct Unit {
     /// Some of its bits may be of blocks whose death was reported before a start and will not be
     /// reported again.
     doubtful: AtomicBool,
+    /// A start went on with it: stripes may have been written twice in this generation.
+    resumed: AtomicBool,
     bits: Box<[AtomicU64]>,
 }
 
@@ -102,6 +104,7 @@ impl Unit {
             arriving: AtomicU32::new(0),
             changed: AtomicBool::new(false),
             doubtful: AtomicBool::new(false),
+            resumed: AtomicBool::new(false),
             bits: bits.expect("memory for live bits within their limits"),
         }
     }
@@ -218,6 +221,12 @@ impl Unit {
         self.doubtful.load(Ordering::Acquire)
     }
 
+    /// True if a start went on with this group: a stripe that lost its moves in a crash was written
+    /// again in the same generation.
+    pub fn is_resumed(&self) -> bool {
+        self.resumed.load(Ordering::Acquire)
+    }
+
     fn note_changed(&self) {
         self.changed.store(true, Ordering::Release);
     }
@@ -290,6 +299,8 @@ pub struct UnitRestore {
     pub stamp: Lsn,
     /// Its write pointer.
     pub write_pointer: u32,
+    /// A start went on with it.
+    pub is_resumed: bool,
 }
 
 impl UnitTable {
@@ -378,6 +389,7 @@ impl UnitTable {
         unit.clear_all();
         unit.write_pointer.store(0, Ordering::Release);
         unit.doubtful.store(false, Ordering::Release);
+        unit.resumed.store(false, Ordering::Release);
     }
 
     /// Advances a write pointer.
@@ -446,6 +458,26 @@ impl UnitTable {
         }
     }
 
+    /// Clears the live bits of a unit that are not in `words`: the map names no more of it.
+    ///
+    /// # Panics
+    /// If the words are not as many as the unit's.
+    pub fn keep(&self, id: UnitId, words: &[u64]) {
+        let unit = self.unit(id);
+        assert_eq!(unit.bits.len(), words.len(), "bits of {id}");
+        for (word, kept) in unit.bits.iter().zip(words) {
+            let before = word.fetch_and(*kept, Ordering::AcqRel);
+            let gone = (before & !kept).count_ones();
+            unit.live.fetch_sub(gone, Ordering::AcqRel);
+        }
+        unit.note_changed();
+    }
+
+    /// Says whether a unit may hold dead blocks whose death nobody will report.
+    pub fn set_doubtful(&self, id: UnitId, is_doubtful: bool) {
+        self.unit(id).doubtful.store(is_doubtful, Ordering::Release);
+    }
+
     /// Raises the generation of a free unit (recovery).
     pub fn renew(&self, id: UnitId) {
         assert_eq!(self.unit(id).state(), UnitState::Free, "{id} is not free");
@@ -460,6 +492,16 @@ impl UnitTable {
         unit.stamp.store(from.stamp.0, Ordering::Release);
         unit.write_pointer
             .store(from.write_pointer, Ordering::Release);
+        unit.resumed.store(from.is_resumed, Ordering::Release);
+    }
+
+    /// Goes on appending to a group that was open when the engine ended (recovery).
+    ///
+    /// # Panics
+    /// If it is not open.
+    pub fn resume(&self, id: UnitId) {
+        assert_eq!(self.unit(id).state(), UnitState::Open, "{id} is not open");
+        self.unit(id).resumed.store(true, Ordering::Release);
     }
 
     /// Marks everything below a unit's write pointer perhaps live (recovery), until dumps say more.
@@ -618,6 +660,7 @@ mod tests {
                         generation: Generation(0),
                         stamp: Lsn(1),
                         write_pointer: pointer,
+                        is_resumed: false,
                     };
                     units.restore(id, &restore);
                     units.assume_live(id);

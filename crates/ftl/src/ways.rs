@@ -29,6 +29,11 @@ impl Ways {
         }
     }
 
+    /// True if a copy may answer another time.
+    pub(crate) const fn is_pending(self) -> bool {
+        self.pending
+    }
+
     /// True if it is gone for good; false if it may be there when the drives answer again.
     pub(crate) const fn is_lost(self) -> bool {
         self.answered && !self.pending

@@ -109,6 +109,55 @@ fn what_crashes_bring_back_is_collected() {
     }
 }
 
+/// A full pool crashes again and again, each time in the midst of compaction and garbage collection:
+/// no start takes a group for good.
+#[test]
+fn crashes_leak_no_group() {
+    for seed in 1..=3 {
+        let pool = Pool::new(seed, 1, 1);
+        let mut engine = pool.create();
+        let hosts = [1, 2].map(|number| pool.host(&engine, number));
+        let filled = async move {
+            let [mut first, mut second] = hosts;
+            fill(&mut first, 0, 860).await;
+            fill(&mut second, 0, 860).await;
+            [first, second]
+        };
+        let mut hosts = within(&pool, 500_000, &engine, filled);
+        let mut resumed = 0;
+        for epoch in 2..150 {
+            for host in &hosts {
+                let (inner, volume) = (Rc::clone(&engine), host.volume);
+                pool.executor.spawn(Box::pin(async move {
+                    for at in (0..860).step_by(20) {
+                        let data = Blocks::zeroed(20);
+                        let _ = inner.write(volume, Lba(at), data, false).await;
+                    }
+                }));
+            }
+            for _ in 0..pool.executor.below(6000) {
+                if !pool.executor.turn() {
+                    break;
+                }
+            }
+            pool.executor.crash();
+            drop(engine);
+            engine = pool.open(epoch);
+            hosts = hosts.map(|host| host.moved_to(&engine));
+            resumed += engine.gauges()["idle_groups"];
+        }
+        assert!(resumed > 0, "no start found an open group");
+        let again = async move {
+            let [mut first, mut second] = hosts;
+            fill(&mut first, 0, 860).await;
+            fill(&mut second, 0, 860).await;
+            first.verify().await.expect("no block is lost");
+            second.verify().await.expect("no block is lost");
+        };
+        within(&pool, 900_000, &engine, again);
+    }
+}
+
 /// A pool is closed while its garbage collection is at work and hosts still write: what was
 /// accepted is written, and closing ends.
 #[test]

@@ -275,6 +275,7 @@ impl Draw {
             write_pointer: self.half(),
             stream: self.half(),
             tenant: TenantId(self.half()),
+            is_resumed: self.count(2) == 1,
             closed_at: Nanos(self.word()),
         }
     }

@@ -127,7 +127,7 @@ fn check_lists(shared: &Shared) -> Result<(), AuditError> {
     Ok(())
 }
 
-/// Chunks of the lanes, open groups of the streams.
+/// Chunks of the lanes, open groups of the streams and those in nobody's hand.
 fn in_hand(shared: &Shared) -> Result<Vec<UnitId>, AuditError> {
     let mut units: Vec<UnitId> = Vec::new();
     for view in everyone(shared)? {
@@ -136,6 +136,8 @@ fn in_hand(shared: &Shared) -> Result<Vec<UnitId>, AuditError> {
         let groups = view.streams.open_groups();
         units.extend(groups.into_iter().map(UnitId::group));
     }
+    let idle = shared.control().open_groups.idle();
+    units.extend(idle.into_iter().map(UnitId::group));
     Ok(units)
 }
 

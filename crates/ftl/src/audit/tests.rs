@@ -118,6 +118,7 @@ impl Bench {
             generation: now.generation(),
             stamp: now.stamp(),
             write_pointer: now.write_pointer(),
+            is_resumed: now.is_resumed(),
         };
         change(&mut restore);
         units.restore(unit, &restore);

@@ -6,7 +6,7 @@ use super::chain::is_met;
 use super::{Base, LeafKey, Map, Stale};
 use alloc::vec::Vec;
 use varve_format::{DeltaBody, Entry, LEAF_ENTRIES, LeafImage};
-use varve_units::Lsn;
+use varve_units::{Lsn, Ppa};
 
 /// What a leaf holds.
 #[derive(Clone, Debug)]
@@ -25,6 +25,18 @@ impl Map {
             .iter()
             .map(|leaf| self.leaves.key(leaf))
             .collect()
+    }
+
+    /// The places that the cached image of a leaf names, if there is one: it has every change.
+    pub fn each_cached_place(&self, key: LeafKey, mut name: impl FnMut(Ppa)) {
+        let image = self
+            .leaves
+            .find(key)
+            .and_then(|leaf| self.leaves.head(leaf).image());
+        if let Some(image) = image.map(|at| self.cache.get(at)) {
+            let places = image.entries().iter().map(|entry| entry.ppa());
+            places.filter(|ppa| ppa.is_place()).for_each(&mut name);
+        }
     }
 
     /// Deltas in all chains.

@@ -6,6 +6,7 @@ use super::walk::LaneWalk;
 use crate::engine::Engine;
 use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
 use crate::lane::Stopped;
+use crate::placement::Writer;
 use crate::shared::Shared;
 use crate::units::{UnitRestore, UnitState};
 use alloc::collections::BTreeMap;
@@ -15,7 +16,7 @@ use varve_format::{
     CatalogueEntry, ChunkEntry, ChunkState, CommitBody, CommitPlace, GroupEntry, GroupState,
     PartKind, PartPlace, Record, UnitBits, decode_part,
 };
-use varve_units::Ppa;
+use varve_units::{Ppa, VolumeId};
 
 impl Engine {
     /// Loads what the commit names, and works out the state of every unit.
@@ -133,6 +134,7 @@ impl Engine {
                 generation: entry.generation,
                 stamp: entry.stamp,
                 write_pointer: appended(state, entry.write_pointer),
+                is_resumed: entry.is_resumed,
             };
             units.restore(UnitId::group(group), &restore);
             self.shared.control().restore_group(group, entry);
@@ -160,6 +162,7 @@ impl Engine {
                 generation: entry.generation,
                 stamp: entry.stamp,
                 write_pointer: appended(state, entry.write_pointer),
+                is_resumed: false,
             };
             units.restore(UnitId::chunk(chunk), &restore);
         }
@@ -183,6 +186,7 @@ impl Engine {
                     generation: units.unit(id).generation(),
                     stamp: units.unit(id).stamp(),
                     write_pointer: at.map_or(0, |position| (position.sector - start) as u32),
+                    is_resumed: false,
                 };
                 units.restore(id, &restore);
             }
@@ -198,6 +202,7 @@ impl Engine {
                     UnitState::Free => *used,
                     _ => known.max(*used),
                 },
+                is_resumed: false,
             };
             units.restore(id, &restore);
         }
@@ -227,52 +232,55 @@ impl Engine {
     /// every reference to it, so the table's stamp serves (review A1).
     fn place_groups(&self, body: &CommitBody, walks: &[LaneWalk]) {
         let units = &self.shared.units;
-        let mut named: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut name = |ppa: Ppa, count: u64| {
-            let Some(place) = units.geometry().locate(ppa) else {
-                return;
+        for (group, named) in self.named_groups(walks) {
+            let id = UnitId::group(group);
+            let unit = units.unit(id);
+            let end = named.end.next_multiple_of(units.geometry().stripe_blocks);
+            let mut restore = UnitRestore {
+                state: unit.state(),
+                generation: unit.generation(),
+                stamp: unit.stamp(),
+                write_pointer: unit.write_pointer().max(end),
+                is_resumed: unit.is_resumed(),
             };
-            if place.unit.tier == Tier::Dense {
-                let end = named.entry(place.unit.index).or_insert(0);
-                *end = (*end).max(place.bit + count as u32);
+            if unit.state() == UnitState::Free {
+                restore.state = UnitState::Open;
+                restore.stamp = body.table_stamp;
+                restore.write_pointer = end;
+                let control = self.shared.control();
+                control.open_groups.found(group, named.by, named.volume);
+            }
+            units.restore(id, &restore);
+        }
+    }
+
+    /// Groups that the redo range names.
+    fn named_groups(&self, walks: &[LaneWalk]) -> BTreeMap<u32, NamedGroup> {
+        let geometry = self.shared.units.geometry();
+        let mut named: BTreeMap<u32, NamedGroup> = BTreeMap::new();
+        let mut name = |ppa: Ppa, count: u64, volume: VolumeId, by: Writer| {
+            let place = geometry.locate(ppa);
+            if let Some(place) = place.filter(|place| place.unit.tier == Tier::Dense) {
+                let end = place.bit + count as u32;
+                let group = named.entry(place.unit.index);
+                let group = group.or_insert(NamedGroup { end, volume, by });
+                group.end = group.end.max(end);
             }
         };
-        for record in walks
-            .iter()
-            .flat_map(|walk| &walk.found)
-            .flat_map(|found| &found.records)
-        {
+        let found = walks.iter().flat_map(|walk| &walk.found);
+        for record in found.flat_map(|found| &found.records) {
             match record {
-                Record::External { ppa, crcs, .. } => name(*ppa, crcs.len() as u64),
-                Record::Move { items, .. } => items.iter().for_each(|item| name(item.new, 1)),
+                Record::External {
+                    ppa, crcs, volume, ..
+                } => name(*ppa, crcs.len() as u64, *volume, Writer::Compaction),
+                Record::Move { items, volume, .. } => items.iter().for_each(|item| {
+                    let by = Writer::of_moves_from(geometry, item.old);
+                    name(item.new, 1, *volume, by);
+                }),
                 _ => {}
             }
         }
-        for (group, end) in named {
-            let id = UnitId::group(group);
-            let unit = units.unit(id);
-            let end = end.next_multiple_of(units.geometry().stripe_blocks);
-            let is_known = unit.state() != UnitState::Free;
-            let restore = UnitRestore {
-                state: if is_known {
-                    unit.state()
-                } else {
-                    UnitState::Open
-                },
-                generation: unit.generation(),
-                stamp: if is_known {
-                    unit.stamp()
-                } else {
-                    body.table_stamp
-                },
-                write_pointer: if is_known {
-                    unit.write_pointer().max(end)
-                } else {
-                    end
-                },
-            };
-            units.restore(id, &restore);
-        }
+        named
     }
 
     /// Until its live bits are read, everything in a used unit is perhaps live.
@@ -346,6 +354,16 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// A group that records behind the checkpoint name.
+struct NamedGroup {
+    /// Behind the last block named.
+    end: u32,
+    /// Of the first record that names it.
+    volume: VolumeId,
+    /// Who wrote it.
+    by: Writer,
 }
 
 /// Write pointer of a unit: the checkpoint that frees one still has what it had in use.

@@ -154,7 +154,7 @@ impl Engine {
         }
         let stopped = RecoverError::Engine(EngineError::Stopped);
         engine.count_leaves().await.map_err(|_| stopped)?;
-        engine.shared.close_open_groups();
+        engine.shared.resume_open_groups();
         engine.empty_dead_chunks(&walks);
         for walk in &walks {
             report.equalised += engine.equalise(walk).await?;

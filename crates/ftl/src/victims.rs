@@ -1,0 +1,216 @@
+//! Which group garbage collection empties next, and when.
+//!
+//! By cost-benefit, (1 - u) / u x age, among those that fit: a victim is begun only if all that it
+//! may hold has room in groups that nobody else can take. So what is begun ends, and every victim
+//! that ends gives a group back.
+//!
+//! Of the groups that compaction leaves to garbage collection one is for starts: a crash costs the
+//! stripes of which one lane's moves were durable and another's were not, and the victim that was
+//! being emptied then needs more than its group had left.
+
+use crate::control::Control;
+use crate::geometry::{Tier, UnitId};
+use crate::limits::GC_VICTIMS_MAX;
+use crate::placement::{OpenGroup, StreamId, Streams, Writer};
+use crate::shared::Shared;
+use crate::units::UnitState;
+use alloc::vec::Vec;
+
+/// Free groups that garbage collection leaves to starts as long as it gets on without.
+const START_GROUPS: usize = 1;
+
+/// A group that may be emptied, and the blocks it may hold.
+type Candidate = (UnitId, u64);
+
+impl Shared {
+    /// The group with the best gain for its cost, if one should be emptied.
+    ///
+    /// Another one is begun when those before wait for their last stripe to fill: padding would
+    /// cost what a victim gains. Where all go to one stream, the blocks of the first are written
+    /// before those of the next; where several streams are written each can need a group, so two
+    /// victims are the most there.
+    pub(crate) fn next_group(&self) -> Option<u32> {
+        let control = self.control();
+        let work = &control.gc_work;
+        let can_spread = self.can_spread();
+        let most = if can_spread { 2 } else { GC_VICTIMS_MAX };
+        let running = work.running.get();
+        let may_begin = running == 0 || (running < most && work.all_wait());
+        if !may_begin || !self.is_short_of_groups() {
+            return None;
+        }
+        let closed = self.closed_groups();
+        if can_spread {
+            return self.best(&closed, u64::MAX);
+        }
+        let best = self.best(&closed, self.gc_room(START_GROUPS));
+        best.or_else(|| {
+            // Padded, lean victims would give back what they took.
+            let is_last_way = match running {
+                0 => !self.must_recount(),
+                _ => control.gc_is_lean.get(),
+            };
+            is_last_way.then(|| self.best(&closed, self.gc_room(0)))?
+        })
+    }
+
+    /// Closed groups, with the blocks they may hold. Read once: it falls while others look.
+    fn closed_groups(&self) -> Vec<Candidate> {
+        let control = self.control();
+        let is_closed = |id: &UnitId| {
+            let unit = self.units.unit(*id);
+            unit.state() == UnitState::Closed
+                && !unit.is_awaiting_moves()
+                && !control.is_stuck(*id)
+        };
+        let groups = self.units.ids(Tier::Dense).filter(is_closed);
+        groups
+            .map(|id| (id, u64::from(self.units.unit(id).live())))
+            .collect()
+    }
+
+    /// The best of them that fits `room` stripes.
+    fn best(&self, closed: &[Candidate], room: u64) -> Option<u32> {
+        let control = self.control();
+        let user = self.group_user_blocks();
+        let stripe = u64::from(self.units.geometry().stripe_user_blocks());
+        let (_, tails) = self.streams.collecting(self.units.geometry().group_stripes());
+        let fits = |live: u64| (tails + live).div_ceil(stripe) <= room;
+        // A full pool with nothing to do must not copy its groups over and over.
+        let gain = if self.is_urgent() { 1 } else { (user / 8).max(1) };
+        let now = self.world.now().0;
+        let best = closed
+            .iter()
+            .filter(|(_, live)| live + gain <= user && fits(*live))
+            .max_by_key(|(id, live)| {
+                let age = now.saturating_sub(control.closed_at(id.index)) / 1000 + 1;
+                u128::from(user - live) * u128::from(age) * 1000 / (u128::from(*live) + 1)
+            });
+        // A group in which all seems live is looked at once after a start, if there is no other:
+        // bits that the start brought back may be all that keeps it full.
+        let full = || {
+            let doubtful = closed
+                .iter()
+                .filter(|(id, live)| self.units.unit(*id).is_doubtful() && fits(*live));
+            doubtful.min_by_key(|(id, _)| control.closed_at(id.index))
+        };
+        best.or_else(full).map(|(id, _)| id.index)
+    }
+
+    /// Stripes that garbage collection is sure to get if it leaves `kept` free groups: those of its
+    /// own groups, and of the free ones that compaction leaves it.
+    fn gc_room(&self, kept: usize) -> u64 {
+        let control = self.control();
+        let group_stripes = self.units.geometry().group_stripes();
+        let stripes = u64::from(group_stripes);
+        let left = |group: u32| stripes - u64::from(self.written_stripes(group));
+        let idle = control.open_groups.idle_of(Writer::GarbageCollection);
+        let idle: u64 = idle.into_iter().map(left).sum();
+        let free = control.free_groups();
+        let free = free.min(self.config.reserve.gc_groups as usize);
+        let free = free.saturating_sub(kept) as u64 * stripes;
+        let (own, _) = self.streams.collecting(group_stripes);
+        (idle + free).saturating_add_signed(own)
+    }
+
+    /// Stripes of a group that were written.
+    pub(crate) fn written_stripes(&self, group: u32) -> u32 {
+        let pointer = self.units.unit(UnitId::group(group)).write_pointer();
+        pointer / self.units.geometry().stripe_blocks
+    }
+
+    fn group_user_blocks(&self) -> u64 {
+        let geometry = self.units.geometry();
+        u64::from(geometry.stripe_user_blocks()) * u64::from(geometry.group_stripes())
+    }
+
+    /// True if emptying a group gains less than a stripe.
+    pub(crate) fn is_lean(&self, group: u32) -> bool {
+        let live = self.units.unit(UnitId::group(group)).live();
+        let stripe = self.units.geometry().stripe_user_blocks();
+        u64::from(live + stripe) > self.group_user_blocks()
+    }
+
+    /// True if there are groups enough for each tenant's blocks to go to their own stream.
+    pub(crate) fn can_spread(&self) -> bool {
+        let streams = self.config.reserve.tenant_streams;
+        streams > 1 && self.control().free_groups() > self.spread_groups()
+    }
+
+    /// Groups that a victim takes at most whose blocks go to the streams of their tenants: each of
+    /// them may open one, and then their tails, less than a stripe each, go to one stream.
+    pub(crate) fn spread_groups(&self) -> usize {
+        let streams = self.config.reserve.tenant_streams;
+        let tails = streams.div_ceil(self.units.geometry().group_stripes());
+        (streams + tails + self.config.reserve.gc_groups) as usize
+    }
+
+    /// True if garbage collection may pad a stripe: all blocks of its victims are in the queues, and
+    /// there is no other victim. Were one still read, the padding could take the room that was found
+    /// for the rest of its blocks.
+    pub(crate) fn may_pad(&self) -> bool {
+        self.control().gc_work.all_wait()
+    }
+
+    /// Free groups below which garbage collection works.
+    fn gc_target(&self) -> usize {
+        let reserve = &self.config.reserve;
+        let ahead = self.units.geometry().groups / 64;
+        (reserve.gc_groups + reserve.tenant_streams + ahead) as usize + 1
+    }
+
+    pub(crate) fn is_short_of_groups(&self) -> bool {
+        self.control().ready_groups() < self.gc_target()
+    }
+
+    /// True if groups are waited for and none is to be had beyond the reserve.
+    fn is_urgent(&self) -> bool {
+        let control = self.control();
+        control.has_group_waiters()
+            && control.ready_groups() <= self.config.reserve.gc_groups as usize
+    }
+
+    /// True if what a start left in doubt keeps garbage collection from finding a victim that fits.
+    pub(crate) fn must_recount(&self) -> bool {
+        let is_in_doubt = |(id, _): &Candidate| self.units.unit(*id).is_doubtful();
+        self.control().gc_work.running.get() == 0
+            && self.is_urgent()
+            && self.closed_groups().iter().any(is_in_doubt)
+    }
+
+    /// Closed groups whose live bits may be of blocks that are dead, at most so many.
+    pub(crate) fn doubtful_groups(&self, most: usize) -> Vec<u32> {
+        let closed = self.closed_groups().into_iter().map(|(id, _)| id);
+        let doubtful = closed.filter(|id| self.units.unit(*id).is_doubtful());
+        doubtful.map(|id| id.index).take(most).collect()
+    }
+}
+
+impl Control {
+    /// Groups that are free, or will be with the next checkpoint.
+    fn ready_groups(&self) -> usize {
+        self.free_groups() + self.emptied_groups()
+    }
+}
+
+impl Streams {
+    /// Of garbage collection's streams: stripes that are left to the one that takes all when groups
+    /// are short, less those that blocks already taken from a queue will need; and blocks queued.
+    fn collecting(&self, group_stripes: u32) -> (i64, u64) {
+        let left = |open: OpenGroup| i64::from(group_stripes - open.next_stripe);
+        let (mut stripes, mut blocks) = (0, 0);
+        self.each(|stream| {
+            if stream.id().writer != Writer::GarbageCollection {
+                return;
+            }
+            blocks += stream.queued() as u64;
+            let claimed = i64::from(stream.is_writing());
+            match stream.open().map(left) {
+                Some(left) if stream.id() == StreamId::LAST_RESORT => stripes += left - claimed,
+                Some(_) => {}
+                None => stripes -= claimed,
+            }
+        });
+        (stripes, blocks)
+    }
+}
