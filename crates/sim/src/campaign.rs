@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 39] = [
+pub const FEATURES: [&str; 40] = [
     "audits",
     "bit_rot",
     "came_back",
@@ -50,6 +50,7 @@ pub const FEATURES: [&str; 39] = [
     "slow_reads",
     "stress_even",
     "stress_late_reads",
+    "stress_losses",
     "stress_races",
     "stress_restarts",
     "stress_scatter",

@@ -101,6 +101,8 @@ impl Plan {
             is_elided: pool.chance(2, 3),
             volatile_cache: pool.chance(3, 4),
         };
+        let stress = Stress::draw(&mut rng.split("stress"));
+        stress.shape(&mut config);
         factory.adapt(&mut config);
         let spec = |bytes: u64| DriveSpec {
             bytes,
@@ -110,7 +112,6 @@ impl Plan {
         let mut drives = vec![spec(config.fast_bytes); config.fast];
         drives.resize(config.drives(), spec(config.dense_bytes));
         let mut hosts = rng.split("hosts");
-        let stress = Stress::draw(&mut rng.split("stress"));
         Self {
             config,
             drives,

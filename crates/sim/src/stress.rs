@@ -4,6 +4,7 @@
 //! **Not here**: carrying any of it out (`run`, `scenario`, `workload`).
 
 use crate::rng::Rng;
+use crate::subject::{Config, Dense};
 use crate::workload::Mood;
 
 /// What a seed does more of than others.
@@ -20,15 +21,18 @@ pub enum Stress {
     Restarts,
     /// Small writes everywhere: groups die in part and are collected, on drives full of faults.
     Scatter,
+    /// Drives go, come back with what they held then, and are replaced.
+    Losses,
 }
 
 impl Stress {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Even,
         Self::LateReads,
         Self::Races,
         Self::Restarts,
         Self::Scatter,
+        Self::Losses,
     ];
 
     /// What a seed presses on.
@@ -46,6 +50,7 @@ impl Stress {
             Self::Races => "stress_races",
             Self::Restarts => "stress_restarts",
             Self::Scatter => "stress_scatter",
+            Self::Losses => "stress_losses",
         }
     }
 
@@ -53,10 +58,23 @@ impl Stress {
     #[must_use]
     pub const fn mood(self) -> Option<Mood> {
         match self {
-            Self::Even | Self::Restarts => None,
+            Self::Even | Self::Restarts | Self::Losses => None,
             Self::LateReads => Some(Mood::Turnover),
             Self::Races => Some(Mood::PingPong),
             Self::Scatter => Some(Mood::Scatter),
+        }
+    }
+
+    /// Makes the pool one that can be pressed on so: drives are lost only where the others suffice
+    /// to vote and to tell what it held.
+    pub fn shape(self, config: &mut Config) {
+        if self != Self::Losses {
+            return;
+        }
+        config.is_elided = false;
+        config.fast = 2;
+        if config.dense == Dense::None {
+            config.dense = Dense::Mirror;
         }
     }
 
@@ -64,7 +82,7 @@ impl Stress {
     #[must_use]
     pub const fn depth_min(self) -> u64 {
         match self {
-            Self::Even | Self::Restarts | Self::Scatter => 1,
+            Self::Even | Self::Restarts | Self::Scatter | Self::Losses => 1,
             Self::LateReads => 8,
             Self::Races => 12,
         }
@@ -75,7 +93,7 @@ impl Stress {
     pub const fn fault_distance_max(self) -> u64 {
         match self {
             Self::Even | Self::Races | Self::Restarts => u64::MAX,
-            Self::LateReads | Self::Scatter => 60,
+            Self::LateReads | Self::Scatter | Self::Losses => 60,
         }
     }
 
@@ -85,6 +103,7 @@ impl Stress {
         match self {
             Self::Even | Self::Races | Self::Restarts => [5, 5, 4, 4, 1, 2, 3, 3, 1],
             Self::LateReads => [1, 1, 1, 1, 1, 1, 1, 2, 18],
+            Self::Losses => [3, 3, 3, 3, 2, 14, 1, 1, 1],
             Self::Scatter => [4, 14, 12, 12, 1, 2, 1, 1, 1],
         }
     }
@@ -94,7 +113,7 @@ impl Stress {
     pub fn short_lives(self, rng: &mut Rng) -> u64 {
         match self {
             Self::Restarts => rng.within(0, 3),
-            Self::Even | Self::LateReads | Self::Races | Self::Scatter => 0,
+            Self::Even | Self::LateReads | Self::Races | Self::Scatter | Self::Losses => 0,
         }
     }
 }
