@@ -21,7 +21,6 @@ use crate::restore::{self, Progress, Restore, RestoreError, Restored, Source};
 use crate::ribbon::Ribbon;
 use crate::scatter;
 use crate::set::Cover;
-use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
