@@ -13,7 +13,7 @@
 //! which lie below the members' bases (`pool`).
 
 use crate::assemble::{AssembleError, check_member};
-use crate::join::{Part, all, join, one};
+use crate::join::{Part, all, hurry, join, one};
 use crate::member::{Member, MemberState};
 use crate::members::Members;
 use crate::membership::Membership;
@@ -21,7 +21,6 @@ use crate::restore::{self, Progress, Restore, RestoreError, Restored, Source};
 use crate::ribbon::Ribbon;
 use crate::scatter;
 use crate::set::Cover;
-use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -42,7 +41,7 @@ pub struct Mirror {
     members: Rc<Members>,
     bytes: u64,
     lba_bytes: u32,
-    /// The planted bug: a write ends with its first member.
+    /// The planted bug: a write ends well once its first member has it.
     is_hasty: bool,
 }
 
@@ -98,8 +97,8 @@ impl Mirror {
         })
     }
 
-    /// Plants a bug for the simulator to find: a write ends with its first member, whatever
-    /// becomes of the others. No effect outside builds with the `canary` feature.
+    /// Plants a bug for the simulator to find: a write ends well once its first member has it,
+    /// whatever becomes of the others. No effect outside builds with the `canary` feature.
     #[must_use]
     pub fn with_haste(self, is_hasty: bool) -> Self {
         Self {
@@ -272,13 +271,12 @@ impl Mirror {
         let range = offset..offset + gather.bytes();
         let is_hasty = self.is_hasty;
         self.members.write(range, move |members| {
-            let mut parts = members.broadcast(|_, base| Command::Write {
+            let parts = members.broadcast(|_, base| Command::Write {
                 offset: base + offset,
                 gather: gather.clone(),
             });
-            if is_hasty && parts.len() > 1 {
-                let others = join(parts.split_off(1));
-                members.world.spawn(Box::pin(async { drop(others.await) }));
+            if is_hasty {
+                return hurry(&*members.world, parts);
             }
             parts
         })

@@ -22,7 +22,8 @@ pub enum Canary {
     StaleMemberAccepted,
     /// A read does not compare the unit's generation, nor look a second time at the map.
     GenerationIgnored,
-    /// Garbage collection asks neither the P2L for its generation, nor the map, nor a checksum.
+    /// Garbage collection takes live bits and P2L at their word: it asks neither the P2L for its
+    /// generation, nor the map, nor a checksum.
     P2lUnverified,
     /// The live bit of the last block of a stripe is not set.
     LiveBlockWithZeroBit,
@@ -85,7 +86,7 @@ impl Canary {
                 "a read compares neither the unit's generation nor the map when the device is done"
             }
             Self::P2lUnverified => {
-                "garbage collection asks neither the P2L for its generation, nor the map, nor a checksum"
+                "garbage collection takes live bits and P2L at their word, and asks no generation, no map, no checksum"
             }
             Self::LiveBlockWithZeroBit => "the live bit of the last block of a stripe is not set",
             Self::CompletionOrder => {

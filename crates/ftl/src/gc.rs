@@ -213,10 +213,13 @@ impl Shared {
         let geometry = self.units.geometry();
         let first = self.stripe_first_user_block(stripe);
         let trusting = self.config.is_planted(Canary::P2lUnverified);
+        let unit = self.units.unit(UnitId::group(group));
+        // Who trusts the P2L takes the live bits at their word, too.
+        let is_believed = |index: usize| !trusting || unit.is_set(first + index as u32);
         let found = entries
             .iter()
             .enumerate()
-            .filter(|(_, entry)| entry.volume != VolumeId(0))
+            .filter(|(index, entry)| entry.volume != VolumeId(0) && is_believed(*index))
             .map(|(index, entry)| Candidate {
                 volume: entry.volume,
                 lba: entry.lba,

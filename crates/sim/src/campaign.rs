@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 32] = [
+pub const FEATURES: [&str; 40] = [
     "audits",
     "bit_rot",
     "came_back",
@@ -38,6 +38,7 @@ pub const FEATURES: [&str; 32] = [
     "host_write",
     "host_write_fua",
     "host_write_zeroes",
+    "hung_reads",
     "lanes_changed",
     "lost_write",
     "media_error",
@@ -45,7 +46,14 @@ pub const FEATURES: [&str; 32] = [
     "misdirected_write",
     "replaced",
     "slow",
+    "short_lives",
     "slow_reads",
+    "stress_even",
+    "stress_late_reads",
+    "stress_losses",
+    "stress_races",
+    "stress_restarts",
+    "stress_scatter",
     "write_error",
 ];
 

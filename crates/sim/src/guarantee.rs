@@ -15,9 +15,10 @@ pub const OPERATIONS_MIN: u64 = 2_000;
 pub const CRASHES_MIN: u64 = 3;
 
 /// Faults that are injected, by their names in the tally of a drive.
-const FAULTS: [&str; 8] = [
+const FAULTS: [&str; 9] = [
     "bit_rot",
     "gone",
+    "hung_reads",
     "lost_write",
     "media_error",
     "misdirected_write",

@@ -288,6 +288,19 @@ impl Hosts {
         }
     }
 
+    /// Deallocates whole volumes until no more than `percent` of the capacity is in use: what the
+    /// pool holds beyond what hosts see of it (changes in doubt) fills it too.
+    pub async fn make_room(&self, percent: u64) {
+        for (volume, size) in self.free_volumes() {
+            let space = self.subject.space();
+            if space.used_blocks * 100 <= space.capacity_blocks * percent {
+                break;
+            }
+            self.zero(volume, Lba(0), size, Kind::DiscardHuge).await;
+            self.shared.count("room_made");
+        }
+    }
+
     /// Creates a volume of random size, unless there are enough.
     async fn create(&self) {
         let most = self.shared.volume_blocks_max.get();

@@ -32,5 +32,6 @@ pub mod rng;
 pub mod run;
 pub mod scenario;
 pub mod shrink;
+pub mod stress;
 pub mod subject;
 pub mod workload;

@@ -34,6 +34,7 @@ const FEATURES: &[&str] = &[
     "leaf_reads",
     "members_lost",
     "paced_writes",
+    "read_retries",
     "remirrors",
     "repairs",
     "volumes_purged",

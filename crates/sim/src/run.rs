@@ -17,6 +17,7 @@ use crate::host::{Hosts, Shared};
 use crate::laps::Laps;
 use crate::rng::Rng;
 use crate::scenario::{Options, Plan, draw_trigger, inject};
+use crate::stress::Stress;
 use crate::subject::{Config, Factory, Subject, SubjectError};
 use crate::workload::Workload;
 use std::cell::{Cell, RefCell};
@@ -33,6 +34,8 @@ const OPERATIONS_MORE: u64 = 200;
 /// Most that all volumes hold then, in percent of the pool's capacity: a full pool would refuse to
 /// be worn out.
 const WEAR_FILL_PERCENT: u64 = 85;
+/// Most host operations of a short life. Arbitrary: a log of a chunk or two.
+const OPERATIONS_SHORT: u64 = 48;
 /// Attempts to crash a recovery before a run gives up.
 const RECOVERIES_MAX: u64 = 40;
 /// Longest virtual time without any host operation ending.
@@ -83,6 +86,9 @@ enum Purpose {
     Close(u64),
     /// Work until so many more operations have ended than when work began, then crash.
     Wear(u64),
+    /// Work until so many more operations have ended than when work began, then crash; nothing is
+    /// made ready for it.
+    Shortly(u64),
     /// Start, read everything, audit, close.
     Verify,
 }
@@ -120,6 +126,7 @@ struct Life {
     purpose: Purpose,
     depth: u64,
     fault_distance: u64,
+    stress: Stress,
     has_faults: bool,
     crash_at: Option<u64>,
     is_open: Rc<Cell<bool>>,
@@ -178,7 +185,11 @@ impl<'a> Machine<'a> {
         }
         let shared = Shared {
             oracle: RefCell::new(Oracle::new(seed, plan.config.volatile_cache)),
-            workload: RefCell::new(Workload::new(rng.split("workload"), plan.config.count_max)),
+            workload: RefCell::new(Workload::new(
+                rng.split("workload"),
+                plan.config.count_max,
+                plan.stress.mood(),
+            )),
             operations: Cell::new(0),
             coverage: RefCell::default(),
             is_elided: plan.config.is_elided,
@@ -186,6 +197,7 @@ impl<'a> Machine<'a> {
             volumes_max: plan.volumes,
             volume_blocks_max: Cell::new(64),
         };
+        shared.count(plan.stress.name());
         Self {
             seed,
             options,
@@ -220,6 +232,9 @@ impl<'a> Machine<'a> {
             };
             self.live_through(purpose)?;
             self.shared.workload.borrow_mut().change_mood();
+            if self.options.is_whole() {
+                self.live_shortly(&mut rng)?;
+            }
         }
         if self.options.is_whole() {
             self.add_work()?;
@@ -228,6 +243,16 @@ impl<'a> Machine<'a> {
         self.live_through(Purpose::Verify)?;
         if self.options.crash_at.is_none() {
             self.add_crashes()?;
+        }
+        Ok(())
+    }
+
+    /// Lives that the power ends soon after each start, if the seed presses on that.
+    fn live_shortly(&mut self, rng: &mut Rng) -> Result<(), String> {
+        for _ in 0..self.plan.stress.short_lives(rng) {
+            self.shared.count("short_lives");
+            let more = rng.magnitude(1, OPERATIONS_SHORT);
+            self.live_through(Purpose::Shortly(more))?;
         }
         Ok(())
     }
@@ -384,6 +409,7 @@ impl<'a> Machine<'a> {
             purpose,
             depth: self.plan.depth,
             fault_distance: self.plan.fault_distance,
+            stress: self.plan.stress,
             has_faults: self.options.has_faults,
             crash_at: self.options.crash_at,
             is_open: Rc::default(),
@@ -501,7 +527,9 @@ impl Life {
         let capacity = subject.space().capacity_blocks;
         let percent = match self.purpose {
             Purpose::Wear(_) => self.fill_percent.min(WEAR_FILL_PERCENT),
-            Purpose::Crash(_) | Purpose::Close(_) | Purpose::Verify => self.fill_percent,
+            Purpose::Crash(_) | Purpose::Close(_) | Purpose::Shortly(_) | Purpose::Verify => {
+                self.fill_percent
+            }
         };
         let share = capacity * percent / 100 / self.shared.volumes_max as u64;
         self.shared.volume_blocks_max.set(share.max(64));
@@ -514,7 +542,9 @@ impl Life {
     ) -> Result<(), String> {
         let (target, is_crash) = match self.purpose {
             Purpose::Crash(target) => (target, true),
-            Purpose::Wear(more) => (self.shared.operations.get() + more, true),
+            Purpose::Wear(more) | Purpose::Shortly(more) => {
+                (self.shared.operations.get() + more, true)
+            }
             Purpose::Close(target) => (target, false),
             Purpose::Verify => (0, false),
         };
@@ -523,6 +553,7 @@ impl Life {
         if target > 0 {
             if matches!(self.purpose, Purpose::Wear(_)) {
                 hosts.even_out().await;
+                hosts.make_room(WEAR_FILL_PERCENT).await;
             }
             hosts.create_first().await;
             for _ in 0..self.depth {
@@ -550,7 +581,7 @@ impl Life {
             if self.has_faults && operations >= due {
                 let rng = &mut *self.rng.borrow_mut();
                 due = operations + rng.within(1, self.fault_distance * 2);
-                inject(rng, &self.drives, self.reactor.now());
+                inject(rng, &self.drives, self.stress, self.reactor.now());
                 self.replace_some(rng, subject);
             }
         }

@@ -4,6 +4,7 @@ use crate::drive::{DriveSpec, SimDrive, WriteFault};
 use crate::executor::Trigger;
 use crate::guarantee::OPERATIONS_MIN;
 use crate::rng::Rng;
+use crate::stress::Stress;
 use crate::subject::{Config, Dense, Factory};
 use varve_units::Nanos;
 
@@ -69,6 +70,8 @@ pub struct Plan {
     pub lives: u64,
     /// Host operations between faults, on average.
     pub fault_distance: u64,
+    /// What it presses on.
+    pub stress: Stress,
 }
 
 impl Plan {
@@ -98,6 +101,8 @@ impl Plan {
             is_elided: pool.chance(2, 3),
             volatile_cache: pool.chance(3, 4),
         };
+        let stress = Stress::draw(&mut rng.split("stress"));
+        stress.shape(&mut config);
         factory.adapt(&mut config);
         let spec = |bytes: u64| DriveSpec {
             bytes,
@@ -110,12 +115,13 @@ impl Plan {
         Self {
             config,
             drives,
-            depth: hosts.magnitude(1, 32),
+            depth: hosts.magnitude(1, 32).max(stress.depth_min()),
             tenants: hosts.within(1, 3),
             volumes: hosts.within(1, 4) as usize,
             fill_percent: hosts.within(75, 125),
             lives: hosts.within(5, 8),
-            fault_distance: hosts.magnitude(20, 300),
+            fault_distance: hosts.magnitude(20, 300).min(stress.fault_distance_max()),
+            stress,
         }
     }
 }
@@ -147,9 +153,9 @@ fn lose(rng: &mut Rng, drive: &SimDrive, drives: &[SimDrive]) {
 
 /// Lets one random fault strike one random drive, as far as the atlas permits. Faults of writes
 /// strike later, or never.
-pub fn inject(rng: &mut Rng, drives: &[SimDrive], now: Nanos) {
+pub fn inject(rng: &mut Rng, drives: &[SimDrive], stress: Stress, now: Nanos) {
     let drive = &drives[rng.index(drives.len())];
-    match rng.weighted(&[5, 5, 4, 4, 1, 2, 3, 3]) {
+    match rng.weighted(&stress.fault_weights()) {
         0 => drop(drive.break_media(rng)),
         1 => drop(drive.rot(rng)),
         2 => drive.arm(WriteFault::Lost),
@@ -157,7 +163,8 @@ pub fn inject(rng: &mut Rng, drives: &[SimDrive], now: Nanos) {
         4 => drive.arm(WriteFault::Error),
         5 => lose(rng, drive, drives),
         6 => drive.slow_down(now + Nanos::from_millis(rng.magnitude(1, 32))),
-        _ => drive.slow_reads(now + Nanos::from_millis(rng.magnitude(1, 64))),
+        7 => drive.slow_reads(now + Nanos::from_millis(rng.magnitude(1, 64))),
+        _ => drive.hang_reads(now + Nanos::from_millis(rng.magnitude(4, 256))),
     }
     // A pool without redundancy may see nothing worse, but it sees this at least.
     if drives.iter().all(|drive| drive.tally().is_empty()) {

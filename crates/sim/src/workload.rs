@@ -28,6 +28,10 @@ pub enum Mood {
     Delete,
     /// Create, delete, resize.
     Churn,
+    /// Overwrite a hot part in long writes and read it meanwhile; no part of [`Mood::ALL`].
+    Turnover,
+    /// Overwrite everything, here and there; no part of [`Mood::ALL`].
+    Scatter,
     /// Overwrite everything in long writes; no part of [`Mood::ALL`].
     Wear,
 }
@@ -53,6 +57,8 @@ impl Mood {
             Self::Read => [85, 12, 1, 1, 0, 0, 1, 0, 0, 0, 0],
             Self::Delete => [15, 25, 2, 35, 6, 8, 6, 1, 0, 1, 1],
             Self::Churn => [25, 40, 4, 6, 2, 3, 5, 4, 4, 4, 3],
+            Self::Turnover => [45, 48, 2, 0, 0, 0, 1, 0, 0, 0, 4],
+            Self::Scatter => [12, 80, 4, 1, 0, 0, 3, 0, 0, 0, 0],
             Self::Wear => [4, 92, 2, 0, 0, 0, 2, 0, 0, 0, 0],
         }
     }
@@ -147,6 +153,8 @@ pub struct Workload {
     /// Blocks of one command at most: the largest that the pool takes whole.
     count_max: u64,
     mood: Mood,
+    /// What hosts are after more often than anything else.
+    usual: Option<Mood>,
     patterns: BTreeMap<VolumeId, (Pattern, u64)>,
     drawn: u64,
 }
@@ -154,11 +162,12 @@ pub struct Workload {
 impl Workload {
     /// The workload of a seed; it begins by filling.
     #[must_use]
-    pub fn new(rng: Rng, count_max: u64) -> Self {
+    pub fn new(rng: Rng, count_max: u64, usual: Option<Mood>) -> Self {
         Self {
             rng,
             count_max,
             mood: Mood::Fill,
+            usual,
             patterns: BTreeMap::new(),
             drawn: 0,
         }
@@ -166,7 +175,9 @@ impl Workload {
 
     /// Draws what hosts are after next.
     pub fn change_mood(&mut self) {
-        self.mood = self.rng.pick(&Mood::ALL);
+        let other = self.rng.pick(&Mood::ALL);
+        let usual = self.usual.filter(|_| self.rng.chance(2, 3));
+        self.mood = usual.unwrap_or(other);
         self.patterns.clear();
     }
 
@@ -201,6 +212,11 @@ impl Workload {
             Kind::Scan => COUNT_HUGE.min(size),
             _ if self.mood == Mood::PingPong => self.rng.magnitude(1, 4.min(size)),
             _ if self.mood == Mood::Wear => COUNT_HUGE.min(size),
+            Kind::Write | Kind::Force if self.mood == Mood::Turnover => {
+                self.rng.within(COUNT_MAX, COUNT_HUGE).min(size)
+            }
+            _ if self.mood == Mood::Turnover => self.rng.magnitude(1, 4.min(size)),
+            _ if self.mood == Mood::Scatter => self.rng.within(4, 32).min(size),
             _ if self.mood == Mood::Fill => self.rng.within(16, COUNT_MAX).min(size),
             _ if self.rng.chance(1, 60) => self.rng.within(COUNT_MAX, COUNT_HUGE).min(size),
             _ => self.rng.magnitude(1, COUNT_MAX.min(size)),
@@ -229,6 +245,8 @@ impl Workload {
                 Mood::Fill => Pattern::Sequential,
                 Mood::Wear => rng.pick(&[Pattern::Sequential, Pattern::Uniform, Pattern::Uniform]),
                 Mood::PingPong => Pattern::Few,
+                Mood::Turnover => rng.pick(&[Pattern::Hot, Pattern::Uniform]),
+                Mood::Scatter => Pattern::Uniform,
                 _ => rng.pick(&[
                     Pattern::Uniform,
                     Pattern::Zipf,
@@ -283,7 +301,7 @@ mod tests {
     fn operations_stay_inside() {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..40 {
-            let mut workload = Workload::new(Rng::new(seed), COUNT_HUGE);
+            let mut workload = Workload::new(Rng::new(seed), COUNT_HUGE, None);
             for step in 0..500 {
                 if step % 100 == 99 {
                     workload.change_mood();

@@ -74,6 +74,7 @@ impl SimDrive {
             incarnation: 0,
             slow_until: Nanos(0),
             slow_reads_until: Nanos(0),
+            hung_reads_until: Nanos(0),
             laps: None,
             next: 0,
             trace: VecDeque::new(),
@@ -106,6 +107,7 @@ impl SimDrive {
         state.doomed.clear();
         state.slow_until = Nanos(0);
         state.slow_reads_until = Nanos(0);
+        state.hung_reads_until = Nanos(0);
     }
 
     /// Reads of a range near a random written place fail until it is rewritten. False if the
@@ -218,6 +220,13 @@ impl SimDrive {
         let state = &mut *self.0.borrow_mut();
         state.slow_reads_until = until;
         state.count("slow_reads");
+    }
+
+    /// A read now and then hangs until `until`, and is answered long after the others.
+    pub fn hang_reads(&self, until: Nanos) {
+        let state = &mut *self.0.borrow_mut();
+        state.hung_reads_until = until;
+        state.count("hung_reads");
     }
 
     /// Lifts all flaws: the content is pristine again.

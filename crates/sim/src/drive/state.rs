@@ -25,6 +25,10 @@ const SLOW_READ_FACTOR: u64 = 60;
 /// Of so many reads one, while reads are slow: the cleaner's must not all wait, or nothing is
 /// reused under the others.
 const SLOW_READS_ONE_IN: u64 = 12;
+/// Of so many reads one, while reads hang: the others must go on, or nothing is reused under it.
+const HUNG_READS_ONE_IN: u64 = 32;
+/// How long a read hangs: as long as hosts take to write the whole log, at least. Arbitrary.
+const HUNG_NS: (u64, u64) = (8 << 20, 256 << 20);
 
 /// What hides the content of a sector until it is written again.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,6 +69,7 @@ pub(super) struct State {
     pub(super) incarnation: u64,
     pub(super) slow_until: Nanos,
     pub(super) slow_reads_until: Nanos,
+    pub(super) hung_reads_until: Nanos,
     pub(super) laps: Option<Rc<RefCell<Laps>>>,
     pub(super) next: u64,
     pub(super) trace: VecDeque<Trace>,
@@ -111,6 +116,9 @@ impl State {
             drawn
         };
         let is_read = matches!(kind, Kind::Read);
+        if is_read && now < self.hung_reads_until && self.rng.chance(1, HUNG_READS_ONE_IN) {
+            return self.rng.magnitude(HUNG_NS.0, HUNG_NS.1);
+        }
         if is_read && now < self.slow_reads_until && self.rng.chance(1, SLOW_READS_ONE_IN) {
             drawn * SLOW_READ_FACTOR
         } else if now < self.slow_until {
