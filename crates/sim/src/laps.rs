@@ -1,4 +1,5 @@
-//! How often each chunk of the fast tier was opened, seen from outside: by the heads written.
+//! How often the log of the fast tier was written from end to end, seen from outside: by the heads
+//! of chunks. A chunk whose blocks nobody overwrites may rest meanwhile.
 //!
 //! Whoever opens a chunk of a log writes its head, the first block, and no two heads are alike.
 //! A head that is written again (to another member of the mirror, after a crash) says nothing new.
@@ -20,30 +21,25 @@ pub struct LogArea {
     pub chunks: usize,
 }
 
-/// What is known of one chunk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Lap {
-    /// Never opened.
-    Blank,
-    /// Opened once; hash of its head.
-    Opened(u64),
-    /// Opened more than once.
-    Reused,
-}
-
 /// The chunks of a fast tier.
 #[derive(Clone, Debug)]
 pub struct Laps {
     area: LogArea,
-    chunks: Vec<Lap>,
+    /// Hash of the newest head of each chunk.
+    heads: Vec<Option<u64>>,
+    openings: usize,
 }
 
 impl Laps {
     /// No chunk was opened yet.
     #[must_use]
     pub fn new(area: LogArea) -> Self {
-        let chunks = vec![Lap::Blank; area.chunks];
-        Self { area, chunks }
+        let heads = vec![None; area.chunks];
+        Self {
+            area,
+            heads,
+            openings: 0,
+        }
     }
 
     /// A write to any drive of the tier.
@@ -52,7 +48,7 @@ impl Laps {
             return;
         };
         let index = (within / self.area.chunk_bytes) as usize;
-        if !within.is_multiple_of(self.area.chunk_bytes) || index >= self.chunks.len() {
+        if !within.is_multiple_of(self.area.chunk_bytes) || index >= self.heads.len() {
             return;
         }
         let Some(Segment::Meta(sectors)) = gather.segments().first() else {
@@ -60,24 +56,21 @@ impl Laps {
         };
         let bytes = sectors.bytes();
         let head = hash_bytes(&bytes[..bytes.len().min(BLOCK)]);
-        let lap = &mut self.chunks[index];
-        *lap = match *lap {
-            Lap::Blank => Lap::Opened(head),
-            Lap::Opened(before) if before == head => Lap::Opened(head),
-            Lap::Opened(_) | Lap::Reused => Lap::Reused,
-        };
+        if self.heads[index].replace(head) != Some(head) {
+            self.openings += 1;
+        }
     }
 
-    /// Chunks that were not opened twice yet.
+    /// Chunks to be opened until as many were as the log has, twice over.
     #[must_use]
     pub fn left(&self) -> usize {
-        let left = self.chunks.iter().filter(|&&lap| lap != Lap::Reused);
-        left.count()
+        (2 * self.heads.len()).saturating_sub(self.openings)
     }
 
     /// The drives were wiped.
     pub fn clear(&mut self) {
-        self.chunks.fill(Lap::Blank);
+        self.heads.fill(None);
+        self.openings = 0;
     }
 }
 
@@ -94,7 +87,7 @@ mod tests {
 
     /// The same head twice is one opening, another head is a second one; writes elsewhere are none.
     #[test]
-    fn chunks_are_reused_by_other_heads() {
+    fn chunks_are_opened_by_other_heads() {
         let mut laps = Laps::new(LogArea {
             base: 8192,
             chunk_bytes: 1 << 20,
@@ -105,13 +98,13 @@ mod tests {
         laps.note(0, &head(2));
         laps.note(8192 + 4096, &head(2));
         laps.note(8192 + (2 << 20), &head(2));
-        assert_eq!(laps.left(), 2);
+        assert_eq!(laps.left(), 3);
         laps.note(8192, &head(2));
-        assert_eq!(laps.left(), 1);
+        assert_eq!(laps.left(), 2);
         laps.note(8192 + (1 << 20), &head(1));
         laps.note(8192 + (1 << 20), &head(3));
         assert_eq!(laps.left(), 0);
         laps.clear();
-        assert_eq!(laps.left(), 2);
+        assert_eq!(laps.left(), 4);
     }
 }
