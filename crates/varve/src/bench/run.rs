@@ -428,6 +428,8 @@ fn collected(engine: &Engine) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn request(direction: Direction, order: Order, bytes: u64) -> Request {
         Request {
@@ -471,6 +473,54 @@ mod tests {
             assert!(json["iops"].as_u64().is_some_and(|iops| iops > 0));
             assert!(json["latency_ns"]["max"].as_u64() >= json["latency_ns"]["p50"].as_u64());
         }
+    }
+
+    /// Several reactors on threads of their own: every block reads back as it was written last,
+    /// whichever reactor owned it and whichever was asked.
+    #[test]
+    fn reactors_on_threads_read_back() {
+        for (direction, order, bytes, cores) in [
+            (Direction::Write, Order::Uniform, 4096, 2),
+            (Direction::Write, Order::Uniform, 4096, 3),
+            (Direction::Write, Order::Sequential, 3 << 20, 2),
+            (Direction::Read, Order::Zipf(0.9), 8192, 2),
+        ] {
+            let mut request = request(direction, order, bytes);
+            request.plan.cores = cores;
+            request.plan.user_bytes = 192 << 20;
+            let report = run(&request).expect("the pool fits and works");
+            assert_eq!(
+                report.shortcoming(),
+                None,
+                "{direction:?} {order:?} {cores}"
+            );
+        }
+    }
+
+    /// A generator that began only when its answer is awaited would load the engine after the phase
+    /// had ended, and never be told to stop.
+    #[test]
+    fn generators_begin_before_their_answer_is_awaited() {
+        let mut request = request(Direction::Write, Order::Uniform, 4096);
+        request.plan.cores = 2;
+        let plan = Plan::new(&request.plan).expect("the pool fits");
+        let load = request.load;
+        let seat = |world: &Rc<dyn World>| Station::keep(world, load, plan);
+        let outcome = run_reactors(2, seat, |world| async move {
+            let peer = ReactorId(1);
+            let begun = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&begun);
+            let first = Station::call(&*world, peer, move |_| async move {
+                begun.store(true, Ordering::Relaxed);
+            });
+            let second = Station::call(&*world, peer, move |_| async move {
+                seen.load(Ordering::Relaxed)
+            });
+            let has_begun = second.await;
+            first.await;
+            has_begun
+        });
+        assert_eq!(outcome, Ok(true));
     }
 
     #[test]

@@ -59,18 +59,20 @@ impl Station {
         desk.kept(KEY).expect("every reactor has a generator")
     }
 
-    /// Runs a flow with the generator of another reactor.
-    pub(super) async fn call<T, Flow>(
+    /// Runs a flow with the generator of another reactor. It begins now, whenever the answer is
+    /// awaited: generators run side by side.
+    pub(super) fn call<T, Job, Flow>(
         world: &dyn World,
         to: ReactorId,
-        job: impl FnOnce(Rc<Self>) -> Flow + Send + 'static,
-    ) -> T
+        job: Job,
+    ) -> impl Future<Output = T> + use<T, Job, Flow>
     where
         T: Send + 'static,
+        Job: FnOnce(Rc<Self>) -> Flow + Send + 'static,
         Flow: Future<Output = T> + 'static,
     {
-        let answer = world.call(to, KEY, job).await;
-        answer.expect("every reactor has a generator")
+        let answer = world.call(to, KEY, job);
+        async move { answer.await.expect("every reactor has a generator") }
     }
 
     /// The engine with the volume to be loaded.

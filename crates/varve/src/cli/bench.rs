@@ -44,8 +44,8 @@ pub(crate) struct Options {
     /// Size of the fast tier, per cent of the dense tier
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100))]
     fast_tier: u32,
-    /// Reactors; more than one, each on a thread of its own, does not work yet
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1))]
+    /// Reactors, each on a thread of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     cores: u16,
     /// Protection of the fast tier (the dense tier is always 4+1)
     #[arg(long, value_enum, default_value_t = Protect::None)]
