@@ -503,6 +503,7 @@ mod tests {
     fn generators_begin_before_their_answer_is_awaited() {
         let mut request = request(Direction::Write, Order::Uniform, 4096);
         request.plan.cores = 2;
+        request.plan.user_bytes = 192 << 20;
         let plan = Plan::new(&request.plan).expect("the pool fits");
         let load = request.load;
         let seat = |world: &Rc<dyn World>| Station::keep(world, load, plan);
