@@ -226,6 +226,11 @@ impl Control {
         self.cleaner_wanted.notify();
     }
 
+    /// True if a lane waits for a chunk.
+    pub(crate) const fn is_chunk_wanted(&self) -> bool {
+        self.chunk_wanted.get()
+    }
+
     /// True if host writes wait for room in the log.
     pub(crate) fn has_waiters(&self) -> bool {
         self.common.waiters.load(Ordering::SeqCst) > 0

@@ -56,6 +56,15 @@ struct Queue {
     deficit: u64,
 }
 
+impl Gate {
+    /// Writes that wait.
+    pub(crate) fn queued(&self) -> usize {
+        let queues = self.queues.borrow();
+        let tenants = queues.tenants.values();
+        tenants.map(|queue| queue.waiting.len()).sum()
+    }
+}
+
 impl Queues {
     fn push(&mut self, tenant: TenantId, cost: u64, pass: Sender<bool>) {
         let queue = self.tenants.entry(tenant).or_default();

@@ -243,6 +243,16 @@ impl Lane {
         self.queue.len()
     }
 
+    /// Batches sealed and not yet acknowledged.
+    pub fn in_flight(&self) -> usize {
+        self.inflight.len() + self.again.len()
+    }
+
+    /// True if no chunk may be opened: a commit was sealed and is not flushed yet.
+    pub const fn holds(&self) -> bool {
+        self.holds
+    }
+
     /// Every record with an LSN at or below is acknowledged.
     pub const fn acked_lsn(&self) -> Lsn {
         self.acked_lsn

@@ -58,6 +58,7 @@ mod tally;
 mod turn;
 mod victims;
 mod volumes;
+mod waits;
 mod ways;
 
 pub use audit::{AuditError, AuditReport, Mapped};

@@ -166,6 +166,11 @@ impl Shard {
         receiver
     }
 
+    /// Delta nodes set aside for queued records.
+    pub(crate) const fn nodes_reserved(&self) -> usize {
+        self.reserved_nodes.get()
+    }
+
     fn has_nodes(&self, nodes: usize) -> bool {
         self.map.borrow().room() >= self.reserved_nodes.get() + nodes
     }

@@ -211,6 +211,11 @@ impl Shared {
         }
     }
 
+    /// Flows of the engine that run here.
+    pub(crate) const fn flows(&self) -> usize {
+        self.flows.get()
+    }
+
     /// This reactor's shard.
     pub(crate) fn shard(&self) -> Rc<Shard> {
         let shard = self.shard.borrow();

@@ -17,6 +17,7 @@ mod report;
 mod rig;
 mod run;
 mod station;
+mod watch;
 
 pub(crate) use plan::PlanRequest;
 pub(crate) use run::{BenchError, Direction, Load, Order, Request, run};

@@ -6,6 +6,7 @@ use super::plan::{Plan, PlanError, PlanRequest};
 use super::report::{Moment, Report};
 use super::rig::Rig;
 use super::station::{Order as Task, Station};
+use super::watch::watched;
 use crate::progress::Progress;
 use std::fmt;
 use std::rc::Rc;
@@ -93,8 +94,10 @@ pub(crate) enum BenchError {
     Assemble(AssembleError),
     /// The engine refused to start or to make a volume.
     Engine(EngineError),
-    /// The engine hangs.
+    /// Nothing is ready anywhere and the run has not ended.
     Stalled(Stalled),
+    /// No operation ends any more; what each reactor waits for.
+    Hangs(Vec<String>),
     /// An operation failed before the window opened.
     Load(String),
     /// Garbage collection or compaction did not begin in time.
@@ -114,6 +117,9 @@ impl fmt::Display for BenchError {
             Self::Assemble(error) => error.fmt(f),
             Self::Engine(error) => error.fmt(f),
             Self::Stalled(error) => write!(f, "the engine hangs: {error}"),
+            Self::Hangs(reports) => {
+                write!(f, "the engine hangs; {}", reports.join("; "))
+            }
             Self::Load(what) => write!(f, "an operation failed during warm-up: {what}"),
             Self::NotSteady { seconds, collected } => write!(
                 f,
@@ -134,9 +140,11 @@ impl BenchError {
             }
             Self::Memory { .. } => "give a smaller --size",
             Self::NotSteady { .. } => "give a larger --warm-up-max or a smaller --size",
-            Self::Assemble(_) | Self::Engine(_) | Self::Stalled(_) | Self::Load(_) => {
-                "report this as a bug, with the command line"
-            }
+            Self::Assemble(_)
+            | Self::Engine(_)
+            | Self::Stalled(_)
+            | Self::Hangs(_)
+            | Self::Load(_) => "report this as a bug, with the command line",
         }
     }
 }
@@ -174,7 +182,10 @@ pub(crate) fn run(request: &Request) -> Result<Report, BenchError> {
             station: Station::of(&*world),
             world,
         };
-        run.all(target)
+        async move {
+            let (world, station) = (Rc::clone(&run.world), Rc::clone(&run.station));
+            watched(&*world, &station, run.all(target)).await
+        }
     });
     outcome.map_err(BenchError::Stalled)?
 }
