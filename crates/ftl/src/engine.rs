@@ -87,6 +87,10 @@ impl Engine {
             map.delta_nodes >= nodes,
             "the delta pool has four deltas for each leaf"
         );
+        assert!(
+            config.lane.batch_blocks_max * 2 <= u64::from(geometry.chunk_blocks()),
+            "every batch fits a chunk, with its header"
+        );
         let units = UnitTable::new(geometry);
         let common = Arc::new(Common::new(units, config, identity, first_lsn));
         let world = Rc::clone(&seats.world);

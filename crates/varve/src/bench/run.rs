@@ -135,6 +135,7 @@ impl BenchError {
         match self {
             Self::Plan(PlanError::UnevenSize { .. }) => "give a --size that --bs divides",
             Self::Plan(PlanError::Reserve(_)) => "give a larger --fast-tier or --size",
+            Self::Plan(PlanError::Lanes { .. }) => "give fewer --cores or a larger --fast-tier",
             Self::Plan(PlanError::Capacity { .. }) => {
                 "give more --over-provision or a larger --size"
             }
