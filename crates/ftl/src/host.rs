@@ -6,6 +6,7 @@ use crate::config::Canary;
 use crate::error::EngineError;
 use crate::lane::{Appended, Stopped};
 use crate::shard::Shard;
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -64,6 +65,20 @@ impl Shard {
             let appended = self.put_record(volume, lba, payload, crcs, makes_leaf);
             return acknowledged(appended.await?).await;
         }
+        // Apart: what is rare must not make the flow of every write larger.
+        Box::pin(self.put_parts(volume, lba, (data, range), crcs, makes_leaf)).await
+    }
+
+    /// Writes blocks of one leaf that take several records.
+    async fn put_parts(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        (data, range): (Rc<Blocks>, Range<usize>),
+        crcs: Crcs,
+        makes_leaf: bool,
+    ) -> Result<(), EngineError> {
+        let most = self.shared.config.lane.batch_blocks_max as usize;
         let mut waiting = Vec::new();
         for from in (0..range.len()).step_by(most) {
             let length = most.min(range.len() - from);

@@ -17,6 +17,7 @@ use crate::shared::Identity;
 use crate::tally::Tally;
 use crate::units::UnitTable;
 use alloc::boxed::Box;
+use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use varve_io::{IoError, ReactorId};
 use varve_units::Lsn;
@@ -39,6 +40,19 @@ pub(crate) struct Post {
     waits: AtomicBool,
 }
 
+/// On cache lines of its own: what reactors change once a command must not share them with what
+/// they only read.
+#[repr(align(128))]
+pub(crate) struct Apart<T>(T);
+
+impl<T> Deref for Apart<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// What all reactors of a pool look at.
 pub struct Common {
     pub(crate) units: UnitTable,
@@ -49,17 +63,17 @@ pub struct Common {
     stopped: AtomicU32,
     pub(crate) is_closing: AtomicBool,
     /// Records sealed since the last checkpoint began.
-    pub(crate) log_records: AtomicU64,
+    pub(crate) log_records: Apart<AtomicU64>,
     /// Bytes submitted since the last checkpoint began.
-    pub(crate) log_bytes: AtomicU64,
+    pub(crate) log_bytes: Apart<AtomicU64>,
     /// Someone has told the checkpointer that enough was logged.
     pub(crate) is_checkpoint_told: AtomicBool,
     /// Blocks that commands under way may newly map.
-    pub(crate) pending_blocks: AtomicU64,
+    pub(crate) pending_blocks: Apart<AtomicU64>,
     /// Leaves that commands under way will make.
     pub(crate) pending_leaves: AtomicU64,
     /// Blocks of log that admitted host writes will take.
-    pub(crate) pending_log: AtomicU64,
+    pub(crate) pending_log: Apart<AtomicU64>,
     /// Free chunks, as control has them.
     pub(crate) free_chunks: AtomicU32,
     /// Nanoseconds that cleaning takes for a block of log; 0 if nothing was freed yet.
@@ -95,12 +109,12 @@ impl Common {
             clock: AtomicU64::new(first_lsn.0),
             stopped: AtomicU32::new(0),
             is_closing: AtomicBool::new(false),
-            log_records: AtomicU64::new(0),
-            log_bytes: AtomicU64::new(0),
+            log_records: Apart(AtomicU64::new(0)),
+            log_bytes: Apart(AtomicU64::new(0)),
             is_checkpoint_told: AtomicBool::new(false),
-            pending_blocks: AtomicU64::new(0),
+            pending_blocks: Apart(AtomicU64::new(0)),
             pending_leaves: AtomicU64::new(0),
-            pending_log: AtomicU64::new(0),
+            pending_log: Apart(AtomicU64::new(0)),
             free_chunks: AtomicU32::new(0),
             pace: AtomicU64::new(0),
             waiters: AtomicU32::new(0),

@@ -18,7 +18,7 @@ use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::ops::Deref;
 use core::sync::atomic::Ordering;
-use varve_io::{Drive, Event, IoError, Key, ReactorId, World};
+use varve_io::{Drive, Event, IoError, Key, ReactorId, Reply, World};
 use varve_units::{Lsn, SliceId, TenantId, VolumeId};
 
 /// The reactor where control is, with lane 0.
@@ -276,19 +276,20 @@ impl Shared {
         if to == self.reactor {
             return Ok(job(self.rc()).await);
         }
-        // A flow of the engine there too, counted while it runs.
-        let counted = move |seated: Rc<Seated>| {
+        // A flow of the engine there too, counted while it runs. It makes the job's own flow where
+        // that stays: a future handed to another one lies in memory twice, and is copied.
+        let counted = move |world: &Rc<dyn World>, seated: Rc<Seated>, reply: Reply<T>| {
             let there = Rc::clone(&seated.0);
             there.flows.set(there.flows.get() + 1);
             let running = Running(Rc::clone(&there));
-            let flow = job(there);
-            async move {
-                let value = flow.await;
+            let home = Rc::clone(world);
+            world.spawn(Box::pin(async move {
+                let value = job(there).await;
                 drop(running);
-                value
-            }
+                reply.send(&*home, value);
+            }));
         };
-        let answer = self.world.call(to, self.identity.key(), counted);
+        let answer = self.world.ask(to, self.identity.key(), counted);
         answer.await.map_err(|_| Stopped)
     }
 

@@ -60,7 +60,8 @@ impl UnitState {
     }
 }
 
-/// One chunk or group.
+/// One chunk or group, on a cache line of its own: reactors that write neighbours do not meet.
+#[repr(align(64))]
 pub struct Unit {
     state: AtomicU8,
     /// Who appends to it, plus one; 0 for nobody of this start.
