@@ -36,6 +36,7 @@ mod cleaner;
 mod config;
 mod contents;
 mod control;
+mod crossing;
 mod engine;
 mod error;
 mod gate;

@@ -3,6 +3,13 @@
 //! Each reactor has a [`Post`], which it alone writes and the others read; the few counters that
 //! several reactors change are changed once a batch or once a command.
 //!
+//! **Orderings.** A post is published by `Release` and read by `Acquire`: who reads a word sees all
+//! that its reactor did before it wrote it (the writes a flush covers, the records a stamp is above).
+//! What is reserved and compared, and who waits beside what he waits for, is `SeqCst`: two reactors
+//! each write one word and read the other's, and one of them must see the other. Counters that only
+//! tell when something is due (`log_records`, `log_bytes`, `pace`) are `Relaxed`: no other memory is
+//! read because of them, and a look that comes late is made up for by the next.
+//!
 //! **Invariants**
 //! - The clock is at or above every stamp that was drawn; a lane looks at it before it seals.
 //! - What a command may newly map stands in `pending_*` or in its owner's post, at no time in

@@ -31,6 +31,7 @@ impl Engine {
             ("merges", shard.merges.get() as u64),
             ("leaves_being_read", shard.loads.borrow().len() as u64),
             ("stream_blocks", shared.streams.queued() as u64),
+            ("commands_elsewhere", shared.crossings.open_calls() as u64),
         ]);
         drop((lane, map));
         if shared.reactor == FIRST {
