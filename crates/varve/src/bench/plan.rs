@@ -1,5 +1,6 @@
 //! From what the user asks for to sizes of both tiers and the engine's settings.
 
+use super::draw::Share;
 use std::fmt;
 use varve_ftl::{Config, Geometry, ReserveError};
 use varve_pool::label::Owner;
@@ -43,6 +44,8 @@ pub(crate) struct PlanRequest {
 pub(crate) enum PlanError {
     /// Operations do not divide the user data.
     UnevenSize { user: u64, io: u64 },
+    /// The user data are too few for each generator to have operations of its own.
+    Share { user: u64, io: u64 },
     /// A tier is too small for what the engine keeps back.
     Reserve(ReserveError),
     /// The pool has room for fewer lanes than there are reactors.
@@ -60,6 +63,10 @@ impl fmt::Display for PlanError {
                     "{user} bytes of user data are not a multiple of {io} bytes"
                 )
             }
+            Self::Share { user, io } => write!(
+                f,
+                "{user} bytes of user data are too few for generators that write {io} bytes at once"
+            ),
             Self::Reserve(error) => error.fmt(f),
             Self::Lanes { asked, fit } => {
                 write!(
@@ -93,6 +100,12 @@ impl Plan {
         if !request.user_bytes.is_multiple_of(request.io_bytes) {
             let (user, io) = (request.user_bytes, request.io_bytes);
             return Err(PlanError::UnevenSize { user, io });
+        }
+        let (cores, blocks) = (request.cores.into(), request.io_bytes / BLOCK_BYTES);
+        let share = Share::new(0, cores, blocks);
+        if share.slots(blocks, request.user_bytes / BLOCK_BYTES) == 0 {
+            let (user, io) = (request.user_bytes, request.io_bytes);
+            return Err(PlanError::Share { user, io });
         }
         let geometry = geometry(request);
         let user_blocks = request.user_bytes / BLOCK_BYTES;

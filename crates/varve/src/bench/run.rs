@@ -6,7 +6,7 @@ use super::plan::{Plan, PlanError, PlanRequest};
 use super::report::{Moment, Report};
 use super::rig::Rig;
 use super::station::{Order as Task, Station};
-use super::watch::watched;
+use super::watch::{PATIENCE, watched};
 use crate::progress::Progress;
 use std::fmt;
 use std::rc::Rc;
@@ -134,6 +134,9 @@ impl BenchError {
     pub(crate) const fn next(&self) -> &'static str {
         match self {
             Self::Plan(PlanError::UnevenSize { .. }) => "give a --size that --bs divides",
+            Self::Plan(PlanError::Share { .. }) => {
+                "give a larger --size, fewer --cores or a smaller --bs"
+            }
             Self::Plan(PlanError::Reserve(_)) => "give a larger --fast-tier or --size",
             Self::Plan(PlanError::Lanes { .. }) => "give fewer --cores or a larger --fast-tier",
             Self::Plan(PlanError::Capacity { .. }) => {
@@ -185,7 +188,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, BenchError> {
         };
         async move {
             let (world, station) = (Rc::clone(&run.world), Rc::clone(&run.station));
-            watched(&*world, &station, run.all(target)).await
+            watched(&*world, &station, PATIENCE, run.all(target)).await
         }
     });
     outcome.map_err(BenchError::Stalled)?
@@ -534,6 +537,30 @@ mod tests {
             has_begun
         });
         assert_eq!(outcome, Ok(true));
+    }
+
+    /// A run in which nothing ends any more is told, with what each reactor waits for, although there
+    /// is a timer: and not only what the first one knows.
+    #[test]
+    fn a_run_that_stands_still_is_told() {
+        let mut request = request(Direction::Write, Order::Uniform, 4096);
+        request.plan.cores = 2;
+        let plan = Plan::new(&request.plan).expect("the pool fits");
+        let load = request.load;
+        let seat = |world: &Rc<dyn World>| Station::keep(world, load, plan);
+        let outcome = run_reactors(2, seat, |world| async move {
+            let station = Station::of(&*world);
+            let never = std::future::pending::<Result<(), BenchError>>();
+            watched(&*world, &station, Nanos::from_millis(1), never).await
+        });
+        let Ok(Err(BenchError::Hangs(reports))) = outcome else {
+            panic!("it hangs: {outcome:?}");
+        };
+        let names: Vec<_> = reports
+            .iter()
+            .filter_map(|line| line.split(':').next())
+            .collect();
+        assert_eq!(names, ["reactor 0", "reactor 1"]);
     }
 
     #[test]

@@ -12,17 +12,18 @@ use varve_units::Nanos;
 
 /// Time without a single operation that ends, on any reactor, after which the engine hangs.
 /// Arbitrary: drives in memory answer at once, so this is a thousand times the slowest operation.
-const PATIENCE: Nanos = Nanos::from_secs(20);
+pub(super) const PATIENCE: Nanos = Nanos::from_secs(20);
 /// Time between two looks.
 const LOOK: Nanos = Nanos::from_secs(1);
 
-/// What `work` comes to, unless no operation ends for a long time; on the first reactor.
+/// What `work` comes to, unless no operation ends for `patience`; on the first reactor.
 ///
 /// Reactors are asked by jobs and nothing waits for their answers: one that is busy for ever, or has
 /// lost what woke it, does not keep the others from being heard.
 pub(super) async fn watched<T>(
     world: &dyn World,
     station: &Station,
+    patience: Nanos,
     work: impl Future<Output = Result<T, BenchError>>,
 ) -> Result<T, BenchError> {
     let mut work = pin!(work);
@@ -41,7 +42,7 @@ pub(super) async fn watched<T>(
         let (heard, now) = (station.heard(), world.now());
         if heard != last.0 {
             last = (heard, now);
-        } else if now.since(last.1) > PATIENCE {
+        } else if now.since(last.1) > patience {
             return Err(BenchError::Hangs(reports(world, station).await));
         }
         ask(world, |there| there.tell_ended());
