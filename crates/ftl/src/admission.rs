@@ -12,6 +12,7 @@ use crate::geometry::Tier;
 use crate::map::{LeafKey, Lookup};
 use crate::shard::Shard;
 use crate::units::UnitState;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use core::sync::atomic::Ordering;
 use varve_units::{Lba, VolumeId};
@@ -160,6 +161,19 @@ impl Shard {
         if !exact && shared.reserve_blocks(blocks, blocks, own) {
             return Ok(blocks);
         }
+        // Apart: what is rare must not make the flow of every write larger.
+        Box::pin(self.reserve_fresh(volume, lba, blocks, own)).await
+    }
+
+    /// Looks the blocks up: only those without a place need room.
+    async fn reserve_fresh(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: u64,
+        own: u64,
+    ) -> Result<u64, EngineError> {
+        let shared = &self.shared;
         let leaf = lba.leaf();
         for _ in 0..TIGHTEN_MAX {
             if shared.is_stopped() {
@@ -206,6 +220,14 @@ impl Shard {
 
     /// Sets a leaf aside if a write makes it; true then.
     async fn reserve_leaf(&self, key: LeafKey) -> Result<bool, EngineError> {
+        if self.map.borrow().is_kept(key) {
+            return Ok(false);
+        }
+        Box::pin(self.reserve_new_leaf(key)).await
+    }
+
+    /// Sets a leaf aside that may not exist yet.
+    async fn reserve_new_leaf(&self, key: LeafKey) -> Result<bool, EngineError> {
         let shared = &self.shared;
         for attempt in 0.. {
             // One that is vacant may be gone when the write arrives.

@@ -18,7 +18,7 @@ use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 use varve_format::{CommitPlace, GroupEntry, PartPlace};
 use varve_io::{Event, ReactorId};
 
@@ -226,6 +226,11 @@ impl Control {
         self.cleaner_wanted.notify();
     }
 
+    /// True if a lane waits for a chunk.
+    pub(crate) const fn is_chunk_wanted(&self) -> bool {
+        self.chunk_wanted.get()
+    }
+
     /// True if host writes wait for room in the log.
     pub(crate) fn has_waiters(&self) -> bool {
         self.common.waiters.load(Ordering::SeqCst) > 0
@@ -356,6 +361,8 @@ impl Control {
     /// A stream begins to wait for a free group.
     pub(crate) fn add_group_waiter(&self) {
         self.common.group_waiters.fetch_add(1, Ordering::SeqCst);
+        // Before victims are looked for: see `Shared::blocks_died`.
+        fence(Ordering::SeqCst);
         self.gc_wanted.notify();
     }
 

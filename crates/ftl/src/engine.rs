@@ -87,6 +87,10 @@ impl Engine {
             map.delta_nodes >= nodes,
             "the delta pool has four deltas for each leaf"
         );
+        assert!(
+            config.lane.batch_blocks_max * 2 <= u64::from(geometry.chunk_blocks()),
+            "every batch fits a chunk, with its header"
+        );
         let units = UnitTable::new(geometry);
         let common = Arc::new(Common::new(units, config, identity, first_lsn));
         let world = Rc::clone(&seats.world);
@@ -128,6 +132,9 @@ impl Engine {
                 there.spawn(Rc::clone(&shard).run_merger());
                 there.spawn(shard.run_clearer());
                 there.spawn(Rc::clone(&there).run_flusher());
+                for peer in there.reactors().filter(|peer| *peer != there.reactor) {
+                    there.spawn(Rc::clone(&there).run_courier(peer));
+                }
             };
             let started = self.shared.call(to, run).await;
             started.map_err(|Stopped| EngineError::Stopped)?;
@@ -200,33 +207,17 @@ impl Engine {
                     .read(volume, piece.lba, piece.count, &mut into, at)
                     .await?;
             } else if piece.count == into.len() {
-                into = self.read_there(owner, volume, piece.lba, into).await?;
+                let shared = &self.shared;
+                into = shared.read_there(owner, volume, piece.lba, into).await?;
             } else {
                 let part = self.shared.world.blocks(piece.count, into.is_elided());
-                let part = self.read_there(owner, volume, piece.lba, part).await?;
+                let shared = &self.shared;
+                let part = shared.read_there(owner, volume, piece.lba, part).await?;
                 into.copy_from(at, &part, 0, piece.count);
             }
             at += piece.count;
         }
         Ok(into)
-    }
-
-    /// Reads blocks of one leaf that another reactor owns.
-    async fn read_there(
-        &self,
-        owner: ReactorId,
-        volume: VolumeId,
-        lba: Lba,
-        mut into: Blocks,
-    ) -> Result<Blocks, EngineError> {
-        self.shared.count("commands_crossed", 1);
-        let read = move |there: Rc<Shared>| async move {
-            let count = into.len();
-            let shard = there.shard();
-            let done = shard.read(volume, lba, count, &mut into, 0).await;
-            done.map(|()| into)
-        };
-        stopped(self.shared.call(owner, read).await)?
     }
 
     /// Writes blocks. Durable when this returns if `fua` is set or the fast tier has no volatile
@@ -246,13 +237,12 @@ impl Engine {
         if lba.index() as u64 + count <= LEAF_BLOCKS {
             let crcs = checksums(&data, 0..data.len());
             let owner = self.owner(volume, lba);
-            if owner != self.shared.reactor {
-                self.shared.count("commands_crossed", 1);
+            let shared = &self.shared;
+            if owner == shared.reactor {
+                shared.shard().write(volume, lba, data, crcs).await?;
+            } else {
+                shared.write_there(owner, volume, lba, data, crcs).await?;
             }
-            let write = move |there: Rc<Shared>| async move {
-                there.shard().write(volume, lba, data, crcs).await
-            };
-            stopped(self.shared.call(owner, write).await)??;
         } else {
             self.write_leaves(volume, lba, data).await?;
         }

@@ -19,7 +19,7 @@ use crate::shared::Shared;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 use varve_io::{Event, Sender, slot};
 use varve_units::{Nanos, TenantId};
 
@@ -54,6 +54,15 @@ struct Queue {
     waiting: VecDeque<(u64, Sender<bool>)>,
     /// Blocks it may still spend in this turn.
     deficit: u64,
+}
+
+impl Gate {
+    /// Writes that wait.
+    pub(crate) fn queued(&self) -> usize {
+        let queues = self.queues.borrow();
+        let tenants = queues.tenants.values();
+        tenants.map(|queue| queue.waiting.len()).sum()
+    }
 }
 
 impl Queues {
@@ -103,11 +112,10 @@ impl Shared {
         if self.is_stopped() {
             return Err(EngineError::Stopped);
         }
-        let cost = log_cost(blocks);
-        let is_idle = self.gate.queues.borrow().turns.is_empty();
-        if is_idle && !self.is_slowed() && self.reserve_log(cost, self.gate_window()) {
+        if self.try_gate(blocks) {
             return Ok(());
         }
+        let cost = log_cost(blocks);
         let (pass, passed) = slot();
         self.gate.queues.borrow_mut().push(tenant, cost, pass);
         self.gate.came.notify();
@@ -116,6 +124,12 @@ impl Shared {
         } else {
             Err(EngineError::Stopped)
         }
+    }
+
+    /// True if a record of `blocks` blocks passes at once: nobody waits and there is room.
+    pub(crate) fn try_gate(&self, blocks: u64) -> bool {
+        let is_idle = self.gate.queues.borrow().turns.is_empty();
+        is_idle && !self.is_slowed() && self.reserve_log(log_cost(blocks), self.gate_window())
     }
 
     /// Lets writes pass; runs for the engine's life.
@@ -176,6 +190,8 @@ impl Shared {
         }
         self.count("admission_waits", 1);
         self.waiters.fetch_add(1, Ordering::SeqCst);
+        // Before victims are looked for: see `Shared::blocks_died`.
+        fence(Ordering::SeqCst);
         self.tell_control(|control, _| {
             control.cleaner_wanted.notify();
             control.checkpoint_wanted.notify();

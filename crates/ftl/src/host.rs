@@ -3,12 +3,16 @@
 
 use crate::admission::Aside;
 use crate::config::Canary;
+use crate::crossing::{Caller, Request};
 use crate::error::EngineError;
-use crate::lane::{Appended, Stopped};
+use crate::lane::{Appended, Stopped, Ticket};
+use crate::map::LeafKey;
 use crate::shard::Shard;
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 use varve_format::{Crcs, Record};
 use varve_io::{Blocks, Receiver};
 use varve_units::{LEAF_BLOCKS, Lba, SliceId, VolumeId};
@@ -45,6 +49,95 @@ impl Shard {
         self.put(volume, lba, payload, crcs, makes_leaf).await
     }
 
+    /// Queues a write of blocks of one leaf that finds room everywhere; its caller, on another
+    /// reactor, is told when it is acknowledged. Given back if it would have to wait, or makes its
+    /// leaf.
+    pub(crate) fn try_write(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        data: Blocks,
+        crcs: Crcs,
+        caller: Caller,
+    ) -> Result<(), Request> {
+        let shared = &self.shared;
+        let (length, leaf) = (data.len(), lba.leaf());
+        let (blocks, nodes) = (length as u64, nodes_of(length));
+        let is_easy = blocks <= shared.config.lane.batch_blocks_max
+            && !shared.is_stopped()
+            && self.map.borrow().is_kept(LeafKey { volume, leaf })
+            && self.has_room_now(nodes);
+        let passes = is_easy && shared.reserve_blocks(blocks, blocks, 0) && {
+            let passes = shared.try_gate(blocks);
+            if !passes {
+                shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+            }
+            passes
+        };
+        if !passes {
+            return Err(Request::Write {
+                volume,
+                lba,
+                data,
+                crcs,
+            });
+        }
+        let record = Record::Put {
+            volume,
+            lba,
+            class: 0,
+            crcs,
+        };
+        let payload = Some((Rc::new(data), 0..length));
+        self.queue_up(
+            record,
+            payload,
+            nodes,
+            (blocks, false),
+            Ticket::There(caller),
+        );
+        Ok(())
+    }
+
+    /// Waits until a write of blocks of one leaf can be queued; its caller, on another reactor, is told
+    /// when it is acknowledged. What it came to, if that is known already.
+    pub(crate) async fn write_for(
+        &self,
+        caller: Caller,
+        volume: VolumeId,
+        lba: Lba,
+        data: Blocks,
+        crcs: Crcs,
+    ) -> Option<Result<(), EngineError>> {
+        let length = data.len();
+        if length as u64 > self.shared.config.lane.batch_blocks_max {
+            return Some(self.write(volume, lba, data, crcs).await);
+        }
+        let blocks = length as u64;
+        let before = Aside::default();
+        let aside = self.set_room_aside(volume, lba, blocks, before, false);
+        let makes_leaf = match aside.await {
+            Ok(aside) => aside.makes_leaf,
+            Err(error) => return Some(Err(error)),
+        };
+        let tenant = self.shared.tenant_of(volume);
+        if let Err(error) = self.shared.pass_gate(tenant, blocks).await {
+            return Some(Err(error));
+        }
+        let record = Record::Put {
+            volume,
+            lba,
+            class: 0,
+            crcs,
+        };
+        let nodes = nodes_of(length);
+        self.room_for(&record, nodes).await;
+        let payload = Some((Rc::new(data), 0..length));
+        let pending = (blocks, makes_leaf);
+        self.queue_up(record, payload, nodes, pending, Ticket::There(caller));
+        None
+    }
+
     /// Writes blocks of one leaf for which room was set aside.
     pub(crate) async fn put(
         &self,
@@ -64,6 +157,20 @@ impl Shard {
             let appended = self.put_record(volume, lba, payload, crcs, makes_leaf);
             return acknowledged(appended.await?).await;
         }
+        // Apart: what is rare must not make the flow of every write larger.
+        Box::pin(self.put_parts(volume, lba, (data, range), crcs, makes_leaf)).await
+    }
+
+    /// Writes blocks of one leaf that take several records.
+    async fn put_parts(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        (data, range): (Rc<Blocks>, Range<usize>),
+        crcs: Crcs,
+        makes_leaf: bool,
+    ) -> Result<(), EngineError> {
+        let most = self.shared.config.lane.batch_blocks_max as usize;
         let mut waiting = Vec::new();
         for from in (0..range.len()).step_by(most) {
             let length = most.min(range.len() - from);
@@ -98,8 +205,7 @@ impl Shard {
             class: 0,
             crcs,
         };
-        // Three deltas to a node, and one node for the chain's last.
-        let nodes = length.div_ceil(3) + 1;
+        let nodes = nodes_of(length);
         let pending = (length as u64, makes_leaf);
         Ok(self.append(record, Some(payload), nodes, pending).await)
     }
@@ -147,6 +253,12 @@ impl Shard {
             self.bury(&mut dead);
         }
     }
+}
+
+/// Delta nodes that a put of so many blocks can need: three deltas to a node, and one node for the
+/// chain's last.
+const fn nodes_of(blocks: usize) -> usize {
+    blocks.div_ceil(3) + 1
 }
 
 async fn acknowledged(appended: Waiting) -> Result<(), EngineError> {

@@ -12,6 +12,7 @@
 //! a chunk; what is acknowledged is a prefix of what was sealed.
 
 use crate::batch::{OpenChunk, Size, place};
+use crate::crossing::Caller;
 use crate::geometry::Geometry;
 use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
 use crate::shared::Identity;
@@ -61,7 +62,15 @@ pub struct Load {
     /// True if it makes a leaf, counted in the pool's pending ones.
     pub pending_leaf: bool,
     /// Who waits for it.
-    pub ticket: Option<Sender<Result<Appended, Stopped>>>,
+    pub ticket: Option<Ticket>,
+}
+
+/// Who waits for a record.
+pub enum Ticket {
+    /// A flow of the same reactor.
+    Here(Sender<Result<Appended, Stopped>>),
+    /// A host's write that came in on another one.
+    There(Caller),
 }
 
 impl Load {
@@ -241,6 +250,16 @@ impl Lane {
     /// Records queued and not yet sealed.
     pub fn queued(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Batches sealed and not yet acknowledged.
+    pub fn in_flight(&self) -> usize {
+        self.inflight.len() + self.again.len()
+    }
+
+    /// True if no chunk may be opened: a commit was sealed and is not flushed yet.
+    pub const fn holds(&self) -> bool {
+        self.holds
     }
 
     /// Every record with an LSN at or below is acknowledged.

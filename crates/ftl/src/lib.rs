@@ -36,6 +36,7 @@ mod cleaner;
 mod config;
 mod contents;
 mod control;
+mod crossing;
 mod engine;
 mod error;
 mod gate;
@@ -58,6 +59,7 @@ mod tally;
 mod turn;
 mod victims;
 mod volumes;
+mod waits;
 mod ways;
 
 pub use audit::{AuditError, AuditReport, Mapped};

@@ -3,6 +3,13 @@
 //! Each reactor has a [`Post`], which it alone writes and the others read; the few counters that
 //! several reactors change are changed once a batch or once a command.
 //!
+//! **Orderings.** A post is published by `Release` and read by `Acquire`: who reads a word sees all
+//! that its reactor did before it wrote it (the writes a flush covers, the records a stamp is above).
+//! What is reserved and compared, and who waits beside what he waits for, is `SeqCst`: two reactors
+//! each write one word and read the other's, and one of them must see the other. Counters that only
+//! tell when something is due (`log_records`, `log_bytes`, `pace`) are `Relaxed`: no other memory is
+//! read because of them, and a look that comes late is made up for by the next.
+//!
 //! **Invariants**
 //! - The clock is at or above every stamp that was drawn; a lane looks at it before it seals.
 //! - What a command may newly map stands in `pending_*` or in its owner's post, at no time in
@@ -17,6 +24,7 @@ use crate::shared::Identity;
 use crate::tally::Tally;
 use crate::units::UnitTable;
 use alloc::boxed::Box;
+use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use varve_io::{IoError, ReactorId};
 use varve_units::Lsn;
@@ -39,6 +47,19 @@ pub(crate) struct Post {
     waits: AtomicBool,
 }
 
+/// On cache lines of its own: what reactors change once a command must not share them with what
+/// they only read.
+#[repr(align(128))]
+pub(crate) struct Apart<T>(T);
+
+impl<T> Deref for Apart<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// What all reactors of a pool look at.
 pub struct Common {
     pub(crate) units: UnitTable,
@@ -49,17 +70,17 @@ pub struct Common {
     stopped: AtomicU32,
     pub(crate) is_closing: AtomicBool,
     /// Records sealed since the last checkpoint began.
-    pub(crate) log_records: AtomicU64,
+    pub(crate) log_records: Apart<AtomicU64>,
     /// Bytes submitted since the last checkpoint began.
-    pub(crate) log_bytes: AtomicU64,
+    pub(crate) log_bytes: Apart<AtomicU64>,
     /// Someone has told the checkpointer that enough was logged.
     pub(crate) is_checkpoint_told: AtomicBool,
     /// Blocks that commands under way may newly map.
-    pub(crate) pending_blocks: AtomicU64,
+    pub(crate) pending_blocks: Apart<AtomicU64>,
     /// Leaves that commands under way will make.
     pub(crate) pending_leaves: AtomicU64,
     /// Blocks of log that admitted host writes will take.
-    pub(crate) pending_log: AtomicU64,
+    pub(crate) pending_log: Apart<AtomicU64>,
     /// Free chunks, as control has them.
     pub(crate) free_chunks: AtomicU32,
     /// Nanoseconds that cleaning takes for a block of log; 0 if nothing was freed yet.
@@ -95,12 +116,12 @@ impl Common {
             clock: AtomicU64::new(first_lsn.0),
             stopped: AtomicU32::new(0),
             is_closing: AtomicBool::new(false),
-            log_records: AtomicU64::new(0),
-            log_bytes: AtomicU64::new(0),
+            log_records: Apart(AtomicU64::new(0)),
+            log_bytes: Apart(AtomicU64::new(0)),
             is_checkpoint_told: AtomicBool::new(false),
-            pending_blocks: AtomicU64::new(0),
+            pending_blocks: Apart(AtomicU64::new(0)),
             pending_leaves: AtomicU64::new(0),
-            pending_log: AtomicU64::new(0),
+            pending_log: Apart(AtomicU64::new(0)),
             free_chunks: AtomicU32::new(0),
             pace: AtomicU64::new(0),
             waiters: AtomicU32::new(0),

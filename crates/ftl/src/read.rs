@@ -8,6 +8,7 @@ use crate::map::{LeafKey, Lookup};
 use crate::shard::Shard;
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::sync::atomic::{Ordering, fence};
 use varve_format::{block_crc, crc24};
 use varve_io::{Blocks, Command, Gather, IoError, Sectors};
 use varve_units::{BLOCK_BYTES, Generation, LEAF_BLOCKS, Lba, Ppa, SECTOR_BYTES, VolumeId};
@@ -261,6 +262,10 @@ impl Shard {
 
     /// True if the unit of a run was reused since its places were looked up.
     fn is_reused(&self, run: &Run) -> bool {
+        // The bytes are read before the generation is read again; an acquiring load alone would let
+        // them be read after it. Who frees a unit raises the generation (acquire and release) before
+        // anything in it is written again.
+        fence(Ordering::Acquire);
         self.shared.units.unit(run.place.unit).generation() != run.generation
             && !self.planted(Canary::GenerationIgnored)
     }

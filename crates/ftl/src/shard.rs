@@ -7,10 +7,11 @@
 //! **Not here**: what spans shards (`control`, `checkpoint`), the host's view (`engine`).
 
 use crate::config::Canary;
-use crate::error::StopReason;
+use crate::crossing::Answer;
+use crate::error::{EngineError, StopReason};
 use crate::gate::log_cost;
 use crate::geometry::{BLOCK_SECTORS, UnitId};
-use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Write};
+use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Ticket, Write};
 use crate::limits::{CHAIN_MAX, CHAIN_ROOM, LANE_QUEUE_MAX, REROUTES_MAX};
 use crate::map::{Change, Dead, LeafKey, Map};
 use crate::shared::{FIRST, Shared};
@@ -89,15 +90,17 @@ impl Shard {
         meta: Option<Sectors>,
     ) -> Receiver<Result<Appended, Stopped>> {
         let (data, meta) = (None, meta.map(Rc::new));
+        let (sender, receiver) = slot();
         let load = Load {
             data,
             meta,
             reserved_nodes: 0,
             pending_blocks: 0,
             pending_leaf: false,
-            ticket: None,
+            ticket: Some(Ticket::Here(sender)),
         };
-        self.push(record, load, true)
+        self.push(record, load, true);
+        receiver
     }
 
     /// Queues a record that changes up to `nodes` chains' worth of delta nodes, after waiting for
@@ -107,13 +110,21 @@ impl Shard {
         record: Record,
         data: Option<(Rc<Blocks>, Range<usize>)>,
         nodes: usize,
-        (pending_blocks, pending_leaf): (u64, bool),
+        pending: (u64, bool),
     ) -> Receiver<Result<Appended, Stopped>> {
+        self.room_for(&record, nodes).await;
+        let (sender, receiver) = slot();
+        self.queue_up(record, data, nodes, pending, Ticket::Here(sender));
+        receiver
+    }
+
+    /// Waits for room in the queue, for delta nodes and for room in chains; or the engine's end.
+    pub(crate) async fn room_for(&self, record: &Record, nodes: usize) {
         // All in one loop: who waited for one looks at the others again.
         while !self.shared.is_stopped() {
             if self.lane.borrow().queued() >= LANE_QUEUE_MAX {
                 self.acked.listen().await;
-            } else if !self.has_nodes(nodes) || !self.has_chain_room(&record) {
+            } else if !self.has_nodes(nodes) || !self.has_chain_room(record) {
                 self.node_waiters.set(self.node_waiters.get() + 1);
                 self.merge_wanted.notify();
                 self.nodes_freed.listen().await;
@@ -122,6 +133,22 @@ impl Shard {
                 break;
             }
         }
+    }
+
+    /// True if a record that changes puts alone can be queued without waiting.
+    pub(crate) fn has_room_now(&self, nodes: usize) -> bool {
+        self.lane.borrow().queued() < LANE_QUEUE_MAX && self.has_nodes(nodes)
+    }
+
+    /// Queues a record for which there is room, setting its delta nodes aside.
+    pub(crate) fn queue_up(
+        &self,
+        record: Record,
+        data: Option<(Rc<Blocks>, Range<usize>)>,
+        nodes: usize,
+        (pending_blocks, pending_leaf): (u64, bool),
+        ticket: Ticket,
+    ) {
         self.reserved_nodes.set(self.reserved_nodes.get() + nodes);
         self.lengthening
             .set(self.lengthening.get() + lengthens(&record));
@@ -134,26 +161,16 @@ impl Shard {
             reserved_nodes: nodes,
             pending_blocks,
             pending_leaf,
-            ticket: None,
+            ticket: Some(ticket),
         };
-        self.push(record, load, false)
+        self.push(record, load, false);
     }
 
-    fn push(
-        &self,
-        record: Record,
-        load: Load,
-        is_urgent: bool,
-    ) -> Receiver<Result<Appended, Stopped>> {
-        let (sender, receiver) = slot();
+    fn push(&self, record: Record, load: Load, is_urgent: bool) {
         if self.shared.is_stopped() {
-            sender.send(Err(Stopped));
-            return receiver;
+            self.answer(load, Err(Stopped));
+            return;
         }
-        let load = Load {
-            ticket: Some(sender),
-            ..load
-        };
         let pending = Pending { record, load };
         let mut lane = self.lane.borrow_mut();
         if is_urgent {
@@ -163,7 +180,24 @@ impl Shard {
         }
         drop(lane);
         self.pump.notify();
-        receiver
+    }
+
+    /// Tells whoever waits for a record how it ended.
+    fn answer(&self, load: Load, outcome: Result<Appended, Stopped>) {
+        match load.ticket {
+            Some(Ticket::Here(sender)) => sender.send(outcome),
+            Some(Ticket::There(caller)) => {
+                let outcome = outcome.map(|_| ()).map_err(|Stopped| EngineError::Stopped);
+                let memory = load.data.and_then(|(data, _)| Rc::try_unwrap(data).ok());
+                self.shared.answer(caller, Answer::Written(outcome, memory));
+            }
+            None => {}
+        }
+    }
+
+    /// Delta nodes set aside for queued records.
+    pub(crate) const fn nodes_reserved(&self) -> usize {
+        self.reserved_nodes.get()
     }
 
     fn has_nodes(&self, nodes: usize) -> bool {
@@ -251,8 +285,8 @@ impl Shard {
     /// Tells everyone who waits for the log that the engine stopped.
     pub(crate) fn abandon(&self) {
         let loads = self.lane.borrow_mut().abandon();
-        for ticket in loads.into_iter().filter_map(|load| load.ticket) {
-            ticket.send(Err(Stopped));
+        for load in loads {
+            self.answer(load, Err(Stopped));
         }
         self.acked.notify();
         self.nodes_freed.notify();
@@ -428,9 +462,7 @@ impl Shard {
             self.shared.wake_waiters();
         }
         for (load, appended) in batch.loads {
-            if let Some(ticket) = load.ticket {
-                ticket.send(Ok(appended));
-            }
+            self.answer(load, Ok(appended));
         }
         self.shared.blocks_died();
     }

@@ -1,6 +1,7 @@
 //! One reactor's view of the pool: its own parts, what all share, and the way to the others.
 
 use crate::control::Control;
+use crate::crossing::Crossings;
 use crate::error::StopReason;
 use crate::gate::Gate;
 use crate::lane::Stopped;
@@ -17,8 +18,8 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::ops::Deref;
-use core::sync::atomic::Ordering;
-use varve_io::{Drive, Event, IoError, Key, ReactorId, World};
+use core::sync::atomic::{Ordering, fence};
+use varve_io::{Drive, Event, IoError, Key, ReactorId, Reply, World};
 use varve_units::{Lsn, SliceId, TenantId, VolumeId};
 
 /// The reactor where control is, with lane 0.
@@ -80,6 +81,8 @@ pub struct Shared {
     pub(crate) streams: Streams,
     /// Host writes that wait for their turn here.
     pub(crate) gate: Gate,
+    /// Commands of hosts that go to other reactors, or come from them.
+    pub(crate) crossings: Crossings,
     /// Reads of hosts that came in here and are under way.
     pub(crate) host_reads: Cell<usize>,
     /// One of them has ended.
@@ -131,6 +134,7 @@ impl Shared {
         fast: Rc<dyn Drive>,
         dense: Option<Rc<dyn Drive>>,
     ) -> Rc<Self> {
+        let crossings = Crossings::new(common.config.lanes);
         Rc::new_cyclic(|itself| Self {
             common,
             itself: Weak::clone(itself),
@@ -150,6 +154,7 @@ impl Shared {
             flush: FlushGate::default(),
             streams: Streams::default(),
             gate: Gate::default(),
+            crossings,
             host_reads: Cell::new(0),
             read_ended: Event::new(),
         })
@@ -209,6 +214,11 @@ impl Shared {
         if kept.is_some_and(|kept| core::ptr::eq(&*kept.0, self)) {
             desk.forget(self.identity.key());
         }
+    }
+
+    /// Flows of the engine that run here.
+    pub(crate) const fn flows(&self) -> usize {
+        self.flows.get()
     }
 
     /// This reactor's shard.
@@ -271,19 +281,20 @@ impl Shared {
         if to == self.reactor {
             return Ok(job(self.rc()).await);
         }
-        // A flow of the engine there too, counted while it runs.
-        let counted = move |seated: Rc<Seated>| {
+        // A flow of the engine there too, counted while it runs. It makes the job's own flow where
+        // that stays: a future handed to another one lies in memory twice, and is copied.
+        let counted = move |world: &Rc<dyn World>, seated: Rc<Seated>, reply: Reply<T>| {
             let there = Rc::clone(&seated.0);
             there.flows.set(there.flows.get() + 1);
             let running = Running(Rc::clone(&there));
-            let flow = job(there);
-            async move {
-                let value = flow.await;
+            let home = Rc::clone(world);
+            world.spawn(Box::pin(async move {
+                let value = job(there).await;
                 drop(running);
-                value
-            }
+                reply.send(&*home, value);
+            }));
         };
-        let answer = self.world.call(to, self.identity.key(), counted);
+        let answer = self.world.ask(to, self.identity.key(), counted);
         answer.await.map_err(|_| Stopped)
     }
 
@@ -339,6 +350,7 @@ impl Shared {
         self.purged.notify();
         self.freed.notify();
         self.read_ended.notify();
+        self.crossings.wake_all();
         self.close_gate();
     }
 
@@ -408,6 +420,9 @@ impl Shared {
 
     /// Blocks died: whoever found nothing to empty looks again, if it is waited for.
     pub(crate) fn blocks_died(&self) {
+        // With the fences of those who wait: either they see the bits that were cleared, or this sees
+        // them wait. Relaxed loads alone could both miss the other, and nobody would look again.
+        fence(Ordering::SeqCst);
         let waits = |waiters: &core::sync::atomic::AtomicU32| waiters.load(Ordering::Relaxed) > 0;
         if waits(&self.group_waiters) || waits(&self.waiters) {
             self.tell_control(|control, _| control.blocks_died());

@@ -2,6 +2,12 @@
 //!
 //! Shared by all shards, atomics only. State changes are made by the control actor alone.
 //!
+//! **Orderings.** Bits and counts are changed by read-modify-write, so no change of another reactor
+//! is lost, whatever else is in the word; a reactor counts what it changed itself. A bit is cleared by
+//! one that has heard of the block, hence after it was set and counted: the count never falls below
+//! nothing. `Acquire` and `Release` make what was done to a unit before its word seen with the word;
+//! between looks at a bit and at the count nothing is promised, and nobody needs it.
+//!
 //! **Invariants**
 //! - A live bit is trusted one way: 0 = certainly dead, 1 = perhaps live (engine.md 2).
 //! - Bits go 0 to 1 at append only, 1 to 0 by a report of death that is not older than the stamp.
@@ -60,7 +66,8 @@ impl UnitState {
     }
 }
 
-/// One chunk or group.
+/// One chunk or group, on a cache line of its own: reactors that write neighbours do not meet.
+#[repr(align(64))]
 pub struct Unit {
     state: AtomicU8,
     /// Who appends to it, plus one; 0 for nobody of this start.

@@ -6,9 +6,11 @@
 //! Writes go past the processor's cache: nobody reads them soon, and what is in use stays in it.
 
 use crate::memory::Piece;
+use std::marker::PhantomData;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use varve_io::{Command, Completion, Done, Drive, DriveInfo, Gather, Segment, Target};
 
 /// Bytes of one piece of memory. Arbitrary: many huge pages, few pieces.
@@ -30,13 +32,38 @@ pub struct RamMemory(Arc<Inner>);
 struct Inner {
     info: DriveInfo,
     pieces: Box<[OnceLock<Piece>]>,
-    // Statistics: no other memory depends on them, so relaxed additions do.
+    /// What each drive over this memory has moved.
+    counts: Mutex<Vec<Arc<Counts>>>,
+}
+
+/// What one drive has moved, in bytes. On cache lines of its own: each drive counts every command.
+///
+/// Statistics: no other memory depends on them, so relaxed accesses do.
+#[repr(align(128))]
+#[derive(Default)]
+struct Counts {
     written: AtomicU64,
     read: AtomicU64,
 }
 
+impl Counts {
+    /// To be called by the drive alone, which is on one thread.
+    fn note(&self, written: u64, read: u64) {
+        let add = |to: &AtomicU64, by: u64| {
+            to.store(to.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+        };
+        add(&self.written, written);
+        add(&self.read, read);
+    }
+}
+
 /// A drive in memory, as one reactor has it.
-pub struct RamDrive(RamMemory);
+pub struct RamDrive {
+    memory: RamMemory,
+    counts: Arc<Counts>,
+    /// Its counters have one writer: it stays on its thread.
+    alone: PhantomData<Rc<()>>,
+}
 
 impl RamMemory {
     /// Memory of a drive of `bytes` zeroes.
@@ -59,18 +86,24 @@ impl RamMemory {
                 copies: 1,
             },
             pieces: (0..pieces).map(|_| OnceLock::new()).collect(),
-            written: AtomicU64::new(0),
-            read: AtomicU64::new(0),
+            counts: Mutex::default(),
         }))
     }
 
     /// Bytes moved so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        Traffic {
-            written: self.0.written.load(Ordering::Relaxed),
-            read: self.0.read.load(Ordering::Relaxed),
+        let drives = self.counts();
+        let mut sum = Traffic::default();
+        for counts in &*drives {
+            sum.written += counts.written.load(Ordering::Relaxed);
+            sum.read += counts.read.load(Ordering::Relaxed);
         }
+        sum
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Vec<Arc<Counts>>> {
+        self.0.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check(&self, offset: u64, length: u64) {
@@ -117,11 +150,6 @@ impl RamMemory {
             piece.write(range.start, &from[part]);
         }
     }
-
-    fn note(&self, written: u64, read: u64) {
-        self.0.written.fetch_add(written, Ordering::Relaxed);
-        self.0.read.fetch_add(read, Ordering::Relaxed);
-    }
 }
 
 impl RamDrive {
@@ -136,14 +164,20 @@ impl RamDrive {
 
     /// A drive over memory that others may use as well.
     #[must_use]
-    pub const fn over(memory: RamMemory) -> Self {
-        Self(memory)
+    pub fn over(memory: RamMemory) -> Self {
+        let counts = Arc::<Counts>::default();
+        memory.counts().push(Arc::clone(&counts));
+        Self {
+            memory,
+            counts,
+            alone: PhantomData,
+        }
     }
 
     /// Bytes moved so far, by all drives over this memory.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        self.0.traffic()
+        self.memory.traffic()
     }
 }
 
@@ -165,7 +199,7 @@ fn cut(offset: u64, length: usize) -> impl Iterator<Item = (usize, Range<usize>,
 
 impl Drive for RamDrive {
     fn info(&self) -> DriveInfo {
-        self.0.0.info
+        self.memory.0.info
     }
 
     fn submit(&self, command: Command) -> Completion {
@@ -176,23 +210,23 @@ impl Drive for RamDrive {
                 copy,
             } => {
                 assert_eq!(copy, 0, "a plain drive has one copy");
-                self.0.check(offset, into.bytes());
+                self.memory.check(offset, into.bytes());
                 match &mut into {
-                    Target::Data(blocks) => self.0.read(offset, blocks.bytes_mut()),
-                    Target::Meta(sectors) => self.0.read(offset, sectors.bytes_mut()),
+                    Target::Data(blocks) => self.memory.read(offset, blocks.bytes_mut()),
+                    Target::Meta(sectors) => self.memory.read(offset, sectors.bytes_mut()),
                 }
-                self.0.note(0, into.bytes());
+                self.counts.note(0, into.bytes());
                 Done::Read(into)
             }
             Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
-                self.0.check(offset, gather.bytes());
-                self.0.write(offset, &gather);
-                self.0.note(gather.bytes(), 0);
+                self.memory.check(offset, gather.bytes());
+                self.memory.write(offset, &gather);
+                self.counts.note(gather.bytes(), 0);
                 Done::Nothing
             }
             Command::Flush => Done::Nothing,
             Command::Discard { offset, length } => {
-                self.0.check(offset, length);
+                self.memory.check(offset, length);
                 Done::Nothing
             }
         };
@@ -204,7 +238,6 @@ impl Drive for RamDrive {
 mod tests {
     use super::*;
     use crate::executor::Executor;
-    use std::rc::Rc;
     use varve_io::{Blocks, Sectors};
 
     fn patterned(count: usize, seed: u8) -> Blocks {

@@ -23,9 +23,12 @@ impl Event {
     /// Wakes everyone who listens now.
     pub fn notify(&self) {
         self.count.set(self.count.get().wrapping_add(1));
-        let wakers = core::mem::take(&mut *self.wakers.borrow_mut());
-        for waker in wakers {
-            waker.wake();
+        let mut wakers = core::mem::take(&mut *self.wakers.borrow_mut());
+        wakers.drain(..).for_each(Waker::wake);
+        // Its memory is for those who listen next, if nobody did meanwhile.
+        let mut next = self.wakers.borrow_mut();
+        if next.is_empty() {
+            *next = wakers;
         }
     }
 

@@ -28,7 +28,7 @@ pub use completion::{Completion, Outcome};
 pub use drive::{Drive, DriveInfo};
 pub use error::IoError;
 pub use event::{Event, Listen};
-pub use reactor::{Absent, Desk, Job, Key, ReactorId};
+pub use reactor::{Absent, Desk, Job, Key, ReactorId, Reply};
 pub use recycler::{Home, Recycler};
 pub use slot::{Receiver, Sender, slot};
 pub use world::{Task, World};

@@ -110,15 +110,20 @@ impl Desk {
     }
 }
 
-/// Where the answer of a call goes.
-struct Reply<T> {
+/// Where the answer of a call goes. Whoever asked waits until it is sent.
+pub struct Reply<T> {
     home: ReactorId,
     index: usize,
     kind: PhantomData<fn(T)>,
 }
 
 impl<T: Send + 'static> Reply<T> {
-    fn send(self, world: &dyn World, answer: Result<T, Absent>) {
+    /// Sends the answer, from the world of the reactor that was called.
+    pub fn send(self, world: &dyn World, answer: T) {
+        self.close(world, Ok(answer));
+    }
+
+    fn close(self, world: &dyn World, answer: Result<T, Absent>) {
         let index = self.index;
         let job = move |home: &Rc<dyn World>| desk(&**home).close(index, answer);
         world.post(self.home, Box::new(job));
@@ -163,6 +168,26 @@ impl dyn World + '_ {
         F: FnOnce(Rc<L>) -> Flow + Send + 'static,
         Flow: Future<Output = T> + 'static,
     {
+        self.ask(to, key, move |there, local, reply| {
+            let world = Rc::clone(there);
+            let flow = job(local);
+            there.spawn(Box::pin(async move {
+                let answer = flow.await;
+                reply.send(&*world, answer);
+            }));
+        })
+    }
+
+    /// Runs `job` on reactor `to` with what it keeps under `key`, there; the job sees to it that an
+    /// answer is sent, now or later.
+    ///
+    /// The answer is [`Absent`] if the reactor keeps no `L` under the key.
+    pub fn ask<L, T, F>(&self, to: ReactorId, key: Key, job: F) -> Receiver<Result<T, Absent>>
+    where
+        L: 'static,
+        T: Send + 'static,
+        F: FnOnce(&Rc<dyn World>, Rc<L>, Reply<T>) + Send + 'static,
+    {
         let (index, receiver) = desk(self).open();
         let reply = Reply {
             home: self.reactor(),
@@ -172,15 +197,8 @@ impl dyn World + '_ {
         self.post(
             to,
             Box::new(move |there| match desk(&**there).kept(key) {
-                None => reply.send(&**there, Err(Absent)),
-                Some(local) => {
-                    let world = Rc::clone(there);
-                    let flow = job(local);
-                    there.spawn(Box::pin(async move {
-                        let answer = flow.await;
-                        reply.send(&*world, Ok(answer));
-                    }));
-                }
+                None => reply.close(&**there, Err(Absent)),
+                Some(local) => job(there, local, reply),
             }),
         );
         receiver

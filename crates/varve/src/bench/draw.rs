@@ -1,6 +1,7 @@
 //! Where the next operation goes.
 
 use super::run::Order;
+use varve_units::LEAF_BLOCKS;
 
 /// Pseudo-random numbers: `SplitMix64`.
 ///
@@ -93,12 +94,12 @@ pub(super) struct Share {
 
 impl Share {
     /// Shares of operations of `blocks` blocks.
+    ///
+    /// Reactors own leaves in turn. So a run is less than a leaf, or as many leaves in a row as there
+    /// are generators: else each would visit leaves of one reactor alone.
     pub(super) const fn new(index: u64, of: u64, blocks: u64) -> Self {
-        let run = if RUN_BLOCKS.is_multiple_of(blocks) {
-            RUN_BLOCKS
-        } else {
-            RUN_BLOCKS * blocks
-        };
+        let run = RUN_BLOCKS / gcd(RUN_BLOCKS, blocks) * blocks;
+        let run = if run < LEAF_BLOCKS { run } else { run * of };
         Self { index, of, run }
     }
 
@@ -207,12 +208,31 @@ mod tests {
                     }
                 }
             }
-            let whole = owners.len() / (3 * 32) * 96;
-            assert!(blocks == 48 || owners[..whole].iter().all(Option::is_some));
+            let whole = owners.len() / (3 * 96) * 288;
+            assert!(owners[..whole].iter().all(Option::is_some));
+        }
+    }
+
+    /// Every generator writes leaves of every reactor, also if an operation is a leaf or several.
+    #[test]
+    fn shares_reach_all_leaves() {
+        for of in 1..=4_u64 {
+            for blocks in [1, 32, 48, 96, 256, 512, 768, 1024] {
+                let share = Share::new(1 % of, of, blocks);
+                let slots = share.slots(blocks, 1 << 16);
+                let leaves = |slot| {
+                    let first = share.block(slot, blocks);
+                    first / LEAF_BLOCKS..=(first + blocks - 1) / LEAF_BLOCKS
+                };
+                let leaves = (0..slots).flat_map(leaves);
+                let owners: BTreeSet<_> = leaves.map(|leaf| leaf % of).collect();
+                assert_eq!(owners.len() as u64, of, "{of} generators, {blocks} blocks");
+            }
         }
     }
 
     use super::*;
+    use std::collections::BTreeSet;
 
     /// Shares of the hottest ranks against the exact law.
     #[test]

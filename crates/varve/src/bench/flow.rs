@@ -25,6 +25,8 @@ pub(super) struct Subject {
     pub(super) world: Rc<dyn World>,
     /// Present if reads are checked.
     pub(super) oracle: Option<RefCell<Oracle>>,
+    /// Operations that have ended, of all phases.
+    ended: Cell<u64>,
     failures: Cell<u64>,
     first_failure: RefCell<Option<String>>,
 }
@@ -112,9 +114,15 @@ impl Subject {
             volume,
             world,
             oracle,
+            ended: Cell::new(0),
             failures: Cell::new(0),
             first_failure: RefCell::new(None),
         }
+    }
+
+    /// Operations that have ended.
+    pub(super) const fn ended(&self) -> u64 {
+        self.ended.get()
     }
 
     /// Operations that failed or returned what they must not.
@@ -174,6 +182,7 @@ impl Subject {
                 self.world.yield_now().await;
             }
             phase.done.set(phase.done.get() + 1);
+            self.ended.set(self.ended.get() + 1);
             if now >= phase.next_look.get() {
                 phase.next_look.set(now + LOOK);
                 if (look.borrow_mut())(phase, now) {

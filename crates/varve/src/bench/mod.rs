@@ -4,6 +4,10 @@
 //! 3. `run`: fill in order; overwrite until the fast tier has wrapped and garbage collection runs;
 //!    the measured window. 4. `report`.
 //!
+//! With several cores each reactor has a generator of its own (`station`). Its blocks are of all reactors
+//! alike, as those of a host are whose connection lives on one core: with two, half of the commands
+//! cross. A run that stands still is ended, and what each reactor waits for told (`watch`).
+//!
 //! The load's own cost (random numbers, payload, check, histogram) is part of what is measured.
 //!
 //! **Not here**: the command line (`cli`).
@@ -17,6 +21,7 @@ mod report;
 mod rig;
 mod run;
 mod station;
+mod watch;
 
 pub(crate) use plan::PlanRequest;
 pub(crate) use run::{BenchError, Direction, Load, Order, Request, run};

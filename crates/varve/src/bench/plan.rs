@@ -1,9 +1,10 @@
 //! From what the user asks for to sizes of both tiers and the engine's settings.
 
+use super::draw::Share;
 use std::fmt;
-use varve_ftl::lane::LaneLimits;
-use varve_ftl::map::MapLimits;
-use varve_ftl::{Config, Demand, Geometry, Reserve, ReserveError};
+use varve_ftl::{Config, Geometry, ReserveError};
+use varve_pool::label::Owner;
+use varve_pool::{Settings, engine_config};
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 
 /// Data strips of a stripe of the dense tier; one parity strip beside them.
@@ -12,15 +13,12 @@ pub(super) const DATA_STRIPS: u64 = 4;
 pub(super) const STRIP_BLOCKS: u64 = 64;
 const STRIPE_BLOCKS: u64 = DATA_STRIPS * STRIP_BLOCKS;
 const STRIPE_BYTES: u64 = STRIPE_BLOCKS * BLOCK_BYTES;
-/// Memory of the map's deltas: 60 % of the least budget of a pool, 64 MiB (engine.md 3).
-const DELTA_BYTES: u64 = (64 << 20) * 6 / 10;
-/// Bytes of a node of the delta pool, and deltas it holds.
+/// Memory of the map: the least budget of a pool (engine.md 3), or what eight deltas for each leaf
+/// take in the 60 % of it that are for deltas (engine.md 2).
+const MAP_BYTES: u64 = 64 << 20;
+const LEAF_MAP_BYTES: u64 = (8_u64 * NODE_BYTES).div_ceil(3) * 10 / 6;
+/// Bytes of a node of the delta pool.
 const NODE_BYTES: u64 = 64;
-const NODE_DELTAS: u64 = 3;
-/// Deltas each leaf must have room for (engine.md 2), in a pool too large for [`DELTA_BYTES`].
-const DELTAS_PER_LEAF: u64 = 8;
-/// Checkpoints among which the full state is spread (engine.md U3).
-const WINDOW: u64 = 32;
 
 /// What the user asks for.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +44,12 @@ pub(crate) struct PlanRequest {
 pub(crate) enum PlanError {
     /// Operations do not divide the user data.
     UnevenSize { user: u64, io: u64 },
+    /// The user data are too few for each generator to have operations of its own.
+    Share { user: u64, io: u64 },
     /// A tier is too small for what the engine keeps back.
     Reserve(ReserveError),
+    /// The pool has room for fewer lanes than there are reactors.
+    Lanes { asked: u16, fit: u16 },
     /// The dense tier's reserve leaves less than the user data.
     Capacity { user: u64, usable: u64 },
 }
@@ -61,7 +63,17 @@ impl fmt::Display for PlanError {
                     "{user} bytes of user data are not a multiple of {io} bytes"
                 )
             }
+            Self::Share { user, io } => write!(
+                f,
+                "{user} bytes of user data are too few for generators that write {io} bytes at once"
+            ),
             Self::Reserve(error) => error.fmt(f),
+            Self::Lanes { asked, fit } => {
+                write!(
+                    f,
+                    "a pool of this size has room for {fit} lanes, not {asked}"
+                )
+            }
             Self::Capacity { user, usable } => {
                 write!(
                     f,
@@ -89,9 +101,15 @@ impl Plan {
             let (user, io) = (request.user_bytes, request.io_bytes);
             return Err(PlanError::UnevenSize { user, io });
         }
+        let (cores, blocks) = (request.cores.into(), request.io_bytes / BLOCK_BYTES);
+        let share = Share::new(0, cores, blocks);
+        if share.slots(blocks, request.user_bytes / BLOCK_BYTES) == 0 {
+            let (user, io) = (request.user_bytes, request.io_bytes);
+            return Err(PlanError::Share { user, io });
+        }
         let geometry = geometry(request);
         let user_blocks = request.user_bytes / BLOCK_BYTES;
-        let config = config(request, &geometry, user_blocks).map_err(PlanError::Reserve)?;
+        let config = config(request, &geometry, user_blocks)?;
         let usable = config.reserve.capacity_blocks;
         if user_blocks >= usable {
             let user = user_blocks;
@@ -158,54 +176,36 @@ fn geometry(request: &PlanRequest) -> Geometry {
     }
 }
 
-/// The pool exports all it can, of which the volume is a part. The rest is over-provision because
-/// the volume is no larger, not because writes would be refused.
+/// Settings as `pool` takes them, with a cache and a volume of the sizes asked for. The pool exports
+/// all it can, of which the volume is a part. The rest is over-provision because the volume is no
+/// larger, not because writes would be refused.
 fn config(
     request: &PlanRequest,
     geometry: &Geometry,
     user_blocks: u64,
-) -> Result<Config, ReserveError> {
-    let fast = geometry.chunk_bytes * u64::from(geometry.chunks);
+) -> Result<Config, PlanError> {
     let leaves = user_blocks.div_ceil(LEAF_BLOCKS);
-    let nodes = (leaves * DELTAS_PER_LEAF / NODE_DELTAS).max(DELTA_BYTES / NODE_BYTES);
-    let images = (leaves * u64::from(request.map_cache)).div_ceil(100);
-    // Slices, and with them leaves, are dealt to reactors in turn.
-    let cores = u64::from(request.cores);
-    let (nodes, images) = (nodes.div_ceil(cores), images.div_ceil(cores) + 1);
-    // W x interval is at most a quarter of the fast tier (engine.md U3).
-    let checkpoint_bytes = fast / 4 / WINDOW;
-    let demand = Demand {
+    let settings = Settings {
+        owner: Owner::NOBODY,
+        take_over: false,
+        accept_loss: false,
         lanes: request.cores,
-        delta_nodes: nodes,
-        checkpoint_bytes,
-        over_provision_per_mille: 0,
-    };
-    let demand = Demand {
-        delta_nodes: nodes.max(Reserve::nodes_min(geometry, &demand)?),
-        ..demand
-    };
-    let mut reserve = Reserve::derive(geometry, &demand)?;
-    // What the volume cannot fill is there for streams of every reactor.
-    reserve.capacity_blocks = reserve.capacity_blocks.min(user_blocks + user_blocks / 50);
-    Ok(Config {
-        lanes: request.cores,
-        lane: LaneLimits {
-            batch_blocks_max: 256,
-            inflight_max: 4,
-        },
-        map: MapLimits {
-            delta_nodes: demand.delta_nodes as usize,
-            images: images as usize,
-            leaves_max: reserve.leaves_max as usize,
-        },
-        flush_bytes: 4 << 20,
-        checkpoint_records: (leaves / 4).clamp(64 << 10, 8 << 20),
-        checkpoint_bytes,
-        window: WINDOW as u32,
-        reserve,
+        map_bytes: MAP_BYTES.max(leaves * LEAF_MAP_BYTES),
         elided: false,
         canary: None,
-    })
+    };
+    let mut config = engine_config(geometry, 0, &settings).map_err(PlanError::Reserve)?;
+    let (asked, fit) = (request.cores, config.lanes);
+    if fit < asked {
+        return Err(PlanError::Lanes { asked, fit });
+    }
+    // Slices, and with them leaves, are dealt to reactors in turn.
+    let images = (leaves * u64::from(request.map_cache)).div_ceil(100);
+    config.map.images = images.div_ceil(u64::from(request.cores)) as usize + 1;
+    // What the volume cannot fill is there for streams of every reactor.
+    let capacity = &mut config.reserve.capacity_blocks;
+    *capacity = (*capacity).min(user_blocks + user_blocks / 50);
+    Ok(config)
 }
 
 #[cfg(test)]

@@ -34,7 +34,9 @@ struct Setup {
     rw: &'static str,
     zipf: Option<f64>,
     block_bytes: u64,
+    /// Operations in flight on each core.
     in_flight: u32,
+    cores: u16,
     verify: bool,
     user_bytes: u64,
     dense_bytes: u64,
@@ -235,6 +237,7 @@ impl Setup {
             },
             block_bytes: load.bytes,
             in_flight: load.in_flight,
+            cores: plan.config.lanes,
             verify: load.verifies,
             user_bytes: plan.user_blocks * BLOCK_BYTES,
             dense_bytes: plan.dense_bytes(),

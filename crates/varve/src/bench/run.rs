@@ -6,6 +6,7 @@ use super::plan::{Plan, PlanError, PlanRequest};
 use super::report::{Moment, Report};
 use super::rig::Rig;
 use super::station::{Order as Task, Station};
+use super::watch::{PATIENCE, watched};
 use crate::progress::Progress;
 use std::fmt;
 use std::rc::Rc;
@@ -93,8 +94,10 @@ pub(crate) enum BenchError {
     Assemble(AssembleError),
     /// The engine refused to start or to make a volume.
     Engine(EngineError),
-    /// The engine hangs.
+    /// Nothing is ready anywhere and the run has not ended.
     Stalled(Stalled),
+    /// No operation ends any more; what each reactor waits for.
+    Hangs(Vec<String>),
     /// An operation failed before the window opened.
     Load(String),
     /// Garbage collection or compaction did not begin in time.
@@ -114,6 +117,9 @@ impl fmt::Display for BenchError {
             Self::Assemble(error) => error.fmt(f),
             Self::Engine(error) => error.fmt(f),
             Self::Stalled(error) => write!(f, "the engine hangs: {error}"),
+            Self::Hangs(reports) => {
+                write!(f, "the engine hangs; {}", reports.join("; "))
+            }
             Self::Load(what) => write!(f, "an operation failed during warm-up: {what}"),
             Self::NotSteady { seconds, collected } => write!(
                 f,
@@ -128,15 +134,21 @@ impl BenchError {
     pub(crate) const fn next(&self) -> &'static str {
         match self {
             Self::Plan(PlanError::UnevenSize { .. }) => "give a --size that --bs divides",
+            Self::Plan(PlanError::Share { .. }) => {
+                "give a larger --size, fewer --cores or a smaller --bs"
+            }
             Self::Plan(PlanError::Reserve(_)) => "give a larger --fast-tier or --size",
+            Self::Plan(PlanError::Lanes { .. }) => "give fewer --cores or a larger --fast-tier",
             Self::Plan(PlanError::Capacity { .. }) => {
                 "give more --over-provision or a larger --size"
             }
             Self::Memory { .. } => "give a smaller --size",
             Self::NotSteady { .. } => "give a larger --warm-up-max or a smaller --size",
-            Self::Assemble(_) | Self::Engine(_) | Self::Stalled(_) | Self::Load(_) => {
-                "report this as a bug, with the command line"
-            }
+            Self::Assemble(_)
+            | Self::Engine(_)
+            | Self::Stalled(_)
+            | Self::Hangs(_)
+            | Self::Load(_) => "report this as a bug, with the command line",
         }
     }
 }
@@ -174,7 +186,10 @@ pub(crate) fn run(request: &Request) -> Result<Report, BenchError> {
             station: Station::of(&*world),
             world,
         };
-        run.all(target)
+        async move {
+            let (world, station) = (Rc::clone(&run.world), Rc::clone(&run.station));
+            watched(&*world, &station, PATIENCE, run.all(target)).await
+        }
     });
     outcome.map_err(BenchError::Stalled)?
 }
@@ -428,6 +443,8 @@ fn collected(engine: &Engine) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn request(direction: Direction, order: Order, bytes: u64) -> Request {
         Request {
@@ -471,6 +488,79 @@ mod tests {
             assert!(json["iops"].as_u64().is_some_and(|iops| iops > 0));
             assert!(json["latency_ns"]["max"].as_u64() >= json["latency_ns"]["p50"].as_u64());
         }
+    }
+
+    /// Several reactors on threads of their own: every block reads back as it was written last,
+    /// whichever reactor owned it and whichever was asked.
+    #[test]
+    fn reactors_on_threads_read_back() {
+        for (direction, order, bytes, cores) in [
+            (Direction::Write, Order::Uniform, 4096, 2),
+            (Direction::Write, Order::Uniform, 4096, 3),
+            (Direction::Write, Order::Sequential, 3 << 20, 2),
+            (Direction::Read, Order::Zipf(0.9), 8192, 2),
+        ] {
+            let mut request = request(direction, order, bytes);
+            request.plan.cores = cores;
+            request.plan.user_bytes = 192 << 20;
+            let report = run(&request).expect("the pool fits and works");
+            assert_eq!(
+                report.shortcoming(),
+                None,
+                "{direction:?} {order:?} {cores}"
+            );
+        }
+    }
+
+    /// A generator that began only when its answer is awaited would load the engine after the phase
+    /// had ended, and never be told to stop.
+    #[test]
+    fn generators_begin_before_their_answer_is_awaited() {
+        let mut request = request(Direction::Write, Order::Uniform, 4096);
+        request.plan.cores = 2;
+        request.plan.user_bytes = 192 << 20;
+        let plan = Plan::new(&request.plan).expect("the pool fits");
+        let load = request.load;
+        let seat = |world: &Rc<dyn World>| Station::keep(world, load, plan);
+        let outcome = run_reactors(2, seat, |world| async move {
+            let peer = ReactorId(1);
+            let begun = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&begun);
+            let first = Station::call(&*world, peer, move |_| async move {
+                begun.store(true, Ordering::Relaxed);
+            });
+            let second = Station::call(&*world, peer, move |_| async move {
+                seen.load(Ordering::Relaxed)
+            });
+            let has_begun = second.await;
+            first.await;
+            has_begun
+        });
+        assert_eq!(outcome, Ok(true));
+    }
+
+    /// A run in which nothing ends any more is told, with what each reactor waits for, although there
+    /// is a timer: and not only what the first one knows.
+    #[test]
+    fn a_run_that_stands_still_is_told() {
+        let mut request = request(Direction::Write, Order::Uniform, 4096);
+        request.plan.cores = 2;
+        let plan = Plan::new(&request.plan).expect("the pool fits");
+        let load = request.load;
+        let seat = |world: &Rc<dyn World>| Station::keep(world, load, plan);
+        let outcome = run_reactors(2, seat, |world| async move {
+            let station = Station::of(&*world);
+            let never = std::future::pending::<Result<(), BenchError>>();
+            watched(&*world, &station, Nanos::from_millis(1), never).await
+        });
+        let Ok(Err(BenchError::Hangs(reports))) = outcome else {
+            panic!("it hangs: {outcome:?}");
+        };
+        let names: Vec<_> = reports
+            .iter()
+            .filter_map(|line| line.split(':').next())
+            .collect();
+        assert_eq!(names, ["reactor 0", "reactor 1"]);
     }
 
     #[test]

@@ -37,6 +37,10 @@ pub(super) struct Station {
     plan: Plan,
     subject: OnceCell<Rc<Subject>>,
     running: RefCell<Option<Rc<Phase>>>,
+    /// Operations that have ended, by reactor; kept by the first.
+    heard: RefCell<Vec<u64>>,
+    /// What reactors wait for; kept by the first.
+    reports: RefCell<Vec<Option<String>>>,
 }
 
 impl Station {
@@ -48,6 +52,8 @@ impl Station {
             plan,
             subject: OnceCell::new(),
             running: RefCell::default(),
+            heard: RefCell::new(vec![0; usize::from(world.reactors())]),
+            reports: RefCell::new(vec![None; usize::from(world.reactors())]),
         };
         let desk = world.desk().expect("reactors have desks");
         desk.keep(KEY, Rc::new(station));
@@ -59,18 +65,20 @@ impl Station {
         desk.kept(KEY).expect("every reactor has a generator")
     }
 
-    /// Runs a flow with the generator of another reactor.
-    pub(super) async fn call<T, Flow>(
+    /// Runs a flow with the generator of another reactor. It begins now, whenever the answer is
+    /// awaited: generators run side by side.
+    pub(super) fn call<T, Job, Flow>(
         world: &dyn World,
         to: ReactorId,
-        job: impl FnOnce(Rc<Self>) -> Flow + Send + 'static,
-    ) -> T
+        job: Job,
+    ) -> impl Future<Output = T> + use<T, Job, Flow>
     where
         T: Send + 'static,
+        Job: FnOnce(Rc<Self>) -> Flow + Send + 'static,
         Flow: Future<Output = T> + 'static,
     {
-        let answer = world.call(to, KEY, job).await;
-        answer.expect("every reactor has a generator")
+        let answer = world.call(to, KEY, job);
+        async move { answer.await.expect("every reactor has a generator") }
     }
 
     /// The engine with the volume to be loaded.
@@ -141,6 +149,60 @@ impl Station {
         if let Some(phase) = &*self.running.borrow() {
             phase.end();
         }
+    }
+
+    /// Runs a job with the generator of a reactor, this one's included.
+    pub(super) fn tell(
+        world: &dyn World,
+        to: ReactorId,
+        job: impl FnOnce(Rc<Self>) + Send + 'static,
+    ) {
+        world.tell(to, KEY, job);
+    }
+
+    /// Operations that have ended, of each reactor as far as it has told this one.
+    pub(super) fn heard(&self) -> Vec<u64> {
+        self.heard.borrow().clone()
+    }
+
+    /// What each reactor has told that it waits for; one that did not is named.
+    pub(super) fn take_reports(&self) -> Vec<String> {
+        let reports = self.reports.take().into_iter().enumerate();
+        let silent = |reactor| format!("reactor {reactor} does not answer");
+        reports
+            .map(|(reactor, report)| report.unwrap_or_else(|| silent(reactor)))
+            .collect()
+    }
+
+    /// Tells the first reactor how many operations have ended here.
+    pub(super) fn tell_ended(&self) {
+        let ended = self.subject.get().map_or(0, |subject| subject.ended());
+        let index = usize::from(self.world.reactor().0);
+        Self::tell(&*self.world, ReactorId(0), move |first| {
+            first.heard.borrow_mut()[index] = ended;
+        });
+    }
+
+    /// Tells the first reactor what is waited for here.
+    pub(super) fn tell_waits(&self) {
+        let waits = self.waits();
+        let index = usize::from(self.world.reactor().0);
+        Self::tell(&*self.world, ReactorId(0), move |first| {
+            first.reports.borrow_mut()[index] = Some(waits);
+        });
+    }
+
+    /// What its operations wait for, in words.
+    fn waits(&self) -> String {
+        let reactor = self.world.reactor().0;
+        let waits = self.subject.get().map(|subject| subject.engine.waits());
+        let waits = waits.unwrap_or_default();
+        let words: Vec<_> = waits
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        format!("reactor {reactor}: {}", words.join(", "))
     }
 
     /// Failures so far, and the first.

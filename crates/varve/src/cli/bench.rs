@@ -17,7 +17,7 @@ pub(crate) struct Options {
     /// Block size in bytes, a multiple of 4096; `k` and `m` are understood
     #[arg(long, default_value = "4k", value_parser = parse_bytes)]
     bs: u64,
-    /// Operations each job keeps in flight
+    /// Operations each job keeps in flight, on each core
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     iodepth: u32,
     /// Jobs
@@ -44,8 +44,8 @@ pub(crate) struct Options {
     /// Size of the fast tier, per cent of the dense tier
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100))]
     fast_tier: u32,
-    /// Reactors; more than one, each on a thread of its own, does not work yet
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1))]
+    /// Reactors, each on a thread of its own with a load of its own: at most as many as processors
+    #[arg(long, default_value_t = 1, value_parser = parse_cores)]
     cores: u16,
     /// Protection of the fast tier (the dense tier is always 4+1)
     #[arg(long, value_enum, default_value_t = Protect::None)]
@@ -172,6 +172,17 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
+/// Reactors: each needs a processor, because one that is kept waiting keeps others waiting.
+fn parse_cores(text: &str) -> Result<u16, String> {
+    let most = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    match text.parse() {
+        Ok(cores @ 1..) if usize::from(cores) <= most => Ok(cores),
+        _ => Err(format!(
+            "a number from 1 to {most}, the processors there are"
+        )),
+    }
+}
+
 fn parse_theta(text: &str) -> Result<f64, String> {
     let theta: f64 = text.parse().map_err(|_| "a number".to_owned())?;
     if theta > 0.0 && theta < 5.0 && (theta - 1.0).abs() > 1e-6 {
@@ -195,6 +206,14 @@ mod tests {
         assert!(parse_bytes("4kk").is_err());
         assert!(parse_bytes("").is_err());
         assert!(parse_bytes("99999999999g").is_err());
+    }
+
+    #[test]
+    fn cores_are_those_there_are() {
+        assert_eq!(parse_cores("1"), Ok(1));
+        assert!(parse_cores("0").is_err());
+        assert!(parse_cores("60000").is_err());
+        assert!(parse_cores("two").is_err());
     }
 
     #[test]
