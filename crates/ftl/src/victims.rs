@@ -59,9 +59,7 @@ impl Shared {
         let control = self.control();
         let is_closed = |id: &UnitId| {
             let unit = self.units.unit(*id);
-            unit.state() == UnitState::Closed
-                && !unit.is_awaiting_moves()
-                && !control.is_stuck(*id)
+            unit.state() == UnitState::Closed && !unit.is_awaiting_moves() && !control.is_stuck(*id)
         };
         let groups = self.units.ids(Tier::Dense).filter(is_closed);
         groups
@@ -74,10 +72,16 @@ impl Shared {
         let control = self.control();
         let user = self.group_user_blocks();
         let stripe = u64::from(self.units.geometry().stripe_user_blocks());
-        let (_, tails) = self.streams.collecting(self.units.geometry().group_stripes());
+        let (_, tails) = self
+            .streams
+            .collecting(self.units.geometry().group_stripes());
         let fits = |live: u64| (tails + live).div_ceil(stripe) <= room;
         // A full pool with nothing to do must not copy its groups over and over.
-        let gain = if self.is_urgent() { 1 } else { (user / 8).max(1) };
+        let gain = if self.is_urgent() {
+            1
+        } else {
+            (user / 8).max(1)
+        };
         let now = self.world.now().0;
         let best = closed
             .iter()
