@@ -120,7 +120,7 @@ impl Map {
         Ok(())
     }
 
-    fn fold(&mut self, leaf: u32, image: LeafImage, through: Lsn, dead: &mut Vec<Dead>) {
+    pub(super) fn fold(&mut self, leaf: u32, image: LeafImage, through: Lsn, dead: &mut Vec<Dead>) {
         if self.leaves.head(leaf).image().is_some() {
             return;
         }
