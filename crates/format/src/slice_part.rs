@@ -235,27 +235,33 @@ impl PartWriter {
     /// # Panics
     /// If it is larger than a payload.
     pub fn push(&mut self, section: &Section) {
-        let mut bytes = Vec::new();
-        section.encode(&mut bytes);
         let head = size_of::<PartHead>();
-        assert!(head + bytes.len() <= PART_BYTES_MAX, "section too large");
-        let fits = |p: &Vec<u8>| p.len() + bytes.len() <= PART_BYTES_MAX;
-        if !self.payloads.last().is_some_and(fits) {
-            self.payloads.push(alloc::vec![0; head]);
-            self.sections.push(0);
+        if self.payloads.is_empty() {
+            self.begin();
         }
-        if let (Some(payload), Some(count)) = (self.payloads.last_mut(), self.sections.last_mut()) {
-            payload.extend_from_slice(&bytes);
-            *count += 1;
+        let last = self.payloads.last_mut().expect("one was begun");
+        let before = last.len();
+        section.encode(last);
+        if last.len() > PART_BYTES_MAX {
+            let over = last.split_off(before);
+            assert!(head + over.len() <= PART_BYTES_MAX, "section too large");
+            self.begin();
+            let last = self.payloads.last_mut().expect("one was begun");
+            last.extend_from_slice(&over);
         }
+        *self.sections.last_mut().expect("as many as payloads") += 1;
+    }
+
+    fn begin(&mut self) {
+        self.payloads.push(alloc::vec![0; size_of::<PartHead>()]);
+        self.sections.push(0);
     }
 
     /// The payloads; at least one, so that the cut itself is recorded.
     #[must_use]
     pub fn finish(mut self, slice: u16, full: bool, since: Lsn, cut: Lsn) -> Vec<Vec<u8>> {
         if self.payloads.is_empty() {
-            self.payloads.push(alloc::vec![0; size_of::<PartHead>()]);
-            self.sections.push(0);
+            self.begin();
         }
         let total = u16::try_from(self.payloads.len()).expect("payloads of a slice fit 16 bits");
         for (number, (payload, count)) in (0..).zip(self.payloads.iter_mut().zip(self.sections)) {

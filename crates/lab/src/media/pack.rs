@@ -1,7 +1,7 @@
 //! Sectors of metadata and symbols in few bytes, without loss.
 //!
 //! Metadata of the engine are mostly zero bytes: short numbers in wide fields. A bit per 8-byte
-//! word tells whether it is zero; of the others a byte tells which of their bytes are.
+//! word tells whether it is zero; of the others the bytes between the zeroes at both ends are kept.
 //! Words of leaf images that say *absent* count as zero ones.
 
 use varve_format::Entry;
@@ -22,49 +22,49 @@ pub(super) fn pack(bytes: &[u8], is_leaf: bool, into: &mut Vec<u8>) {
     assert!(rest.is_empty(), "metadata are whole words");
     let blank = blank(is_leaf);
     for group in words.chunks(8) {
-        let at = into.len();
-        into.push(0);
-        let mut present = 0;
+        // A byte for the group, and for each word a byte and its own; eight more are written and
+        // taken back.
+        let mut packed = [0; 1 + 8 * 9 + 8];
+        let (mut present, mut end) = (0, 1);
         for (index, word) in group.iter().enumerate() {
             let word = u64::from_le_bytes(*word) ^ blank;
             if word == 0 {
                 continue;
             }
             present |= 1 << index;
-            let mask_at = into.len();
-            into.push(0);
-            let mut mask = 0;
-            for (bit, byte) in word.to_le_bytes().into_iter().enumerate() {
-                if byte != 0 {
-                    mask |= 1 << bit;
-                    into.push(byte);
-                }
-            }
-            into[mask_at] = mask;
+            let skipped = word.trailing_zeros() / 8;
+            let length = 8 - word.leading_zeros() / 8 - skipped;
+            packed[end] = (skipped << 4 | length) as u8;
+            packed[end + 1..end + 9].copy_from_slice(&(word >> (8 * skipped)).to_le_bytes());
+            end += 1 + length as usize;
         }
-        into[at] = present;
+        packed[0] = present;
+        into.extend_from_slice(&packed[..end]);
     }
 }
 
 /// Restores what [`pack`] made; fills `into` whole.
 pub(super) fn unpack(packed: &[u8], is_leaf: bool, into: &mut [u8]) {
     let blank = blank(is_leaf);
-    let mut bytes = packed.iter().copied();
-    let mut next = || bytes.next().expect("what was packed is whole");
+    let mut at = 0;
     let (words, _) = into.as_chunks_mut::<8>();
     for group in words.chunks_mut(8) {
-        let present = next();
+        let present = packed[at];
+        at += 1;
         for (index, word) in group.iter_mut().enumerate() {
-            let mut found = [0; 8];
+            let mut found = 0;
             if present >> index & 1 == 1 {
-                let mask = next();
-                for (bit, byte) in found.iter_mut().enumerate() {
-                    if mask >> bit & 1 == 1 {
-                        *byte = next();
-                    }
+                let (skipped, length) = (packed[at] >> 4, usize::from(packed[at] & 15));
+                let mut bytes = [0; 8];
+                match packed.get(at + 1..at + 9) {
+                    Some(ahead) => bytes.copy_from_slice(ahead),
+                    None => bytes[..length].copy_from_slice(&packed[at + 1..=at + length]),
                 }
+                let kept = u64::MAX >> (64 - 8 * length);
+                found = (u64::from_le_bytes(bytes) & kept) << (8 * skipped);
+                at += 1 + length;
             }
-            *word = (u64::from_le_bytes(found) ^ blank).to_le_bytes();
+            *word = (found ^ blank).to_le_bytes();
         }
     }
 }
