@@ -8,6 +8,7 @@
 //!
 //! **Not here**: the command line and the frame of JSON documents (`varve`).
 
+mod aged;
 mod clock;
 mod load;
 mod media;

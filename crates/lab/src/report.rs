@@ -5,10 +5,10 @@
 
 use crate::media::{Kind, Traffic};
 use crate::plan::Plan;
-use crate::recovery::{Between, Request};
+use crate::recovery::{Between, Fill, Request};
 use serde::Serialize;
 use std::fmt::Write;
-use varve_ftl::{Engine, RecoveryReport};
+use varve_ftl::{Engine, RecoveryReport, StartPhase};
 use varve_units::{BLOCK_BYTES, Nanos};
 
 /// The pool and the load, so that a result tells what it is of.
@@ -92,6 +92,16 @@ pub struct Restart {
     device_ns: u64,
     /// Measured, model of the drives included.
     cpu_ns: u64,
+    phases: Vec<PhaseCost>,
+}
+
+/// One phase of a start.
+#[derive(Clone, Serialize, Debug)]
+pub struct PhaseCost {
+    name: &'static str,
+    cpu_ns: u64,
+    read_bytes: u64,
+    reads: u64,
 }
 
 /// N times what a run at 1/N found.
@@ -176,6 +186,7 @@ impl Restart {
         traffic: &Traffic,
         cpu: Nanos,
         bandwidth: u64,
+        phases: Vec<PhaseCost>,
     ) -> Self {
         Self {
             batches: found.batches,
@@ -186,6 +197,24 @@ impl Restart {
             bandwidth_bytes_per_s: bandwidth,
             device_ns: (u128::from(traffic.read) * 1_000_000_000 / u128::from(bandwidth)) as u64,
             cpu_ns: cpu.0,
+            phases,
+        }
+    }
+}
+
+impl PhaseCost {
+    pub(crate) const fn new(phase: StartPhase, cpu: Nanos, traffic: &Traffic) -> Self {
+        Self {
+            name: match phase {
+                StartPhase::Scan => "scan",
+                StartPhase::Walk => "walk",
+                StartPhase::Load => "load",
+                StartPhase::Redo => "redo",
+                StartPhase::Commit => "commit",
+            },
+            cpu_ns: cpu.0,
+            read_bytes: traffic.read,
+            reads: traffic.reads,
         }
     }
 }
@@ -344,6 +373,15 @@ impl Report {
         );
         line("start, device", device);
         line("start, CPU", seconds(restart.cpu_ns));
+        for phase in &restart.phases {
+            let read = bytes(phase.read_bytes);
+            let cost = format!(
+                "{}, {read} in {} reads",
+                seconds(phase.cpu_ns),
+                phase.reads
+            );
+            line(&format!("  {}", phase.name), cost);
+        }
     }
 }
 
@@ -354,7 +392,7 @@ impl Setup {
             capacity_bytes: plan.request.capacity,
             scale: plan.request.scale,
             seed: request.seed,
-            filled: request.fills,
+            filled: request.fill != Fill::Nothing,
             in_flight: request.depth,
             over_provision_per_cent: plan.request.over_provision,
             dense_bytes: plan.dense_bytes(),

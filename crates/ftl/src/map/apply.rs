@@ -382,7 +382,7 @@ impl Map {
         let kept = self.leaves.discard(leaf).is_some();
         let unseen = kept || self.leaves.head(leaf).image().is_none();
         if unseen && self.leaves.head(leaf).parent.sector().is_some() {
-            self.leaves.head_mut(leaf).switched = true;
+            self.leaves.head_mut(leaf).set_switched(true);
             self.leaves.set_discard(leaf, Some(lsn));
             self.set_mapped(leaf, 0);
             self.touch(leaf);

@@ -82,7 +82,7 @@ impl Map {
         for leaf in core::mem::take(&mut self.slice_mut(slice).changed) {
             let loaded = self.leaves.head_mut(leaf);
             loaded.changed = false;
-            loaded.switched = false;
+            loaded.set_switched(false);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! Metadata of the engine are mostly zero bytes: short numbers in wide fields. A bit per 8-byte
 //! word tells whether it is zero; of the others the bytes between the zeroes at both ends are kept.
-//! Words of leaf images that say *absent* count as zero ones.
+//! Leaf images are compared with what they were at first: what has not changed counts as zero.
 
 use varve_format::Entry;
 
@@ -11,23 +11,41 @@ pub(super) const SYMBOL_BYTES: usize = 5;
 /// Symbols are below this.
 pub(super) const SYMBOL_END: u64 = 1 << 40;
 
-/// What stands for a zero word: `Entry::ABSENT` in leaf images, so that blank entries cost nothing.
-fn blank(is_leaf: bool) -> u64 {
-    if is_leaf { Entry::ABSENT.bits() } else { 0 }
+/// What bytes are compared with: words that are the same cost a bit.
+#[derive(Clone, Copy)]
+pub(super) enum Base<'a> {
+    /// Zeroes.
+    Zeroes,
+    /// A leaf without blocks.
+    Blank,
+    /// Bytes as long as those to be packed.
+    Bytes(&'a [u8]),
+}
+
+impl Base<'_> {
+    fn word(&self, index: usize) -> u64 {
+        match self {
+            Self::Zeroes => 0,
+            Self::Blank => Entry::ABSENT.bits(),
+            Self::Bytes(bytes) => {
+                let word = &bytes[index * 8..index * 8 + 8];
+                u64::from_le_bytes(word.try_into().expect("a word has eight bytes"))
+            }
+        }
+    }
 }
 
 /// Appends `bytes`, whole words, to `into`.
-pub(super) fn pack(bytes: &[u8], is_leaf: bool, into: &mut Vec<u8>) {
+pub(super) fn pack(bytes: &[u8], base: Base<'_>, into: &mut Vec<u8>) {
     let (words, rest) = bytes.as_chunks::<8>();
     assert!(rest.is_empty(), "metadata are whole words");
-    let blank = blank(is_leaf);
-    for group in words.chunks(8) {
+    for (number, group) in words.chunks(8).enumerate() {
         // A byte for the group, and for each word a byte and its own; eight more are written and
         // taken back.
         let mut packed = [0; 1 + 8 * 9 + 8];
         let (mut present, mut end) = (0, 1);
         for (index, word) in group.iter().enumerate() {
-            let word = u64::from_le_bytes(*word) ^ blank;
+            let word = u64::from_le_bytes(*word) ^ base.word(number * 8 + index);
             if word == 0 {
                 continue;
             }
@@ -44,11 +62,10 @@ pub(super) fn pack(bytes: &[u8], is_leaf: bool, into: &mut Vec<u8>) {
 }
 
 /// Restores what [`pack`] made; fills `into` whole.
-pub(super) fn unpack(packed: &[u8], is_leaf: bool, into: &mut [u8]) {
-    let blank = blank(is_leaf);
+pub(super) fn unpack(packed: &[u8], base: Base<'_>, into: &mut [u8]) {
     let mut at = 0;
     let (words, _) = into.as_chunks_mut::<8>();
-    for group in words.chunks_mut(8) {
+    for (number, group) in words.chunks_mut(8).enumerate() {
         let present = packed[at];
         at += 1;
         for (index, word) in group.iter_mut().enumerate() {
@@ -64,7 +81,7 @@ pub(super) fn unpack(packed: &[u8], is_leaf: bool, into: &mut [u8]) {
                 found = (u64::from_le_bytes(bytes) & kept) << (8 * skipped);
                 at += 1 + length;
             }
-            *word = (found ^ blank).to_le_bytes();
+            *word = (found ^ base.word(number * 8 + index)).to_le_bytes();
         }
     }
 }
@@ -109,11 +126,12 @@ mod tests {
                     }
                 })
                 .collect();
-            for is_leaf in [false, true] {
+            let other = vec![9; bytes.len()];
+            for base in [Base::Zeroes, Base::Blank, Base::Bytes(&other)] {
                 let mut packed = Vec::new();
-                pack(&bytes, is_leaf, &mut packed);
+                pack(&bytes, base, &mut packed);
                 let mut back = vec![7; bytes.len()];
-                unpack(&packed, is_leaf, &mut back);
+                unpack(&packed, base, &mut back);
                 assert_eq!(back, bytes);
             }
         }
@@ -125,7 +143,7 @@ mod tests {
             .flat_map(|_| Entry::ABSENT.bits().to_le_bytes())
             .collect();
         let mut packed = Vec::new();
-        pack(&blank, true, &mut packed);
+        pack(&blank, Base::Blank, &mut packed);
         assert_eq!(packed.len(), 64);
     }
 
