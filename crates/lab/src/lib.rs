@@ -14,5 +14,6 @@ mod load;
 mod media;
 
 pub mod plan;
+pub mod published;
 pub mod recovery;
 pub mod report;

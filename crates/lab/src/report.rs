@@ -5,6 +5,7 @@
 
 use crate::media::{Kind, Traffic};
 use crate::plan::Plan;
+use crate::published::{Published, published};
 use crate::recovery::{Between, Fill, Request};
 use serde::Serialize;
 use std::fmt::Write;
@@ -95,6 +96,9 @@ pub struct Restart {
     phases: Vec<PhaseCost>,
 }
 
+/// Name of the phase whose cost does not depend on the scale.
+const SCAN: &str = "scan";
+
 /// One phase of a start.
 #[derive(Clone, Serialize, Debug)]
 pub struct PhaseCost {
@@ -104,7 +108,8 @@ pub struct PhaseCost {
     reads: u64,
 }
 
-/// N times what a run at 1/N found.
+/// N times what a run at 1/N found, but for what does not depend on N. Upper bounds: parts of
+/// checkpoints have heads and padding that do not grow either.
 #[derive(Clone, Serialize, Debug)]
 pub struct Extrapolated {
     checkpoint_bytes: u64,
@@ -126,6 +131,8 @@ pub struct Report {
     restart: Restart,
     /// Absent in a run at full size: nothing is extrapolated then.
     extrapolated: Option<Extrapolated>,
+    /// Of this capacity, if there is anything.
+    published: Option<Published>,
 }
 
 impl Window {
@@ -195,7 +202,7 @@ impl Restart {
             reads: traffic.reads,
             written_bytes: traffic.all_written(),
             bandwidth_bytes_per_s: bandwidth,
-            device_ns: (u128::from(traffic.read) * 1_000_000_000 / u128::from(bandwidth)) as u64,
+            device_ns: device_ns(traffic.read, bandwidth),
             cpu_ns: cpu.0,
             phases,
         }
@@ -206,7 +213,7 @@ impl PhaseCost {
     pub(crate) const fn new(phase: StartPhase, cpu: Nanos, traffic: &Traffic) -> Self {
         Self {
             name: match phase {
-                StartPhase::Scan => "scan",
+                StartPhase::Scan => SCAN,
                 StartPhase::Walk => "walk",
                 StartPhase::Load => "load",
                 StartPhase::Redo => "redo",
@@ -229,14 +236,23 @@ impl Report {
         restart: Restart,
     ) -> Self {
         let scale = plan.request.scale;
+        let grows = |of: fn(&PhaseCost) -> u64| -> u64 {
+            let phases = restart.phases.iter();
+            // There are as many chunks at every scale.
+            phases
+                .map(|phase| of(phase) * if phase.name == SCAN { 1 } else { scale })
+                .sum()
+        };
+        // Units, parts and buffers are as many in a pool of any scale.
+        let fixed = memory.buffers_bytes + memory.unit_tables_bytes + memory.part_tables_bytes;
+        let read_bytes = grows(|phase| phase.read_bytes);
         let extrapolated = (scale > 1).then(|| Extrapolated {
             checkpoint_bytes: window.checkpoint_bytes * scale,
             interval_bytes: window.interval_bytes * scale,
-            start_read_bytes: restart.read_bytes * scale,
-            start_device_ns: restart.device_ns * scale,
-            start_cpu_ns: restart.cpu_ns * scale,
-            // Buffers are as large in a pool of any size.
-            dram_bytes: (memory.total_bytes - memory.buffers_bytes) * scale + memory.buffers_bytes,
+            start_read_bytes: read_bytes,
+            start_device_ns: device_ns(read_bytes, restart.bandwidth_bytes_per_s),
+            start_cpu_ns: grows(|phase| phase.cpu_ns),
+            dram_bytes: (memory.total_bytes - fixed) * scale + fixed,
             dram_limit_bytes: plan.dram * scale,
         });
         Self {
@@ -246,6 +262,7 @@ impl Report {
             memory,
             restart,
             extrapolated,
+            published: published(plan.request.capacity),
         }
     }
 
@@ -253,10 +270,11 @@ impl Report {
     #[must_use]
     pub const fn shortcoming(&self) -> Option<&'static str> {
         let memory = &self.memory;
-        let structures = memory.total_bytes - memory.buffers_bytes;
-        if structures * self.setup.scale + memory.buffers_bytes
-            > memory.limit_bytes * self.setup.scale
-        {
+        let (taken, limit) = match &self.extrapolated {
+            Some(full) => (full.dram_bytes, full.dram_limit_bytes),
+            None => (memory.total_bytes, memory.limit_bytes),
+        };
+        if taken > limit {
             Some("the engine's structures take more memory than the limit")
         } else if self.setup.filled && !self.window.is_collecting {
             Some("no garbage collection in the measured window: this is not steady state")
@@ -295,7 +313,8 @@ impl Report {
         self.memory_lines(&mut line);
         self.restart_lines(&mut line);
         if let Some(full) = &self.extrapolated {
-            line("EXTRAPOLATED to full size", format!("x {}", setup.scale));
+            let name = "EXTRAPOLATED, at most";
+            line(name, format!("x {}, chunks and units apart", setup.scale));
             line("  checkpoint", bytes(full.checkpoint_bytes));
             line("  interval", bytes(full.interval_bytes));
             line("  start reads", bytes(full.start_read_bytes));
@@ -308,7 +327,20 @@ impl Report {
             );
             line("  memory", dram);
         }
+        self.published_lines(&mut line);
         table
+    }
+
+    fn published_lines(&self, line: &mut impl FnMut(&str, String)) {
+        let Some(other) = &self.published else { return };
+        line("PUBLISHED for this capacity", "by hand, D 2.28".to_owned());
+        line("  fast bytes/host byte (F)", other.fast_per_host.to_string());
+        line("  checkpoint", bytes(other.checkpoint_bytes));
+        line("  interval", bytes(other.interval_bytes));
+        line("  start reads", bytes(other.start_read_bytes));
+        line("  start, device and CPU", seconds(other.start_ns));
+        line("  start, at most", seconds(other.target_ns));
+        line("  start, CSAL", seconds(other.csal_start_ns));
     }
 
     fn window_lines(&self, line: &mut impl FnMut(&str, String)) {
@@ -410,6 +442,11 @@ impl Setup {
             checkpoint_records_max: config.checkpoint_records,
         }
     }
+}
+
+/// What reading bytes takes at a bandwidth.
+fn device_ns(bytes: u64, bandwidth: u64) -> u64 {
+    (u128::from(bytes) * 1_000_000_000 / u128::from(bandwidth)) as u64
 }
 
 /// Four decimals of `count / of`.

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use std::rc::Rc;
 use varve_lab::plan::{Plan, PlanRequest};
-use varve_lab::recovery::{Request, creation, experiment};
+use varve_lab::recovery::{Fill, Request, creation, experiment};
 
-fn report(fills: bool) -> Value {
+fn report(fill: Fill) -> Value {
     let plan = PlanRequest {
         capacity: 4_000_000_000,
         dram: Some(6 << 20),
@@ -17,8 +17,8 @@ fn report(fills: bool) -> Value {
     let request = Request {
         seed: 5,
         depth: 32,
-        fills,
-        overwrites: if fills { 1.0 } else { 0.0 },
+        fill,
+        overwrites: if fill == Fill::Written { 1.0 } else { 0.0 },
         bandwidth: 13_000_000_000,
     };
     let report = experiment(&plan, &request, Rc::new(|_, _, _| ())).unwrap();
@@ -34,14 +34,17 @@ fn without_times(mut report: Value) -> Value {
     ] {
         assert!(report[part][field].take().is_u64(), "{part} {field}");
     }
+    for phase in report["restart"]["phases"].as_array_mut().unwrap() {
+        assert!(phase["cpu_ns"].take().is_u64());
+    }
     assert!(report["create_cpu_ns"].take().is_u64());
     report
 }
 
 #[test]
 fn a_start_redoes_an_interval_and_the_seed_decides_all_but_times() {
-    let one = without_times(report(false));
-    assert_eq!(one, without_times(report(false)));
+    let one = without_times(report(Fill::Nothing));
+    assert_eq!(one, without_times(report(Fill::Nothing)));
     let of = |part: &str, field: &str| one[part][field].as_f64().unwrap();
     assert!(of("restart", "records") > 0.0 && of("restart", "read_bytes") > 0.0);
     let parts = ["data", "headers", "leaves", "checkpoints"];
@@ -57,7 +60,7 @@ fn a_start_redoes_an_interval_and_the_seed_decides_all_but_times() {
 
 #[test]
 fn a_filled_pool_collects_garbage() {
-    let report = report(true);
+    let report = report(Fill::Written);
     assert!(report["window"]["collected_per_host"].as_f64().unwrap() > 0.0);
 }
 
