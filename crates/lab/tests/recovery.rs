@@ -18,7 +18,7 @@ fn report(fill: Fill) -> Value {
         seed: 5,
         depth: 32,
         fill,
-        overwrites: if fill == Fill::Written { 1.0 } else { 0.0 },
+        overwrites: if fill == Fill::Written { 4.0 } else { 0.0 },
         bandwidth: 13_000_000_000,
     };
     let report = experiment(&plan, &request, Rc::new(|_, _, _| ())).unwrap();
@@ -58,10 +58,24 @@ fn a_start_redoes_an_interval_and_the_seed_decides_all_but_times() {
     assert!(one["extrapolated"].is_null());
 }
 
+/// A stated past stands for a fill and overwrites that no large pool could be given.
 #[test]
-fn a_filled_pool_collects_garbage() {
-    let report = report(Fill::Written);
-    assert!(report["window"]["collected_per_host"].as_f64().unwrap() > 0.0);
+fn a_past_measures_like_a_fill_and_overwrites() {
+    let (written, past) = (report(Fill::Written), report(Fill::Past));
+    for (part, field, tolerance) in [
+        ("window", "fast_per_host", 0.05),
+        ("window", "compacted_per_host", 0.05),
+        ("window", "collected_per_host", 0.25),
+        ("window", "checkpoint_bytes", 0.1),
+        ("memory", "deltas_per_leaf", 0.1),
+        ("restart", "read_bytes", 0.25),
+    ] {
+        let of = |report: &Value| report[part][field].as_f64().unwrap();
+        let (one, other) = (of(&written), of(&past));
+        assert!(one > 0.0, "{part} {field}");
+        let off = (other / one - 1.0).abs();
+        assert!(off < tolerance, "{part} {field}: {one} written, {other} stated");
+    }
 }
 
 /// 122.88 TB come to be without a pass over their size.

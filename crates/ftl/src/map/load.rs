@@ -1,5 +1,6 @@
 //! Loading a slice from checkpoint parts, oldest first.
 
+use super::chain::IndexSet;
 use super::{LeafKey, Map};
 use alloc::vec::Vec;
 use core::fmt;
@@ -153,12 +154,20 @@ impl Map {
         if chain + deltas.len() > 2 * super::CHAIN_MAX {
             return Err(broken);
         }
+        // In an empty chain a new index supersedes nothing.
+        let (mut seen, mut is_plain) = (IndexSet::default(), chain == 0);
         for delta in deltas {
             let lsn = delta.lsn_within(cut).filter(|&lsn| lsn > self.floor(leaf));
             let lsn = lsn
                 .filter(|lsn| cut.0 - lsn.0 < super::DELTA_AGE_MAX)
                 .ok_or(broken)?;
-            self.load_delta(leaf, delta, lsn);
+            is_plain &= !delta.is_discard();
+            if is_plain && !seen.has(delta.index()) {
+                seen.add(delta.index());
+                self.push(leaf, delta, lsn);
+            } else {
+                self.load_delta(leaf, delta, lsn);
+            }
         }
         Ok(())
     }

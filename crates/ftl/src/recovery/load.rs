@@ -28,7 +28,8 @@ impl Engine {
     ) -> Result<(), RecoverError> {
         let shared = &self.shared;
         let mut in_order = body.parts.clone();
-        in_order.sort_by_key(|part| (part.checkpoint, part.slice, part.index));
+        // By slice: its heads and chains stay in the processor's cache until it is loaded.
+        in_order.sort_by_key(|part| (part.slice, part.checkpoint, part.index));
         let (bits, others): (Vec<_>, Vec<_>) = in_order
             .into_iter()
             .partition(|part| part.kind == PartKind::Bitmap);
