@@ -49,9 +49,7 @@ impl Engine {
         let group = group.ok_or(EngineError::Stopped)?;
         let blocks = 0..geometry.group_blocks;
         for block in blocks.filter(|block| geometry.is_user_block(*block) && is_live(*block)) {
-            shared
-                .units
-                .append_run(geometry.dense_ppa(group, block), 1);
+            shared.units.append_run(geometry.dense_ppa(group, block), 1);
         }
         let id = UnitId::group(group);
         shared.units.advance(id, geometry.group_blocks);

@@ -13,7 +13,7 @@ use varve_format::{Entry, LeafImage, P2l, P2lEntry, Placement, block_crc, crc24}
 use varve_ftl::Geometry;
 use varve_io::BlockRef;
 use varve_units::{
-    BLOCK_BYTES, Generation, LEAF_BLOCKS, LeafIndex, Lba, Lsn, Ppa, SECTOR, SECTOR_BYTES, VolumeId,
+    BLOCK_BYTES, Generation, LEAF_BLOCKS, Lba, LeafIndex, Lsn, Ppa, SECTOR, SECTOR_BYTES, VolumeId,
 };
 
 /// Blocks of the order between two entries of the index: a power of two.
@@ -336,7 +336,10 @@ mod tests {
         let mut bytes = vec![0; (area * BLOCK_BYTES) as usize];
         aged.read_p2l(block * 8, &mut bytes);
         let p2l = P2l::decode(&bytes, group, 2).expect("it is whole");
-        let named = p2l.entries.iter().filter(|entry| entry.volume == VolumeId(1));
+        let named = p2l
+            .entries
+            .iter()
+            .filter(|entry| entry.volume == VolumeId(1));
         let live = (512..768).filter(|block| aged.is_live(3, *block)).count();
         assert_eq!(named.count(), live);
         assert_eq!(p2l.generation, Generation(7));

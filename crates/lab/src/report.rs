@@ -9,6 +9,7 @@ use crate::published::{Published, published};
 use crate::recovery::{Between, Fill, Request};
 use serde::Serialize;
 use std::fmt::Write;
+use varve_format::{CHUNK_ENTRY_BYTES, GROUP_ENTRY_BYTES};
 use varve_ftl::{Engine, RecoveryReport, StartPhase};
 use varve_units::{BLOCK_BYTES, Nanos};
 
@@ -246,8 +247,10 @@ impl Report {
         // Units, parts and buffers are as many in a pool of any scale.
         let fixed = memory.buffers_bytes + memory.unit_tables_bytes + memory.part_tables_bytes;
         let read_bytes = grows(|phase| phase.read_bytes);
+        let tables = u64::from(plan.geometry.chunks) * CHUNK_ENTRY_BYTES as u64
+            + u64::from(plan.geometry.groups) * GROUP_ENTRY_BYTES as u64;
         let extrapolated = (scale > 1).then(|| Extrapolated {
-            checkpoint_bytes: window.checkpoint_bytes * scale,
+            checkpoint_bytes: window.checkpoint_bytes.saturating_sub(tables) * scale + tables,
             interval_bytes: window.interval_bytes * scale,
             start_read_bytes: read_bytes,
             start_device_ns: device_ns(read_bytes, restart.bandwidth_bytes_per_s),
@@ -334,7 +337,10 @@ impl Report {
     fn published_lines(&self, line: &mut impl FnMut(&str, String)) {
         let Some(other) = &self.published else { return };
         line("PUBLISHED for this capacity", "by hand, D 2.28".to_owned());
-        line("  fast bytes/host byte (F)", other.fast_per_host.to_string());
+        line(
+            "  fast bytes/host byte (F)",
+            other.fast_per_host.to_string(),
+        );
         line("  checkpoint", bytes(other.checkpoint_bytes));
         line("  interval", bytes(other.interval_bytes));
         line("  start reads", bytes(other.start_read_bytes));
@@ -407,11 +413,7 @@ impl Report {
         line("start, CPU", seconds(restart.cpu_ns));
         for phase in &restart.phases {
             let read = bytes(phase.read_bytes);
-            let cost = format!(
-                "{}, {read} in {} reads",
-                seconds(phase.cpu_ns),
-                phase.reads
-            );
+            let cost = format!("{}, {read} in {} reads", seconds(phase.cpu_ns), phase.reads);
             line(&format!("  {}", phase.name), cost);
         }
     }

@@ -74,7 +74,10 @@ fn a_past_measures_like_a_fill_and_overwrites() {
         let (one, other) = (of(&written), of(&past));
         assert!(one > 0.0, "{part} {field}");
         let off = (other / one - 1.0).abs();
-        assert!(off < tolerance, "{part} {field}: {one} written, {other} stated");
+        assert!(
+            off < tolerance,
+            "{part} {field}: {one} written, {other} stated"
+        );
     }
 }
 
