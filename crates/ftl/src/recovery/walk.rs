@@ -101,8 +101,11 @@ pub(crate) async fn seek_batch(fast: &dyn Drive, geometry: &Geometry, expect: &E
             .await;
         let Ok(first) = first else { continue };
         let head = batch::decode_head(first.bytes());
+        // Nothing has vouched for the length yet.
         let fits = |head: &BatchHead| {
-            expect.accepts(head) && expect.sector + head.batch_bytes() / SECTOR_BYTES <= end
+            expect.accepts(head)
+                && head.header_bytes.is_multiple_of(geometry.lba_bytes)
+                && expect.sector + head.batch_bytes() / SECTOR_BYTES <= end
         };
         let Some(head) = head.ok().filter(fits) else {
             sought = Sought::Absent;
