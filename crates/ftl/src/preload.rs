@@ -45,8 +45,10 @@ impl Engine {
             tenant: shared.config.reserve.stream_of(tenant),
             writer: Writer::Compaction,
         };
-        let group = control.obtain_group(shared, FIRST, stream).await;
-        let group = group.ok_or(EngineError::Stopped)?;
+        let open = control.obtain_group(shared, FIRST, stream).await;
+        let open = open.ok_or(EngineError::Stopped)?;
+        assert_eq!(open.next_stripe, 0, "nothing was written before");
+        let group = open.group;
         let blocks = 0..geometry.group_blocks;
         for block in blocks.filter(|block| geometry.is_user_block(*block) && is_live(*block)) {
             shared.units.append_run(geometry.dense_ppa(group, block), 1);
