@@ -61,7 +61,8 @@ pub use record::{
     PUT_BLOCKS_MAX, RECORD_HEAD_BYTES, Record, RecordKind,
 };
 pub use slice_part::{
-    Parent, PartHead, PartWriter, Section, SectionParent, SectionState, SlicePartError, decode_part,
+    Parent, PartHead, PartWriter, Section, SectionParent, SectionState, SectionView, Sections,
+    SlicePartError, StateView, view_part,
 };
 pub use unit::{
     CHUNK_ENTRY_BYTES, CHUNKS_PER_PART, ChunkEntry, ChunkState, GROUP_ENTRY_BYTES, GROUPS_PER_PART,

@@ -92,6 +92,13 @@ pub struct PartHead {
 const _: () = assert!(size_of::<PartHead>() == 32);
 
 impl PartHead {
+    /// What a payload says at its start, not looked at closely; `None` if it is cut off.
+    #[must_use]
+    pub fn peek(bytes: &[u8]) -> Option<Self> {
+        let (head, _) = Self::read_from_prefix(bytes).ok()?;
+        Some(head)
+    }
+
     /// The slice.
     #[must_use]
     pub fn slice(&self) -> u16 {
@@ -235,27 +242,33 @@ impl PartWriter {
     /// # Panics
     /// If it is larger than a payload.
     pub fn push(&mut self, section: &Section) {
-        let mut bytes = Vec::new();
-        section.encode(&mut bytes);
         let head = size_of::<PartHead>();
-        assert!(head + bytes.len() <= PART_BYTES_MAX, "section too large");
-        let fits = |p: &Vec<u8>| p.len() + bytes.len() <= PART_BYTES_MAX;
-        if !self.payloads.last().is_some_and(fits) {
-            self.payloads.push(alloc::vec![0; head]);
-            self.sections.push(0);
+        if self.payloads.is_empty() {
+            self.begin();
         }
-        if let (Some(payload), Some(count)) = (self.payloads.last_mut(), self.sections.last_mut()) {
-            payload.extend_from_slice(&bytes);
-            *count += 1;
+        let last = self.payloads.last_mut().expect("one was begun");
+        let before = last.len();
+        section.encode(last);
+        if last.len() > PART_BYTES_MAX {
+            let over = last.split_off(before);
+            assert!(head + over.len() <= PART_BYTES_MAX, "section too large");
+            self.begin();
+            let last = self.payloads.last_mut().expect("one was begun");
+            last.extend_from_slice(&over);
         }
+        *self.sections.last_mut().expect("as many as payloads") += 1;
+    }
+
+    fn begin(&mut self) {
+        self.payloads.push(alloc::vec![0; size_of::<PartHead>()]);
+        self.sections.push(0);
     }
 
     /// The payloads; at least one, so that the cut itself is recorded.
     #[must_use]
     pub fn finish(mut self, slice: u16, full: bool, since: Lsn, cut: Lsn) -> Vec<Vec<u8>> {
         if self.payloads.is_empty() {
-            self.payloads.push(alloc::vec![0; size_of::<PartHead>()]);
-            self.sections.push(0);
+            self.begin();
         }
         let total = u16::try_from(self.payloads.len()).expect("payloads of a slice fit 16 bits");
         for (number, (payload, count)) in (0..).zip(self.payloads.iter_mut().zip(self.sections)) {
@@ -275,22 +288,73 @@ impl PartWriter {
     }
 }
 
-/// Decodes a payload.
+/// A section where it lies in a payload.
+#[derive(Clone, Copy, Debug)]
+pub struct SectionView<'a> {
+    /// The volume of the leaf.
+    pub volume: VolumeId,
+    /// The leaf.
+    pub leaf: LeafIndex,
+    /// `None` if the leaf is gone.
+    pub state: Option<StateView<'a>>,
+}
+
+/// State of a leaf where it lies in a payload: [`SectionState::Present`].
+#[derive(Clone, Copy, Debug)]
+pub struct StateView<'a> {
+    /// The parent, if it changed since the cut before or the payload is of a full one.
+    pub parent: Option<SectionParent>,
+    /// Mapped entries of the effective base.
+    pub mapped: u16,
+    deltas: &'a [[u8; DELTA_BYTES]],
+}
+
+impl<'a> StateView<'a> {
+    /// Deltas, oldest first.
+    pub fn deltas(&self) -> impl ExactSizeIterator<Item = Delta> + use<'a> {
+        let deltas = self.deltas.iter();
+        deltas.map(|bytes| Delta::decode(*bytes).expect("all were looked at"))
+    }
+}
+
+/// The sections of a payload, all of which have a meaning.
+#[derive(Clone, Debug)]
+pub struct Sections<'a> {
+    left: u32,
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Sections<'a> {
+    type Item = SectionView<'a>;
+
+    fn next(&mut self) -> Option<SectionView<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let (section, rest) = view_section(self.rest).expect("all were looked at");
+        self.rest = rest;
+        Some(section)
+    }
+}
+
+/// Head and sections of a payload; all of it is looked at first.
 ///
 /// # Errors
 /// Anything that is not what [`PartWriter`] writes.
-pub fn decode_part(bytes: &[u8]) -> Result<(PartHead, Vec<Section>), SlicePartError> {
+pub fn view_part(bytes: &[u8]) -> Result<(PartHead, Sections<'_>), SlicePartError> {
     let (head, mut rest) = PartHead::read_from_prefix(bytes).map_err(|_| SlicePartError::Head)?;
     let ordered = head.number.get() < head.total.get() && head.since.get() <= head.cut.get();
     let clean = head.full.get() <= 1 && head.zero.get() == 0 && head.cut.get() <= Lsn::MAX.0;
     if !(ordered && clean) {
         return Err(SlicePartError::Head);
     }
-    let mut sections = Vec::new();
-    for number in 0..head.sections.get() {
+    let left = head.sections.get();
+    let sections = Sections { left, rest };
+    for number in 0..left {
         let broken = SlicePartError::Section { number };
-        let (section, tail) = decode_section(rest).ok_or(broken)?;
-        sections.push(section);
+        let (section, tail) = view_section(rest).ok_or(broken)?;
+        let mut deltas = section.state.iter().flat_map(|state| state.deltas);
+        if !deltas.all(|bytes| Delta::decode(*bytes).is_ok()) {
+            return Err(broken);
+        }
         rest = tail;
     }
     if rest.is_empty() {
@@ -300,7 +364,8 @@ pub fn decode_part(bytes: &[u8]) -> Result<(PartHead, Vec<Section>), SlicePartEr
     }
 }
 
-fn decode_section(bytes: &[u8]) -> Option<(Section, &[u8])> {
+/// A section, its deltas not looked at.
+fn view_section(bytes: &[u8]) -> Option<(SectionView<'_>, &[u8])> {
     let (head, mut rest) = SectionHead::read_from_prefix(bytes).ok()?;
     let (volume, leaf) = (VolumeId(head.volume.get()), LeafIndex(head.leaf.get()));
     let flags = head.flags.get();
@@ -308,17 +373,14 @@ fn decode_section(bytes: &[u8]) -> Option<(Section, &[u8])> {
     if !known || head.zero.get() != 0 || head.mapped.get() > 512 {
         return None;
     }
+    let mut section = SectionView {
+        volume,
+        leaf,
+        state: None,
+    };
     if flags == GONE {
         let empty = head.deltas.get() == 0 && head.mapped.get() == 0;
-        let state = SectionState::Gone;
-        return empty.then_some((
-            Section {
-                volume,
-                leaf,
-                state,
-            },
-            rest,
-        ));
+        return empty.then_some((section, rest));
     }
     let mut parent = None;
     if flags & PARENT != 0 {
@@ -340,25 +402,12 @@ fn decode_section(bytes: &[u8]) -> Option<(Section, &[u8])> {
         });
     }
     let (raw, rest) = rest.split_at_checked(usize::from(head.deltas.get()) * DELTA_BYTES)?;
-    let raw = raw.as_chunks::<DELTA_BYTES>().0.iter();
-    let deltas = raw
-        .map(|&b| Delta::decode(b))
-        .collect::<Result<_, _>>()
-        .ok()?;
-    let mapped = head.mapped.get();
-    let state = SectionState::Present {
+    section.state = Some(StateView {
         parent,
-        mapped,
-        deltas,
-    };
-    Some((
-        Section {
-            volume,
-            leaf,
-            state,
-        },
-        rest,
-    ))
+        mapped: head.mapped.get(),
+        deltas: raw.as_chunks::<DELTA_BYTES>().0,
+    });
+    Some((section, rest))
 }
 
 /// Why bytes are not a payload of a checkpoint part.
@@ -394,6 +443,23 @@ impl core::error::Error for SlicePartError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn decode_part(bytes: &[u8]) -> Result<(PartHead, Vec<Section>), SlicePartError> {
+        let (head, sections) = view_part(bytes)?;
+        let owned = |view: SectionView<'_>| Section {
+            volume: view.volume,
+            leaf: view.leaf,
+            state: match view.state {
+                None => SectionState::Gone,
+                Some(state) => SectionState::Present {
+                    parent: state.parent,
+                    mapped: state.mapped,
+                    deltas: state.deltas().collect(),
+                },
+            },
+        };
+        Ok((head, sections.map(owned).collect()))
+    }
     use crate::delta::DeltaBody;
 
     fn section(leaf: u64, deltas: usize) -> Section {

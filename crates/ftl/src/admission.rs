@@ -207,6 +207,10 @@ impl Shard {
         let leaf = lba.leaf();
         let key = LeafKey { volume, leaf };
         let map = self.map.borrow();
+        if map.is_full(key) {
+            // The common case in a full pool: no image is read for it.
+            return Some(0);
+        }
         let mut fresh = 0;
         for block in (lba.0..lba.0 + blocks).map(Lba) {
             match map.lookup(key, block.index() as u16) {

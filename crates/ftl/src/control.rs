@@ -22,6 +22,11 @@ use core::sync::atomic::{Ordering, fence};
 use varve_format::{CommitPlace, GroupEntry, PartPlace};
 use varve_io::{Event, ReactorId};
 
+/// Share of the chunks that the cleaner aims at, one of so many, that a checkpoint frees at once if
+/// hosts are slowed down only. Arbitrary: at large pools an interval between checkpoints, or half
+/// of one.
+const FREED_AT_ONCE: usize = 8;
+
 /// What is pool-wide.
 pub struct Control {
     common: Arc<Common>,
@@ -344,13 +349,22 @@ impl Control {
 
     /// True if a checkpoint now pays: it frees chunks that are waited for, several at once or all
     /// that are to be had. (One checkpoint for each chunk could take more log than it frees.)
+    ///
+    /// Hosts that are slowed down and do not stand still wait for more: in the long run they
+    /// always are, and every checkpoint holds a share of the whole state.
     pub(crate) fn is_freeing_due(&self, shared: &Shared) -> bool {
+        let is_short = self.free_chunks() <= shared.config.reserve.chunks as usize;
+        let stands_still = self.has_waiters() || self.chunk_wanted.get() || is_short;
+        if !stands_still && !shared.is_slowed() {
+            return false;
+        }
         let freeable = self.freeable_chunks(shared);
-        // Hosts that are slowed down wait too.
-        let is_short =
-            shared.is_slowed() || self.free_chunks() <= shared.config.reserve.chunks as usize;
-        let waits = self.has_waiters() || self.chunk_wanted.get() || is_short;
-        waits && (freeable >= 2 || (freeable == 1 && self.is_cleaner_idle()))
+        let several = if stands_still {
+            2
+        } else {
+            (shared.clean_spare() / FREED_AT_ONCE).max(2)
+        };
+        freeable >= several || (freeable == 1 && stands_still && self.is_cleaner_idle())
     }
 
     /// True if the cleaner reads no victim, or what it has waits for room itself.

@@ -274,15 +274,17 @@ impl Unit {
         }
     }
 
-    fn set_word(&self, word: u32, value: u64) {
-        let before = self.bits[word as usize].swap(value, Ordering::AcqRel);
-        self.live.fetch_add(value.count_ones(), Ordering::AcqRel);
-        self.live.fetch_sub(before.count_ones(), Ordering::AcqRel);
+    /// Whoever calls this counts.
+    fn replace_word(&self, word: u32, value: u64) -> u64 {
+        self.bits[word as usize].swap(value, Ordering::AcqRel)
     }
 
     fn clear_all(&self) {
         for word in &self.bits {
-            word.store(0, Ordering::Release);
+            // Memory that nothing was ever written to stays untouched.
+            if word.load(Ordering::Acquire) != 0 {
+                word.store(0, Ordering::Release);
+            }
         }
         self.live.store(0, Ordering::Release);
     }
@@ -517,18 +519,17 @@ impl UnitTable {
         unit.clear_all();
         unit.note_changed();
         unit.doubtful.store(true, Ordering::Release);
-        let words = self.appended_bits(id).div_ceil(64);
-        (0..words).for_each(|word| self.restore_word(id, word, u64::MAX));
+        self.restore_words(id, 0, core::iter::repeat(u64::MAX));
     }
 
     /// Loads a run of words of a dumped bitmap (recovery): bits below `known` as dumped, all others
     /// up to the unit's write pointer as perhaps live. `known` is in bits.
     pub fn restore_run(&self, id: UnitId, first_word: u32, words: &[u64], known: u32) {
-        let end = self.appended_bits(id).div_ceil(64);
-        for (word, &dumped) in (first_word..end).zip(words) {
+        let words = (first_word..).zip(words).map(|(word, &dumped)| {
             let unknown = !low_bits(known.saturating_sub(word * 64));
-            self.restore_word(id, word, dumped | unknown);
-        }
+            dumped | unknown
+        });
+        self.restore_words(id, first_word, words);
     }
 
     /// Bits of a unit that lie below its write pointer.
@@ -540,29 +541,49 @@ impl UnitTable {
         }
     }
 
-    /// Sets a word of live bits, as far as it lies below the write pointer and names user data.
-    fn restore_word(&self, id: UnitId, word: u32, value: u64) {
-        let first = word * 64;
-        let mut value = value & low_bits(self.appended_bits(id) - first);
-        if id.tier == Tier::Dense && value != 0 && !self.is_user_run(first) {
-            let user = |bit: &u32| self.geometry.is_user_block(first + bit);
-            let mask = (0..64).filter(user).fold(0, |mask, bit| mask | 1 << bit);
-            value &= mask;
-        }
-        self.unit(id).set_word(word, value);
-    }
-
-    /// True if the 64 blocks of a group from `first` on are all user data.
-    fn is_user_run(&self, first: u32) -> bool {
+    /// Sets words of live bits, as far as they lie below the write pointer and name user data.
+    fn restore_words(&self, id: UnitId, first_word: u32, words: impl Iterator<Item = u64>) {
+        let (unit, appended) = (self.unit(id), self.appended_bits(id));
         let geometry = &self.geometry;
-        let (at, last) = (first % geometry.stripe_blocks, first + 63);
-        at + 63 < geometry.stripe_blocks
-            && geometry.is_user_block(first)
-            && geometry.is_user_block(last)
+        let (lead, area) = match id.tier {
+            Tier::Fast => (0, 0),
+            Tier::Dense => {
+                let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
+                (area * (geometry.p2l_copies - 1), area)
+            }
+        };
+        let (mut live, mut before) = (0, 0);
+        for (word, value) in (first_word..appended.div_ceil(64)).zip(words) {
+            let first = word * 64;
+            let mut value = value & low_bits(appended - first);
+            if id.tier == Tier::Dense {
+                value &= user_mask(first, geometry.stripe_blocks, lead, area);
+            }
+            live += value.count_ones();
+            before += unit.replace_word(word, value).count_ones();
+        }
+        unit.live.fetch_add(live, Ordering::AcqRel);
+        unit.live.fetch_sub(before, Ordering::AcqRel);
     }
 }
 
 /// The `count` lowest bits.
+/// Bits of the 64 blocks of a group from `first` on that are user data: of each stripe those behind
+/// the first `lead` and before the last `area` blocks.
+fn user_mask(first: u32, stripe_blocks: u32, lead: u32, area: u32) -> u64 {
+    let (mut mask, mut at) = (0, first);
+    while at < first + 64 {
+        let stripe = at - at % stripe_blocks;
+        let from = at.max(stripe + lead);
+        let to = (first + 64).min(stripe + stripe_blocks - area);
+        if from < to {
+            mask |= low_bits(to - first) & !low_bits(from - first);
+        }
+        at = stripe + stripe_blocks;
+    }
+    mask
+}
+
 const fn low_bits(count: u32) -> u64 {
     if count >= 64 {
         u64::MAX
@@ -574,6 +595,29 @@ const fn low_bits(count: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn masks_agree_with_the_geometry() {
+        for (stripe_blocks, p2l_copies) in [(256, 1), (256, 2), (12, 2), (24, 1), (100, 2)] {
+            let geometry = Geometry {
+                chunk_bytes: 1 << 20,
+                chunks: 16,
+                lba_bytes: 512,
+                group_blocks: stripe_blocks * 32,
+                groups: 12,
+                stripe_blocks,
+                p2l_copies,
+                slices: 4,
+            };
+            let area = geometry.stripe_p2l_blocks() / p2l_copies;
+            for first in (0..geometry.group_blocks - 63).step_by(64) {
+                let user = |bit: &u32| geometry.is_user_block(first + bit);
+                let expected = (0..64).filter(user).fold(0, |mask, bit| mask | 1 << bit);
+                let mask = user_mask(first, stripe_blocks, area * (p2l_copies - 1), area);
+                assert_eq!(mask, expected, "{stripe_blocks} {p2l_copies} {first}");
+            }
+        }
+    }
 
     const GEOMETRY: Geometry = Geometry {
         chunk_bytes: 1 << 20,

@@ -157,7 +157,7 @@ impl Shared {
     }
 
     /// Free groups below which garbage collection works.
-    fn gc_target(&self) -> usize {
+    pub(crate) fn gc_target(&self) -> usize {
         let reserve = &self.config.reserve;
         let ahead = self.units.geometry().groups / 64;
         (reserve.gc_groups + reserve.tenant_streams + ahead) as usize + 1

@@ -8,10 +8,12 @@
 //!
 //! **Not here**: the command line and the frame of JSON documents (`varve`).
 
+mod aged;
 mod clock;
 mod load;
 mod media;
 
 pub mod plan;
+pub mod published;
 pub mod recovery;
 pub mod report;

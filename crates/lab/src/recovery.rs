@@ -1,30 +1,50 @@
 //! The experiment: fill, overwrite until what is measured is steady, measure, lose power at the
 //! worst instant, start again.
 
+use crate::aged::Aged;
 use crate::clock::{Clock, Paced};
 use crate::load::{Order, Phase, Random, run};
 use crate::media::{Kind, ModelDrive, Traffic};
 use crate::plan::Plan;
-use crate::report::{Memory, Report, Restart, Window};
-use std::cell::RefCell;
+use crate::report::{Memory, PhaseCost, Report, Restart, Window};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use varve_ftl::{Engine, EngineError, Identity, NewVolume, RecoverError, Seats};
 use varve_hostio::{Executor, Stalled, thread_cpu_time};
 use varve_io::{Drive, World};
-use varve_units::{BLOCK_BYTES, Blocks, Nanos, TenantId, VolumeId};
+use varve_units::{BLOCK_BYTES, Blocks, LeafIndex, Nanos, TenantId, VolumeId};
 
 /// Blocks of one write while the volume is filled: 512 KiB.
 const FILL_BLOCKS: u64 = 128;
 /// Writes in flight while the volume is filled.
 const FILL_DEPTH: u32 = 8;
+/// Leaves in flight while the volume gets its past. Arbitrary: enough to share batches.
+const PAST_DEPTH: u32 = 32;
+/// Modelled time between two groups of a past, for each block: what hosts and collection take for
+/// it at the bandwidths above. Garbage collection looks at ratios of ages alone.
+const PAST_BLOCK_NS: u64 = 1000;
+/// Whose the volume is.
+const TENANT: TenantId = TenantId(1);
 /// Writes between two looks.
 const LOOK: u64 = 1 << 10;
 /// Bytes a second of the dense tier: paces the modelled clock only.
 const DENSE_BANDWIDTH: u64 = 10_000_000_000;
 /// Writes after which an engine that commits no checkpoint counts as hanging.
 const WRITES_MAX: u64 = 1 << 40;
+
+/// What the volume holds before anything is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fill {
+    /// All its blocks, written from the first to the last.
+    Written,
+    /// All its blocks, where uniform overwrites would have left them: stated, not written.
+    Past,
+    /// Nothing: blocks are spread over the leaves of an empty volume, garbage collection has
+    /// nothing to do.
+    Nothing,
+}
 
 /// How the run goes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -33,10 +53,8 @@ pub struct Request {
     pub seed: u64,
     /// Writes in flight, of one block each.
     pub depth: u32,
-    /// Fill the volume first. If not, blocks are spread over all leaves of an empty volume: what
-    /// leaves, chains, checkpoints and starts cost is the same, garbage collection has nothing to
-    /// do.
-    pub fills: bool,
+    /// What the volume holds before anything is measured.
+    pub fill: Fill,
     /// Blocks written over before the measured window: as many times the volume.
     pub overwrites: f64,
     /// Bytes a second that a start reads from the fast tier.
@@ -148,7 +166,7 @@ pub fn creation(plan: &Plan) -> Result<Nanos, LabError> {
     let request = Request {
         seed: 0,
         depth: 1,
-        fills: false,
+        fill: Fill::Nothing,
         overwrites: 0.0,
         bandwidth: DENSE_BANDWIDTH,
     };
@@ -229,14 +247,17 @@ impl Machine {
         let volume = NewVolume {
             name: "lab",
             size: Blocks(self.plan.user_blocks),
-            tenant: TenantId(1),
+            tenant: TENANT,
             uuid: [1; 16],
             nguid: [1; 16],
         };
         let volume = engine.create_volume(volume).await?;
         let subject = (Rc::new(engine), volume);
         self.engine.replace(Some(Rc::clone(&subject.0)));
-        if self.request.fills {
+        if self.request.fill == Fill::Past {
+            self.give_past(&world, &subject).await?;
+        }
+        if self.request.fill == Fill::Written {
             let writes = self.plan.user_blocks / FILL_BLOCKS;
             let order = Order::Sequential(0);
             let phase = Phase::new(
@@ -273,6 +294,51 @@ impl Machine {
         let memory = Memory::of(&subject.0, &self.plan);
         self.lose_power(&world, &subject).await?;
         Ok((created, window, memory))
+    }
+
+    /// Fills the volume by stating where everything lies.
+    async fn give_past(&self, world: &Rc<dyn World>, subject: &Subject) -> Result<(), LabError> {
+        let (engine, volume) = subject;
+        let geometry = &self.plan.geometry;
+        let groups = engine.preload_room();
+        let aged = Aged::new(geometry, *volume, self.plan.user_blocks, groups);
+        let pause = Nanos(
+            u64::from(geometry.group_stripes())
+                * u64::from(geometry.stripe_user_blocks())
+                * PAST_BLOCK_NS,
+        );
+        let mut given = Vec::new();
+        for age in 0..groups {
+            let is_live = |block| aged.is_live(age, block);
+            given.push(engine.preload_group(TENANT, is_live).await?);
+            self.clock.pass(pause);
+            (self.watch)("groups", f64::from(age) / f64::from(groups), "");
+        }
+        aged.place(given);
+        let aged = Rc::new(aged);
+        self.dense.set_past(&aged);
+        self.fast.set_past(&aged);
+        let (next, leaves) = (Rc::new(Cell::new(0)), self.plan.leaves());
+        let flows: Vec<_> = (0..PAST_DEPTH)
+            .map(|_| {
+                let (engine, aged, next) = (Rc::clone(engine), Rc::clone(&aged), Rc::clone(&next));
+                let (volume, watch) = (*volume, Rc::clone(&self.watch));
+                world.run(async move {
+                    while next.get() < leaves {
+                        let leaf = LeafIndex(next.replace(next.get() + 1));
+                        engine.preload_leaf(volume, leaf, aged.image(leaf)).await?;
+                        if leaf.0.is_multiple_of(LOOK) {
+                            watch("leaves", leaf.0 as f64 / leaves as f64, "");
+                        }
+                    }
+                    Ok::<(), EngineError>(())
+                })
+            })
+            .collect();
+        for flow in flows {
+            flow.await?;
+        }
+        Ok(())
     }
 
     /// Writes before the window: the fast tier has wrapped, all chains are as long as they get.
@@ -350,12 +416,20 @@ impl Machine {
         (self.watch)("start", 0.0, "");
         let before = (thread_cpu_time(), self.fast.traffic());
         let (geometry, config) = (self.plan.geometry, self.plan.config);
-        let opened = Engine::open(self.seats(&world), geometry, config, identity(2)).await;
-        let (engine, found) = opened.map_err(LabError::Recover)?;
+        let seats = self.seats(&world);
+        let (phases, last) = (RefCell::new(Vec::new()), Cell::new(before));
+        let opened = Engine::open_watched(seats, geometry, config, identity(2), |phase| {
+            let now = (thread_cpu_time(), self.fast.traffic());
+            let (cpu, traffic) = last.replace(now);
+            let phase = PhaseCost::new(phase, now.0.since(cpu), &now.1.since(&traffic));
+            phases.borrow_mut().push(phase);
+        });
+        let (engine, found) = opened.await.map_err(LabError::Recover)?;
         let cpu = thread_cpu_time().since(before.0);
         let traffic = self.fast.traffic().since(&before.1);
         (self.watch)("start", 1.0, "");
-        let restart = Restart::new(&found, &traffic, cpu, self.request.bandwidth);
+        let phases = phases.into_inner();
+        let restart = Restart::new(&found, &traffic, cpu, self.request.bandwidth, phases);
         engine.close().await?;
         Ok(restart)
     }

@@ -5,10 +5,12 @@
 
 use crate::media::{Kind, Traffic};
 use crate::plan::Plan;
-use crate::recovery::{Between, Request};
+use crate::published::{Published, published};
+use crate::recovery::{Between, Fill, Request};
 use serde::Serialize;
 use std::fmt::Write;
-use varve_ftl::{Engine, RecoveryReport};
+use varve_format::{CHUNK_ENTRY_BYTES, GROUP_ENTRY_BYTES};
+use varve_ftl::{Engine, RecoveryReport, StartPhase};
 use varve_units::{BLOCK_BYTES, Nanos};
 
 /// The pool and the load, so that a result tells what it is of.
@@ -92,9 +94,23 @@ pub struct Restart {
     device_ns: u64,
     /// Measured, model of the drives included.
     cpu_ns: u64,
+    phases: Vec<PhaseCost>,
 }
 
-/// N times what a run at 1/N found.
+/// Name of the phase whose cost does not depend on the scale.
+const SCAN: &str = "scan";
+
+/// One phase of a start.
+#[derive(Clone, Serialize, Debug)]
+pub struct PhaseCost {
+    name: &'static str,
+    cpu_ns: u64,
+    read_bytes: u64,
+    reads: u64,
+}
+
+/// N times what a run at 1/N found, but for what does not depend on N. Upper bounds: parts of
+/// checkpoints have heads and padding that do not grow either.
 #[derive(Clone, Serialize, Debug)]
 pub struct Extrapolated {
     checkpoint_bytes: u64,
@@ -116,6 +132,8 @@ pub struct Report {
     restart: Restart,
     /// Absent in a run at full size: nothing is extrapolated then.
     extrapolated: Option<Extrapolated>,
+    /// Of this capacity, if there is anything.
+    published: Option<Published>,
 }
 
 impl Window {
@@ -176,6 +194,7 @@ impl Restart {
         traffic: &Traffic,
         cpu: Nanos,
         bandwidth: u64,
+        phases: Vec<PhaseCost>,
     ) -> Self {
         Self {
             batches: found.batches,
@@ -184,8 +203,26 @@ impl Restart {
             reads: traffic.reads,
             written_bytes: traffic.all_written(),
             bandwidth_bytes_per_s: bandwidth,
-            device_ns: (u128::from(traffic.read) * 1_000_000_000 / u128::from(bandwidth)) as u64,
+            device_ns: device_ns(traffic.read, bandwidth),
             cpu_ns: cpu.0,
+            phases,
+        }
+    }
+}
+
+impl PhaseCost {
+    pub(crate) const fn new(phase: StartPhase, cpu: Nanos, traffic: &Traffic) -> Self {
+        Self {
+            name: match phase {
+                StartPhase::Scan => SCAN,
+                StartPhase::Walk => "walk",
+                StartPhase::Load => "load",
+                StartPhase::Redo => "redo",
+                StartPhase::Commit => "commit",
+            },
+            cpu_ns: cpu.0,
+            read_bytes: traffic.read,
+            reads: traffic.reads,
         }
     }
 }
@@ -200,14 +237,25 @@ impl Report {
         restart: Restart,
     ) -> Self {
         let scale = plan.request.scale;
+        let grows = |of: fn(&PhaseCost) -> u64| -> u64 {
+            let phases = restart.phases.iter();
+            // There are as many chunks at every scale.
+            phases
+                .map(|phase| of(phase) * if phase.name == SCAN { 1 } else { scale })
+                .sum()
+        };
+        // Units, parts and buffers are as many in a pool of any scale.
+        let fixed = memory.buffers_bytes + memory.unit_tables_bytes + memory.part_tables_bytes;
+        let read_bytes = grows(|phase| phase.read_bytes);
+        let tables = u64::from(plan.geometry.chunks) * CHUNK_ENTRY_BYTES as u64
+            + u64::from(plan.geometry.groups) * GROUP_ENTRY_BYTES as u64;
         let extrapolated = (scale > 1).then(|| Extrapolated {
-            checkpoint_bytes: window.checkpoint_bytes * scale,
+            checkpoint_bytes: window.checkpoint_bytes.saturating_sub(tables) * scale + tables,
             interval_bytes: window.interval_bytes * scale,
-            start_read_bytes: restart.read_bytes * scale,
-            start_device_ns: restart.device_ns * scale,
-            start_cpu_ns: restart.cpu_ns * scale,
-            // Buffers are as large in a pool of any size.
-            dram_bytes: (memory.total_bytes - memory.buffers_bytes) * scale + memory.buffers_bytes,
+            start_read_bytes: read_bytes,
+            start_device_ns: device_ns(read_bytes, restart.bandwidth_bytes_per_s),
+            start_cpu_ns: grows(|phase| phase.cpu_ns),
+            dram_bytes: (memory.total_bytes - fixed) * scale + fixed,
             dram_limit_bytes: plan.dram * scale,
         });
         Self {
@@ -217,6 +265,7 @@ impl Report {
             memory,
             restart,
             extrapolated,
+            published: published(plan.request.capacity),
         }
     }
 
@@ -224,10 +273,11 @@ impl Report {
     #[must_use]
     pub const fn shortcoming(&self) -> Option<&'static str> {
         let memory = &self.memory;
-        let structures = memory.total_bytes - memory.buffers_bytes;
-        if structures * self.setup.scale + memory.buffers_bytes
-            > memory.limit_bytes * self.setup.scale
-        {
+        let (taken, limit) = match &self.extrapolated {
+            Some(full) => (full.dram_bytes, full.dram_limit_bytes),
+            None => (memory.total_bytes, memory.limit_bytes),
+        };
+        if taken > limit {
             Some("the engine's structures take more memory than the limit")
         } else if self.setup.filled && !self.window.is_collecting {
             Some("no garbage collection in the measured window: this is not steady state")
@@ -266,7 +316,8 @@ impl Report {
         self.memory_lines(&mut line);
         self.restart_lines(&mut line);
         if let Some(full) = &self.extrapolated {
-            line("EXTRAPOLATED to full size", format!("x {}", setup.scale));
+            let name = "EXTRAPOLATED, at most";
+            line(name, format!("x {}, chunks and units apart", setup.scale));
             line("  checkpoint", bytes(full.checkpoint_bytes));
             line("  interval", bytes(full.interval_bytes));
             line("  start reads", bytes(full.start_read_bytes));
@@ -279,7 +330,23 @@ impl Report {
             );
             line("  memory", dram);
         }
+        self.published_lines(&mut line);
         table
+    }
+
+    fn published_lines(&self, line: &mut impl FnMut(&str, String)) {
+        let Some(other) = &self.published else { return };
+        line("PUBLISHED for this capacity", "by hand, D 2.28".to_owned());
+        line(
+            "  fast bytes/host byte (F)",
+            other.fast_per_host.to_string(),
+        );
+        line("  checkpoint", bytes(other.checkpoint_bytes));
+        line("  interval", bytes(other.interval_bytes));
+        line("  start reads", bytes(other.start_read_bytes));
+        line("  start, device and CPU", seconds(other.start_ns));
+        line("  start, at most", seconds(other.target_ns));
+        line("  start, CSAL", seconds(other.csal_start_ns));
     }
 
     fn window_lines(&self, line: &mut impl FnMut(&str, String)) {
@@ -344,6 +411,11 @@ impl Report {
         );
         line("start, device", device);
         line("start, CPU", seconds(restart.cpu_ns));
+        for phase in &restart.phases {
+            let read = bytes(phase.read_bytes);
+            let cost = format!("{}, {read} in {} reads", seconds(phase.cpu_ns), phase.reads);
+            line(&format!("  {}", phase.name), cost);
+        }
     }
 }
 
@@ -354,7 +426,7 @@ impl Setup {
             capacity_bytes: plan.request.capacity,
             scale: plan.request.scale,
             seed: request.seed,
-            filled: request.fills,
+            filled: request.fill != Fill::Nothing,
             in_flight: request.depth,
             over_provision_per_cent: plan.request.over_provision,
             dense_bytes: plan.dense_bytes(),
@@ -372,6 +444,11 @@ impl Setup {
             checkpoint_records_max: config.checkpoint_records,
         }
     }
+}
+
+/// What reading bytes takes at a bandwidth.
+fn device_ns(bytes: u64, bandwidth: u64) -> u64 {
+    (u128::from(bytes) * 1_000_000_000 / u128::from(bandwidth)) as u64
 }
 
 /// Four decimals of `count / of`.

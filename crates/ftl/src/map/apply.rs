@@ -4,8 +4,11 @@ use super::chain::is_met;
 use super::pool::{Chain, DeltaPool};
 use super::{CHAIN_MAX, Change, DELTA_AGE_MAX, Dead, IS_STRICT, LeafKey, Map, MapFull, report};
 use alloc::vec::Vec;
-use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES, Parent, Placement};
+use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES, LeafImage, Parent, Placement};
 use varve_units::{Lsn, Ppa, SliceId};
+
+/// Deltas of a leaf without base from which on it gets an image. Arbitrary.
+const BLANK_FROM: usize = 16;
 
 impl Map {
     /// Whether `deltas` more changes of this leaf are sure to find room.
@@ -289,6 +292,16 @@ impl Map {
             self.enter(leaf, delta, lsn);
             return;
         }
+        let head = self.leaves.head(leaf);
+        let is_new = head.parent.sector().is_none() && self.leaves.discard(leaf).is_none();
+        if is_new && usize::from(head.chain.len) >= BLANK_FROM {
+            // A leaf filled from its start needs no I/O to have its image, and with it no scans
+            // of an ever longer chain.
+            let floor = self.floor(leaf);
+            self.fold(leaf, LeafImage::BLANK, floor, dead);
+            self.put(leaf, index, (entry, placement), lsn, dead);
+            return;
+        }
         let newest = self.newest(leaf, index);
         if let Some((_, old)) = newest {
             // Whatever a conditional move comes to, its new place is superseded here.
@@ -369,7 +382,7 @@ impl Map {
         let kept = self.leaves.discard(leaf).is_some();
         let unseen = kept || self.leaves.head(leaf).image().is_none();
         if unseen && self.leaves.head(leaf).parent.sector().is_some() {
-            self.leaves.head_mut(leaf).switched = true;
+            self.leaves.head_mut(leaf).set_switched(true);
             self.leaves.set_discard(leaf, Some(lsn));
             self.set_mapped(leaf, 0);
             self.touch(leaf);

@@ -110,6 +110,9 @@ impl Map {
         mut dead: Option<&mut Vec<Dead>>,
         gone: impl Fn(Delta, Lsn) -> bool,
     ) {
+        if self.leaves.head(leaf).chain.len == 0 {
+            return;
+        }
         let applied = self.slice(self.leaves.slice(leaf)).applied;
         let mut deltas = self.unroll(leaf);
         let before = deltas.len();

@@ -37,7 +37,7 @@ impl Map {
             } else {
                 let head = self.leaves.head_mut(leaf);
                 head.changed = false;
-                head.switched = false;
+                head.set_switched(false);
             }
         }
         let state = self.slice_mut(slice);
@@ -83,7 +83,7 @@ impl Map {
         }
         deltas.reverse();
         let state = SectionState::Present {
-            parent: (full || head.switched).then_some(parent),
+            parent: (full || head.is_switched()).then_some(parent),
             mapped: head.mapped,
             deltas,
         };

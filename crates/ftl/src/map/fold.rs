@@ -120,11 +120,24 @@ impl Map {
         Ok(())
     }
 
-    fn fold(&mut self, leaf: u32, image: LeafImage, through: Lsn, dead: &mut Vec<Dead>) {
+    /// Makes a leaf whose image is cached and in no log yet; a merge that follows at once writes it
+    /// (`preload`).
+    ///
+    /// # Panics
+    /// If the leaf exists, the slice is not here or `lsn` goes back.
+    pub fn seed(&mut self, key: LeafKey, image: LeafImage, lsn: Lsn) {
+        self.note_applied(self.slice_of(key), lsn);
+        assert!(self.leaves.find(key).is_none(), "the leaf is new");
+        let leaf = self.leaves.ensure(key);
+        self.fold(leaf, image, lsn, &mut Vec::new());
+        self.touch(leaf);
+    }
+
+    pub(super) fn fold(&mut self, leaf: u32, image: LeafImage, through: Lsn, dead: &mut Vec<Dead>) {
         if self.leaves.head(leaf).image().is_some() {
             return;
         }
-        self.set_mapped(leaf, image.mapped());
+        self.set_counted(leaf, image.mapped());
         let applied = self.slice(self.leaves.slice(leaf)).applied;
         let mut fold = Fold {
             image,

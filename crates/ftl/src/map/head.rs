@@ -17,9 +17,15 @@ pub(super) struct LeafHead {
     pub(super) mapped: u16,
     /// In the slice's list of leaves changed since the last cut.
     pub(super) changed: bool,
-    /// The parent was switched since the last cut.
-    pub(super) switched: bool,
+    base: BaseMarks,
 }
+
+/// What is known of a leaf's base.
+#[derive(Clone, Copy, Debug)]
+struct BaseMarks(u8);
+
+const SWITCHED: u8 = 1;
+const FULL: u8 = 2;
 
 const _: () = assert!(size_of::<LeafHead>() == 32);
 
@@ -31,8 +37,27 @@ impl LeafHead {
         image: NIL,
         mapped: 0,
         changed: false,
-        switched: false,
+        base: BaseMarks(0),
     };
+
+    /// True if the parent was switched since the last cut.
+    pub(super) const fn is_switched(&self) -> bool {
+        self.base.0 & SWITCHED != 0
+    }
+
+    pub(super) const fn set_switched(&mut self, switched: bool) {
+        self.base.0 = self.base.0 & !SWITCHED | if switched { SWITCHED } else { 0 };
+    }
+
+    /// True if all entries of the effective base are known to be mapped. After a start nothing is
+    /// known before the base is read or written again.
+    pub(super) const fn is_full(&self) -> bool {
+        self.base.0 & FULL != 0
+    }
+
+    pub(super) const fn set_full(&mut self, full: bool) {
+        self.base.0 = self.base.0 & !FULL | if full { FULL } else { 0 };
+    }
 
     /// Slot of the cached image.
     pub(super) fn image(&self) -> Option<u32> {

@@ -36,6 +36,12 @@ impl Map {
             if self.is_bare(leaf) {
                 assert_eq!(head.mapped, 0, "no base, no mapped entries");
             }
+            if head.is_full()
+                && let Some(image) = self.base(key).and_then(|base| read(key, base))
+            {
+                let mapped = usize::from(image.mapped());
+                assert_eq!(mapped, LEAF_ENTRIES, "a base called full is full");
+            }
             if self.leaves.discard(leaf).is_some() {
                 assert!(
                     head.parent.sector().is_some(),

@@ -1,9 +1,10 @@
 //! Loading a slice from checkpoint parts, oldest first.
 
+use super::chain::IndexSet;
 use super::{LeafKey, Map};
 use alloc::vec::Vec;
 use core::fmt;
-use varve_format::{Delta, PartHead, Section, SectionState, SlicePartError, decode_part};
+use varve_format::{Delta, PartHead, SectionView, SlicePartError, view_part};
 use varve_units::{Lsn, SliceId};
 
 /// Why a payload could not be loaded.
@@ -65,7 +66,7 @@ impl Map {
         bytes: &[u8],
         cut: Lsn,
     ) -> Result<(), LoadError> {
-        let (head, sections) = decode_part(bytes).map_err(LoadError::Decode)?;
+        let (head, sections) = view_part(bytes).map_err(LoadError::Decode)?;
         if head.slice() != slice.0 || head.is_full() != full || head.cut() != cut {
             return Err(LoadError::Mismatch);
         }
@@ -82,7 +83,7 @@ impl Map {
         for leaf in core::mem::take(&mut self.slice_mut(slice).changed) {
             let loaded = self.leaves.head_mut(leaf);
             loaded.changed = false;
-            loaded.switched = false;
+            loaded.set_switched(false);
         }
         Ok(())
     }
@@ -116,7 +117,12 @@ impl Map {
         self.leaves.remove(leaf);
     }
 
-    fn load_section(&mut self, slice: SliceId, found: Section, cut: Lsn) -> Result<(), LoadError> {
+    fn load_section(
+        &mut self,
+        slice: SliceId,
+        found: SectionView<'_>,
+        cut: Lsn,
+    ) -> Result<(), LoadError> {
         let key = LeafKey {
             volume: found.volume,
             leaf: found.leaf,
@@ -125,12 +131,7 @@ impl Map {
         if self.slice_of(key) != slice {
             return Err(broken);
         }
-        let SectionState::Present {
-            parent,
-            mapped,
-            deltas,
-        } = found.state
-        else {
+        let Some(state) = found.state else {
             if let Some(leaf) = self.leaves.find(key) {
                 self.unload(leaf);
             }
@@ -138,26 +139,35 @@ impl Map {
         };
         let leaf = self.leaves.ensure(key);
         self.forget_image(leaf);
-        if let Some(stated) = parent {
+        if let Some(stated) = state.parent {
             let floor = stated.discarded.unwrap_or(stated.parent.through());
             if floor > cut || floor < self.floor(leaf) {
                 return Err(broken);
             }
-            self.set_parent(leaf, stated.parent, mapped);
+            self.set_parent(leaf, stated.parent, state.mapped);
             self.leaves.set_discard(leaf, stated.discarded);
             self.prune(leaf, None, |_, lsn| lsn <= floor);
         }
-        self.set_mapped(leaf, mapped);
+        self.set_mapped(leaf, state.mapped);
+        let deltas = state.deltas();
         let chain = usize::from(self.leaves.head(leaf).chain.len);
         if chain + deltas.len() > 2 * super::CHAIN_MAX {
             return Err(broken);
         }
+        // In an empty chain a new index supersedes nothing.
+        let (mut seen, mut is_plain) = (IndexSet::default(), chain == 0);
         for delta in deltas {
             let lsn = delta.lsn_within(cut).filter(|&lsn| lsn > self.floor(leaf));
             let lsn = lsn
                 .filter(|lsn| cut.0 - lsn.0 < super::DELTA_AGE_MAX)
                 .ok_or(broken)?;
-            self.load_delta(leaf, delta, lsn);
+            is_plain &= !delta.is_discard();
+            if is_plain && !seen.has(delta.index()) {
+                seen.add(delta.index());
+                self.push(leaf, delta, lsn);
+            } else {
+                self.load_delta(leaf, delta, lsn);
+            }
         }
         Ok(())
     }

@@ -129,6 +129,22 @@ impl Map {
         }
     }
 
+    /// True if every block of the leaf is known to have a place, without its image. False tells
+    /// nothing.
+    #[must_use]
+    pub fn is_full(&self, key: LeafKey) -> bool {
+        let Some(leaf) = self.leaves.find(key) else {
+            return false;
+        };
+        let head = self.leaves.head(leaf);
+        head.is_full()
+            && !self.is_bare(leaf)
+            && !self
+                .pool
+                .newest_first(head.chain)
+                .any(|(_, delta)| delta.is_discard())
+    }
+
     /// Whether the block at `index` is the one at `ppa`.
     ///
     /// After a conditional move from `ppa` the answer is `No` whatever the move comes to.

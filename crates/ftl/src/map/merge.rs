@@ -154,6 +154,7 @@ impl Map {
                 "a discard since is younger"
             );
             self.switch(leaf, parent, merging.mapped);
+            self.set_counted(leaf, merging.mapped);
         } else {
             self.touch(leaf);
         }

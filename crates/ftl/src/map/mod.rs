@@ -352,6 +352,14 @@ impl Map {
         let head = self.leaves.head_mut(leaf);
         self.mapped = self.mapped - u64::from(head.mapped) + u64::from(mapped);
         head.mapped = mapped;
+        head.set_full(false);
+    }
+
+    /// [`Map::set_mapped`] by who has seen the image.
+    fn set_counted(&mut self, leaf: u32, mapped: u16) {
+        self.set_mapped(leaf, mapped);
+        let full = usize::from(mapped) == varve_format::LEAF_ENTRIES;
+        self.leaves.head_mut(leaf).set_full(full);
     }
 
     fn forget_image(&mut self, leaf: u32) {
@@ -366,7 +374,7 @@ impl Map {
     fn set_parent(&mut self, leaf: u32, parent: varve_format::Parent, mapped: u16) {
         let head = self.leaves.head_mut(leaf);
         head.parent = parent;
-        head.switched = true;
+        head.set_switched(true);
         self.leaves.set_discard(leaf, None);
         self.lost.remove(&leaf);
         self.set_mapped(leaf, mapped);

@@ -14,7 +14,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{
     CatalogueEntry, ChunkEntry, ChunkState, CommitBody, CommitPlace, GroupEntry, GroupState,
-    PartKind, PartPlace, Record, UnitBits, decode_part,
+    PartHead, PartKind, PartPlace, Record, UnitBits,
 };
 use varve_units::{Ppa, VolumeId};
 
@@ -28,7 +28,8 @@ impl Engine {
     ) -> Result<(), RecoverError> {
         let shared = &self.shared;
         let mut in_order = body.parts.clone();
-        in_order.sort_by_key(|part| (part.checkpoint, part.slice, part.index));
+        // By slice: its heads and chains stay in the processor's cache until it is loaded.
+        in_order.sort_by_key(|part| (part.slice, part.checkpoint, part.index));
         let (bits, others): (Vec<_>, Vec<_>) = in_order
             .into_iter()
             .partition(|part| part.kind == PartKind::Bitmap);
@@ -96,18 +97,14 @@ impl Engine {
         }
         let is_full = part.kind == PartKind::SliceFull;
         let cut = body.cuts.get(usize::from(slice.0)).copied().ok_or(())?;
-        let (head, _) = decode_part(&payload).map_err(|_| ())?;
-        let part_cut = head.cut();
+        let part_cut = PartHead::peek(&payload).ok_or(())?.cut();
         if part_cut > cut {
             return Err(());
         }
         let load = move |there: Rc<Shared>| async move {
             let shard = there.shard();
-            let loaded = shard
-                .map
-                .borrow_mut()
-                .load(slice, is_full, &payload, part_cut);
-            loaded.is_ok()
+            let mut map = shard.map.borrow_mut();
+            map.load(slice, is_full, &payload, part_cut).is_ok()
         };
         let loaded = self.shared.call(self.shared.owner_of(slice), load).await;
         if loaded == Ok(true) { Ok(()) } else { Err(()) }

@@ -107,6 +107,21 @@ pub struct Damage {
     pub to: Lsn,
 }
 
+/// A part of a start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StartPhase {
+    /// Chunk headers are read, the newest commit is found.
+    Scan,
+    /// The headers of the batches behind the checkpoint are read.
+    Walk,
+    /// Slices, unit tables, bitmaps and the catalogue are loaded.
+    Load,
+    /// The records behind the cuts are applied.
+    Redo,
+    /// Copies are made equal, a checkpoint is committed, the engine serves.
+    Commit,
+}
+
 /// What a start found and did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryReport {
@@ -133,16 +148,33 @@ impl Engine {
         config: Config,
         identity: Identity,
     ) -> Result<(Self, RecoveryReport), RecoverError> {
+        Self::open_watched(seats, geometry, config, identity, |_| ()).await
+    }
+
+    /// [`Engine::open`] that tells when each of its phases has ended.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub async fn open_watched(
+        seats: Seats,
+        geometry: Geometry,
+        config: Config,
+        identity: Identity,
+        ended: impl Fn(StartPhase),
+    ) -> Result<(Self, RecoveryReport), RecoverError> {
         let scan = Scan::read(&*seats.fast, &geometry, &config, identity).await;
         let (body, place) = scan.newest_commit(&*seats.fast).await?;
+        ended(StartPhase::Scan);
         let mut walks = Vec::new();
         for position in &body.lanes {
             let lane = scan.lane(body.epoch, position.lane);
             walks.push(LaneWalk::follow(&*seats.fast, &scan, position, lane).await);
         }
+        ended(StartPhase::Walk);
         let next = first_lsn(&scan, &body, &walks);
         let engine = Self::assemble(seats, geometry, config, identity, next).await?;
         engine.load(&body, place, &walks).await?;
+        ended(StartPhase::Load);
         engine.run().await?;
         let mut report = RecoveryReport {
             checkpoint: body.checkpoint,
@@ -152,6 +184,7 @@ impl Engine {
             engine.redo(walk, &mut report).await?;
             report.damage.extend(&walk.damage);
         }
+        ended(StartPhase::Redo);
         let stopped = RecoverError::Engine(EngineError::Stopped);
         engine.count_leaves().await.map_err(|_| stopped)?;
         engine.shared.resume_open_groups();
@@ -163,6 +196,7 @@ impl Engine {
         engine.shared.take_checkpoint().await.map_err(|_| stopped)?;
         engine.serve();
         engine.resume_deletes();
+        ended(StartPhase::Commit);
         Ok((engine, report))
     }
 }

@@ -5,16 +5,18 @@
 //! everything logged since the last one is to be redone and the parts were written for nothing.
 
 use super::leaves::Leaves;
-use super::pack;
+use super::pack::{self, Base};
 use super::region::{Content, Found, REGION_BYTES, Region};
+use crate::aged::Aged;
 use crate::clock::Clock;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use varve_format::{LEAF_BYTES, PayloadLayout, Record, batch};
+use varve_format::{LEAF_BYTES, LeafImage, PayloadLayout, Record, batch};
 use varve_io::{
     Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Sectors, Segment, Target,
 };
-use varve_units::{BLOCK_BYTES, Nanos, SECTOR, SECTOR_BYTES};
+use varve_units::{BLOCK_BYTES, LeafIndex, Nanos, SECTOR, SECTOR_BYTES};
+use zerocopy::IntoBytes;
 
 const REGION_SECTORS: u64 = REGION_BYTES / SECTOR_BYTES;
 /// What a batch's header, and the body of a commit, begin with.
@@ -94,6 +96,8 @@ pub(crate) struct ModelDrive {
     traffic: Cell<Traffic>,
     power: Cell<Power>,
     scratch: RefCell<Vec<u8>>,
+    /// What lies where nothing was written, and what leaves were at first.
+    aged: RefCell<Option<Rc<Aged>>>,
 }
 
 impl ModelDrive {
@@ -126,7 +130,13 @@ impl ModelDrive {
             traffic: Cell::default(),
             power: Cell::new(Power::On),
             scratch: RefCell::default(),
+            aged: RefCell::default(),
         }
+    }
+
+    /// From here on the drive answers as if the pool had this past. Before any leaf is written.
+    pub(crate) fn set_past(&self, aged: &Rc<Aged>) {
+        self.aged.replace(Some(Rc::clone(aged)));
     }
 
     /// What was moved so far.
@@ -287,7 +297,7 @@ impl ModelDrive {
             self.with_region(at, |region, first| {
                 let content = Content::Meta;
                 region.write(first, sectors as u16, content, |into| {
-                    pack::pack(now, false, into);
+                    pack::pack(now, Base::Zeroes, into);
                 })
             });
             at += sectors as u64;
@@ -299,13 +309,20 @@ impl ModelDrive {
     fn store_leaf(&self, sector: u64, leaf: u64, bytes: &[u8]) {
         let mut packed = self.scratch.borrow_mut();
         packed.clear();
-        pack::pack(bytes, true, &mut packed);
+        let first = self.first_image(leaf);
+        pack::pack(bytes, leaf_base(first.as_ref()), &mut packed);
         self.leaves.borrow_mut().write(leaf, sector, &packed);
         let number = u32::try_from(leaf).expect("leaves of the laboratory have 32 bits");
         self.with_region(sector, |region, first| {
             let count = (LEAF_BYTES / SECTOR) as u16;
             region.write(first, count, Content::Elsewhere(number), |_| ())
         });
+    }
+
+    /// What a leaf was when the pool got its past, if it has one.
+    fn first_image(&self, leaf: u64) -> Option<LeafImage> {
+        let aged = self.aged.borrow();
+        aged.as_ref().map(|aged| aged.image(LeafIndex(leaf)))
     }
 
     fn read_symbols(&self, offset: u64, into: &mut Blocks) {
@@ -316,6 +333,11 @@ impl ModelDrive {
             let region = &regions[(sector / REGION_SECTORS) as usize];
             *symbol = match region.read((sector % REGION_SECTORS) as u16).1 {
                 Some(Found::Symbols { packed, from }) => pack::symbol(packed, from),
+                None if !self.holds_log && region.is_blank() => {
+                    let aged = self.aged.borrow();
+                    let block = sector / block_sectors;
+                    aged.as_ref().map_or(0, |aged| aged.symbol_at(block))
+                }
                 _ => 0,
             };
         }
@@ -340,7 +362,7 @@ impl ModelDrive {
                     sectors,
                     from,
                 }) => {
-                    unpack_part(packed, false, sectors, from, target);
+                    unpack_part(packed, Base::Zeroes, sectors, from, target);
                 }
                 Some(Found::Elsewhere {
                     leaf,
@@ -351,12 +373,19 @@ impl ModelDrive {
                     let start = number as u64 * REGION_SECTORS + u64::from(start);
                     match leaves.read(u64::from(leaf), start) {
                         Some(packed) => {
-                            unpack_part(packed, true, LEAF_BYTES / SECTOR, from, target);
+                            let first = self.first_image(leaf.into());
+                            let base = leaf_base(first.as_ref());
+                            unpack_part(packed, base, LEAF_BYTES / SECTOR, from, target);
                         }
                         None => assert!(
                             target.len() < LEAF_BYTES,
                             "the image of leaf {leaf} at sector {start} was superseded long ago"
                         ),
+                    }
+                }
+                None if !self.holds_log && regions[number].is_blank() => {
+                    if let Some(aged) = &*self.aged.borrow() {
+                        aged.read_p2l(sector, target);
                     }
                 }
                 Some(Found::Symbols { .. }) | None => {}
@@ -382,14 +411,19 @@ impl ModelDrive {
     }
 }
 
+/// What images of a leaf are packed against.
+fn leaf_base(first: Option<&LeafImage>) -> Base<'_> {
+    first.map_or(Base::Blank, |first| Base::Bytes(first.as_bytes()))
+}
+
 /// Sectors `from..` of a packed run of `sectors`.
-fn unpack_part(packed: &[u8], is_leaf: bool, sectors: usize, from: usize, into: &mut [u8]) {
+fn unpack_part(packed: &[u8], base: Base<'_>, sectors: usize, from: usize, into: &mut [u8]) {
     if from == 0 && into.len() == sectors * SECTOR {
-        pack::unpack(packed, is_leaf, into);
+        pack::unpack(packed, base, into);
         return;
     }
     let mut whole = vec![0; sectors * SECTOR];
-    pack::unpack(packed, is_leaf, &mut whole);
+    pack::unpack(packed, base, &mut whole);
     into.copy_from_slice(&whole[from * SECTOR..from * SECTOR + into.len()]);
 }
 

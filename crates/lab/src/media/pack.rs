@@ -1,8 +1,8 @@
 //! Sectors of metadata and symbols in few bytes, without loss.
 //!
 //! Metadata of the engine are mostly zero bytes: short numbers in wide fields. A bit per 8-byte
-//! word tells whether it is zero; of the others a byte tells which of their bytes are.
-//! Words of leaf images that say *absent* count as zero ones.
+//! word tells whether it is zero; of the others the bytes between the zeroes at both ends are kept.
+//! Leaf images are compared with what they were at first: what has not changed counts as zero.
 
 use varve_format::Entry;
 
@@ -11,60 +11,77 @@ pub(super) const SYMBOL_BYTES: usize = 5;
 /// Symbols are below this.
 pub(super) const SYMBOL_END: u64 = 1 << 40;
 
-/// What stands for a zero word: `Entry::ABSENT` in leaf images, so that blank entries cost nothing.
-fn blank(is_leaf: bool) -> u64 {
-    if is_leaf { Entry::ABSENT.bits() } else { 0 }
+/// What bytes are compared with: words that are the same cost a bit.
+#[derive(Clone, Copy)]
+pub(super) enum Base<'a> {
+    /// Zeroes.
+    Zeroes,
+    /// A leaf without blocks.
+    Blank,
+    /// Bytes as long as those to be packed.
+    Bytes(&'a [u8]),
+}
+
+impl Base<'_> {
+    fn word(&self, index: usize) -> u64 {
+        match self {
+            Self::Zeroes => 0,
+            Self::Blank => Entry::ABSENT.bits(),
+            Self::Bytes(bytes) => {
+                let word = &bytes[index * 8..index * 8 + 8];
+                u64::from_le_bytes(word.try_into().expect("a word has eight bytes"))
+            }
+        }
+    }
 }
 
 /// Appends `bytes`, whole words, to `into`.
-pub(super) fn pack(bytes: &[u8], is_leaf: bool, into: &mut Vec<u8>) {
+pub(super) fn pack(bytes: &[u8], base: Base<'_>, into: &mut Vec<u8>) {
     let (words, rest) = bytes.as_chunks::<8>();
     assert!(rest.is_empty(), "metadata are whole words");
-    let blank = blank(is_leaf);
-    for group in words.chunks(8) {
-        let at = into.len();
-        into.push(0);
-        let mut present = 0;
+    for (number, group) in words.chunks(8).enumerate() {
+        // A byte for the group, and for each word a byte and its own; eight more are written and
+        // taken back.
+        let mut packed = [0; 1 + 8 * 9 + 8];
+        let (mut present, mut end) = (0, 1);
         for (index, word) in group.iter().enumerate() {
-            let word = u64::from_le_bytes(*word) ^ blank;
+            let word = u64::from_le_bytes(*word) ^ base.word(number * 8 + index);
             if word == 0 {
                 continue;
             }
             present |= 1 << index;
-            let mask_at = into.len();
-            into.push(0);
-            let mut mask = 0;
-            for (bit, byte) in word.to_le_bytes().into_iter().enumerate() {
-                if byte != 0 {
-                    mask |= 1 << bit;
-                    into.push(byte);
-                }
-            }
-            into[mask_at] = mask;
+            let skipped = word.trailing_zeros() / 8;
+            let length = 8 - word.leading_zeros() / 8 - skipped;
+            packed[end] = (skipped << 4 | length) as u8;
+            packed[end + 1..end + 9].copy_from_slice(&(word >> (8 * skipped)).to_le_bytes());
+            end += 1 + length as usize;
         }
-        into[at] = present;
+        packed[0] = present;
+        into.extend_from_slice(&packed[..end]);
     }
 }
 
 /// Restores what [`pack`] made; fills `into` whole.
-pub(super) fn unpack(packed: &[u8], is_leaf: bool, into: &mut [u8]) {
-    let blank = blank(is_leaf);
-    let mut bytes = packed.iter().copied();
-    let mut next = || bytes.next().expect("what was packed is whole");
+pub(super) fn unpack(packed: &[u8], base: Base<'_>, into: &mut [u8]) {
+    let mut at = 0;
     let (words, _) = into.as_chunks_mut::<8>();
-    for group in words.chunks_mut(8) {
-        let present = next();
+    for (number, group) in words.chunks_mut(8).enumerate() {
+        let present = packed[at];
+        at += 1;
         for (index, word) in group.iter_mut().enumerate() {
-            let mut found = [0; 8];
+            let mut found = 0;
             if present >> index & 1 == 1 {
-                let mask = next();
-                for (bit, byte) in found.iter_mut().enumerate() {
-                    if mask >> bit & 1 == 1 {
-                        *byte = next();
-                    }
+                let (skipped, length) = (packed[at] >> 4, usize::from(packed[at] & 15));
+                let mut bytes = [0; 8];
+                match packed.get(at + 1..at + 9) {
+                    Some(ahead) => bytes.copy_from_slice(ahead),
+                    None => bytes[..length].copy_from_slice(&packed[at + 1..=at + length]),
                 }
+                let kept = u64::MAX >> (64 - 8 * length);
+                found = (u64::from_le_bytes(bytes) & kept) << (8 * skipped);
+                at += 1 + length;
             }
-            *word = (u64::from_le_bytes(found) ^ blank).to_le_bytes();
+            *word = (found ^ base.word(number * 8 + index)).to_le_bytes();
         }
     }
 }
@@ -109,11 +126,12 @@ mod tests {
                     }
                 })
                 .collect();
-            for is_leaf in [false, true] {
+            let other = vec![9; bytes.len()];
+            for base in [Base::Zeroes, Base::Blank, Base::Bytes(&other)] {
                 let mut packed = Vec::new();
-                pack(&bytes, is_leaf, &mut packed);
+                pack(&bytes, base, &mut packed);
                 let mut back = vec![7; bytes.len()];
-                unpack(&packed, is_leaf, &mut back);
+                unpack(&packed, base, &mut back);
                 assert_eq!(back, bytes);
             }
         }
@@ -125,7 +143,7 @@ mod tests {
             .flat_map(|_| Entry::ABSENT.bits().to_le_bytes())
             .collect();
         let mut packed = Vec::new();
-        pack(&blank, true, &mut packed);
+        pack(&blank, Base::Blank, &mut packed);
         assert_eq!(packed.len(), 64);
     }
 

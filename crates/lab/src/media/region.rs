@@ -98,6 +98,11 @@ impl Region {
         reaches_over
     }
 
+    /// True if nothing lies here.
+    pub(super) const fn is_blank(&self) -> bool {
+        self.runs.is_empty()
+    }
+
     /// Nothing lies here any more.
     pub(super) fn clear(&mut self) {
         self.runs.clear();
@@ -154,7 +159,7 @@ mod tests {
 
     fn meta(region: &mut Region, first: u16, fill: u8) {
         region.write(first, 1, Content::Meta, |into| {
-            pack::pack(&[fill; SECTOR], false, into);
+            pack::pack(&[fill; SECTOR], pack::Base::Zeroes, into);
         });
     }
 
@@ -166,7 +171,7 @@ mod tests {
                 from,
             } => {
                 let mut bytes = vec![0; sectors * SECTOR];
-                pack::unpack(packed, false, &mut bytes);
+                pack::unpack(packed, pack::Base::Zeroes, &mut bytes);
                 Some(bytes[from * SECTOR])
             }
             _ => None,

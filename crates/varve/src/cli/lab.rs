@@ -3,12 +3,12 @@
 use super::{Exit, complain};
 use crate::envelope;
 use crate::progress::Progress;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 use varve_lab::plan::{Plan, PlanRequest};
-use varve_lab::recovery::{Request, Watch, experiment};
+use varve_lab::recovery::{Fill, Request, Watch, experiment};
 use varve_units::Nanos;
 
 /// Options of `varve lab`.
@@ -49,10 +49,9 @@ struct Recovery {
     /// Writes in flight
     #[arg(long, value_name = "N", default_value_t = 64)]
     iodepth: u32,
-    /// Do not fill the volume first: garbage collection has then nothing to do, all else is as in a
-    /// full one
-    #[arg(long)]
-    no_fill: bool,
+    /// What the volume holds at first
+    #[arg(long, value_enum, default_value = "past")]
+    fill: Filling,
     /// Overwrite the volume this many times, at least, before the measured window
     #[arg(long, value_name = "TIMES", default_value_t = 0.0)]
     overwrites: f64,
@@ -62,6 +61,17 @@ struct Recovery {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What the volume holds at first.
+#[derive(Clone, Copy, ValueEnum)]
+enum Filling {
+    /// All its blocks, where uniform overwrites would have left them, stated and not written
+    Past,
+    /// All its blocks, written in order; add --overwrites for garbage collection to be steady
+    Written,
+    /// Nothing: garbage collection has nothing to do
+    Nothing,
 }
 
 impl Options {
@@ -91,7 +101,11 @@ impl Recovery {
         let request = Request {
             seed: self.seed,
             depth: self.iodepth,
-            fills: !self.no_fill,
+            fill: match self.fill {
+                Filling::Past => Fill::Past,
+                Filling::Written => Fill::Written,
+                Filling::Nothing => Fill::Nothing,
+            },
             overwrites: self.overwrites,
             bandwidth: self.bandwidth,
         };
