@@ -182,15 +182,12 @@ impl Control {
             .count()
     }
 
-    /// Free chunks that only urgent records may open: those that the checkpoint takes that frees
-    /// others, and one for each lane of a start, where redo may have to write leaves before there is
-    /// a checkpointer.
+    /// Free chunks that only urgent records may open: those of the checkpoint that frees others. A
+    /// start may have to write leaves before it has a checkpointer, and takes one of them: the
+    /// checkpoint that ends it goes on in that one.
     fn chunks_kept(&self, shared: &Shared) -> usize {
-        let starts = match self.is_serving.get() {
-            true => shared.config.lanes,
-            false => 0,
-        };
-        shared.config.reserve.urgent_chunks as usize + usize::from(starts)
+        let starts = usize::from(!self.is_serving.get());
+        shared.config.reserve.urgent_chunks as usize - starts
     }
 
     /// Opens a free chunk for a lane.

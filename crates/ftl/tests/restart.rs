@@ -171,7 +171,8 @@ fn a_start_with_few_chunks_and_little_memory_ends() {
         pool.config.checkpoint_records = u64::MAX;
         pool.config.checkpoint_bytes = u64::MAX;
         // Hosts go as far as moves and leaves may.
-        pool.config.reserve.chunks = small.reserve.urgent_chunks + 1;
+        pool.config.reserve.chunks = small.reserve.urgent_chunks;
+        pool.config.reserve.urgent_chunks = small.reserve.urgent_chunks - 1;
         let engine = pool.create();
         let mut hosts: Vec<Host> = (1..=20).map(|number| pool.host(&engine, number)).collect();
         // Nothing can be cleaned.
@@ -195,7 +196,7 @@ fn a_start_with_few_chunks_and_little_memory_ends() {
         pool.dense.gone.set(false);
         pool.config = small;
         let (engine, report) = pool.try_open(2).expect("a pool that was used");
-        assert_eq!(free, u64::from(small.reserve.urgent_chunks) + 1);
+        assert_eq!(free, u64::from(small.reserve.urgent_chunks));
         assert!(report.records > 1000 && engine.counters()["leaf_merges"] > 50);
         let mut host = pool.host(&engine, 30);
         let used = async move {
