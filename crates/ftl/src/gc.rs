@@ -148,31 +148,34 @@ impl Shared {
         let trusting = self.config.is_planted(Canary::P2lUnverified);
         let copies = self.dense.as_ref().map_or(0, |dense| dense.info().copies);
         let mut ways = Ways::default();
-        let mut newest: Option<P2l> = None;
-        for place in self.p2l_places(group, stripe) {
-            for copy in 0..copies {
-                let p2l = match self.read_p2l_copy(place, copy, (group, stripe)).await {
-                    Ok(Some(p2l)) if trusting || p2l.generation == generation => p2l,
-                    Ok(_) => {
-                        ways.note_mismatch();
-                        continue;
+        loop {
+            let mut newest: Option<P2l> = None;
+            for place in self.p2l_places(group, stripe) {
+                for copy in 0..copies {
+                    let p2l = match self.read_p2l_copy(place, copy, (group, stripe)).await {
+                        Ok(Some(p2l)) if trusting || p2l.generation == generation => p2l,
+                        Ok(_) => {
+                            ways.note_mismatch();
+                            continue;
+                        }
+                        Err(error) => {
+                            ways.note_error(error);
+                            continue;
+                        }
+                    };
+                    if !is_resumed {
+                        return Ok(p2l.entries);
                     }
-                    Err(error) => {
-                        ways.note_error(error);
-                        continue;
+                    if newest.as_ref().is_none_or(|other| other.epoch < p2l.epoch) {
+                        newest = Some(p2l);
                     }
-                };
-                if !is_resumed {
-                    return Ok(p2l.entries);
-                }
-                if newest.as_ref().is_none_or(|other| other.epoch < p2l.epoch) {
-                    newest = Some(p2l);
                 }
             }
-        }
-        match newest {
-            Some(p2l) if !ways.is_pending() => Ok(p2l.entries),
-            _ => Err(ways),
+            match newest {
+                Some(p2l) if !ways.is_pending() => return Ok(p2l.entries),
+                _ if ways.tries_again() => {}
+                _ => return Err(ways),
+            }
         }
     }
 
