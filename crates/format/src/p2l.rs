@@ -47,7 +47,7 @@ impl P2lEntry {
 /// The P2L area of one stripe.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct P2l {
-    /// Epoch of the pool when it was written.
+    /// Epoch of the pool when it was written, folded with the pool's identity as that of a batch is.
     pub epoch: u32,
     /// Number of the group.
     pub group: u32,

@@ -465,18 +465,22 @@ impl Shared {
         let drive = self.drive_of(unit);
         let offset = self.place_offset(candidate.ppa);
         let mut ways = Ways::default();
-        for copy in 0..drive.info().copies {
-            let into = Blocks::new(1, self.config.elided);
-            match drive.read_data(offset, into, copy).await {
-                Ok(blocks) if block_crc(blocks.block(0)) == candidate.crc => {
-                    self.count("clean_repairs", 1);
-                    return Ok(blocks);
+        loop {
+            for copy in 0..drive.info().copies {
+                let into = Blocks::new(1, self.config.elided);
+                match drive.read_data(offset, into, copy).await {
+                    Ok(blocks) if block_crc(blocks.block(0)) == candidate.crc => {
+                        self.count("clean_repairs", 1);
+                        return Ok(blocks);
+                    }
+                    Ok(_) => ways.note_mismatch(),
+                    Err(error) => ways.note_error(error),
                 }
-                Ok(_) => ways.note_mismatch(),
-                Err(error) => ways.note_error(error),
+            }
+            if !ways.tries_again() {
+                return Err(ways);
             }
         }
-        Err(ways)
     }
 
     /// No copy of a block passes its check: from now on reads of this block fail, and only of

@@ -58,6 +58,8 @@ pub struct Control {
     pub(crate) gc_is_collapsed: Cell<bool>,
     /// A group being collected gains less than a stripe.
     pub(crate) gc_is_lean: Cell<bool>,
+    /// Recovery is over.
+    pub(crate) is_serving: Cell<bool>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
     /// The next checkpoint to begin dumps the bits of every unit in which some changed.
@@ -105,6 +107,7 @@ impl Control {
             gc_is_collapsed: Cell::default(),
             gc_is_lean: Cell::default(),
             bits_asked: Cell::default(),
+            is_serving: Cell::default(),
             chunk_wanted: Cell::default(),
             checkpoint_asked: Cell::default(),
             freed: Event::new(),
@@ -179,6 +182,14 @@ impl Control {
             .count()
     }
 
+    /// Free chunks that only urgent records may open: those of the checkpoint that frees others. A
+    /// start may have to write leaves before it has a checkpointer, and takes one of them: the
+    /// checkpoint that ends it goes on in that one.
+    fn chunks_kept(&self, shared: &Shared) -> usize {
+        let starts = usize::from(!self.is_serving.get());
+        shared.config.reserve.urgent_chunks as usize - starts
+    }
+
     /// Opens a free chunk for a lane.
     ///
     /// The last few are for urgent records only, so that the checkpoint that frees more of them
@@ -189,7 +200,7 @@ impl Control {
         lane: ReactorId,
         is_urgent: bool,
     ) -> Option<ChunkGrant> {
-        if !is_urgent && self.free_chunks() <= shared.config.reserve.urgent_chunks as usize {
+        if !is_urgent && self.free_chunks() <= self.chunks_kept(shared) {
             return None;
         }
         let chunk = self.free_chunks.borrow_mut().pop_front()?;

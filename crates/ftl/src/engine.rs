@@ -146,6 +146,7 @@ impl Engine {
     /// recovery only.
     pub(crate) fn serve(&self) {
         let shared = &self.shared;
+        shared.control().is_serving.set(true);
         shared.spawn(Rc::clone(shared).run_checkpointer());
         shared.spawn(Rc::clone(shared).run_cleaner());
         for to in shared.reactors() {

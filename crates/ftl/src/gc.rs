@@ -148,31 +148,34 @@ impl Shared {
         let trusting = self.config.is_planted(Canary::P2lUnverified);
         let copies = self.dense.as_ref().map_or(0, |dense| dense.info().copies);
         let mut ways = Ways::default();
-        let mut newest: Option<P2l> = None;
-        for place in self.p2l_places(group, stripe) {
-            for copy in 0..copies {
-                let p2l = match self.read_p2l_copy(place, copy, (group, stripe)).await {
-                    Ok(Some(p2l)) if trusting || p2l.generation == generation => p2l,
-                    Ok(_) => {
-                        ways.note_mismatch();
-                        continue;
+        loop {
+            let mut newest: Option<P2l> = None;
+            for place in self.p2l_places(group, stripe) {
+                for copy in 0..copies {
+                    let p2l = match self.read_p2l_copy(place, copy, (group, stripe)).await {
+                        Ok(Some(p2l)) if trusting || p2l.generation == generation => p2l,
+                        Ok(_) => {
+                            ways.note_mismatch();
+                            continue;
+                        }
+                        Err(error) => {
+                            ways.note_error(error);
+                            continue;
+                        }
+                    };
+                    if !is_resumed {
+                        return Ok(p2l.entries);
                     }
-                    Err(error) => {
-                        ways.note_error(error);
-                        continue;
+                    if newest.as_ref().is_none_or(|other| other.epoch < p2l.epoch) {
+                        newest = Some(p2l);
                     }
-                };
-                if !is_resumed {
-                    return Ok(p2l.entries);
-                }
-                if newest.as_ref().is_none_or(|other| other.epoch < p2l.epoch) {
-                    newest = Some(p2l);
                 }
             }
-        }
-        match newest {
-            Some(p2l) if !ways.is_pending() => Ok(p2l.entries),
-            _ => Err(ways),
+            match newest {
+                Some(p2l) if !ways.is_pending() => return Ok(p2l.entries),
+                _ if ways.tries_again() => {}
+                _ => return Err(ways),
+            }
         }
     }
 
@@ -187,7 +190,8 @@ impl Shared {
         core::iter::once(last).chain(leading)
     }
 
-    /// One copy of a P2L area; `None` if it is that of no use of this stripe.
+    /// One copy of a P2L area, with its plain epoch; `None` if it is that of no use of this stripe in
+    /// this pool. What an older pool on the same drives left is intact, too.
     async fn read_p2l_copy(
         &self,
         place: u64,
@@ -197,10 +201,15 @@ impl Shared {
         let geometry = self.units.geometry();
         let dense = self.dense.as_ref().expect("a group lies on a dense tier");
         let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
-        let used = P2l::blocks_for(geometry.stripe_user_blocks() as usize) * BLOCK;
+        let user = geometry.stripe_user_blocks() as usize;
+        let used = P2l::blocks_for(user) * BLOCK;
         let into = Sectors::zeroed(area as usize * BLOCK / varve_units::SECTOR);
         let sectors = dense.read_meta(place * BLOCK_BYTES, into, copy).await?;
-        Ok(P2l::decode(&sectors.bytes()[..used], group, stripe).ok())
+        let p2l = P2l::decode(&sectors.bytes()[..used], group, stripe).ok();
+        Ok(p2l.and_then(|p2l| {
+            let epoch = self.identity.epoch_of(p2l.epoch)?;
+            (p2l.entries.len() == user).then_some(P2l { epoch, ..p2l })
+        }))
     }
 
     /// Blocks of a stripe that the map perhaps still needs.

@@ -119,21 +119,27 @@ impl Shard {
         let sectors = LEAF_BYTES as u64 / SECTOR_BYTES;
         let (mut ways, mut last) = (Ways::default(), IoError::Gone);
         let mut is_gone = false;
-        for copy in 0..self.shared.fast.info().copies {
-            match self.try_read_sectors(base.sector, sectors, copy).await {
-                Ok(bytes) if leaf_crc(key, base.through, &bytes[..LEAF_BYTES]) == base.crc => {
-                    if copy > 0 && !is_gone && self.map.borrow().stored(key) == Some(base) {
-                        self.shared.count("leaf_repairs", 1);
-                        self.repair_sectors(base.sector, &bytes).await;
+        loop {
+            for copy in 0..self.shared.fast.info().copies {
+                match self.try_read_sectors(base.sector, sectors, copy).await {
+                    Ok(bytes) if leaf_crc(key, base.through, &bytes[..LEAF_BYTES]) == base.crc => {
+                        if copy > 0 && !is_gone && self.map.borrow().stored(key) == Some(base) {
+                            self.shared.count("leaf_repairs", 1);
+                            self.repair_sectors(base.sector, &bytes).await;
+                        }
+                        let image = LeafImage::decode(&bytes[..LEAF_BYTES]);
+                        return image.map_err(|_| Unread::Lost);
                     }
-                    return LeafImage::decode(&bytes[..LEAF_BYTES]).map_err(|_| Unread::Lost);
+                    Ok(_) => ways.note_mismatch(),
+                    Err(error) => {
+                        is_gone |= copy == 0 && error == IoError::Gone;
+                        ways.note_error(error);
+                        last = error;
+                    }
                 }
-                Ok(_) => ways.note_mismatch(),
-                Err(error) => {
-                    is_gone |= copy == 0 && error == IoError::Gone;
-                    ways.note_error(error);
-                    last = error;
-                }
+            }
+            if !ways.tries_again() {
+                break;
             }
         }
         match ways.is_lost() {

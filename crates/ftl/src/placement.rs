@@ -505,7 +505,7 @@ impl Shared {
         entries.resize(user, P2lEntry::PADDING);
         let unit = self.units.unit(UnitId::group(open.group));
         let p2l = P2l {
-            epoch: self.identity.epoch,
+            epoch: self.identity.tag(self.identity.epoch),
             group: open.group,
             generation: unit.generation(),
             stripe: open.next_stripe,

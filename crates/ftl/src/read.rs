@@ -6,6 +6,7 @@ use crate::geometry::{Place, UnitId};
 use crate::limits::READ_RETRIES_MAX;
 use crate::map::{LeafKey, Lookup};
 use crate::shard::Shard;
+use crate::ways::Ways;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{Ordering, fence};
@@ -282,18 +283,26 @@ impl Shard {
         elided: bool,
     ) -> Result<Blocks, Verdict> {
         let drive = self.drive_of(run.place.unit);
-        for copy in (1..drive.info().copies).chain([0]) {
-            let read = drive.read_data(offset, Blocks::new(1, elided), copy).await;
-            if self.is_reused(run) {
-                return Err(Verdict::Moved);
-            }
-            if let Ok(good) = read
-                && crc24(block_crc(good.block(0))) == want.crc24
-            {
-                if copy > 0 && !is_gone {
-                    self.repair(run.place.unit, offset, good.clone()).await;
+        let mut ways = Ways::default();
+        loop {
+            for copy in (1..drive.info().copies).chain([0]) {
+                let read = drive.read_data(offset, Blocks::new(1, elided), copy).await;
+                if self.is_reused(run) {
+                    return Err(Verdict::Moved);
                 }
-                return Ok(good);
+                match read {
+                    Ok(good) if crc24(block_crc(good.block(0))) == want.crc24 => {
+                        if copy > 0 && !is_gone {
+                            self.repair(run.place.unit, offset, good.clone()).await;
+                        }
+                        return Ok(good);
+                    }
+                    Ok(_) => ways.note_mismatch(),
+                    Err(error) => ways.note_error(error),
+                }
+            }
+            if !ways.tries_again() {
+                break;
             }
         }
         if self.is_reused(run) {

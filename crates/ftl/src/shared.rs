@@ -35,8 +35,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// What batches of an epoch carry as theirs: folded with the pool's identity, because a batch
-    /// has no room for that, and an older pool on the same drives may have had the same epoch.
+    /// What batches and P2L of an epoch carry as theirs: folded with the pool's identity, because they
+    /// have no room for that, and an older pool on the same drives may have had the same epoch.
     #[must_use]
     pub fn tag(&self, epoch: u32) -> u32 {
         let words = self
@@ -44,6 +44,13 @@ impl Identity {
             .chunks(4)
             .map(|word| u32::from_le_bytes(word.try_into().expect("16 bytes are four words")));
         words.fold(epoch, |tag, word| tag ^ word)
+    }
+
+    /// The epoch that carries this tag, if this pool can have had it: that of another pool comes out as
+    /// any of 2^32 numbers.
+    pub(crate) fn epoch_of(&self, tag: u32) -> Option<u32> {
+        // Folded twice an epoch is itself again.
+        Some(self.tag(tag)).filter(|epoch| *epoch <= self.epoch)
     }
 
     /// Under which key reactors keep their parts of this run: one that has ended and is not gone

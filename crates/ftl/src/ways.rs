@@ -2,6 +2,12 @@
 
 use varve_io::IoError;
 
+/// Times that all ways are tried as long as one of them is gone. A member can come back while
+/// another way is being read, and that one's leave before it answers: each was out of use when it
+/// was asked, and at no time were both. Arbitrary: one more try is misled only by another such
+/// exchange, within one read.
+const PASSES_MAX: u8 = 3;
+
 /// Why no copy gave what was read.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Ways {
@@ -9,6 +15,10 @@ pub(crate) struct Ways {
     answered: bool,
     /// A copy may answer another time.
     pending: bool,
+    /// A copy was out of use when it was asked.
+    gone: bool,
+    /// Passes that came to nothing.
+    passes: u8,
 }
 
 impl Ways {
@@ -21,12 +31,28 @@ impl Ways {
     pub(crate) const fn note_error(&mut self, error: IoError) {
         match error {
             IoError::Media => self.answered = true,
-            // A copy whose drive the labels call lost says so for ever: it has no vote. A tier of
-            // which nothing answers is away.
-            IoError::Gone => {}
+            // A copy whose drive the labels call lost says so until that is rebuilt: it has no vote. A
+            // tier of which nothing answers is away.
+            IoError::Gone => self.gone = true,
             // Whatever else there is may pass.
             _ => self.pending = true,
         }
+    }
+
+    /// All ways were tried, in vain. True if they are to be tried again before anything is concluded
+    /// from that: one that was gone may be back since.
+    pub(crate) const fn tries_again(&mut self) -> bool {
+        self.passes += 1;
+        let again = self.gone && self.passes < PASSES_MAX;
+        if again {
+            *self = Self {
+                answered: false,
+                pending: false,
+                gone: false,
+                passes: self.passes,
+            };
+        }
+        again
     }
 
     /// True if a copy may answer another time.
@@ -53,6 +79,25 @@ mod tests {
             }
         }
         ways
+    }
+
+    #[test]
+    fn what_was_gone_is_asked_again() {
+        let media = IoError::Media;
+        assert!(!of(&[None, Some(media)]).tries_again());
+        let mut ways = of(&[Some(IoError::Gone), None]);
+        for _ in 1..PASSES_MAX {
+            assert!(ways.tries_again());
+            assert!(!ways.is_lost(), "nothing is known yet");
+            ways.note_error(IoError::Gone);
+            ways.note_mismatch();
+        }
+        assert!(!ways.tries_again());
+        assert!(ways.is_lost());
+        let mut ways = of(&[Some(IoError::Gone), None]);
+        assert!(ways.tries_again());
+        ways.note_error(IoError::Timeout);
+        assert!(!ways.tries_again() && !ways.is_lost());
     }
 
     #[test]

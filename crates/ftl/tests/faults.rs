@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{Host, Pool, VOLUME_BLOCKS};
+use common::{Host, Pool, VOLUME_BLOCKS, first_word};
 use std::rc::Rc;
 use varve_ftl as ftl;
-use varve_io::World;
+use varve_io::{Blocks, World};
+use varve_units::Lba;
 
 fn verify(pool: &Pool, host: Host) -> Result<Host, String> {
     pool.executor.block_on(async move {
@@ -209,5 +210,107 @@ fn an_unreadable_payload_at_the_end_of_the_log_is_reported() {
         }
         let (_, report) = pool.try_open(2).expect("a pool that was used");
         assert_eq!(report.damage.len(), 1, "seed {seed}: {report:?}");
+    }
+}
+
+/// One member comes back while a read is on its way, another leaves before it ends: each way was out
+/// of use when it was asked, and at no time were all.
+#[test]
+fn a_way_that_was_gone_is_asked_again() {
+    let pool = Pool::new(1, 1, 2);
+    let engine = pool.create();
+    let mut host = pool.host(&engine, 1);
+    let host = pool.executor.block_on(async move {
+        host.write(0, 1).await;
+        host
+    });
+    pool.executor.drain();
+    // Alone, in its run, and last of all.
+    *pool.fast.gone_reads.borrow_mut() = vec![3, 1];
+    let inner = Rc::clone(&engine);
+    let read = async move { inner.read(host.volume, Lba(0), Blocks::zeroed(1)).await };
+    let block = pool.executor.block_on(read).expect("no block is lost");
+    assert_eq!(first_word(&block), host.expected(0));
+    assert_eq!(
+        *pool.fast.gone_reads.borrow(),
+        [0, 0],
+        "all ways were tried"
+    );
+    assert_eq!(engine.counters().get("blocks_lost"), None);
+}
+
+/// The same while groups are collected, where a block would be written off for good: of two copies
+/// one cannot be read, the other is out of use for a moment.
+#[test]
+fn what_was_gone_for_a_moment_is_not_written_off() {
+    let pool = Pool::new(3, 1, 2);
+    let engine = pool.create();
+    let hosts = [1, 2].map(|number| pool.host(&engine, number));
+    let dense = Rc::clone(&pool.dense);
+    dense.bad_on.borrow_mut().push((1, 0..16 << 20));
+    let hosts = pool.executor.block_on(async move {
+        let [mut one, mut other] = hosts;
+        for lba in (0..860).step_by(20) {
+            one.write(lba, 20).await;
+            other.write(lba, 20).await;
+        }
+        for step in 0..4000_u64 {
+            dense.gone_reads.borrow_mut()[0] = 2 * u32::from(step % 10 == 0);
+            let mixed = (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+            one.write(mixed % 860, 1).await;
+        }
+        dense.gone_reads.borrow_mut()[0] = 0;
+        [one, other]
+    });
+    pool.executor.drain();
+    let counters = engine.counters();
+    assert!(counters["gc_blocks"] > 100, "{counters:?}");
+    assert!(counters["clean_repairs"] > 0, "{counters:?}");
+    assert_eq!(counters.get("blocks_lost"), None, "{counters:?}");
+    for host in hosts {
+        verify(&pool, host).expect("no block is lost");
+    }
+}
+
+/// The drives held another pool before, and the dense tier loses writes on one copy: what is left
+/// there of the other pool's P2L is intact, and of the same stripe, group and generation.
+#[test]
+fn what_an_older_pool_left_is_not_believed() {
+    let mut pool = Pool::new(5, 1, 2);
+    pool.id = *b"an older pool of";
+    let engine = pool.create();
+    let hosts = [1, 2].map(|number| pool.host(&engine, number));
+    pool.executor.block_on(async move {
+        let [mut one, mut other] = hosts;
+        for step in (0..64).rev() {
+            one.write(step * 20 % 860, 20).await;
+            other.write(step * 20 % 860, 20).await;
+        }
+    });
+    pool.executor.crash();
+    drop(engine);
+    pool.id = [7; 16];
+    let engine = pool.create();
+    let hosts = [1, 2].map(|number| pool.host(&engine, number));
+    let dense = Rc::clone(&pool.dense);
+    let hosts = pool.executor.block_on(async move {
+        let [mut one, mut other] = hosts;
+        for lba in (0..860).step_by(20) {
+            dense.lose_in.set(Some(0));
+            one.write(lba, 20).await;
+            other.write(lba, 20).await;
+        }
+        for step in 0..5000_u64 {
+            dense.lose_in.set(Some(0));
+            let mixed = (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+            one.write(mixed % 860, 1).await;
+        }
+        [one, other]
+    });
+    pool.executor.drain();
+    let counters = engine.counters();
+    assert!(counters["groups_collected"] > 3, "{counters:?}");
+    for host in hosts {
+        verify(&pool, host).expect("no block is lost");
     }
 }

@@ -20,8 +20,8 @@ async fn fill(host: &mut Host, from: u64, to: u64) {
 
 /// A pool without dense tier and a host in it. The second leaf of the host's volume is stored in a
 /// chunk that soon holds little else: the first leaf was overwritten since.
-fn prepared() -> (Pool, Rc<Engine>, Host) {
-    let mut pool = Pool::new(8, 1, 1);
+fn prepared(copies: u8) -> (Pool, Rc<Engine>, Host) {
+    let mut pool = Pool::new(8, 1, copies);
     pool.geometry.groups = 0;
     pool.config.reserve.capacity_blocks = 1408;
     pool.config.reserve.groups = 0;
@@ -63,7 +63,7 @@ fn leaves_lost(engine: &Engine) -> u64 {
 /// The cleaner meets the leaf: it is declared lost, written, and chunks go on being emptied.
 #[test]
 fn the_cleaner_goes_on() {
-    let (pool, engine, mut host) = prepared();
+    let (pool, engine, mut host) = prepared(1);
     spoil(&pool, &engine, &host);
     let host = pool.executor.block_on(async move {
         for step in 0..6000_u64 {
@@ -109,7 +109,7 @@ fn the_cleaner_goes_on() {
 /// A host deallocates blocks of the leaf, more often than a chain is long.
 #[test]
 fn deallocations_do_not_wait_for_ever() {
-    let (pool, engine, mut host) = prepared();
+    let (pool, engine, mut host) = prepared(1);
     spoil(&pool, &engine, &host);
     let mut host = pool.executor.block_on(async move {
         for step in 0..6000_u64 {
@@ -130,7 +130,7 @@ fn deallocations_do_not_wait_for_ever() {
 #[test]
 fn a_lost_leaf_can_be_dropped() {
     for whole in [true, false] {
-        let (pool, engine, mut host) = prepared();
+        let (pool, engine, mut host) = prepared(1);
         spoil(&pool, &engine, &host);
         let inner = Rc::clone(&engine);
         pool.executor.block_on(async move {
@@ -144,4 +144,27 @@ fn a_lost_leaf_can_be_dropped() {
         pool.executor.drain();
         assert_eq!(leaves_lost(&engine), 1, "whole: {whole}");
     }
+}
+
+/// One copy of the leaf cannot be read and the other is out of use, but only for a moment: it is
+/// asked again before the leaf is written off.
+#[test]
+fn a_leaf_that_was_gone_for_a_moment_is_not_lost() {
+    let (pool, engine, host) = prepared(2);
+    let sector = engine.stored_leaf(host.volume, LeafIndex(1));
+    let start = sector.expect("a stored leaf") * 512;
+    pool.fast.bad_on.borrow_mut().push((1, start..start + 4608));
+    pool.fast.gone_reads.borrow_mut()[0] = 1;
+    let inner = Rc::clone(&engine);
+    let read = async move {
+        let block = inner.read(host.volume, Lba(600), Blocks::zeroed(1)).await;
+        let block = block.expect("no block is lost");
+        assert_eq!(first_word(&block), host.expected(600));
+        host
+    };
+    let host = pool.executor.block_on(read);
+    assert_eq!(pool.fast.gone_reads.borrow()[0], 0, "the leaf was read");
+    assert_eq!(leaves_lost(&engine), 0);
+    let verified = async move { host.verify().await };
+    pool.executor.block_on(verified).expect("no block is lost");
 }

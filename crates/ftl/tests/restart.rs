@@ -158,6 +158,56 @@ fn crashes_leak_no_group() {
     }
 }
 
+/// A crash left only the chunks that checkpoints may open, and the pool is started with less memory
+/// for its map than it had: redo has to write leaves, and finds room for them.
+#[test]
+fn a_start_with_few_chunks_and_little_memory_ends() {
+    for seed in 1..=4 {
+        let mut pool = Pool::new(seed, 1, 1);
+        pool.geometry.lba_bytes = 4096;
+        pool.config.lanes = 1;
+        let small = pool.config;
+        pool.config.map.delta_nodes = 4096;
+        pool.config.checkpoint_records = u64::MAX;
+        pool.config.checkpoint_bytes = u64::MAX;
+        // Hosts go as far as moves and leaves may.
+        pool.config.reserve.chunks = small.reserve.urgent_chunks;
+        pool.config.reserve.urgent_chunks = small.reserve.urgent_chunks - 1;
+        let engine = pool.create();
+        let mut hosts: Vec<Host> = (1..=20).map(|number| pool.host(&engine, number)).collect();
+        // Nothing can be cleaned.
+        pool.dense.gone.set(true);
+        pool.executor.spawn(Box::pin(async move {
+            for step in 0..1000 {
+                for host in &mut hosts {
+                    host.write(step * 37 % 1000, 1).await;
+                }
+            }
+        }));
+        while engine.gauges()["free_chunks"] > u64::from(pool.config.reserve.chunks) {
+            assert!(pool.executor.turn(), "hosts stopped early");
+        }
+        for _ in 0..pool.executor.below(20_000) {
+            pool.executor.turn();
+        }
+        let free = engine.gauges()["free_chunks"];
+        pool.executor.crash();
+        drop(engine);
+        pool.dense.gone.set(false);
+        pool.config = small;
+        let (engine, report) = pool.try_open(2).expect("a pool that was used");
+        assert_eq!(free, u64::from(small.reserve.urgent_chunks));
+        assert!(report.records > 1000 && engine.counters()["leaf_merges"] > 50);
+        let mut host = pool.host(&engine, 30);
+        let used = async move {
+            fill(&mut host, 0, 300).await;
+            host.verify().await
+        };
+        let used = within(&pool, 500_000, &engine, used);
+        used.expect("the pool is as usual");
+    }
+}
+
 /// A pool is closed while its garbage collection is at work and hosts still write: what was
 /// accepted is written, and closing ends.
 #[test]

@@ -435,7 +435,7 @@ impl Machine {
     }
 }
 
-fn identity(epoch: u32) -> Identity {
+pub(crate) fn identity(epoch: u32) -> Identity {
     Identity {
         pool: *b"varve laboratory",
         epoch,

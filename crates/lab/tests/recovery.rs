@@ -67,7 +67,7 @@ fn a_past_measures_like_a_fill_and_overwrites() {
     for (part, field, tolerance) in [
         ("window", "fast_per_host", 0.05),
         ("window", "fast_leaves_per_host", 0.2),
-        ("window", "compacted_per_host", 0.05),
+        ("window", "compacted_per_host", 0.1),
         ("window", "checkpoint_bytes", 0.15),
         ("restart", "read_bytes", 0.25),
     ] {

@@ -232,7 +232,9 @@ impl Engine {
         for (group, named) in self.named_groups(walks) {
             let id = UnitId::group(group);
             let unit = units.unit(id);
-            let end = named.end.next_multiple_of(units.geometry().stripe_blocks);
+            let geometry = units.geometry();
+            let end = named.end.min(geometry.group_blocks);
+            let end = end.next_multiple_of(geometry.stripe_blocks);
             let mut restore = UnitRestore {
                 state: unit.state(),
                 generation: unit.generation(),

@@ -29,6 +29,8 @@ pub struct MemoryDrive {
     pub bad: Cell<Option<(u64, u64)>>,
     /// Reads that touch these bytes of this copy fail.
     pub bad_on: RefCell<Vec<(u8, Range<u64>)>>,
+    /// So many more reads of each copy say that it is gone.
+    pub gone_reads: RefCell<Vec<u32>>,
     /// Where the last write went.
     pub last_write: RefCell<Range<u64>>,
     pub written: Cell<u64>,
@@ -53,6 +55,7 @@ impl MemoryDrive {
             gone: Cell::default(),
             bad: Cell::default(),
             bad_on: RefCell::default(),
+            gone_reads: RefCell::new(vec![0; usize::from(copies)]),
             last_write: RefCell::default(),
             written: Cell::default(),
         })
@@ -90,6 +93,11 @@ impl MemoryDrive {
                     && from < offset + length as u64
                 {
                     return Err(IoError::Media);
+                }
+                let gone = &mut self.gone_reads.borrow_mut()[usize::from(copy)];
+                if *gone > 0 {
+                    *gone -= 1;
+                    return Err(IoError::Gone);
                 }
                 let is_hit = |(on, bad): &(u8, Range<u64>)| {
                     *on == copy && offset < bad.end && bad.start < offset + length as u64

@@ -23,6 +23,8 @@ pub struct Pool {
     pub dense: Rc<MemoryDrive>,
     pub geometry: Geometry,
     pub config: Config,
+    /// Its identity.
+    pub id: [u8; 16],
 }
 
 impl Pool {
@@ -53,6 +55,7 @@ impl Pool {
             dense: drive(16 << 20),
             executor,
             geometry,
+            id: [7; 16],
             config: Config {
                 lanes: 2,
                 lane: LaneLimits {
@@ -78,7 +81,7 @@ impl Pool {
     /// Offers the other reactors' seats and returns the first's.
     fn seats(&self) -> Seats {
         let beside = self.executor.beside(ReactorId(1));
-        self.seats_of(beside.expect("two reactors")).offer([7; 16]);
+        self.seats_of(beside.expect("two reactors")).offer(self.id);
         self.seats_of(Rc::clone(&self.executor) as Rc<dyn World>)
     }
 
@@ -90,15 +93,15 @@ impl Pool {
         }
     }
 
-    fn identity(epoch: u32) -> Identity {
-        let pool = [7; 16];
+    fn identity(&self, epoch: u32) -> Identity {
+        let pool = self.id;
         Identity { pool, epoch }
     }
 
     /// A new, empty pool.
     pub fn create(&self) -> Rc<Engine> {
         let (geometry, config) = (self.geometry, self.config);
-        let create = Engine::create(self.seats(), geometry, config, Self::identity(1));
+        let create = Engine::create(self.seats(), geometry, config, self.identity(1));
         Rc::new(self.executor.block_on(create).expect("a blank pool"))
     }
 
@@ -109,7 +112,7 @@ impl Pool {
             ..self.seats()
         };
         let (geometry, config) = (self.geometry, self.config);
-        let create = Engine::create(seats, geometry, config, Self::identity(1));
+        let create = Engine::create(seats, geometry, config, self.identity(1));
         Rc::new(self.executor.block_on(create).expect("a blank pool"))
     }
 
@@ -122,7 +125,7 @@ impl Pool {
     /// Starts again what the drives hold, and tells what it found.
     pub fn try_open(&self, epoch: u32) -> Result<(Rc<Engine>, RecoveryReport), RecoverError> {
         let (geometry, config) = (self.geometry, self.config);
-        let open = Engine::open(self.seats(), geometry, config, Self::identity(epoch));
+        let open = Engine::open(self.seats(), geometry, config, self.identity(epoch));
         let opened = self.executor.block_on(open);
         opened.map(|(engine, report)| (Rc::new(engine), report))
     }

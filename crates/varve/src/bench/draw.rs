@@ -95,11 +95,15 @@ pub(super) struct Share {
 impl Share {
     /// Shares of operations of `blocks` blocks.
     ///
-    /// Reactors own leaves in turn. So a run is less than a leaf, or as many leaves in a row as there
-    /// are generators: else each would visit leaves of one reactor alone.
+    /// Reactors own leaves in turn. So either one run of each generator fits a leaf, or a run is as many
+    /// leaves in a row as there are generators: else each would miss the leaves of some reactors.
     pub(super) const fn new(index: u64, of: u64, blocks: u64) -> Self {
         let run = RUN_BLOCKS / gcd(RUN_BLOCKS, blocks) * blocks;
-        let run = if run < LEAF_BLOCKS { run } else { run * of };
+        let run = if run * of <= LEAF_BLOCKS {
+            run
+        } else {
+            run * of * LEAF_BLOCKS.div_ceil(run)
+        };
         Self { index, of, run }
     }
 
