@@ -7,16 +7,22 @@
 //! `std` is what this crate is about.
 
 mod cpu;
+mod disk;
 mod executor;
 mod hub;
+mod io;
+mod lock;
 mod memory;
 mod ram;
 mod reactors;
 mod ready;
+mod ring;
 mod spare;
 mod stream;
 
 pub use cpu::thread_cpu_time;
+pub use disk::{Disk, DiskKind, DiskOptions, FileDrive, OpenError};
 pub use executor::{Executor, Stalled};
+pub use io::{Io, NoIo};
 pub use ram::{RamDrive, RamMemory, Traffic};
 pub use reactors::run_reactors;
