@@ -21,9 +21,9 @@ mod drive;
 mod errno;
 mod facts;
 mod hint;
+mod memory;
 mod sync;
 mod transfer;
-mod vectors;
 
 pub use drive::FileDrive;
 use facts::Facts;

@@ -6,6 +6,7 @@
 //! **Not here**: what the engine does with it; modelled drives (`media`), simulated time (`sim`).
 //! `std` is what this crate is about.
 
+mod call;
 mod cpu;
 mod disk;
 mod executor;
@@ -13,16 +14,21 @@ mod hub;
 mod io;
 mod lock;
 mod memory;
+mod net;
 mod ram;
 mod reactors;
 mod ready;
 mod ring;
+mod signals;
 mod spare;
 mod stream;
+mod vectors;
 
 pub use cpu::thread_cpu_time;
 pub use disk::{Disk, DiskKind, DiskOptions, FileDrive, OpenError};
 pub use executor::{Executor, Stalled};
 pub use io::{Io, NoIo};
+pub use net::{Endpoint, Listener, Outgoing, Stream};
 pub use ram::{RamDrive, RamMemory, Traffic};
 pub use reactors::run_reactors;
+pub use signals::{Signal, Signals};

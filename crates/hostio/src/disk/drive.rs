@@ -2,10 +2,11 @@
 
 use super::Disk;
 use super::hint::Hint;
+use super::memory::{Demand, Memory, source, target};
 use super::sync::Sync;
 use super::transfer::{Direction, Transfer};
-use super::vectors::{Demand, Memory, Vectors, source, target};
 use crate::io::Io;
+use crate::vectors::Vectors;
 use varve_io::{Command, Completion, Done, Drive, DriveInfo};
 
 /// A file or block device, on the ring of one reactor.

@@ -1,9 +1,10 @@
 //! One read or write on the ring, to its end.
 
 use super::errno::{RETRIES_MAX, error_of, is_passing};
-use super::vectors::{Memory, Vectors, filled};
+use super::memory::{Memory, filled};
 use super::{Disk, Inner};
 use crate::ring::{Next, Operation};
+use crate::vectors::Vectors;
 use io_uring::{opcode, squeue, types};
 use varve_io::{Done, IoError, Outcome, Sender};
 

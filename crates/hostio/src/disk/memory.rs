@@ -1,14 +1,12 @@
-//! Memory of a transfer as the kernel wants it.
+//! Memory of a drive's transfer as the kernel wants it.
 //!
 //! Commands' memory is passed as it is. Only pieces that a direct transfer cannot take (a run of
 //! metadata shorter than an LBA, memory aligned to less than the device demands) are copied through
 //! aligned memory.
 
+use crate::vectors::{Vectors, piece};
 use varve_io::{Blocks, Gather, Segment, Target};
 use varve_units::BLOCK;
-
-/// Pieces of one call: `UIO_MAXIOV` of `linux/uio.h`.
-const PIECES_MAX: usize = 1024;
 
 /// What a direct transfer demands of each piece of memory.
 #[derive(Clone, Copy)]
@@ -39,46 +37,6 @@ pub(super) enum Memory {
     },
     /// A read's own, and what is read in its place.
     Target { into: Target, copy: Option<Blocks> },
-}
-
-/// The pieces of a transfer that are still to be moved, in order.
-pub(super) struct Vectors {
-    pieces: Vec<libc::iovec>,
-    /// The first that is not whole yet; it begins where the next byte goes.
-    next: usize,
-}
-
-fn piece(start: *const u8, length: usize) -> libc::iovec {
-    libc::iovec {
-        iov_base: start.cast_mut().cast(),
-        iov_len: length,
-    }
-}
-
-impl Vectors {
-    fn new(pieces: Vec<libc::iovec>) -> Self {
-        Self { pieces, next: 0 }
-    }
-
-    /// The pieces still to be moved, as many as one call takes.
-    pub(super) fn pieces(&self) -> &[libc::iovec] {
-        let end = self.pieces.len().min(self.next + PIECES_MAX);
-        &self.pieces[self.next..end]
-    }
-
-    /// `count` bytes have been moved.
-    pub(super) fn advance(&mut self, mut count: usize) {
-        while count > 0 {
-            let piece = &mut self.pieces[self.next];
-            if count < piece.iov_len {
-                piece.iov_base = piece.iov_base.wrapping_byte_add(count);
-                piece.iov_len -= count;
-                return;
-            }
-            count -= piece.iov_len;
-            self.next += 1;
-        }
-    }
 }
 
 fn bytes_of(segment: &Segment) -> &[u8] {
@@ -190,18 +148,5 @@ mod tests {
             panic!("it was copied");
         };
         assert_eq!((copy.bytes()[511], copy.bytes()[512]), (1, 2));
-    }
-
-    #[test]
-    fn progress_crosses_pieces() {
-        let start = std::ptr::without_provenance(4096);
-        let mut vectors = Vectors::new(vec![piece(start, 100), piece(start, 50), piece(start, 7)]);
-        vectors.advance(30);
-        assert_eq!(lengths(&vectors), [70, 50, 7]);
-        vectors.advance(75);
-        assert_eq!(lengths(&vectors), [45, 7]);
-        assert_eq!(vectors.pieces()[0].iov_base.addr(), 4096 + 5);
-        vectors.advance(52);
-        assert!(vectors.pieces().is_empty());
     }
 }
