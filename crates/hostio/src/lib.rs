@@ -15,6 +15,7 @@ mod io;
 mod lock;
 mod memory;
 mod net;
+mod preflight;
 mod ram;
 mod reactors;
 mod ready;
@@ -29,6 +30,9 @@ pub use disk::{Disk, DiskKind, DiskOptions, FileDrive, OpenError};
 pub use executor::{Executor, Stalled};
 pub use io::{Io, NoIo};
 pub use net::{Endpoint, Listener, Outgoing, Stream};
+pub use preflight::{
+    Content, DiskFacts, Finding, Magic, Preflight, Severity, User, Wanted, What, preflight,
+};
 pub use ram::{RamDrive, RamMemory, Traffic};
 pub use reactors::run_reactors;
 pub use signals::{Signal, Signals};
