@@ -145,12 +145,15 @@ fn look(wanted: &Wanted, meta: &Metadata, own: &[Magic], found: &mut Preflight) 
     }
     if is_device {
         look_at_device_users(path, meta, found);
+        if users::is_read_only(meta.rdev()) {
+            found.note(path, What::ReadOnly);
+        }
     }
-    // For writing too, as it will be opened: a lock may be asked about, and a disk that is read-only
-    // is found.
+    // Files for writing, as they will be opened; devices not, because closing one that was open for
+    // writing makes the system probe it anew.
     let opened = OpenOptions::new()
         .read(true)
-        .write(true)
+        .write(!is_device)
         .custom_flags(libc::O_NONBLOCK)
         .open(path);
     let file = match opened {

@@ -1,12 +1,13 @@
-//! What every drive promises, asked of drives in memory and of files alike.
+//! What every drive promises, asked of drives in memory, of files and of block devices alike.
 
 mod common;
 
+use common::system::LoopDevice;
 use common::{Random, Scratch};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use varve_hostio::{Disk, DiskOptions, Executor, FileDrive, Io, RamDrive};
+use varve_hostio::{Disk, DiskKind, DiskOptions, Executor, FileDrive, Io, RamDrive};
 use varve_io::{Blocks, Command, Done, Drive, Gather, Sectors, Segment, Target, World};
 
 const BYTES: u64 = 24 << 20;
@@ -24,19 +25,33 @@ fn of_all(what: impl AsyncFn(Rc<dyn World>, Rc<dyn Drive>) + Copy + 'static) {
     }
     let scratch = Scratch::new();
     for lba_bytes in [512, 4096] {
-        let executor = Executor::new();
         let options = DiskOptions {
             lba_bytes: Some(lba_bytes),
             ..DiskOptions::default()
         };
-        let path = scratch.path(&format!("drive{lba_bytes}"));
-        let disk = Disk::create(&path, BYTES, &options).unwrap();
-        let world = executor.world();
-        let drive = Rc::new(FileDrive::new(Io::of(&*world).unwrap(), disk));
-        executor
-            .run(async move { what(world, drive).await })
-            .unwrap();
+        let path = scratch.path(&format!("file{lba_bytes}"));
+        of_disk(Disk::create(&path, BYTES, &options).unwrap(), what);
+        let path = scratch.path(&format!("device{lba_bytes}"));
+        drop(Disk::create(&path, BYTES, &options).unwrap());
+        if let Some(device) = LoopDevice::over(&path, lba_bytes) {
+            let disk = Disk::open(device.path(), &DiskOptions::default()).unwrap();
+            assert_eq!(
+                (disk.kind(), disk.info().lba_bytes),
+                (DiskKind::Device, lba_bytes)
+            );
+            of_disk(disk, what);
+        }
     }
+}
+
+fn of_disk(disk: Disk, what: impl AsyncFn(Rc<dyn World>, Rc<dyn Drive>) + Copy + 'static) {
+    assert!(disk.is_direct() && disk.info().volatile_cache);
+    let executor = Executor::new();
+    let world = executor.world();
+    let drive = Rc::new(FileDrive::new(Io::of(&*world).unwrap(), disk));
+    executor
+        .run(async move { what(world, drive).await })
+        .unwrap();
 }
 
 fn noise(count: usize, random: &mut Random) -> Blocks {

@@ -1,6 +1,8 @@
 //! Scratch directories and chance.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
+pub mod system;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
