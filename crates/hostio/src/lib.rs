@@ -1,10 +1,11 @@
-//! The real world behind the seam: an executor in real time, drives in memory.
+//! The real world behind the seam: an executor in real time, drives in memory and on files and block
+//! devices, byte streams, signals; all that waits for the kernel waits in one `io_uring` per reactor.
 //!
 //! **Invariants**: a reactor and its tasks belong to one thread, what reactors share says so; an
-//! executor that has nothing to do sleeps.
+//! executor that has nothing to do sleeps; memory the kernel works on is freed by nobody.
 //!
-//! **Not here**: what the engine does with it; modelled drives (`media`), simulated time (`sim`).
-//! `std` is what this crate is about.
+//! **Not here**: what the engine does with it, protocols; modelled drives (`media`), simulated time
+//! (`sim`). `std` is what this crate is about.
 
 mod call;
 mod cpu;

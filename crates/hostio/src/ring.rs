@@ -100,7 +100,7 @@ impl Ring {
         }
         let entry = operation.entry();
         let ticket = self.table.borrow_mut().insert(operation, is_behind);
-        self.push(entry.user_data(ticket.0));
+        self.push(&entry.user_data(ticket.0));
         ticket
     }
 
@@ -113,17 +113,17 @@ impl Ring {
 
     fn push_cancel(&self, ticket: Ticket) {
         let entry = opcode::AsyncCancel::new(ticket.0).build();
-        self.push(entry.user_data(CANCELLATION));
+        self.push(&entry.user_data(CANCELLATION));
     }
 
     #[expect(unsafe_code, reason = "the kernel works on the operation's memory")]
-    fn push(&self, entry: squeue::Entry) {
+    fn push(&self, entry: &squeue::Entry) {
         let mut uring = self.uring.borrow_mut();
         loop {
             // SAFETY: the entry is that of an operation in the table, which keeps what it names until
             // the completion (the trait's contract), or names nothing. Tests: drops with operations
             // in flight.
-            if unsafe { uring.submission().push(&entry) }.is_ok() {
+            if unsafe { uring.submission().push(entry) }.is_ok() {
                 return;
             }
             self.enter(&mut uring, None);
@@ -231,7 +231,7 @@ impl Ring {
             Next::Again(mut operation) => {
                 let entry = operation.entry();
                 self.table.borrow_mut().put_back(Ticket(ticket), operation);
-                self.push(entry.user_data(ticket));
+                self.push(&entry.user_data(ticket));
             }
         }
     }

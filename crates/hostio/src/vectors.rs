@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(lengths(&vectors), [70, 50, 7]);
         vectors.advance(75);
         assert_eq!(lengths(&vectors), [45, 7]);
-        assert_eq!(vectors.pieces()[0].iov_base.addr(), 4096 + 5);
+        assert_eq!(vectors.pieces()[0].iov_base as usize, 4096 + 5);
         vectors.advance(52);
         assert!(vectors.pieces().is_empty());
     }

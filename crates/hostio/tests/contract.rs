@@ -235,7 +235,7 @@ fn ranges_that_do_not_exist_are_programmer_errors() {
                     offset,
                     into,
                     copy: 0,
-                }))
+                }));
             };
             assert!(
                 catch_unwind(AssertUnwindSafe(submit)).is_err(),

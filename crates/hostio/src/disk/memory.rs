@@ -19,7 +19,7 @@ pub(super) struct Demand {
 
 impl Demand {
     fn is_met(self, start: *const u8, length: usize) -> bool {
-        start.addr().is_multiple_of(self.align) && length.is_multiple_of(self.multiple)
+        (start as usize).is_multiple_of(self.align) && length.is_multiple_of(self.multiple)
     }
 }
 
