@@ -27,7 +27,7 @@ mod transfer;
 
 pub use drive::FileDrive;
 use facts::Facts;
-pub(crate) use facts::{device_bytes, device_lba_bytes};
+pub(crate) use facts::{device_bytes, device_is_read_only, device_lba_bytes};
 
 /// LBA size of files whose opener names none: no file system that can transfer past its cache
 /// demands more, so a pool moves between them.
@@ -70,6 +70,8 @@ pub enum OpenError {
     Kind(PathBuf),
     /// Another process, or another part of this one, holds it.
     InUse(PathBuf),
+    /// It takes no writes.
+    ReadOnly(PathBuf),
     /// The LBA size asked for is neither 512 nor 4096, or smaller than the disk's own.
     LbaBytes {
         /// The disk.
@@ -101,6 +103,7 @@ impl fmt::Display for OpenError {
                 path.display()
             ),
             Self::InUse(path) => write!(f, "{} is in use", path.display()),
+            Self::ReadOnly(path) => write!(f, "{} is read-only", path.display()),
             Self::LbaBytes { path, asked, least } => write!(
                 f,
                 "{} has no sectors of {asked} bytes: 512 or 4096, at least {least}",
@@ -161,6 +164,12 @@ impl Disk {
         let same = |of: fn(&std::fs::Metadata) -> u64| of(&meta) == of(&opened);
         if !same(MetadataExt::ino) || !same(MetadataExt::dev) {
             return Err(OpenError::InUse(path.to_owned()));
+        }
+        if kind == DiskKind::Device
+            && device_is_read_only(&file)
+                .map_err(|error| OpenError::system(path, "BLKROGET", error))?
+        {
+            return Err(OpenError::ReadOnly(path.to_owned()));
         }
         if kind == DiskKind::File && !hold(&file, path)? {
             return Err(OpenError::InUse(path.to_owned()));
@@ -281,6 +290,7 @@ fn open_direct(path: &Path, kind: DiskKind) -> Result<(File, bool), OpenError> {
             Err(error) => match error.raw_os_error() {
                 Some(libc::EINVAL) if direct != 0 => {}
                 Some(libc::EBUSY) => return Err(OpenError::InUse(path.to_owned())),
+                Some(libc::EROFS) => return Err(OpenError::ReadOnly(path.to_owned())),
                 _ => return Err(OpenError::system(path, "open", error)),
             },
         }

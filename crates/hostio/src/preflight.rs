@@ -4,7 +4,7 @@
 //!
 //! **Not here**: what a pool demands of its drives together (`pool`), how findings are shown.
 
-use crate::disk::{device_bytes, device_lba_bytes};
+use crate::disk::{device_bytes, device_is_read_only, device_lba_bytes};
 use crate::lock;
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
@@ -145,9 +145,6 @@ fn look(wanted: &Wanted, meta: &Metadata, own: &[Magic], found: &mut Preflight) 
     }
     if is_device {
         look_at_device_users(path, meta, found);
-        if users::is_read_only(meta.rdev()) {
-            found.note(path, What::ReadOnly);
-        }
     }
     // Files for writing, as they will be opened; devices not, because closing one that was open for
     // writing makes the system probe it anew.
@@ -164,6 +161,9 @@ fn look(wanted: &Wanted, meta: &Metadata, own: &[Magic], found: &mut Preflight) 
         Ok(facts) => facts,
         Err((call, error)) => return found.note(path, What::of_error(call, &error)),
     };
+    if is_device && device_is_read_only(&file).unwrap_or(false) {
+        found.note(path, What::ReadOnly);
+    }
     if facts.bytes < wanted.least_bytes {
         let (bytes, least) = (facts.bytes, wanted.least_bytes);
         found.note(path, What::TooSmall { bytes, least });

@@ -222,19 +222,26 @@ fn a_held_device_is_in_use() {
     assert!(matches!(twice, Err(OpenError::InUse(_))));
     drop(disk);
     assert!(look(device.path()).worst().is_none());
-    device.set_read_only();
-    assert!(matches!(only(&look(device.path())).what, What::ReadOnly));
     let wrong = DiskOptions {
         lba_bytes: Some(1024),
         ..DiskOptions::default()
-    };
-    drop(device);
-    let Some(device) = LoopDevice::over(&path, 512) else {
-        return;
     };
     let refused = Disk::open(device.path(), &wrong);
     assert!(matches!(
         refused,
         Err(OpenError::LbaBytes { asked: 1024, .. })
     ));
+}
+
+#[test]
+fn a_read_only_device_is_refused() {
+    let scratch = Scratch::new();
+    let path = sparse(&scratch, "image", 4 * MIB);
+    let Some(device) = LoopDevice::read_only(&path, 4096) else {
+        return;
+    };
+    let found = look(device.path());
+    assert!(matches!(only(&found).what, What::ReadOnly), "{found}");
+    let opened = Disk::open(device.path(), &DiskOptions::default());
+    assert!(matches!(opened, Err(OpenError::ReadOnly(_))));
 }

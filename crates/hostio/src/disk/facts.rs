@@ -7,6 +7,8 @@ use std::os::fd::AsRawFd;
 
 /// `BLKSSZGET` of `linux/fs.h`: size of a logical sector.
 const BLKSSZGET: libc::Ioctl = 0x1268;
+/// `BLKROGET` of `linux/fs.h`: whether it takes no writes.
+const BLKROGET: libc::Ioctl = 0x125e;
 /// `BLKGETSIZE64` of `linux/fs.h`, for 64 bits.
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272;
 
@@ -90,13 +92,22 @@ pub(crate) fn device_bytes(file: &File) -> io::Result<u64> {
 }
 
 /// Size of a logical sector of a block device in bytes.
-#[expect(unsafe_code, reason = "a system call")]
 pub(crate) fn device_lba_bytes(file: &File) -> io::Result<u32> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: this request writes an `int`.
-    let failed = unsafe { libc::ioctl(file.as_raw_fd(), BLKSSZGET, &raw mut bytes) };
+    device_number(file, BLKSSZGET)
+}
+
+/// True if the kernel takes no writes for a block device. It lets one open it for writing all the same.
+pub(crate) fn device_is_read_only(file: &File) -> io::Result<bool> {
+    Ok(device_number(file, BLKROGET)? != 0)
+}
+
+#[expect(unsafe_code, reason = "a system call")]
+fn device_number(file: &File, request: libc::Ioctl) -> io::Result<u32> {
+    let mut number: libc::c_int = 0;
+    // SAFETY: both requests of this kind write an `int`.
+    let failed = unsafe { libc::ioctl(file.as_raw_fd(), request, &raw mut number) };
     if failed == 0 {
-        Ok(bytes as u32)
+        Ok(number as u32)
     } else {
         Err(io::Error::last_os_error())
     }

@@ -57,12 +57,6 @@ fn numbers(device: u64) -> String {
     format!("{}:{}", libc::major(device), libc::minor(device))
 }
 
-/// True if the kernel takes no writes for a block device.
-pub(super) fn is_read_only(device: u64) -> bool {
-    let path = Path::new("/sys/dev/block").join(numbers(device));
-    std::fs::read_to_string(path.join("ro")).is_ok_and(|text| text.trim() == "1")
-}
-
 /// Users of a block device and of its partitions.
 pub(super) fn of_device(device: u64) -> Vec<User> {
     let whole = numbers(device);

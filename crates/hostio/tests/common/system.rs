@@ -31,15 +31,19 @@ pub struct LoopDevice(PathBuf);
 impl LoopDevice {
     /// `None`, with the reason printed, where that is not permitted.
     pub fn over(file: &Path, sector: u32) -> Option<Self> {
-        let (file, sector) = (file.to_str()?, sector.to_string());
-        let arguments = ["--find", "--show", "--sector-size", &sector, file];
-        or_skip(tool("losetup", &arguments)).map(|path| Self(path.into()))
+        Self::with(file, sector, &[])
     }
 
-    /// It takes no writes from now on.
-    pub fn set_read_only(&self) {
-        let path = self.0.to_string_lossy();
-        tool("blockdev", &["--setro", &path]).expect("a loop device can be made read-only");
+    /// One that takes no writes.
+    pub fn read_only(file: &Path, sector: u32) -> Option<Self> {
+        Self::with(file, sector, &["--read-only"])
+    }
+
+    fn with(file: &Path, sector: u32, more: &[&str]) -> Option<Self> {
+        let (file, sector) = (file.to_str()?, sector.to_string());
+        let usual = ["--find", "--show", "--sector-size", &sector, file];
+        let arguments = [more, &usual].concat();
+        or_skip(tool("losetup", &arguments)).map(|path| Self(path.into()))
     }
 
     pub fn path(&self) -> &Path {
