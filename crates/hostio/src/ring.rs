@@ -69,7 +69,10 @@ impl Ring {
     /// # Errors
     /// The kernel has no `io_uring`, forbids it, or is older than 5.11.
     pub(crate) fn new() -> io::Result<Self> {
-        let uring = set_up()?;
+        Self::with(set_up(&Flavour::ALL)?)
+    }
+
+    fn with(uring: IoUring) -> io::Result<Self> {
         let params = uring.params();
         if !params.is_feature_ext_arg() || !params.is_feature_nodrop() {
             return Err(io::ErrorKind::Unsupported.into());
@@ -192,7 +195,8 @@ impl Ring {
         backlog.extend(ended.map(|entry| (entry.user_data(), entry.result())));
     }
 
-    /// True if something has ended and not been run.
+    /// True if something has ended and not been run, or the kernel has deferred the end of something
+    /// to the next [`Ring::submit`].
     pub(crate) fn has_ended(&self) -> bool {
         !self.backlog.borrow().is_empty() || {
             let mut uring = self.uring.borrow_mut();
@@ -268,9 +272,9 @@ impl Drop for Ring {
 
 /// The best ring this kernel has. Completions are deferred to the reactor's own calls (6.1), or at
 /// least do not interrupt it (5.19).
-fn set_up() -> io::Result<IoUring> {
+fn set_up(flavours: &[Flavour]) -> io::Result<IoUring> {
     let mut last = None;
-    for flavour in [Flavour::Deferred, Flavour::Cooperative, Flavour::Plain] {
+    for flavour in flavours {
         let mut builder = IoUring::builder();
         builder.setup_cqsize(COMPLETIONS).setup_clamp();
         match flavour {
@@ -292,10 +296,16 @@ fn set_up() -> io::Result<IoUring> {
     Err(last.unwrap_or_else(|| io::ErrorKind::Unsupported.into()))
 }
 
+#[derive(Clone, Copy, Debug)]
 enum Flavour {
     Deferred,
     Cooperative,
     Plain,
+}
+
+impl Flavour {
+    /// The best first.
+    const ALL: [Self; 3] = [Self::Deferred, Self::Cooperative, Self::Plain];
 }
 
 /// What wakes a reactor that waits in its ring.
@@ -303,4 +313,46 @@ pub(crate) fn hang_bell(ring: &Ring) -> io::Result<Arc<Bell>> {
     let bell = Arc::new(Bell::new()?);
     ring.start_behind(bell::listen(Arc::clone(&bell)));
     Ok(bell)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every set-up that this kernel takes wakes by its bell and by its time limit, and lets go of what
+    /// is in flight.
+    #[test]
+    fn every_flavour_works() {
+        let mut count = 0;
+        for flavour in Flavour::ALL {
+            let uring = match set_up(&[flavour]) {
+                Ok(uring) => uring,
+                Err(error) => {
+                    println!("skipped: {flavour:?}: {error}");
+                    continue;
+                }
+            };
+            let ring = Ring::with(uring).unwrap();
+            let bell = hang_bell(&ring).unwrap();
+            assert!(!ring.is_awaited(), "a bell is no i/o");
+            ring.wait(Some(Duration::from_millis(1)));
+            assert!(!ring.run_ended(), "{flavour:?}");
+            for _ in 0..3 {
+                bell.ring();
+                ring.wait(None);
+                assert!(ring.run_ended(), "{flavour:?}");
+            }
+            // Heard when it rings while nobody waits, too.
+            ring.submit();
+            bell.ring();
+            while !ring.has_ended() {}
+            while !ring.run_ended() {
+                ring.submit();
+            }
+            ring.close();
+            assert_eq!(ring.table.borrow().count(), 0);
+            count += 1;
+        }
+        assert!(count > 0, "the kernel takes one of them");
+    }
 }
