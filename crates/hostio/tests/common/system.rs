@@ -2,9 +2,20 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Held while a tool runs.
+static TOOLS: Mutex<()> = Mutex::new(());
+
+/// No tool is started as long as this lives: a process that is being started holds, for the moment
+/// before it runs its program, all that this one has open.
+pub fn no_tools() -> MutexGuard<'static, ()> {
+    TOOLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs a system tool; its output, or why the test is skipped.
 fn tool(name: &str, arguments: &[&str]) -> Result<String, String> {
+    let _alone = no_tools();
     let output = Command::new(name)
         .args(arguments)
         .stdin(Stdio::null())
@@ -85,6 +96,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         let path = self.0.to_string_lossy().into_owned();
-        let _ = tool("umount", &[&path]);
+        // Lazily: a loop device lets go of its file a moment after it was detached.
+        let _ = tool("umount", &["--lazy", &path]);
     }
 }
