@@ -1,14 +1,17 @@
 //! The executor of one reactor in real time: one thread, first ready first run.
 //!
-//! A turn runs the jobs of its peers, polls every task that is ready then, lets those go on that
-//! yielded, fires timers, and hands over what it has for its peers. When nothing is ready it looks
-//! for jobs a moment longer and sleeps until the next job or timer.
+//! A turn runs the jobs of its peers and what the kernel has completed, polls every task that is
+//! ready then, lets those go on that yielded, fires timers, hands over what it has for its peers and
+//! submits its i/o. When nothing is ready it looks for jobs a moment longer and sleeps until the next
+//! job, timer or completion: in its ring if it has one, which submits in the same call.
 //!
 //! **Invariant**: no borrow of the executor's state is held while a task is polled or dropped, or a
 //! job runs.
 
-use crate::hub::Hub;
+use crate::hub::{Awaits, Hub};
+use crate::io::Port;
 use crate::ready::{Claim, TASKS_MAX};
+use crate::ring::Ring;
 use crate::spare::SPARE;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -80,6 +83,7 @@ struct Reactor {
     id: ReactorId,
     hub: Arc<Hub>,
     desk: Desk,
+    port: Rc<Port>,
     /// Jobs for each peer, handed over at the end of a turn.
     outbox: RefCell<Vec<Vec<Job>>>,
     /// Room for the jobs of a turn.
@@ -109,7 +113,8 @@ impl Executor {
     pub(crate) fn seated(id: ReactorId, hub: Arc<Hub>, origin: Instant) -> Self {
         hub.seat(id);
         let outbox = (0..hub.reactors()).map(|_| Vec::new()).collect();
-        Self(Rc::new_cyclic(|itself| Reactor {
+        let port = Port::new(id, Arc::clone(&hub));
+        let reactor = Rc::new_cyclic(|itself| Reactor {
             origin,
             claim: Claim::new(),
             slots: RefCell::default(),
@@ -121,9 +126,12 @@ impl Executor {
             id,
             hub,
             desk: Desk::default(),
+            port,
             outbox: RefCell::new(outbox),
             inbox: RefCell::default(),
-        }))
+        });
+        reactor.port.keep(&*reactor);
+        Self(reactor)
     }
 
     /// The executor as flows see it.
@@ -174,25 +182,35 @@ impl Drop for Executor {
         drop(slots);
         self.0.yields.take();
         self.0.timers.take();
+        // Last: what tasks had in flight belongs to the kernel until it says so.
+        if let Some(ring) = self.0.port.ring() {
+            ring.close();
+        }
     }
 }
 
 impl Reactor {
     fn turn(&self) -> Result<(), Stalled> {
         let has_jobs = self.run_jobs();
+        let has_ended = self.port.ring().is_some_and(Ring::run_ended);
         let ready = self.claim.count();
         for _ in 0..ready {
             let Some(index) = self.claim.pop() else { break };
             self.poll(index);
         }
         let yields = std::mem::take(&mut *self.yields.borrow_mut());
-        let idle = ready == 0 && yields.is_empty() && !has_jobs;
+        let idle = ready == 0 && yields.is_empty() && !has_jobs && !has_ended;
         for sender in yields {
             sender.send(());
         }
         self.hand_over();
         if idle {
             self.rest()?;
+        } else if let Some(ring) = self.port.ring()
+            && self.claim.count() > 0
+        {
+            // Else the rest that comes next submits and waits in one call.
+            ring.submit();
         }
         self.fire_timers();
         Ok(())
@@ -227,26 +245,42 @@ impl Reactor {
         }
     }
 
-    /// Waits for a job or the next timer.
-    #[expect(clippy::disallowed_methods, reason = "this is how a reactor waits")]
+    /// Waits for a job, the next timer or the end of i/o.
     fn rest(&self) -> Result<(), Stalled> {
         let next = self.timers.borrow().peek().map(|timer| timer.0.at);
         let pause = next.map(|next| Duration::from_nanos(next.since(self.now()).0));
-        if self.hub.reactors() > 1 {
-            for _ in 0..SPINS_MAX {
-                if self.hub.has_jobs(self.id) {
-                    return Ok(());
-                }
-                std::hint::spin_loop();
+        let ring = self.port.ring();
+        let awaits = if pause.is_some() || ring.is_some_and(Ring::is_awaited) {
+            Awaits::Something
+        } else {
+            Awaits::Nothing
+        };
+        let wait = || match (ring, pause) {
+            (Some(ring), pause) => ring.wait(pause),
+            (None, Some(pause)) => std::thread::park_timeout(pause),
+            (None, None) => std::thread::park(),
+        };
+        if self.hub.reactors() == 1 {
+            if awaits == Awaits::Nothing {
+                return Err(Stalled);
             }
-            return if self.hub.sleep(self.id, pause) {
-                Ok(())
-            } else {
-                Err(Stalled)
-            };
+            wait();
+            return Ok(());
         }
-        std::thread::sleep(pause.ok_or(Stalled)?);
-        Ok(())
+        if let Some(ring) = ring {
+            ring.submit();
+        }
+        for _ in 0..SPINS_MAX {
+            if self.hub.has_jobs(self.id) || ring.is_some_and(Ring::has_ended) {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        if self.hub.sleep(self.id, awaits, wait) {
+            Ok(())
+        } else {
+            Err(Stalled)
+        }
     }
 
     fn poll(&self, index: u32) {

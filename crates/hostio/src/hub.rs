@@ -7,10 +7,10 @@
 //! **Invariants**: jobs from one reactor to another are taken in the order they were handed over; a
 //! reactor goes to sleep only if its inbox was empty after it had said so.
 
+use crate::ring::Bell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
-use std::time::Duration;
 use varve_io::{Job, ReactorId};
 
 /// What the reactors of one process share.
@@ -32,7 +32,23 @@ struct Inbox {
     /// Its reactor sleeps or is about to: whoever sends must wake it. Only its reactor writes it.
     is_asleep: AtomicBool,
     jobs: Mutex<Vec<Job>>,
-    thread: Mutex<Option<Thread>>,
+    sleeper: Mutex<Option<Sleeper>>,
+}
+
+/// How a reactor is woken.
+struct Sleeper {
+    thread: Thread,
+    /// What ends its waits once it waits in a ring and no longer parks.
+    bell: Option<Arc<Bell>>,
+}
+
+/// What a reactor that goes to sleep still waits for beside jobs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// Nothing: it would sleep for ever if no job came.
+    Nothing,
+    /// A timer, or i/o in flight.
+    Something,
 }
 
 /// Which reactors sleep without a timer.
@@ -62,7 +78,18 @@ impl Hub {
 
     /// The calling thread runs reactor `id` from now on.
     pub(crate) fn seat(&self, id: ReactorId) {
-        *lock(&self.inbox(id).thread) = Some(std::thread::current());
+        *lock(&self.inbox(id).sleeper) = Some(Sleeper {
+            thread: std::thread::current(),
+            bell: None,
+        });
+    }
+
+    /// Reactor `id` waits in a ring from now on: who wakes it rings the bell too. To be called by its
+    /// own thread.
+    pub(crate) fn hang(&self, id: ReactorId, bell: Arc<Bell>) {
+        if let Some(sleeper) = &mut *lock(&self.inbox(id).sleeper) {
+            sleeper.bell = Some(bell);
+        }
     }
 
     /// Hands jobs over; `jobs` is empty afterwards.
@@ -107,18 +134,24 @@ impl Hub {
     }
 
     fn wake(&self, id: ReactorId) {
-        if let Some(thread) = &*lock(&self.inbox(id).thread) {
-            thread.unpark();
+        if let Some(sleeper) = &*lock(&self.inbox(id).sleeper) {
+            sleeper.thread.unpark();
+            if let Some(bell) = &sleeper.bell {
+                bell.ring();
+            }
         }
     }
 
-    /// Sleeps until a job arrives or `pause` is over; `None` for no timer. False if every
-    /// reactor sleeps so: nothing will ever happen again.
-    pub(crate) fn sleep(&self, id: ReactorId, pause: Option<Duration>) -> bool {
+    /// Sleeps in `wait` until a job arrives or what it `awaits` happens. False if every reactor
+    /// awaits nothing: nothing will ever happen again.
+    ///
+    /// `wait` returns when the reactor's thread is unparked or its bell rung, also if that came before
+    /// it was called.
+    pub(crate) fn sleep(&self, id: ReactorId, awaits: Awaits, wait: impl FnOnce()) -> bool {
         let inbox = self.inbox(id);
         // Before the look at `has_jobs` below, in the one order of all `SeqCst`: see `send`.
         inbox.is_asleep.store(true, Ordering::SeqCst);
-        if pause.is_none() {
+        if awaits == Awaits::Nothing {
             self.lie_down(id);
         }
         let is_wanted = || {
@@ -126,16 +159,13 @@ impl Hub {
                 || self.is_over.load(Ordering::SeqCst)
                 || self.is_stalled.load(Ordering::SeqCst)
         };
-        // Whoever sends, ends or finds a stall after this look sees `is_asleep` and unparks: a token
-        // that comes before `park` makes that return at once.
+        // Whoever sends, ends or finds a stall after this look sees `is_asleep` and wakes: a token
+        // that comes before `park`, or a bell rung before the wait, makes that return at once.
         if !is_wanted() {
-            match pause {
-                Some(pause) => std::thread::park_timeout(pause),
-                None => std::thread::park(),
-            }
+            wait();
         }
         inbox.is_asleep.store(false, Ordering::SeqCst);
-        if pause.is_none() {
+        if awaits == Awaits::Nothing {
             lock(&self.rest).0[usize::from(id.0)] = false;
         }
         !self.is_stalled.load(Ordering::SeqCst)
@@ -175,6 +205,7 @@ mod tests {
     use std::rc::Rc;
     use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
+    use std::time::Duration;
     use varve_io::World;
 
     /// Pseudo-random numbers: `SplitMix64`.
@@ -192,6 +223,14 @@ mod tests {
             0 => std::thread::yield_now(),
             1 => (0..next(state) % 300).for_each(|_| std::hint::spin_loop()),
             _ => {}
+        }
+    }
+
+    /// Sleeps as a reactor without a ring does.
+    fn sleep(hub: &Hub, id: ReactorId, pause: Option<Duration>) -> bool {
+        match pause {
+            Some(pause) => hub.sleep(id, Awaits::Something, || std::thread::park_timeout(pause)),
+            None => hub.sleep(id, Awaits::Nothing, std::thread::park),
         }
     }
 
@@ -216,7 +255,7 @@ mod tests {
             let pause = next(state)
                 .is_multiple_of(16)
                 .then(|| Duration::from_micros(50));
-            if !has_jobs && !hub.sleep(id, pause) {
+            if !has_jobs && !sleep(hub, id, pause) {
                 return false;
             }
         }
@@ -270,7 +309,7 @@ mod tests {
                             dawdle(&mut state);
                             if hub.take(id, &mut jobs) {
                                 jobs.clear();
-                            } else if !hub.sleep(id, None) {
+                            } else if !sleep(&hub, id, None) {
                                 return;
                             }
                         }

@@ -1,22 +1,39 @@
-//! The real world behind the seam: an executor in real time, drives in memory.
+//! The real world behind the seam: an executor in real time, drives in memory and on files and block
+//! devices, byte streams, signals; all that waits for the kernel waits in one `io_uring` per reactor.
 //!
 //! **Invariants**: a reactor and its tasks belong to one thread, what reactors share says so; an
-//! executor that has nothing to do sleeps.
+//! executor that has nothing to do sleeps; memory the kernel works on is freed by nobody.
 //!
-//! **Not here**: what the engine does with it; modelled drives (`media`), simulated time (`sim`).
-//! `std` is what this crate is about.
+//! **Not here**: what the engine does with it, protocols; modelled drives (`media`), simulated time
+//! (`sim`). `std` is what this crate is about.
 
+mod call;
 mod cpu;
+mod disk;
 mod executor;
 mod hub;
+mod io;
+mod lock;
 mod memory;
+mod net;
+mod preflight;
 mod ram;
 mod reactors;
 mod ready;
+mod ring;
+mod signals;
 mod spare;
 mod stream;
+mod vectors;
 
 pub use cpu::thread_cpu_time;
+pub use disk::{Disk, DiskKind, DiskOptions, FileDrive, OpenError};
 pub use executor::{Executor, Stalled};
+pub use io::{Io, NoIo};
+pub use net::{Endpoint, Listener, Outgoing, Stream};
+pub use preflight::{
+    Content, DiskFacts, Finding, Magic, Preflight, Severity, User, Wanted, What, preflight,
+};
 pub use ram::{RamDrive, RamMemory, Traffic};
 pub use reactors::run_reactors;
+pub use signals::{Signal, Signals};

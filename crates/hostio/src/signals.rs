@@ -1,0 +1,156 @@
+//! Requests to end, from outside: signals as events of a reactor.
+
+use crate::call::Call;
+use crate::io::Io;
+use crate::ring::{Next, Operation};
+use io_uring::{opcode, squeue, types};
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::rc::Rc;
+use varve_io::Sender;
+
+/// A request to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// SIGTERM: a service manager's.
+    Terminate,
+    /// SIGINT: Ctrl-C.
+    Interrupt,
+}
+
+/// The signals of this process, as a reactor sees them.
+pub struct Signals {
+    io: Io,
+    source: Rc<OwnedFd>,
+}
+
+impl Signals {
+    /// Takes SIGTERM and SIGINT over from the system, which would end the process, for the calling
+    /// thread and all that it starts afterwards. To be called by the first thread before it starts
+    /// others: a thread that has them from before ends the process.
+    ///
+    /// # Errors
+    /// The system's.
+    #[expect(unsafe_code, reason = "system calls")]
+    pub fn take(io: Io) -> io::Result<Self> {
+        // SAFETY: integers only, for which zeroes are values; `sigemptyset` makes it a set.
+        let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+        // SAFETY: the set lives, and is the calls' alone, for their length; the signals exist.
+        unsafe {
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGTERM);
+            libc::sigaddset(&raw mut set, libc::SIGINT);
+        }
+        // SAFETY: as above; the former mask is not asked for.
+        let failed =
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
+        if failed != 0 {
+            return Err(io::Error::from_raw_os_error(failed));
+        }
+        let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+        // SAFETY: as above.
+        let source = unsafe { libc::signalfd(-1, &raw const set, flags) };
+        if source < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just opened, and nobody else has it.
+        let source = Rc::new(unsafe { OwnedFd::from_raw_fd(source) });
+        Ok(Self { io, source })
+    }
+
+    /// The next signal.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn next(&self) -> io::Result<Signal> {
+        loop {
+            if let Some(signal) = self.read()? {
+                return Ok(signal);
+            }
+            let source = Rc::clone(&self.source);
+            Call::start(&self.io, |sender| Poll { source, sender }).await?;
+        }
+    }
+
+    /// A signal that is there.
+    #[expect(unsafe_code, reason = "a system call")]
+    fn read(&self) -> io::Result<Option<Signal>> {
+        const LENGTH: usize = mem::size_of::<libc::signalfd_siginfo>();
+        // SAFETY: integers only, for which zeroes are values.
+        let mut info: libc::signalfd_siginfo = unsafe { mem::zeroed() };
+        let into = (&raw mut info).cast();
+        // SAFETY: the structure lives, and is the call's alone, for its length.
+        let count = unsafe { libc::read(self.source.as_raw_fd(), into, LENGTH) };
+        if count < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+                _ => Err(error),
+            };
+        }
+        Ok(match info.ssi_signo as i32 {
+            libc::SIGTERM => Some(Signal::Terminate),
+            libc::SIGINT => Some(Signal::Interrupt),
+            _ => None,
+        })
+    }
+}
+
+/// Waits until there is a signal to be read.
+struct Poll {
+    source: Rc<OwnedFd>,
+    sender: Sender<io::Result<()>>,
+}
+
+// SAFETY: names no memory; `source` keeps the descriptor open.
+#[expect(unsafe_code, reason = "the kernel works on the descriptor")]
+unsafe impl Operation for Poll {
+    fn entry(&mut self) -> squeue::Entry {
+        let source = types::Fd(self.source.as_raw_fd());
+        opcode::PollAdd::new(source, libc::POLLIN as u32).build()
+    }
+
+    fn end(self: Box<Self>, result: i32) -> Next {
+        self.sender.send(match result {
+            result if result < 0 => Err(io::Error::from_raw_os_error(-result)),
+            _ => Ok(()),
+        });
+        Next::Over
+    }
+}
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "a system call")]
+mod tests {
+    use super::*;
+    use crate::Executor;
+    use varve_units::Nanos;
+
+    #[test]
+    fn signals_become_events() {
+        let executor = Executor::new();
+        let world = executor.world();
+        let signals = Signals::take(Io::of(&*world).unwrap()).unwrap();
+        let wait = async move {
+            let before = world.run(async {
+                // SAFETY: no memory is passed. To this thread alone, which has it blocked.
+                unsafe { libc::raise(libc::SIGINT) };
+            });
+            let first = signals.next().await.unwrap();
+            before.await;
+            let late = world.sleep(Nanos::from_millis(20));
+            let raise = world.run(async move {
+                late.await;
+                // SAFETY: as above.
+                unsafe { libc::raise(libc::SIGTERM) };
+            });
+            let second = signals.next().await.unwrap();
+            raise.await;
+            (first, second)
+        };
+        let seen = executor.run(wait);
+        assert_eq!(seen, Ok((Signal::Interrupt, Signal::Terminate)));
+    }
+}
