@@ -1,0 +1,8 @@
+//! A host that sends anything to a target.
+
+#![no_main]
+
+#[path = "../drive.rs"]
+mod drive;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| drive::host_stream(bytes));
