@@ -2,7 +2,6 @@
 
 #![no_main]
 
-#[path = "../drive.rs"]
 mod drive;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| drive::pdu_decoder(bytes));

@@ -8,7 +8,7 @@
 //!    connections that [`Target::is_closing`] names.
 //!
 //! Reading order: `subsystem` (what is served), [`action`], `target`, `connection` (transport and
-//! queue pair), `slots`, `outgoing`, `fabrics`, `controller`, `admin`, `identify`, `features`, `logs`,
+//! queue pair), `answer`, `slots`, `outgoing`, `fabrics`, `controller`, `admin`, `identify`, `features`, `logs`,
 //! `io`.
 //!
 //! **Invariants**: a peer's bytes never panic; memory of a connection is bounded by
@@ -27,6 +27,7 @@ extern crate std;
 pub mod action;
 
 mod admin;
+mod answer;
 mod connection;
 mod controller;
 mod fabrics;

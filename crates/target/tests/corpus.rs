@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-#[path = "../../../fuzz/drive.rs"]
+#[path = "../../../fuzz/fuzz_targets/drive/mod.rs"]
 mod drive;
 
 /// Runs every file of a corpus, also cut short at each of its first bytes.
