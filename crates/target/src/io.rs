@@ -6,7 +6,7 @@ use crate::shared::Shared;
 use crate::slots::Work;
 use crate::{BLOCK_BYTES, TRANSFER_BYTES_MAX};
 use alloc::vec::Vec;
-use varve_nvme::dsm::{Dsm, DsmRange};
+use varve_nvme::dsm::{Dsm, DsmRange, RANGES_MAX};
 use varve_nvme::event;
 use varve_nvme::identify::ControllerKind;
 use varve_nvme::opcode::io;
@@ -22,6 +22,9 @@ pub(crate) const OPCODES: [(u8, bool); 6] = [
     (io::WRITE_ZEROES, true),
     (io::DATASET_MANAGEMENT, true),
 ];
+
+/// Bytes of the ranges of a Dataset Management, at most.
+const RANGES_BYTES_MAX: u32 = (RANGES_MAX * size_of::<DsmRange>()) as u32;
 
 /// PRINFO of reads and writes: protection information, which no namespace has.
 const PROTECTION: u32 = 0xf << 26;
@@ -82,8 +85,13 @@ pub(crate) fn need(shared: &Shared, sqe: &Sqe) -> Result<Need, Status> {
         }
         io::DATASET_MANAGEMENT => {
             size(shared, sqe)?;
-            let bytes = Dsm::from_sqe(sqe).ranges * size_of::<DsmRange>();
-            Ok(Need::FromHost(bytes as u32))
+            let bytes = (Dsm::from_sqe(sqe).ranges * size_of::<DsmRange>()) as u32;
+            // Linux always sends room for 256 ranges; those beyond the number are not looked at.
+            let sent = sqe.data()?.length();
+            if (bytes..=RANGES_BYTES_MAX).contains(&sent) {
+                return Ok(Need::FromHost(sent));
+            }
+            Err(Status::InvalidSglLength)
         }
         _ => Err(Status::InvalidOpcode),
     }
@@ -126,7 +134,8 @@ fn deallocate(
 ) -> Result<Option<(Operation, Work)>, Status> {
     let size = size(shared, sqe)?;
     let mut ranges = Vec::new();
-    for raw in data.as_chunks::<16>().0 {
+    let count = Dsm::from_sqe(sqe).ranges;
+    for raw in data.as_chunks::<16>().0.iter().take(count) {
         let raw = DsmRange::read_from_bytes(raw).map_err(|_| Status::InvalidField)?;
         let (lba, count) = (raw.slba.get(), raw.nlb.get());
         check_range(size, lba, count)?;

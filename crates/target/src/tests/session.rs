@@ -220,6 +220,15 @@ fn reads_and_writes() {
                 .iter()
                 .all(|byte| *byte == 0)
         );
+        // Linux sends room for 256 ranges, whatever their number is.
+        let data = pattern(4, 2);
+        assert_eq!(bench.write_r2t(wire, 9, 0, &data, 8192), 0);
+        let mut ranges = vec![0xff; 4096];
+        ranges[4..16].copy_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let discard = sqe(9, 10, 1, (IN_CAPSULE, 4096), &[0, 4]);
+        assert_eq!(bench.simple(wire, &discard, &ranges).0, 0);
+        assert!(bench.disk[..4096].iter().all(|byte| *byte == 0));
+        assert_eq!(bench.disk[4096..8192], data[4096..]);
     }
 }
 
@@ -248,6 +257,8 @@ fn refused_commands() {
         (rw(2, (TRANSPORT, 4096), &[0, 0, 1 << 29]), 0x02),
         (rw(0x0d, (TRANSPORT, 0), &[]), 0x01),
         (rw(0x7f, (TRANSPORT, 0), &[1, 0]), 0x0c),
+        (rw(9, (TRANSPORT, 16), &[1, 4]), 0x0f),
+        (rw(9, (TRANSPORT, 4112), &[0, 4]), 0x0f),
         (sqe(2, 1, 2, (TRANSPORT, 4096), &[0, 0, 0]), 0x0b),
         (sqe(2, 1, 0xffff_ffff, (TRANSPORT, 4096), &[0, 0, 0]), 0x0b),
     ];
