@@ -105,18 +105,40 @@ impl<D: AsRef<[u8]>> Connection<D> {
             if self.outgoing.small_bytes() > OUTPUT_BYTES_MAX {
                 break;
             }
-            let fed = self.decoder.feed(&bytes[taken..]).and_then(|progress| {
-                taken += progress.taken;
-                match progress.pdu {
-                    Some(pdu) => self.on_pdu(shared, now, pdu),
-                    None => Ok(()),
-                }
-            });
-            if let Err(error) = fed {
-                self.terminate(&error);
-            }
+            taken += self.feed(shared, now, &bytes[taken..]);
         }
         taken
+    }
+
+    /// Takes bytes up to the end of a PDU at most.
+    fn feed(&mut self, shared: &mut Shared, now: Nanos, bytes: &[u8]) -> usize {
+        let progress = match self.decoder.feed(bytes) {
+            Ok(progress) => progress,
+            Err(error) => {
+                self.terminate(&error);
+                return bytes.len();
+            }
+        };
+        if let Some(pdu) = progress.pdu
+            && let Err(error) = self.on_pdu(shared, now, pdu)
+        {
+            self.terminate(&error);
+        }
+        progress.taken
+    }
+
+    /// Where the data being received belongs.
+    pub fn space(&mut self) -> &mut [u8] {
+        match self.phase {
+            Phase::Closing => &mut [],
+            _ => self.decoder.space(),
+        }
+    }
+
+    /// `count` bytes of the data were received there.
+    pub fn filled(&mut self, shared: &mut Shared, now: Nanos, count: usize) {
+        self.decoder.filled(count);
+        self.feed(shared, now, &[]);
     }
 
     /// Ends with a TermReq.

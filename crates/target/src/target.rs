@@ -67,6 +67,26 @@ impl<D: AsRef<[u8]>> Target<D> {
         taken
     }
 
+    /// Where the rest of the data of the PDU being received belongs, for who wants to receive it there
+    /// without a copy; empty between data. [`Target::filled`] follows.
+    #[must_use]
+    pub fn space(&mut self, id: ConnectionId) -> &mut [u8] {
+        let connection = self.connections.get_mut(&id);
+        connection.map_or(&mut [], Connection::space)
+    }
+
+    /// `count` bytes were received into [`Target::space`], and nothing was called in between.
+    ///
+    /// # Panics
+    /// If the space has not that many bytes.
+    pub fn filled(&mut self, now: Nanos, id: ConnectionId, count: usize) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.filled(&mut self.shared, now, count);
+            self.woken.insert(id);
+            self.settle();
+        }
+    }
+
     /// The next command for the backend.
     pub fn next_action(&mut self) -> Option<Action> {
         self.shared.actions.pop_front()

@@ -361,3 +361,31 @@ fn only_named_hosts() {
         0x184
     );
 }
+
+/// Data may be received where it belongs; with and without a digest behind it.
+#[test]
+fn data_in_place() {
+    for has_digests in [false, true] {
+        let mut bench = Bench::new();
+        let admin = bench.admin(has_digests, 0);
+        let wire = bench.queue(admin, 1, 0);
+        let write = sqe(1, 2, 1, (TRANSPORT, 8192), &[5, 0, 1]);
+        let r2t = bench.command(wire, &write, &[]);
+        let data = pattern(4, 2);
+        let bytes = h2cdata(&r2t[0].specific[..4], 0, &data, true, has_digests);
+        let head = if has_digests { 28 } else { 24 };
+        assert!(bench.target.space(wire.id).is_empty());
+        assert_eq!(
+            bench.target.receive(bench.now, wire.id, &bytes[..head]),
+            head
+        );
+        for part in data.chunks(5000) {
+            bench.target.space(wire.id)[..part.len()].copy_from_slice(part);
+            bench.target.filled(bench.now, wire.id, part.len());
+        }
+        assert!(bench.target.space(wire.id).is_empty());
+        let answers = bench.exchange(wire, &bytes[head + data.len()..]);
+        assert_eq!(answers[0].response(), (2, 0, 0));
+        assert_eq!(bench.disk[5 * 4096..7 * 4096], data);
+    }
+}
