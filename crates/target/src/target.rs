@@ -152,6 +152,7 @@ impl<D: AsRef<[u8]>> Target<D> {
             return;
         };
         self.waiting.remove(&id);
+        self.woken.remove(&id);
         let at_backend = connection.slots.at_backend();
         if let (Some(host), true) = (self.host_of(&connection), at_backend > 0) {
             self.remains.insert(id, (host, at_backend));
