@@ -183,6 +183,9 @@ fn reach<'a>(outlines: &BTreeMap<&'a str, &Outline>) -> BTreeMap<&'a str, bool> 
 
 /// Whether a path is a crate root, and if so whether for tests only.
 fn root(path: &str) -> Option<bool> {
+    if let Some(target) = path.strip_prefix("fuzz/fuzz_targets/") {
+        return (!target.contains('/')).then_some(true);
+    }
     let inside = path
         .strip_prefix("crates/")
         .and_then(|rest| rest.split_once('/'))?
@@ -247,6 +250,19 @@ mod tests {
             expected.iter().all(|path| tests.contains(path)) && tests.len() == 4,
             "{tests:?}"
         );
+    }
+
+    #[test]
+    fn fuzz_targets_are_roots() {
+        let tree = Tree::of(&[
+            ("fuzz/fuzz_targets/a.rs", "mod drive;"),
+            ("fuzz/fuzz_targets/drive/mod.rs", ""),
+            ("fuzz/lost.rs", ""),
+        ]);
+        let sources = tree.sources();
+        let orphans = sources.iter().filter(|source| source.orphan);
+        let orphans: Vec<_> = orphans.map(|source| source.path).collect();
+        assert_eq!(orphans, ["fuzz/lost.rs"]);
     }
 
     #[test]

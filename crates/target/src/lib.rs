@@ -1,0 +1,74 @@
+//! NVMe/TCP target: bytes of hosts in, commands for volumes out; completions in, bytes out.
+//!
+//! [`Target`] is one machine without I/O, time or threads of its own. Its caller
+//!
+//! 1. tells it of connections, bytes, completions and the time;
+//! 2. executes the [`Action`]s it gives on whatever holds the blocks;
+//! 3. sends what [`Target::transmit`] gives, all of it with one gathering send, and closes the
+//!    connections that [`Target::is_closing`] names.
+//!
+//! Reading order: `subsystem` (what is served), [`action`], `target`, `connection` (transport and
+//! queue pair), `answer`, `slots`, `outgoing`, `fabrics`, `controller`, `admin`, `identify`, `features`, `logs`,
+//! `io`.
+//!
+//! **Invariants**: a peer's bytes never panic; memory of a connection is bounded by
+//! [`DATA_BYTES_MAX`], its queue's slots and one batch of output; a command is answered once or its
+//! connection is gone; what is at the backend when a connection dies is waited for before the same
+//! host gets another I/O queue.
+//!
+//! **Not here**: sockets, the pool, how blocks are stored.
+
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod action;
+
+mod admin;
+mod answer;
+mod connection;
+mod controller;
+mod fabrics;
+mod features;
+mod identify;
+mod io;
+mod logs;
+mod outgoing;
+mod shared;
+mod slots;
+mod subsystem;
+mod target;
+
+#[cfg(test)]
+mod tests;
+
+pub use action::{Action, Completion, Failure, Operation, Tag};
+pub use connection::{ConnectionId, DATA_BYTES_MAX};
+pub use outgoing::Segment;
+pub use subsystem::{Hosts, Listener, Namespace, NamespaceError, Subsystem};
+pub use target::Target;
+
+use varve_units::Nanos;
+
+/// Entries of a queue (MQES + 1). Arbitrary; Linux asks for 128.
+pub const QUEUE_ENTRIES_MAX: u16 = 128;
+/// I/O queues of a controller. Arbitrary; bounds connections of one host.
+pub const IO_QUEUES_MAX: u16 = 64;
+/// Data in a capsule, in bytes: what admin queues need anyway, for all queues.
+pub const CAPSULE_DATA: u32 = varve_nvme::tcp::ADMIN_CAPSULE_DATA;
+/// MDTS: data of a command is at most `2^MDTS` pages of 4 KiB, 512 KiB.
+pub const MDTS: u8 = 7;
+/// Bytes of data of one command, and of one H2CData.
+pub const TRANSFER_BYTES_MAX: u32 = 4096 << MDTS;
+/// Bytes of a block; the pool does not read-modify-write smaller ones.
+pub const BLOCK_BYTES: u32 = 4096;
+/// AERs outstanding.
+pub const ASYNC_EVENTS_MAX: usize = 4;
+/// Controllers at a time.
+pub const CONTROLLERS_MAX: usize = 1024;
+/// Connections at a time.
+pub const CONNECTIONS_MAX: usize = 4096;
+/// How long a connection may take until its Connect command is there.
+pub const CONNECT_TIME_MAX: Nanos = Nanos::from_secs(10);

@@ -1,0 +1,111 @@
+//! Commands of a queue that are not answered yet, in a bounded slab.
+//!
+//! A slot's number is the tag of its R2T and of its action.
+
+use crate::action::Tag;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use varve_nvme::Sqe;
+use varve_nvme::fabrics::ConnectData;
+
+/// A command that is not answered yet.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub sqe: Sqe,
+    /// Bytes it holds of the connection's data budget.
+    pub bytes: u32,
+    pub state: State,
+}
+
+/// What a command waits for.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// Budget, to ask for its data.
+    ParkedTransfer,
+    /// Its data.
+    Transfer {
+        data: Vec<u8>,
+        got: usize,
+        /// A data digest was wrong.
+        is_bad: bool,
+    },
+    /// Budget, to read.
+    ParkedRead,
+    /// The backend.
+    Backend(Work),
+    /// An event.
+    AsyncEvent,
+    /// The end of what an earlier association left at the backend.
+    Connecting(Box<ConnectData>),
+}
+
+/// What is done with the backend's answer.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Its data goes to the host.
+    Read,
+    /// Its data is compared with this.
+    Compare(Vec<u8>),
+    /// It has no data.
+    Plain,
+    /// The controller's shutdown is complete; no host waits for it.
+    Shutdown,
+}
+
+/// The slab.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    all: Vec<Option<Slot>>,
+    free: Vec<u16>,
+}
+
+impl Slots {
+    /// With room for `count` commands.
+    pub fn new(count: u16) -> Self {
+        Self {
+            all: (0..count).map(|_| None).collect(),
+            free: (0..count).rev().collect(),
+        }
+    }
+
+    /// Puts a command in; gives it back if there is no room.
+    pub fn insert(&mut self, slot: Slot) -> Result<Tag, Slot> {
+        let Some(index) = self.free.pop() else {
+            return Err(slot);
+        };
+        self.all[usize::from(index)] = Some(slot);
+        Ok(Tag(index))
+    }
+
+    pub fn get_mut(&mut self, tag: Tag) -> Option<&mut Slot> {
+        self.all.get_mut(usize::from(tag.0))?.as_mut()
+    }
+
+    pub fn remove(&mut self, tag: Tag) -> Option<Slot> {
+        let slot = self.all.get_mut(usize::from(tag.0))?.take()?;
+        self.free.push(tag.0);
+        Some(slot)
+    }
+
+    /// True if no further command is taken.
+    pub fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// First command that `wanted` names.
+    pub fn find(&self, wanted: impl Fn(&Slot) -> bool) -> Option<Tag> {
+        let is_wanted = |slot: &Option<Slot>| slot.as_ref().is_some_and(&wanted);
+        let index = self.all.iter().position(is_wanted)?;
+        Some(Tag(index as u16))
+    }
+
+    pub fn count(&self, wanted: impl Fn(&Slot) -> bool) -> usize {
+        let used = self.all.iter().flatten();
+        used.filter(|slot| wanted(slot)).count()
+    }
+
+    /// Commands at the backend.
+    pub fn at_backend(&self) -> usize {
+        self.count(|slot| matches!(slot.state, State::Backend(_)))
+    }
+}

@@ -1,0 +1,427 @@
+//! The machine as its caller sees it: connections, time, actions, what one does to another.
+
+use crate::action::{Action, Completion, Tag};
+use crate::connection::{Connection, ConnectionId, Phase};
+use crate::controller::Host;
+use crate::outgoing::Segment;
+use crate::shared::{Effect, Shared};
+use crate::slots::State;
+use crate::subsystem::{Listener, Namespace, NamespaceError, Subsystem};
+use crate::{CONNECT_TIME_MAX, CONNECTIONS_MAX, fabrics};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use varve_nvme::event::Notice;
+use varve_nvme::identify::ControllerKind;
+use varve_nvme::{Nqn, Sqe, opcode};
+use varve_units::Nanos;
+
+/// An NVMe/TCP target. `D` is what the backend gives as content of blocks.
+#[derive(Debug)]
+pub struct Target<D> {
+    shared: Shared,
+    connections: BTreeMap<ConnectionId, Connection<D>>,
+    /// Connections that are gone with commands at the backend: whose, and how many.
+    remains: BTreeMap<ConnectionId, (Host, usize)>,
+    /// Connects of I/O queues that wait.
+    waiting: BTreeSet<ConnectionId>,
+    /// Connections that have something to send or to end.
+    woken: BTreeSet<ConnectionId>,
+    next_id: u64,
+}
+
+impl<D: AsRef<[u8]>> Target<D> {
+    /// A target that serves `subsystem` and the discovery subsystem.
+    #[must_use]
+    pub fn new(subsystem: Subsystem) -> Self {
+        Self {
+            shared: Shared::new(subsystem),
+            connections: BTreeMap::new(),
+            remains: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            woken: BTreeSet::new(),
+            next_id: 1,
+        }
+    }
+
+    /// A host connected. `None` if there are too many: the connection is to be closed.
+    #[must_use]
+    pub fn accept(&mut self, now: Nanos) -> Option<ConnectionId> {
+        if self.connections.len() >= CONNECTIONS_MAX {
+            return None;
+        }
+        let id = ConnectionId(self.next_id);
+        self.next_id += 1;
+        self.connections.insert(id, Connection::new(id, now));
+        Some(id)
+    }
+
+    /// Bytes of a host. Gives how many were taken; the rest is to be given again after
+    /// [`Target::transmit`]. Bytes of a connection that ends are dropped.
+    pub fn receive(&mut self, now: Nanos, id: ConnectionId, bytes: &[u8]) -> usize {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return bytes.len();
+        };
+        let taken = connection.receive(&mut self.shared, now, bytes);
+        self.woken.insert(id);
+        self.settle();
+        taken
+    }
+
+    /// Where the rest of the data of the PDU being received belongs, for who wants to receive it there
+    /// without a copy; empty between data. [`Target::filled`] follows.
+    #[must_use]
+    pub fn space(&mut self, id: ConnectionId) -> &mut [u8] {
+        let connection = self.connections.get_mut(&id);
+        connection.map_or(&mut [], Connection::space)
+    }
+
+    /// `count` bytes were received into [`Target::space`], and nothing was called in between.
+    ///
+    /// # Panics
+    /// If the space has not that many bytes.
+    pub fn filled(&mut self, now: Nanos, id: ConnectionId, count: usize) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.filled(&mut self.shared, now, count);
+            self.woken.insert(id);
+            self.settle();
+        }
+    }
+
+    /// The next command for the backend.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.shared.actions.pop_front()
+    }
+
+    /// The backend's answer to an action.
+    ///
+    /// # Panics
+    /// If the action was answered before, or a read's data has not the length asked for.
+    pub fn complete(&mut self, id: ConnectionId, tag: Tag, result: Completion<D>) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.complete(&mut self.shared, tag, result);
+            self.woken.insert(id);
+        } else {
+            let remain = self.remains.get_mut(&id);
+            let (_, count) = remain.expect("an action is answered once");
+            *count -= 1;
+            if *count == 0 {
+                self.remains.remove(&id);
+            }
+        }
+        self.settle();
+    }
+
+    /// A connection that has something to send or is to be ended, each named once.
+    pub fn next_woken(&mut self) -> Option<ConnectionId> {
+        loop {
+            let id = self.woken.pop_first()?;
+            let connection = self.connections.get(&id);
+            let has_work = connection
+                .is_some_and(|one| !one.outgoing.is_empty() || one.phase == Phase::Closing);
+            if has_work {
+                return Some(id);
+            }
+        }
+    }
+
+    /// All that a connection has to send, in order, for one gathering send. To be called again only
+    /// when that was sent: what was taken is not counted against the connection's memory.
+    #[must_use]
+    pub fn transmit(&mut self, id: ConnectionId) -> Vec<Segment<D>> {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return Vec::new();
+        };
+        let segments = connection.transmit(&mut self.shared);
+        if !connection.outgoing.is_empty() {
+            self.woken.insert(id);
+        }
+        segments
+    }
+
+    /// True if the connection is to be closed after what it has to send.
+    #[must_use]
+    pub fn is_closing(&self, id: ConnectionId) -> bool {
+        let connection = self.connections.get(&id);
+        connection.is_none_or(|one| one.phase == Phase::Closing)
+    }
+
+    /// A connection was closed, by either side. With that of an admin queue its association ends.
+    pub fn closed(&mut self, id: ConnectionId) {
+        self.end(id);
+        let Some(connection) = self.connections.remove(&id) else {
+            return;
+        };
+        self.waiting.remove(&id);
+        self.woken.remove(&id);
+        let at_backend = connection.slots.at_backend();
+        if let (Some(host), true) = (self.host_of(&connection), at_backend > 0) {
+            self.remains.insert(id, (host, at_backend));
+        }
+        // Only now: whose the remains are stands in the controller.
+        if let Some(queue) = connection.queue {
+            self.forget(queue.cntlid, queue.qid, id);
+        }
+        self.settle();
+    }
+
+    /// The connection's association ends if it carries the admin queue.
+    fn end(&mut self, id: ConnectionId) {
+        let queue = self.connections.get(&id).and_then(|one| one.queue);
+        if let Some(queue) = queue
+            && queue.qid == 0
+        {
+            self.mark_ended(queue.cntlid);
+            self.close_queues(queue.cntlid);
+        }
+    }
+
+    fn mark_ended(&mut self, cntlid: u16) {
+        if let Some(controller) = self.shared.controllers.get_mut(&cntlid) {
+            controller.is_ended = true;
+        }
+    }
+
+    /// Takes a queue out of its controller; a controller without connections is gone.
+    fn forget(&mut self, cntlid: u16, qid: u16, id: ConnectionId) {
+        let Some(controller) = self.shared.controllers.get_mut(&cntlid) else {
+            return;
+        };
+        if controller.queues.get(&qid) == Some(&id) {
+            controller.queues.remove(&qid);
+        }
+        let has_admin = self.connections.contains_key(&controller.admin);
+        if !has_admin && controller.queues.is_empty() {
+            self.shared.controllers.remove(&cntlid);
+        }
+    }
+
+    /// When [`Target::tick`] has something to do.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Nanos> {
+        let controllers = self.shared.controllers.values();
+        let alive =
+            controllers.filter_map(|one| self.is_live(one.admin).then(|| one.deadline())?);
+        let connections = self.connections.values();
+        let young = connections
+            .filter(|one| one.queue.is_none() && one.phase != Phase::Closing)
+            .filter(|one| !self.waiting.contains(&one.id))
+            .map(|one| one.opened + CONNECT_TIME_MAX);
+        alive.chain(young).min()
+    }
+
+    fn is_live(&self, id: ConnectionId) -> bool {
+        let connection = self.connections.get(&id);
+        connection.is_some_and(|one| one.phase != Phase::Closing)
+    }
+
+    /// Ends associations that were silent for their keep-alive timeout, and connections without a
+    /// Connect.
+    pub fn tick(&mut self, now: Nanos) {
+        let controllers = self.shared.controllers.values();
+        let silent = controllers.filter(|one| one.deadline().is_some_and(|at| at <= now));
+        let silent: Vec<_> = silent.map(|one| (one.cntlid, one.admin)).collect();
+        for (cntlid, admin) in silent {
+            self.mark_ended(cntlid);
+            self.close_queues(cntlid);
+            self.close(admin);
+        }
+        let late = self.connections.values().filter(|one| {
+            one.queue.is_none()
+                && !self.waiting.contains(&one.id)
+                && one.opened + CONNECT_TIME_MAX <= now
+        });
+        let late: Vec<_> = late.map(|one| one.id).collect();
+        for id in late {
+            self.close(id);
+        }
+        self.settle();
+    }
+
+    fn close(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.phase = Phase::Closing;
+            self.woken.insert(id);
+        }
+    }
+
+    /// The connections of a controller's I/O queues end.
+    fn close_queues(&mut self, cntlid: u16) {
+        let controller = self.shared.controllers.get(&cntlid);
+        let queues = controller.map(|one| one.queues.values().copied().collect());
+        let queues: Vec<ConnectionId> = queues.unwrap_or_default();
+        for id in queues {
+            self.close(id);
+        }
+    }
+
+    /// Does what connections did to one another.
+    fn settle(&mut self) {
+        while let Some(effect) = self.shared.effects.pop_front() {
+            match effect {
+                Effect::CloseQueues(cntlid) => self.close_queues(cntlid),
+                Effect::Notify(cntlid) => self.notify(cntlid),
+                Effect::Abort {
+                    cntlid,
+                    qid,
+                    cid,
+                    by,
+                    by_cid,
+                } => {
+                    let is_aborted = self.abort(cntlid, qid, cid);
+                    if let Some(connection) = self.connections.get_mut(&by) {
+                        // Bit 0 says that nothing was aborted.
+                        let sqe = Sqe::new(opcode::admin::ABORT, by_cid, 0);
+                        connection.succeed(&sqe, u64::from(!is_aborted));
+                    }
+                }
+                Effect::Connect(id) => {
+                    self.waiting.insert(id);
+                }
+            }
+        }
+        // Connections that end by an error of their own take their association with them.
+        let woken: Vec<_> = self.woken.iter().copied().collect();
+        for id in woken {
+            if !self.is_live(id) {
+                self.end(id);
+            }
+        }
+        self.connect_waiting();
+    }
+
+    fn notify(&mut self, cntlid: u16) {
+        let admin = self.shared.controllers.get(&cntlid).map(|one| one.admin);
+        let connection = admin.and_then(|admin| self.connections.get_mut(&admin));
+        if let Some(connection) = connection {
+            connection.notify(&mut self.shared);
+            self.woken.insert(connection.id);
+        }
+    }
+
+    fn abort(&mut self, cntlid: u16, qid: u16, cid: u16) -> bool {
+        let controller = self.shared.controllers.get(&cntlid);
+        let id = controller.and_then(|controller| match qid {
+            0 => Some(controller.admin),
+            _ => controller.queues.get(&qid).copied(),
+        });
+        let connection = id.and_then(|id| self.connections.get_mut(&id));
+        connection.is_some_and(|connection| {
+            self.woken.insert(connection.id);
+            connection.abort_waiting(&mut self.shared, cid)
+        })
+    }
+
+    /// Whose connection it is.
+    fn host_of(&self, connection: &Connection<D>) -> Option<Host> {
+        let controller = self.shared.controllers.get(&connection.queue?.cntlid)?;
+        Some(controller.host.clone())
+    }
+
+    /// True if commands of an association of this host that ended are at the backend.
+    fn has_remains(&self, host: &Host) -> bool {
+        let ending = self.connections.values().any(|one| {
+            one.phase == Phase::Closing
+                && one.slots.at_backend() > 0
+                && self.host_of(one).as_ref() == Some(host)
+        });
+        ending || self.remains.values().any(|(whose, _)| whose == host)
+    }
+
+    /// Answers Connects of I/O queues whose host has nothing left at the backend.
+    fn connect_waiting(&mut self) {
+        let waiting: Vec<_> = self.waiting.iter().copied().collect();
+        for id in waiting {
+            let Some((tag, host)) = self.connecting(id) else {
+                self.waiting.remove(&id);
+                continue;
+            };
+            if host.is_some_and(|host| self.has_remains(&host)) {
+                continue;
+            }
+            self.waiting.remove(&id);
+            let Some(connection) = self.connections.get_mut(&id) else {
+                continue;
+            };
+            let Some(slot) = connection.slots.remove(tag) else {
+                continue;
+            };
+            let State::Connecting(data) = &slot.state else {
+                continue;
+            };
+            match fabrics::connect_queue(connection, &mut self.shared, &slot.sqe, data) {
+                Ok(result) => connection.succeed(&slot.sqe, result),
+                Err(reply) => connection.fail(&mut self.shared, &slot.sqe, reply),
+            }
+            self.woken.insert(id);
+        }
+    }
+
+    /// The Connect that a connection waits with, and its host if the name is one.
+    fn connecting(&mut self, id: ConnectionId) -> Option<(Tag, Option<Host>)> {
+        if !self.is_live(id) {
+            return None;
+        }
+        let slots = &mut self.connections.get_mut(&id)?.slots;
+        let tag = slots.find(|slot| matches!(slot.state, State::Connecting(_)))?;
+        let State::Connecting(data) = &slots.get_mut(tag)?.state else {
+            return None;
+        };
+        let host = Nqn::from_field(&data.hostnqn).ok().map(|nqn| Host {
+            nqn,
+            id: data.hostid,
+        });
+        Some((tag, host))
+    }
+
+    /// Adds a namespace, or changes its size or what it says about itself. Hosts are told.
+    ///
+    /// # Errors
+    /// Ids, sizes and identifiers that hosts would not accept.
+    pub fn put_namespace(&mut self, nsid: u32, namespace: Namespace) -> Result<(), NamespaceError> {
+        namespace.check(nsid)?;
+        let old = self.shared.subsystem.namespaces.insert(nsid, namespace);
+        if old.as_ref() != self.shared.subsystem.namespaces.get(&nsid) {
+            self.changed(nsid);
+        }
+        Ok(())
+    }
+
+    /// Takes a namespace away. Hosts are told; commands at the backend are answered as it decides.
+    pub fn remove_namespace(&mut self, nsid: u32) {
+        if self.shared.subsystem.namespaces.remove(&nsid).is_some() {
+            self.changed(nsid);
+        }
+    }
+
+    fn changed(&mut self, nsid: u32) {
+        for controller in self.shared.controllers.values_mut() {
+            if controller.kind == ControllerKind::Io {
+                controller.changed.insert(nsid);
+                controller.raise(Notice::NamespaceAttribute);
+                let effect = Effect::Notify(controller.cntlid);
+                self.shared.effects.push_back(effect);
+            }
+        }
+        self.settle();
+    }
+
+    /// Changes where hosts reach the target. Hosts with a persistent discovery connection are told.
+    pub fn set_listeners(&mut self, listeners: Vec<Listener>) {
+        self.shared.subsystem.listeners = listeners;
+        self.shared.discovery_generation += 1;
+        for controller in self.shared.controllers.values_mut() {
+            if controller.kind == ControllerKind::Discovery {
+                controller.raise(Notice::DiscoveryLog);
+                let effect = Effect::Notify(controller.cntlid);
+                self.shared.effects.push_back(effect);
+            }
+        }
+        self.settle();
+    }
+
+    /// Controllers that hosts have.
+    #[must_use]
+    pub fn controllers(&self) -> usize {
+        self.shared.controllers.len()
+    }
+}

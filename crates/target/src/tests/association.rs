@@ -1,0 +1,186 @@
+//! Keep alive, events, resets, and what is left when an association ends.
+
+use super::host::{
+    Bench, HOST, IN_CAPSULE, NQN, TRANSPORT, Wire, connect_data, connect_sqe, namespace, pattern,
+    pdu, sqe,
+};
+use varve_units::Nanos;
+
+const KEEP_ALIVE: [u32; 0] = [];
+
+#[test]
+fn silence_ends_an_association() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 5000);
+    let wire = bench.queue(admin, 1, 0);
+    let flush = sqe(0, 1, 1, (TRANSPORT, 0), &[]);
+    let start = bench.now;
+    assert_eq!(bench.target.deadline(), Some(start + Nanos::from_secs(5)));
+    // Traffic on an I/O queue keeps it, as a keep alive does.
+    bench.now = start + Nanos::from_secs(4);
+    assert_eq!(bench.simple(wire, &flush, &[]).0, 0);
+    bench.now = start + Nanos::from_secs(8);
+    bench.target.tick(bench.now);
+    assert!(!bench.target.is_closing(admin.id));
+    let keep_alive = sqe(0x18, 1, 0, (TRANSPORT, 0), &KEEP_ALIVE);
+    assert_eq!(bench.simple(admin, &keep_alive, &[]).0, 0);
+    bench.now = start + Nanos::from_secs(13);
+    assert_eq!(bench.target.deadline(), Some(bench.now));
+    bench.target.tick(bench.now);
+    assert!(bench.target.is_closing(admin.id) && bench.target.is_closing(wire.id));
+    bench.target.closed(wire.id);
+    bench.target.closed(admin.id);
+    assert_eq!(
+        (bench.target.controllers(), bench.target.deadline()),
+        (0, None)
+    );
+}
+
+#[test]
+fn who_never_connects_is_sent_away() {
+    let mut bench = Bench::new();
+    let wire = bench.open(false);
+    let at = bench.target.deadline().expect("a deadline");
+    bench.target.tick(at);
+    assert!(bench.target.is_closing(wire.id));
+}
+
+fn changed(bench: &mut Bench, admin: Wire, rae: u32) -> u8 {
+    let log = sqe(
+        2,
+        9,
+        0xffff_ffff,
+        (TRANSPORT, 4096),
+        &[4 | rae << 15 | 1023 << 16, 0],
+    );
+    bench.fetch(admin, &log)[0]
+}
+
+/// An event is reported once, and again only after its log was read without RAE.
+#[test]
+fn namespace_events() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 0);
+    let request = |cid| sqe(0x0c, cid, 0, (TRANSPORT, 0), &[]);
+    assert!(bench.command(admin, &request(20), &[]).is_empty());
+    bench.target.put_namespace(2, namespace(8)).expect("good");
+    assert!(bench.answers(admin).is_empty(), "AEC is off");
+    let on = sqe(9, 3, 0, (TRANSPORT, 0), &[11, 1 << 8]);
+    assert_eq!(bench.simple(admin, &on, &[]).0, 0);
+    bench.target.put_namespace(1, namespace(600)).expect("good");
+    let answers = bench.answers(admin);
+    assert_eq!(answers[0].response(), (20, 0, 0x0004_0002));
+    assert!(bench.command(admin, &request(21), &[]).is_empty());
+    bench.target.remove_namespace(2);
+    assert!(bench.answers(admin).is_empty(), "masked");
+    assert_eq!(changed(&mut bench, admin, 1), 1, "read, retained");
+    assert!(bench.answers(admin).is_empty(), "still masked");
+    let log = sqe(2, 9, 0xffff_ffff, (TRANSPORT, 4096), &[4 | 1023 << 16, 0]);
+    let answers = bench.command(admin, &log, &[]);
+    assert_eq!(answers[0].data[..12], [1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(
+        answers[2].response(),
+        (21, 0, 0x0004_0002),
+        "the one that waited"
+    );
+    assert_eq!(changed(&mut bench, admin, 0), 0, "read once");
+    // The same again changes nothing, so nobody is told.
+    assert!(bench.command(admin, &request(22), &[]).is_empty());
+    bench.target.put_namespace(1, namespace(600)).expect("good");
+    assert!(bench.answers(admin).is_empty());
+    for cid in 23..26 {
+        assert!(bench.command(admin, &request(cid), &[]).is_empty());
+    }
+    assert_eq!(
+        bench.simple(admin, &request(26), &[]).0,
+        0x105,
+        "one too many"
+    );
+    let abort = sqe(8, 30, 0, (TRANSPORT, 0), &[24 << 16]);
+    let answers = bench.command(admin, &abort, &[]);
+    assert_eq!(answers[0].response(), (24, 7, 0));
+    assert_eq!(answers[1].response(), (30, 0, 0));
+    assert_eq!(bench.simple(admin, &abort, &[]), (0, 1), "nothing to abort");
+}
+
+/// A write that is at the backend when its association ends does not meet the host's next one.
+#[test]
+fn remains_are_waited_for() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 0);
+    let wire = bench.queue(admin, 1, 0);
+    bench.is_held = true;
+    let write = sqe(1, 1, 1, (IN_CAPSULE, 4096), &[5, 0, 0]);
+    assert!(bench.command(wire, &write, &pattern(1, 1)).is_empty());
+    assert_eq!(bench.held.len(), 1);
+    bench.target.closed(admin.id);
+    assert!(
+        bench.target.is_closing(wire.id),
+        "the association ends with its admin queue"
+    );
+    let again = bench.admin(false, 0);
+    let next = bench.open(false);
+    let connect = connect_sqe(1, 31, 0, 0);
+    let data = connect_data(again.cntlid, NQN, HOST);
+    assert!(
+        bench.command(next, &connect, &data).is_empty(),
+        "waits while it is closing"
+    );
+    bench.target.closed(wire.id);
+    assert!(bench.answers(next).is_empty(), "waits when it is gone");
+    let action = bench.held.pop().expect("the write");
+    bench.execute(action);
+    assert_eq!(
+        bench.answers(next)[0].response(),
+        (1, 0, u64::from(again.cntlid))
+    );
+    bench.is_held = false;
+    let read = sqe(2, 2, 1, (TRANSPORT, 4096), &[5, 0, 0]);
+    assert_eq!(bench.fetch(next, &read), pattern(1, 1));
+}
+
+/// What has not reached the backend when an association ends never does.
+#[test]
+fn parked_writes_are_discarded() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 0);
+    let wire = bench.queue(admin, 1, 0);
+    let write = pdu(
+        4,
+        0,
+        &sqe(1, 1, 1, (TRANSPORT, 8192), &[0, 0, 1]),
+        &[],
+        false,
+    );
+    assert_eq!(bench.exchange(wire, &write)[0].kind, 9);
+    bench.target.closed(admin.id);
+    let late = super::host::h2cdata(&[1, 0, 0, 0], 0, &pattern(1, 2), true, false);
+    assert!(bench.exchange(wire, &late).is_empty());
+    assert!(bench.held.is_empty() && bench.disk.iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_reset_ends_io_queues() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 0);
+    let wire = bench.queue(admin, 1, 0);
+    let off = sqe(0x7f, 2, 0, (TRANSPORT, 0), &[0, 0x14, 0x0046_0060]);
+    assert_eq!(bench.simple(admin, &off, &[]).0, 0);
+    assert!(bench.target.is_closing(wire.id) && !bench.target.is_closing(admin.id));
+    bench.target.closed(wire.id);
+    bench.enable(admin);
+    bench.queue(admin, 1, 0);
+}
+
+/// A controller whose configuration is refused says so in CSTS and takes no commands.
+#[test]
+fn bad_configurations() {
+    for cc in [0x0046_0081, 0x0046_0801, 0x0046_0011, 0x0045_0001] {
+        let mut bench = Bench::new();
+        let admin = bench.connect(NQN, false, 0);
+        let set = sqe(0x7f, 2, 0, (TRANSPORT, 0), &[0, 0x14, cc]);
+        assert_eq!(bench.simple(admin, &set, &[]).0, 0);
+        let csts = sqe(0x7f, 9, 4, (TRANSPORT, 0), &[0, 0x1c]);
+        assert_eq!(bench.simple(admin, &csts, &[]), (0, 2), "{cc:#x}");
+    }
+}

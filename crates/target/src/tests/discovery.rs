@@ -1,0 +1,76 @@
+//! The discovery subsystem.
+
+use super::host::{Bench, DISCOVERY, HOST, TRANSPORT, Wire, sqe};
+use crate::{Hosts, Listener};
+use std::vec;
+use std::vec::Vec;
+
+fn log(bench: &mut Bench, wire: Wire, bytes: u32) -> Vec<u8> {
+    let words = [0x70 | (bytes / 4 - 1) << 16, 0];
+    bench.fetch(wire, &sqe(2, 5, 0, (TRANSPORT, bytes), &words))
+}
+
+#[test]
+fn log_names_what_is_advertised() {
+    let mut bench = Bench::new();
+    let wire = bench.connect(DISCOVERY, false, 0);
+    bench.enable(wire);
+    let id = bench.fetch(wire, &sqe(6, 3, 0, (TRANSPORT, 4096), &[1]));
+    assert_eq!(id[111], 2, "a discovery controller");
+    assert_eq!(id[92..96], [0, 0, 0, 0x80], "OAES discovery log");
+    let bytes = log(&mut bench, wire, 3072);
+    assert_eq!((bytes[0], bytes[8]), (1, 2), "generation, entries");
+    let entry = &bytes[1024..2048];
+    assert_eq!(entry[..3], [3, 1, 2], "TCP, IPv4, NVM subsystem");
+    assert_eq!(entry[6..8], [0xff, 0xff]);
+    assert_eq!(entry[32..37], *b"4420 ");
+    assert_eq!(entry[512..522], *b"192.0.2.1 ");
+    assert_eq!(bytes[2048 + 2], 3, "this discovery subsystem");
+    // Namespaces are not served here, nor I/O queues.
+    let read = sqe(6, 3, 1, (TRANSPORT, 4096), &[0]);
+    assert_eq!(bench.simple(wire, &read, &[]).0, 2);
+    let queue = bench.open(false);
+    let data = super::host::connect_data(wire.cntlid, DISCOVERY, HOST);
+    let connect = super::host::connect_sqe(1, 31, 0, 0);
+    assert_eq!(bench.simple(queue, &connect, &data).0, 0x182);
+}
+
+#[test]
+fn changes_are_told() {
+    let mut bench = Bench::new();
+    let wire = bench.connect(DISCOVERY, false, 30_000);
+    bench.enable(wire);
+    assert_eq!(
+        bench
+            .simple(wire, &sqe(9, 3, 0, (TRANSPORT, 0), &[11, 1 << 31]), &[])
+            .0,
+        0
+    );
+    assert!(
+        bench
+            .command(wire, &sqe(0x0c, 20, 0, (TRANSPORT, 0), &[]), &[])
+            .is_empty()
+    );
+    let listener = Listener {
+        advertise: "[2001:db8::1]:4420".parse().expect("an address"),
+        is_discovery: false,
+    };
+    bench.target.set_listeners(vec![listener]);
+    assert_eq!(bench.answers(wire)[0].response(), (20, 0, 0x0070_f002));
+    let bytes = log(&mut bench, wire, 2048);
+    assert_eq!((bytes[0], bytes[8]), (2, 1));
+    assert_eq!((bytes[1025], &bytes[1536..1548]), (2, &b"2001:db8::1 "[..]));
+}
+
+#[test]
+fn strangers_see_no_subsystem() {
+    let mut bench = Bench::with_hosts(Hosts::Only([].into()));
+    let wire = bench.connect(DISCOVERY, false, 0);
+    bench.enable(wire);
+    let bytes = log(&mut bench, wire, 2048);
+    assert_eq!(
+        (bytes[8], bytes[1026]),
+        (1, 3),
+        "only the discovery subsystem"
+    );
+}

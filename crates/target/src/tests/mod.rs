@@ -1,0 +1,8 @@
+//! A scripted host against the target: PDUs by hand, a disk in memory.
+
+mod association;
+mod discovery;
+mod host;
+mod hostile;
+mod session;
+mod states;
