@@ -224,11 +224,16 @@ impl Shard {
         self.merge(key).await
     }
 
-    /// Merges one leaf.
+    /// Merges one leaf; one of a volume that is being deleted is dropped instead.
     ///
     /// # Errors
     /// The engine stopped, or a copy that holds the leaf is away.
     pub(crate) async fn merge(&self, key: LeafKey) -> Result<(), EngineError> {
+        // Its places may hold blocks of others by now. A new image would name them with an LSN
+        // younger than those blocks, and the purge would bury them.
+        if self.shared.volumes.borrow().is_deleting(key.volume) {
+            return self.drop_leaf(key).await;
+        }
         loop {
             if !self.map.borrow().exists(key) || self.map.borrow().is_merging(key) {
                 return Ok(());
@@ -312,6 +317,9 @@ impl Shard {
 
     /// Drops a leaf of a deleted volume and clears the live bits of its places. Those of a leaf
     /// that is lost stay: the cleaner asks the catalogue.
+    ///
+    /// # Errors
+    /// The engine stopped, or a copy that holds the leaf is away.
     pub(crate) async fn drop_leaf(&self, key: LeafKey) -> Result<(), EngineError> {
         loop {
             while self.map.borrow().is_merging(key) && !self.shared.is_stopped() {
@@ -331,10 +339,7 @@ impl Shard {
             let (image, is_lost) = match image {
                 Some(Ok(image)) => (image, false),
                 Some(Err(Unread::Lost)) => (Box::new(LeafImage::BLANK), true),
-                Some(Err(Unread::Away(_))) => {
-                    self.shared.world.sleep(RETRY_PAUSE).await;
-                    continue;
-                }
+                Some(Err(Unread::Away(error))) => return Err(EngineError::Io(error)),
                 None => (Box::new(LeafImage::BLANK), false),
             };
             let stored = base.map(|base| (base, &*image));
