@@ -5,8 +5,8 @@
 //! **Not here**: whether a read may return what it returned (`checker`).
 
 use crate::fingerprint::mix;
-use varve_io::{BlockRef, Blocks, ZEROES};
-use varve_units::{Lba, VolumeId};
+use varve_io::{Block, BlockRef, Blocks, ZEROES};
+use varve_units::{BLOCK, Lba, VolumeId};
 
 /// First word of every written block.
 const MAGIC: u64 = 0x6576_7276_0153_494d;
@@ -48,7 +48,7 @@ pub fn fill(blocks: &mut Blocks, index: usize, stamp: Stamp, id: WriteId) {
         blocks.symbols_mut()[index] = id;
         return;
     }
-    let mut block = ZEROES.clone();
+    let mut block = Block([0; BLOCK]);
     let head = [MAGIC, stamp.volume.0, stamp.lba.0, id, stamp.seed];
     let key = key(&head);
     for (at, word) in block.0.as_chunks_mut::<8>().0.iter_mut().enumerate() {
