@@ -79,14 +79,6 @@ enum Source {
 }
 
 impl Source {
-    fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Meta(one), Self::Meta(two)) => Rc::ptr_eq(one, two),
-            (Self::Data(one), Self::Data(two)) => Rc::ptr_eq(one, two),
-            _ => false,
-        }
-    }
-
     /// The cell at `sector`.
     fn cell(&self, sector: u64) -> Cell {
         let at = sector as usize * SECTOR;
@@ -116,17 +108,17 @@ impl Source {
     }
 }
 
-/// Sectors up to `end` that hold what `source` holds from its sector `first` on.
+/// Sectors from `start` on that hold what `source` holds from its sector `first` on.
 #[derive(Clone)]
 struct Extent {
-    end: u64,
+    start: u64,
     first: u64,
     source: Source,
 }
 
 /// The content of a drive; what was never written reads as zeroes.
 ///
-/// **Invariants**: extents, by their first sector, do not overlap; sectors of no extent are zeroes.
+/// **Invariants**: extents, by the sector they end before, do not overlap; sectors of no extent are zeroes.
 /// What was written is shared with the writer, who cannot change it any more.
 #[derive(Clone, Default)]
 pub struct Platter {
@@ -139,7 +131,10 @@ impl Platter {
     /// Number of 4 KiB pages that were ever written.
     #[must_use]
     pub fn pages(&self) -> usize {
-        self.pages.iter().map(|bits| bits.count_ones() as usize).sum()
+        self.pages
+            .iter()
+            .map(|bits| bits.count_ones() as usize)
+            .sum()
     }
 
     /// Byte offset of the first page ever written at or behind `offset`.
@@ -176,15 +171,12 @@ impl Platter {
         }
         self.touch(offset / BLOCK_BYTES, (offset + length - 1) / BLOCK_BYTES);
         self.cut(start, end);
-        if let Some((&before, extent)) = self.extents.range_mut(..start).next_back()
-            && extent.end == start
-            && extent.first + (start - before) == first
-            && extent.source.is_same(&source)
-        {
-            extent.end = end;
-            return;
-        }
-        self.extents.insert(start, Extent { end, first, source });
+        let extent = Extent {
+            start,
+            first,
+            source,
+        };
+        self.extents.insert(end, extent);
     }
 
     /// Pages `first..=last` are written.
@@ -200,43 +192,46 @@ impl Platter {
 
     /// Makes sectors `start..end` belong to no extent.
     fn cut(&mut self, start: u64, end: u64) {
-        let mut behind = None;
-        if let Some((&before, extent)) = self.extents.range_mut(..start).next_back()
-            && extent.end > start
-        {
-            if extent.end > end {
-                behind = Some(extent.rest(before, end));
+        let mut before = None;
+        let mut gone = Vec::new();
+        for (&stop, extent) in self.extents.range_mut(start + 1..) {
+            if extent.start >= end {
+                break;
             }
-            extent.end = start;
-        }
-        while let Some((&at, extent)) = self.extents.range(start..end).next() {
-            if extent.end > end {
-                behind = Some(extent.rest(at, end));
+            if extent.start < start {
+                before = Some(extent.clone());
             }
-            self.extents.remove(&at);
+            if stop > end {
+                extent.first += end - extent.start;
+                extent.start = end;
+            } else {
+                gone.push(stop);
+            }
         }
-        if let Some(extent) = behind {
-            self.extents.insert(end, extent);
+        for stop in gone {
+            self.extents.remove(&stop);
+        }
+        if let Some(extent) = before {
+            self.extents.insert(start, extent);
         }
     }
 
     /// The parts of sectors `start..end`, in order: how many sectors, and where they are held.
     fn parts(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, Option<(&Source, u64)>)> {
-        let before = self.extents.range(..=start).next_back();
-        let first = before.map_or(start, |(&at, _)| at);
-        let mut extents = self.extents.range(first..end).peekable();
+        let mut extents = self.extents.range(start + 1..);
+        let mut next = extents.next();
         let mut at = start;
         std::iter::from_fn(move || {
-            while extents.next_if(|(_, extent)| extent.end <= at).is_some() {}
-            let (stop, held) = match extents.peek() {
-                Some((from, extent)) if **from <= at => {
-                    let held = (&extent.source, extent.first + (at - **from));
-                    (extent.end.min(end), Some(held))
+            let (stop, held) = match next {
+                Some((&stop, extent)) if extent.start <= at => {
+                    next = extents.next();
+                    let held = (&extent.source, extent.first + (at - extent.start));
+                    (stop.min(end), Some(held))
                 }
-                Some((from, _)) => (**from, None),
+                Some((_, extent)) => (extent.start.min(end), None),
                 None => (end, None),
             };
-            let count = stop - at;
+            let count = stop.saturating_sub(at);
             at = stop;
             (count > 0).then_some((count, held))
         })
@@ -299,16 +294,7 @@ impl Platter {
                 self.put(offset + from, to - from, source, from);
             }
             Segment::Data(blocks, range) if blocks.is_elided() => {
-                for index in from.div_ceil(BLOCK_BYTES)..to / BLOCK_BYTES {
-                    let at = offset + index * BLOCK_BYTES;
-                    let index = range.start + index as usize;
-                    if blocks.symbols()[index] == 0 {
-                        self.zero(at, BLOCK_BYTES);
-                    } else {
-                        let source = Source::Data(Rc::clone(blocks));
-                        self.put(at, BLOCK_BYTES, source, index as u64 * BLOCK_BYTES);
-                    }
-                }
+                self.apply_symbols(offset, blocks, range.start, from, to);
             }
             Segment::Data(blocks, range) => {
                 let source = Source::Data(Rc::clone(blocks));
@@ -317,15 +303,33 @@ impl Platter {
             }
         }
     }
-}
 
-impl Extent {
-    /// What is left of it behind `end`, if it starts at `start`.
-    fn rest(&self, start: u64, end: u64) -> Self {
-        Self {
-            end: self.end,
-            first: self.first + (end - start),
-            source: self.source.clone(),
+    /// Writes the symbolic blocks that lie in bytes `from..to` of blocks, from block `shift` of
+    /// them on, that as a whole lie at `offset`. Runs without a zero become one extent.
+    fn apply_symbols(
+        &mut self,
+        offset: u64,
+        blocks: &Rc<Blocks>,
+        shift: usize,
+        from: u64,
+        to: u64,
+    ) {
+        let (from, to) = (from.div_ceil(BLOCK_BYTES), to / BLOCK_BYTES);
+        if from >= to {
+            return;
+        }
+        let symbols = &blocks.symbols()[shift + from as usize..shift + to as usize];
+        let mut at = from;
+        for run in symbols.chunk_by(|one, two| (*one == 0) == (*two == 0)) {
+            let length = run.len() as u64 * BLOCK_BYTES;
+            let start = offset + at * BLOCK_BYTES;
+            if run[0] == 0 {
+                self.zero(start, length);
+            } else {
+                let source = Source::Data(Rc::clone(blocks));
+                self.put(start, length, source, (shift as u64 + at) * BLOCK_BYTES);
+            }
+            at += run.len() as u64;
         }
     }
 }
@@ -397,9 +401,7 @@ fn segment_cell(segment: &Segment, at: u64) -> Cell {
     let at = at as usize;
     match segment {
         Segment::Meta(sectors) => bytes_cell(&sectors.bytes()[at..at + SECTOR]),
-        Segment::Data(blocks, range) => {
-            block_cell(blocks, range.start + at / BLOCK, at % BLOCK)
-        }
+        Segment::Data(blocks, range) => block_cell(blocks, range.start + at / BLOCK, at % BLOCK),
     }
 }
 
@@ -479,5 +481,61 @@ mod tests {
         platter.zero(10 * 512, BLOCK_BYTES);
         assert_eq!(join(&cells(&platter, 10)), 0);
         assert_eq!(gather_cell(&gather, 512 + 4096 + 1024), Cell::Symbol(42, 2));
+    }
+
+    /// Extents that lie over one another in every way read as plain sectors would, by bytes, by
+    /// cells and by blocks, and the pages that were written are those.
+    #[test]
+    fn extents_are_plain_sectors() {
+        const COUNT: u64 = 96;
+        let mut rng = crate::rng::Rng::new(7);
+        for _ in 0..60 {
+            let mut platter = Platter::default();
+            let mut model = vec![0_u8; COUNT as usize * SECTOR];
+            let mut pages = std::collections::BTreeSet::new();
+            for value in 1..40_u8 {
+                let (start, kind) = (rng.below(COUNT - 24), rng.below(4));
+                let blocks = 1 + rng.below(3);
+                let length = blocks * BLOCK_BYTES;
+                let from = rng.below(SECTORS as u64) * SECTOR_BYTES;
+                let offset = start * SECTOR_BYTES;
+                let mut data = Blocks::zeroed(blocks as usize);
+                data.bytes_mut().fill(value);
+                data.bytes_mut()[..SECTOR].fill(value | 128);
+                let mut gather = Gather::new();
+                if kind == 1 {
+                    gather.push_meta(Sectors::from_bytes(data.bytes()));
+                } else {
+                    gather.push_data(data.clone());
+                }
+                let range = (offset + from) as usize..(offset + length) as usize;
+                if kind == 0 {
+                    platter.zero(offset + from, length - from);
+                    model[range].fill(0);
+                    continue;
+                }
+                platter.apply(offset, &gather, from, length);
+                model[range].copy_from_slice(&data.bytes()[from as usize..]);
+                pages
+                    .extend((offset + from) / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES));
+            }
+            let mut bytes = vec![1; model.len()];
+            platter.read(0, &mut bytes);
+            assert!(bytes == model, "bytes");
+            for (sector, content) in (0..).zip(model.chunks(SECTOR)) {
+                assert!(platter.cell(sector) == bytes_cell(content), "cell {sector}");
+            }
+            for first in 0..SECTORS {
+                let mut blocks = Blocks::zeroed(COUNT as usize / SECTORS - 1);
+                platter.read_blocks(first as u64 * SECTOR_BYTES, &mut blocks);
+                let plain = &model[first * SECTOR..][..blocks.len() * BLOCK];
+                assert!(blocks.bytes() == plain, "blocks from sector {first}");
+            }
+            assert_eq!(platter.pages(), pages.len());
+            for page in 0..COUNT / SECTORS as u64 {
+                let written = pages.range(page..).next().map(|page| page * BLOCK_BYTES);
+                assert_eq!(platter.written_from(page * BLOCK_BYTES), written);
+            }
+        }
     }
 }

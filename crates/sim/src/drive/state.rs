@@ -301,7 +301,8 @@ impl State {
 
     /// True if anything in the cache or any flaw lies over a part of the platter.
     fn is_hidden(&self, range: &Range<u64>) -> bool {
-        self.cache.covers(range) || self.flaws.range(sectors(range)).next().is_some()
+        self.cache.covers(range)
+            || !self.flaws.is_empty() && self.flaws.range(sectors(range)).next().is_some()
     }
 
     /// Puts cache and flaws over bytes of the platter.
