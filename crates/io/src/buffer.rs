@@ -1,6 +1,7 @@
 //! Buffers: owned runs of blocks and of sectors.
 
 use crate::recycler::Home;
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::OnceCell;
@@ -51,8 +52,10 @@ struct Memory {
     held: Vec<Block>,
     /// Blocks in use, the first ones.
     count: usize,
-    /// All blocks, if somebody asked for their bytes before all were held.
-    whole: OnceCell<Vec<Block>>,
+    /// All blocks, if somebody asked for their bytes before all were held. Rare, so in a box:
+    /// blocks are moved about much.
+    #[expect(clippy::box_collection, reason = "a thin pointer is wanted here")]
+    whole: OnceCell<Box<Vec<Block>>>,
     home: Option<&'static dyn Home>,
 }
 
@@ -72,7 +75,7 @@ impl Memory {
             None => self.whole.get_or_init(|| {
                 let mut whole = zeroed(self.count);
                 whole[..self.held.len()].clone_from_slice(&self.held);
-                whole
+                Box::new(whole)
             }),
         }
     }
