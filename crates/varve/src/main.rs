@@ -5,6 +5,10 @@ mod cli;
 mod envelope;
 mod progress;
 
+/// A run of the simulator allocates and frees some thousand buffers a millisecond.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     cli::run()
 }
