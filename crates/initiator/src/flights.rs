@@ -90,10 +90,6 @@ impl Flights {
         !self.free.is_empty()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.free.len() == self.slots.len()
-    }
-
     /// Commands that are not answered.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -220,6 +216,6 @@ mod tests {
         assert_eq!(flights.deadline(), Some(Nanos(5)));
         assert!(flights.remove(slow).is_some());
         assert_eq!(flights.deadline(), None);
-        assert!(flights.is_empty());
+        assert_eq!(flights.len(), 0);
     }
 }

@@ -50,6 +50,8 @@ struct Pipe {
     is_host_gone: bool,
     /// The target closed it.
     is_target_done: bool,
+    /// What the host sent last is under way until then.
+    held_until: Nanos,
 }
 
 pub struct Net {
@@ -217,6 +219,7 @@ impl Net {
             is_host_done: false,
             is_host_gone: false,
             is_target_done: false,
+            held_until: self.now,
         };
         self.pipes.insert(id, pipe);
         self.host.connected(id);
@@ -243,8 +246,10 @@ impl Net {
     }
 
     fn to_target(&mut self) -> bool {
+        let now = self.now;
         let has = |pipe: &Pipe| {
-            !pipe.is_target_done && (!pipe.to_target.is_empty() || pipe.is_host_done)
+            let has_some = !pipe.to_target.is_empty() || pipe.is_host_done;
+            !pipe.is_target_done && has_some && pipe.held_until <= now
         };
         let Some(id) = self.any(has) else {
             return false;
@@ -343,7 +348,9 @@ impl Net {
 
     /// Goes on to the next point in time at which something is due, not further than `span`.
     pub fn wait(&mut self, span: Nanos) {
-        let due = [self.host.deadline(), self.target.deadline()];
+        let held = self.pipes.values().map(|pipe| pipe.held_until);
+        let held = held.filter(|at| *at > self.now).min();
+        let due = [self.host.deadline(), self.target.deadline(), held];
         let next = due.into_iter().flatten().min();
         let until = self.now + span;
         self.now = next.unwrap_or(until).clamp(self.now, until);
@@ -353,13 +360,15 @@ impl Net {
         self.collect();
     }
 
-    /// Ends a connection. The host alone may know of it: what is in the pipe then still arrives.
+    /// Ends a connection. The host alone may know of it: what is in the pipe then still arrives,
+    /// within the time after which the target has closed it in any case.
     pub fn cut(&mut self, is_secret: bool) -> bool {
         let Some(id) = self.any(|pipe| !pipe.is_host_gone && !pipe.is_target_done) else {
             return false;
         };
         let pipe = self.pipes.get_mut(&id).expect("just found");
         pipe.is_host_gone = true;
+        pipe.held_until = self.now + Nanos::from_millis(self.random.below(4000));
         if !is_secret {
             pipe.to_target.clear();
             self.close_at_target(id);
