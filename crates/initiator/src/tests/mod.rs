@@ -1,0 +1,5 @@
+//! Host and target over pipes, and a host against scripted bytes.
+
+mod faults;
+mod net;
+mod pair;
