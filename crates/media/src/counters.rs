@@ -1,0 +1,97 @@
+//! What a drive has done so far.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Sums since the drive was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Bytes that hosts wrote.
+    pub host_bytes: u64,
+    /// Bytes programmed, for hosts and for garbage collection; the drive's own parity is not
+    /// counted.
+    pub media_bytes: u64,
+    /// IUs read because a write covered them in part.
+    pub rmw_reads: u64,
+    /// Bytes read for that.
+    pub rmw_bytes: u64,
+    /// Bytes that internal garbage collection and wear levelling moved; part of `media_bytes`.
+    pub gc_moved_bytes: u64,
+    /// Erase units erased.
+    pub erases: u64,
+    /// Bytes that were mapped and are no longer, because the host deallocated them.
+    pub deallocated_bytes: u64,
+}
+
+impl Counters {
+    /// Bytes programmed by bytes written by hosts; `None` before the first write.
+    #[must_use]
+    pub fn waf_device(&self) -> Option<f64> {
+        (self.host_bytes > 0).then(|| self.media_bytes as f64 / self.host_bytes as f64)
+    }
+
+    /// What was done since `before`.
+    #[must_use]
+    pub const fn since(&self, before: &Self) -> Self {
+        Self {
+            host_bytes: self.host_bytes - before.host_bytes,
+            media_bytes: self.media_bytes - before.media_bytes,
+            rmw_reads: self.rmw_reads - before.rmw_reads,
+            rmw_bytes: self.rmw_bytes - before.rmw_bytes,
+            gc_moved_bytes: self.gc_moved_bytes - before.gc_moved_bytes,
+            erases: self.erases - before.erases,
+            deallocated_bytes: self.deallocated_bytes - before.deallocated_bytes,
+        }
+    }
+
+    /// The sums of several drives.
+    #[must_use]
+    pub const fn with(&self, other: &Self) -> Self {
+        Self {
+            host_bytes: self.host_bytes + other.host_bytes,
+            media_bytes: self.media_bytes + other.media_bytes,
+            rmw_reads: self.rmw_reads + other.rmw_reads,
+            rmw_bytes: self.rmw_bytes + other.rmw_bytes,
+            gc_moved_bytes: self.gc_moved_bytes + other.gc_moved_bytes,
+            erases: self.erases + other.erases,
+            deallocated_bytes: self.deallocated_bytes + other.deallocated_bytes,
+        }
+    }
+}
+
+/// A drive's [`Counters`] for readers on any thread. One writer; a reader may see one sum of a
+/// command and not yet the other.
+#[derive(Default, Debug)]
+pub struct Meter([AtomicU64; 7]);
+
+impl Meter {
+    /// The sums now.
+    #[must_use]
+    pub fn read(&self) -> Counters {
+        let [host, media, rmws, rmw, moved, erases, gone] = &self.0;
+        let load = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
+        Counters {
+            host_bytes: load(host),
+            media_bytes: load(media),
+            rmw_reads: load(rmws),
+            rmw_bytes: load(rmw),
+            gc_moved_bytes: load(moved),
+            erases: load(erases),
+            deallocated_bytes: load(gone),
+        }
+    }
+
+    pub(crate) fn set(&self, counters: &Counters) {
+        let sums = [
+            counters.host_bytes,
+            counters.media_bytes,
+            counters.rmw_reads,
+            counters.rmw_bytes,
+            counters.gc_moved_bytes,
+            counters.erases,
+            counters.deallocated_bytes,
+        ];
+        for (sum, value) in self.0.iter().zip(sums) {
+            sum.store(value, Ordering::Relaxed);
+        }
+    }
+}
