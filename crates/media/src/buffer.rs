@@ -13,11 +13,11 @@ type Sectors = u128;
 /// Most slots a buffer has. Arbitrary; they are searched one after another.
 pub(crate) const SLOTS_MAX: u32 = 256;
 
-struct Slot {
-    iu: u32,
-    written: Sectors,
+pub(crate) struct Slot {
+    pub(crate) iu: u32,
+    pub(crate) written: Sectors,
     /// When it was written last, in writes.
-    at: u64,
+    pub(crate) at: u64,
 }
 
 pub(crate) struct Buffer {
@@ -95,6 +95,28 @@ impl Buffer {
     /// IUs that wait.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// What waits, the least recently written first.
+    pub(crate) fn slots(&self) -> Vec<&Slot> {
+        let mut slots: Vec<_> = self.slots.iter().collect();
+        slots.sort_by_key(|slot| slot.at);
+        slots
+    }
+
+    /// Puts what waited back, as the most recently written; false if that cannot be.
+    pub(crate) fn put(&mut self, mut slot: Slot) -> bool {
+        let is_part = slot.written != 0 && slot.written & self.whole != self.whole;
+        let is_possible = is_part
+            && slot.written & !self.whole == 0
+            && self.slots.len() < self.slots_max
+            && self.find(slot.iu).is_none();
+        if is_possible {
+            self.now += 1;
+            slot.at = self.now;
+            self.slots.push(slot);
+        }
+        is_possible
     }
 
     fn find(&self, iu: u32) -> Option<usize> {

@@ -43,6 +43,39 @@ impl Counters {
         }
     }
 
+    pub(crate) const fn words(&self) -> [u64; 7] {
+        [
+            self.host_bytes,
+            self.media_bytes,
+            self.rmw_reads,
+            self.rmw_bytes,
+            self.gc_moved_bytes,
+            self.erases,
+            self.deallocated_bytes,
+        ]
+    }
+
+    pub(crate) const fn of(words: [u64; 7]) -> Self {
+        let [
+            host_bytes,
+            media_bytes,
+            rmw_reads,
+            rmw_bytes,
+            gc_moved_bytes,
+            erases,
+            deallocated_bytes,
+        ] = words;
+        Self {
+            host_bytes,
+            media_bytes,
+            rmw_reads,
+            rmw_bytes,
+            gc_moved_bytes,
+            erases,
+            deallocated_bytes,
+        }
+    }
+
     /// The sums of several drives.
     #[must_use]
     pub const fn with(&self, other: &Self) -> Self {
@@ -67,30 +100,12 @@ impl Meter {
     /// The sums now.
     #[must_use]
     pub fn read(&self) -> Counters {
-        let [host, media, rmws, rmw, moved, erases, gone] = &self.0;
-        let load = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
-        Counters {
-            host_bytes: load(host),
-            media_bytes: load(media),
-            rmw_reads: load(rmws),
-            rmw_bytes: load(rmw),
-            gc_moved_bytes: load(moved),
-            erases: load(erases),
-            deallocated_bytes: load(gone),
-        }
+        let load = |sum: usize| self.0[sum].load(Ordering::Relaxed);
+        Counters::of(core::array::from_fn(load))
     }
 
     pub(crate) fn set(&self, counters: &Counters) {
-        let sums = [
-            counters.host_bytes,
-            counters.media_bytes,
-            counters.rmw_reads,
-            counters.rmw_bytes,
-            counters.gc_moved_bytes,
-            counters.erases,
-            counters.deallocated_bytes,
-        ];
-        for (sum, value) in self.0.iter().zip(sums) {
+        for (sum, value) in self.0.iter().zip(counters.words()) {
             sum.store(value, Ordering::Relaxed);
         }
     }

@@ -31,6 +31,18 @@ impl EraseUnits {
         }
     }
 
+    /// Units in these states, erased so often.
+    pub(crate) fn of(states: Vec<State>, erases: Vec<u32>) -> Self {
+        let all = (0..).zip(&states);
+        let free = all.filter(|(_, state)| **state == State::Free);
+        let free = free.map(|(unit, _)| unit).collect();
+        Self {
+            states,
+            erases,
+            free,
+        }
+    }
+
     /// How many are free.
     pub(crate) fn free(&self) -> usize {
         self.free.len()

@@ -34,6 +34,20 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
+    /// A unit of `unit_ius` IUs, `live` of them live.
+    pub(crate) fn new(unit: u32, why: Why, live: u32, unit_ius: u32) -> Self {
+        Self {
+            unit,
+            why,
+            next: 0,
+            live,
+            // A unit chosen for its wear may give nothing; it is moved beside the host's writes
+            // all the same.
+            gain: (unit_ius - live).max(unit_ius.div_ceil(8)),
+            debt: 0,
+        }
+    }
+
     /// The host has programmed one more IU. Moves are due in such measure that the unit is free
     /// when the host has used up what it gives.
     pub(crate) fn owe(&mut self) {
@@ -74,15 +88,5 @@ pub(crate) fn choose(map: &Map, units: &EraseUnits, unit_ius: u32, turn: u64) ->
         Some(unit) => (unit, Why::Wear),
         None => (greedy(), Why::Gc),
     };
-    let live = map.live(unit);
-    Victim {
-        unit,
-        why,
-        next: 0,
-        live,
-        // A unit chosen for its wear may give nothing; it is moved beside the host's writes all
-        // the same.
-        gain: (unit_ius - live).max(unit_ius.div_ceil(8)),
-        debt: 0,
-    }
+    Victim::new(unit, why, map.live(unit), unit_ius)
 }

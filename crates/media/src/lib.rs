@@ -7,7 +7,7 @@
 //! come out. [`Modelled`] feeds it what a real [`varve_io::Drive`] is asked.
 //!
 //! Reading order: [`sheet`], `shape`, `op`, `counters`, `map`, `erase`, `buffer`, `gc`, `ssd`,
-//! `modelled`.
+//! `snapshot`, `modelled`.
 //!
 //! **Invariants**: an IU of the drive is at no place or at exactly one; an erase unit is free, open
 //! or closed, and a free one holds nothing; the last free erase unit is garbage collection's.
@@ -27,6 +27,7 @@ mod modelled;
 mod op;
 mod shape;
 pub mod sheet;
+mod snapshot;
 mod ssd;
 
 pub use counters::{Counters, Meter};
@@ -34,4 +35,5 @@ pub use modelled::Modelled;
 pub use op::{Op, Place, Why};
 pub use shape::{Shape, ShapeError};
 pub use sheet::Sheet;
+pub use snapshot::SnapshotError;
 pub use ssd::{Ssd, Wear};

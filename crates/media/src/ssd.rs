@@ -13,22 +13,22 @@ use varve_units::SECTOR_BYTES;
 ///
 /// The `on` of each call is told every operation on the flash, in order.
 pub struct Ssd {
-    shape: Shape,
-    buffer: Buffer,
-    map: Map,
-    units: EraseUnits,
+    pub(crate) shape: Shape,
+    pub(crate) buffer: Buffer,
+    pub(crate) map: Map,
+    pub(crate) units: EraseUnits,
     /// Open units, by [`Why`]: what hosts write, what is moved and what rests die at different rates.
-    open: [Option<Open>; 3],
-    victim: Option<Victim>,
-    victims: u64,
-    counters: Counters,
+    pub(crate) open: [Option<Open>; 3],
+    pub(crate) victim: Option<Victim>,
+    pub(crate) victims: u64,
+    pub(crate) counters: Counters,
 }
 
 /// An erase unit that is being filled.
-struct Open {
-    unit: u32,
+pub(crate) struct Open {
+    pub(crate) unit: u32,
     /// Offset in it of the next IU.
-    next: u32,
+    pub(crate) next: u32,
 }
 
 /// How often erase units were erased.
