@@ -29,6 +29,7 @@ mod shape;
 pub mod sheet;
 mod snapshot;
 mod ssd;
+pub mod timed;
 
 pub use counters::{Counters, Meter};
 pub use modelled::Modelled;

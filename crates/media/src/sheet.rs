@@ -28,6 +28,12 @@ pub struct Sheet {
     pub capacity: Capacity,
     /// How its flash is managed.
     pub flash: Flash,
+    /// What its controller and its link to the host can do.
+    pub controller: Controller,
+    /// How fast its flash is.
+    pub nand: Nand,
+    /// What its vendor, or a document, says it does.
+    pub published: Published,
 }
 
 /// What a drive can hold.
@@ -54,8 +60,79 @@ pub struct Flash {
     pub power_loss_protected: Number<bool>,
 }
 
+/// What a drive's controller and its link to the host can do.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Controller {
+    /// Bytes a second to the host.
+    pub link_read_bytes: Number<u64>,
+    /// Bytes a second from the host.
+    pub link_write_bytes: Number<u64>,
+    /// Commands a second, one after another.
+    pub read_commands: Number<u64>,
+    /// Commands a second, one after another.
+    pub write_commands: Number<u64>,
+    /// Firmware's part of a read's latency.
+    pub read_ns: Number<u64>,
+    /// Firmware's part of a write's latency.
+    pub write_ns: Number<u64>,
+    /// Data that are on their way to flash.
+    pub buffer_bytes: Number<u64>,
+}
+
+/// How fast a drive's flash is.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nand {
+    /// Dies.
+    pub dies: Number<u32>,
+    /// Planes of a die; they work together.
+    pub planes: Number<u32>,
+    /// Bytes of a flash page.
+    pub page_bytes: Number<u32>,
+    /// Flash pages of a plane that are programmed at once, one for each bit of a cell.
+    pub pages_at_once: Number<u32>,
+    /// Sensing one flash page.
+    pub read_ns: Number<u64>,
+    /// Programming `pages_at_once` in all planes of a die.
+    pub program_ns: Number<u64>,
+    /// Erasing a flash block in all planes of a die.
+    pub erase_ns: Number<u64>,
+    /// Dies that may program at once: the limit of power.
+    pub programs_max: Number<u32>,
+    /// Programs for each one that is parity.
+    pub programs_per_parity: Number<u32>,
+    /// Interrupting a program or an erase, and going on with it, each.
+    pub suspend_ns: Number<u64>,
+    /// How often one program or erase may be interrupted.
+    pub suspends_max: Number<u32>,
+    /// Channels between controller and dies.
+    pub channels: Number<u32>,
+    /// Bytes a second of a channel.
+    pub channel_bytes: Number<u64>,
+}
+
+/// What a drive is said to do.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Bytes a second.
+    pub sequential_read_bytes: Number<u64>,
+    /// Bytes a second.
+    pub sequential_write_bytes: Number<u64>,
+    /// 4 KiB reads a second.
+    pub random_reads: Number<u64>,
+    /// Writes a second, in steady state.
+    pub random_writes: Number<u64>,
+    /// Size of those.
+    pub random_write_bytes: Number<u64>,
+}
+
 /// The drives that come with the program: name and file.
-const DRIVES: [(&str, &str); 4] = [
+const DRIVES: [(&str, &str); 7] = [
+    ("mlc-002", include_str!("../drives/mlc-002.toml")),
+    ("tlc-002", include_str!("../drives/tlc-002.toml")),
+    ("qlc-002", include_str!("../drives/qlc-002.toml")),
     ("slc-p5810", include_str!("../drives/slc-p5810.toml")),
     ("tlc-p5520", include_str!("../drives/tlc-p5520.toml")),
     ("qlc-p5316", include_str!("../drives/qlc-p5316.toml")),

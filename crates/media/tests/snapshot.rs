@@ -52,7 +52,7 @@ fn damage_is_seen() {
 #[test]
 fn another_shape_is_refused() {
     let bytes = aged().save();
-    let other = Shape::new(40 * 32 << 16, IU, 40, 1_100_000, 33, true).expect("possible");
+    let other = Shape::new((40 * 32) << 16, IU, 40, 1_100_000, 33, true).expect("possible");
     let found = Ssd::restore(other, &bytes).err();
     assert_eq!(found, Some(SnapshotError::Shape));
 }
