@@ -15,7 +15,7 @@ const PREFIX: &str = "varve-";
 ///
 /// `ftl` knows nothing of redundancy, `array` nothing of the map, `target` nothing of flash;
 /// `pool` alone knows all three. Nothing below `varve` and `sim` knows a real or modelled drive.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("units", &[]),
     ("gf", &[]),
     ("nvme", &[]),
@@ -40,6 +40,10 @@ const LAYERS: [(&str, &[&str]); 16] = [
         ],
     ),
     ("hostio", &["units", "io"]),
+    (
+        "server",
+        &["units", "io", "ftl", "target", "pool", "hostio"],
+    ),
     ("media", &["units", "io"]),
     (
         "sim",
@@ -67,6 +71,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
             "initiator",
             "pool",
             "hostio",
+            "server",
             "media",
             "sim",
             "lab",
