@@ -9,7 +9,6 @@ mod plan;
 mod report;
 mod run;
 
-pub(crate) use error::ServeError;
 pub(crate) use plan::{ListenerPlan, Plan, TestKind, TestNamespace};
 pub(crate) use report::Serving;
 pub(crate) use run::run;

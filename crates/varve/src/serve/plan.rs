@@ -1,7 +1,9 @@
 //! What is to be served, checked before anything is opened.
 
 use super::error::ServeError;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use varve_nvme::Nqn;
 use varve_target::Hosts;
 
 /// A port where hosts connect.
@@ -48,22 +50,16 @@ impl Plan {
     ///
     /// # Errors
     /// Names that are none, addresses that hosts cannot reach, anybody from anywhere.
-    pub(crate) fn check(&self) -> Result<(varve_nvme::Nqn, Hosts), ServeError> {
-        let name = |text: &String| {
-            varve_nvme::Nqn::new(text).map_err(|error| ServeError::Name(text.clone(), error))
-        };
+    pub(crate) fn check(&self) -> Result<(Nqn, Hosts), ServeError> {
+        let name =
+            |text: &String| Nqn::new(text).map_err(|error| ServeError::Name(text.clone(), error));
         let nqn = name(&self.nqn)?;
         if nqn.is_discovery() {
             return Err(ServeError::DiscoveryName);
         }
-        let hosts: Result<_, _> = self.hosts.iter().map(name).collect();
-        let hosts = match hosts? {
-            names if self.hosts.is_empty() => {
-                drop::<std::collections::BTreeSet<varve_nvme::Nqn>>(names);
-                Hosts::Any
-            }
-            names => Hosts::Only(names),
-        };
+        let hosts: Result<BTreeSet<Nqn>, _> = self.hosts.iter().map(name).collect();
+        let hosts = Some(hosts?).filter(|names| !names.is_empty());
+        let hosts = hosts.map_or(Hosts::Any, Hosts::Only);
         for listener in &self.listeners {
             let ip = listener.address.ip();
             if !ip.is_loopback() && self.hosts.is_empty() {
@@ -107,7 +103,7 @@ mod tests {
                 .is_ok()
         );
         let (_, hosts) = plan("127.0.0.1:1", None, &[HOST]).check().unwrap();
-        let other = varve_nvme::Nqn::new("nqn.2014-08.org.nvmexpress:uuid:2").unwrap();
+        let other = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:2").unwrap();
         assert!(!hosts.allow(&other));
         let refused = plan("192.0.2.1:1", None, &[]).check().unwrap_err();
         assert!(matches!(refused, ServeError::Anybody(_)), "{refused}");
