@@ -15,7 +15,7 @@ const PREFIX: &str = "varve-";
 ///
 /// `ftl` knows nothing of redundancy, `array` nothing of the map, `target` nothing of flash;
 /// `pool` alone knows all three. Nothing below `varve` and `sim` knows a real or modelled drive.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("units", &[]),
     ("gf", &[]),
     ("nvme", &[]),
@@ -42,6 +42,10 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("hostio", &["units", "io"]),
     ("media", &["units", "io"]),
     (
+        "control",
+        &["units", "io", "format", "array", "ftl", "pool", "hostio"],
+    ),
+    (
         "sim",
         &[
             "units", "io", "format", "gf", "array", "ftl", "target", "pool", "media",
@@ -67,6 +71,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
             "initiator",
             "pool",
             "hostio",
+            "control",
             "media",
             "sim",
             "lab",
