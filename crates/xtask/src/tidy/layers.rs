@@ -15,7 +15,7 @@ const PREFIX: &str = "varve-";
 ///
 /// `ftl` knows nothing of redundancy, `array` nothing of the map, `target` nothing of flash;
 /// `pool` alone knows all three. Nothing below `varve` and `sim` knows a real or modelled drive.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 18] = [
     ("units", &[]),
     ("gf", &[]),
     ("nvme", &[]),
@@ -40,11 +40,15 @@ const LAYERS: [(&str, &[&str]); 17] = [
         ],
     ),
     ("hostio", &["units", "io"]),
+    ("media", &["units", "io"]),
+    (
+        "control",
+        &["units", "io", "format", "array", "ftl", "pool", "hostio"],
+    ),
     (
         "server",
-        &["units", "io", "ftl", "target", "pool", "hostio"],
+        &["units", "io", "ftl", "target", "hostio", "control"],
     ),
-    ("media", &["units", "io"]),
     (
         "sim",
         &[
@@ -72,6 +76,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
             "pool",
             "hostio",
             "server",
+            "control",
             "media",
             "sim",
             "lab",
