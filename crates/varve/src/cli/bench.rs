@@ -154,7 +154,7 @@ impl Options {
 }
 
 /// Bytes: a number with `k`, `m` or `g` (powers of 1024) behind it, or none.
-fn parse_bytes(text: &str) -> Result<u64, String> {
+pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.to_ascii_lowercase();
     let digits = text.trim_end_matches(['k', 'm', 'g']);
     let shift = match &text[digits.len()..] {

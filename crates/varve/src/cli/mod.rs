@@ -5,6 +5,7 @@
 mod bench;
 mod inspect;
 mod lab;
+mod serve;
 mod sim;
 
 use clap::{Parser, Subcommand};
@@ -26,6 +27,8 @@ enum Command {
     Inspect(inspect::Options),
     /// Run the engine on modelled drives, at sizes no test machine has
     Lab(lab::Options),
+    /// Serve namespaces to NVMe/TCP hosts until a signal
+    Serve(serve::Options),
     /// Run the engine in virtual time, with crashes and faults drawn from seeds
     Sim(sim::Options),
 }
@@ -55,6 +58,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Bench(options) => options.run(),
         Command::Inspect(options) => options.run(),
         Command::Lab(options) => options.run(),
+        Command::Serve(options) => options.run(),
         Command::Sim(options) => options.run(),
     };
     exit.into()
