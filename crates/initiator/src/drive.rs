@@ -58,7 +58,8 @@ pub trait ByteStream: 'static {
     ///
     /// # Errors
     /// How the stream ended.
-    fn send(&self, segments: Vec<Segment>) -> impl Future<Output = Result<(), StreamEnd>> + 'static;
+    fn send(&self, segments: Vec<Segment>)
+    -> impl Future<Output = Result<(), StreamEnd>> + 'static;
 
     /// Ends the sending direction; what was sent still arrives.
     fn end_sending(&self);
@@ -376,9 +377,13 @@ impl<T: Transport> Driver<T> {
 async fn either(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
     let (mut first, mut second) = (pin!(first), pin!(second));
     poll_fn(|context| {
-        let is_over = first.as_mut().poll(context).is_ready()
-            || second.as_mut().poll(context).is_ready();
-        if is_over { Poll::Ready(()) } else { Poll::Pending }
+        let is_over =
+            first.as_mut().poll(context).is_ready() || second.as_mut().poll(context).is_ready();
+        if is_over {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     })
     .await;
 }
