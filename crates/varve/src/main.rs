@@ -4,6 +4,7 @@ mod bench;
 mod cli;
 mod envelope;
 mod progress;
+mod remote;
 
 fn main() -> std::process::ExitCode {
     cli::run()
