@@ -14,6 +14,7 @@ use crate::config::Purpose;
 use crate::error::Loss;
 use crate::facts::{Facts, Identity, NamespaceInfo};
 use crate::queue::Done;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use varve_nvme::discovery::{DiscoveryHeader, Found, read_log};
 use varve_nvme::fabrics::PropertyAccess;
@@ -82,7 +83,7 @@ pub(crate) struct Dialogue {
     /// Data of the command in flight.
     data: Vec<u8>,
     nsid: u32,
-    identified: Option<IdentifyNamespace>,
+    identified: Option<Box<IdentifyNamespace>>,
     log_bytes: Vec<u8>,
     log_len: u64,
     log_tries: u32,
@@ -156,7 +157,9 @@ impl Dialogue {
                 self.configuration = Configuration::enabled(self.facts.css);
                 (set_configuration(self.configuration), 0)
             }
-            Step::Ready { .. } | Step::ShutdownWait { .. } => (get(property::CSTS, false).get(0), 0),
+            Step::Ready { .. } | Step::ShutdownWait { .. } => {
+                (get(property::CSTS, false).get(0), 0)
+            }
             Step::Controller => identify(Cns::Controller, 0),
             Step::Events => (Feature::AsyncEvents.set(0, self.facts.events), 0),
             Step::Queues => {
@@ -199,7 +202,10 @@ impl Dialogue {
 
     /// True if the controller may lack the command: it is younger than NVMe 1.0 or 1.3.
     const fn is_optional(&self) -> bool {
-        matches!(self.step, Step::CommandSet | Step::Descriptors | Step::Events)
+        matches!(
+            self.step,
+            Step::CommandSet | Step::Descriptors | Step::Events
+        )
     }
 
     fn go_on(&mut self, now: Nanos, result: u64, is_good: bool) -> Result<Turn, Loss> {
@@ -213,13 +219,11 @@ impl Dialogue {
             },
             Step::Ready { until } => {
                 let status = ControllerStatus::from_bits((result & 0xffff_ffff) as u32);
-                if status.fatal {
-                    return Err(Loss::FatalController);
+                match (status.fatal, status.ready) {
+                    (true, _) => return Err(Loss::FatalController),
+                    (false, false) => return wait(now, until),
+                    (false, true) => Step::Controller,
                 }
-                if !status.ready {
-                    return wait(now, until);
-                }
-                Step::Controller
             }
             Step::Controller => {
                 let id: IdentifyController = self.structure()?;
@@ -240,16 +244,7 @@ impl Dialogue {
                 self.facts.queues = given.min(self.queues_wanted.into()) as u16;
                 Step::CommandSet
             }
-            Step::CommandSet => {
-                if is_good {
-                    let id: NvmController = self.structure()?;
-                    self.facts.set_command_set(&id);
-                }
-                match self.nsid {
-                    0 => Step::List,
-                    _ => Step::Namespace,
-                }
-            }
+            Step::CommandSet => self.take_command_set(is_good)?,
             Step::List => {
                 let first = read_namespace_list(&self.data).first().copied();
                 self.nsid = first.ok_or(Loss::NoNamespace)?;
@@ -260,7 +255,7 @@ impl Dialogue {
                 if id.nsze.get() == 0 {
                     return Err(Loss::NoNamespace);
                 }
-                self.identified = Some(id);
+                self.identified = Some(Box::new(id));
                 Step::Descriptors
             }
             Step::Descriptors => return self.take_namespace(is_good),
@@ -271,10 +266,12 @@ impl Dialogue {
             },
             Step::ShutdownWait { until } => {
                 let status = ControllerStatus::from_bits((result & 0xffff_ffff) as u32);
-                if !status.shutdown_complete && !status.fatal {
-                    return wait(now, until);
-                }
-                return Ok(Turn::Over);
+                let is_over = status.shutdown_complete || status.fatal;
+                return if is_over {
+                    Ok(Turn::Over)
+                } else {
+                    wait(now, until)
+                };
             }
         };
         self.step = next;
@@ -291,6 +288,17 @@ impl Dialogue {
     fn structure<T: FromBytes>(&self) -> Result<T, Loss> {
         let what = self.name();
         T::read_from_bytes(&self.data).map_err(|_| Loss::ShortData { what })
+    }
+
+    fn take_command_set(&mut self, is_known: bool) -> Result<Step, Loss> {
+        if is_known {
+            let id: NvmController = self.structure()?;
+            self.facts.set_command_set(&id);
+        }
+        Ok(match self.nsid {
+            0 => Step::List,
+            _ => Step::Namespace,
+        })
     }
 
     /// Size and identifiers are known.
@@ -327,7 +335,11 @@ impl Dialogue {
                 }
                 self.log_len = (entries + 1) * LOG_ENTRY_BYTES;
                 self.log_bytes = core::mem::take(&mut self.data);
-                if entries == 0 { Step::LogCheck } else { Step::LogBody }
+                if entries == 0 {
+                    Step::LogCheck
+                } else {
+                    Step::LogBody
+                }
             }
             Step::LogBody => {
                 self.log_bytes.append(&mut self.data);

@@ -58,7 +58,8 @@ pub trait ByteStream: 'static {
     ///
     /// # Errors
     /// How the stream ended.
-    fn send(&self, segments: Vec<Segment>) -> impl Future<Output = Result<(), StreamEnd>> + 'static;
+    fn send(&self, segments: Vec<Segment>)
+    -> impl Future<Output = Result<(), StreamEnd>> + 'static;
 
     /// Ends the sending direction; what was sent still arrives.
     fn end_sending(&self);
@@ -103,6 +104,8 @@ struct Link<S> {
     wake: Signal,
     is_closing: Cell<bool>,
     is_over: Cell<bool>,
+    /// How a send failed: after that, what the receiver sees is this side's own doing.
+    failed: Cell<Option<StreamEnd>>,
 }
 
 /// The machine with all it needs to run.
@@ -268,13 +271,15 @@ impl<T: Transport> Driver<T> {
                     wake: Signal::new(),
                     is_closing: Cell::new(false),
                     is_over: Cell::new(false),
+                    failed: Cell::new(None),
                 });
                 self.links.borrow_mut().insert(id, Rc::clone(&link));
                 let sender = Rc::clone(&self).send(id, Rc::clone(&link));
                 self.world.spawn(Box::pin(sender));
                 self.host.borrow_mut().connected(id);
                 self.poke();
-                self.receive(id, &link).await
+                let end = self.receive(id, &link).await;
+                link.failed.get().unwrap_or(end)
             }
         };
         let link = self.links.borrow_mut().remove(&id);
@@ -311,8 +316,9 @@ impl<T: Transport> Driver<T> {
         while !link.is_over.get() {
             let segments = self.host.borrow_mut().transmit(self.world.now(), id);
             if !segments.is_empty() {
-                if link.stream.send(segments).await.is_err() {
-                    // The receiver tells how it ended.
+                if let Err(end) = link.stream.send(segments).await {
+                    // The receiver tells the machine.
+                    link.failed.set(Some(end));
                     link.stream.end();
                     return;
                 }
@@ -376,9 +382,13 @@ impl<T: Transport> Driver<T> {
 async fn either(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
     let (mut first, mut second) = (pin!(first), pin!(second));
     poll_fn(|context| {
-        let is_over = first.as_mut().poll(context).is_ready()
-            || second.as_mut().poll(context).is_ready();
-        if is_over { Poll::Ready(()) } else { Poll::Pending }
+        let is_over =
+            first.as_mut().poll(context).is_ready() || second.as_mut().poll(context).is_ready();
+        if is_over {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     })
     .await;
 }

@@ -137,9 +137,9 @@ impl Failure {
         match status {
             Some(Status::CapacityExceeded) => IoError::NoSpace,
             Some(Status::WriteProtected) => IoError::ReadOnly,
-            Some(
-                Status::InvalidNamespace | Status::PathPersistentLoss | Status::AccessDenied,
-            ) => IoError::Gone,
+            Some(Status::InvalidNamespace | Status::PathPersistentLoss | Status::AccessDenied) => {
+                IoError::Gone
+            }
             Some(
                 Status::NamespaceNotReady
                 | Status::CommandInterrupted

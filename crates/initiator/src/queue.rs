@@ -134,23 +134,18 @@ impl Queue {
     ///
     /// # Panics
     /// If there is no room, or capsules cannot be sent yet.
-    pub fn submit(
-        &mut self,
-        sqe: Sqe,
-        transfer: Transfer,
-        owner: Owner,
-        deadline: Option<Nanos>,
-    ) {
+    pub fn submit(&mut self, sqe: Sqe, transfer: Transfer, owner: Owner, deadline: Option<Nanos>) {
         assert!(self.is_open, "capsules follow ICResp");
         let (sgl, in_capsule) = match &transfer {
             Transfer::None => (Sgl::Transport { length: 0 }, None),
-            Transfer::ToHost(length) => (Sgl::Transport { length: *length }, None),
             Transfer::ToController(payload, length) if *length <= self.capsule_data_max => {
                 let (offset, length) = (0, *length);
                 let sgl = Sgl::InCapsule { offset, length };
                 (sgl, Some((payload.clone(), length)))
             }
-            Transfer::ToController(_, length) => (Sgl::Transport { length: *length }, None),
+            Transfer::ToHost(length) | Transfer::ToController(_, length) => {
+                (Sgl::Transport { length: *length }, None)
+            }
         };
         // Data in the capsule is not asked for any more.
         let kept = match &in_capsule {
@@ -173,10 +168,7 @@ impl Queue {
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Loss> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let progress = self
-                .decoder
-                .feed(rest)
-                .map_err(|error| self.blame(error))?;
+            let progress = self.decoder.feed(rest).map_err(|error| self.blame(error))?;
             rest = &rest[progress.taken..];
             if let Some(pdu) = progress.pdu {
                 self.on_pdu(pdu)?;
@@ -327,7 +319,8 @@ impl Queue {
             let part = (until - at).min(self.maxh2cdata);
             let header = Header::H2cData(DataTransfer::new(cid, tag, at, part));
             let flags = if at + part == until { flag::LAST } else { 0 };
-            self.outgoing.with_data(&header, flags, (&payload, at, part));
+            self.outgoing
+                .with_data(&header, flags, (&payload, at, part));
             at += part;
         }
         Ok(())

@@ -11,8 +11,8 @@
 
 use crate::error::Failure;
 use crate::flights::{Owner, Transfer};
-use crate::queue::Done;
 use crate::payload::Payload;
+use crate::queue::Done;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -117,13 +117,31 @@ pub(crate) struct Part {
 
 /// What a request does, its data ready to be shared.
 enum Work {
-    Read { lba: u64, into: Target },
-    Write { lba: u64, data: Rc<Gather>, fua: bool },
-    Compare { lba: u64, data: Rc<Gather> },
+    Read {
+        lba: u64,
+        into: Target,
+    },
+    Write {
+        lba: u64,
+        data: Rc<Gather>,
+        fua: bool,
+    },
+    Compare {
+        lba: u64,
+        data: Rc<Gather>,
+    },
     /// Writes answered before it was asked for.
-    Flush { covers: u64 },
-    WriteZeroes { lba: u64, blocks: u64, flags: (bool, bool) },
-    Deallocate { ranges: Vec<(u64, u32)> },
+    Flush {
+        covers: u64,
+    },
+    WriteZeroes {
+        lba: u64,
+        blocks: u64,
+        flags: (bool, bool),
+    },
+    Deallocate {
+        ranges: Vec<(u64, u32)>,
+    },
 }
 
 struct Request {
@@ -219,7 +237,11 @@ impl Work {
     const fn is_cached(&self) -> bool {
         matches!(
             self,
-            Self::Write { fua: false, .. } | Self::WriteZeroes { flags: (_, false), .. }
+            Self::Write { fua: false, .. }
+                | Self::WriteZeroes {
+                    flags: (_, false),
+                    ..
+                }
         )
     }
 }
@@ -505,7 +527,8 @@ impl Requests {
     pub fn refuse(&mut self, id: u64) {
         let result = Err(Failure::Gone);
         let memory = None;
-        self.completions.push_back(Completion { id, memory, result });
+        self.completions
+            .push_back(Completion { id, memory, result });
     }
 
     /// Requests that have not ended.
@@ -548,7 +571,10 @@ fn deallocate(nsid: u32, ranges: &[(u64, u32)], part: Part) -> (Sqe, Transfer) {
     let ranges = ranges.len();
     Dsm { ranges, deallocate }.fill(&mut sqe);
     let length = bytes.len() as u32;
-    (sqe, Transfer::ToController(Payload::Bytes(bytes.into()), length))
+    (
+        sqe,
+        Transfer::ToController(Payload::Bytes(bytes.into()), length),
+    )
 }
 
 /// True if the same command may succeed later.
@@ -561,6 +587,7 @@ fn is_passing(failure: Failure) -> bool {
 }
 
 fn is_passing_status(field: StatusField) -> bool {
-    !field.is_final() && field.status().is_some_and(|status| !status.is_final())
+    !field.is_final()
+        && field.status().is_some_and(|status| !status.is_final())
         && field.status() != Some(Status::PathPersistentLoss)
 }

@@ -327,7 +327,9 @@ fn it_is_a_drive() {
         assert_eq!(machine.flushes.get(), 1);
         let meta = plain.read_meta(offset, Sectors::zeroed(8), 0).await;
         assert!(meta.expect("a read").bytes() == [5; BLOCK]);
-        let data = plain.read_data(offset + BLOCK as u64, Blocks::zeroed(200), 0).await;
+        let data = plain
+            .read_data(offset + BLOCK as u64, Blocks::zeroed(200), 0)
+            .await;
         assert!(data.expect("a read").bytes() == pattern(1, 200).bytes());
         let discard = Command::Discard {
             offset,
@@ -408,7 +410,9 @@ fn losses_under_load() {
             flow.await;
         }
         let events = drive.take_events();
-        let losses = events.iter().filter(|one| matches!(one, Event::Lost { .. }));
+        let losses = events
+            .iter()
+            .filter(|one| matches!(one, Event::Lost { .. }));
         assert!(losses.count() >= 4, "{events:?}");
         drive.close().await;
     });

@@ -201,7 +201,10 @@ mod tests {
             capabilities
         );
         let bits = capabilities.to_bits();
-        assert_eq!((Capabilities::css(bits), Capabilities::css(1 << 37)), (6, 0));
+        assert_eq!(
+            (Capabilities::css(bits), Capabilities::css(1 << 37)),
+            (6, 0)
+        );
         assert_eq!(Capabilities::css(1 << 44), 7);
         assert_eq!(Capabilities::page_bytes_min(bits), 4096);
         assert_eq!(Capabilities::page_bytes_min(bits | 3 << 48), 32_768);

@@ -4,6 +4,7 @@ mod bench;
 mod cli;
 mod envelope;
 mod progress;
+mod remote;
 mod serve;
 
 /// A run of the simulator allocates and frees some thousand buffers a millisecond.

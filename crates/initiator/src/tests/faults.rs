@@ -114,7 +114,10 @@ fn a_backend_that_is_silent_is_given_up() {
     net.host.submit(now, 1, read(0, 1));
     net.until("a loss", |net| net.events.iter().any(is_lost));
     let waited = net.now.since(now);
-    assert!(waited >= times.command && waited < Nanos::from_secs(4), "{waited}");
+    assert!(
+        waited >= times.command && waited < Nanos::from_secs(4),
+        "{waited}"
+    );
     let (loss, is_final) = (Loss::Timeout, false);
     assert_eq!(net.events.last(), Some(&Event::Lost { loss, is_final }));
 }
@@ -134,7 +137,10 @@ fn a_target_that_does_not_come_back_is_given_up() {
     net.until("a completion", |net| !net.completions.is_empty());
     assert_eq!(net.completions[0].result, Err(Failure::Gone));
     let waited = net.now.since(now);
-    assert!(waited >= times.loss && waited < Nanos::from_secs(42), "{waited}");
+    assert!(
+        waited >= times.loss && waited < Nanos::from_secs(42),
+        "{waited}"
+    );
     let attempts = net.events.iter().filter(|event| is_lost(event)).count();
     // 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10 s apart.
     assert!((8..=10).contains(&attempts), "{attempts}");
@@ -157,7 +163,10 @@ fn a_first_attempt_tells_why_it_failed() {
     else {
         panic!("{:?}", net.events);
     };
-    assert_eq!((*what, status.code()), ("connecting the admin queue", 0x182));
+    assert_eq!(
+        (*what, status.code()),
+        ("connecting the admin queue", 0x182)
+    );
     let mut config = super::net::config();
     config.purpose = crate::Purpose::Namespace(Some(5));
     let mut net = Net::new(8, config);

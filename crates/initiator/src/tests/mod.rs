@@ -3,3 +3,4 @@
 mod faults;
 mod net;
 mod pair;
+mod scripted;

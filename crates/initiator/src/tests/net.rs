@@ -153,8 +153,8 @@ impl Net {
         self.collect();
         let kinds = self.random.below(4);
         (0..4).any(|kind| match (kinds + kind) % 4 {
-            0 => self.to_target(),
-            1 => self.to_host(),
+            0 => self.feed_target(),
+            1 => self.feed_host(),
             2 => !self.is_held && self.execute_one(),
             _ => self.connect_one(),
         })
@@ -245,7 +245,7 @@ impl Net {
         bytes.drain(..count).collect()
     }
 
-    fn to_target(&mut self) -> bool {
+    fn feed_target(&mut self) -> bool {
         let now = self.now;
         let has = |pipe: &Pipe| {
             let has_some = !pipe.to_target.is_empty() || pipe.is_host_done;
@@ -295,10 +295,9 @@ impl Net {
         }
     }
 
-    fn to_host(&mut self) -> bool {
-        let has = |pipe: &Pipe| {
-            !pipe.is_host_gone && (!pipe.to_host.is_empty() || pipe.is_target_done)
-        };
+    fn feed_host(&mut self) -> bool {
+        let has =
+            |pipe: &Pipe| !pipe.is_host_gone && (!pipe.to_host.is_empty() || pipe.is_target_done);
         let Some(id) = self.any(has) else {
             return false;
         };
@@ -326,9 +325,8 @@ impl Net {
     }
 
     fn perform(&mut self, task: Task) -> Answer<Vec<u8>> {
-        let bytes = |lba: u64, blocks: u32| {
-            lba as usize * BLOCK..(lba as usize + blocks as usize) * BLOCK
-        };
+        let bytes =
+            |lba: u64, blocks: u32| lba as usize * BLOCK..(lba as usize + blocks as usize) * BLOCK;
         match task {
             Task::Read { lba, blocks } => return Ok(Some(self.disk[bytes(lba, blocks)].to_vec())),
             Task::Write { lba, data, .. } => {

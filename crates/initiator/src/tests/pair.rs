@@ -29,7 +29,10 @@ fn net(seed: u64, digests: Digests, queues: u16) -> Net {
 fn the_namespace_is_what_the_target_serves() {
     let net = net(1, Digests::default(), 2);
     let info = net.host.namespace().expect("a namespace");
-    assert_eq!((info.nsid, info.blocks, info.block_bytes), (1, DISK_BLOCKS, 4096));
+    assert_eq!(
+        (info.nsid, info.blocks, info.block_bytes),
+        (1, DISK_BLOCKS, 4096)
+    );
     assert!(info.is_volatile && info.has_deallocate && !info.is_read_only);
     assert_eq!(info.identity.uuid, Some([9; 16]));
     assert_eq!(info.identity.nguid, Some([7; 16]));
@@ -81,7 +84,11 @@ fn every_kind_of_command() {
         fua,
     };
     assert_eq!(net.run(zeroes).result, Ok(()));
-    assert!(net.disk[10 * BLOCK..160 * BLOCK].iter().all(|byte| *byte == 0));
+    assert!(
+        net.disk[10 * BLOCK..160 * BLOCK]
+            .iter()
+            .all(|byte| *byte == 0)
+    );
     assert!(net.disk[9 * BLOCK..10 * BLOCK] == content(9, 9));
     assert!(net.disk[160 * BLOCK..161 * BLOCK] == content(9, 160));
     // More ranges than one command has.
@@ -269,7 +276,10 @@ fn discovery() {
     };
     let found = log(&net);
     let subsystem = super::net::config().subsystem;
-    assert!(found.iter().any(|one| one.subsystem == subsystem), "{found:?}");
+    assert!(
+        found.iter().any(|one| one.subsystem == subsystem),
+        "{found:?}"
+    );
     net.target.set_listeners(Vec::new());
     net.until("another log", |net| net.events.len() > 1);
     assert!(log(&net).len() < found.len());

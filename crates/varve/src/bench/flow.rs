@@ -4,12 +4,12 @@ use super::draw::{Draw, Share};
 use super::oracle::Oracle;
 use super::payload::{Ring, Stamp, stamp, stamp_of};
 use super::run::Direction;
+use super::store::Store;
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use varve_ftl::{Engine, EngineError};
 use varve_io::{Blocks, World};
-use varve_units::{Lba, Nanos, VolumeId};
+use varve_units::{Lba, Nanos};
 
 /// Time between two looks at whether a phase should end.
 const LOOK: Nanos = Nanos::from_millis(20);
@@ -20,8 +20,7 @@ const FAILURES_MAX: u64 = 1000;
 
 /// What all flows of all phases share.
 pub(super) struct Subject {
-    pub(super) engine: Engine,
-    pub(super) volume: VolumeId,
+    pub(super) store: Store,
     pub(super) world: Rc<dyn World>,
     /// Present if reads are checked.
     pub(super) oracle: Option<RefCell<Oracle>>,
@@ -102,16 +101,14 @@ impl Phase {
 }
 
 impl Subject {
-    /// An engine with a volume to be loaded.
+    /// What is to be loaded.
     pub(super) const fn new(
-        engine: Engine,
-        volume: VolumeId,
+        store: Store,
         world: Rc<dyn World>,
         oracle: Option<RefCell<Oracle>>,
     ) -> Self {
         Self {
-            engine,
-            volume,
+            store,
             world,
             oracle,
             ended: Cell::new(0),
@@ -168,7 +165,7 @@ impl Subject {
                 Direction::Read => self.read(phase, lba, &mut spare).await,
             };
             if let Err(error) = outcome {
-                self.fail(phase, &error.to_string());
+                self.fail(phase, &error);
             }
             let now = self.world.now();
             phase
@@ -197,12 +194,12 @@ impl Subject {
         self.first_failure
             .borrow_mut()
             .get_or_insert_with(|| what.to_owned());
-        if self.failures.get() >= FAILURES_MAX || self.engine.stop_reason().is_some() {
+        if self.failures.get() >= FAILURES_MAX || self.store.has_stopped() {
             phase.end();
         }
     }
 
-    async fn write(&self, phase: &Phase, lba: Lba) -> Result<(), EngineError> {
+    async fn write(&self, phase: &Phase, lba: Lba) -> Result<(), String> {
         let mut payload = phase.ring.borrow_mut().take(&*self.world);
         for index in 0..phase.blocks {
             let lba = Lba(lba.0 + index);
@@ -212,7 +209,7 @@ impl Subject {
             };
             stamp(&mut payload, index as usize, Stamp { lba, version });
         }
-        let outcome = self.engine.write(self.volume, lba, payload, false).await;
+        let outcome = self.store.write(lba, payload).await;
         if let Some(oracle) = &self.oracle {
             let mut oracle = oracle.borrow_mut();
             (lba.0..lba.0 + phase.blocks).for_each(|lba| oracle.end(Lba(lba)));
@@ -225,10 +222,10 @@ impl Subject {
         phase: &Phase,
         lba: Lba,
         spare: &mut Option<Blocks>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), String> {
         let into = spare.take();
         let into = into.unwrap_or_else(|| Blocks::zeroed(phase.blocks as usize));
-        let blocks = self.engine.read(self.volume, lba, into).await?;
+        let blocks = self.store.read(lba, into).await?;
         if let Some(oracle) = &self.oracle {
             let oracle = oracle.borrow();
             for index in 0..phase.blocks {

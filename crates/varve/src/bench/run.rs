@@ -9,16 +9,18 @@ use super::station::{Order as Task, Station};
 use super::watch::{PATIENCE, watched};
 use crate::progress::Progress;
 use std::fmt;
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use varve_array::AssembleError;
 use varve_ftl::{Engine, EngineError, Identity, NewVolume};
-use varve_hostio::{Stalled, run_reactors, thread_cpu_time};
+use varve_hostio::{NoIo, Stalled, run_reactors, thread_cpu_time};
+use varve_initiator::ConnectError;
 use varve_io::{ReactorId, World};
 use varve_units::{BLOCK_BYTES, Blocks, Nanos, TenantId};
 
 /// Blocks of one operation while the volume is filled: 128 KiB.
-const FILL_BLOCKS: u64 = 32;
+pub(super) const FILL_BLOCKS: u64 = 32;
 /// Operations in flight while the volume is filled.
 pub(super) const FILL_DEPTH: u32 = 16;
 /// The pool.
@@ -102,6 +104,14 @@ pub(crate) enum BenchError {
     Load(String),
     /// Garbage collection or compaction did not begin in time.
     NotSteady { seconds: u64, collected: u64 },
+    /// The target's name is not known.
+    Resolve(io::Error),
+    /// This process can do no i/o.
+    NoIo(NoIo),
+    /// There is no association with the target.
+    Connect(ConnectError),
+    /// The namespace has not room for one operation.
+    Small { bytes: u64, io: u64 },
 }
 
 impl fmt::Display for BenchError {
@@ -125,6 +135,12 @@ impl fmt::Display for BenchError {
                 f,
                 "not in steady state after {seconds} s: {collected} groups were collected"
             ),
+            Self::Resolve(error) => write!(f, "the target's address: {error}"),
+            Self::NoIo(error) => error.fmt(f),
+            Self::Connect(error) => error.fmt(f),
+            Self::Small { bytes, io } => {
+                write!(f, "{bytes} bytes have no room for operations of {io} bytes")
+            }
         }
     }
 }
@@ -144,6 +160,12 @@ impl BenchError {
             }
             Self::Memory { .. } => "give a smaller --size",
             Self::NotSteady { .. } => "give a larger --warm-up-max or a smaller --size",
+            Self::Resolve(_) => "give the host's name or address as the target's machine has it",
+            Self::NoIo(_) => "allow io_uring to this process (a container's seccomp profile, say)",
+            Self::Connect(_) => {
+                "look whether the target serves this name at this address, to this host"
+            }
+            Self::Small { .. } => "give a larger --size or a smaller --bs",
             Self::Assemble(_)
             | Self::Engine(_)
             | Self::Stalled(_)
@@ -194,7 +216,7 @@ pub(crate) fn run(request: &Request) -> Result<Report, BenchError> {
     outcome.map_err(BenchError::Stalled)?
 }
 
-fn nanos(span: Duration) -> Nanos {
+pub(super) fn nanos(span: Duration) -> Nanos {
     Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }
 
@@ -232,7 +254,7 @@ impl Run {
         let (failures, first) = self.failures().await;
         let report = report.with_failures(failures, first);
         // A failure to close is a failure of the run only if nothing failed before.
-        match subject.engine.close().await {
+        match engine_of(&subject).close().await {
             Err(error) if failures == 0 => Err(BenchError::Engine(error)),
             _ => Ok(report),
         }
@@ -381,7 +403,7 @@ impl Run {
         let look = move |phase: &Phase, now| {
             // The others are about as far.
             let written = (phase.done() * phase.blocks * cores) as f64 / target;
-            let collected = collected(&watched.engine);
+            let collected = collected(engine_of(&watched));
             if progress.is_due(now) {
                 let share = collected as f64 / collected_target as f64;
                 let more = format!("{collected} of {groups} groups collected");
@@ -391,7 +413,7 @@ impl Run {
         };
         self.run_all(subject, task, look).await;
         self.no_failure().await?;
-        let collected = collected(&subject.engine);
+        let collected = collected(engine_of(subject));
         if collected < collected_target {
             let seconds = self.world.now().since(started).0 / 1_000_000_000;
             return Err(BenchError::NotSteady { seconds, collected });
@@ -426,10 +448,16 @@ impl Run {
         Moment {
             time: self.world.now(),
             cpu,
-            counters: subject.engine.counters(),
+            counters: engine_of(subject).counters(),
             written: self.rig.written(),
         }
     }
+}
+
+/// # Panics
+/// If the load goes elsewhere: runs of this file make engines.
+fn engine_of(subject: &Subject) -> &Engine {
+    subject.store.engine().expect("the load goes to an engine")
 }
 
 fn collected(engine: &Engine) -> u64 {

@@ -5,6 +5,7 @@ use super::flow::{Phase, Subject};
 use super::oracle::Oracle;
 use super::plan::Plan;
 use super::run::{Direction, IDENTITY, Load, Order as Places};
+use super::store::Store;
 use hdrhistogram::Histogram;
 use std::cell::{OnceCell, RefCell};
 use std::future::Future;
@@ -89,7 +90,7 @@ impl Station {
             .verifies
             .then(|| RefCell::new(Oracle::new(self.plan.user_blocks, depth)));
         let world = Rc::clone(&self.world);
-        let subject = Rc::new(Subject::new(engine, volume, world, oracle));
+        let subject = Rc::new(Subject::new(Store::Engine(engine, volume), world, oracle));
         Rc::clone(self.subject.get_or_init(|| subject))
     }
 
@@ -195,8 +196,11 @@ impl Station {
     /// What its operations wait for, in words.
     fn waits(&self) -> String {
         let reactor = self.world.reactor().0;
-        let waits = self.subject.get().map(|subject| subject.engine.waits());
-        let waits = waits.unwrap_or_default();
+        let engine = self
+            .subject
+            .get()
+            .and_then(|subject| subject.store.engine());
+        let waits = engine.map(Engine::waits).unwrap_or_default();
         let words: Vec<_> = waits
             .iter()
             .filter(|(_, count)| **count > 0)
