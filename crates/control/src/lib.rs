@@ -2,7 +2,7 @@
 //!
 //! [`Pools`] is the whole of it, one object on the data reactor. It has two front ends: a command that
 //! finds no daemon makes one, does one thing and closes it; a daemon keeps one and answers commands
-//! over a socket. What fails is a [`ControlError`] here and a [`Failure`] for whoever asked.
+//! over a socket. Both say the same: a [`Request`] in, a [`Reply`] or a [`Failure`] out.
 //!
 //! # How a daemon uses it
 //! ```no_run
@@ -33,6 +33,16 @@
 //! pools.close_all().await; // after SIGTERM: drains, commits a checkpoint, clean labels
 //! # Ok(()) }
 //! ```
+//! Commands reach it over [`line`] and [`http::listen`]:
+//! ```no_run
+//! # use std::rc::Rc;
+//! # fn api(world: Rc<dyn varve_io::World>, home: varve_control::Home,
+//! #     pools: Rc<varve_control::Pools>) -> std::io::Result<()> {
+//! let (caller, line) = varve_control::line(&*world)?;
+//! world.spawn(Box::pin(pools.serve(line)));
+//! let server = varve_control::http::listen(&home, caller)?; // a thread; drop it before close_all
+//! # Ok(()) }
+//! ```
 //! A [`Volume`] is a handle: it keeps nothing open. Operations on a volume whose pool was closed fail
 //! with `EngineError::Stopped`, those on a deleted one with `NoSuchVolume`. An event is told after
 //! the change is durable, except [`Event::PoolClosing`], which comes before. Volumes of pools that are
@@ -49,19 +59,27 @@
 //! **Not here**: what a pool is (`pool`), how hosts reach volumes (the daemon), how replies are shown
 //! (the command line).
 
+mod check;
 mod create;
+mod document;
 mod drives;
 mod error;
 mod events;
 mod failure;
 mod finding;
 mod home;
+pub mod http;
+mod jobs;
+mod line;
+pub mod local;
 mod open;
 mod path;
 mod plan;
 mod pools;
 mod random;
 mod registry;
+mod replace;
+mod request;
 mod running;
 mod scan;
 mod size;
@@ -71,16 +89,22 @@ mod view;
 mod volume;
 mod volumes;
 
+pub use check::CheckView;
 pub use create::{CreatePool, Protect};
+pub use document::{Document, Failed};
 pub use error::ControlError;
 pub use events::{Event, Watch};
 pub use failure::{Exit, Failure};
 pub use finding::{Finding, Severity};
 pub use home::Home;
+pub use jobs::{JobState, JobView};
+pub use line::{Caller, Line, line};
 pub use open::ImportPool;
 pub use path::{DrivePath, PathError};
 pub use pools::{Config, Pools};
 pub use registry::{Entry, Registry};
+pub use replace::ReplaceDrive;
+pub use request::{Reply, Request, SCHEMA_VERSION};
 pub use scan::{Scan, scan};
 pub use size::{SizeError, parse_size};
 pub use view::{DriveView, Health, PlanView, PoolView, VolumeView};
