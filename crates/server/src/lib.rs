@@ -9,14 +9,16 @@
 //! 4. One flow looks at the clock for all associations.
 //!
 //! Reading order: [`store`], [`server`], `connection`, `counters`; stores: [`null`], [`ram`],
-//! [`volume`].
+//! [`volume`]; pools: [`numbers`], [`namespaces`].
 //!
 //! **Invariants**: every action of the target is answered once, whatever became of its connection;
 //! no borrow of the target lives across an await; a connection sends one batch at a time.
 //!
 //! **Not here**: NVMe (`target`), how volumes are made (`pool`), configuration, the command line.
 
+pub mod namespaces;
 pub mod null;
+pub mod numbers;
 pub mod ram;
 pub mod server;
 pub mod store;
@@ -26,7 +28,9 @@ mod connection;
 mod counters;
 
 pub use counters::Counters;
+pub use namespaces::{Namespaces, Unserved};
 pub use null::NullStore;
+pub use numbers::{Numbers, NumbersError};
 pub use ram::RamStore;
 pub use server::Server;
 pub use store::{Content, Step, Store};

@@ -2,54 +2,42 @@
 
 use crate::store::{Content, Step, Store};
 use std::rc::Rc;
+use varve_control::Volume;
 use varve_ftl::EngineError;
 use varve_io::World;
-use varve_pool::Pool;
 use varve_target::{Completion, Failure, Operation};
-use varve_units::{BLOCK, Lba, VolumeId};
+use varve_units::{BLOCK, Lba};
 
 /// A volume of a pool on the server's reactor.
 pub struct VolumeStore {
     world: Rc<dyn World>,
-    pool: Rc<Pool>,
-    volume: VolumeId,
+    volume: Rc<Volume>,
 }
 
 impl VolumeStore {
-    /// A volume of `pool`, which runs in `world`.
+    /// The store of a volume whose pool runs in `world`.
     #[must_use]
-    pub fn new(world: Rc<dyn World>, pool: Rc<Pool>, volume: VolumeId) -> Self {
-        Self {
-            world,
-            pool,
-            volume,
-        }
+    pub fn new(world: Rc<dyn World>, volume: Volume) -> Self {
+        let volume = Rc::new(volume);
+        Self { world, volume }
     }
 }
 
 impl Store for VolumeStore {
     fn begin(&self, operation: Operation) -> Step {
-        let world = Rc::clone(&self.world);
-        let (pool, volume) = (Rc::clone(&self.pool), self.volume);
+        let (world, volume) = (Rc::clone(&self.world), Rc::clone(&self.volume));
         Step::Later(Box::pin(async move {
-            execute(&*world, &pool, volume, operation).await
+            execute(&*world, &volume, operation).await
         }))
     }
 }
 
-async fn execute(
-    world: &dyn World,
-    pool: &Pool,
-    volume: VolumeId,
-    operation: Operation,
-) -> Completion<Content> {
-    let engine = pool.engine();
+async fn execute(world: &dyn World, volume: &Volume, operation: Operation) -> Completion<Content> {
     let is_read = matches!(operation, Operation::Read { .. });
     let done = match operation {
         Operation::Read { lba, blocks } => {
             let into = world.blocks(blocks as usize, false);
-            let read = engine.read(volume, Lba(lba), into).await;
-            return match read {
+            return match volume.read(Lba(lba), into).await {
                 Ok(content) => Ok(Some(Content::of(Rc::new(content), blocks as usize))),
                 Err(error) => Err(failure(&error, is_read)),
             };
@@ -58,17 +46,17 @@ async fn execute(
             let mut blocks = world.blocks(data.len() / BLOCK, false);
             blocks.bytes_mut().copy_from_slice(&data);
             drop(data);
-            engine.write(volume, Lba(lba), blocks, fua).await
+            volume.write(Lba(lba), blocks, fua).await
         }
-        Operation::Flush => engine.flush().await,
+        Operation::Flush => volume.flush().await,
         Operation::WriteZeroes { lba, blocks, fua } => {
             let blocks = u64::from(blocks);
-            engine.write_zeroes(volume, Lba(lba), blocks, fua).await
+            volume.write_zeroes(Lba(lba), blocks, fua).await
         }
         Operation::Deallocate { ranges } => {
             let mut done = Ok(());
             for (lba, blocks) in ranges {
-                done = engine.discard(volume, Lba(lba), u64::from(blocks)).await;
+                done = volume.discard(Lba(lba), u64::from(blocks)).await;
                 if done.is_err() {
                     break;
                 }
@@ -97,6 +85,7 @@ fn failure(error: &EngineError, is_read: bool) -> Failure {
 mod tests {
     use super::*;
     use varve_io::IoError;
+    use varve_units::VolumeId;
 
     #[test]
     fn every_error_has_its_status() {

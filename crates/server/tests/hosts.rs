@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use varve_hostio::{Endpoint, Executor, Io, Listener, thread_cpu_time};
 use varve_io::{Event, World};
-use varve_nvme::opcode::{admin, io as opcodes};
+use varve_nvme::opcode::io as opcodes;
 use varve_nvme::{Nqn, Sqe};
 use varve_server::{NullStore, RamStore, Server, Step, Store};
 use varve_target::{Hosts, Namespace, Operation, Subsystem};
@@ -352,11 +352,7 @@ fn silent_hosts_are_given_up() {
 fn changes_of_namespaces_are_told() {
     with_server(ram, |bench| async move {
         let mut admin = bench.admin(1, false).await;
-        let mut enable = Sqe::new(admin::SET_FEATURES, 0, 0);
-        enable.set_cdw(10, 0x0b);
-        enable.set_cdw(11, 1 << 8);
-        assert_eq!(admin.command(enable, &[]).await.status, 0);
-        let mut bytes = Vec::new();
+        admin.enable_events().await;
         let store = ram(&bench.world);
         type Change = Box<dyn Fn(&Server, &Rc<dyn Store>)>;
         let changes: [Change; 3] = [
@@ -372,21 +368,10 @@ fn changes_of_namespaces_are_told() {
             Box::new(|server, _| server.remove(2)),
         ];
         for (change, nsid) in changes.iter().zip([1_u32, 2, 2]) {
-            let cid = admin.capsule(Sqe::new(admin::ASYNC_EVENT, 0, 0), &[], &mut bytes);
-            admin.send(&std::mem::take(&mut bytes)).await;
+            admin.ask_for_event().await;
             bench.world.sleep(Nanos::from_millis(20)).await;
             change(&bench.server, &store);
-            let event = admin.answer(&[]).await.expect("an event");
-            // Notice, namespace attribute changed, log 4.
-            assert_eq!(
-                (event.cid, event.status, event.result),
-                (cid, 0, 0x0004_0002)
-            );
-            let mut log = Sqe::new(admin::GET_LOG_PAGE, 0, 0xffff_ffff)
-                .with_sgl(varve_nvme::Sgl::Transport { length: 4096 });
-            log.set_cdw(10, 1023 << 16 | 4);
-            let log = admin.command(log, &[]).await;
-            assert_eq!(log.data[..8], u64::from(nsid).to_le_bytes());
+            assert_eq!(admin.changed_namespaces().await, [nsid]);
         }
         // A write behind the end that it had before.
         let mut queue = bench.queue(&admin, 1, 1).await;

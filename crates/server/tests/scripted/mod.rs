@@ -37,6 +37,9 @@ pub struct Host {
     rest: Vec<u8>,
     digests: Digests,
     next_cid: u16,
+    nqn: String,
+    /// The namespace that reads, writes and flushes are of.
+    pub nsid: u32,
     pub cntlid: u16,
 }
 
@@ -61,6 +64,8 @@ impl Host {
             rest: Vec::new(),
             digests: Digests::default(),
             next_cid: 0,
+            nqn: NQN.to_owned(),
+            nsid: 1,
             cntlid: CNTLID_DYNAMIC,
         };
         let digests = Digests {
@@ -80,15 +85,7 @@ impl Host {
     /// An enabled controller's admin queue.
     pub async fn admin(io: &Io, to: SocketAddr, number: u8, kato_ms: u32, digests: bool) -> Self {
         let mut host = Self::open(io, to, digests).await;
-        let answer = host.connect(number, 0, 31, kato_ms).await;
-        assert_eq!(answer.status, 0);
-        host.cntlid = (answer.result & 0xffff) as u16;
-        let enable = PropertyAccess {
-            offset: CC,
-            is_wide: false,
-            value: u64::from(Configuration::enabled(6).0),
-        };
-        assert_eq!(host.command(enable.set(0), &[]).await.status, 0);
+        host.enable(number, kato_ms).await;
         host
     }
 
@@ -96,9 +93,30 @@ impl Host {
     pub async fn queue(&self, io: &Io, to: SocketAddr, number: u8, qid: u16) -> Self {
         let mut host = Self::open(io, to, self.digests.header).await;
         host.cntlid = self.cntlid;
+        host.nqn.clone_from(&self.nqn);
         let answer = host.connect(number, qid, 127, 0).await;
         assert_eq!(answer.status, 0);
         host
+    }
+
+    /// An enabled controller of a subsystem with another name.
+    pub async fn admin_of(io: &Io, to: SocketAddr, nqn: &str) -> Self {
+        let mut host = Self::open(io, to, false).await;
+        nqn.clone_into(&mut host.nqn);
+        host.enable(1, 0).await;
+        host
+    }
+
+    async fn enable(&mut self, number: u8, kato_ms: u32) {
+        let answer = self.connect(number, 0, 31, kato_ms).await;
+        assert_eq!(answer.status, 0);
+        self.cntlid = (answer.result & 0xffff) as u16;
+        let enable = PropertyAccess {
+            offset: CC,
+            is_wide: false,
+            value: u64::from(Configuration::enabled(6).0),
+        };
+        assert_eq!(self.command(enable.set(0), &[]).await.status, 0);
     }
 
     /// Connect; the answer.
@@ -110,7 +128,7 @@ impl Host {
             flow_control: true,
             kato_ms,
         };
-        let subsystem = Nqn::new(NQN).expect("a name");
+        let subsystem = Nqn::new(&self.nqn).expect("a name");
         let data = ConnectData::new([number; 16], self.cntlid, &subsystem, &host_nqn(number));
         self.command(connect.to_sqe(0), data.as_bytes()).await
     }
@@ -199,19 +217,62 @@ impl Host {
         answer
     }
 
-    /// Reads blocks of namespace 1.
+    /// Identify data of a namespace (or 0).
+    pub async fn identify(&mut self, cns: u32, nsid: u32) -> Answer {
+        let mut sqe = Sqe::new(admin::IDENTIFY, 0, nsid).with_sgl(Sgl::Transport { length: 4096 });
+        sqe.set_cdw(10, cns);
+        self.command(sqe, &[]).await
+    }
+
+    /// Asks for an event; it is answered when there is one.
+    pub async fn ask_for_event(&mut self) -> u16 {
+        let mut bytes = Vec::new();
+        let cid = self.capsule(Sqe::new(admin::ASYNC_EVENT, 0, 0), &[], &mut bytes);
+        self.send(&bytes).await;
+        cid
+    }
+
+    /// Waits for the event of changed namespaces; gives those that the log names.
+    pub async fn changed_namespaces(&mut self) -> Vec<u32> {
+        let event = self.answer(&[]).await.expect("an event");
+        // Notice, namespace attribute changed, log 4.
+        assert_eq!((event.status, event.result), (0, 0x0004_0002));
+        let mut log =
+            Sqe::new(admin::GET_LOG_PAGE, 0, 0xffff_ffff).with_sgl(Sgl::Transport { length: 4096 });
+        log.set_cdw(10, 1023 << 16 | 4);
+        let log = self.command(log, &[]).await;
+        let words = log.data.chunks_exact(4);
+        let words = words.map(|word| u32::from_le_bytes(word.try_into().expect("4 bytes")));
+        words.take_while(|nsid| *nsid != 0).collect()
+    }
+
+    /// Lets changes of namespaces be told.
+    pub async fn enable_events(&mut self) {
+        let mut enable = Sqe::new(admin::SET_FEATURES, 0, 0);
+        enable.set_cdw(10, 0x0b);
+        enable.set_cdw(11, 1 << 8);
+        assert_eq!(self.command(enable, &[]).await.status, 0);
+    }
+
+    /// Reads blocks.
     pub async fn read(&mut self, lba: u64, blocks: u32) -> Answer {
-        self.command(read_sqe(lba, blocks), &[]).await
+        let mut sqe = read_sqe(lba, blocks);
+        sqe.nsid.set(self.nsid);
+        self.command(sqe, &[]).await
     }
 
-    /// Writes blocks of namespace 1; the status.
+    /// Writes blocks; the status.
     pub async fn write(&mut self, lba: u64, data: &[u8]) -> u16 {
-        self.command(write_sqe(lba, data.len()), data).await.status
+        let mut sqe = write_sqe(lba, data.len());
+        sqe.nsid.set(self.nsid);
+        self.command(sqe, data).await.status
     }
 
-    /// A command without data and parameters, of namespace 1; the status.
+    /// A command without data and parameters; the status.
     pub async fn simple(&mut self, opcode: u8) -> u16 {
-        self.command(Sqe::new(opcode, 0, 1), &[]).await.status
+        self.command(Sqe::new(opcode, 0, self.nsid), &[])
+            .await
+            .status
     }
 
     pub async fn flush(&mut self) -> u16 {

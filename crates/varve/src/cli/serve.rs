@@ -2,32 +2,42 @@
 
 use super::bench::parse_bytes;
 use super::{Exit, complain};
-use crate::serve::{self, ListenerPlan, Plan, Serving, TestKind, TestNamespace};
+use crate::serve::{
+    self, DISCOVERY_LISTENER, IO_LISTENER, ListenerPlan, Plan, ServeError, Serving, Source,
+    TestKind, TestNamespace,
+};
 use clap::Args;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 /// Options of `varve serve`.
 #[derive(Args)]
 pub(crate) struct Options {
+    /// Configuration; without one the usual state directory is served on loopback
+    #[arg(long, conflicts_with_all = ["state_dir", "listen", "discovery", "advertise", "nqn", "allow_host"])]
+    config: Option<PathBuf>,
     /// Serve one namespace without a pool, to measure everything but storage
     #[arg(long, value_enum)]
-    test_namespace: TestKind,
+    test_namespace: Option<TestKind>,
     /// Size of the test namespace in bytes; `m` and `g` are understood
-    #[arg(long, default_value = "1g", value_parser = parse_bytes)]
+    #[arg(long, default_value = "1g", value_parser = parse_bytes, requires = "test_namespace")]
     size: u64,
+    /// State directory: which pools there are
+    #[arg(long)]
+    state_dir: Option<PathBuf>,
     /// Address and port for I/O; port 0 is any that is free
-    #[arg(long, default_value = "127.0.0.1:4420")]
+    #[arg(long, default_value_t = IO_LISTENER)]
     listen: SocketAddr,
     /// Address and port for discovery; port 0 is any that is free
-    #[arg(long, default_value = "127.0.0.1:8009")]
+    #[arg(long, default_value_t = DISCOVERY_LISTENER)]
     discovery: SocketAddr,
     /// Address that hosts are told to connect to, where it differs (behind a NAT, say)
     #[arg(long)]
     advertise: Option<IpAddr>,
-    /// Name of the subsystem
-    #[arg(long, default_value = "nqn.2026-11.io.varve:test")]
-    nqn: String,
+    /// Name of the subsystem; made from the state directory's identity if none is given
+    #[arg(long)]
+    nqn: Option<String>,
     /// Name of a host that may connect; anybody on this machine if none is named
     #[arg(long, value_name = "NQN")]
     allow_host: Vec<String>,
@@ -50,16 +60,31 @@ impl Options {
             let mut out = std::io::stdout();
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         };
-        match serve::run(self.plan(), when_ready) {
+        let served = self.plan().and_then(|plan| serve::run(plan, when_ready));
+        match served {
             Ok(()) => Exit::Ok,
             Err(error) => {
-                complain(&error.to_string(), error.next());
+                complain(&error.to_string(), &error.next());
                 error.exit()
             }
         }
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Result<Plan, ServeError> {
+        let mut plan = match &self.config {
+            Some(path) => serve::read_config(path).map_err(ServeError::Config)?,
+            None => self.plan_of_options(),
+        };
+        if let Some(kind) = self.test_namespace {
+            plan.source = Source::Test(TestNamespace {
+                kind,
+                bytes: self.size,
+            });
+        }
+        Ok(plan)
+    }
+
+    fn plan_of_options(&self) -> Plan {
         let listener = |address, is_discovery| ListenerPlan {
             address,
             advertise: self.advertise,
@@ -70,10 +95,12 @@ impl Options {
             nqn: self.nqn.clone(),
             listeners: vec![listener(self.listen, false), listener(self.discovery, true)],
             hosts: self.allow_host.clone(),
-            test: Some(TestNamespace {
-                kind: self.test_namespace,
-                bytes: self.size,
-            }),
+            source: Source::Pools {
+                state_dir: self.state_dir.clone(),
+                map_bytes: None,
+            },
+            socket: None,
+            metrics: None,
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Why nothing is served.
 
+use super::config::ConfigError;
 use crate::cli::Exit;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use varve_control::ControlError;
 use varve_hostio::NoIo;
 use varve_nvme::nqn::NqnError;
+use varve_server::NumbersError;
 use varve_target::NamespaceError;
 
 /// Why nothing is served (any more).
@@ -20,6 +23,10 @@ pub(crate) enum ServeError {
     Anybody(SocketAddr),
     /// A listener on all addresses, and none to be told to hosts.
     NoAddress(SocketAddr),
+    /// Counters that others than this machine could read.
+    OpenMetrics(SocketAddr),
+    /// The configuration is none.
+    Config(ConfigError),
     /// Nothing can be sent or received.
     Io(NoIo),
     /// A port cannot be had.
@@ -30,43 +37,64 @@ pub(crate) enum ServeError {
     Identity(io::Error),
     /// Hosts would not accept a namespace.
     Namespace(NamespaceError),
+    /// The numbers of namespaces are not known.
+    Numbers(NumbersError),
+    /// The state directory or its pools.
+    Control(ControlError),
     /// Every flow waits for another one: a programmer's error.
     Stalled,
 }
 
 impl ServeError {
     /// How the process ends.
-    pub(crate) const fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Name(..) | Self::DiscoveryName | Self::Namespace(_) => Exit::Usage,
+            Self::Name(..) | Self::DiscoveryName | Self::Namespace(_) | Self::Config(_) => {
+                Exit::Usage
+            }
             Self::Anybody(_)
             | Self::NoAddress(_)
+            | Self::OpenMetrics(_)
             | Self::Io(_)
             | Self::Bind(..)
             | Self::Signals(_)
+            | Self::Numbers(_)
             | Self::Identity(_) => Exit::Refused,
+            Self::Control(error) => match error.exit() {
+                varve_control::Exit::Usage => Exit::Usage,
+                varve_control::Exit::Refused | varve_control::Exit::Conflict => Exit::Refused,
+                _ => Exit::Failed,
+            },
             Self::Stalled => Exit::Failed,
         }
     }
 
     /// What to do about it.
-    pub(crate) fn next(&self) -> &'static str {
-        match self {
+    pub(crate) fn next(&self) -> String {
+        let next = match self {
+            Self::Control(error) => return error.next().unwrap_or_default(),
             Self::Name(..) => "a name looks like nqn.2026-11.com.example:pool",
             Self::DiscoveryName => "give the subsystem a name of its own with --nqn",
             Self::Anybody(_) => {
                 "name the hosts with --allow-host NQN (on a host: cat /etc/nvme/hostnqn)"
             }
-            Self::NoAddress(_) => "give the address that hosts use with --advertise",
+            Self::NoAddress(_) => "give the address that hosts use with --advertise or `advertise`",
             Self::Bind(_, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 "see who has it with `ss -ltnp`, or listen on another port (0 is any that is free)"
             }
             Self::Bind(_, error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 "ports below 1024 need CAP_NET_BIND_SERVICE; use another one"
             }
+            Self::OpenMetrics(_) => {
+                "listen on loopback and have a collector on this machine read them"
+            }
             Self::Bind(..) => "see the addresses of this machine with `ip address`",
+            Self::Numbers(_) => {
+                "restore the file from a copy, or delete it: hosts may find volumes under other numbers then"
+            }
             _ => "",
-        }
+        };
+        next.to_owned()
     }
 }
 
@@ -82,6 +110,10 @@ impl fmt::Display for ServeError {
             Self::NoAddress(address) => {
                 write!(f, "{address} is no address that hosts could connect to")
             }
+            Self::OpenMetrics(address) => {
+                write!(f, "counters at {address} could be read by other machines")
+            }
+            Self::Config(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
             Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(f, "cannot listen on {address}: another process does")
@@ -90,9 +122,17 @@ impl fmt::Display for ServeError {
             Self::Signals(error) => write!(f, "signals cannot be taken over: {error}"),
             Self::Identity(error) => write!(f, "no random numbers: {error}"),
             Self::Namespace(error) => error.fmt(f),
+            Self::Numbers(error) => error.fmt(f),
+            Self::Control(error) => error.fmt(f),
             Self::Stalled => f.write_str("the server waits for nothing any more"),
         }
     }
 }
 
 impl std::error::Error for ServeError {}
+
+impl From<ControlError> for ServeError {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}

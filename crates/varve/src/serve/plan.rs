@@ -3,6 +3,7 @@
 use super::error::ServeError;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use varve_nvme::Nqn;
 use varve_target::Hosts;
 
@@ -35,27 +36,49 @@ pub(crate) struct TestNamespace {
     pub bytes: u64,
 }
 
+/// Where the namespaces come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// One namespace without a pool.
+    Test(TestNamespace),
+    /// The volumes of all pools that a state directory knows.
+    Pools {
+        /// The usual one if `None`.
+        state_dir: Option<PathBuf>,
+        /// Bytes of memory for the map of each pool.
+        map_bytes: Option<u64>,
+    },
+}
+
 /// What is to be served.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub nqn: String,
+    /// Name of the subsystem; follows from the source if `None`.
+    pub nqn: Option<String>,
     pub listeners: Vec<ListenerPlan>,
     /// Names of the hosts that may connect; anybody if there are none.
     pub hosts: Vec<String>,
-    pub test: Option<TestNamespace>,
+    pub source: Source,
+    /// Where commands come in; in the state directory if `None`.
+    pub socket: Option<PathBuf>,
+    /// Where counters are read, over HTTP.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl Plan {
-    /// Refuses what could not be served, or not safely.
+    /// Refuses what could not be served, or not safely. The name, if one is given, and the hosts.
     ///
     /// # Errors
     /// Names that are none, addresses that hosts cannot reach, anybody from anywhere.
-    pub(crate) fn check(&self) -> Result<(Nqn, Hosts), ServeError> {
+    pub(crate) fn check(&self) -> Result<(Option<Nqn>, Hosts), ServeError> {
         let name =
             |text: &String| Nqn::new(text).map_err(|error| ServeError::Name(text.clone(), error));
-        let nqn = name(&self.nqn)?;
-        if nqn.is_discovery() {
+        let nqn = self.nqn.as_ref().map(name).transpose()?;
+        if nqn.as_ref().is_some_and(Nqn::is_discovery) {
             return Err(ServeError::DiscoveryName);
+        }
+        if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
+            return Err(ServeError::OpenMetrics(address));
         }
         let hosts: Result<BTreeSet<Nqn>, _> = self.hosts.iter().map(name).collect();
         let hosts = Some(hosts?).filter(|names| !names.is_empty());
@@ -79,7 +102,7 @@ mod tests {
 
     fn plan(address: &str, advertise: Option<&str>, hosts: &[&str]) -> Plan {
         Plan {
-            nqn: "nqn.2026-11.io.varve:test".to_owned(),
+            nqn: Some("nqn.2026-11.io.varve:test".to_owned()),
             listeners: vec![ListenerPlan {
                 address: address.parse().unwrap(),
                 advertise: advertise.map(|text| text.parse().unwrap()),
@@ -87,7 +110,12 @@ mod tests {
                 is_discovery: false,
             }],
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
-            test: None,
+            source: Source::Test(TestNamespace {
+                kind: TestKind::Null,
+                bytes: 4096,
+            }),
+            socket: None,
+            metrics: None,
         }
     }
 
@@ -109,6 +137,10 @@ mod tests {
         assert!(matches!(refused, ServeError::Anybody(_)), "{refused}");
         let refused = plan("0.0.0.0:1", None, &[HOST]).check().unwrap_err();
         assert!(matches!(refused, ServeError::NoAddress(_)), "{refused}");
+        let mut open = plan("127.0.0.1:1", None, &[]);
+        open.metrics = Some("192.0.2.1:9".parse().unwrap());
+        let refused = open.check().unwrap_err();
+        assert!(matches!(refused, ServeError::OpenMetrics(_)), "{refused}");
         let refused = plan("127.0.0.1:1", None, &["me"]).check().unwrap_err();
         assert!(matches!(refused, ServeError::Name(..)), "{refused}");
     }

@@ -2,27 +2,27 @@
 
 use super::error::ServeError;
 use super::identity;
-use super::plan::{ListenerPlan, Plan, TestKind, TestNamespace};
-use super::report::{Open, Serving, Shown};
+use super::notify::{self, State};
+use super::plan::{Plan, Source, TestNamespace};
+use super::ports::Ports;
+use super::report::{Serving, Shown};
+use super::test_namespace;
 use crate::cli::Exit;
-use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
-use varve_hostio::{Endpoint, Executor, Io, Listener, Signals};
+use varve_control::{Config, Home, Pools};
+use varve_hostio::{Executor, Io, Signals};
 use varve_io::World;
-use varve_server::{NullStore, RamStore, Server, Store};
-use varve_target::{Namespace, Subsystem};
+use varve_nvme::Nqn;
+use varve_server::{Namespaces, Numbers, Server, Unserved};
+use varve_target::{Hosts, Subsystem};
 use varve_units::BLOCK_BYTES;
-
-/// Identity of the test namespace without a memory, always the same: so is its content.
-const NULL_ID: [u8; 16] = *b"varve null\x40\x00\x80tst";
-/// Blocks of a command that tests write atomically: all a command can have, no power is lost in RAM.
-const TEST_ATOMIC_BLOCKS: u16 = 128;
 
 /// Serves until SIGTERM or SIGINT, then drains; a second signal ends the process at once.
 /// `when_ready` is called when hosts can connect.
 ///
 /// # Errors
-/// What keeps it from serving.
+/// What keeps it from serving, or from ending in good order.
 pub(crate) fn run(
     plan: Plan,
     when_ready: impl FnOnce(&Serving) + 'static,
@@ -33,44 +33,139 @@ pub(crate) fn run(
     served.map_err(|_| ServeError::Stalled)?
 }
 
+/// What every kind of namespace needs.
+struct Frame {
+    world: Rc<dyn World>,
+    /// Name of the subsystem, if one was given.
+    name: Option<Nqn>,
+    hosts: Hosts,
+    ports: Ports,
+    signals: Signals,
+}
+
 async fn serve(
     world: Rc<dyn World>,
     plan: Plan,
     when_ready: impl FnOnce(&Serving),
 ) -> Result<(), ServeError> {
-    let (nqn, hosts) = plan.check()?;
+    let (name, hosts) = plan.check()?;
     let io = Io::of(&*world).map_err(ServeError::Io)?;
     // Before any other thread is there.
     let signals = Signals::take(io.clone()).map_err(ServeError::Signals)?;
-    let bound = bind_all(&io, &plan.listeners)?;
-    let subsystem = Subsystem::new(
-        nqn,
-        "VARVETEST".to_owned(),
-        env!("CARGO_PKG_VERSION").to_owned(),
+    // Before any pool is touched.
+    let ports = Ports::bind(&io, &plan.listeners)?;
+    let frame = Frame {
+        world,
+        name,
         hosts,
-        bound.iter().map(|(_, told)| *told).collect(),
-    );
-    let server = Server::new(Rc::clone(&world), subsystem);
-    let mut serving = Serving {
-        nqn: plan.nqn.clone(),
-        listeners: Vec::new(),
-        namespaces: Vec::new(),
+        ports,
+        signals,
     };
-    if let Some(test) = plan.test {
-        serving.namespaces.push(put_test(&world, &server, test)?);
+    match plan.source {
+        Source::Test(test) => serve_test(frame, test, when_ready).await,
+        Source::Pools {
+            state_dir,
+            map_bytes,
+        } => {
+            let directory = state_dir.unwrap_or_else(Home::usual);
+            serve_pools(frame, directory, Config { map_bytes }, when_ready).await
+        }
     }
-    for (listener, told) in bound {
-        let address = server.listen(listener).to_string();
-        serving.listeners.push(Open {
-            address,
-            advertise: told.advertise.ip(),
-            port: told.advertise.port(),
-            is_discovery: told.is_discovery,
-        });
+}
+
+async fn serve_test(
+    frame: Frame,
+    test: TestNamespace,
+    when_ready: impl FnOnce(&Serving),
+) -> Result<(), ServeError> {
+    let name = test_namespace::NQN.to_owned();
+    let (server, nqn) = new_server(&frame, name, test_namespace::SERIAL.to_owned())?;
+    let namespaces = vec![test_namespace::put(&frame.world, &server, test)?];
+    let listeners = frame.ports.open(&server);
+    ready(nqn, listeners, namespaces, when_ready);
+    until_a_signal(&frame.world, frame.signals).await?;
+    server.drain().await;
+    Ok(())
+}
+
+async fn serve_pools(
+    frame: Frame,
+    directory: PathBuf,
+    config: Config,
+    when_ready: impl FnOnce(&Serving),
+) -> Result<(), ServeError> {
+    let world = Rc::clone(&frame.world);
+    let home = Home::open(&directory)?;
+    let _alone = home.hold()?;
+    let numbers = Numbers::open(home.directory()).map_err(ServeError::Numbers)?;
+    let owner = home.owner()?.0;
+    let hex: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = format!("nqn.2026-11.io.varve:uuid:{}", identity::text(&owner));
+    let (server, nqn) = new_server(&frame, name, format!("VARVE{}", &hex[..15]))?;
+    let pools = Pools::new(Rc::clone(&world), home, config)?;
+    let watch = pools.watch();
+    for (pool, outcome) in pools.open_all().await {
+        if let Err(error) = outcome {
+            warn_of_pool(&pool, error);
+        }
     }
-    when_ready(&serving);
+    let namespaces = Namespaces::new(
+        Rc::clone(&world),
+        server.clone(),
+        Rc::clone(&pools),
+        numbers,
+    );
+    namespaces.show().iter().for_each(warn);
+    world.spawn(Box::pin(Rc::clone(&namespaces).follow(watch, warn)));
+    let shown = namespaces.shown().into_iter().map(|(nsid, info)| {
+        let volume = format!("{}/{}", info.pool, info.name);
+        Shown::new(nsid, &volume, info.size.0 * BLOCK_BYTES, &info.uuid)
+    });
+    let listeners = frame.ports.open(&server);
+    ready(nqn, listeners, shown.collect(), when_ready);
+    until_a_signal(&world, frame.signals).await?;
+    server.drain().await;
+    let mut outcome = Ok(());
+    for (_, closed) in pools.close_all().await {
+        outcome = outcome.and(closed);
+    }
+    outcome.map_err(ServeError::Control)
+}
+
+/// A server without namespaces, and its name: the one given, or `name`.
+fn new_server(frame: &Frame, name: String, serial: String) -> Result<(Server, String), ServeError> {
+    let name = match &frame.name {
+        Some(given) => given.clone(),
+        None => Nqn::new(&name).map_err(|error| ServeError::Name(name, error))?,
+    };
+    let nqn = name.as_str().to_owned();
+    let firmware = env!("CARGO_PKG_VERSION").to_owned();
+    let told = frame.ports.told();
+    let subsystem = Subsystem::new(name, serial, firmware, frame.hosts.clone(), told);
+    let server = Server::new(Rc::clone(&frame.world), subsystem);
+    Ok((server, nqn))
+}
+
+/// Says to everybody that hosts can connect.
+fn ready(
+    nqn: String,
+    listeners: Vec<super::report::Open>,
+    namespaces: Vec<Shown>,
+    when_ready: impl FnOnce(&Serving),
+) {
+    when_ready(&Serving {
+        nqn,
+        listeners,
+        namespaces,
+    });
+    tell_manager(State::Ready);
+}
+
+/// Ends at the first signal; the second one ends the process.
+async fn until_a_signal(world: &Rc<dyn World>, signals: Signals) -> Result<(), ServeError> {
     signals.next().await.map_err(ServeError::Signals)?;
     eprintln!("draining; a second signal ends at once");
+    tell_manager(State::Stopping);
     world.spawn(Box::pin(async move {
         // Signals that cannot be read are as good as none.
         if signals.next().await.is_ok() {
@@ -78,57 +173,26 @@ async fn serve(
             std::process::exit(Exit::Failed as i32);
         }
     }));
-    server.drain().await;
     Ok(())
 }
 
-/// Opens all ports, or none.
-fn bind_all(
-    io: &Io,
-    plans: &[ListenerPlan],
-) -> Result<Vec<(Listener, varve_target::Listener)>, ServeError> {
-    let bind = |plan: &ListenerPlan| {
-        let failed = |error| ServeError::Bind(plan.address, error);
-        let listener = Listener::bind(io.clone(), &Endpoint::Tcp(plan.address)).map_err(failed)?;
-        let port = match listener.endpoint() {
-            Endpoint::Tcp(address) => address.port(),
-            Endpoint::Unix(_) => plan.address.port(),
-        };
-        let told = varve_target::Listener {
-            advertise: SocketAddr::new(
-                plan.advertise.unwrap_or(plan.address.ip()),
-                plan.advertise_port.unwrap_or(port),
-            ),
-            is_discovery: plan.is_discovery,
-        };
-        Ok((listener, told))
-    };
-    plans.iter().map(bind).collect()
+fn tell_manager(state: State) {
+    if let Err(error) = notify::notify(state) {
+        eprintln!("warning: the service manager does not hear: {error}");
+    }
 }
 
-fn put_test(
-    world: &Rc<dyn World>,
-    server: &Server,
-    test: TestNamespace,
-) -> Result<Shown, ServeError> {
-    let blocks = test.bytes / BLOCK_BYTES;
-    let (name, id, store): (_, _, Rc<dyn Store>) = match test.kind {
-        TestKind::Null => ("null", NULL_ID, Rc::new(NullStore::new())),
-        TestKind::Ram => {
-            // Its content is new, so it is another disk than that of the last start.
-            let id = identity::new_uuid().map_err(ServeError::Identity)?;
-            ("ram", id, Rc::new(RamStore::new(Rc::clone(world), blocks)))
-        }
-    };
-    let namespace = Namespace {
-        blocks,
-        nguid: id,
-        uuid: id,
-        is_volatile: false,
-        is_thin: true,
-        atomic_blocks: TEST_ATOMIC_BLOCKS,
-    };
-    let put = server.put(1, namespace, store);
-    put.map_err(ServeError::Namespace)?;
-    Ok(Shown::new(1, name, test.bytes, &id))
+fn warn(unserved: &Unserved) {
+    eprintln!("warning: {unserved}");
+}
+
+fn warn_of_pool(pool: &str, error: varve_control::ControlError) {
+    let failure = varve_control::Failure::from(error);
+    eprintln!("warning: pool {pool} stays closed: {}", failure.error);
+    for cause in &failure.causes {
+        eprintln!("  because: {cause}");
+    }
+    if let Some(next) = &failure.next {
+        eprintln!("  next: {next}");
+    }
 }

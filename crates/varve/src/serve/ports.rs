@@ -1,0 +1,55 @@
+//! The ports hosts connect to.
+
+use super::error::ServeError;
+use super::plan::ListenerPlan;
+use super::report::Open;
+use std::net::SocketAddr;
+use varve_hostio::{Endpoint, Io, Listener};
+use varve_server::Server;
+
+/// Ports that are taken; hosts are not accepted yet.
+pub(super) struct Ports(Vec<(Listener, varve_target::Listener)>);
+
+impl Ports {
+    /// Takes all ports, or none.
+    ///
+    /// # Errors
+    /// One cannot be had.
+    pub(super) fn bind(io: &Io, plans: &[ListenerPlan]) -> Result<Self, ServeError> {
+        let bound: Result<_, _> = plans.iter().map(|plan| bind(io, plan)).collect();
+        bound.map(Self)
+    }
+
+    /// What hosts are told.
+    pub(super) fn told(&self) -> Vec<varve_target::Listener> {
+        self.0.iter().map(|(_, told)| *told).collect()
+    }
+
+    /// Accepts hosts.
+    pub(super) fn open(self, server: &Server) -> Vec<Open> {
+        let open = self.0.into_iter().map(|(listener, told)| Open {
+            address: server.listen(listener).to_string(),
+            advertise: told.advertise.ip(),
+            port: told.advertise.port(),
+            is_discovery: told.is_discovery,
+        });
+        open.collect()
+    }
+}
+
+fn bind(io: &Io, plan: &ListenerPlan) -> Result<(Listener, varve_target::Listener), ServeError> {
+    let failed = |error| ServeError::Bind(plan.address, error);
+    let listener = Listener::bind(io.clone(), &Endpoint::Tcp(plan.address)).map_err(failed)?;
+    let port = match listener.endpoint() {
+        Endpoint::Tcp(address) => address.port(),
+        Endpoint::Unix(_) => plan.address.port(),
+    };
+    let told = varve_target::Listener {
+        advertise: SocketAddr::new(
+            plan.advertise.unwrap_or(plan.address.ip()),
+            plan.advertise_port.unwrap_or(port),
+        ),
+        is_discovery: plan.is_discovery,
+    };
+    Ok((listener, told))
+}
