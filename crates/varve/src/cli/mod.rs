@@ -5,6 +5,7 @@
 mod bench;
 mod inspect;
 mod lab;
+mod lab_drive;
 mod sim;
 
 use clap::{Parser, Subcommand};
