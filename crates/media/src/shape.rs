@@ -92,10 +92,28 @@ impl Shape {
             bytes,
             flash.iu_bytes.value,
             units,
-            (flash.spare.value * MILLION as f64 + 0.5) as u64,
+            millionths(flash.spare.value),
             flash.merge_slots.value,
             flash.power_loss_protected.value,
         )
+    }
+
+    /// Bytes of the smallest drive of a sheet in which each die still has a row in every erase
+    /// unit: the smallest that has the sheet's times.
+    #[must_use]
+    pub fn smallest(sheet: &Sheet) -> u64 {
+        let (nand, flash) = (&sheet.nand, &sheet.flash);
+        let per_parity = u64::from(nand.programs_per_parity.value);
+        let rows = u64::from(nand.dies.value) * per_parity / (per_parity + 1);
+        let row_bytes = u64::from(nand.planes.value)
+            * u64::from(nand.page_bytes.value)
+            * u64::from(nand.pages_at_once.value);
+        let user_units = sheet.capacity.user_bytes.value / flash.erase_unit_bytes.value.max(1);
+        let spare = millionths(flash.spare.value).max(1);
+        let units = (user_units * spare).div_ceil(MILLION) + UNITS_BESIDE;
+        let iu = u64::from(flash.iu_bytes.value.max(1));
+        let places = rows * row_bytes / iu * (4 * units - BESIDE_QUARTERS) / 4;
+        places * MILLION / spare * iu
     }
 
     /// A drive of `bytes`, rounded up to whole IUs, whose user data would fill `user_units` erase
@@ -160,4 +178,8 @@ impl Shape {
         let places = f64::from(self.units) * f64::from(self.unit_ius);
         places / f64::from(self.ius)
     }
+}
+
+fn millionths(spare: f64) -> u64 {
+    (spare * MILLION as f64 + 0.5) as u64
 }

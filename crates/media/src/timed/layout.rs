@@ -47,9 +47,9 @@ impl Layout {
         unit * self.rows_per_unit + offset / self.row_ius
     }
 
-    /// True if a place is the first of its row.
-    pub(crate) fn is_first(&self, place: Place) -> bool {
-        (place.0 % self.unit_ius).is_multiple_of(self.row_ius)
+    /// IUs of its row before a place.
+    pub(crate) fn within(&self, place: Place) -> u32 {
+        place.0 % self.unit_ius % self.row_ius
     }
 
     /// IUs of a row: the last one of an erase unit may be short.
@@ -60,8 +60,7 @@ impl Layout {
 
     /// What is sensed together with a place.
     pub(crate) fn sense(&self, place: Place) -> (u32, u32) {
-        let within = place.0 % self.unit_ius % self.row_ius;
-        (self.row(place), within / self.sense_ius)
+        (self.row(place), self.within(place) / self.sense_ius)
     }
 
     /// The die of a row.

@@ -91,6 +91,8 @@ struct Row {
     number: u32,
     /// IUs that have arrived at its die.
     arrived: u32,
+    /// IUs of it that take room in the buffer.
+    buffered: u32,
 }
 
 /// A modelled drive in time.
@@ -333,12 +335,19 @@ impl Timed {
     fn fill(&mut self, now: Picos, place: Place, read: Option<(Place, Why)>) {
         self.buffered += u64::from(self.layout.iu_bytes);
         let number = self.layout.row(place);
-        if self.layout.is_first(place) {
-            let row = self.rows.add(Row { number, arrived: 0 });
+        let within = self.layout.within(place);
+        if within == 0 || !self.is_buffered(place) {
+            // A drive that was aged before it had times begins in the midst of rows.
+            let (arrived, buffered) = (within, 0);
+            let row = self.rows.add(Row {
+                number,
+                arrived,
+                buffered,
+            });
             self.buffered_rows[number as usize] = row + 1;
         }
-        let row = self.buffered_rows[number as usize].checked_sub(1);
-        let row = row.expect("a row is filled from its first place on");
+        let row = self.buffered_rows[number as usize] - 1;
+        self.rows.get(row).buffered += 1;
         match read {
             Some((from, why)) if !self.is_buffered(from) => self.fetch(now, from, why, row),
             _ => self.send(now, row),
@@ -443,11 +452,13 @@ impl Timed {
         }
         self.programming -= 1;
         if let Long::Program(row) = long {
-            let number = self.rows.take(row).number;
+            let Row {
+                number, buffered, ..
+            } = self.rows.take(row);
             if self.buffered_rows[number as usize] == row + 1 {
                 self.buffered_rows[number as usize] = 0;
             }
-            self.buffered -= u64::from(self.layout.size(number)) * u64::from(self.layout.iu_bytes);
+            self.buffered -= u64::from(buffered) * u64::from(self.layout.iu_bytes);
             self.admit(now);
         }
         while self.programming < self.programs_max {

@@ -10,6 +10,7 @@ mod inspect;
 mod lab;
 mod serve;
 mod pool;
+mod lab_drive;
 mod sim;
 mod table;
 mod volume;

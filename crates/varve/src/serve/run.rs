@@ -68,7 +68,7 @@ async fn serve(
             map_bytes,
         } => {
             let directory = state_dir.unwrap_or_else(Home::usual);
-            serve_pools(frame, directory, Config { map_bytes }, when_ready).await
+            serve_pools(frame, directory, Config { map_bytes, ..Config::default() }, when_ready).await
         }
     }
 }
