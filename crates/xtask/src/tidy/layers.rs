@@ -15,7 +15,7 @@ const PREFIX: &str = "varve-";
 ///
 /// `ftl` knows nothing of redundancy, `array` nothing of the map, `target` nothing of flash;
 /// `pool` alone knows all three. Nothing below `varve` and `sim` knows a real or modelled drive.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("units", &[]),
     ("gf", &[]),
     ("nvme", &[]),
@@ -72,7 +72,8 @@ const LAYERS: [(&str, &[&str]); 16] = [
             "lab",
         ],
     ),
-    ("xtask", &[]),
+    ("guest", &[]),
+    ("xtask", &["guest"]),
 ];
 
 /// Checks every crate's manifest.
