@@ -1,16 +1,15 @@
-# The kernel's NVMe/TCP target on a file, and the kernel's host, over loopback.
+# The kernel's NVMe/TCP target on a drive in memory, and the kernel's host, over loopback.
+modprobe brd rd_nr=1 rd_size=327680
 load nvmet nvmet-tcp nvme-tcp xfs
 nqn=nqn.2014-08.org.example:loopback
 root=/sys/kernel/config/nvmet
 
 serve() {
-    truncate -s 320M /tmp/backing
     mkdir $root/subsystems/$nqn
     echo 1 >$root/subsystems/$nqn/attr_allow_any_host
     namespace=$root/subsystems/$nqn/namespaces/1
     mkdir $namespace
-    echo 1 >$namespace/buffered_io
-    echo /tmp/backing >$namespace/device_path
+    echo /dev/ram0 >$namespace/device_path
     echo 1 >$namespace/enable
     mkdir $root/ports/1
     echo tcp >$root/ports/1/addr_trtype

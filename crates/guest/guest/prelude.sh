@@ -38,7 +38,7 @@ await() {
 
 # load MODULE...: loads modules of the kernel.
 load() {
-    for module; do modprobe "$module" || fail "module $module"; done
+    modprobe -a "$@" || fail "modules: $*"
 }
 
 # quiet PATTERN: fails if the kernel warned of anything that matches the pattern.
