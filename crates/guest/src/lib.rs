@@ -24,6 +24,7 @@ mod modules;
 mod prepare;
 mod recipe;
 mod scenarios;
+mod server;
 mod staging;
 mod suite;
 

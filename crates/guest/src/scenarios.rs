@@ -2,6 +2,7 @@
 
 mod log_writes;
 mod loopback;
+mod serve;
 
 use crate::machine::{Failure, Said};
 use crate::suite::Stand;
@@ -21,7 +22,7 @@ pub struct Scenario {
 }
 
 /// All of them, in the order in which they are run.
-pub const ALL: &[Scenario] = &[loopback::SCENARIO, log_writes::SCENARIO];
+pub const ALL: &[Scenario] = &[loopback::SCENARIO, log_writes::SCENARIO, serve::SCENARIO];
 
 /// For guests that leave no marks.
 fn no_marks(mark: &str) -> Result<(), String> {
