@@ -1,15 +1,22 @@
 # What scripts of tests build upon. A script ends at the first command that fails (set -eu).
 
-# step NAME COMMAND...: runs a command; shows what it said only if it fails.
+# step NAME COMMAND...: runs a command; shows what it said only if it fails. A function is left at
+# its first command that fails: it runs in a shell of its own, outside of any condition.
 step() {
     name=$1
     shift
     echo "STEP $name"
-    if "$@" >/tmp/step.out 2>&1; then return 0; fi
+    set +e
+    (
+        set -eu
+        "$@"
+    ) >/tmp/step.out 2>&1
     status=$?
-    tail -n 40 /tmp/step.out
-    echo "FAIL $name: $* ended with $status"
-    exit 1
+    set -e
+    if [ $status -ne 0 ]; then
+        tail -n 40 /tmp/step.out
+        fail "$name: $* ended with $status"
+    fi
 }
 
 # fail TEXT...: ends the test.
