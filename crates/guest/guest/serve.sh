@@ -22,7 +22,8 @@ found_by_discovery() {
     grep -q "traddr: *$host" /tmp/discovered
     grep -q "trsvcid: *$port" /tmp/discovered
     nvme connect-all -t tcp -a $host -s $discovery $host_id
-    await 5 test -b $drive
+    # The discovery controller took the first number.
+    await 5 test -b /dev/nvme1n1
     nvme disconnect -n $nqn
 }
 
