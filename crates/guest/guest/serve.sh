@@ -35,16 +35,16 @@ asked() {
     nvme id-ns $drive
     nvme ns-descs $drive
     nvme list-ns /dev/nvme0
-    nvme list-ns /dev/nvme0 --all
-    nvme list-ctrl /dev/nvme0
     nvme show-regs /dev/nvme0
     nvme smart-log /dev/nvme0
     nvme error-log /dev/nvme0 --log-entries=1
     nvme fw-log /dev/nvme0
     nvme changed-ns-list-log /dev/nvme0
-    nvme effects-log /dev/nvme0
+    nvme effects-log /dev/nvme0 --csi=0
     nvme supported-log-pages /dev/nvme0
-    nvme get-feature /dev/nvme0 --feature-id=6
+    nvme fid-support-effects-log /dev/nvme0
+    nvme nvm-id-ctrl /dev/nvme0
+    for feature in 1 2 4 5 0xa; do nvme get-feature /dev/nvme0 --feature-id=$feature; done
     nvme get-feature /dev/nvme0 --feature-id=7
     nvme get-feature /dev/nvme0 --feature-id=0xb
     nvme get-feature /dev/nvme0 --feature-id=0xf
@@ -61,11 +61,12 @@ commanded() {
     fi
     nvme flush $drive
     nvme write-zeroes $drive --start-block=7 --block-count=0
+    rm -f /tmp/found
     nvme read $drive --start-block=7 --block-count=0 --data-size=4096 --data=/tmp/found
     head -c 4096 /dev/zero | cmp - /tmp/found
     nvme dsm $drive --ad --slbs=8 --blocks=8
-    blkdiscard $drive
-    blkdiscard --zeroout --length 1M $drive
+    blkdiscard --force $drive
+    blkdiscard --zeroout --length 1M --force $drive
 }
 
 with_xfs() {
@@ -95,10 +96,12 @@ step connect nvme connect $to -n $nqn --nr-io-queues=2 --keep-alive-tmo=2
 await 5 test -b $drive
 step asked asked
 step commanded commanded
+step reset nvme reset /dev/nvme0
+await 10 grep -q live /sys/class/nvme/nvme0/state
 step xfs with_xfs
 step ext4 with_ext4
 # Idle, so that nothing but keep alives keeps the association.
 step idle sleep 5
 [ "$(cat /sys/class/nvme/nvme0/state)" = live ] || fail "lost while idle"
 step disconnect nvme disconnect -n $nqn
-quiet 'nvme|I/O error'
+quiet 'nvme[0-9 ].*(error|fail|invalid|timeout|unsupported|bogus|warn)|I/O error'
