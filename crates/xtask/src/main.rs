@@ -3,6 +3,7 @@
 //! Progress goes to stderr. Exit codes: 0 done, 1 failed, 2 no such chore.
 
 mod golden;
+mod guest;
 mod lex;
 mod outline;
 mod setup;
@@ -18,51 +19,67 @@ use std::process::ExitCode;
 struct Chore {
     name: &'static str,
     about: &'static str,
-    run: fn(&Path) -> Result<(), String>,
+    run: fn(&Path, &[String]) -> Result<(), String>,
+    /// Words it takes, as shown; none if it takes none.
+    words: &'static str,
 }
 
-const CHORES: [Chore; 5] = [
+const CHORES: [Chore; 6] = [
     Chore {
         name: "setup",
         about: "install the tools that are missing",
-        run: setup::run,
+        run: |root, _| setup::run(root),
+        words: "",
     },
     Chore {
         name: "tidy",
         about: "the house rules the compiler does not know",
-        run: tidy::run,
+        run: |root, _| tidy::run(root),
+        words: "",
     },
     Chore {
         name: "check",
         about: "format, clippy, tidy, licences, unit tests",
-        run: steps::check,
+        run: |root, _| steps::check(root),
+        words: "",
     },
     Chore {
         name: "test",
         about: "check, with every test there is",
-        run: steps::test,
+        run: |root, _| steps::test(root),
+        words: "",
     },
     Chore {
         name: "golden",
         about: "write the golden files anew from the tests",
-        run: golden::run,
+        run: |root, _| golden::run(root),
+        words: "",
+    },
+    Chore {
+        name: "guest",
+        about: "tests with a Linux guest, or those named",
+        run: guest::run,
+        words: "[TEST...]",
     },
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let chosen = match arguments.as_slice() {
-        [name] => CHORES.iter().find(|chore| chore.name == name),
-        _ => None,
+        [name, words @ ..] => CHORES
+            .iter()
+            .find(|chore| chore.name == name && (words.is_empty() || !chore.words.is_empty())),
+        [] => None,
     };
     let Some(chore) = chosen else {
         eprintln!("usage: cargo xtask CHORE\n");
         for chore in &CHORES {
-            eprintln!("  {:<8} {}", chore.name, chore.about);
+            let call = format!("{} {}", chore.name, chore.words);
+            eprintln!("  {call:<16} {}", chore.about);
         }
         return ExitCode::from(2);
     };
-    match (chore.run)(&root()) {
+    match (chore.run)(&root(), &arguments[1..]) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask {}: {error}", chore.name);

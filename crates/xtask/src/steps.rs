@@ -1,5 +1,6 @@
 //! What `check` and `test` consist of: a table of steps, timed, stopped at the first that fails.
 
+use crate::guest;
 use crate::setup::cargo_deny_path;
 use crate::tally::Tally;
 use crate::tidy;
@@ -23,6 +24,8 @@ enum Action {
     Deny,
     /// Cargo with these arguments; its tests are counted and none is a failure.
     Tests(&'static [&'static str]),
+    /// The tests with a Linux guest, counted too; skipped where there can be none.
+    Guest,
 }
 
 const FORMAT: Step = Step {
@@ -93,6 +96,11 @@ const OWN: Step = Step {
     action: Action::Tests(&["test", "--package", "xtask", "--quiet"]),
 };
 
+const GUEST: Step = Step {
+    name: "guest tests",
+    action: Action::Guest,
+};
+
 /// What is run before each commit.
 ///
 /// # Errors
@@ -106,7 +114,10 @@ pub fn check(root: &Path) -> Result<(), String> {
 /// # Errors
 /// At the first step that fails.
 pub fn test(root: &Path) -> Result<(), String> {
-    run(root, &[FORMAT, TIDY, DENY, CLIPPY, OWN, ALL, CANARIES])
+    run(
+        root,
+        &[FORMAT, TIDY, DENY, CLIPPY, OWN, ALL, CANARIES, GUEST],
+    )
 }
 
 fn run(root: &Path, steps: &[Step]) -> Result<(), String> {
@@ -119,6 +130,7 @@ fn run(root: &Path, steps: &[Step]) -> Result<(), String> {
             Action::Tidy => tidy::run(root),
             Action::Deny => deny(root),
             Action::Tests(arguments) => tests(root, arguments, &mut tally),
+            Action::Guest => guest::tests(root, &[], &mut tally),
         };
         done.map_err(|error| format!("{}: {error}", step.name))?;
         eprintln!(

@@ -11,6 +11,8 @@ pub struct Tally {
     pub failed: u64,
     /// Tests that were not run because they are marked so.
     pub ignored: u64,
+    /// Tests that this machine cannot run; each has said why.
+    pub skipped: u64,
 }
 
 impl Tally {
@@ -41,6 +43,7 @@ impl Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.ignored += other.ignored;
+        self.skipped += other.skipped;
     }
 }
 
@@ -50,11 +53,16 @@ impl fmt::Display for Tally {
             passed,
             failed,
             ignored,
+            skipped,
         } = self;
         write!(
             f,
             "{passed} tests passed, {failed} failed, {ignored} ignored"
-        )
+        )?;
+        match skipped {
+            0 => Ok(()),
+            _ => write!(f, ", {skipped} SKIPPED (the reason is above)"),
+        }
     }
 }
 
@@ -78,9 +86,19 @@ mod tests {
             Tally {
                 passed: 5,
                 failed: 1,
-                ignored: 1
+                ignored: 1,
+                skipped: 0,
             }
         );
         assert_eq!(tally.to_string(), "5 tests passed, 1 failed, 1 ignored");
+        tally.add(Tally {
+            skipped: 2,
+            ..Tally::default()
+        });
+        assert!(
+            tally
+                .to_string()
+                .ends_with("1 ignored, 2 SKIPPED (the reason is above)")
+        );
     }
 }

@@ -15,7 +15,7 @@ const PREFIX: &str = "varve-";
 ///
 /// `ftl` knows nothing of redundancy, `array` nothing of the map, `target` nothing of flash;
 /// `pool` alone knows all three. Nothing below `varve` and `sim` knows a real or modelled drive.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("units", &[]),
     ("gf", &[]),
     ("nvme", &[]),
@@ -43,7 +43,9 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("media", &["units", "io"]),
     (
         "control",
-        &["units", "io", "format", "array", "ftl", "pool", "hostio"],
+        &[
+            "units", "io", "format", "array", "ftl", "pool", "hostio", "media",
+        ],
     ),
     (
         "server",
@@ -82,7 +84,8 @@ const LAYERS: [(&str, &[&str]); 18] = [
             "lab",
         ],
     ),
-    ("xtask", &[]),
+    ("guest", &[]),
+    ("xtask", &["guest"]),
 ];
 
 /// Checks every crate's manifest.

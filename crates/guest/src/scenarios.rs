@@ -1,0 +1,30 @@
+//! Tests that need a guest: what the guest does is a script in `guest/`, what the host does is here.
+
+mod log_writes;
+mod loopback;
+mod serve;
+
+use crate::machine::{Failure, Said};
+use crate::suite::Stand;
+
+/// A test.
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    /// When the guest is given up on.
+    pub limit_s: u64,
+    /// Programs of the project it needs, as (package, program).
+    pub programs: &'static [(&'static str, &'static str)],
+    /// Carries it out.
+    pub run: fn(&Stand<'_>) -> Result<Said, Failure>,
+}
+
+/// All of them, in the order in which they are run.
+pub const ALL: &[Scenario] = &[loopback::SCENARIO, log_writes::SCENARIO, serve::SCENARIO];
+
+/// For guests that leave no marks.
+fn no_marks(mark: &str) -> Result<(), String> {
+    Err(format!("mark {mark} was not expected"))
+}

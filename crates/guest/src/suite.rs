@@ -1,0 +1,146 @@
+//! The tests that need a guest, and how they are run.
+
+use crate::clock;
+use crate::machine::{Boot, Failure, Machine, Said};
+use crate::prepare::Prepared;
+use crate::scenarios::{ALL, Scenario};
+use crate::staging;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// How a test ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It held; what the guest noted.
+    Passed(Vec<String>),
+    /// It did not, or could not be carried out although there is a guest.
+    Failed(String),
+    /// It was not run, for this reason.
+    Skipped(String),
+}
+
+/// A test and how it ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// The test's name.
+    pub name: &'static str,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Names of all tests, each with what it shows.
+pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ALL.iter().map(|scenario| (scenario.name, scenario.about))
+}
+
+/// Runs tests, `wanted` or all if that is empty, and gives each outcome to `report`.
+///
+/// # Errors
+/// If a name is unknown.
+pub fn run(root: &Path, wanted: &[String], report: &mut dyn FnMut(&Outcome)) -> Result<(), String> {
+    let unknown = |name: &&String| names().all(|(known, _)| known != name.as_str());
+    if let Some(name) = wanted.iter().find(unknown) {
+        return Err(format!("there is no guest test `{name}`"));
+    }
+    let machine = Prepared::find(root).map(Machine::new);
+    let chosen = ALL
+        .iter()
+        .filter(|scenario| wanted.is_empty() || wanted.iter().any(|name| name == scenario.name));
+    for scenario in chosen {
+        let start = clock::now();
+        let verdict = match &machine {
+            Ok(machine) => carry_out(root, machine, scenario),
+            Err(error) => Verdict::Skipped(error.to_string()),
+        };
+        report(&Outcome {
+            name: scenario.name,
+            verdict,
+            elapsed: start.elapsed(),
+        });
+    }
+    Ok(())
+}
+
+fn carry_out(root: &Path, machine: &Machine, scenario: &Scenario) -> Verdict {
+    let stand = match Stand::new(root, machine, scenario) {
+        Ok(stand) => stand,
+        Err(error) => return Verdict::Failed(error),
+    };
+    match (scenario.run)(&stand) {
+        Ok(said) => Verdict::Passed(said.notes),
+        Err(failure) => {
+            let folder = stand.folder.display();
+            Verdict::Failed(format!("{failure}\n    more in {folder}"))
+        }
+    }
+}
+
+/// Where a test takes place.
+pub struct Stand<'a> {
+    machine: &'a Machine,
+    limit: Duration,
+    /// A folder of its own, empty at first, kept afterwards.
+    pub folder: PathBuf,
+    /// Programs of the project that it asked for, in that order.
+    pub programs: Vec<PathBuf>,
+}
+
+impl<'a> Stand<'a> {
+    fn new(root: &Path, machine: &'a Machine, scenario: &Scenario) -> Result<Self, String> {
+        let folder = root.join("target/guest/runs").join(scenario.name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        }
+        let share = folder.join("share");
+        fs::create_dir_all(&share).map_err(|e| format!("{}: {e}", share.display()))?;
+        let programs = build(root, scenario.programs)?;
+        let refs: Vec<_> = programs.iter().map(PathBuf::as_path).collect();
+        staging::stage(&refs, &share).map_err(|e| format!("programs for the guest: {e}"))?;
+        Ok(Self {
+            machine,
+            limit: Duration::from_secs(scenario.limit_s),
+            folder,
+            programs,
+        })
+    }
+
+    /// Boots the guest with a script. See [`Machine::run`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn guest(
+        &self,
+        script: &str,
+        on_mark: &mut dyn FnMut(&str) -> Result<(), String>,
+    ) -> Result<Said, Failure> {
+        let boot = Boot {
+            script,
+            folder: &self.folder,
+            limit: self.limit,
+        };
+        self.machine.run(&boot, on_mark)
+    }
+}
+
+/// Builds programs of the project, given as (package, program). Returns their files.
+fn build(root: &Path, programs: &[(&str, &str)]) -> Result<Vec<PathBuf>, String> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let mut files = Vec::new();
+    for (package, program) in programs {
+        let arguments = ["build", "--quiet", "--package", package, "--bin", program];
+        let status = Command::new("cargo")
+            .args(arguments)
+            .current_dir(root)
+            .status();
+        match status {
+            Ok(status) if status.success() => files.push(target.join("debug").join(program)),
+            Ok(status) => return Err(format!("cargo build of {program}: {status}")),
+            Err(error) => return Err(format!("cargo: {error}")),
+        }
+    }
+    Ok(files)
+}
