@@ -3,6 +3,7 @@
 use crate::drives;
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
+use crate::model;
 use crate::path::DrivePath;
 use crate::plan::{self, Plan};
 use crate::pools::Pools;
@@ -114,6 +115,9 @@ pub struct CreatePool {
     /// Share of the dense tier that is kept back, per cent; 20 if left out.
     #[serde(default)]
     pub over_provision: Option<u32>,
+    /// Data sheet of a drive: dense drives keep account of what their writes would cost its flash.
+    #[serde(default)]
+    pub dense_model: Option<String>,
     /// Also if drives hold something, which is lost then.
     #[serde(default)]
     pub overwrite: bool,
@@ -168,6 +172,7 @@ impl Pools {
         if !OVER_PROVISION.contains(&over_provision) {
             return Err(ControlError::OverProvision(over_provision));
         }
+        new.dense_model.as_deref().map_or(Ok(()), model::check)?;
         let protect = plan::protection(new.protect, new.dense.len())?;
         let wanted = |drive: &DrivePath, least_bytes| Wanted {
             path: drive.path.clone(),
@@ -261,14 +266,12 @@ impl Pools {
     ) -> Result<Vec<Rc<dyn Drive>>, ControlError> {
         let mut drives = Vec::new();
         for drive in new.all() {
-            drives.push(match drive.create_bytes {
-                Some(bytes) => {
-                    let created = drives::create(&self.io, &drive.path, bytes)?;
-                    made.push(drive.path.clone());
-                    created
-                }
-                None => drives::open(&self.io, &drive.path)?,
-            });
+            let is_dense = drives.len() >= new.fast.len();
+            let sheet = new.dense_model.as_deref().filter(|_| is_dense);
+            drives.push(self.new_drive(drive, sheet)?);
+            if drive.create_bytes.is_some() {
+                made.push(drive.path.clone());
+            }
         }
         Ok(drives)
     }
@@ -337,7 +340,7 @@ impl Pools {
         drop(running);
         self.close(pool, true).await?;
         for path in paths.iter().filter(|path| path.exists()) {
-            let drive = drives::open(&self.io, path)?;
+            let drive = self.open_drive(path)?;
             let label = LabelStore::open(Rc::clone(&drive)).await.label();
             if label.is_some_and(|label| label.state.pool == id) {
                 let wiped = drives::wipe(&*drive).await;

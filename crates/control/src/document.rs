@@ -91,6 +91,7 @@ mod tests {
             dense: Vec::new(),
             protect: Some(crate::Protect::Parity { data: 4 }),
             over_provision: Some(30),
+            dense_model: None,
             overwrite: false,
             dry_run: true,
         }));

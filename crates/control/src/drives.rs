@@ -2,6 +2,9 @@
 
 use crate::error::ControlError;
 use crate::finding::Finding;
+use crate::model;
+use crate::path::DrivePath;
+use crate::pools::Pools;
 use std::path::Path;
 use std::rc::Rc;
 use varve_hostio::{Disk, DiskOptions, FileDrive, Io, OpenError, Wanted, preflight};
@@ -9,29 +12,50 @@ use varve_io::{Drive, Gather, IoError, Sectors};
 use varve_pool::label::RESERVED_BYTES;
 use varve_units::SECTOR_BYTES;
 
-/// Opens what exists, under its lock.
-///
-/// # Errors
-/// [`ControlError::InUse`] with who has it, [`ControlError::Open`].
-pub(crate) fn open(io: &Io, path: &Path) -> Result<Rc<dyn Drive>, ControlError> {
+fn open(io: &Io, path: &Path) -> Result<FileDrive, ControlError> {
     let opened = Disk::open(path, &DiskOptions::default());
     opened
-        .map(|disk| drive(io, disk))
+        .map(|disk| FileDrive::new(io.clone(), disk))
         .map_err(|error| of_open(path, error))
 }
 
-/// Makes a sparse file and opens it.
-///
-/// # Errors
-/// As [`open`].
-pub(crate) fn create(io: &Io, path: &Path, bytes: u64) -> Result<Rc<dyn Drive>, ControlError> {
+fn create(io: &Io, path: &Path, bytes: u64) -> Result<FileDrive, ControlError> {
     let made = Disk::create(path, bytes, &DiskOptions::default());
-    made.map(|disk| drive(io, disk))
+    made.map(|disk| FileDrive::new(io.clone(), disk))
         .map_err(|error| of_open(path, error))
 }
 
-fn drive(io: &Io, disk: Disk) -> Rc<dyn Drive> {
-    Rc::new(FileDrive::new(io.clone(), disk))
+impl Pools {
+    /// Opens what exists, under its lock, with its model if it has one.
+    ///
+    /// # Errors
+    /// [`ControlError::InUse`] with who has it, [`ControlError::Open`], [`ControlError::Model`].
+    pub(crate) fn open_drive(&self, path: &Path) -> Result<Rc<dyn Drive>, ControlError> {
+        self.models
+            .attach(&self.world, path, open(&self.io, path)?)
+    }
+
+    /// A new member of a pool: what exists, or a sparse file that is made; of a kind of flash, if a
+    /// data sheet is named.
+    ///
+    /// # Errors
+    /// As [`Pools::open_drive`].
+    pub(crate) fn new_drive(
+        &self,
+        drive: &DrivePath,
+        sheet: Option<&str>,
+    ) -> Result<Rc<dyn Drive>, ControlError> {
+        let path = &drive.path;
+        let disk = match drive.create_bytes {
+            Some(bytes) => create(&self.io, path, bytes)?,
+            None => open(&self.io, path)?,
+        };
+        match sheet {
+            Some(sheet) => model::create(path, sheet)?,
+            None => model::forget(path)?,
+        }
+        self.models.attach(&self.world, path, disk)
+    }
 }
 
 fn of_open(path: &Path, error: OpenError) -> ControlError {

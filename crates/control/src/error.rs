@@ -29,6 +29,11 @@ pub enum ControlError {
         /// Dense drives given.
         drives: usize,
     },
+    /// The model of a drive cannot be used.
+    Model {
+        /// Which, and why.
+        what: String,
+    },
     /// A share that must lie between two others does not.
     OverProvision(u32),
     /// No pool of this name is known.
@@ -159,6 +164,7 @@ impl ControlError {
             | Self::Path(_)
             | Self::Protect { .. }
             | Self::OverProvision(_)
+            | Self::Model { .. }
             | Self::SeveralPools(_)
             | Self::Request(_) => Exit::Usage,
             Self::NoPool(_)
@@ -198,6 +204,7 @@ impl ControlError {
             Self::Path(_) => "bad-path",
             Self::Protect { .. } => "bad-protection",
             Self::OverProvision(_) => "bad-over-provision",
+            Self::Model { .. } => "bad-model",
             Self::NoPool(_) => "no-pool",
             Self::NoLabels => "no-labels",
             Self::SeveralPools(_) => "several-pools",
@@ -239,6 +246,9 @@ impl ControlError {
                  drives)"
                     .to_owned()
             }
+            Self::Model { .. } => "varve lab drive --help names the data sheets; without its .model file a \
+                                   drive keeps no account"
+                .to_owned(),
             Self::OverProvision(_) => "use --over-provision 5 to 80".to_owned(),
             Self::NoPool(_) => "varve pool list, or varve pool import PATH... if its drives are \
                                 here"
@@ -436,6 +446,7 @@ impl fmt::Display for ControlError {
                     "protection `{asked}` does not go with {drives} dense drives"
                 )
             }
+            Self::Model { what } => f.write_str(what),
             Self::OverProvision(share) => {
                 write!(f, "over-provisioning of {share} % is out of range")
             }

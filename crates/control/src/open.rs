@@ -1,6 +1,5 @@
 //! Opening pools: from the registry, or from paths.
 
-use crate::drives;
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
 use crate::path::absolute;
@@ -200,7 +199,7 @@ impl Pools {
                 continue;
             };
             let row = members.iter().find(|member| member.id == label.drive);
-            let drive = drives::open(&self.io, &one.path)?;
+            let drive = self.open_drive(&one.path)?;
             let bytes = drive.info().bytes;
             if let Some(row) = row.filter(|row| row.size_bytes > bytes) {
                 let text = format!("has {bytes} bytes, once it had {}", row.size_bytes);

@@ -4,6 +4,7 @@ use crate::error::ControlError;
 use crate::events::{Event, Watch, Watchers};
 use crate::home::Home;
 use crate::jobs::Jobs;
+use crate::model::Models;
 use crate::running::Running;
 use crate::turn::Turn;
 use crate::volume::Volume;
@@ -48,6 +49,7 @@ pub struct Pools {
     pub(crate) turn: Turn,
     pub(crate) watchers: Watchers,
     pub(crate) jobs: Rc<Jobs>,
+    pub(crate) models: Rc<Models>,
 }
 
 impl Pools {
@@ -68,6 +70,7 @@ impl Pools {
             turn: Turn::default(),
             watchers: Watchers::default(),
             jobs: Rc::default(),
+            models: Rc::default(),
         }))
     }
 
@@ -152,6 +155,9 @@ impl Pools {
         self.watchers.tell(&Event::PoolClosing { pool: name });
         let outcome = running.pool.close(release).await;
         self.open.borrow_mut().remove(pool);
+        let paths = running.paths.borrow();
+        paths.values().for_each(|path| self.models.save(path));
+        drop(paths);
         let drives = running.drives.take();
         drop(running);
         self.released(&drives).await;

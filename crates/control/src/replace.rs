@@ -53,7 +53,7 @@ impl Pools {
     /// [`ControlError`]: no such pool, a registry that cannot be read.
     pub async fn list_drives(&self, pool: Option<&str>) -> Result<Vec<DriveView>, ControlError> {
         if let Some(running) = pool.and_then(|pool| self.running(pool).ok()) {
-            return Ok(open_drives(&running));
+            return Ok(open_drives(&self.models, &running));
         }
         let views = match pool {
             Some(pool) => vec![self.status(pool).await?],
@@ -86,10 +86,7 @@ impl Pools {
             return Err(ControlError::DriveLive { pool, drive });
         }
         let kind = self.look_at(&running, slot, wanted)?;
-        let drive = match wanted.new.create_bytes {
-            Some(bytes) => drives::create(&self.io, &wanted.new.path, bytes)?,
-            None => drives::open(&self.io, &wanted.new.path)?,
-        };
+        let drive = self.new_drive(&wanted.new, None)?;
         let failed = |error| ControlError::pool(&wanted.pool)(error);
         if state != SlotState::Lost {
             running.pool.give_up(slot).await.map_err(failed)?;

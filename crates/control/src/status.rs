@@ -2,6 +2,7 @@
 
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
+use crate::model::Models;
 use crate::pools::Pools;
 use crate::random;
 use crate::registry::Entry;
@@ -9,6 +10,7 @@ use crate::running::Running;
 use crate::scan::{self, Scan, scan};
 use crate::view::{DriveView, Health, PoolView};
 use crate::volumes::volume_views;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_format::{Geometry, Label, MemberRole, MemberState, Protection};
 use varve_ftl::StopReason;
@@ -52,7 +54,7 @@ impl Pools {
 
     async fn view(&self, entry: &Entry) -> Result<PoolView, ControlError> {
         match self.running(&entry.name) {
-            Ok(running) => open_view(&running).await,
+            Ok(running) => open_view(&self.models, &running).await,
             Err(_) => Ok(closed_view(entry)),
         }
     }
@@ -63,9 +65,9 @@ pub(crate) fn drive_name(role: Role, slot: u8) -> String {
     format!("{role}{slot}")
 }
 
-async fn open_view(running: &Rc<Running>) -> Result<PoolView, ControlError> {
+async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, ControlError> {
     let pool = &running.pool;
-    let drives = open_drives(running);
+    let drives = open_drives(models, running);
     let stopped = pool.engine().stop_reason();
     let usage = match stopped {
         None => volume_views(running).await?,
@@ -102,10 +104,18 @@ async fn open_view(running: &Rc<Running>) -> Result<PoolView, ControlError> {
         unprotected_bytes: Some(usage.iter().map(|volume| volume.unprotected_bytes).sum()),
         volumes: Some(usage.len() as u64),
         stopped: stopped.map(stop_text),
+        counters: counters(running),
         jobs: running.job.get().into_iter().collect(),
         drives,
         findings,
     })
+}
+
+fn counters(running: &Running) -> BTreeMap<String, u64> {
+    let counters = running.pool.counters().into_iter();
+    counters
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 fn stop_text(reason: StopReason) -> String {
@@ -117,17 +127,19 @@ fn stop_text(reason: StopReason) -> String {
 }
 
 /// Drives of an open pool, as its arrays have them.
-pub(crate) fn open_drives(running: &Running) -> Vec<DriveView> {
+pub(crate) fn open_drives(models: &Models, running: &Running) -> Vec<DriveView> {
     let members = running.pool.membership().state().members;
     let view = |slot: SlotStatus| {
         let row = slot.member.and_then(|id| members.get(id));
         let path = slot
             .member
             .and_then(|id| running.paths.borrow().get(&id).cloned());
+        let model = path.as_deref().and_then(|path| models.view(path));
         DriveView {
             pool: running.name.clone(),
             drive: drive_name(slot.slot.role, slot.slot.number),
             path,
+            model,
             state: match slot.state {
                 SlotState::Live => "live",
                 SlotState::Rebuilding => "rebuilding",
@@ -179,6 +191,7 @@ fn closed_view(entry: &Entry) -> PoolView {
         unprotected_bytes: None,
         volumes: None,
         stopped: None,
+        counters: BTreeMap::new(),
         jobs: Vec::new(),
         drives,
         findings,
@@ -215,6 +228,7 @@ fn closed_drives(entry: &Entry, label: &Label, scans: &[Scan]) -> Vec<DriveView>
             bytes: member.size_bytes,
             rebuilt_bytes: None,
             rebuild_bytes: None,
+            model: None,
         }
     };
     members.map(view).collect()

@@ -1,7 +1,9 @@
 //! What front ends show: plain data, sizes in bytes.
 
 use crate::finding::Finding;
+use crate::model::ModelView;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// How something fares, in one word.
@@ -49,6 +51,8 @@ pub struct DriveView {
     pub rebuilt_bytes: Option<u64>,
     /// Bytes to be copied to it, while it is rebuilt.
     pub rebuild_bytes: Option<u64>,
+    /// What the flash beneath it would have done, if it has a model and is open.
+    pub model: Option<ModelView>,
 }
 
 /// One pool.
@@ -78,6 +82,9 @@ pub struct PoolView {
     pub volumes: Option<u64>,
     /// Why the engine stopped by itself, if it did.
     pub stopped: Option<String>,
+    /// What the engine counted since the pool was opened, by name; in blocks of 4096 B where the name
+    /// says blocks.
+    pub counters: BTreeMap<String, u64>,
     /// Jobs at work on it.
     pub jobs: Vec<u64>,
     /// Its drives.

@@ -65,6 +65,7 @@ pub fn new_pool(scratch: &Scratch, name: &str) -> CreatePool {
         dense: scratch.drives(&format!("{name}-dense"), 3, 128),
         protect: None,
         over_provision: None,
+        dense_model: None,
         overwrite: false,
         dry_run: false,
     }

@@ -44,6 +44,9 @@ pub(crate) struct Create {
     /// Share of the dense tier that is kept back, per cent [default: 20]
     #[arg(long, value_name = "PCT")]
     over_provision: Option<u32>,
+    /// Keep account of what the dense drives' writes would cost the flash of this data sheet
+    #[arg(long, value_name = "SHEET")]
+    dense_model: Option<String>,
     /// Make a sparse file of this size at every path without a size of its own
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     create_size: Option<u64>,
@@ -155,6 +158,7 @@ impl Create {
             drives.iter().map(sized).collect()
         };
         let request = CreatePool {
+            dense_model: self.dense_model.clone(),
             pool: self.name.clone(),
             fast: sized(&self.fast),
             dense: sized(&self.dense),
