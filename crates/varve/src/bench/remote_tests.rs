@@ -112,6 +112,10 @@ impl Machine {
 
 /// Serves on another thread until the last controller is gone; gives the port. `cut_after` is when
 /// all connections are ended once.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a target of its own thread, as another process has it"
+)]
 fn serve(cut_after: Option<Nanos>) -> (u16, JoinHandle<u64>) {
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::spawn(move || {
