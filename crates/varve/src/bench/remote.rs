@@ -232,3 +232,7 @@ impl Run {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "remote_tests.rs"]
+mod tests;
