@@ -33,7 +33,7 @@ const DENSE_BYTES_MIN: u64 = RESERVED_BYTES + (3 << 20);
 const FILE_LBA_BYTES: u32 = 4096;
 
 const OURS: &str = "the label of a pool";
-const MAGICS: [Magic; 2] = [magic(LABEL_OFFSETS[0]), magic(LABEL_OFFSETS[1])];
+pub(crate) const MAGICS: [Magic; 2] = [magic(LABEL_OFFSETS[0]), magic(LABEL_OFFSETS[1])];
 
 const fn magic(offset: u64) -> Magic {
     Magic {
@@ -371,7 +371,7 @@ pub(crate) fn busy(running: &Running) -> Result<(), ControlError> {
 }
 
 /// In use is a conflict, all else a refusal.
-fn refusal(findings: Vec<Finding>) -> ControlError {
+pub(crate) fn refusal(findings: Vec<Finding>) -> ControlError {
     let graver = |found: &Finding| found.severity == Severity::Refusal && found.code != "in-use";
     let is_in_use = findings.iter().any(|found| found.code == "in-use");
     if is_in_use && !findings.iter().any(graver) {

@@ -2,7 +2,7 @@
 //!
 //! [`Pools`] is the whole of it, one object on the data reactor. It has two front ends: a command that
 //! finds no daemon makes one, does one thing and closes it; a daemon keeps one and answers commands
-//! over a socket. What fails is a [`ControlError`] here and a [`Failure`] for whoever asked.
+//! over a socket. Both say the same: a [`Request`] in, a [`Reply`] or a [`Failure`] out.
 //!
 //! # How a daemon uses it
 //! ```no_run
@@ -49,6 +49,7 @@
 //! **Not here**: what a pool is (`pool`), how hosts reach volumes (the daemon), how replies are shown
 //! (the command line).
 
+mod check;
 mod create;
 mod drives;
 mod error;
@@ -56,12 +57,16 @@ mod events;
 mod failure;
 mod finding;
 mod home;
+mod jobs;
+pub mod local;
 mod open;
 mod path;
 mod plan;
 mod pools;
 mod random;
 mod registry;
+mod replace;
+mod request;
 mod running;
 mod scan;
 mod size;
@@ -71,16 +76,20 @@ mod view;
 mod volume;
 mod volumes;
 
+pub use check::CheckView;
 pub use create::{CreatePool, Protect};
 pub use error::ControlError;
 pub use events::{Event, Watch};
 pub use failure::{Exit, Failure};
 pub use finding::{Finding, Severity};
 pub use home::Home;
+pub use jobs::{JobState, JobView};
 pub use open::ImportPool;
 pub use path::{DrivePath, PathError};
 pub use pools::{Config, Pools};
 pub use registry::{Entry, Registry};
+pub use replace::ReplaceDrive;
+pub use request::{Answer, Reply, Request, SCHEMA_VERSION};
 pub use scan::{Scan, scan};
 pub use size::{SizeError, parse_size};
 pub use view::{DriveView, Health, PlanView, PoolView, VolumeView};

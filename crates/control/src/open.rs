@@ -9,6 +9,7 @@ use crate::random;
 use crate::registry::Entry;
 use crate::running::Running;
 use crate::scan::{self, Scan, scan};
+use crate::status::drive_name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ pub struct ImportPool {
     pub take_over: bool,
     /// Even if drives are missing: they are lost to the pool then, and must be rebuilt.
     pub degraded: bool,
+    /// Even if this drive is missing (`dense1`, say).
+    pub without: Option<String>,
     /// Even if acknowledged data are lost.
     pub accept_loss: bool,
 }
@@ -43,7 +46,7 @@ struct Opened {
 
 impl Pools {
     /// Opens every pool of the registry; tells what became of each. Missing drives keep a pool
-    /// closed: `import` with `degraded` goes on without them.
+    /// closed unless [`crate::Config`] says otherwise: `import` with `degraded` goes on without them.
     pub async fn open_all(&self) -> Vec<(String, Result<(), ControlError>)> {
         let registry = match self.home.registry() {
             Ok(registry) => registry,
@@ -62,6 +65,15 @@ impl Pools {
     /// # Errors
     /// [`ControlError`]: unknown, drives missing or in use, a pool that does not start.
     pub async fn open(&self, pool: &str) -> Result<(), ControlError> {
+        self.open_without(pool, None).await
+    }
+
+    /// [`Pools::open`], also if this drive is missing.
+    pub(crate) async fn open_without(
+        &self,
+        pool: &str,
+        without: Option<String>,
+    ) -> Result<(), ControlError> {
         let _turn = self.turn.take().await;
         if self.running(pool).is_ok() {
             return Ok(());
@@ -71,7 +83,12 @@ impl Pools {
         let entry = entry.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
         let id = parse_id(entry)?;
         let scans: Vec<_> = entry.paths.iter().map(|path| scan(path)).collect();
-        self.start(id, &scans, &ImportPool::default()).await?;
+        let terms = ImportPool {
+            degraded: self.config.degraded,
+            without,
+            ..ImportPool::default()
+        };
+        self.start(id, &scans, &terms).await?;
         Ok(())
     }
 
@@ -111,11 +128,7 @@ impl Pools {
 
     /// Notes where the drives of a pool are now.
     pub(crate) fn remember(&self, running: &Running) -> Result<(), ControlError> {
-        let entry = Entry {
-            name: running.name.clone(),
-            id: random::hex(&running.id.0),
-            paths: running.paths.borrow().values().cloned().collect(),
-        };
+        let entry = running.entry();
         self.home.change(|registry| registry.put(entry))
     }
 
@@ -134,7 +147,12 @@ impl Pools {
             findings,
         } = opened;
         // What an accepted loss gives up is told by the labels, and it goes with missing drives.
-        if !import.missing.is_empty() && !terms.degraded && import.loss.is_none() {
+        let is_missed = |id: &MemberId| {
+            let row = import.state.members.get(*id);
+            row.is_none_or(|row| Some(drive_name(row.role, row.slot)) != terms.without)
+        };
+        let is_missing = import.missing.iter().any(is_missed);
+        if is_missing && !terms.degraded && import.loss.is_none() {
             let findings = missing(&import, findings);
             return Err(ControlError::Missing {
                 pool: name,
@@ -287,7 +305,7 @@ pub(crate) fn not_of_pool(one: &Scan) -> Finding {
 fn missing(import: &Import, mut findings: Vec<Finding>) -> Vec<Finding> {
     for id in &import.missing {
         let row = import.state.members.get(*id);
-        let what = row.map_or_else(|| id.to_string(), |row| format!("{}{}", row.role, row.slot));
+        let what = row.map_or_else(|| id.to_string(), |row| drive_name(row.role, row.slot));
         let bytes = row.map_or(0, |row| row.size_bytes);
         let text = format!("drive {what} ({bytes} bytes) is at none of the known paths");
         findings.push(Finding::new(Severity::Refusal, "drive-missing", text));

@@ -179,7 +179,7 @@ mod tests {
                 let fast = drives(2, (raw / 12).max(40) * MIB);
                 let plan = Plan::new(&fast, &dense, protect, 20, &SETTINGS);
                 let plan = plan.unwrap_or_else(|e| panic!("{count} of {dense_mib} MiB: {e}"));
-                let data = plan.geometry.data_strips as u64 * dense_mib * MIB;
+                let data = u64::from(plan.geometry.data_strips) * dense_mib * MIB;
                 let share = plan.capacity_bytes() * 100 / data;
                 assert!(
                     (50..=80).contains(&share),

@@ -3,6 +3,7 @@
 use crate::error::ControlError;
 use crate::events::{Event, Watch, Watchers};
 use crate::home::Home;
+use crate::jobs::Jobs;
 use crate::running::Running;
 use crate::turn::Turn;
 use crate::volume::Volume;
@@ -30,6 +31,9 @@ const RELEASE_PAUSE: Nanos = Nanos::from_millis(1);
 pub struct Config {
     /// Bytes of memory for the map of each pool; 0.0125 % of its drives, at least 64 MiB, if `None`.
     pub map_bytes: Option<u64>,
+    /// Pools of the registry are opened also if drives are missing, as far as redundancy goes: the
+    /// drives are lost to the pool then, and must be rebuilt if they come back.
+    pub degraded: bool,
 }
 
 /// The control plane. One per data reactor and state directory.
@@ -43,6 +47,7 @@ pub struct Pools {
     /// Changes of which pools there are, and of their drives.
     pub(crate) turn: Turn,
     pub(crate) watchers: Watchers,
+    pub(crate) jobs: Rc<Jobs>,
 }
 
 impl Pools {
@@ -62,6 +67,7 @@ impl Pools {
             open: RefCell::default(),
             turn: Turn::default(),
             watchers: Watchers::default(),
+            jobs: Rc::default(),
         }))
     }
 

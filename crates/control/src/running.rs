@@ -1,14 +1,16 @@
 //! A pool that is open here.
 
+use crate::random;
+use crate::registry::Entry;
 use crate::volume::Volume;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use varve_format::Protection;
 use varve_io::{Drive, World};
-use varve_pool::label::{MemberId, PoolId};
-use varve_pool::{Pool, SlotState};
+use varve_pool::label::{MemberId, MemberState, PoolId, Role};
+use varve_pool::{Pool, Slot, SlotState};
 use varve_units::Nanos;
 
 /// Between heartbeats in the labels. Arbitrary: whoever wants to take the pool over and looks twice
@@ -64,6 +66,31 @@ impl Running {
         }));
     }
 
+    /// Where its drives are, for the registry: of members that were not removed.
+    pub(crate) fn entry(&self) -> Entry {
+        let members = self.pool.membership().state().members;
+        let is_member = |id: &MemberId| {
+            let row = members.get(*id);
+            row.is_some_and(|row| row.state != MemberState::Removed)
+        };
+        let paths = self.paths.borrow();
+        let paths = paths.iter().filter(|(id, _)| is_member(id));
+        Entry {
+            name: self.name.clone(),
+            id: random::hex(&self.id.0),
+            paths: paths.map(|(_, path)| path.clone()).collect(),
+        }
+    }
+
+    /// Notes where the drive is that sits in a slot now.
+    pub(crate) fn set_path(&self, slot: Slot, path: &Path) {
+        let slots = self.pool.slots();
+        let seated = slots.iter().find(|status| status.slot == slot);
+        if let Some(id) = seated.and_then(|status| status.member) {
+            self.paths.borrow_mut().insert(id, path.to_owned());
+        }
+    }
+
     /// Its volumes, by number.
     pub(crate) fn volumes(self: &Rc<Self>) -> Vec<Volume> {
         let entries = self.pool.engine().volumes();
@@ -76,7 +103,6 @@ impl Running {
     /// True if every block of the fast tier, and of the dense tier, lies on as many drives as it
     /// should.
     pub(crate) fn is_whole(&self) -> (bool, bool) {
-        use varve_pool::label::Role;
         let slots = self.pool.slots();
         let whole = |role| {
             let mut of_role = slots.iter().filter(|slot| slot.slot.role == role);

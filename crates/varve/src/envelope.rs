@@ -39,6 +39,26 @@ fn framed<'a, T>(kind: &'static str, body: &'a T) -> Envelope<'a, T> {
     }
 }
 
+#[derive(Serialize)]
+struct Tagged<'a, T> {
+    schema_version: u32,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// A document that tells its kind itself, with a line end.
+///
+/// # Panics
+/// If `body` has maps whose keys are not text.
+pub(crate) fn tagged(body: &impl Serialize) -> String {
+    let envelope = Tagged {
+        schema_version: SCHEMA_VERSION,
+        body,
+    };
+    let text = serde_json::to_string_pretty(&envelope);
+    text.expect("a document has named fields only") + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
