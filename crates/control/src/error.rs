@@ -125,6 +125,16 @@ pub enum ControlError {
     StateFile(PathBuf),
     /// The system has no random bytes.
     Random(io::Error),
+    /// The pool is known, but not open.
+    Closed(String),
+    /// The daemon has the pool open for hosts.
+    Served(String),
+    /// A request, or an answer, is not understood.
+    Request(String),
+    /// The control plane has ended.
+    Ended,
+    /// The daemon went away, or must not be asked.
+    Daemonless(io::Error),
 }
 
 impl ControlError {
@@ -149,7 +159,8 @@ impl ControlError {
             | Self::Path(_)
             | Self::Protect { .. }
             | Self::OverProvision(_)
-            | Self::SeveralPools(_) => Exit::Usage,
+            | Self::SeveralPools(_)
+            | Self::Request(_) => Exit::Usage,
             Self::NoPool(_)
             | Self::NoLabels
             | Self::NoVolume { .. }
@@ -160,13 +171,21 @@ impl ControlError {
             | Self::WouldShrink { .. }
             | Self::HasVolumes { .. }
             | Self::DriveLive { .. }
+            | Self::Closed(_)
             | Self::Open(_) => Exit::Refused,
-            Self::PoolExists(_) | Self::InUse(_) | Self::Daemon(_) | Self::Busy { .. } => {
-                Exit::Conflict
-            }
+            Self::PoolExists(_)
+            | Self::InUse(_)
+            | Self::Daemon(_)
+            | Self::Served(_)
+            | Self::Busy { .. } => Exit::Conflict,
             Self::Pool { error, .. } => pool_exit(error),
             Self::Engine { error, .. } => engine_exit(error),
-            Self::Io(_) | Self::Home { .. } | Self::StateFile(_) | Self::Random(_) => Exit::Failed,
+            Self::Io(_)
+            | Self::Home { .. }
+            | Self::StateFile(_)
+            | Self::Random(_)
+            | Self::Ended
+            | Self::Daemonless(_) => Exit::Failed,
         }
     }
 
@@ -201,6 +220,10 @@ impl ControlError {
             Self::Home { .. } => "state-directory",
             Self::StateFile(_) => "state-file",
             Self::Random(_) => "no-chance",
+            Self::Closed(_) => "pool-closed",
+            Self::Served(_) => "pool-served",
+            Self::Request(_) => "bad-request",
+            Self::Ended | Self::Daemonless(_) => "daemon-gone",
         }
     }
 
@@ -250,6 +273,16 @@ impl ControlError {
             Self::Pool { pool, error } => pool_next(pool, error)?,
             Self::Engine { error, .. } => engine_next(error)?,
             Self::Open(_) | Self::Random(_) => return None,
+            Self::Closed(pool) => {
+                format!(
+                    "varve pool status {pool} tells why; varve pool import --pool {pool} opens it"
+                )
+            }
+            Self::Served(pool) => format!("end the daemon, or varve pool export {pool}, first"),
+            Self::Request(_) => "use the same version of varve on both sides".to_owned(),
+            Self::Ended | Self::Daemonless(_) => {
+                "see whether varve serve still runs; if not, try again".to_owned()
+            }
             Self::Io(_) => "varve needs Linux 5.11 or newer with io_uring allowed".to_owned(),
             Self::Home { .. } => {
                 "choose a directory this user may write to: --state DIR".to_owned()
@@ -448,6 +481,11 @@ impl fmt::Display for ControlError {
                 write!(f, "{} is damaged or of another version", path.display())
             }
             Self::Random(_) => f.write_str("the system gives no random bytes"),
+            Self::Closed(pool) => write!(f, "pool {pool} is not open"),
+            Self::Served(pool) => write!(f, "pool {pool} is open for hosts"),
+            Self::Request(what) => write!(f, "not understood: {what}"),
+            Self::Ended => f.write_str("the control plane has ended"),
+            Self::Daemonless(_) => f.write_str("the daemon cannot be asked"),
         }
     }
 }
@@ -461,7 +499,7 @@ impl std::error::Error for ControlError {
             Self::Engine { error, .. } => Some(error),
             Self::Open(error) => Some(error),
             Self::Io(error) => Some(error),
-            Self::Home { error, .. } | Self::Random(error) => Some(error),
+            Self::Home { error, .. } | Self::Random(error) | Self::Daemonless(error) => Some(error),
             _ => None,
         }
     }

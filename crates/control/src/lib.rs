@@ -33,6 +33,16 @@
 //! pools.close_all().await; // after SIGTERM: drains, commits a checkpoint, clean labels
 //! # Ok(()) }
 //! ```
+//! Commands reach it over [`line`] and [`http::listen`]:
+//! ```no_run
+//! # use std::rc::Rc;
+//! # fn api(world: Rc<dyn varve_io::World>, home: varve_control::Home,
+//! #     pools: Rc<varve_control::Pools>) -> std::io::Result<()> {
+//! let (caller, line) = varve_control::line(&*world)?;
+//! world.spawn(Box::pin(pools.serve(line)));
+//! let server = varve_control::http::listen(&home, caller)?; // a thread; drop it before close_all
+//! # Ok(()) }
+//! ```
 //! A [`Volume`] is a handle: it keeps nothing open. Operations on a volume whose pool was closed fail
 //! with `EngineError::Stopped`, those on a deleted one with `NoSuchVolume`. An event is told after
 //! the change is durable, except [`Event::PoolClosing`], which comes before. Volumes of pools that are
@@ -51,13 +61,16 @@
 
 mod check;
 mod create;
+mod document;
 mod drives;
 mod error;
 mod events;
 mod failure;
 mod finding;
 mod home;
+pub mod http;
 mod jobs;
+mod line;
 pub mod local;
 mod open;
 mod path;
@@ -78,18 +91,20 @@ mod volumes;
 
 pub use check::CheckView;
 pub use create::{CreatePool, Protect};
+pub use document::{Document, Failed};
 pub use error::ControlError;
 pub use events::{Event, Watch};
 pub use failure::{Exit, Failure};
 pub use finding::{Finding, Severity};
 pub use home::Home;
 pub use jobs::{JobState, JobView};
+pub use line::{Caller, Line, line};
 pub use open::ImportPool;
 pub use path::{DrivePath, PathError};
 pub use pools::{Config, Pools};
 pub use registry::{Entry, Registry};
 pub use replace::ReplaceDrive;
-pub use request::{Answer, Reply, Request, SCHEMA_VERSION};
+pub use request::{Reply, Request, SCHEMA_VERSION};
 pub use scan::{Scan, scan};
 pub use size::{SizeError, parse_size};
 pub use view::{DriveView, Health, PlanView, PoolView, VolumeView};

@@ -1,9 +1,10 @@
-//! The control plane of one command, where no daemon runs: it opens what it needs, does one thing, and
-//! closes everything in good order.
+//! The control plane of one command: the daemon that listens in the state directory is asked; where none
+//! does, the command opens what it needs, does one thing, and closes everything in good order.
 
 use crate::error::ControlError;
 use crate::failure::Failure;
 use crate::home::Home;
+use crate::http::client;
 use crate::jobs::{JobState, JobView};
 use crate::pools::{Config, Pools};
 use crate::request::{Reply, Request};
@@ -11,10 +12,52 @@ use std::path::Path;
 use std::rc::Rc;
 use varve_hostio::Executor;
 
-/// Does one thing. A job is waited for; `note` is told how far it is.
+/// Does one thing, by a daemon or here. A job is waited for; `note` is told how far it is.
 ///
 /// # Errors
 /// What failed, why, and what to do next; also if a pool could not be closed in good order.
+pub fn ask(
+    home: &Path,
+    request: Request,
+    note: impl Fn(&JobView) + 'static,
+) -> Result<Reply, Box<Failure>> {
+    let socket = home.join("varve.sock");
+    let connect = || {
+        let connected = client::connect(&socket);
+        connected.map_err(|error| Box::new(ControlError::Daemonless(error).into()))
+    };
+    let Some(stream) = connect()? else {
+        return run(home, request, note);
+    };
+    let mut reply = client::ask(stream, &request)?;
+    while let Reply::Job(job) = &reply
+        && job.state == JobState::Running
+    {
+        note(job);
+        let Some(stream) = connect()? else {
+            return Err(Box::new(ControlError::Ended.into()));
+        };
+        let (job, from) = (job.job, job.done_bytes);
+        reply = client::ask(stream, &Request::JobWait { job, from })?;
+    }
+    judge(reply).map_err(Box::new)
+}
+
+/// A job that failed is a failure.
+fn judge(reply: Reply) -> Result<Reply, Failure> {
+    match reply {
+        Reply::Job(JobView {
+            failure: Some(failure),
+            ..
+        }) => Err(failure),
+        reply => Ok(reply),
+    }
+}
+
+/// Does one thing here, under the drives' locks.
+///
+/// # Errors
+/// As [`ask`].
 pub fn run(
     home: &Path,
     request: Request,
@@ -67,11 +110,5 @@ async fn one(
         note(job);
         reply = Reply::Job(pools.wait_job(job.job, job.done_bytes).await?);
     }
-    match reply {
-        Reply::Job(JobView {
-            failure: Some(failure),
-            ..
-        }) => Err(failure),
-        reply => Ok(reply),
-    }
+    judge(reply)
 }

@@ -107,7 +107,17 @@ impl Pools {
 
     pub(crate) fn running(&self, pool: &str) -> Result<Rc<Running>, ControlError> {
         let running = self.open.borrow().get(pool).cloned();
-        running.ok_or_else(|| ControlError::NoPool(pool.to_owned()))
+        running.ok_or_else(|| {
+            let is_known = self
+                .home
+                .registry()
+                .is_ok_and(|all| all.get(pool).is_some());
+            if is_known {
+                ControlError::Closed(pool.to_owned())
+            } else {
+                ControlError::NoPool(pool.to_owned())
+            }
+        })
     }
 
     pub(crate) fn settings(&self, raw_bytes: u64) -> Settings {

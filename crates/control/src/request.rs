@@ -154,19 +154,6 @@ pub enum Reply {
     },
 }
 
-/// A failure, as the other side gets it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Answer {
-    /// It failed.
-    Failed {
-        /// What, why, and what next.
-        failure: Failure,
-    },
-    /// It was done.
-    Done(Reply),
-}
-
 impl Pools {
     /// Does what is asked for; pools that it needs must be open.
     ///

@@ -25,7 +25,7 @@ impl Front {
     /// Asks, and shows what comes back: as JSON, or by `show`, which says how the command ended.
     pub(super) fn run(&self, request: Request, show: impl Fn(&Reply) -> Exit) -> Exit {
         let home = self.state.clone().unwrap_or_else(Home::usual);
-        match local::run(&home, request, note) {
+        match local::ask(&home, request, note) {
             Ok(reply) if self.json => {
                 print!("{}", envelope::tagged(&reply));
                 judge(&reply)
@@ -38,7 +38,7 @@ impl Front {
     /// Asks, shows JSON if that is wanted, and lets `look` look at the reply in either case.
     pub(super) fn run_judged(&self, request: Request, look: impl Fn(&Reply)) -> Exit {
         let home = self.state.clone().unwrap_or_else(Home::usual);
-        match local::run(&home, request, note) {
+        match local::ask(&home, request, note) {
             Ok(reply) => {
                 look(&reply);
                 if self.json {
