@@ -212,8 +212,8 @@ fn a_crash_keeps_names_and_content() {
         }
         bench.pools.delete_volume("tank", "a").await.unwrap();
         let mut admin = Host::admin(&bench.io, bench.to, 1, 0, false).await;
-        found.borrow_mut().push(admin.identify(3, 2).await.data);
-        found.borrow_mut().push(admin.identify(0, 2).await.data);
+        let (names, size) = (admin.identify(3, 2).await, admin.identify(0, 2).await);
+        found.borrow_mut().extend([names.data, size.data]);
         let mut queue = admin.queue(&bench.io, bench.to, 1, 1).await;
         queue.nsid = 2;
         for lba in (0..BLOCKS).step_by(16) {

@@ -1,101 +1,17 @@
 //! `varve serve` as a process: it says where it listens, serves, refuses, drains and ends.
 
+mod daemon;
 #[path = "../../server/tests/scripted/mod.rs"]
 mod scripted;
 
+use daemon::{Daemon, run, run_varve};
 use scripted::{Host, pattern};
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::rc::Rc;
-use varve_hostio::{Executor, Io};
-use varve_io::World;
 use varve_units::{BLOCK, Nanos};
-
-/// A server process; killed if a test fails.
-struct Daemon {
-    process: Child,
-    out: BufReader<ChildStdout>,
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
-    command.arg("serve").args(arguments);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-impl Daemon {
-    /// Starts one on free ports; where it listens for I/O and for discovery.
-    fn start(arguments: &[&str]) -> (Self, SocketAddr, SocketAddr) {
-        let free = "--listen 127.0.0.1:0 --discovery 127.0.0.1:0 --json";
-        let free: Vec<&str> = free.split(' ').chain(arguments.iter().copied()).collect();
-        let mut process = command(&free).spawn().expect("the binary");
-        let mut out = BufReader::new(process.stdout.take().expect("its output"));
-        let mut line = String::new();
-        out.read_line(&mut line).expect("a line");
-        let serving: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-        assert_eq!(serving["kind"], "Serving", "{line}");
-        let address = |index: usize| {
-            let text = serving["listeners"][index]["address"].as_str();
-            text.expect("an address").parse().expect("an address")
-        };
-        let (io, discovery) = (address(0), address(1));
-        (Self { process, out }, io, discovery)
-    }
-
-    fn signal(&self) {
-        let id = self.process.id().to_string();
-        let status = Command::new("kill").args(["-TERM", &id]).status();
-        assert!(status.expect("kill(1)").success());
-    }
-
-    /// Waits for its end; what it wrote to standard error.
-    fn end(mut self) -> (ExitStatus, String) {
-        let status = self.process.wait().expect("its end");
-        let mut text = String::new();
-        let mut errors = self.process.stderr.take().expect("its errors");
-        errors.read_to_string(&mut text).expect("text");
-        let mut rest = String::new();
-        self.out.read_to_string(&mut rest).expect("text");
-        assert_eq!(rest, "", "data on standard output are what was asked for");
-        (status, text)
-    }
-
-    /// Time on processors of all its threads.
-    fn cpu(&self) -> Nanos {
-        let tasks = format!("/proc/{}/task", self.process.id());
-        let spent = std::fs::read_dir(tasks).expect("its threads").map(|task| {
-            let path = task.expect("a thread").path().join("schedstat");
-            let text = std::fs::read_to_string(path).expect("times");
-            let first = text.split(' ').next().expect("a number");
-            first.parse::<u64>().expect("nanoseconds")
-        });
-        Nanos(spent.sum())
-    }
-}
-
-/// Runs a flow of a host.
-fn run<T: 'static, Flow>(flow: impl FnOnce(Rc<dyn World>, Io) -> Flow) -> T
-where
-    Flow: Future<Output = T> + 'static,
-{
-    let executor = Executor::new();
-    let world = executor.world();
-    let io = Io::of(&*world).expect("io_uring");
-    executor.run(flow(world, io)).expect("an end")
-}
 
 #[test]
 fn serves_until_it_is_asked_to_end() {
-    let (daemon, to, discovery) = Daemon::start(&["--test-namespace", "ram", "--size", "64m"]);
+    let daemon = Daemon::start(&["--test-namespace", "ram", "--size", "64m"]);
+    let (to, discovery) = (daemon.address(0), daemon.address(1));
     run(async move |_, io| {
         let mut told = Host::open(&io, discovery, false).await;
         assert_ne!(told.connect(1, 1, 31, 0).await.status, 0, "no admin queue");
@@ -106,7 +22,7 @@ fn serves_until_it_is_asked_to_end() {
         assert!(queue.read(100, 64).await.data == data);
         assert_eq!(queue.read(16 << 10, 1).await.status, 0x080, "64 MiB");
     });
-    daemon.signal();
+    daemon.signal("-TERM");
     let (status, text) = daemon.end();
     assert_eq!(status.code(), Some(0), "{text}");
 }
@@ -114,8 +30,8 @@ fn serves_until_it_is_asked_to_end() {
 /// A busy port is refused before anything is served, and what to do is said.
 #[test]
 fn a_busy_port_is_refused() {
-    let (_daemon, to, _) = Daemon::start(&["--test-namespace", "null"]);
-    let listen = to.to_string();
+    let daemon = Daemon::start(&["--test-namespace", "null"]);
+    let listen = daemon.address(0).to_string();
     for arguments in [["--listen", &listen], ["--discovery", &listen]] {
         let free = ["--listen", "127.0.0.1:0", "--discovery", "127.0.0.1:0"];
         let other = if arguments[0] == "--listen" {
@@ -123,9 +39,13 @@ fn a_busy_port_is_refused() {
         } else {
             &free[..2]
         };
-        let all = [&["--test-namespace", "null"], &arguments[..], other].concat();
-        let output = command(&all).output().expect("the binary");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let all = [
+            &["serve", "--test-namespace", "null"],
+            &arguments[..],
+            other,
+        ]
+        .concat();
+        let (output, text) = run_varve(&all);
         assert_eq!(output.status.code(), Some(4), "{text}");
         assert!(
             text.contains("another process does") && text.contains("next:"),
@@ -162,9 +82,8 @@ fn what_makes_no_sense_is_refused() {
         ),
     ];
     for (arguments, code, expected) in table {
-        let all = [&["--test-namespace", "null"], arguments].concat();
-        let output = command(&all).output().expect("the binary");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let all = [&["serve", "--test-namespace", "null"], arguments].concat();
+        let (output, text) = run_varve(&all);
         assert_eq!(output.status.code(), Some(code), "{all:?}: {text}");
         assert!(text.contains(expected), "{all:?}: {text}");
     }
@@ -173,7 +92,8 @@ fn what_makes_no_sense_is_refused() {
 /// A host that reads nothing keeps the server draining for a moment; a second signal does not wait.
 #[test]
 fn a_second_signal_ends_at_once() {
-    let (daemon, to, _) = Daemon::start(&["--test-namespace", "ram", "--size", "64m"]);
+    let daemon = Daemon::start(&["--test-namespace", "ram", "--size", "64m"]);
+    let to = daemon.address(0);
     run(async move |world, io| {
         let admin = Host::admin(&io, to, 1, 0, false).await;
         let mut deaf = admin.queue(&io, to, 1, 1).await;
@@ -183,9 +103,9 @@ fn a_second_signal_ends_at_once() {
         }
         deaf.send(&bytes).await;
         world.sleep(Nanos::from_millis(100)).await;
-        daemon.signal();
+        daemon.signal("-TERM");
         world.sleep(Nanos::from_millis(100)).await;
-        daemon.signal();
+        daemon.signal("-TERM");
         let (status, text) = daemon.end();
         assert_eq!(status.code(), Some(1), "{text}");
         assert!(text.contains("before it was drained"), "{text}");
@@ -196,7 +116,8 @@ fn a_second_signal_ends_at_once() {
 /// Under 1 % of a processor with connected hosts that ask for nothing.
 #[test]
 fn an_idle_daemon_sleeps() {
-    let (daemon, to, _) = Daemon::start(&["--test-namespace", "null"]);
+    let daemon = Daemon::start(&["--test-namespace", "null"]);
+    let to = daemon.address(0);
     run(async move |world, io| {
         let mut hosts = Vec::new();
         for number in 1..=8 {

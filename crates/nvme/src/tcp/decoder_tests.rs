@@ -110,18 +110,27 @@ fn there_and_back() {
     }
 }
 
-/// Payload may be received in place.
+/// Payload may be received where it belongs; what comes behind it is told apart.
 #[test]
-fn space_is_where_data_goes() {
-    let bytes = wire(&Header::CapsuleCmd(Sqe::new(1, 1, 1)), 0, &[9; 512], BOTH);
+fn payload_is_lent() {
+    let mut bytes = wire(&Header::CapsuleCmd(Sqe::new(1, 1, 1)), 0, &[9; 512], BOTH);
     let mut decoder = decoder(Side::Host, BOTH);
-    assert!(decoder.space().is_empty());
+    assert_eq!(decoder.missing(), 0);
     let first = decoder.feed(&bytes[..80]).expect("good");
     assert_eq!((first.taken, first.pdu), (80, None));
-    assert_eq!(decoder.space().len(), 508);
-    decoder.space().copy_from_slice(&bytes[80..588]);
-    decoder.filled(508);
-    let last = decoder.feed(&bytes[588..]).expect("good");
+    assert_eq!(decoder.missing(), 508);
+    let mut lent = decoder.lend();
+    assert!(lent.len() == 4 && lent.capacity() >= 512);
+    lent.extend_from_slice(&bytes[80..100]);
+    assert!(decoder.give_back(lent).is_empty());
+    assert_eq!(decoder.missing(), 488);
+    let mut lent = decoder.lend();
+    lent.extend_from_slice(&bytes[100..590]);
+    let surplus = decoder.give_back(lent);
+    assert_eq!((decoder.missing(), &surplus[..]), (0, &bytes[588..590]));
+    let none = decoder.feed(&surplus).expect("good");
+    assert_eq!((none.taken, none.pdu), (2, None));
+    let last = decoder.feed(&bytes.split_off(590)).expect("good");
     let pdu = last.pdu.expect("whole");
     assert_eq!((pdu.digest, pdu.data), (DataDigest::Good, vec![9; 512]));
 }

@@ -374,16 +374,18 @@ fn data_in_place() {
         let data = pattern(4, 2);
         let bytes = h2cdata(&r2t[0].specific[..4], 0, &data, true, has_digests);
         let head = if has_digests { 28 } else { 24 };
-        assert!(bench.target.space(wire.id).is_empty());
+        assert_eq!(bench.target.missing(wire.id), 0);
         assert_eq!(
             bench.target.receive(bench.now, wire.id, &bytes[..head]),
             head
         );
         for part in data.chunks(5000) {
-            bench.target.space(wire.id)[..part.len()].copy_from_slice(part);
-            bench.target.filled(bench.now, wire.id, part.len());
+            let mut lent = bench.target.lend(wire.id);
+            lent.extend_from_slice(part);
+            let surplus = bench.target.give_back(bench.now, wire.id, lent);
+            assert!(surplus.is_empty());
         }
-        assert!(bench.target.space(wire.id).is_empty());
+        assert_eq!(bench.target.missing(wire.id), 0);
         let answers = bench.exchange(wire, &bytes[head + data.len()..]);
         assert_eq!(answers[0].response(), (2, 0, 0));
         assert_eq!(bench.disk[5 * 4096..7 * 4096], data);

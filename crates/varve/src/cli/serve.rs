@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub(crate) struct Options {
     /// Configuration; without one the usual state directory is served on loopback
-    #[arg(long, conflicts_with_all = ["state_dir", "listen", "discovery", "advertise", "nqn", "allow_host"])]
+    #[arg(long, conflicts_with_all = ["state", "listen", "discovery", "advertise", "nqn", "allow_host"])]
     config: Option<PathBuf>,
     /// Serve one namespace without a pool, to measure everything but storage
     #[arg(long, value_enum)]
@@ -23,9 +23,10 @@ pub(crate) struct Options {
     /// Size of the test namespace in bytes; `m` and `g` are understood
     #[arg(long, default_value = "1g", value_parser = parse_bytes, requires = "test_namespace")]
     size: u64,
-    /// State directory: which pools there are
-    #[arg(long)]
-    state_dir: Option<PathBuf>,
+    /// State directory: which pools there are [default: /var/lib/varve for root, else
+    /// $XDG_STATE_HOME/varve]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
     /// Address and port for I/O; port 0 is any that is free
     #[arg(long, default_value_t = IO_LISTENER)]
     listen: SocketAddr,
@@ -96,8 +97,9 @@ impl Options {
             listeners: vec![listener(self.listen, false), listener(self.discovery, true)],
             hosts: self.allow_host.clone(),
             source: Source::Pools {
-                state_dir: self.state_dir.clone(),
+                state_dir: self.state.clone(),
                 map_bytes: None,
+                degraded: false,
             },
             socket: None,
             metrics: None,

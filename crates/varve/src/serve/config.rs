@@ -23,6 +23,8 @@ struct File {
     metrics: Option<SocketAddr>,
     map_bytes: Option<u64>,
     #[serde(default)]
+    degraded: bool,
+    #[serde(default)]
     allowed_hosts: Vec<String>,
     #[serde(default)]
     listener: Vec<Listener>,
@@ -105,6 +107,7 @@ fn parse(path: &Path, text: &str) -> Result<Plan, ConfigError> {
         source: Source::Pools {
             state_dir: file.state_dir,
             map_bytes: file.map_bytes,
+            degraded: file.degraded,
         },
         socket: file.socket,
         metrics: file.metrics,
@@ -154,6 +157,7 @@ mod tests {
              socket = '/run/varve/varve.sock'\n\
              metrics = '127.0.0.1:9420'\n\
              map_bytes = 67108864\n\
+             degraded = true\n\
              allowed_hosts = ['nqn.2014-08.org.nvmexpress:uuid:1']\n\
              [[listener]]\n\
              address = '0.0.0.0:4420'\n\
@@ -175,6 +179,7 @@ mod tests {
             plan.source,
             Source::Pools {
                 map_bytes: Some(67_108_864),
+                degraded: true,
                 ..
             }
         ));

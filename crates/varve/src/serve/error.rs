@@ -60,11 +60,7 @@ impl ServeError {
             | Self::Signals(_)
             | Self::Numbers(_)
             | Self::Identity(_) => Exit::Refused,
-            Self::Control(error) => match error.exit() {
-                varve_control::Exit::Usage => Exit::Usage,
-                varve_control::Exit::Refused | varve_control::Exit::Conflict => Exit::Refused,
-                _ => Exit::Failed,
-            },
+            Self::Control(error) => error.exit().into(),
             Self::Stalled => Exit::Failed,
         }
     }

@@ -47,6 +47,8 @@ pub(crate) enum Source {
         state_dir: Option<PathBuf>,
         /// Bytes of memory for the map of each pool.
         map_bytes: Option<u64>,
+        /// Pools are opened although drives are missing, as far as redundancy goes.
+        degraded: bool,
     },
 }
 

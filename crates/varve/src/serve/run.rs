@@ -66,9 +66,19 @@ async fn serve(
         Source::Pools {
             state_dir,
             map_bytes,
+            degraded,
         } => {
             let directory = state_dir.unwrap_or_else(Home::usual);
-            serve_pools(frame, directory, Config { map_bytes, ..Config::default() }, when_ready).await
+            serve_pools(
+                frame,
+                directory,
+                Config {
+                    map_bytes,
+                    degraded,
+                },
+                when_ready,
+            )
+            .await
         }
     }
 }
