@@ -58,25 +58,19 @@ impl Kernel {
     /// Copies modules, unpacked, with all they need below `stage`, and indexes them there.
     ///
     /// # Errors
-    /// If a module is neither there nor built in, or a program of the packages fails.
+    /// If a file cannot be copied, or a program of the packages fails.
     pub fn stage(&self, bundle: &Bundle, wanted: &[&str], stage: &Path) -> Result<(), Unprepared> {
-        let built_in = self.folder.join("modules.builtin");
-        let text = fs::read_to_string(&built_in).map_err(Unprepared::file(&built_in))?;
-        let built_in: BTreeSet<_> = text.lines().map(|line| name_of(Path::new(line))).collect();
         let mut left: Vec<_> = wanted.iter().map(|name| normal(name)).collect();
         let mut seen = BTreeSet::new();
         while let Some(name) = left.pop() {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            match self.files.get(&name) {
-                Some(file) => {
-                    left.extend(needs(bundle, file)?);
-                    self.copy(bundle, file, stage)?;
-                }
-                None if built_in.contains(&name) => {}
-                // What another module would merely like to have, or what newer kernels lack.
-                None => eprintln!("guest: kernel {} has no module {name}", self.version),
+            // Otherwise it is built in, only liked to have by another, or lacking in this kernel:
+            // scripts say what they load, and fail there.
+            if let Some(file) = self.files.get(&name) {
+                left.extend(needs(bundle, file)?);
+                self.copy(bundle, file, stage)?;
             }
         }
         let target = stage.join("lib/modules").join(&self.version);

@@ -2,6 +2,7 @@
 
 mod log_writes;
 mod loopback;
+mod pool;
 mod serve;
 
 use crate::machine::{Failure, Said};
@@ -22,7 +23,12 @@ pub struct Scenario {
 }
 
 /// All of them, in the order in which they are run.
-pub const ALL: &[Scenario] = &[loopback::SCENARIO, log_writes::SCENARIO, serve::SCENARIO];
+pub const ALL: &[Scenario] = &[
+    loopback::SCENARIO,
+    log_writes::SCENARIO,
+    serve::SCENARIO,
+    pool::SCENARIO,
+];
 
 /// For guests that leave no marks.
 fn no_marks(mark: &str) -> Result<(), String> {

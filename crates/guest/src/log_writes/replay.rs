@@ -88,7 +88,7 @@ impl<R: Read + Seek, W: Write + Seek> Replay<R, W> {
             1 => {
                 let sector = self.log.sector_bytes();
                 for at in (0..entry.len_bytes).step_by(usize::try_from(sector).expect("4096")) {
-                    if chance.next() % 2 == 0 {
+                    if chance.next().is_multiple_of(2) {
                         self.apply(entry, at..at + sector)?;
                     }
                 }

@@ -23,7 +23,11 @@ fn run(stand: &Stand<'_>) -> Result<Said, Failure> {
          --discovery 127.0.0.1:{discovery} --advertise {SEEN_AS} --nqn {NQN} --json"
     );
     let arguments = arguments.split_whitespace().map(str::to_owned).collect();
-    let server = Server::start(&stand.programs[0], arguments, stand.folder.join("server.log"))?;
+    let server = Server::start(
+        &stand.programs[0],
+        arguments,
+        stand.folder.join("server.log"),
+    )?;
     let script = format!(
         "nqn={NQN}\nhost={SEEN_AS}\nport={port}\ndiscovery={discovery}\n{}",
         include_str!("../../guest/serve.sh")

@@ -1,0 +1,81 @@
+# A Linux host on volumes of a pool, whose server dies under load; the test sets nqn, host, port.
+load nvme-tcp xfs ext4
+to="-t tcp -a $host -s $port $host_id"
+x=/dev/nvme0n1
+e=/dev/nvme0n2
+
+# under_load NUMBER COMMAND...: the server dies while the command runs, which must not notice.
+under_load() {
+    number=$1
+    shift
+    "$@" >/tmp/load.out 2>&1 &
+    load=$!
+    sleep 2
+    kill -0 $load
+    mark kill-$number
+    # It was killed in the middle: there is more to do.
+    kill -0 $load
+    await 60 grep -q live /sys/class/nvme/nvme0/state
+    wait $load || {
+        cat /tmp/load.out
+        return 1
+    }
+    [ "$(dmesg | grep -c 'Successfully reconnected')" = $number ]
+}
+
+# promise FOLDER NAME: files that are synced, and remembered outside of the drive.
+promise() {
+    mkdir -p /tmp/promised/$2
+    for file in 1 2 3 4 5 6; do
+        dd if=/dev/urandom of=/tmp/promised/$2/$file bs=50001 count=$file
+        cp /tmp/promised/$2/$file $1/$2-$file
+        sync $1/$2-$file
+    done
+}
+
+# kept FOLDER NAME: what was promised is there.
+kept() {
+    for file in 1 2 3 4 5 6; do cmp /tmp/promised/$2/$file $1/$2-$file; done
+}
+
+# Many small files, synced now and then: changes of the file system itself.
+churn() {
+    for round in $(seq 12); do
+        mkdir $1/$round
+        for file in $(seq 20); do echo $round $file >$1/$round/$file; done
+        sync $1/$round
+        mv $1/$round $1/done-$round
+    done
+    for round in $(seq 12); do
+        [ "$(cat $1/done-$round/20)" = "$round 20" ]
+    done
+}
+
+# Nothing of the host's memory may stand in for the drives.
+forget() {
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+}
+
+mkdir /mnt/x /mnt/e
+step connect nvme connect $to -n $nqn --nr-io-queues=2 --keep-alive-tmo=2 \
+    --reconnect-delay=1 --ctrl-loss-tmo=120
+await 5 test -b $x
+await 5 test -b $e
+step mkfs.xfs mkfs.xfs -q $x
+step mkfs.ext4 mkfs.ext4 -q -b 4096 $e
+step mount.xfs mount -t xfs $x /mnt/x
+step mount.ext4 mount -t ext4 $e /mnt/e
+step promise promise /mnt/x first
+step kill-fio-xfs under_load 1 verified_io /mnt/x/data 6M
+step promise promise /mnt/e second
+step kill-fio-ext4 under_load 2 verified_io /mnt/e/data 6M
+step kill-churn under_load 3 churn /mnt/x
+step forget forget
+step kept.xfs kept /mnt/x first
+step kept.ext4 kept /mnt/e second
+step unmount umount /mnt/x /mnt/e
+step check.xfs xfs_repair -n $x
+step check.ext4 e2fsck -fn $e
+step disconnect nvme disconnect -n $nqn
+quiet 'I/O error|XFS|EXT4-fs|Bogus|[Ii]nvalid'

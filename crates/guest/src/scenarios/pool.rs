@@ -1,0 +1,74 @@
+//! A pool on files, served to a Linux host, and the server killed under load.
+
+use super::Scenario;
+use crate::machine::{Failure, Said};
+use crate::server::{SEEN_AS, Server, free_ports};
+use crate::suite::Stand;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// What the host was promised is there after every death of the server.
+pub const SCENARIO: Scenario = Scenario {
+    name: "pool",
+    about: "XFS and ext4 on a pool, `varve serve` killed under load, reconnected, verified",
+    limit_s: 240,
+    programs: &[("varve", "varve")],
+    run,
+};
+
+const NQN: &str = "nqn.2026-11.io.varve:guest";
+
+/// Creates what is served. `varve` takes the state directory behind each.
+const CREATE: [&[&str]; 3] = [
+    &[
+        "pool", "create", "tank", "--fast", "f0:512M", "f1:512M", "--dense", "d0:1G", "d1:1G",
+        "d2:1G", "d3:1G",
+    ],
+    &["volume", "create", "tank/x", "512M"],
+    &["volume", "create", "tank/e", "256M"],
+];
+
+fn run(stand: &Stand<'_>) -> Result<Said, Failure> {
+    let varve = &stand.programs[0];
+    for arguments in CREATE {
+        call(varve, &stand.folder, arguments)?;
+    }
+    let [port, discovery] = free_ports()?;
+    let state = stand.folder.join("state");
+    let arguments = format!(
+        "serve --listen 127.0.0.1:{port} --discovery 127.0.0.1:{discovery} \
+         --advertise {SEEN_AS} --nqn {NQN} --json --state"
+    );
+    let words = arguments.split_whitespace().map(str::to_owned);
+    let arguments = words.chain([state.display().to_string()]).collect();
+    let mut server = Server::start(varve, arguments, stand.folder.join("server.log"))?;
+    let script = format!(
+        "nqn={NQN}\nhost={SEEN_AS}\nport={port}\n{}",
+        include_str!("../../guest/pool.sh")
+    );
+    let said = stand.guest(&script, &mut |mark| {
+        let done = match mark.split_once('-') {
+            Some(("kill", _)) => server.kill().and_then(|()| server.restart()),
+            _ => Err(io::Error::other("nothing belongs to this mark")),
+        };
+        done.map_err(|error| error.to_string())
+    })?;
+    server.stop()?;
+    call(varve, &stand.folder, &["check", "tank"])?;
+    Ok(said)
+}
+
+/// Runs a command of the program to its end, with the drives in the folder `at`.
+fn call(varve: &Path, at: &Path, arguments: &[&str]) -> io::Result<()> {
+    let mut command = Command::new(varve);
+    command.args(arguments).args(["--state", "state"]);
+    let output = command.current_dir(at).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = arguments.join(" ");
+    let text = format!("varve {line}: {}: {}", output.status, said.trim());
+    Err(io::Error::other(text))
+}
