@@ -2,7 +2,9 @@
 
 mod bench;
 mod cli;
+//DEMO mod demo;
 mod envelope;
+mod load;
 mod progress;
 mod remote;
 mod serve;

@@ -15,19 +15,14 @@
 //!
 //! **Not here**: the command line (`cli`).
 
-mod draw;
-mod flow;
-mod oracle;
-mod payload;
 mod plan;
 mod remote;
 mod report;
 mod rig;
 mod run;
 mod station;
-mod store;
 mod watch;
 
 pub(crate) use plan::PlanRequest;
 pub(crate) use remote::{RemoteRequest, run_remote};
-pub(crate) use run::{BenchError, Direction, Load, Order, Request, run};
+pub(crate) use run::{BenchError, Load, Request, run};

@@ -3,28 +3,21 @@
 //!
 //! What lies behind the namespace is not known here, so nothing is said about steady state.
 
-use super::draw::{Draw, Share};
-use super::flow::{Phase, Subject};
-use super::oracle::Oracle;
+use crate::load::{Direction, Draw, Oracle, Order, Phase, Share, Store, Subject};
 use super::report::{Moment, PathFigures, PathSetup, Report};
 use super::rig::Written;
-use super::run::{BenchError, Direction, FILL_BLOCKS, FILL_DEPTH, Load, Order, nanos};
-use super::store::Store;
+use super::run::{BenchError, FILL_BLOCKS, FILL_DEPTH, Load, nanos};
 use crate::progress::Progress;
-use crate::remote::{Address, HostIdentity, HostTransport};
+use crate::remote::{Address, Remote, Terms, connect};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
-use varve_hostio::{Executor, Io, thread_cpu_time};
-use varve_initiator::{Config, Event, RemoteDrive, Times};
+use varve_hostio::{Executor, thread_cpu_time};
+use varve_initiator::Event;
 use varve_io::{Drive, World};
-use varve_nvme::tcp::Digests;
 use varve_units::{BLOCK_BYTES, Nanos};
 
-/// Without an association for so long, a benchmark is over. Arbitrary: enough for a target that is
-/// started again.
-const LOSS_TIME_MAX: Nanos = Nanos::from_secs(30);
 /// Bytes that are used of a larger namespace if nothing is said. As the pool in memory.
 const SIZE_DEFAULT: u64 = 4 << 30;
 
@@ -36,12 +29,8 @@ pub(crate) struct RemoteRequest {
     pub(crate) load: Load,
     /// Bytes from the namespace's start that are used.
     pub(crate) size: Option<u64>,
-    /// I/O queues.
-    pub(crate) queues: u16,
-    /// Commands in flight on each.
-    pub(crate) depth: u32,
-    /// Digests.
-    pub(crate) digests: Digests,
+    /// How it is used.
+    pub(crate) terms: Terms,
     /// Length of the measured window.
     pub(crate) runtime: Duration,
 }
@@ -51,7 +40,8 @@ pub(crate) fn run_remote(request: RemoteRequest) -> Result<Report, BenchError> {
     let executor = Executor::new();
     let world = executor.world();
     let outcome = executor.run(async move {
-        let drive = connect(&world, &request).await?;
+        let connected = connect(&world, &request.address, request.terms).await;
+        let drive = connected.map_err(BenchError::Unreachable)?;
         let run = Run::new(world, request, Rc::clone(&drive))?;
         let report = run.all().await;
         drive.close().await;
@@ -60,37 +50,10 @@ pub(crate) fn run_remote(request: RemoteRequest) -> Result<Report, BenchError> {
     outcome.map_err(BenchError::Stalled)?
 }
 
-/// Entries of a queue that takes so many commands at a time.
-fn queue_entries(depth: u32) -> u16 {
-    let most = u32::from(varve_initiator::QUEUE_ENTRIES_MAX);
-    (depth + 1).clamp(2, most) as u16
-}
-
-async fn connect(
-    world: &Rc<dyn World>,
-    request: &RemoteRequest,
-) -> Result<Rc<RemoteDrive<HostTransport>>, BenchError> {
-    let place = request.address.resolve().map_err(BenchError::Resolve)?;
-    let io = Io::of(&**world).map_err(BenchError::NoIo)?;
-    let host = HostIdentity::of_this_machine();
-    let (nqn, nsid) = (request.address.nqn.clone(), request.address.nsid);
-    let mut config = Config::new(nqn, nsid, host.nqn, host.id);
-    config.digests = request.digests;
-    config.queues = request.queues;
-    config.queue_entries = queue_entries(request.depth);
-    config.times = Times {
-        loss: LOSS_TIME_MAX,
-        ..Times::default()
-    };
-    let transport = HostTransport::new(io, place);
-    let drive = RemoteDrive::connect(Rc::clone(world), transport, config).await;
-    drive.map(Rc::new).map_err(BenchError::Connect)
-}
-
 struct Run {
     world: Rc<dyn World>,
     request: RemoteRequest,
-    drive: Rc<RemoteDrive<HostTransport>>,
+    drive: Rc<Remote>,
     subject: Rc<Subject>,
     /// Blocks that are used.
     user_blocks: u64,
@@ -100,7 +63,7 @@ impl Run {
     fn new(
         world: Rc<dyn World>,
         request: RemoteRequest,
-        drive: Rc<RemoteDrive<HostTransport>>,
+        drive: Rc<Remote>,
     ) -> Result<Self, BenchError> {
         let (io, there) = (request.load.bytes, drive.info().bytes);
         let bytes = request.size.unwrap_or(SIZE_DEFAULT).min(there);
@@ -151,14 +114,14 @@ impl Run {
     }
 
     fn path(&self) -> PathSetup {
-        let namespace = self.drive.namespace();
+        let (namespace, terms) = (self.drive.namespace(), self.request.terms);
         PathSetup {
             nsid: namespace.nsid,
             lba_bytes: namespace.block_bytes,
-            io_queues: self.request.queues,
-            queue_entries: queue_entries(self.request.depth),
-            header_digest: self.request.digests.header,
-            data_digest: self.request.digests.data,
+            io_queues: terms.queues,
+            queue_entries: terms.queue_entries(),
+            header_digest: terms.digests.header,
+            data_digest: terms.digests.data,
         }
     }
 

@@ -1,6 +1,8 @@
 //! The whole path: bench, initiator and sockets here, sockets and target on another thread.
 
 use super::*;
+use varve_hostio::Io;
+use varve_nvme::tcp::Digests;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -201,9 +203,11 @@ fn request(port: u16, direction: Direction, bytes: u64) -> RemoteRequest {
             seed: 5,
         },
         size: None,
-        queues: 2,
-        depth: 8,
-        digests: Digests::default(),
+        terms: Terms {
+            queues: 2,
+            depth: 8,
+            digests: Digests::default(),
+        },
         runtime: Duration::from_millis(200),
     }
 }
@@ -218,7 +222,7 @@ fn a_remote_namespace_is_measured_and_reads_back() {
     ] {
         let (port, thread) = serve(None);
         let mut request = request(port, direction, bytes);
-        request.digests = Digests::from_bits(digests);
+        request.terms.digests = Digests::from_bits(digests);
         let report = run_remote(request).expect("a result");
         assert_eq!(report.shortcoming(), None, "{direction:?} {bytes}");
         let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
@@ -250,5 +254,5 @@ fn no_target_no_result() {
     let port = socket.local_addr().expect("an address").port();
     drop(socket);
     let refused = run_remote(request(port, Direction::Read, 4096));
-    assert!(matches!(refused, Err(BenchError::Connect(_))));
+    assert!(matches!(refused, Err(BenchError::Unreachable(_))));
 }

@@ -1,9 +1,9 @@
 //! What a benchmark found.
 
-use super::flow::Phase;
+use crate::load::{Direction, Order, Phase};
 use super::plan::Plan;
 use super::rig::Written;
-use super::run::{Direction, Load, Order};
+use super::run::Load;
 use crate::envelope;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,21 +1,19 @@
 //! The phases of a benchmark.
 
-use super::draw::Share;
-use super::flow::{Phase, Subject};
+use crate::load::{Direction, Order, Phase, Share, Subject};
 use super::plan::{Plan, PlanError, PlanRequest};
 use super::report::{Moment, Report};
 use super::rig::Rig;
 use super::station::{Order as Task, Station};
 use super::watch::{PATIENCE, watched};
 use crate::progress::Progress;
+use crate::remote::Unreachable;
 use std::fmt;
-use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use varve_array::AssembleError;
 use varve_ftl::{Engine, EngineError, Identity, NewVolume};
-use varve_hostio::{NoIo, Stalled, run_reactors, thread_cpu_time};
-use varve_initiator::ConnectError;
+use varve_hostio::{Stalled, run_reactors, thread_cpu_time};
 use varve_io::{ReactorId, World};
 use varve_units::{BLOCK_BYTES, Blocks, Nanos, TenantId};
 
@@ -31,26 +29,6 @@ pub(super) const IDENTITY: Identity = Identity {
 /// Groups garbage collection has emptied before the window opens: a share of all (1/20), and at
 /// least this many.
 const COLLECTED_MIN: u64 = 8;
-
-/// Which way the data go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Direction {
-    /// Reads.
-    Read,
-    /// Writes.
-    Write,
-}
-
-/// In which order blocks are visited.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Order {
-    /// From the first to the last and again.
-    Sequential,
-    /// All equally likely.
-    Uniform,
-    /// With Zipf's law, scattered over the volume.
-    Zipf(f64),
-}
 
 /// What the measured load is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -104,12 +82,8 @@ pub(crate) enum BenchError {
     Load(String),
     /// Garbage collection or compaction did not begin in time.
     NotSteady { seconds: u64, collected: u64 },
-    /// The target's name is not known.
-    Resolve(io::Error),
-    /// This process can do no i/o.
-    NoIo(NoIo),
-    /// There is no association with the target.
-    Connect(ConnectError),
+    /// The target cannot be used.
+    Unreachable(Unreachable),
     /// The namespace has not room for one operation.
     Small { bytes: u64, io: u64 },
 }
@@ -135,9 +109,7 @@ impl fmt::Display for BenchError {
                 f,
                 "not in steady state after {seconds} s: {collected} groups were collected"
             ),
-            Self::Resolve(error) => write!(f, "the target's address: {error}"),
-            Self::NoIo(error) => error.fmt(f),
-            Self::Connect(error) => error.fmt(f),
+            Self::Unreachable(error) => error.fmt(f),
             Self::Small { bytes, io } => {
                 write!(f, "{bytes} bytes have no room for operations of {io} bytes")
             }
@@ -160,11 +132,7 @@ impl BenchError {
             }
             Self::Memory { .. } => "give a smaller --size",
             Self::NotSteady { .. } => "give a larger --warm-up-max or a smaller --size",
-            Self::Resolve(_) => "give the host's name or address as the target's machine has it",
-            Self::NoIo(_) => "allow io_uring to this process (a container's seccomp profile, say)",
-            Self::Connect(_) => {
-                "look whether the target serves this name at this address, to this host"
-            }
+            Self::Unreachable(error) => error.next(),
             Self::Small { .. } => "give a larger --size or a smaller --bs",
             Self::Assemble(_)
             | Self::Engine(_)

@@ -1,11 +1,8 @@
 //! One reactor's load generator, as the others see it.
 
-use super::draw::{Draw, Share};
-use super::flow::{Phase, Subject};
-use super::oracle::Oracle;
+use crate::load::{Direction, Draw, Oracle, Phase, Share, Store, Subject, Order as Places};
 use super::plan::Plan;
-use super::run::{Direction, IDENTITY, Load, Order as Places};
-use super::store::Store;
+use super::run::{IDENTITY, Load};
 use hdrhistogram::Histogram;
 use std::cell::{OnceCell, RefCell};
 use std::future::Future;

@@ -1,8 +1,9 @@
 //! `varve bench`.
 
 use super::{Exit, complain};
-use crate::bench::{self, BenchError, Direction, Load, Order, PlanRequest, RemoteRequest, Request};
-use crate::remote::Address;
+use crate::bench::{self, BenchError, Load, PlanRequest, RemoteRequest, Request};
+use crate::load::{Direction, Order};
+use crate::remote::{Address, Terms};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
 use varve_nvme::tcp::Digests;
@@ -188,9 +189,11 @@ impl Options {
             address: address.clone(),
             load: self.load(),
             size: self.size,
-            queues: self.jobs as u16,
-            depth: self.iodepth,
-            digests: Digests { header, data },
+            terms: Terms {
+                queues: self.jobs as u16,
+                depth: self.iodepth,
+                digests: Digests { header, data },
+            },
             runtime: Duration::from_secs(self.runtime),
         }
     }

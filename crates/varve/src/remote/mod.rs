@@ -4,9 +4,11 @@
 //! **Not here**: the protocol (`initiator`), sockets (`hostio`).
 
 mod address;
+mod connect;
 mod identity;
 mod transport;
 
 pub(crate) use address::Address;
+pub(crate) use connect::{Remote, Terms, Unreachable, connect};
 pub(crate) use identity::HostIdentity;
 pub(crate) use transport::HostTransport;

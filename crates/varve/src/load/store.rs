@@ -8,7 +8,7 @@ use varve_io::{Blocks, Drive, Gather};
 use varve_units::{BLOCK_BYTES, Lba, VolumeId};
 
 /// What a load goes to.
-pub(super) enum Store {
+pub(crate) enum Store {
     /// A volume of an engine in this process.
     Engine(Engine, VolumeId),
     /// A namespace somewhere else.
@@ -17,7 +17,7 @@ pub(super) enum Store {
 
 impl Store {
     /// The engine, if it is one.
-    pub(super) const fn engine(&self) -> Option<&Engine> {
+    pub(crate) const fn engine(&self) -> Option<&Engine> {
         match self {
             Self::Engine(engine, _) => Some(engine),
             Self::Remote(_) => None,
@@ -25,13 +25,13 @@ impl Store {
     }
 
     /// True if nothing will succeed any more. A remote drive ends its commands by itself.
-    pub(super) fn has_stopped(&self) -> bool {
+    pub(crate) fn has_stopped(&self) -> bool {
         let engine = self.engine();
         engine.is_some_and(|engine| engine.stop_reason().is_some())
     }
 
     /// Writes blocks; why not, in words.
-    pub(super) async fn write(&self, lba: Lba, data: Blocks) -> Result<(), String> {
+    pub(crate) async fn write(&self, lba: Lba, data: Blocks) -> Result<(), String> {
         match self {
             Self::Engine(engine, volume) => {
                 let written = engine.write(*volume, lba, data, false).await;
@@ -48,7 +48,7 @@ impl Store {
     }
 
     /// Reads blocks; why not, in words.
-    pub(super) async fn read(&self, lba: Lba, into: Blocks) -> Result<Blocks, String> {
+    pub(crate) async fn read(&self, lba: Lba, into: Blocks) -> Result<Blocks, String> {
         match self {
             Self::Engine(engine, volume) => {
                 let read = engine.read(*volume, lba, into).await;
