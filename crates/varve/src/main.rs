@@ -2,9 +2,10 @@
 
 mod bench;
 mod cli;
-//DEMO mod demo;
+mod demo;
 mod envelope;
 mod load;
+mod memory;
 mod progress;
 mod remote;
 mod serve;

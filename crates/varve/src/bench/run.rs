@@ -6,6 +6,7 @@ use super::report::{Moment, Report};
 use super::rig::Rig;
 use super::station::{Order as Task, Station};
 use super::watch::{PATIENCE, watched};
+use crate::memory;
 use crate::progress::Progress;
 use crate::remote::Unreachable;
 use std::fmt;
@@ -147,7 +148,7 @@ impl BenchError {
 pub(crate) fn run(request: &Request) -> Result<Report, BenchError> {
     let plan = Plan::new(&request.plan).map_err(BenchError::Plan)?;
     let needed = plan.memory_bytes();
-    if let Some(available) = memory_available()
+    if let Some(available) = memory::available()
         && needed > available
     {
         return Err(BenchError::Memory { needed, available });
@@ -186,16 +187,6 @@ pub(crate) fn run(request: &Request) -> Result<Report, BenchError> {
 
 pub(super) fn nanos(span: Duration) -> Nanos {
     Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// Memory the system could give, in bytes; `None` if it does not say.
-fn memory_available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("MemAvailable:"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes * 1024)
 }
 
 struct Run {

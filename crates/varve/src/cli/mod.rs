@@ -4,6 +4,7 @@
 
 mod bench;
 mod check;
+mod demo;
 mod drive;
 mod front;
 mod inspect;
@@ -32,6 +33,8 @@ enum Command {
     Bench(bench::Options),
     /// Check a pool that no host uses: map against P2L against checksums, every copy
     Check(check::Options),
+    /// Show what Varve does: a pool on sparse files, a self-test, a server to connect to
+    Demo(demo::Options),
     /// Drives of pools: list, replace
     #[command(subcommand)]
     Drive(drive::Action),
@@ -95,6 +98,7 @@ pub(crate) fn run() -> ExitCode {
     let exit = match Cli::parse().command {
         Command::Bench(options) => options.run(),
         Command::Check(options) => options.run(),
+        Command::Demo(options) => options.run(),
         Command::Drive(action) => action.run(),
         Command::Inspect(options) => options.run(),
         Command::Lab(options) => options.run(),

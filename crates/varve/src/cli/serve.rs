@@ -42,15 +42,28 @@ pub(crate) struct Options {
     /// Name of a host that may connect; anybody on this machine if none is named
     #[arg(long, value_name = "NQN")]
     allow_host: Vec<String>,
+    /// Drain and end when standard input ends, as by a signal: for who starts a server and may be killed
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
     /// Say on one line of JSON when and where hosts can connect
     #[arg(long)]
     json: bool,
 }
 
+/// Waits for the end of standard input, then sends this process what a service manager would.
+fn until_stdin_ends() {
+    // Whatever comes, it is the end that counts; an error is one.
+    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    let own = std::process::id();
+    if let Err(error) = varve_hostio::terminate(own) {
+        super::complain(&format!("process {own} cannot be told to end: {error}"), "");
+    }
+}
+
 impl Options {
     /// Serves until a signal.
     pub(crate) fn run(&self) -> Exit {
-        let is_json = self.json;
+        let (is_json, is_led) = (self.json, self.until_stdin_ends);
         let when_ready = move |serving: &Serving| {
             let text = if is_json {
                 serving.json()
@@ -60,6 +73,9 @@ impl Options {
             // A reader that is gone does not keep hosts from being served.
             let mut out = std::io::stdout();
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            if is_led {
+                std::thread::spawn(until_stdin_ends);
+            }
         };
         let served = self.plan().and_then(|plan| serve::run(plan, when_ready));
         match served {

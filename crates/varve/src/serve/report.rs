@@ -2,11 +2,11 @@
 
 use super::identity;
 use crate::envelope;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
 /// A listener that is open.
-#[derive(Serialize, Clone, Debug)]
+#[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Open {
     /// Where it listens.
     pub address: String,
@@ -18,7 +18,7 @@ pub(crate) struct Open {
 }
 
 /// A namespace that hosts see.
-#[derive(Serialize, Clone, Debug)]
+#[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Shown {
     pub nsid: u32,
     /// What stands behind it.
@@ -39,7 +39,7 @@ impl Shown {
 }
 
 /// What is served.
-#[derive(Serialize, Clone, Debug)]
+#[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Serving {
     pub nqn: String,
     pub listeners: Vec<Open>,
