@@ -133,6 +133,19 @@ impl Host {
         matches!(&self.state, State::Up(up) if up.phase == Phase::Ready)
     }
 
+    /// I/O queues that the controller gave, and commands each takes at a time; `None` while there is
+    /// no association.
+    #[must_use]
+    pub fn queues(&self) -> Option<(u16, u16)> {
+        let State::Up(up) = &self.state else {
+            return None;
+        };
+        let facts = &up.dialogue.facts;
+        let entries = facts.queue_entries(self.config.queue_entries);
+        let is_ready = up.phase == Phase::Ready;
+        is_ready.then(|| (facts.queues, facts.queue_commands(entries)))
+    }
+
     /// Requests that have not ended.
     #[must_use]
     pub fn pending(&self) -> usize {

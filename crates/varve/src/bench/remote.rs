@@ -152,11 +152,12 @@ impl Run {
 
     fn path(&self) -> PathSetup {
         let namespace = self.drive.namespace();
+        let queues = self.drive.queues();
         PathSetup {
             nsid: namespace.nsid,
             lba_bytes: namespace.block_bytes,
-            io_queues: self.request.queues,
-            queue_entries: queue_entries(self.request.depth),
+            io_queues: queues.map(|(count, _)| count),
+            queue_commands: queues.map(|(_, commands)| commands),
             header_digest: self.request.digests.header,
             data_digest: self.request.digests.data,
         }

@@ -230,6 +230,7 @@ fn a_remote_namespace_is_measured_and_reads_back() {
         let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
         assert!(json["iops"].as_u64().is_some_and(|iops| iops > 0));
         assert_eq!(json["setup"]["io_queues"], 2);
+        assert_eq!(json["setup"]["queue_commands"], 8);
         assert_eq!(json["associations_lost"], 0);
         assert!(json["setup"]["fast_bytes"].is_null(), "{json}");
         assert_eq!(thread.join().expect("it served"), 3);
