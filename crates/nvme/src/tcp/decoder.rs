@@ -95,6 +95,8 @@ pub struct Decoder {
     payload: Vec<u8>,
     /// Data digest as received.
     tail: Vec<u8>,
+    /// Memory of data that was given back.
+    spare: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -133,6 +135,7 @@ impl Decoder {
             head: Vec::with_capacity(HEADER_BYTES_MAX),
             payload: Vec::new(),
             tail: Vec::with_capacity(DIGEST_BYTES),
+            spare: Vec::new(),
         }
     }
 
@@ -204,6 +207,24 @@ impl Decoder {
         }
     }
 
+    /// Takes the memory of a PDU's data back, for the next one: fresh memory of large data costs more
+    /// than filling it.
+    pub fn recycle(&mut self, memory: Vec<u8>) {
+        if memory.len() > self.spare.len() {
+            self.spare = memory;
+        }
+    }
+
+    /// Memory of that length, of any content: it is filled before it is given away.
+    fn memory(&mut self, len: usize) -> Vec<u8> {
+        if len == 0 || self.spare.is_empty() {
+            return vec![0; len];
+        }
+        let mut memory = core::mem::take(&mut self.spare);
+        memory.resize(len, 0);
+        memory
+    }
+
     /// True if the next step needs no bytes.
     fn is_ready(&self) -> bool {
         match self.state {
@@ -228,7 +249,7 @@ impl Decoder {
                 let count = fill(&mut self.head, until, bytes);
                 if self.head.len() == until {
                     self.check_header_digest(common)?;
-                    self.payload = vec![0; common.payload_len];
+                    self.payload = self.memory(common.payload_len);
                     self.state = State::Payload { common, got: 0 };
                 }
                 Ok((count, None))
