@@ -422,6 +422,13 @@ impl<T: Transport> RemoteDrive<T> {
         &self.info
     }
 
+    /// I/O queues that the controller gave, and commands each takes at a time; `None` while there is
+    /// no association.
+    #[must_use]
+    pub fn queues(&self) -> Option<(u16, u16)> {
+        self.driver.host.borrow().queues()
+    }
+
     /// What happened since the last call: losses, returns, other sizes.
     #[must_use]
     pub fn take_events(&self) -> Vec<Event> {

@@ -209,3 +209,111 @@ impl Identity {
         identity
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use varve_nvme::identify::LbaFormat;
+
+    fn facts(change: impl Fn(&mut IdentifyController)) -> Facts {
+        let mut id = IdentifyController::zeroed();
+        id.oncs = 0xffff.into();
+        change(&mut id);
+        let mut facts = Facts::default();
+        // MQES 127, TO 30 units, 4 KiB pages.
+        facts.set_capabilities(0x0800_0820_1e00_007f);
+        facts.set_controller(&id);
+        facts
+    }
+
+    fn namespace(lbads: u8, metadata: u16) -> IdentifyNamespace {
+        let mut id = IdentifyNamespace::zeroed();
+        id.nsze = 1000.into();
+        id.flbas = 2;
+        id.lbaf[2] = LbaFormat {
+            ms: metadata.into(),
+            lbads,
+            rp: 0,
+        };
+        id
+    }
+
+    fn info(facts: &Facts, lbads: u8) -> NamespaceInfo {
+        let found = facts.namespace(7, &namespace(lbads, 0), Identity::default());
+        found.expect("a namespace")
+    }
+
+    fn limits(facts: &Facts, lbads: u8) -> Limits {
+        facts.limits(&info(facts, lbads))
+    }
+
+    #[test]
+    fn commands_stay_within_mdts() {
+        for (mdts, blocks) in [(0, 256), (1, 2), (5, 32), (7, 128), (30, 256), (255, 256)] {
+            let facts = facts(|id| id.mdts = mdts);
+            assert_eq!(limits(&facts, 12).transfer_blocks, blocks, "MDTS {mdts}");
+            assert_eq!(limits(&facts, 9).transfer_blocks, blocks * 8);
+        }
+    }
+
+    #[test]
+    fn queues_stay_within_mqes_and_maxcmd() {
+        let facts = facts(|_| {});
+        assert_eq!(facts.queue_entries(1000), 128);
+        assert_eq!(facts.queue_entries(16), 16);
+        assert_eq!(facts.queue_commands(128), 127);
+        let narrow = self::facts(|id| id.maxcmd = 9.into());
+        assert_eq!(narrow.queue_commands(128), 9);
+        assert_eq!(narrow.queue_commands(4), 3);
+        assert_eq!(facts.ready_time, Nanos::from_secs(15));
+    }
+
+    #[test]
+    fn data_in_capsules() {
+        for (ioccsz, icdoff, bytes) in [(0, 0, 0), (4, 0, 0), (516, 0, 8192), (516, 1, 0)] {
+            let facts = facts(|id| {
+                id.ioccsz = ioccsz.into();
+                id.icdoff = icdoff.into();
+            });
+            assert_eq!(facts.capsule_data, bytes, "{ioccsz} {icdoff}");
+        }
+        let huge = facts(|id| id.ioccsz = u32::MAX.into());
+        assert_eq!(huge.capsule_data, TRANSFER_BYTES_MAX);
+    }
+
+    #[test]
+    fn commands_that_are_not_there_are_not_sent() {
+        let all = facts(|id| id.mdts = 5);
+        let limits = self::limits(&all, 12);
+        assert_eq!((limits.zeroes_blocks, limits.ranges), (32, 256));
+        assert_eq!((limits.range_blocks, limits.has_compare), (u32::MAX, true));
+        let mut said = all;
+        let mut id = NvmController::zeroed();
+        (id.dmrl, id.dmrsl) = (8, 100.into());
+        said.set_command_set(&id);
+        let limits = self::limits(&said, 12);
+        // WZSL 0 is no limit but that of the field.
+        assert_eq!(limits.zeroes_blocks, 65_536);
+        assert_eq!((limits.ranges, limits.range_blocks), (8, 100));
+        id.wzsl = 4;
+        said.set_command_set(&id);
+        assert_eq!(self::limits(&said, 12).zeroes_blocks, 16);
+        let none = facts(|id| id.oncs = 0.into());
+        let limits = self::limits(&none, 12);
+        assert_eq!((limits.zeroes_blocks, limits.range_blocks), (0, 0));
+        assert!(!limits.has_compare && !info(&none, 12).has_deallocate);
+    }
+
+    #[test]
+    fn formats_that_cannot_be_used() {
+        let facts = facts(|_| {});
+        for (lbads, metadata) in [(12, 8), (13, 0), (0, 0), (63, 0), (10, 0)] {
+            let id = namespace(lbads, metadata);
+            let found = facts.namespace(1, &id, Identity::default());
+            assert_eq!(found, None, "{lbads} {metadata}");
+        }
+        let mut huge = namespace(12, 0);
+        huge.nsze = (u64::MAX / 4).into();
+        assert_eq!(facts.namespace(1, &huge, Identity::default()), None);
+    }
+}

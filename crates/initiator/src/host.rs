@@ -133,6 +133,19 @@ impl Host {
         matches!(&self.state, State::Up(up) if up.phase == Phase::Ready)
     }
 
+    /// I/O queues that the controller gave, and commands each takes at a time; `None` while there is
+    /// no association.
+    #[must_use]
+    pub fn queues(&self) -> Option<(u16, u16)> {
+        let State::Up(up) = &self.state else {
+            return None;
+        };
+        let facts = &up.dialogue.facts;
+        let entries = facts.queue_entries(self.config.queue_entries);
+        let is_ready = up.phase == Phase::Ready;
+        is_ready.then(|| (facts.queues, facts.queue_commands(entries)))
+    }
+
     /// Requests that have not ended.
     #[must_use]
     pub fn pending(&self) -> usize {
@@ -204,15 +217,25 @@ impl Host {
 
     /// Bytes of the peer.
     pub fn receive(&mut self, now: Nanos, id: ConnectionId, bytes: &[u8]) {
-        let Some(link) = self.link(id) else {
-            return;
-        };
-        let received = link.queue.receive(bytes);
-        let told = core::mem::take(&mut link.queue.told);
-        // What came before an error was said and done.
-        let outcome = self.settle(now, id, told).and(received);
-        if let Err(loss) = outcome {
-            self.lose(now, loss);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let Some(link) = self.link(id) else {
+                return;
+            };
+            let received = link.queue.receive(rest);
+            let mut settled = Ok(());
+            while settled.is_ok()
+                && let Some(told) = self.link(id).and_then(|link| link.queue.told.pop_front())
+            {
+                settled = self.settle(now, id, told);
+            }
+            match settled.and(received) {
+                Ok(taken) => rest = &rest[taken..],
+                Err(loss) => {
+                    self.lose(now, loss);
+                    return;
+                }
+            }
         }
         self.dispatch(now);
         self.wake(id);
@@ -224,26 +247,29 @@ impl Host {
         }
     }
 
-    fn settle(&mut self, now: Nanos, id: ConnectionId, told: VecDeque<Told>) -> Result<(), Loss> {
-        for told in told {
-            let State::Up(up) = &mut self.state else {
-                return Ok(());
-            };
-            match told {
-                Told::Open => up.connect(now, &self.config, id),
-                Told::Data {
-                    owner,
-                    offset,
-                    bytes,
-                } => match owner {
+    fn settle(&mut self, now: Nanos, id: ConnectionId, told: Told) -> Result<(), Loss> {
+        let State::Up(up) = &mut self.state else {
+            return Ok(());
+        };
+        match told {
+            Told::Open => up.connect(now, &self.config, id),
+            Told::Data {
+                owner,
+                offset,
+                bytes,
+            } => {
+                match owner {
                     Owner::Part(part) => self.requests.fill(part, offset, &bytes),
                     _ => up.dialogue.fill(&bytes),
-                },
-                Told::Done(done) => match done.owner {
-                    Owner::Part(part) => self.requests.answered(now, part, &done),
-                    _ => self.on_admin(now, id, &done)?,
-                },
+                }
+                if let Some(link) = up.links.get_mut(&id) {
+                    link.queue.recycle(bytes);
+                }
             }
+            Told::Done(done) => match done.owner {
+                Owner::Part(part) => self.requests.answered(now, part, &done),
+                _ => self.on_admin(now, id, &done)?,
+            },
         }
         Ok(())
     }

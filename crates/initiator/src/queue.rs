@@ -161,20 +161,25 @@ impl Queue {
         }
     }
 
-    /// Bytes of the peer.
+    /// Bytes of the peer, up to the end of a PDU at most; gives how many were taken. What they told is
+    /// to be looked at before the rest is given.
     ///
     /// # Errors
     /// The connection has to end; a TermReq may wait to be sent.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Loss> {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let progress = self.decoder.feed(rest).map_err(|error| self.blame(error))?;
-            rest = &rest[progress.taken..];
-            if let Some(pdu) = progress.pdu {
-                self.on_pdu(pdu)?;
-            }
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, Loss> {
+        let progress = self
+            .decoder
+            .feed(bytes)
+            .map_err(|error| self.blame(error))?;
+        if let Some(pdu) = progress.pdu {
+            self.on_pdu(pdu)?;
         }
-        Ok(())
+        Ok(progress.taken)
+    }
+
+    /// Memory of data that was told and looked at.
+    pub fn recycle(&mut self, memory: Vec<u8>) {
+        self.decoder.recycle(memory);
     }
 
     /// Tells the peer what it did wrong.

@@ -37,6 +37,7 @@ fn the_namespace_is_what_the_target_serves() {
     assert_eq!(info.identity.uuid, Some([9; 16]));
     assert_eq!(info.identity.nguid, Some([7; 16]));
     assert_eq!(net.events, [Event::Ready(*info)]);
+    assert_eq!(net.host.queues(), Some((2, 127)));
 }
 
 /// Sizes around what goes into a capsule, what one command takes, and what takes several.

@@ -69,12 +69,19 @@ fn sent(queue: &mut Queue) -> Vec<u8> {
     bytes.collect()
 }
 
+fn feed(queue: &mut Queue, mut bytes: &[u8]) -> Result<(), Loss> {
+    while !bytes.is_empty() {
+        bytes = &bytes[queue.receive(bytes)?..];
+    }
+    Ok(())
+}
+
 /// A queue with a read, then a write of [`DATA`] bytes that does not fit a capsule.
 fn busy(cpda: u8, maxh2cdata: u32) -> Queue {
     let mut queue = Queue::new(1, Digests::default(), DATA);
     queue.grow(8);
     assert_eq!(sent(&mut queue).len(), 128);
-    let received = queue.receive(&icresp(0, cpda, 0, maxh2cdata));
+    let received = feed(&mut queue, &icresp(0, cpda, 0, maxh2cdata));
     assert_eq!(received, Ok(()));
     assert!(matches!(queue.told.pop_front(), Some(Told::Open)));
     let deadline = Some(Nanos(1));
@@ -117,7 +124,7 @@ fn small_data_goes_into_the_capsule() {
     assert!(bytes[72..] == super::net::content(1, 1));
     // It is not asked for any more.
     let third = 1 << 10 | 2;
-    let Err(Loss::Protocol(error)) = queue.receive(&r2t(third, 0, 4096)) else {
+    let Err(Loss::Protocol(error)) = feed(&mut queue, &r2t(third, 0, 4096)) else {
         panic!("a transfer of data that was sent");
     };
     assert_eq!(error.status, FatalStatus::InvalidField);
@@ -128,7 +135,7 @@ fn small_data_goes_into_the_capsule() {
 fn transfers_are_cut_and_aligned() {
     let mut queue = busy(31, 5003);
     drop(sent(&mut queue));
-    assert_eq!(queue.receive(&r2t(SECOND, 0, 8000)), Ok(()));
+    assert_eq!(feed(&mut queue, &r2t(SECOND, 0, 8000)), Ok(()));
     let bytes = sent(&mut queue);
     // 5000 bytes: MAXH2CDATA, and a multiple of 4.
     assert_eq!(bytes[..8], [6, 0, 24, 128, 0x08, 0x14, 0, 0]);
@@ -137,12 +144,12 @@ fn transfers_are_cut_and_aligned() {
     assert_eq!(next[..4], [6, 4, 24, 128], "LAST");
     assert_eq!(next[8..24], transfer(SECOND, 0x77, 5000, 3000));
     assert_eq!(next.len(), 128 + 3000);
-    assert_eq!(queue.receive(&r2t(SECOND, 8000, DATA - 8000)), Ok(()));
+    assert_eq!(feed(&mut queue, &r2t(SECOND, 8000, DATA - 8000)), Ok(()));
     let rest = sent(&mut queue);
     let data = [&bytes[128..5128], &next[128..], &rest[128..]].concat();
     let expected: Vec<u8> = (0..3).flat_map(|lba| super::net::content(1, lba)).collect();
     assert!(data == expected);
-    assert_eq!(queue.receive(&response(SECOND, 0)), Ok(()));
+    assert_eq!(feed(&mut queue, &response(SECOND, 0)), Ok(()));
     let Some(Told::Done(done)) = queue.told.pop_front() else {
         panic!("not done");
     };
@@ -155,13 +162,13 @@ fn success_needs_no_response() {
     let half = DATA / 2;
     let mut bytes = c2hdata(FIRST, 0, 0, half as usize);
     bytes.extend(c2hdata(FIRST, 12, half, half as usize));
-    assert_eq!(queue.receive(&bytes), Ok(()));
+    assert_eq!(feed(&mut queue, &bytes), Ok(()));
     let told: Vec<_> = queue.told.drain(..).collect();
     assert_eq!(told.len(), 3);
     assert!(matches!(&told[1], Told::Data { offset, .. } if *offset == half));
     assert!(matches!(&told[2], Told::Done(done) if done.is_whole));
     assert!(
-        queue.receive(&response(FIRST, 0)).is_err(),
+        feed(&mut queue, &response(FIRST, 0)).is_err(),
         "answered twice"
     );
 }
@@ -169,8 +176,8 @@ fn success_needs_no_response() {
 #[test]
 fn success_without_all_data_is_told() {
     let mut queue = busy(0, 8192);
-    assert_eq!(queue.receive(&c2hdata(FIRST, 4, 0, 4096)), Ok(()));
-    assert_eq!(queue.receive(&response(FIRST, 0)), Ok(()));
+    assert_eq!(feed(&mut queue, &c2hdata(FIRST, 4, 0, 4096)), Ok(()));
+    assert_eq!(feed(&mut queue, &response(FIRST, 0)), Ok(()));
     let Some(Told::Done(done)) = queue.told.pop_back() else {
         panic!("not done");
     };
@@ -264,7 +271,7 @@ fn what_a_controller_may_not_begin_with() {
 
 fn check(what: &str, queue: &mut Queue, bytes: &[u8], status: FatalStatus) {
     drop(sent(queue));
-    let Err(Loss::Protocol(error)) = queue.receive(bytes) else {
+    let Err(Loss::Protocol(error)) = feed(queue, bytes) else {
         panic!("{what} was taken");
     };
     assert_eq!(error.status, status, "{what}");
@@ -286,7 +293,7 @@ fn check(what: &str, queue: &mut Queue, bytes: &[u8], status: FatalStatus) {
 #[test]
 fn digests_that_were_asked_for_are_needed() {
     let mut queue = Queue::new(1, Digests::from_bits(3), DATA);
-    let received = queue.receive(&icresp(0, 0, 1, 8192));
+    let received = feed(&mut queue, &icresp(0, 0, 1, 8192));
     assert_eq!(received, Err(Loss::NoDigests));
 }
 
@@ -295,7 +302,7 @@ fn what_a_controller_says_when_it_ends() {
     let mut queue = busy(0, 8192);
     let mut specific = [0; 16];
     specific[..6].copy_from_slice(&[5, 0, 1, 2, 3, 0]);
-    let received = queue.receive(&pdu(3, 0, &specific, &[0; 24]));
+    let received = feed(&mut queue, &pdu(3, 0, &specific, &[0; 24]));
     let (status, detail) = (5, 0x0003_0201);
     assert_eq!(received, Err(Loss::Terminated { status, detail }));
 }

@@ -96,6 +96,8 @@ pub struct Decoder {
     is_lent: bool,
     /// Data digest as received.
     tail: Vec<u8>,
+    /// Memory of data that was given back.
+    spare: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -135,6 +137,7 @@ impl Decoder {
             payload: Vec::new(),
             is_lent: false,
             tail: Vec::with_capacity(DIGEST_BYTES),
+            spare: Vec::new(),
         }
     }
 
@@ -229,6 +232,22 @@ impl Decoder {
         surplus
     }
 
+    /// Takes the memory of a PDU's data back, for the next one: fresh memory of large data costs more
+    /// than filling it.
+    pub fn recycle(&mut self, memory: Vec<u8>) {
+        if memory.capacity() > self.spare.capacity() {
+            self.spare = memory;
+        }
+    }
+
+    /// Empty memory with room for so much.
+    fn memory(&mut self, len: usize) -> Vec<u8> {
+        let mut memory = core::mem::take(&mut self.spare);
+        memory.clear();
+        memory.reserve_exact(len);
+        memory
+    }
+
     /// True if the next step needs no bytes.
     fn is_ready(&self) -> bool {
         match self.state {
@@ -253,7 +272,7 @@ impl Decoder {
                 let count = fill(&mut self.head, until, bytes);
                 if self.head.len() == until {
                     self.check_header_digest(common)?;
-                    self.payload = Vec::with_capacity(common.payload_len);
+                    self.payload = self.memory(common.payload_len);
                     self.state = State::Payload { common };
                 }
                 Ok((count, None))

@@ -203,3 +203,22 @@ fn wrong_headers() {
         assert!(decoder.feed(&[0]).is_err(), "stays failed");
     }
 }
+
+/// Memory that is used again holds what was received, whatever lengths follow one another.
+#[test]
+fn recycled_memory() {
+    let mut decoder = decoder(Side::Controller, BOTH);
+    for (round, len) in [5000, 40, 5000, 9000, 4, 9000].into_iter().enumerate() {
+        let data = vec![round as u8 + 1; len];
+        let transfer = DataTransfer::new(1, 0, 0, len as u32);
+        let bytes = wire(&Header::C2hData(transfer), 0, &data, BOTH);
+        let mut found = None;
+        for part in bytes.chunks(777) {
+            let progress = decoder.feed(part).expect("a good PDU");
+            found = found.or(progress.pdu);
+        }
+        let pdu = found.expect("a whole PDU");
+        assert!(pdu.data == data && pdu.digest == DataDigest::Good);
+        decoder.recycle(pdu.data);
+    }
+}

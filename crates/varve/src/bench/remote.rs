@@ -115,11 +115,12 @@ impl Run {
 
     fn path(&self) -> PathSetup {
         let (namespace, terms) = (self.drive.namespace(), self.request.terms);
+        let queues = self.drive.queues();
         PathSetup {
             nsid: namespace.nsid,
             lba_bytes: namespace.block_bytes,
-            io_queues: terms.queues,
-            queue_entries: terms.queue_entries(),
+            io_queues: queues.map(|(count, _)| count),
+            queue_commands: queues.map(|(_, commands)| commands),
             header_digest: terms.digests.header,
             data_digest: terms.digests.data,
         }

@@ -21,8 +21,10 @@ struct Machine {
     disk: RefCell<Vec<u8>>,
     streams: RefCell<BTreeMap<ConnectionId, Rc<Stream>>>,
     changed: Signal,
-    /// Connections so far, and after how many all are cut once.
+    /// Connections so far.
     accepted: std::cell::Cell<u64>,
+    /// Commands so far.
+    performed: std::cell::Cell<u64>,
 }
 
 impl Machine {
@@ -38,6 +40,7 @@ impl Machine {
     }
 
     fn perform(&self, operation: Operation) -> Option<Vec<u8>> {
+        self.performed.set(self.performed.get() + 1);
         let mut disk = self.disk.borrow_mut();
         let at = |lba: u64| lba as usize * BLOCK;
         match operation {
@@ -112,13 +115,13 @@ impl Machine {
     }
 }
 
-/// Serves on another thread until the last controller is gone; gives the port. `cut_after` is when
-/// all connections are ended once.
+/// Serves on another thread until the last controller is gone; gives the port. After `cut_after`
+/// commands all connections are ended once.
 #[expect(
     clippy::disallowed_methods,
     reason = "a target of its own thread, as another process has it"
 )]
-fn serve(cut_after: Option<Nanos>) -> (u16, JoinHandle<u64>) {
+fn serve(cut_after: Option<u64>) -> (u16, JoinHandle<u64>) {
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let executor = Executor::new();
@@ -135,7 +138,7 @@ fn serve(cut_after: Option<Nanos>) -> (u16, JoinHandle<u64>) {
             let accept = Rc::clone(&machine).accept(Rc::clone(&world), listener);
             world.spawn(Box::pin(accept));
             sender.send(place.port()).expect("somebody waits");
-            until_left(&world, &machine, cut_after).await;
+            until_left(&machine, cut_after).await;
             machine.accepted.get()
         };
         executor.run(flow).expect("no deadlock")
@@ -163,16 +166,19 @@ fn machine() -> Rc<Machine> {
         streams: RefCell::default(),
         changed: Signal::new(),
         accepted: std::cell::Cell::new(0),
+        performed: std::cell::Cell::new(0),
     })
 }
 
 /// Ends when a host came and has shut its controller down.
-async fn until_left(world: &Rc<dyn World>, machine: &Rc<Machine>, cut_after: Option<Nanos>) {
+async fn until_left(machine: &Rc<Machine>, cut_after: Option<u64>) {
     while machine.target.borrow().controllers() == 0 {
         machine.changed.listen().await;
     }
-    if let Some(span) = cut_after {
-        world.sleep(span).await;
+    if let Some(commands) = cut_after {
+        while machine.performed.get() < commands {
+            machine.changed.listen().await;
+        }
         let all: Vec<_> = machine.streams.borrow().values().cloned().collect();
         for stream in all {
             let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -228,6 +234,7 @@ fn a_remote_namespace_is_measured_and_reads_back() {
         let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
         assert!(json["iops"].as_u64().is_some_and(|iops| iops > 0));
         assert_eq!(json["setup"]["io_queues"], 2);
+        assert_eq!(json["setup"]["queue_commands"], 8);
         assert_eq!(json["associations_lost"], 0);
         assert!(json["setup"]["fast_bytes"].is_null(), "{json}");
         assert_eq!(thread.join().expect("it served"), 3);
@@ -237,7 +244,7 @@ fn a_remote_namespace_is_measured_and_reads_back() {
 /// A target that ends all connections in the middle: the run goes on and every block reads back.
 #[test]
 fn a_loss_in_the_window_is_made_good() {
-    let (port, thread) = serve(Some(Nanos::from_millis(400)));
+    let (port, thread) = serve(Some(DISK_BLOCKS as u64 / FILL_BLOCKS + 500));
     let mut request = request(port, Direction::Write, 4096);
     request.runtime = Duration::from_secs(1);
     let report = run_remote(request).expect("a result");

@@ -61,8 +61,9 @@ struct PoolSetup {
 pub(super) struct PathSetup {
     pub(super) nsid: u32,
     pub(super) lba_bytes: u32,
-    pub(super) io_queues: u16,
-    pub(super) queue_entries: u16,
+    /// As the target gave them; none if it was away at the end.
+    pub(super) io_queues: Option<u16>,
+    pub(super) queue_commands: Option<u16>,
     pub(super) header_digest: bool,
     pub(super) data_digest: bool,
 }

@@ -115,6 +115,13 @@ impl Options {
             );
             return Exit::Usage;
         }
+        if self.verify && self.iodepth * self.jobs > VERIFIED_MAX {
+            complain(
+                "--verify follows fewer operations in flight",
+                "use an --iodepth times --jobs of at most 32767",
+            );
+            return Exit::Usage;
+        }
         let outcome = match &self.target {
             Target::Ram => bench::run(&self.request()),
             Target::Remote(address) => bench::run_remote(self.remote_request(address)),
@@ -220,6 +227,8 @@ impl Options {
 
 /// The target in this process.
 const RAM: &str = "ram:";
+/// Operations in flight that can be checked.
+const VERIFIED_MAX: u32 = (1 << 15) - 1;
 /// User data of a pool in memory if nothing is said.
 const SIZE_DEFAULT: u64 = 4 << 30;
 
