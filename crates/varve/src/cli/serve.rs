@@ -101,7 +101,6 @@ impl Options {
                 map_bytes: None,
                 degraded: false,
             },
-            socket: None,
             metrics: None,
         }
     }
