@@ -21,6 +21,9 @@ const RECEIVE_BYTES_MIN: usize = 16 << 10;
 /// Bytes received at once by a connection that had more to give. Arbitrary: 32 writes of 4 KiB and
 /// their headers twice over.
 const RECEIVE_BYTES_MAX: usize = 256 << 10;
+/// Data that is received where it belongs, if this much of it is missing. Arbitrary: what follows it
+/// comes with a receive of its own.
+const LENT_BYTES_MIN: usize = 32 << 10;
 /// How long a connection that ends may take to be sent its last answers and to notice. Arbitrary.
 const LINGER: Nanos = Nanos::from_secs(1);
 
@@ -59,6 +62,11 @@ type Sending = Pin<Box<dyn Future<Output = io::Result<()>>>>;
 enum Input {
     /// The kernel has the buffer.
     Receiving(Receiving),
+    /// The kernel has the data that the target is waiting for; the buffer, empty, for what follows.
+    Lent {
+        receiving: Receiving,
+        buffer: Vec<u8>,
+    },
     /// Received; the target has taken the first `taken` bytes.
     Received { buffer: Vec<u8>, taken: usize },
 }
@@ -111,20 +119,36 @@ impl Flow {
             }
             let buffer = next_buffer(std::mem::take(buffer));
             let stream = Rc::clone(&self.stream);
-            let receiving = Box::pin(async move { stream.receive(buffer).await });
-            self.input = Input::Receiving(receiving);
+            let receive =
+                |into| -> Receiving { Box::pin(async move { stream.receive(into).await }) };
+            let lends =
+                !self.core.is_draining() && self.core.missing(self.line.id) >= LENT_BYTES_MIN;
+            self.input = if lends {
+                let receiving = receive(self.core.lend(self.line.id));
+                Input::Lent { receiving, buffer }
+            } else {
+                Input::Receiving(receive(buffer))
+            };
         }
-        let Input::Receiving(receiving) = &mut self.input else {
+        let (Input::Receiving(receiving) | Input::Lent { receiving, .. }) = &mut self.input else {
             return Ok(false);
         };
-        match receiving.as_mut().poll(context) {
-            Poll::Pending => Ok(false),
-            Poll::Ready(Ok((0, _)) | Err(_)) => Err(Over),
-            Poll::Ready(Ok((_, buffer))) => {
-                self.input = Input::Received { buffer, taken: 0 };
-                Ok(true)
+        let received = match receiving.as_mut().poll(context) {
+            Poll::Pending => return Ok(false),
+            Poll::Ready(Ok((0, _)) | Err(_)) => return Err(Over),
+            Poll::Ready(Ok((_, received))) => received,
+        };
+        let buffer = match &mut self.input {
+            Input::Lent { buffer, .. } => {
+                let mut buffer = std::mem::take(buffer);
+                let surplus = self.core.give_back(self.line.id, received);
+                buffer.extend_from_slice(&surplus);
+                buffer
             }
-        }
+            _ => received,
+        };
+        self.input = Input::Received { buffer, taken: 0 };
+        Ok(true)
     }
 
     /// Gives the target what was received, as much as it takes.

@@ -157,6 +157,24 @@ impl Core {
         taken
     }
 
+    /// Bytes of data being received that are not here yet.
+    pub fn missing(&self, id: ConnectionId) -> usize {
+        self.target.borrow().missing(id)
+    }
+
+    /// The data being received, with room for what is missing.
+    pub fn lend(&self, id: ConnectionId) -> Vec<u8> {
+        self.target.borrow_mut().lend(id)
+    }
+
+    /// What was lent, with more bytes; gives those that belong behind it.
+    pub fn give_back(self: &Rc<Self>, id: ConnectionId, data: Vec<u8>) -> Vec<u8> {
+        let now = self.world.now();
+        let surplus = self.target.borrow_mut().give_back(now, id, data);
+        self.run();
+        surplus
+    }
+
     /// All that a connection has to send; to be called again when that was sent.
     pub fn transmit(self: &Rc<Self>, id: ConnectionId) -> Outgoing {
         let segments = self.target.borrow_mut().transmit(id);

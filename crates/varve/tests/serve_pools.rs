@@ -7,6 +7,9 @@ mod scripted;
 use daemon::{Daemon, run, run_varve, varve};
 use scripted::{Host, pattern, write_sqe};
 use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use varve_units::BLOCK;
@@ -243,4 +246,79 @@ fn a_configuration_is_followed() {
     let (output, errors) = run_varve(&["serve", "--config", &config]);
     assert_eq!(output.status.code(), Some(2), "{errors}");
     assert!(errors.contains("line 7: unknown field `port`"), "{errors}");
+}
+
+/// `GET /metrics`: the value of a counter.
+fn metric(to: &str, name: &str) -> u64 {
+    let mut stream = TcpStream::connect(to).expect("counters");
+    let request = "GET /metrics HTTP/1.1\r\nHost: varve\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let value = line.unwrap_or_else(|| panic!("{name}: {text}"));
+    value.trim().parse().expect("a number")
+}
+
+/// Commands go to the daemon, hosts are told, counters are read, the service manager hears.
+#[test]
+fn a_daemon_is_administered() {
+    let scratch = Scratch::new("administered");
+    let state = scratch.pool();
+    let config = scratch.path("varve.toml");
+    let text = format!(
+        "state_dir = '{state}'\n\
+         metrics = '127.0.0.1:0'\n\
+         [[listener]]\n\
+         address = '127.0.0.1:0'\n"
+    );
+    std::fs::write(&config, text).expect("a file");
+    // Paths of sockets are short.
+    let notify = std::env::temp_dir().join(format!("varve-notify-{}", std::process::id()));
+    let manager = UnixDatagram::bind(&notify).expect("a socket");
+    let mut command = varve(&["serve", "--json", "--config", &config]);
+    command.env("NOTIFY_SOCKET", &notify);
+    let daemon = Daemon::spawn(command);
+    let mut buffer = [0; 64];
+    let count = manager.recv(&mut buffer).expect("a state");
+    assert_eq!(&buffer[..count], b"READY=1");
+    let counters = daemon.serving["metrics"]
+        .as_str()
+        .expect("an address")
+        .to_owned();
+    let nqn = daemon.serving["nqn"].as_str().expect("a name").to_owned();
+    let to = daemon.address(0);
+    run(async move |_, io| {
+        let mut admin = Host::admin_of(&io, to, &nqn).await;
+        admin.enable_events().await;
+        let table: [(&[&str], u32); 3] = [
+            (&["volume", "create", "tank/b", "8M"], 2),
+            (&["volume", "resize", "tank/b", "12M"], 2),
+            (&["volume", "delete", "tank/a"], 1),
+        ];
+        for (arguments, nsid) in table {
+            admin.ask_for_event().await;
+            let all = [arguments, &["--state", &state]].concat();
+            let (output, text) = run_varve(&all);
+            assert!(output.status.success(), "{all:?}: {text}");
+            assert_eq!(admin.changed_namespaces().await, [nsid]);
+        }
+        let mut queue = admin.queue(&io, to, 1, 1).await;
+        queue.nsid = 2;
+        let last = 12 * 256 - 1;
+        assert_eq!(queue.write(last, &pattern(1, BLOCK)).await, 0);
+        assert!(queue.read(last, 1).await.data == pattern(1, BLOCK));
+        assert_eq!(metric(&counters, "varve_writes_total "), 1);
+        assert_eq!(metric(&counters, "varve_controllers "), 1);
+        metric(&counters, "varve_pool_gc_blocks{pool=\"tank\"} ");
+        let (output, text) = run_varve(&["check", "tank", "--state", &state]);
+        assert!(!output.status.success(), "it is being served: {text}");
+    });
+    daemon.signal("-TERM");
+    let (status, errors) = daemon.end();
+    assert_eq!(status.code(), Some(0), "{errors}");
+    let count = manager.recv(&mut buffer).expect("a state");
+    assert_eq!(&buffer[..count], b"STOPPING=1");
+    let _ = std::fs::remove_file(notify);
 }

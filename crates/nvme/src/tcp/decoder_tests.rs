@@ -4,6 +4,7 @@ use super::super::header::{DataTransfer, IcReq, IcResp, R2t};
 use super::super::{ADMIN_CAPSULE_DATA, encode};
 use super::*;
 use crate::{Cqe, Sqe, Status};
+use alloc::vec;
 
 const LIMITS: Limits = Limits {
     capsule_data_max: ADMIN_CAPSULE_DATA,

@@ -117,7 +117,6 @@ impl Options {
                 map_bytes: None,
                 degraded: false,
             },
-            socket: None,
             metrics: None,
         }
     }

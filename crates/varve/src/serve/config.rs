@@ -19,7 +19,6 @@ pub(crate) const DISCOVERY_LISTENER: SocketAddr =
 struct File {
     nqn: Option<String>,
     state_dir: Option<PathBuf>,
-    socket: Option<PathBuf>,
     metrics: Option<SocketAddr>,
     map_bytes: Option<u64>,
     #[serde(default)]
@@ -109,7 +108,6 @@ fn parse(path: &Path, text: &str) -> Result<Plan, ConfigError> {
             map_bytes: file.map_bytes,
             degraded: file.degraded,
         },
-        socket: file.socket,
         metrics: file.metrics,
     })
 }
@@ -154,7 +152,6 @@ mod tests {
         let plan = parsed(
             "nqn = 'nqn.2026-11.io.example:pool'\n\
              state_dir = '/srv/varve'\n\
-             socket = '/run/varve/varve.sock'\n\
              metrics = '127.0.0.1:9420'\n\
              map_bytes = 67108864\n\
              degraded = true\n\
@@ -183,6 +180,24 @@ mod tests {
                 ..
             }
         ));
+    }
+
+    /// The file that packages ship says what is so anyway.
+    #[test]
+    fn the_shipped_file_says_the_defaults() {
+        let shipped = include_str!("../../../../deploy/varve.toml");
+        let told = parsed(shipped).unwrap();
+        assert_eq!(told.listeners, default_listeners());
+        let open: String = shipped
+            .lines()
+            .map(|line| match line.strip_prefix('#') {
+                Some(text) if !text.starts_with(' ') => text.to_owned() + "\n",
+                _ => "\n".to_owned(),
+            })
+            .collect();
+        let plan = parsed(&open).unwrap();
+        assert_eq!(plan.listeners.len(), 2);
+        assert!(plan.metrics.is_some() && plan.check().is_ok());
     }
 
     #[test]

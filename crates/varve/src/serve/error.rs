@@ -5,6 +5,7 @@ use crate::cli::Exit;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use varve_control::ControlError;
 use varve_hostio::NoIo;
 use varve_nvme::nqn::NqnError;
@@ -37,6 +38,10 @@ pub(crate) enum ServeError {
     Identity(io::Error),
     /// Hosts would not accept a namespace.
     Namespace(NamespaceError),
+    /// What answers commands or tells counters cannot be started.
+    Thread(io::Error),
+    /// Commands cannot come in.
+    Socket(PathBuf, io::Error),
     /// The numbers of namespaces are not known.
     Numbers(NumbersError),
     /// The state directory or its pools.
@@ -59,6 +64,8 @@ impl ServeError {
             | Self::Bind(..)
             | Self::Signals(_)
             | Self::Numbers(_)
+            | Self::Thread(_)
+            | Self::Socket(..)
             | Self::Identity(_) => Exit::Refused,
             Self::Control(error) => error.exit().into(),
             Self::Stalled => Exit::Failed,
@@ -118,6 +125,14 @@ impl fmt::Display for ServeError {
             Self::Signals(error) => write!(f, "signals cannot be taken over: {error}"),
             Self::Identity(error) => write!(f, "no random numbers: {error}"),
             Self::Namespace(error) => error.fmt(f),
+            Self::Thread(error) => write!(f, "what answers commands cannot be started: {error}"),
+            Self::Socket(path, error) => {
+                write!(
+                    f,
+                    "cannot listen for commands at {}: {error}",
+                    path.display()
+                )
+            }
             Self::Numbers(error) => error.fmt(f),
             Self::Control(error) => error.fmt(f),
             Self::Stalled => f.write_str("the server waits for nothing any more"),

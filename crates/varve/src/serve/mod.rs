@@ -6,6 +6,7 @@
 mod config;
 mod error;
 mod identity;
+mod metrics;
 mod notify;
 mod plan;
 mod ports;

@@ -61,8 +61,6 @@ pub(crate) struct Plan {
     /// Names of the hosts that may connect; anybody if there are none.
     pub hosts: Vec<String>,
     pub source: Source,
-    /// Where commands come in; in the state directory if `None`.
-    pub socket: Option<PathBuf>,
     /// Where counters are read, over HTTP.
     pub metrics: Option<SocketAddr>,
 }
@@ -116,7 +114,6 @@ mod tests {
                 kind: TestKind::Null,
                 bytes: 4096,
             }),
-            socket: None,
             metrics: None,
         }
     }

@@ -44,6 +44,10 @@ pub(crate) struct Serving {
     pub nqn: String,
     pub listeners: Vec<Open>,
     pub namespaces: Vec<Shown>,
+    /// Where counters are read.
+    pub metrics: Option<String>,
+    /// Where commands come in.
+    pub socket: Option<String>,
 }
 
 impl Serving {
@@ -83,6 +87,12 @@ impl Serving {
                 text,
                 "  {what} on {address}, hosts are told {advertise} port {port}"
             );
+        }
+        if let Some(metrics) = &self.metrics {
+            let _ = writeln!(text, "  counters at http://{metrics}/metrics");
+        }
+        if let Some(socket) = &self.socket {
+            let _ = writeln!(text, "  commands at {socket}");
         }
         if let Some(io) = self.listeners.iter().find(|open| !open.is_discovery) {
             let (address, port) = (io.advertise, io.port);

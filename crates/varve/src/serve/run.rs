@@ -2,15 +2,17 @@
 
 use super::error::ServeError;
 use super::identity;
+use super::metrics::{self, MetricsPort};
 use super::notify::{self, State};
 use super::plan::{Plan, Source, TestNamespace};
 use super::ports::Ports;
 use super::report::{Serving, Shown};
 use super::test_namespace;
 use crate::cli::Exit;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
-use varve_control::{Config, Home, Pools};
+use varve_control::{Config, Home, Pools, http, line};
 use varve_hostio::{Executor, Io, Signals};
 use varve_io::World;
 use varve_nvme::Nqn;
@@ -40,6 +42,7 @@ struct Frame {
     name: Option<Nqn>,
     hosts: Hosts,
     ports: Ports,
+    metrics: Option<MetricsPort>,
     signals: Signals,
 }
 
@@ -54,11 +57,15 @@ async fn serve(
     let signals = Signals::take(io.clone()).map_err(ServeError::Signals)?;
     // Before any pool is touched.
     let ports = Ports::bind(&io, &plan.listeners)?;
+    let bind =
+        |address| MetricsPort::bind(address).map_err(|error| ServeError::Bind(address, error));
+    let metrics = plan.metrics.map(bind).transpose()?;
     let frame = Frame {
         world,
         name,
         hosts,
         ports,
+        metrics,
         signals,
     };
     match plan.source {
@@ -91,8 +98,17 @@ async fn serve_test(
     let name = test_namespace::NQN.to_owned();
     let (server, nqn) = new_server(&frame, name, test_namespace::SERIAL.to_owned())?;
     let namespaces = vec![test_namespace::put(&frame.world, &server, test)?];
-    let listeners = frame.ports.open(&server);
-    ready(nqn, listeners, namespaces, when_ready);
+    let counted = server.clone();
+    let text = move || metrics::text(&counted.counters(), &BTreeMap::new());
+    let metrics = open_metrics(frame.metrics, &frame.world, text)?;
+    let serving = Serving {
+        nqn,
+        listeners: frame.ports.open(&server),
+        namespaces,
+        metrics,
+        socket: None,
+    };
+    ready(&serving, when_ready);
     until_a_signal(&frame.world, frame.signals).await?;
     server.drain().await;
     Ok(())
@@ -112,7 +128,7 @@ async fn serve_pools(
     let hex: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();
     let name = format!("nqn.2026-11.io.varve:uuid:{}", identity::text(&owner));
     let (server, nqn) = new_server(&frame, name, format!("VARVE{}", &hex[..15]))?;
-    let pools = Pools::new(Rc::clone(&world), home, config)?;
+    let pools = Pools::new(Rc::clone(&world), home.clone(), config)?;
     let watch = pools.watch();
     for (pool, outcome) in pools.open_all().await {
         if let Err(error) = outcome {
@@ -131,9 +147,20 @@ async fn serve_pools(
         let volume = format!("{}/{}", info.pool, info.name);
         Shown::new(nsid, &volume, info.size.0 * BLOCK_BYTES, &info.uuid)
     });
-    let listeners = frame.ports.open(&server);
-    ready(nqn, listeners, shown.collect(), when_ready);
+    let (counted, open) = (server.clone(), Rc::clone(&pools));
+    let text = move || metrics::text(&counted.counters(), &counters_of(&open));
+    let metrics = open_metrics(frame.metrics, &world, text)?;
+    let api = listen_for_commands(&world, &home, &pools)?;
+    let serving = Serving {
+        nqn,
+        namespaces: shown.collect(),
+        metrics,
+        socket: Some(home.socket().display().to_string()),
+        listeners: frame.ports.open(&server),
+    };
+    ready(&serving, when_ready);
     until_a_signal(&world, frame.signals).await?;
+    drop(api);
     server.drain().await;
     let mut outcome = Ok(());
     for (_, closed) in pools.close_all().await {
@@ -156,18 +183,38 @@ fn new_server(frame: &Frame, name: String, serial: String) -> Result<(Server, St
     Ok((server, nqn))
 }
 
+/// Counters of each open pool.
+fn counters_of(pools: &Pools) -> BTreeMap<String, BTreeMap<&'static str, u64>> {
+    let names = pools.open_names().into_iter();
+    names
+        .filter_map(|pool| pools.counters(&pool).ok().map(|counters| (pool, counters)))
+        .collect()
+}
+
+fn open_metrics(
+    port: Option<MetricsPort>,
+    world: &Rc<dyn World>,
+    text: impl Fn() -> String + 'static,
+) -> Result<Option<String>, ServeError> {
+    let open = port.map(|port| port.open(world, text)).transpose();
+    let address = open.map_err(ServeError::Thread)?;
+    Ok(address.map(|address| address.to_string()))
+}
+
+/// Commands of the administrator; the thread that takes them ends with what this gives.
+fn listen_for_commands(
+    world: &Rc<dyn World>,
+    home: &Home,
+    pools: &Rc<Pools>,
+) -> Result<http::Server, ServeError> {
+    let (caller, line) = line(&**world).map_err(ServeError::Thread)?;
+    world.spawn(Box::pin(Rc::clone(pools).serve(line)));
+    http::listen(home, caller).map_err(|error| ServeError::Socket(home.socket(), error))
+}
+
 /// Says to everybody that hosts can connect.
-fn ready(
-    nqn: String,
-    listeners: Vec<super::report::Open>,
-    namespaces: Vec<Shown>,
-    when_ready: impl FnOnce(&Serving),
-) {
-    when_ready(&Serving {
-        nqn,
-        listeners,
-        namespaces,
-    });
+fn ready(serving: &Serving, when_ready: impl FnOnce(&Serving)) {
+    when_ready(serving);
     tell_manager(State::Ready);
 }
 
