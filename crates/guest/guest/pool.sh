@@ -1,8 +1,13 @@
 # A Linux host on volumes of a pool, whose server dies under load; the test sets nqn, host, port.
 load nvme-tcp xfs ext4
 to="-t tcp -a $host -s $port $host_id"
-x=/dev/nvme0n1
-e=/dev/nvme0n2
+
+# sized MIB: the namespace of this size.
+sized() {
+    for namespace in /dev/nvme0n?; do
+        [ $(blockdev --getsz $namespace) -ne $(($1 * 2048)) ] || echo $namespace
+    done
+}
 
 # under_load NUMBER COMMAND...: the server dies while the command runs, which must not notice.
 under_load() {
@@ -60,8 +65,9 @@ forget() {
 mkdir /mnt/x /mnt/e
 step connect nvme connect $to -n $nqn --nr-io-queues=2 --keep-alive-tmo=2 \
     --reconnect-delay=1 --ctrl-loss-tmo=120
-await 5 test -b $x
-await 5 test -b $e
+await 5 test -b /dev/nvme0n2
+x=$(sized 512)
+e=$(sized 256)
 step mkfs.xfs mkfs.xfs -q $x
 step mkfs.ext4 mkfs.ext4 -q -b 4096 $e
 step mount.xfs mount -t xfs $x /mnt/x

@@ -27,7 +27,7 @@ fail() {
 
 # mark NAME: tells the host, and goes on when the host has done what belongs to the mark.
 mark() {
-    echo "MARK $1"
+    echo "MARK $1" >/dev/console
     until [ -e "/share/marks/$1" ]; do sleep 0.05; done
 }
 

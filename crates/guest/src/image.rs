@@ -4,7 +4,7 @@ use crate::bundle::Bundle;
 use crate::cpio::Archive;
 use crate::error::Unprepared;
 use crate::modules::Kernel;
-use crate::recipe::{APPLETS, INIT, PRELUDE, PROGRAMS};
+use crate::recipe::{APPLETS, INIT, PROGRAMS};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -67,8 +67,7 @@ fn skeleton<W: Write>(archive: &mut Archive<W>) -> io::Result<()> {
     for applet in APPLETS {
         archive.link(&format!("bin/{applet}"), "busybox")?;
     }
-    archive.file("bin/init", INIT.as_bytes())?;
-    archive.file("etc/prelude.sh", PRELUDE.as_bytes())
+    archive.file("bin/init", INIT.as_bytes())
 }
 
 fn libraries<W: Write>(

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 const KERNEL_LINE: &str = "console=ttyS0 panic=-1 oops=panic quiet mitigations=off \
                            random.trust_cpu=1 tsc=unstable no_timer_check nokaslr";
 
+/// What scripts build upon.
+const PRELUDE: &str = include_str!("../guest/prelude.sh");
+
 /// Memory of the guest in MiB.
 const MEMORY_MIB: u32 = 2_048;
 
@@ -121,7 +124,7 @@ impl Machine {
         let share = boot.folder.join("share");
         fs::create_dir_all(share.join("marks"))?;
         let script = boot.folder.join("script");
-        fs::write(&script, format!(". /etc/prelude.sh\n{}", boot.script))?;
+        fs::write(&script, format!("{PRELUDE}\n{}", boot.script))?;
         let mut child = self.command(&script, &share);
         child.stderr(File::create(boot.folder.join("qemu.err"))?);
         let mut running = Running(child.spawn()?);

@@ -97,9 +97,6 @@ pub const MODULES: [&str; 33] = [
 /// The first program of the guest.
 pub const INIT: &str = include_str!("../guest/init");
 
-/// What scripts of tests build upon.
-pub const PRELUDE: &str = include_str!("../guest/prelude.sh");
-
 /// Raised when the way an image is made of the above changes.
 const GENERATION: u32 = 1;
 
@@ -113,7 +110,7 @@ pub fn text(kernel: &str, sources: Option<&str>) -> String {
     ];
     let sources = sources.unwrap_or("");
     let lists = lists.join("\n");
-    format!("{GENERATION}\n{kernel}\n{sources}\n{lists}\n{INIT}\n{PRELUDE}")
+    format!("{GENERATION}\n{kernel}\n{sources}\n{lists}\n{INIT}")
 }
 
 #[cfg(test)]

@@ -1,10 +1,15 @@
 //! A server of this machine that guests connect to.
 
+use crate::clock;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// How long a server may need to be able to start again.
+const RESTART_MAX: Duration = Duration::from_secs(10);
 
 /// This machine's loopback, as guests see it.
 pub const SEEN_AS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
@@ -53,13 +58,24 @@ impl Server {
         self.process.wait().map(drop)
     }
 
-    /// Starts it again, with the same arguments.
+    /// Starts it again, with the same arguments. Returns how many attempts that took: sockets and
+    /// locks of a process with an `io_uring` may outlive it for a moment.
     ///
     /// # Errors
-    /// As for the first start.
-    pub fn restart(&mut self) -> io::Result<()> {
-        self.process = launch(&self.program, &self.arguments, &self.log)?;
-        Ok(())
+    /// As for the first start, if it cannot be started within ten seconds.
+    pub fn restart(&mut self) -> io::Result<u32> {
+        let start = clock::now();
+        let mut attempts = 1;
+        loop {
+            match launch(&self.program, &self.arguments, &self.log) {
+                Ok(process) => {
+                    self.process = process;
+                    return Ok(attempts);
+                }
+                Err(error) if start.elapsed() > RESTART_MAX => return Err(error),
+                Err(_) => attempts += 1,
+            }
+        }
     }
 
     /// Asks it to end in order, and waits for that.

@@ -47,13 +47,18 @@ fn run(stand: &Stand<'_>) -> Result<Said, Failure> {
         "nqn={NQN}\nhost={SEEN_AS}\nport={port}\n{}",
         include_str!("../../guest/pool.sh")
     );
-    let said = stand.guest(&script, &mut |mark| {
+    let mut attempts = 0;
+    let mut said = stand.guest(&script, &mut |mark| {
         let done = match mark.split_once('-') {
             Some(("kill", _)) => server.kill().and_then(|()| server.restart()),
             _ => Err(io::Error::other("nothing belongs to this mark")),
         };
-        done.map_err(|error| error.to_string())
+        done.map(|took| attempts += took)
+            .map_err(|error| error.to_string())
     })?;
+    said.notes.push(format!(
+        "{attempts} attempts for all starts after a SIGKILL"
+    ));
     server.stop()?;
     call(varve, &stand.folder, &["check", "tank"])?;
     Ok(said)
