@@ -96,6 +96,11 @@ mod tests {
             dry_run: true,
         }));
         goes_over(Reply::PoolList { pools: Vec::new() });
+        goes_over(Reply::PoolCheck(crate::CheckView::default()));
+        let job = crate::jobs::Jobs::default();
+        let number = job.begin("replace-drive", "p", "fast0", varve_units::Nanos(0));
+        let view = job.get(number, varve_units::Nanos(1)).unwrap();
+        goes_over(Reply::Job(view));
         let failure = Failure::from(crate::ControlError::NoPool("p".to_owned()));
         goes_over(Failed::Failure(failure.clone()));
         assert_eq!(of_outcome(&Err(failure)).0, 404);

@@ -30,7 +30,7 @@ pub struct JobView {
     /// Its number.
     pub job: u64,
     /// What it does: `replace-drive`.
-    pub kind: String,
+    pub does: String,
     /// To which pool.
     pub pool: String,
     /// To what of it.
@@ -69,12 +69,12 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn begin(&self, kind: &str, pool: &str, drive: &str, now: Nanos) -> u64 {
+    pub(crate) fn begin(&self, does: &str, pool: &str, drive: &str, now: Nanos) -> u64 {
         let job = self.last.get() + 1;
         self.last.set(job);
         let view = JobView {
             job,
-            kind: kind.to_owned(),
+            does: does.to_owned(),
             pool: pool.to_owned(),
             drive: drive.to_owned(),
             state: JobState::Running,

@@ -40,7 +40,7 @@
 //! #     pools: Rc<varve_control::Pools>) -> std::io::Result<()> {
 //! let (caller, line) = varve_control::line(&*world)?;
 //! world.spawn(Box::pin(pools.serve(line)));
-//! let server = varve_control::http::listen(&home, caller)?; // a thread; drop it before close_all
+//! let server = varve_control::http::listen(&home, caller)?; // a thread; `server.end(..).await` before close_all
 //! # Ok(()) }
 //! ```
 //! A [`Volume`] is a handle: it keeps nothing open. Operations on a volume whose pool was closed fail
@@ -69,6 +69,7 @@ mod failure;
 mod finding;
 mod home;
 pub mod http;
+pub mod inspect;
 mod jobs;
 mod line;
 pub mod local;

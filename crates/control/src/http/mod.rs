@@ -28,11 +28,16 @@ use std::path::PathBuf;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use varve_io::World;
+use varve_units::Nanos;
 
 /// How long answers under way may take when the server ends.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// A server on a thread of its own; ends when dropped.
+/// Between looks at a server that is to end.
+const END_PAUSE: Nanos = Nanos::from_millis(1);
+
+/// A server on a thread of its own. When dropped it ends without the answers under way.
 pub struct Server {
     path: PathBuf,
     end: Option<oneshot::Sender<()>>,
@@ -91,6 +96,21 @@ pub fn serve(caller: Caller, listener: UnixListener, path: PathBuf) -> io::Resul
         end: Some(end),
         thread: Some(thread),
     })
+}
+
+impl Server {
+    /// Takes no more commands; ends when those under way are answered, or were given up. The reactor
+    /// goes on meanwhile, since it is the one that answers.
+    pub async fn end(mut self, world: &dyn World) {
+        drop(self.end.take());
+        while self
+            .thread
+            .as_ref()
+            .is_some_and(|thread| !thread.is_finished())
+        {
+            world.sleep(END_PAUSE).await;
+        }
+    }
 }
 
 impl Drop for Server {

@@ -94,3 +94,41 @@ pub fn pattern(first: u64, count: usize, seed: u64) -> Blocks {
     }
     blocks
 }
+
+/// A small file system in memory.
+pub struct Mount(PathBuf);
+
+impl Mount {
+    /// `None`, with the reason printed, where that is not permitted.
+    pub fn tmpfs(at: &Path, bytes: u64) -> Option<Self> {
+        std::fs::create_dir_all(at).ok()?;
+        let size = format!("size={bytes}");
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(at)
+            .output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(Self(at.to_owned())),
+            Ok(output) => {
+                println!(
+                    "skipped: {}",
+                    String::from_utf8_lossy(&output.stderr).trim()
+                );
+                None
+            }
+            Err(error) => {
+                println!("skipped: mount: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.0)
+            .output();
+    }
+}

@@ -103,7 +103,7 @@ fn note(job: &JobView) {
     let line = format!(
         "job {} {} {}/{}: {share} % of {}, {rate}/s{left}",
         job.job,
-        job.kind,
+        job.does,
         job.pool,
         job.drive,
         super::table::size(job.total_bytes),
