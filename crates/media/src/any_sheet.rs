@@ -1,6 +1,7 @@
 //! Sheets of drives that are no flash, and of any kind.
 
 use crate::sheet::{Capacity, Number, Published, Sheet, SheetError};
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use serde::Deserialize;
 
@@ -88,7 +89,7 @@ pub struct Disk {
 #[derive(Clone, PartialEq, Debug)]
 pub enum AnySheet {
     /// Flash behind an internal FTL.
-    Flash(Sheet),
+    Flash(Box<Sheet>),
     /// Written in place.
     InPlace(InPlaceSheet),
     /// Rotating.
@@ -119,7 +120,7 @@ impl AnySheet {
                 .map(Self::InPlace)
                 .map_err(malformed),
             "hdd-002" => toml::from_str(HDD_002).map(Self::Disk).map_err(malformed),
-            _ => Sheet::named(name).map(Self::Flash),
+            _ => Sheet::named(name).map(|sheet| Self::Flash(Box::new(sheet))),
         }
     }
 
