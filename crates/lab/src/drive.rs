@@ -341,6 +341,9 @@ fn latency(all: &[u64]) -> Latency {
 
 /// Large pieces are what sequential figures are of, small ones what random figures are of.
 fn compare(said: &Published, what: &Measure, iops: u64, bytes: u64) -> Option<Comparison> {
+    if what.depth < said.depth.value {
+        return None;
+    }
     let is_large = what.block_bytes >= LARGE_BYTES;
     let (number, measured): (&Number<u64>, u64) = match what.job {
         Job::SeqRead if is_large => (&said.sequential_read_bytes, bytes),

@@ -82,6 +82,21 @@ fn p5336() {
     check("qlc-p5336", 256);
 }
 
+/// What is published holds for drives that are kept busy, and for the sizes it names.
+#[test]
+fn only_like_is_compared_with_like() {
+    assert!(run("mlc-002", Job::RandRead, 255).comparison.is_none());
+    let sheet = AnySheet::named("mlc-002").expect("it comes with the program");
+    let what = Measure {
+        job: Job::RandRead,
+        block_bytes: 8192,
+        depth: 256,
+        seed: 1,
+    };
+    let report = measure(&sheet, &what).expect("a possible measure");
+    assert!(report.comparison.is_none());
+}
+
 #[test]
 fn a_seed_gives_the_same_figures() {
     let once = || run("mlc-002", Job::RandWrite, 32);

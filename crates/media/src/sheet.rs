@@ -116,6 +116,8 @@ pub struct Nand {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
+    /// Commands in flight for which these figures hold, at least.
+    pub depth: Number<u32>,
     /// Bytes a second.
     pub sequential_read_bytes: Number<u64>,
     /// Bytes a second.
