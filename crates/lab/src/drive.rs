@@ -5,6 +5,7 @@
 
 use crate::load::Random;
 use crate::model::Model;
+use crate::recovery::Watch;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,6 +21,8 @@ const OVERWRITES: u64 = 4;
 /// Commands of the measured window, of drives without and with moving parts.
 const COMMANDS: u64 = 100_000;
 const DISK_COMMANDS: u64 = 10_000;
+/// Writes or events from one look of the watch to the next. Arbitrary: some milliseconds.
+const WATCHED: u64 = 1 << 15;
 /// From here on a piece counts as large: what is published of sequential work is meant.
 const LARGE_BYTES: u64 = 128 << 10;
 
@@ -141,11 +144,11 @@ pub struct DriveReport {
     pub comparison: Option<Comparison>,
 }
 
-/// Measures a drive.
+/// Measures a drive; `watch` is told how far it is.
 ///
 /// # Errors
 /// If there is no such drive, or the measure makes no sense.
-pub fn measure(sheet: &AnySheet, what: &Measure) -> Result<DriveReport, DriveError> {
+pub fn measure(sheet: &AnySheet, what: &Measure, watch: &Watch) -> Result<DriveReport, DriveError> {
     let bytes = what.block_bytes;
     if !(512..=1 << 20).contains(&bytes) || !bytes.is_multiple_of(512) {
         return Err(DriveError::Block(bytes));
@@ -160,18 +163,18 @@ pub fn measure(sheet: &AnySheet, what: &Measure) -> Result<DriveReport, DriveErr
         is_random: what.job.is_random(),
         next: 0,
     };
-    let drive = Model::aged(sheet, |ssd| age(ssd, what, &mut places));
+    let drive = Model::aged(sheet, |ssd| age(ssd, what, &mut places, watch));
     let drive = drive.map_err(DriveError::Shape)?;
     let commands = match sheet {
         AnySheet::Disk(_) => DISK_COMMANDS,
         AnySheet::Flash(_) | AnySheet::InPlace(_) => COMMANDS,
     };
-    let run = Loop::new(drive, what, places).run(commands);
+    let run = Loop::new(drive, what, places).run(commands, watch);
     Ok(report(sheet, what, modelled_bytes, &run))
 }
 
 /// Brings the drive into the state in which the job finds it.
-fn age(ssd: &mut Ssd, what: &Measure, places: &mut Places) {
+fn age(ssd: &mut Ssd, what: &Measure, places: &mut Places, watch: &Watch) {
     let shape = *ssd.shape();
     let iu = u64::from(shape.iu_bytes);
     for at in 0..u64::from(shape.ius) {
@@ -179,7 +182,10 @@ fn age(ssd: &mut Ssd, what: &Measure, places: &mut Places) {
     }
     if what.job == Job::RandWrite {
         let writes = OVERWRITES * shape.bytes / what.block_bytes.max(iu);
-        for _ in 0..writes {
+        for write in 0..writes {
+            if write % WATCHED == 0 {
+                watch("ageing", write as f64 / writes as f64, "");
+            }
             let at = places.next() * what.block_bytes;
             ssd.write(at, what.block_bytes, &mut |_| {});
         }
@@ -235,7 +241,7 @@ impl Loop {
     }
 
     /// Fills the buffers, then measures.
-    fn run(mut self, commands: u64) -> Window {
+    fn run(mut self, commands: u64, watch: &Watch) -> Window {
         // What the buffer takes at once must not count: some times as much passes before.
         let warm = 8 * u64::from(self.what.depth) + commands / 2;
         (0..self.what.depth).for_each(|_| self.submit(Nanos(0)));
@@ -244,7 +250,7 @@ impl Loop {
             span: Nanos(0),
             sums: *self.drive.counters(),
         };
-        let (mut ended, mut from, mut ends) = (0, Nanos(0), Vec::new());
+        let (mut ended, mut steps, mut from, mut ends) = (0, 0, Nanos(0), Vec::new());
         while let Some(now) = self.drive.next() {
             self.drive.advance(now, &mut |id, at| ends.push((id, at)));
             for (id, at) in ends.drain(..) {
@@ -258,6 +264,10 @@ impl Loop {
                     window.span = at.since(from);
                 }
                 self.submit(at);
+            }
+            steps += 1;
+            if steps % WATCHED == 0 {
+                watch("running", ended as f64 / (warm + commands) as f64, "");
             }
             if ended >= warm + commands {
                 break;

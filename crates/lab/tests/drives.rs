@@ -1,9 +1,15 @@
 //! Each modelled drive does what is published of it.
 
+use std::rc::Rc;
 use varve_lab::drive::{DriveReport, Job, Measure, measure};
+use varve_lab::recovery::Watch;
 use varve_media::{AnySheet, any_sheet};
 
 const JOBS: [Job; 4] = [Job::SeqRead, Job::SeqWrite, Job::RandRead, Job::RandWrite];
+
+fn unseen() -> Watch {
+    Rc::new(|_, _, _| {})
+}
 
 fn run(name: &str, job: Job, depth: u32) -> DriveReport {
     let sheet = AnySheet::named(name).expect(name);
@@ -18,7 +24,7 @@ fn run(name: &str, job: Job, depth: u32) -> DriveReport {
         depth,
         seed: 1,
     };
-    measure(&sheet, &what).expect(name)
+    measure(&sheet, &what, &unseen()).expect(name)
 }
 
 /// Within 5 % at this depth.
@@ -93,7 +99,7 @@ fn only_like_is_compared_with_like() {
         depth: 256,
         seed: 1,
     };
-    let report = measure(&sheet, &what).expect("a possible measure");
+    let report = measure(&sheet, &what, &unseen()).expect("a possible measure");
     assert!(report.comparison.is_none());
 }
 

@@ -1,5 +1,6 @@
 //! `varve lab drive`.
 
+use super::lab::watch;
 use super::{Exit, complain};
 use crate::envelope;
 use clap::{Args, ValueEnum};
@@ -64,7 +65,7 @@ impl Options {
             depth: self.qd,
             seed: self.seed,
         };
-        match measure(&sheet, &what) {
+        match measure(&sheet, &what, &watch()) {
             Ok(report) => {
                 let text = if self.json {
                     envelope::json("LabDrive", &report)
