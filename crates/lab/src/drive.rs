@@ -4,20 +4,25 @@
 //! another at once. The submitter takes no time, so the figures are the drive's.
 
 use crate::load::Random;
+use crate::model::Model;
+use crate::recovery::Watch;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::fmt;
 use std::fmt::Write;
 use varve_media::sheet::{Number, Published};
-use varve_media::timed::{Ask, Request, Timed};
-use varve_media::{Counters, Shape, ShapeError, Sheet, Ssd};
+use varve_media::timed::{Ask, Request};
+use varve_media::{AnySheet, Counters, ShapeError, Ssd};
 use varve_units::Nanos;
 
 /// How often the drive is overwritten before random writes are measured: what garbage collection
 /// costs is steady then.
-const OVERWRITES: u64 = 5;
-/// Commands of the measured window.
+const OVERWRITES: u64 = 4;
+/// Commands of the measured window, of drives without and with moving parts.
 const COMMANDS: u64 = 100_000;
+const DISK_COMMANDS: u64 = 10_000;
+/// Writes or events from one look of the watch to the next. Arbitrary: some milliseconds.
+const WATCHED: u64 = 1 << 15;
 /// From here on a piece counts as large: what is published of sequential work is meant.
 const LARGE_BYTES: u64 = 128 << 10;
 
@@ -86,7 +91,7 @@ impl fmt::Display for DriveError {
 impl std::error::Error for DriveError {}
 
 /// A published figure beside ours.
-#[derive(Clone, Serialize, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Comparison {
     /// What is published, in commands or bytes a second.
     pub published: u64,
@@ -99,7 +104,7 @@ pub struct Comparison {
 }
 
 /// Latencies of commands.
-#[derive(Clone, Serialize, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Latency {
     /// Arithmetic mean.
     pub mean_ns: u64,
@@ -112,7 +117,7 @@ pub struct Latency {
 }
 
 /// What was measured.
-#[derive(Clone, Serialize, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct DriveReport {
     drive: String,
     job: Job,
@@ -139,11 +144,11 @@ pub struct DriveReport {
     pub comparison: Option<Comparison>,
 }
 
-/// Measures a drive.
+/// Measures a drive; `watch` is told how far it is.
 ///
 /// # Errors
 /// If there is no such drive, or the measure makes no sense.
-pub fn measure(sheet: &Sheet, what: &Measure) -> Result<DriveReport, DriveError> {
+pub fn measure(sheet: &AnySheet, what: &Measure, watch: &Watch) -> Result<DriveReport, DriveError> {
     let bytes = what.block_bytes;
     if !(512..=1 << 20).contains(&bytes) || !bytes.is_multiple_of(512) {
         return Err(DriveError::Block(bytes));
@@ -151,21 +156,25 @@ pub fn measure(sheet: &Sheet, what: &Measure) -> Result<DriveReport, DriveError>
     if !(1..=65536).contains(&what.depth) {
         return Err(DriveError::Depth(what.depth));
     }
-    let shape = Shape::scaled(sheet, Shape::smallest(sheet)).map_err(DriveError::Shape)?;
+    let modelled_bytes = Model::bytes(sheet).map_err(DriveError::Shape)?;
     let mut places = Places {
         random: Random::new(what.seed),
-        pieces: shape.bytes / bytes,
+        pieces: modelled_bytes / bytes,
         is_random: what.job.is_random(),
         next: 0,
     };
-    let mut ssd = Ssd::new(shape);
-    age(&mut ssd, what, &mut places);
-    let run = Loop::new(Timed::new(ssd, sheet), what, places).run();
-    Ok(report(sheet, what, &shape, &run))
+    let drive = Model::aged(sheet, |ssd| age(ssd, what, &mut places, watch));
+    let drive = drive.map_err(DriveError::Shape)?;
+    let commands = match sheet {
+        AnySheet::Disk(_) => DISK_COMMANDS,
+        AnySheet::Flash(_) | AnySheet::InPlace(_) => COMMANDS,
+    };
+    let run = Loop::new(drive, what, places).run(commands, watch);
+    Ok(report(sheet, what, modelled_bytes, &run))
 }
 
 /// Brings the drive into the state in which the job finds it.
-fn age(ssd: &mut Ssd, what: &Measure, places: &mut Places) {
+fn age(ssd: &mut Ssd, what: &Measure, places: &mut Places, watch: &Watch) {
     let shape = *ssd.shape();
     let iu = u64::from(shape.iu_bytes);
     for at in 0..u64::from(shape.ius) {
@@ -173,7 +182,10 @@ fn age(ssd: &mut Ssd, what: &Measure, places: &mut Places) {
     }
     if what.job == Job::RandWrite {
         let writes = OVERWRITES * shape.bytes / what.block_bytes.max(iu);
-        for _ in 0..writes {
+        for write in 0..writes {
+            if write % WATCHED == 0 {
+                watch("ageing", write as f64 / writes as f64, "");
+            }
             let at = places.next() * what.block_bytes;
             ssd.write(at, what.block_bytes, &mut |_| {});
         }
@@ -200,7 +212,7 @@ impl Places {
 
 /// Commands in flight.
 struct Loop {
-    drive: Timed,
+    drive: Model,
     what: Measure,
     places: Places,
     /// When each command in flight was submitted, from the oldest on; ended ones are none.
@@ -217,7 +229,7 @@ struct Window {
 }
 
 impl Loop {
-    fn new(drive: Timed, what: &Measure, places: Places) -> Self {
+    fn new(drive: Model, what: &Measure, places: Places) -> Self {
         Self {
             drive,
             what: *what,
@@ -229,16 +241,16 @@ impl Loop {
     }
 
     /// Fills the buffers, then measures.
-    fn run(mut self) -> Window {
+    fn run(mut self, commands: u64, watch: &Watch) -> Window {
         // What the buffer takes at once must not count: some times as much passes before.
-        let warm = 8 * u64::from(self.what.depth) + COMMANDS / 5;
+        let warm = 8 * u64::from(self.what.depth) + commands / 2;
         (0..self.what.depth).for_each(|_| self.submit(Nanos(0)));
         let mut window = Window {
             latencies_ns: Vec::new(),
             span: Nanos(0),
-            sums: *self.drive.ssd().counters(),
+            sums: *self.drive.counters(),
         };
-        let (mut ended, mut from, mut ends) = (0, Nanos(0), Vec::new());
+        let (mut ended, mut steps, mut from, mut ends) = (0, 0, Nanos(0), Vec::new());
         while let Some(now) = self.drive.next() {
             self.drive.advance(now, &mut |id, at| ends.push((id, at)));
             for (id, at) in ends.drain(..) {
@@ -246,18 +258,22 @@ impl Loop {
                 ended += 1;
                 if ended == warm {
                     from = at;
-                    window.sums = *self.drive.ssd().counters();
+                    window.sums = *self.drive.counters();
                 } else if ended > warm {
                     window.latencies_ns.push(latency.0);
                     window.span = at.since(from);
                 }
                 self.submit(at);
             }
-            if ended >= warm + COMMANDS {
+            steps += 1;
+            if steps % WATCHED == 0 {
+                watch("running", ended as f64 / (warm + commands) as f64, "");
+            }
+            if ended >= warm + commands {
                 break;
             }
         }
-        window.sums = self.drive.ssd().counters().since(&window.sums);
+        window.sums = self.drive.counters().since(&window.sums);
         window
     }
 
@@ -286,7 +302,7 @@ impl Loop {
     }
 }
 
-fn report(sheet: &Sheet, what: &Measure, shape: &Shape, run: &Window) -> DriveReport {
+fn report(sheet: &AnySheet, what: &Measure, modelled_bytes: u64, run: &Window) -> DriveReport {
     let commands = run.latencies_ns.len() as u64;
     let per_second = |amount: u64| {
         let amount = u128::from(amount) * 1_000_000_000;
@@ -297,13 +313,13 @@ fn report(sheet: &Sheet, what: &Measure, shape: &Shape, run: &Window) -> DriveRe
         per_second(commands * what.block_bytes),
     );
     DriveReport {
-        drive: sheet.name.clone(),
+        drive: sheet.name().to_owned(),
         job: what.job,
         block_bytes: what.block_bytes,
         depth: what.depth,
         seed: what.seed,
-        modelled_bytes: shape.bytes,
-        drive_bytes: sheet.capacity.user_bytes.value,
+        modelled_bytes,
+        drive_bytes: sheet.capacity().user_bytes.value,
         commands,
         virtual_ns: run.span.0,
         iops,
@@ -313,7 +329,7 @@ fn report(sheet: &Sheet, what: &Measure, shape: &Shape, run: &Window) -> DriveRe
         rmw_reads: run.sums.rmw_reads,
         gc_moved_bytes: run.sums.gc_moved_bytes,
         erases: run.sums.erases,
-        comparison: compare(&sheet.published, what, iops, bytes_per_s),
+        comparison: compare(sheet.published(), what, iops, bytes_per_s),
     }
 }
 
@@ -335,6 +351,9 @@ fn latency(all: &[u64]) -> Latency {
 
 /// Large pieces are what sequential figures are of, small ones what random figures are of.
 fn compare(said: &Published, what: &Measure, iops: u64, bytes: u64) -> Option<Comparison> {
+    if what.depth < said.depth.value {
+        return None;
+    }
     let is_large = what.block_bytes >= LARGE_BYTES;
     let (number, measured): (&Number<u64>, u64) = match what.job {
         Job::SeqRead if is_large => (&said.sequential_read_bytes, bytes),
@@ -368,7 +387,9 @@ impl DriveReport {
         let micros = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
         line("drive", self.drive.clone());
         let scale = self.drive_bytes as f64 / self.modelled_bytes as f64;
-        line("scale", format!("1/{scale:.0}: erase units are smaller"));
+        if scale > 1.0 {
+            line("scale", format!("1/{scale:.0}: erase units are smaller"));
+        }
         line("commands", format!("{} a second", self.iops));
         let rate = self.bytes_per_s as f64 / 1e6;
         line("bytes", format!("{rate:.1} MB a second"));

@@ -13,6 +13,7 @@ mod aged;
 mod clock;
 mod load;
 mod media;
+mod model;
 
 pub mod drive;
 pub mod plan;

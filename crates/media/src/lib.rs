@@ -6,8 +6,10 @@
 //! The model holds no content and does no I/O: offsets go in, [`Op`]s on the flash and [`Counters`]
 //! come out. [`Modelled`] feeds it what a real [`varve_io::Drive`] is asked.
 //!
-//! Reading order: [`sheet`], `shape`, `op`, `counters`, `map`, `erase`, `buffer`, `gc`, `ssd`,
-//! `snapshot`, `modelled`.
+//! [`timed`] gives the same drive times: commands in, with the time, completions out.
+//!
+//! Reading order: [`sheet`], [`any_sheet`], `shape`, `op`, `counters`, `map`, `erase`, `buffer`,
+//! `gc`, `ssd`, `snapshot`, `modelled`, [`timed`].
 //!
 //! **Invariants**: an IU of the drive is at no place or at exactly one; an erase unit is free, open
 //! or closed, and a free one holds nothing; the last free erase unit is garbage collection's.
@@ -18,6 +20,7 @@
 
 extern crate alloc;
 
+pub mod any_sheet;
 mod buffer;
 mod counters;
 mod erase;
@@ -31,6 +34,7 @@ mod snapshot;
 mod ssd;
 pub mod timed;
 
+pub use any_sheet::AnySheet;
 pub use counters::{Counters, Meter};
 pub use modelled::Modelled;
 pub use op::{Op, Place, Why};

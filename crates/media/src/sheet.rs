@@ -116,6 +116,8 @@ pub struct Nand {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
+    /// Commands in flight for which these figures hold, at least.
+    pub depth: Number<u32>,
     /// Bytes a second.
     pub sequential_read_bytes: Number<u64>,
     /// Bytes a second.
@@ -156,8 +158,7 @@ impl fmt::Display for SheetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(name) => {
-                write!(f, "no drive «{name}»; there are")?;
-                names().try_for_each(|name| write!(f, " {name}"))
+                write!(f, "no drive is called «{name}»")
             }
             Self::Malformed { what } => write!(f, "not a drive's sheet: {}", what.trim_end()),
         }
@@ -166,13 +167,13 @@ impl fmt::Display for SheetError {
 
 impl core::error::Error for SheetError {}
 
-/// Names of the drives that come with the program.
+/// Names of the flash drives that come with the program.
 pub fn names() -> impl Iterator<Item = &'static str> {
     DRIVES.iter().map(|(name, _)| *name)
 }
 
 impl Sheet {
-    /// A drive that comes with the program.
+    /// A flash drive that comes with the program.
     ///
     /// # Errors
     /// If none has that name.

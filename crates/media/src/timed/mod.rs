@@ -21,6 +21,8 @@
 
 mod agenda;
 mod die;
+mod disk;
+mod in_place;
 mod layout;
 mod rate;
 mod slab;
@@ -37,6 +39,9 @@ use layout::Layout;
 use rate::{NANO, Picos, Server};
 use slab::Slab;
 use varve_units::Nanos;
+
+pub use disk::DiskDrive;
+pub use in_place::InPlaceDrive;
 
 /// What a drive is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -141,7 +141,7 @@ impl Recovery {
 }
 
 /// Shows phases on standard error, in real time.
-fn watch() -> Watch {
+pub(super) fn watch() -> Watch {
     let start = now();
     let shown: RefCell<Option<(&'static str, Progress)>> = RefCell::new(None);
     Rc::new(move |name, share, more| {

@@ -1,10 +1,11 @@
 //! `varve lab drive`.
 
+use super::lab::watch;
 use super::{Exit, complain};
 use crate::envelope;
 use clap::{Args, ValueEnum};
 use varve_lab::drive::{Job, Measure, measure};
-use varve_media::Sheet;
+use varve_media::{AnySheet, any_sheet};
 
 /// Options of `varve lab drive`.
 #[derive(Args)]
@@ -44,10 +45,12 @@ enum JobName {
 impl Options {
     /// Measures the drive and prints the result.
     pub(crate) fn run(&self) -> Exit {
-        let sheet = match Sheet::named(&self.model) {
+        let sheet = match AnySheet::named(&self.model) {
             Ok(sheet) => sheet,
             Err(error) => {
-                complain(&error.to_string(), "name one of them");
+                let names: Vec<_> = any_sheet::names().collect();
+                let next = format!("name one of {}", names.join(", "));
+                complain(&error.to_string(), &next);
                 return Exit::Usage;
             }
         };
@@ -62,7 +65,7 @@ impl Options {
             depth: self.qd,
             seed: self.seed,
         };
-        match measure(&sheet, &what) {
+        match measure(&sheet, &what, &watch()) {
             Ok(report) => {
                 let text = if self.json {
                     envelope::json("LabDrive", &report)
