@@ -3,6 +3,7 @@
 mod common;
 
 use common::{IU, Rng, drive, fill, formula, nobody, overwrite};
+use std::collections::VecDeque;
 use varve_media::{Op, Shape, Ssd, Why};
 
 const BLOCK: u64 = 4096;
@@ -229,4 +230,59 @@ fn a_flush_programs_what_would_be_lost() {
         let sums = ssd.flush(&mut nobody);
         assert_eq!((ssd.waiting(), sums.rmw_reads), (waiting, rmws));
     }
+}
+
+/// A log above the drive: it writes zones in order, `open` of them beside one another in strips of
+/// half an IU, and frees any of those in use for each one it begins; `free` per cent of all are free.
+fn zones(zone_ius: u64, open: usize, free: u64, is_discarded: bool) -> f64 {
+    let mut ssd = drive(228, 256, 1_086_000);
+    let (ius, iu) = (u64::from(ssd.shape().ius), u64::from(IU));
+    let (zones, blocks) = (ius / zone_ius, zone_ius * 16);
+    let mut rng = Rng(17);
+    fill(&mut ssd);
+    let mut used: Vec<u64> = (0..zones - zones * free / 100).collect();
+    let mut spare: VecDeque<u64> = (used.len() as u64..zones).collect();
+    let mut writers: Vec<_> = (0..open)
+        .map(|_| (spare.pop_front().expect("enough are free"), 0))
+        .collect();
+    let mut before = *ssd.counters();
+    for write in 0..ius * 16 * 8 {
+        if write == ius * 16 * 4 {
+            before = *ssd.counters();
+        }
+        let (zone, at) = &mut writers[(write / 8) as usize % open];
+        if *at == blocks {
+            let freed = used.swap_remove(rng.below(used.len() as u64) as usize);
+            if is_discarded {
+                ssd.deallocate(freed * zone_ius * iu, zone_ius * iu);
+            }
+            spare.push_back(freed);
+            used.push(*zone);
+            (*zone, *at) = (spare.pop_front().expect("one was just freed"), 0);
+        }
+        ssd.write(*zone * zone_ius * iu + *at * BLOCK, BLOCK, &mut nobody);
+        *at += 1;
+    }
+    let sums = ssd.counters().since(&before);
+    sums.waf_device().expect("something was written")
+}
+
+/// What a host's FTL must know of conventional drives: one stream of zones larger than erase units
+/// costs nothing; several streams share erase units, and then the drive must be told what is free.
+#[test]
+fn zones_cost_little_if_the_drive_knows_what_is_free() {
+    let line = |zone: u64, open: usize, free: u64| {
+        let untold = zones(zone, open, free, false);
+        let told = zones(zone, open, free, true);
+        println!("{zone} IUs, {open} open, {free} % free: {untold:.2} untold, {told:.2} told");
+        (untold, told)
+    };
+    let (untold, told) = line(1024, 1, 20);
+    assert!(untold < 1.02 && told < 1.005, "{untold}, {told}");
+    let (untold, told) = line(1024, 4, 20);
+    assert!(untold > 2.5 && told < 1.6, "{untold}, {told}");
+    let (untold, told) = line(64, 4, 20);
+    assert!(untold > 3.0 && told < 1.9, "{untold}, {told}");
+    let (untold, told) = line(256, 8, 12);
+    assert!(told < 0.7 * untold, "{untold}, {told}");
 }
