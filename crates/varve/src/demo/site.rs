@@ -17,7 +17,7 @@ pub(super) const FAST: (usize, u64) = (2, 192 << 20);
 /// Dense drives, and the size of each. Small: the self-test writes all of it several times over.
 pub(super) const DENSE: (usize, u64) = (4, 320 << 20);
 /// The dense drives' data sheet: QLC with an indirection unit of 64 KiB.
-pub(super) const SHEET: &str = "qlc-p5336";
+pub(super) const SHEET: &str = "qlc-p5316";
 /// Share of the dense tier that is kept back, per cent.
 const OVER_PROVISION: u32 = 28;
 
