@@ -105,10 +105,8 @@ impl Run {
             load,
             self.user_blocks * BLOCK_BYTES,
         );
-        let figures = PathFigures {
-            associations_lost: self.losses(),
-        };
-        let report = Report::of_remote(what, &window, (&from, &to), self.path(), figures);
+        let (path, figures) = (self.path(), self.figures());
+        let report = Report::of_remote(what, &window, (&from, &to), path, figures);
         let (failures, first) = (self.subject.failures(), self.subject.first_failure());
         Ok(report.with_failures(failures, first))
     }
@@ -126,13 +124,18 @@ impl Run {
         }
     }
 
-    /// Associations that were lost, of the newest events.
-    fn losses(&self) -> u64 {
-        let events = self.drive.take_events();
-        let lost = events
-            .iter()
-            .filter(|one| matches!(one, Event::Lost { .. }));
-        lost.count() as u64
+    /// What happened to associations, of the newest events.
+    fn figures(&self) -> PathFigures {
+        let losses = self.drive.take_events().into_iter();
+        let losses = losses.filter_map(|event| match event {
+            Event::Lost { loss, .. } => Some(loss.to_string()),
+            _ => None,
+        });
+        let losses: Vec<_> = losses.collect();
+        PathFigures {
+            associations_lost: losses.len() as u64,
+            last_loss: losses.into_iter().next_back(),
+        }
     }
 
     /// Visits every block once, in order.

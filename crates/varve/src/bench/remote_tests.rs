@@ -250,7 +250,8 @@ fn a_loss_in_the_window_is_made_good() {
     let report = run_remote(request).expect("a result");
     assert_eq!(report.shortcoming(), None);
     let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
-    assert_eq!(json["associations_lost"], 1);
+    assert_eq!(json["associations_lost"], 1, "{json}");
+    assert!(json["last_loss"].is_string(), "{json}");
     assert_eq!(thread.join().expect("it served"), 6);
 }
 

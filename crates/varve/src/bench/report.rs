@@ -112,8 +112,10 @@ struct EngineFigures {
 /// What happened on the way to a remote namespace.
 #[derive(Serialize)]
 pub(super) struct PathFigures {
-    /// Associations that ended before the run did.
+    /// Associations that ended before the run did, and attempts that failed.
     pub(super) associations_lost: u64,
+    /// Why the last of them.
+    pub(super) last_loss: Option<String>,
 }
 
 impl Report {
@@ -200,6 +202,15 @@ impl Report {
         }
     }
 
+    /// What to do about that.
+    pub(crate) const fn next(&self) -> &'static str {
+        match (&self.engine, self.errors) {
+            (Some(_), 0) => "give it a longer --runtime or a larger --warm-up",
+            (Some(_), _) => "report this as a bug, with the command line",
+            (None, _) => "look at the first error, the last loss and what the target says",
+        }
+    }
+
     /// As JSON, with a line end.
     pub(crate) fn json(&self) -> String {
         envelope::json("Bench", self)
@@ -245,6 +256,9 @@ impl Report {
             engine.show(line);
         } else if let Some(path) = &self.path {
             line("associations lost", path.associations_lost.to_string());
+            if let Some(loss) = &path.last_loss {
+                line("last loss", loss.clone());
+            }
         }
         table
     }

@@ -139,7 +139,7 @@ impl Options {
                 match report.shortcoming() {
                     None => Exit::Ok,
                     Some(what) => {
-                        complain(what, "give it a longer --runtime or a larger --warm-up");
+                        complain(what, report.next());
                         Exit::Failed
                     }
                 }
