@@ -37,7 +37,8 @@ pub struct Host {
     rest: Vec<u8>,
     digests: Digests,
     next_cid: u16,
-    nqn: String,
+    /// The subsystem it connects to.
+    pub nqn: String,
     /// The namespace that reads, writes and flushes are of.
     pub nsid: u32,
     pub cntlid: u16,

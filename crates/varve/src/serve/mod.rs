@@ -8,6 +8,7 @@ mod error;
 mod identity;
 mod metrics;
 mod notify;
+mod opening;
 mod plan;
 mod ports;
 mod report;

@@ -4,6 +4,7 @@ use super::error::ServeError;
 use super::identity;
 use super::metrics::{self, MetricsPort};
 use super::notify::{self, State};
+use super::opening;
 use super::plan::{Plan, Source, TestNamespace};
 use super::ports::Ports;
 use super::report::{Serving, Shown};
@@ -56,7 +57,7 @@ async fn serve(
     // Before any other thread is there.
     let signals = Signals::take(io.clone()).map_err(ServeError::Signals)?;
     // Before any pool is touched.
-    let ports = Ports::bind(&io, &plan.listeners)?;
+    let ports = Ports::bind(&*world, &io, &plan.listeners).await?;
     let bind =
         |address| MetricsPort::bind(address).map_err(|error| ServeError::Bind(address, error));
     let metrics = plan.metrics.map(bind).transpose()?;
@@ -130,11 +131,7 @@ async fn serve_pools(
     let (server, nqn) = new_server(&frame, name, format!("VARVE{}", &hex[..15]))?;
     let pools = Pools::new(Rc::clone(&world), home.clone(), config)?;
     let watch = pools.watch();
-    for (pool, outcome) in pools.open_all().await {
-        if let Err(error) = outcome {
-            warn_of_pool(&pool, error);
-        }
-    }
+    opening::open_all(&*world, &pools).await;
     let namespaces = Namespaces::new(
         Rc::clone(&world),
         server.clone(),
@@ -241,15 +238,4 @@ fn tell_manager(state: State) {
 
 fn warn(unserved: &Unserved) {
     eprintln!("warning: {unserved}");
-}
-
-fn warn_of_pool(pool: &str, error: varve_control::ControlError) {
-    let failure = varve_control::Failure::from(error);
-    eprintln!("warning: pool {pool} stays closed: {}", failure.error);
-    for cause in &failure.causes {
-        eprintln!("  because: {cause}");
-    }
-    if let Some(next) = &failure.next {
-        eprintln!("  next: {next}");
-    }
 }

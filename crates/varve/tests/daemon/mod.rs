@@ -42,9 +42,15 @@ pub fn run_varve(arguments: &[&str]) -> (Output, String) {
 impl Daemon {
     /// Starts one on free ports.
     pub fn start(arguments: &[&str]) -> Self {
-        let free = "serve --listen 127.0.0.1:0 --discovery 127.0.0.1:0 --json";
-        let free: Vec<&str> = free.split(' ').chain(arguments.iter().copied()).collect();
-        Self::spawn(varve(&free))
+        Self::start_at("127.0.0.1:0", arguments)
+    }
+
+    /// Starts one on a port for I/O, and a free one for discovery.
+    pub fn start_at(listen: &str, arguments: &[&str]) -> Self {
+        let rest = "--discovery 127.0.0.1:0 --json";
+        let all = ["serve", "--listen", listen].into_iter();
+        let all = all.chain(rest.split(' ')).chain(arguments.iter().copied());
+        Self::spawn(varve(&all.collect::<Vec<_>>()))
     }
 
     /// Starts one and waits until it says where it listens.
