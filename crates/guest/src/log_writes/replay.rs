@@ -65,10 +65,10 @@ impl<R: Read + Seek, W: Write + Seek> Replay<R, W> {
             if !is_point {
                 continue;
             }
-            let part = chance
-                .as_mut()
-                .filter(|chance| on && chance.next().is_multiple_of(PARTS_IN));
-            if let Some(chance) = part {
+            if on
+                && let Some(chance) = &mut chance
+                && chance.next().is_multiple_of(PARTS_IN)
+            {
                 for entry in &interval {
                     self.apply_part(entry, chance)?;
                 }
