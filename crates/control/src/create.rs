@@ -8,8 +8,9 @@ use crate::path::DrivePath;
 use crate::plan::{self, Plan};
 use crate::pools::Pools;
 use crate::random;
+use crate::registry::Entry;
 use crate::running::Running;
-use crate::scan::scan;
+use crate::scan::{self, Scan, scan};
 use crate::view::PlanView;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::str::FromStr;
-use varve_format::{LABEL_MAGIC, Name};
+use varve_format::{LABEL_MAGIC, Label, MemberState, Name};
 use varve_hostio::{Magic, Preflight, Wanted, preflight};
 use varve_io::{Drive, DriveInfo};
 use varve_pool::label::{LABEL_OFFSETS, LabelStore, MemberId, PoolId, RESERVED_BYTES};
@@ -223,7 +224,8 @@ impl Pools {
                 found.code != "holds-data" || found.path.as_ref() != Some(&drive.path)
             });
             let id = random::hex(&label.pool);
-            let (severity, code) = if registry.pools.iter().any(|entry| entry.id == id) {
+            let known = registry.pools.iter().find(|entry| entry.id == id);
+            let (severity, code) = if known.is_some_and(|entry| is_member(entry, label)) {
                 (Severity::Refusal, "member")
             } else {
                 (Severity::Confirm, "holds-data")
@@ -350,6 +352,18 @@ impl Pools {
         self.home
             .change(|registry| registry.remove(&random::hex(&id.0)))
     }
+}
+
+/// True unless the newest label of the pool says that the drive is none of it any more.
+fn is_member(entry: &Entry, label: &Label) -> bool {
+    let scans: Vec<_> = entry.paths.iter().map(|path| scan(path)).collect();
+    let labels = scans.iter().filter_map(Scan::label);
+    let newest = scan::newest(labels.filter(|other| other.pool == label.pool));
+    newest.is_none_or(|newest| {
+        let mut members = newest.members.iter();
+        let row = members.find(|member| member.id == label.drive);
+        row.is_some_and(|row| row.state != MemberState::Removed)
+    })
 }
 
 /// Takes labels off again that a creation which failed has written.

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use varve_format::{Geometry, Label, MemberRole, MemberState, Protection};
 use varve_ftl::StopReason;
 use varve_pool::label::Role;
-use varve_pool::{SlotState, SlotStatus};
+use varve_pool::{SlotState, SlotStatus, engine_config, engine_geometry};
 use varve_units::BLOCK_BYTES;
 
 /// Protection of the dense tier as people write it.
@@ -55,7 +55,7 @@ impl Pools {
     async fn view(&self, entry: &Entry) -> Result<PoolView, ControlError> {
         match self.running(&entry.name) {
             Ok(running) => open_view(&self.models, &running).await,
-            Err(_) => Ok(closed_view(entry)),
+            Err(_) => Ok(self.closed_view(entry)),
         }
     }
 }
@@ -155,46 +155,58 @@ pub(crate) fn open_drives(models: &Models, running: &Running) -> Vec<DriveView> 
     running.pool.slots().into_iter().map(view).collect()
 }
 
-fn closed_view(entry: &Entry) -> PoolView {
-    let scans: Vec<Scan> = entry.paths.iter().map(|path| scan(path)).collect();
-    let id = random::parse(&entry.id);
-    let of_pool = |scan: &&Scan| scan.label().map(|label| label.pool) == id;
-    let newest = scan::newest(scans.iter().filter(of_pool).filter_map(Scan::label));
-    let mut findings = Vec::new();
-    for scan in scans.iter().filter(|scan| !of_pool(scan)) {
-        findings.push(crate::open::not_of_pool(scan));
+impl Pools {
+    /// A pool that is not open, by its labels.
+    fn closed_view(&self, entry: &Entry) -> PoolView {
+        let scans: Vec<Scan> = entry.paths.iter().map(|path| scan(path)).collect();
+        let id = random::parse(&entry.id);
+        let of_pool = |scan: &&Scan| scan.label().map(|label| label.pool) == id;
+        let newest = scan::newest(scans.iter().filter(of_pool).filter_map(Scan::label));
+        let mut findings = Vec::new();
+        for scan in scans.iter().filter(|scan| !of_pool(scan)) {
+            findings.push(crate::open::not_of_pool(scan));
+        }
+        let drives = newest.map_or_else(Vec::new, |label| closed_drives(entry, label, &scans));
+        let health = match newest {
+            None => Health::Faulted,
+            Some(_) if drives.iter().all(|drive| drive.state == "live") => Health::Closed,
+            Some(_) => Health::Degraded,
+        };
+        if let Some(label) = newest.filter(|label| !label.is_clean) {
+            let who = random::hex(&label.owner);
+            let text = format!("in use by owner {who}, or not closed in good order");
+            findings.push(Finding::new(Severity::Warning, "not-clean", text));
+        }
+        PoolView {
+            pool: entry.name.clone(),
+            id: entry.id.clone(),
+            health,
+            is_open: false,
+            protect: newest.map_or_else(String::new, |label| protect_word(&label.geometry)),
+            fast_copies: drives
+                .iter()
+                .filter(|drive| drive.drive.starts_with("fast"))
+                .count() as u64,
+            raw_bytes: drives.iter().map(|drive| drive.bytes).sum(),
+            capacity_bytes: newest.and_then(|label| self.capacity(label)),
+            used_bytes: None,
+            unprotected_bytes: None,
+            volumes: None,
+            stopped: None,
+            counters: BTreeMap::new(),
+            jobs: Vec::new(),
+            drives,
+            findings,
+        }
     }
-    let drives = newest.map_or_else(Vec::new, |label| closed_drives(entry, label, &scans));
-    let health = match newest {
-        None => Health::Faulted,
-        Some(_) if drives.iter().all(|drive| drive.state == "live") => Health::Closed,
-        Some(_) => Health::Degraded,
-    };
-    if let Some(label) = newest.filter(|label| !label.is_clean) {
-        let who = random::hex(&label.owner);
-        let text = format!("in use by owner {who}, or not closed in good order");
-        findings.push(Finding::new(Severity::Warning, "not-clean", text));
-    }
-    PoolView {
-        pool: entry.name.clone(),
-        id: entry.id.clone(),
-        health,
-        is_open: false,
-        protect: newest.map_or_else(String::new, |label| protect_word(&label.geometry)),
-        fast_copies: drives
-            .iter()
-            .filter(|drive| drive.drive.starts_with("fast"))
-            .count() as u64,
-        raw_bytes: drives.iter().map(|drive| drive.bytes).sum(),
-        capacity_bytes: None,
-        used_bytes: None,
-        unprotected_bytes: None,
-        volumes: None,
-        stopped: None,
-        counters: BTreeMap::new(),
-        jobs: Vec::new(),
-        drives,
-        findings,
+
+    /// Bytes that all volumes of a pool may hold: it follows from its geometry.
+    fn capacity(&self, label: &Label) -> Option<u64> {
+        let sizes = engine_geometry(&label.geometry);
+        let share = label.geometry.over_provision_per_mille;
+        let raw_bytes = label.members.iter().map(|member| member.size_bytes).sum();
+        let config = engine_config(&sizes, share, &self.settings(raw_bytes)).ok()?;
+        Some(config.reserve.capacity_blocks * BLOCK_BYTES)
     }
 }
 
@@ -231,5 +243,8 @@ fn closed_drives(entry: &Entry, label: &Label, scans: &[Scan]) -> Vec<DriveView>
             model: None,
         }
     };
-    members.map(view).collect()
+    let mut views: Vec<_> = members.map(view).collect();
+    // Fast before dense, by place; a drive that took another's place has a higher number.
+    views.sort_by_key(|view| (!view.drive.starts_with("fast"), view.drive.clone()));
+    views
 }

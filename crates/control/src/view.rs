@@ -72,7 +72,7 @@ pub struct PoolView {
     pub fast_copies: u64,
     /// Bytes of all drives.
     pub raw_bytes: u64,
-    /// Bytes that all volumes together may hold, if it is open.
+    /// Bytes that all volumes together may hold, if its labels can be read.
     pub capacity_bytes: Option<u64>,
     /// Bytes that all volumes together take, at most, if it is open.
     pub used_bytes: Option<u64>,

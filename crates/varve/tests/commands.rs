@@ -307,6 +307,38 @@ fn bad_input_is_refused_before_anything_changes() {
 }
 
 #[test]
+fn a_drive_that_was_replaced_is_free_and_a_rotten_one_is_found() {
+    let place = Place::new();
+    place.tank();
+    place.ok(&["volume", "create", "tank/v", "10M"]);
+    place.ok(&["drive", "replace", "tank/dense1", "n1:128M", "--give-up"]);
+    let other = [
+        "pool", "create", "other", "--fast", "o:64M", "--dense", "d1",
+    ];
+    place.refused(4, "--overwrite", &other);
+    place.ok(&[&other[..], &["--overwrite"]].concat());
+    assert!(place.ok(&["pool", "list"]).contains("other"));
+    // Every part of the newest checkpoint lies on both fast drives: rot one of them.
+    let path = place.0.join("f1");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[1 << 20..]
+        .iter_mut()
+        .step_by(512)
+        .for_each(|byte| *byte ^= 1);
+    std::fs::write(&path, bytes).unwrap();
+    let check = place.run(&["check", "tank", "--json"]);
+    let found: Value = serde_json::from_str(&check.out).unwrap();
+    // The start has written a whole checkpoint anew on both; what it needed was on the other drive.
+    assert_eq!(found["broken"], Value::Null, "{found}");
+    assert_eq!(found["lost_blocks"], 0);
+    assert_eq!(check.code, i32::from(found["agrees"] == false), "{found}");
+    assert_eq!(
+        place.json(&["volume", "list", "tank"])["volumes"][0]["volume"],
+        "v"
+    );
+}
+
+#[test]
 fn a_lost_drive_is_replaced_by_commands() {
     let place = Place::new();
     place.tank();
@@ -315,6 +347,10 @@ fn a_lost_drive_is_replaced_by_commands() {
     place.refused(4, "--degraded", &["volume", "list"]);
     let status = place.run(&["pool", "status", "tank", "--check"]);
     assert_eq!(status.code, 6, "{status:?}");
+    assert_eq!(
+        place.json(&["pool", "status", "tank"])["health"],
+        "degraded"
+    );
     let replaced = place.json(&["drive", "replace", "tank/dense1", "n1:128M", "--give-up"]);
     assert_eq!(
         (&replaced["kind"], &replaced["state"]),
@@ -324,11 +360,13 @@ fn a_lost_drive_is_replaced_by_commands() {
     assert_eq!(status.code, 0, "{status:?}");
     assert!(status.out.contains("/n1"), "{status:?}");
     place.ok(&["check", "tank"]);
+    let again = ["pool", "create", "other", "--fast", "o:64M", "--dense"];
+    place.refused(4, "varve pool destroy", &[&again[..], &["n1"]].concat());
     // The old registry is not needed.
     std::fs::remove_file(place.0.join("state/registry.json")).unwrap();
     place.ok(&["pool", "import", "f0", "f1", "d0", "n1", "d2"]);
     assert_eq!(place.json(&["volume", "list"])["volumes"][0]["volume"], "v");
-    // A byte of one copy of what is there: found by a check, and told by its code.
+    // What the state directory holds is damaged: told, not believed.
     std::fs::write(place.0.join("state/registry.json"), "{").unwrap();
     place.refused(1, "move", &["pool", "list"]);
 }

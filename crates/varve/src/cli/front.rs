@@ -93,6 +93,9 @@ pub(super) fn show_findings(findings: &[Finding]) {
 
 /// Tells how far a job is, on standard error.
 fn note(job: &JobView) {
+    if job.total_bytes == 0 {
+        return;
+    }
     let share = (job.done_bytes * 100)
         .checked_div(job.total_bytes)
         .unwrap_or(0);

@@ -251,6 +251,9 @@ fn show_status(pool: &PoolView) {
     println!("{}  {}  (id {})", pool.pool, pool.health.word(), pool.id);
     let (fast, dense) = (pool.fast_copies, &pool.protect);
     println!("  fast tier on {fast} drives, dense tier {dense}");
+    if let (Some(capacity), None) = (pool.capacity_bytes, pool.used_bytes) {
+        println!("  capacity {}", size(capacity));
+    }
     if let (Some(capacity), Some(used)) = (pool.capacity_bytes, pool.used_bytes) {
         let unprotected = size_or_dash(pool.unprotected_bytes);
         println!(
