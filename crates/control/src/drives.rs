@@ -31,8 +31,7 @@ impl Pools {
     /// # Errors
     /// [`ControlError::InUse`] with who has it, [`ControlError::Open`], [`ControlError::Model`].
     pub(crate) fn open_drive(&self, path: &Path) -> Result<Rc<dyn Drive>, ControlError> {
-        self.models
-            .attach(&self.world, path, open(&self.io, path)?)
+        self.models.attach(&self.world, path, open(&self.io, path)?)
     }
 
     /// A new member of a pool: what exists, or a sparse file that is made; of a kind of flash, if a

@@ -246,9 +246,11 @@ impl ControlError {
                  drives)"
                     .to_owned()
             }
-            Self::Model { .. } => "varve lab drive --help names the data sheets; without its .model file a \
+            Self::Model { .. } => {
+                "varve lab drive --help names the data sheets; without its .model file a \
                                    drive keeps no account"
-                .to_owned(),
+                    .to_owned()
+            }
             Self::OverProvision(_) => "use --over-provision 5 to 80".to_owned(),
             Self::NoPool(_) => "varve pool list, or varve pool import PATH... if its drives are \
                                 here"

@@ -3,10 +3,10 @@
 //!
 //! What lies behind the namespace is not known here, so nothing is said about steady state.
 
-use crate::load::{Direction, Draw, Oracle, Order, Phase, Share, Store, Subject};
 use super::report::{Moment, PathFigures, PathSetup, Report};
 use super::rig::Written;
 use super::run::{BenchError, FILL_BLOCKS, FILL_DEPTH, Load, nanos};
+use crate::load::{Direction, Draw, Oracle, Order, Phase, Share, Store, Subject};
 use crate::progress::Progress;
 use crate::remote::{Address, Remote, Terms, connect};
 use std::cell::RefCell;

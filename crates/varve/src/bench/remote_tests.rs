@@ -1,14 +1,14 @@
 //! The whole path: bench, initiator and sockets here, sockets and target on another thread.
 
 use super::*;
-use varve_hostio::Io;
-use varve_nvme::tcp::Digests;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use varve_hostio::Io;
 use varve_hostio::{Endpoint, Listener, Outgoing, Stream};
 use varve_io::Event as Signal;
 use varve_nvme::Nqn;
+use varve_nvme::tcp::Digests;
 use varve_target::{ConnectionId, Hosts, Namespace, Operation, Subsystem, Target};
 
 const NQN: &str = "nqn.2026-11.io.varve:test";

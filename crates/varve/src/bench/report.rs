@@ -1,10 +1,10 @@
 //! What a benchmark found.
 
-use crate::load::{Direction, Order, Phase};
 use super::plan::Plan;
 use super::rig::Written;
 use super::run::Load;
 use crate::envelope;
+use crate::load::{Direction, Order, Phase};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;

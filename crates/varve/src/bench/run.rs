@@ -1,11 +1,11 @@
 //! The phases of a benchmark.
 
-use crate::load::{Direction, Order, Phase, Share, Subject};
 use super::plan::{Plan, PlanError, PlanRequest};
 use super::report::{Moment, Report};
 use super::rig::Rig;
 use super::station::{Order as Task, Station};
 use super::watch::{PATIENCE, watched};
+use crate::load::{Direction, Order, Phase, Share, Subject};
 use crate::memory;
 use crate::progress::Progress;
 use crate::remote::Unreachable;

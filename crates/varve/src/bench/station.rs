@@ -1,8 +1,8 @@
 //! One reactor's load generator, as the others see it.
 
-use crate::load::{Direction, Draw, Oracle, Phase, Share, Store, Subject, Order as Places};
 use super::plan::Plan;
 use super::run::{IDENTITY, Load};
+use crate::load::{Direction, Draw, Oracle, Order as Places, Phase, Share, Store, Subject};
 use hdrhistogram::Histogram;
 use std::cell::{OnceCell, RefCell};
 use std::future::Future;

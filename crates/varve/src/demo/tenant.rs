@@ -84,10 +84,7 @@ impl Tenant {
     }
 
     /// Overwrites until `look` says that it is enough; tells how many operations that were.
-    pub(super) async fn overwrite(
-        &self,
-        look: impl FnMut(&Phase, Nanos) -> bool + 'static,
-    ) -> u64 {
+    pub(super) async fn overwrite(&self, look: impl FnMut(&Phase, Nanos) -> bool + 'static) -> u64 {
         let phase = self.phase(self.habit, Direction::Write, u64::MAX);
         self.subject.run(&phase, look).await;
         phase.done()

@@ -1,0 +1,75 @@
+//! `varve demo` as its user runs it: once, for a script.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn demo(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+    command.args(["demo", "--discovery", "127.0.0.1:0"]);
+    let output = command.args(arguments).output();
+    output.expect("the binary runs")
+}
+
+fn error(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Nothing is lost although the server is killed, every layer's share of the writes is told, and nothing
+/// is left behind.
+#[test]
+fn the_self_test_passes_and_cleans_up() {
+    let scratch = std::env::temp_dir().join(format!("varve-demo-test-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).expect("a scratch directory");
+    let output = Command::new(env!("CARGO_BIN_EXE_varve"))
+        .args(["demo", "--once", "--json", "--listen", "127.0.0.1:0"])
+        .args(["--discovery", "127.0.0.1:0"])
+        .env("TMPDIR", &scratch)
+        .output()
+        .expect("the binary runs");
+    let told = error(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!(json["schema_version"], 1);
+    assert_eq!(json["kind"], "Demo");
+    assert_eq!(json["ok"], true, "{json}");
+    assert_eq!(json["verify_errors"], 0);
+    let number = |name: &str| {
+        json[name]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{name}: {json}"))
+    };
+    assert!(number("dense_overwrites") >= 2.0, "{json}");
+    assert!(
+        number("waf_ftl") >= 1.0 && number("waf_device") >= 1.0,
+        "{json}"
+    );
+    // Parity and P2L come on top of what either layer says.
+    assert!(number("waf_total") > number("waf_device"), "{json}");
+    assert!(
+        number("recovery_ms") > 0.0 && number("iops") > 0.0,
+        "{json}"
+    );
+    // Each tenant lost its association once, when the server was killed.
+    assert!(number("associations_lost") >= 2.0, "{json}");
+    let left: Vec<_> = std::fs::read_dir(&scratch).expect("it is there").collect();
+    assert!(left.is_empty(), "{left:?}");
+    std::fs::remove_dir(&scratch).expect("it is empty");
+}
+
+#[test]
+fn a_busy_port_is_told_before_anything_is_made() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let directory = std::env::temp_dir().join(format!("varve-demo-busy-{}", std::process::id()));
+    let path = directory.to_str().expect("it is text");
+    let output = demo(&["--once", "--listen", &address, "--dir", path]);
+    let told = error(&output);
+    assert_eq!(output.status.code(), Some(4), "{told}");
+    assert!(
+        told.contains(&address) && told.contains("--listen"),
+        "{told}"
+    );
+    assert!(!Path::new(path).join("dense0.img").exists());
+    let _ = std::fs::remove_dir_all(directory);
+}
