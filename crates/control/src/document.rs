@@ -61,31 +61,31 @@ mod tests {
     use super::*;
     use crate::request::Request;
 
-    fn goes_over<T>(what: T)
+    fn goes_over<T>(what: &T)
     where
         T: Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
     {
-        let text = serde_json::to_string(&Document::new(&what)).unwrap();
+        let text = serde_json::to_string(&Document::new(what)).unwrap();
         assert!(
             text.starts_with("{\"schema_version\":1,\"kind\":"),
             "{text}"
         );
         let back: Document<T> = serde_json::from_str(&text).unwrap();
-        assert_eq!(back.body, what);
+        assert_eq!(back.body, *what);
     }
 
     #[test]
     fn what_is_asked_and_answered_is_the_same_on_the_other_side() {
-        goes_over(Request::PoolList);
-        goes_over(Request::VolumeList { pool: None });
-        goes_over(Request::VolumeResize {
+        goes_over(&Request::PoolList);
+        goes_over(&Request::VolumeList { pool: None });
+        goes_over(&Request::VolumeResize {
             pool: "p".to_owned(),
             volume: "v".to_owned(),
             bytes: u64::MAX,
             shrink: true,
         });
         let fast = ["/a:1g", "/b"].map(|text| text.parse().unwrap());
-        goes_over(Request::PoolCreate(crate::CreatePool {
+        goes_over(&Request::PoolCreate(crate::CreatePool {
             pool: "p".to_owned(),
             fast: fast.to_vec(),
             dense: Vec::new(),
@@ -95,14 +95,14 @@ mod tests {
             overwrite: false,
             dry_run: true,
         }));
-        goes_over(Reply::PoolList { pools: Vec::new() });
-        goes_over(Reply::PoolCheck(crate::CheckView::default()));
+        goes_over(&Reply::PoolList { pools: Vec::new() });
+        goes_over(&Reply::PoolCheck(crate::CheckView::default()));
         let job = crate::jobs::Jobs::default();
         let number = job.begin("replace-drive", "p", "fast0", varve_units::Nanos(0));
         let view = job.get(number, varve_units::Nanos(1)).unwrap();
-        goes_over(Reply::Job(view));
+        goes_over(&Reply::Job(view));
         let failure = Failure::from(crate::ControlError::NoPool("p".to_owned()));
-        goes_over(Failed::Failure(failure.clone()));
+        goes_over(&Failed::Failure(failure.clone()));
         assert_eq!(of_outcome(&Err(failure)).0, 404);
     }
 }

@@ -68,9 +68,10 @@ impl Caller {
         if sent.is_err() || (&*self.bell).write_all(&[0]).is_err() {
             return Err(ControlError::Ended.into());
         }
-        answered
-            .await
-            .unwrap_or_else(|_| Err(ControlError::Ended.into()))
+        match answered.await {
+            Ok(answer) => answer,
+            Err(_) => Err(ControlError::Ended.into()),
+        }
     }
 }
 

@@ -40,16 +40,16 @@ pub fn ask(
         let (job, from) = (job.job, job.done_bytes);
         reply = client::ask(stream, &Request::JobWait { job, from })?;
     }
-    judge(reply).map_err(Box::new)
+    judge(reply)
 }
 
 /// A job that failed is a failure.
-fn judge(reply: Reply) -> Result<Reply, Failure> {
+fn judge(reply: Reply) -> Result<Reply, Box<Failure>> {
     match reply {
         Reply::Job(JobView {
             failure: Some(failure),
             ..
-        }) => Err(failure),
+        }) => Err(Box::new(failure)),
         reply => Ok(reply),
     }
 }
@@ -110,5 +110,5 @@ async fn one(
         note(job);
         reply = Reply::Job(pools.wait_job(job.job, job.done_bytes).await?);
     }
-    judge(reply)
+    judge(reply).map_err(|failure| *failure)
 }

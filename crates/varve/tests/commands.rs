@@ -150,18 +150,6 @@ fn from_a_pool_to_volumes_and_back() {
             .unwrap()
             .is_empty()
     );
-    // Another machine, and back.
-    let drives = ["f0", "f1", "d0", "d1", "d2"];
-    let moved = place.run_as("elsewhere", &[&["pool", "import"][..], &drives].concat());
-    assert_eq!(moved.code, 0, "{moved:?}");
-    place.refused(
-        5,
-        "--take-over",
-        &[&["pool", "import"][..], &drives].concat(),
-    );
-    place.ok(&[&["pool", "import", "--take-over"][..], &drives].concat());
-    place.ok(&["pool", "destroy", "tank"]);
-    place.tank_of(&drives);
 }
 
 impl Place {
@@ -185,124 +173,118 @@ impl Place {
 }
 
 #[test]
-fn bad_input_is_refused_before_anything_changes() {
+fn a_pool_goes_to_another_machine_and_back() {
+    let place = Place::new();
+    place.tank();
+    place.ok(&["pool", "export", "tank"]);
+    let drives = ["f0", "f1", "d0", "d1", "d2"];
+    let moved = place.run_as("elsewhere", &[&["pool", "import"][..], &drives].concat());
+    assert_eq!(moved.code, 0, "{moved:?}");
+    place.refused(
+        5,
+        "--take-over",
+        &[&["pool", "import"][..], &drives].concat(),
+    );
+    place.ok(&[&["pool", "import", "--take-over"][..], &drives].concat());
+    place.ok(&["pool", "destroy", "tank"]);
+    place.tank_of(&drives);
+}
+
+#[test]
+fn bad_names_sizes_and_places_are_refused() {
     let place = Place::new();
     place.tank();
     place.ok(&["volume", "create", "tank/v", "10M"]);
-    let before: Vec<_> = ["f0", "d0", "d2"]
+    let before: Vec<_> = ["d0", "d2"]
         .iter()
         .map(|name| std::fs::read(place.0.join(name)).unwrap())
         .collect();
-    // Names, sizes, places.
-    place.refused(3, "varve pool list", &["volume", "create", "none/v", "10M"]);
-    place.refused(
-        3,
-        "varve volume list tank",
-        &["volume", "delete", "tank/none"],
-    );
+    let volume = |what: &'static str, name: &'static str| ["volume", what, name, "10M"];
+    place.refused(3, "varve pool list", &volume("create", "none/v"));
+    place.refused(3, "volume list tank", &["volume", "delete", "tank/no"]);
     place.refused(3, "varve pool", &["pool", "status", "none"]);
     place.refused(3, "varve pool", &["pool", "destroy", "none"]);
     place.refused(3, "varve pool", &["check", "none"]);
-    place.refused(5, "another name", &["volume", "create", "tank/v", "10M"]);
-    place.refused(2, "48 characters", &["volume", "create", "tank/w w", "10M"]);
+    place.refused(5, "another name", &volume("create", "tank/v"));
+    place.refused(2, "48 characters", &volume("create", "tank/w w"));
     for size in ["0", "10", "x", "-1", "1.5G", "99999999999T"] {
         let outcome = place.run(&["volume", "create", "tank/w", size]);
         assert_eq!(outcome.code, 2, "{size}: {outcome:?}");
     }
-    assert_eq!(place.run(&["volume", "create", "tank", "10M"]).code, 2);
+    assert_eq!(place.run(&volume("create", "tank")).code, 2);
     place.refused(2, "4 PiB", &["volume", "create", "tank/w", "100000T"]);
-    place.refused(
-        3,
-        "varve drive list tank",
-        &["drive", "replace", "tank/dense7", "n:128M"],
-    );
-    place.refused(
-        4,
-        "--give-up",
-        &["drive", "replace", "tank/dense1", "n:128M"],
-    );
-    let replace = ["drive", "replace", "tank/dense1", "--give-up"];
-    place.refused(4, "larger", &[&replace[..], &["n:2M"]].concat());
-    place.refused(4, "PATH:SIZE", &[&replace[..], &["none"]].concat());
-    // Drives.
-    let create = |fast: &[&str], dense: &[&str]| -> Vec<String> {
-        let all = [
-            &["pool", "create", "new", "--fast"],
-            fast,
-            &["--dense"],
-            dense,
-        ]
-        .concat();
+    let replace = |drive: &'static str| ["drive", "replace", drive];
+    let seven = [&replace("tank/dense7")[..], &["n:128M"]].concat();
+    place.refused(3, "varve drive list tank", &seven);
+    let one = replace("tank/dense1");
+    place.refused(4, "--give-up", &[&one[..], &["n:128M"]].concat());
+    let small = [&one[..], &["n:2M", "--give-up"]].concat();
+    place.refused(4, "larger", &small);
+    let none = [&one[..], &["none", "--give-up"]].concat();
+    place.refused(4, "PATH:SIZE", &none);
+    assert!(!place.0.join("n").exists(), "a file was left behind");
+    for (name, before) in ["d0", "d2"].iter().zip(before) {
+        let now = std::fs::read(place.0.join(name)).unwrap();
+        // Commands that opened the pool and found no such thing wrote labels only.
+        let changed = now.iter().zip(&before).filter(|(a, b)| a != b).count();
+        assert!(changed <= 8192, "{name}: {changed} bytes changed");
+    }
+    place.ok(&["check", "tank"]);
+}
+
+#[test]
+fn drives_that_will_not_do_are_refused() {
+    let place = Place::new();
+    place.tank();
+    let create = |name: &str, fast: &[&str], more: &[&str]| -> Vec<String> {
+        let start = ["pool", "create", name, "--fast"];
+        let all = [&start[..], fast, &["--dense", "d:128M"], more].concat();
         all.into_iter().map(str::to_owned).collect()
     };
     let refused = |code, next: &str, arguments: Vec<String>| {
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         place.refused(code, next, &arguments);
     };
-    std::fs::write(place.0.join("held"), vec![0; 64 << 20]).unwrap();
-    std::fs::write(place.0.join("text"), vec![b'x'; 64 << 20]).unwrap();
-    std::fs::write(place.0.join("small"), vec![0; 1 << 20]).unwrap();
-    refused(4, "PATH:SIZE", create(&["none"], &["d:128M"]));
-    refused(4, "larger drives", create(&["small"], &["d:128M"]));
-    refused(4, "larger drives", create(&["g:8M"], &["d:128M"]));
-    refused(4, "--overwrite", create(&["text"], &["d:128M"]));
-    refused(4, "varve pool destroy", create(&["f0"], &["d:128M"]));
-    refused(4, "", create(&["held", "held"], &["d:128M"]));
-    refused(4, "", create(&["nowhere/f:64M"], &["d:128M"]));
-    refused(4, "", create(&["/dev/null"], &["d:128M"]));
-    refused(
-        2,
-        "K+1",
-        [
-            create(&["g:64M"], &["d:128M"]),
-            vec!["--protect=4+1".into()],
-        ]
-        .concat(),
-    );
-    refused(
-        2,
-        "80",
-        [
-            create(&["g:64M"], &["d:128M"]),
-            vec!["--over-provision=95".into()],
-        ]
-        .concat(),
-    );
-    refused(5, "another name", {
-        let mut again = create(&["g:64M"], &["d:128M"]);
-        again[2] = "tank".to_owned();
-        again
-    });
+    let file = |name: &str, byte: u8, mib: usize| {
+        std::fs::write(place.0.join(name), vec![byte; mib << 20]).unwrap();
+    };
+    file("held", 0, 64);
+    file("text", b'x', 64);
+    file("small", 0, 1);
+    refused(4, "PATH:SIZE", create("new", &["none"], &[]));
+    refused(4, "larger drives", create("new", &["small"], &[]));
+    refused(4, "larger drives", create("new", &["g:8M"], &[]));
+    refused(4, "--overwrite", create("new", &["text"], &[]));
+    refused(4, "varve pool destroy", create("new", &["f0"], &[]));
+    refused(4, "", create("new", &["held", "held"], &[]));
+    refused(4, "", create("new", &["nowhere/f:64M"], &[]));
+    refused(4, "", create("new", &["/dev/null"], &[]));
+    refused(2, "K+1", create("new", &["g:64M"], &["--protect=4+1"]));
+    let most = ["--over-provision=95"];
+    refused(2, "80", create("new", &["g:64M"], &most));
+    refused(2, "48", create("a b", &["g:64M"], &[]));
+    refused(5, "another name", create("tank", &["g:64M"], &[]));
+    let mine = format!("process {}", std::process::id());
     let lock = Disk::open(&place.0.join("held"), &DiskOptions::default()).unwrap();
-    refused(
-        5,
-        &format!("process {}", std::process::id()),
-        create(&["held"], &["d:128M"]),
-    );
+    refused(5, &mine, create("new", &["held"], &[]));
     drop(lock);
-    for name in ["d", "g", "n"] {
+    for name in ["d", "g"] {
         assert!(!place.0.join(name).exists(), "{name} was left behind");
     }
-    // Two processes on one pool.
+}
+
+#[test]
+fn two_processes_do_not_use_one_pool() {
+    let place = Place::new();
+    place.tank();
     let lock = Disk::open(&place.0.join("d1"), &DiskOptions::default()).unwrap();
     let mine = format!("process {}", std::process::id());
     place.refused(5, &mine, &["volume", "list"]);
     place.refused(5, &mine, &["check", "tank"]);
-    assert_eq!(
-        place.run(&["pool", "status", "tank"]).code,
-        0,
-        "status needs no lock"
-    );
+    place.refused(5, &mine, &["pool", "destroy", "tank"]);
+    let status = place.run(&["pool", "status", "tank"]);
+    assert_eq!(status.code, 0, "status needs no lock: {status:?}");
     drop(lock);
-    for (name, before) in ["f0", "d0", "d2"].iter().zip(before) {
-        let now = std::fs::read(place.0.join(name)).unwrap();
-        // Commands that opened the pool and found no such volume wrote labels and log only.
-        let changed = now.iter().zip(&before).filter(|(a, b)| a != b).count();
-        assert!(
-            *name == "f0" || changed <= 8192,
-            "{name}: {changed} bytes changed"
-        );
-    }
     place.ok(&["check", "tank"]);
 }
 
