@@ -4,4 +4,6 @@
 
 mod play;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| play::controller_stream(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    play::controller_stream(bytes);
+});
