@@ -111,6 +111,16 @@ fn identify() {
     assert_eq!(bench.simple(wire, &identify(0x13, 0), &[]).0, 2);
 }
 
+/// Hosts of fabrics have identifiers of 128 bits only; the shorter form is refused for that.
+#[test]
+fn host_identifiers() {
+    let mut bench = Bench::new();
+    let wire = bench.admin(false, 5000);
+    let host_id = |exhid, length| sqe(10, 4, 0, (TRANSPORT, length), &[0x81, exhid]);
+    assert_eq!(bench.fetch(wire, &host_id(1, 16)), [0x42; 16]);
+    assert_eq!(bench.simple(wire, &host_id(0, 8), &[]).0, 2);
+}
+
 #[test]
 fn features_and_logs() {
     let mut bench = Bench::new();
@@ -129,10 +139,6 @@ fn features_and_logs() {
         (0, 2000),
         "rounded up to KAS"
     );
-    // The host's identifier: of 128 bits only.
-    let host_id = |exhid, length| sqe(10, 4, 0, (TRANSPORT, length), &[0x81, exhid]);
-    assert_eq!(bench.fetch(wire, &host_id(1, 16)), [0x42; 16]);
-    assert_eq!(bench.simple(wire, &host_id(0, 8), &[]).0, 2);
     assert_eq!(bench.simple(wire, &get(6), &[]), (0, 1), "VWC is on");
     assert_eq!(bench.simple(wire, &set(6, 0), &[]).0, 0x10e, "and stays on");
     assert_eq!(bench.simple(wire, &set(11, 0xffff_ffff), &[]), (0, 0));
