@@ -62,6 +62,22 @@ forget() {
     echo 3 >/proc/sys/vm/drop_caches
 }
 
+# What an administrator changes is seen by the host without its asking.
+has_size() { [ $(blockdev --getsz $1) -eq $(($2 * 2048)) ]; }
+resized() {
+    mark volume-resize
+    await 10 has_size $e 384
+    resize2fs $e
+    [ $(df -m /mnt/e | awk 'END { print $2 }') -gt 330 ]
+}
+appears() {
+    mark volume-create
+    await 10 test -b /dev/nvme0n3
+    has_size /dev/nvme0n3 64
+    mark volume-delete
+    await 10 test ! -e /dev/nvme0n3
+}
+
 mkdir /mnt/x /mnt/e
 step connect nvme connect $to -n $nqn --nr-io-queues=2 --keep-alive-tmo=2 \
     --reconnect-delay=1 --ctrl-loss-tmo=120
@@ -76,6 +92,8 @@ step promise promise /mnt/x first
 step kill-fio-xfs under_load 1 verified_io /mnt/x/data 6M
 step promise promise /mnt/e second
 step kill-fio-ext4 under_load 2 verified_io /mnt/e/data 6M
+step resize resized
+step create-delete appears
 step kill-churn under_load 3 churn /mnt/x
 step forget forget
 step kept.xfs kept /mnt/x first

@@ -29,6 +29,16 @@ const CREATE: [&[&str]; 3] = [
     &["volume", "create", "tank/e", "256M"],
 ];
 
+/// What the administrator does while a host is connected.
+fn volume(what: &str) -> Option<&'static [&'static str]> {
+    match what {
+        "resize" => Some(&["volume", "resize", "tank/e", "384M"]),
+        "create" => Some(&["volume", "create", "tank/n", "64M"]),
+        "delete" => Some(&["volume", "delete", "tank/n"]),
+        _ => None,
+    }
+}
+
 fn run(stand: &Stand<'_>) -> Result<Said, Failure> {
     let varve = &stand.programs[0];
     for arguments in CREATE {
@@ -49,12 +59,17 @@ fn run(stand: &Stand<'_>) -> Result<Said, Failure> {
     );
     let mut attempts = 0;
     let mut said = stand.guest(&script, &mut |mark| {
+        let unknown = || io::Error::other("nothing belongs to this mark");
         let done = match mark.split_once('-') {
-            Some(("kill", _)) => server.kill().and_then(|()| server.restart()),
-            _ => Err(io::Error::other("nothing belongs to this mark")),
+            Some(("kill", _)) => server.kill().and_then(|()| server.restart()).map(|took| {
+                attempts += took;
+            }),
+            Some(("volume", what)) => volume(what)
+                .ok_or_else(unknown)
+                .and_then(|arguments| call(varve, &stand.folder, arguments)),
+            _ => Err(unknown()),
         };
-        done.map(|took| attempts += took)
-            .map_err(|error| error.to_string())
+        done.map_err(|error| error.to_string())
     })?;
     said.notes.push(format!(
         "{attempts} attempts for all starts after a SIGKILL"
