@@ -75,7 +75,7 @@ pub(crate) fn check(sheet: &str) -> Result<(), ControlError> {
 pub(crate) fn create(path: &Path, sheet: &str) -> Result<(), ControlError> {
     check(sheet)?;
     let written = replace(&file_of(path), format!("{sheet}\n").as_bytes());
-    written.map_err(|error| of_file(path, error))
+    written.map_err(|error| of_file(path, &error))
 }
 
 /// Forgets the model of the drive at `path`, if it has one.
@@ -84,12 +84,12 @@ pub(crate) fn create(path: &Path, sheet: &str) -> Result<(), ControlError> {
 /// [`ControlError::Model`].
 pub(crate) fn forget(path: &Path) -> Result<(), ControlError> {
     match fs::remove_file(file_of(path)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(of_file(path, error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(of_file(path, &error)),
         _ => Ok(()),
     }
 }
 
-fn of_file(path: &Path, error: impl ToString) -> ControlError {
+fn of_file(path: &Path, error: &impl ToString) -> ControlError {
     let (path, error) = (file_of(path), error.to_string());
     ControlError::Model {
         what: format!("{}: {error}", path.display()),
@@ -107,16 +107,16 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn read(path: &Path, bytes: u64) -> Result<Option<(String, Ssd)>, ControlError> {
     let text = match fs::read(file_of(path)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        read => read.map_err(|error| of_file(path, error))?,
+        read => read.map_err(|error| of_file(path, &error))?,
     };
     let end = text.iter().position(|byte| *byte == b'\n');
     let (name, state) = text.split_at(end.unwrap_or(text.len()));
     let name = String::from_utf8_lossy(name).into_owned();
-    let sheet = Sheet::named(&name).map_err(|error| of_file(path, error))?;
-    let shape = Shape::scaled(&sheet, bytes).map_err(|error| of_file(path, error))?;
+    let sheet = Sheet::named(&name).map_err(|error| of_file(path, &error))?;
+    let shape = Shape::scaled(&sheet, bytes).map_err(|error| of_file(path, &error))?;
     let ssd = match state.get(1..) {
         None | Some([]) => Ssd::new(shape),
-        Some(saved) => Ssd::restore(shape, saved).map_err(|error| of_file(path, error))?,
+        Some(saved) => Ssd::restore(shape, saved).map_err(|error| of_file(path, &error))?,
     };
     Ok(Some((name, ssd)))
 }

@@ -155,9 +155,9 @@ impl Pools {
         self.watchers.tell(&Event::PoolClosing { pool: name });
         let outcome = running.pool.close(release).await;
         self.open.borrow_mut().remove(pool);
-        let paths = running.paths.borrow();
-        paths.values().for_each(|path| self.models.save(path));
-        drop(paths);
+        for path in running.paths.borrow().values() {
+            self.models.save(path);
+        }
         let drives = running.drives.take();
         drop(running);
         self.released(&drives).await;

@@ -105,7 +105,7 @@ impl PoolOptions {
         dense: &[Rc<dyn Drive>],
     ) -> Result<Geometry, PlanError> {
         let infos = |drives: &[Rc<dyn Drive>]| -> Vec<DriveInfo> {
-            drives.iter().map(|drive| drive.info()).collect()
+            drives.iter().map(Drive::info).collect()
         };
         self.plan_for(&infos(fast), &infos(dense))
     }

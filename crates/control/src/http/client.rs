@@ -33,8 +33,32 @@ pub fn connect(socket: &Path) -> io::Result<Option<UnixStream>> {
 /// What failed there, or on the way.
 pub fn ask(stream: UnixStream, request: &Request) -> Result<Reply, Box<Failure>> {
     let answer = exchange(stream, request);
+    decode(&answer.map_err(|error| Box::new(ControlError::Daemonless(error).into()))?)
+}
+
+/// What a request is on the wire; the daemon closes the connection behind its answer.
+///
+/// # Panics
+/// Never: every request is a document.
+#[must_use]
+pub fn encode(request: &Request) -> Vec<u8> {
+    let body = serde_json::to_vec(&Document::new(request)).expect("requests are documents");
+    let head = format!(
+        "POST /v1/request HTTP/1.1\r\nHost: varve\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    [head.into_bytes(), body].concat()
+}
+
+/// What everything that came until the end of the connection means.
+///
+/// # Errors
+/// What failed there; an answer that is not whole.
+pub fn decode(answer: &[u8]) -> Result<Reply, Box<Failure>> {
+    let cut = || io::Error::from(io::ErrorKind::UnexpectedEof);
     let (status, body) =
-        answer.map_err(|error| Box::new(ControlError::Daemonless(error).into()))?;
+        parse(answer).ok_or_else(|| Box::new(ControlError::Daemonless(cut()).into()))?;
     let strange = |_| Box::new(ControlError::Request("the daemon's answer".to_owned()).into());
     if status == 200 {
         let document: Document<Reply> = serde_json::from_slice(&body).map_err(strange)?;
@@ -49,19 +73,12 @@ pub fn ask(stream: UnixStream, request: &Request) -> Result<Reply, Box<Failure>>
     Err(Box::new(failure))
 }
 
-/// Status and body of the answer.
-fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<(u16, Vec<u8>)> {
-    let body = serde_json::to_vec(&Document::new(request))?;
-    let head = format!(
-        "POST /v1/request HTTP/1.1\r\nHost: varve\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(&body)?;
+/// Everything until the end of the connection.
+fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<Vec<u8>> {
+    stream.write_all(&encode(request))?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-    parse(&answer).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    Ok(answer)
 }
 
 /// Takes an answer apart; `None` if it is not whole.

@@ -51,7 +51,7 @@ impl Options {
                 print(&report.json());
             }
         };
-        match demo::run(request, tell, show) {
+        match demo::run(&request, tell, show) {
             Ok(true) => Exit::Ok,
             Ok(false) => Exit::Failed,
             Err(error) => {

@@ -10,6 +10,7 @@ use clap::Args;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::thread::Builder;
 
 /// Options of `varve serve`.
 #[derive(Args)]
@@ -74,7 +75,10 @@ impl Options {
             let mut out = std::io::stdout();
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
             if is_led {
-                std::thread::spawn(until_stdin_ends);
+                let thread = Builder::new().name("varve-stdin".to_owned());
+                if let Err(error) = thread.spawn(until_stdin_ends) {
+                    complain(&format!("standard input cannot be watched: {error}"), "");
+                }
             }
         };
         let served = self.plan().and_then(|plan| serve::run(plan, when_ready));

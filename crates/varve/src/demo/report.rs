@@ -74,7 +74,7 @@ impl Report {
             waf_total: ratio(flash.media, compacted_bytes),
             iops: per_second(outcome.operations),
             bytes_per_s: per_second(outcome.written_bytes),
-            recovery_ms: rounded(outcome.recovery.as_secs_f64() * 1e3),
+            recovery_ms: rounded(outcome.recovery.0 as f64 / 1e6),
             used_bytes: outcome.used_bytes,
             written_bytes: outcome.written_bytes,
             dense_overwrites: rounded(outcome.overwrites),

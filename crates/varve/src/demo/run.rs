@@ -11,7 +11,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::exit;
 use std::rc::Rc;
-use std::sync::Arc;
 use varve_hostio::{Executor, Io, Signals};
 use varve_io::{Event, World};
 
@@ -33,11 +32,11 @@ pub(crate) struct Request {
 /// # Errors
 /// As [`DemoError`] says; nothing is left behind in a temporary directory.
 pub(crate) fn run(
-    request: Request,
+    request: &Request,
     tell: impl Fn(&str) + 'static,
     show: impl FnOnce(&Report) + 'static,
 ) -> Result<bool, DemoError> {
-    let site = Arc::new(Site::open(request.directory.as_deref())?);
+    let site = Rc::new(Site::open(request.directory.as_deref())?);
     let preflight = Preflight::look(&site, request.listen, request.discovery)?;
     tell(&preflight.text());
     let made = site.make_pool()?;
@@ -49,6 +48,7 @@ pub(crate) fn run(
     };
     let executor = Executor::new();
     let world = executor.world();
+    let once = request.once;
     let outcome = executor.run(async move {
         let demo = Demo {
             signalled: Signalled::watch(&world)?,
@@ -57,7 +57,7 @@ pub(crate) fn run(
             capacity_bytes,
             has_module: preflight.has_module,
         };
-        demo.run(request.once, tell, show).await
+        demo.run(once, tell, show).await
     });
     outcome.map_err(DemoError::Stalled)?
 }
@@ -120,7 +120,7 @@ impl Signalled {
 
 struct Demo {
     world: Rc<dyn World>,
-    site: Arc<Site>,
+    site: Rc<Site>,
     signalled: Signalled,
     capacity_bytes: u64,
     has_module: bool,
@@ -134,11 +134,11 @@ impl Demo {
         tell: impl Fn(&str),
         show: impl FnOnce(&Report),
     ) -> Result<bool, DemoError> {
-        let server = Server::start(&self.site)?;
+        let server = Server::start(&*self.world, &self.site).await?;
         self.fix_ports(&server)?;
         let test = SelfTest::new(
             Rc::clone(&self.world),
-            Arc::clone(&self.site),
+            Rc::clone(&self.site),
             &server,
             self.capacity_bytes,
             Rc::clone(&self.signalled.came),
@@ -152,7 +152,7 @@ impl Demo {
             tell("Ctrl-C ends it\n");
             self.signalled.wait().await;
         }
-        server.stop(&self.site)?;
+        server.stop(&*self.world, &self.site).await?;
         if !self.site.is_temporary() {
             let directory = self.site.directory().display();
             tell(&format!("everything is kept in {directory}\n"));

@@ -10,8 +10,6 @@ use crate::progress::Progress;
 use crate::remote::Address;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 use varve_io::World;
 use varve_units::{BLOCK_BYTES, Nanos};
 
@@ -60,7 +58,7 @@ pub(super) struct Outcome {
     /// The first failure, in words.
     pub(super) first_failure: Option<String>,
     /// From the start of the new server until hosts could connect.
-    pub(super) recovery: Duration,
+    pub(super) recovery: Nanos,
     /// Associations that hosts lost.
     pub(super) associations_lost: u64,
     pub(super) engine: Engine,
@@ -70,7 +68,7 @@ pub(super) struct Outcome {
 /// A self-test under way.
 pub(super) struct SelfTest {
     world: Rc<dyn World>,
-    site: Arc<Site>,
+    site: Rc<Site>,
     watch: Watch,
     tenants: Rc<[Tenant; 2]>,
     /// Somebody does not want to wait for the end.
@@ -84,12 +82,12 @@ impl SelfTest {
     /// [`DemoError::Unreachable`], [`DemoError::Server`], what the pool's status needs.
     pub(super) async fn new(
         world: Rc<dyn World>,
-        site: Arc<Site>,
+        site: Rc<Site>,
         server: &Server,
         capacity_bytes: u64,
         interrupted: Rc<Cell<bool>>,
     ) -> Result<Self, DemoError> {
-        let watch = Watch::start(site.state().join("varve.sock"));
+        let watch = Watch::start(&world, site.state().join("varve.sock"))?;
         let mut tenants = Vec::new();
         for (index, (volume, ..)) in VOLUMES.iter().enumerate() {
             let address = address_of(server, volume)?;
@@ -240,7 +238,7 @@ impl SelfTest {
     }
 
     /// Kills the server while both tenants write, starts another, and lets them write on.
-    async fn kill_amid_writes(&self, server: Server) -> Result<(Server, Duration), DemoError> {
+    async fn kill_amid_writes(&self, server: Server) -> Result<(Server, Nanos), DemoError> {
         let ends = Rc::new(Cell::new(0.0));
         let share = Rc::clone(&ends);
         let begun = self.world.now();
@@ -268,18 +266,10 @@ impl SelfTest {
         Ok((server, recovery))
     }
 
-    /// SIGKILL, and another server, by a thread that may wait for both.
+    /// SIGKILL, and another server.
     async fn replace(&self, server: Server) -> Result<Server, DemoError> {
-        let site = Arc::clone(&self.site);
-        let thread = std::thread::spawn(move || {
-            server.kill()?;
-            Server::start(&site)
-        });
-        while !thread.is_finished() {
-            self.world.sleep(LOOK).await;
-        }
-        let joined = thread.join();
-        joined.map_err(|_| DemoError::Server("the thread that started it panicked".to_owned()))?
+        server.kill(&*self.world).await?;
+        Server::start(&*self.world, &self.site).await
     }
 }
 

@@ -4,15 +4,15 @@ use super::error::DemoError;
 use super::site::Site;
 use crate::serve::Serving;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use varve_io::World;
+use varve_units::Nanos;
 
 /// How long a server may need to drain. Arbitrary: a checkpoint of a small pool takes far less.
-const DRAIN_MAX: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(5);
+const DRAIN_MAX: Nanos = Nanos::from_secs(20);
+/// Between two looks at it.
+const LOOK: Nanos = Nanos::from_millis(1);
 
 /// A server that hosts can connect to. It ends with this process at the latest: the pipe to its
 /// standard input ends then. Killed when dropped.
@@ -21,7 +21,7 @@ pub(super) struct Server {
     /// What it serves.
     pub(super) serving: Serving,
     /// From its start until hosts could connect: pools are recovered in that time.
-    pub(super) started_in: Duration,
+    pub(super) started_in: Nanos,
 }
 
 impl Server {
@@ -29,75 +29,101 @@ impl Server {
     ///
     /// # Errors
     /// [`DemoError::Server`] with what it said.
-    pub(super) fn start(site: &Site) -> Result<Self, DemoError> {
-        let failed = |error: std::io::Error| DemoError::Server(error.to_string());
-        let begun = Instant::now();
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(site.log())
-            .map_err(failed)?;
-        let program = std::env::current_exe().map_err(failed)?;
-        let mut child = Command::new(program)
-            .args(["serve", "--json", "--until-stdin-ends", "--config"])
-            .arg(site.config())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            // Ctrl-C is for the demonstration, which ends the server in good order.
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
-        let out = child.stdout.take().expect("a pipe was asked for");
-        let mut line = String::new();
-        let read = BufReader::new(out).read_line(&mut line);
-        let serving = read.ok().and_then(|_| serde_json::from_str(&line).ok());
-        let Some(serving) = serving else {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(DemoError::Server(last_words(site)));
-        };
-        Ok(Self {
-            child,
-            serving,
-            started_in: begun.elapsed(),
-        })
+    pub(super) async fn start(world: &dyn World, site: &Site) -> Result<Self, DemoError> {
+        let begun = world.now();
+        let child = spawn(site).map_err(|error| DemoError::Server(error.to_string()))?;
+        let mut guard = Guard(Some(child));
+        loop {
+            let said = fs::read_to_string(site.announcement()).unwrap_or_default();
+            if let Some(serving) = said
+                .ends_with('\n')
+                .then(|| serde_json::from_str(&said).ok())
+            {
+                let serving = serving.ok_or(DemoError::Server(said))?;
+                let child = guard.0.take().expect("it was not taken before");
+                return Ok(Self {
+                    child,
+                    serving,
+                    started_in: world.now().since(begun),
+                });
+            }
+            let child = guard.0.as_mut().expect("it was not taken before");
+            if !matches!(child.try_wait(), Ok(None)) {
+                return Err(DemoError::Server(last_words(site)));
+            }
+            world.sleep(LOOK).await;
+        }
     }
 
     /// Ends it with SIGKILL: it gets no chance to do anything.
     ///
     /// # Errors
     /// [`DemoError::Server`].
-    pub(super) fn kill(mut self) -> Result<(), DemoError> {
-        let killed = self.child.kill().and_then(|()| self.child.wait());
+    pub(super) async fn kill(mut self, world: &dyn World) -> Result<(), DemoError> {
+        let killed = self.child.kill();
         killed.map_err(|error| DemoError::Server(error.to_string()))?;
-        Ok(())
+        self.ended(world).await.map(|_| ())
     }
 
     /// Ends it in good order: it drains and takes a checkpoint.
     ///
     /// # Errors
     /// [`DemoError::Server`]: it did not, or said why not.
-    pub(super) fn stop(mut self, site: &Site) -> Result<(), DemoError> {
+    pub(super) async fn stop(mut self, world: &dyn World, site: &Site) -> Result<(), DemoError> {
         drop(self.child.stdin.take());
-        let begun = Instant::now();
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(_)) => return Err(DemoError::Server(last_words(site))),
-                Ok(None) if begun.elapsed() < DRAIN_MAX => thread::sleep(PAUSE),
-                Ok(None) => return Err(DemoError::Server("it does not end".to_owned())),
-                Err(error) => return Err(DemoError::Server(error.to_string())),
+        match self.ended(world).await?.success() {
+            true => Ok(()),
+            false => Err(DemoError::Server(last_words(site))),
+        }
+    }
+
+    async fn ended(&mut self, world: &dyn World) -> Result<ExitStatus, DemoError> {
+        let until = world.now() + DRAIN_MAX;
+        while world.now() < until {
+            let status = self.child.try_wait();
+            if let Some(status) = status.map_err(|error| DemoError::Server(error.to_string()))? {
+                return Ok(status);
             }
+            world.sleep(LOOK).await;
+        }
+        Err(DemoError::Server("it does not end".to_owned()))
+    }
+}
+
+fn spawn(site: &Site) -> std::io::Result<Child> {
+    let log = File::options().create(true).append(true).open(site.log())?;
+    let said = File::create(site.announcement())?;
+    Command::new(std::env::current_exe()?)
+        .args(["serve", "--json", "--until-stdin-ends", "--config"])
+        .arg(site.config())
+        .stdin(Stdio::piped())
+        .stdout(said)
+        .stderr(log)
+        // Ctrl-C is for the demonstration, which ends the server in good order.
+        .process_group(0)
+        .spawn()
+}
+
+/// Ends a process that nobody took.
+struct Guard(Option<Child>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            end(child);
         }
     }
 }
 
+/// One that has ended cannot be killed, and that is as well.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that has ended cannot be killed, and that is as well.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
 }
 

@@ -63,6 +63,11 @@ impl Site {
         self.directory.join("serve.log")
     }
 
+    /// What the server says when hosts can connect.
+    pub(super) fn announcement(&self) -> PathBuf {
+        self.directory.join("serving.json")
+    }
+
     pub(super) fn config(&self) -> PathBuf {
         self.directory.join("varve.toml")
     }

@@ -1,15 +1,19 @@
-//! What the server says of the pool, asked now and then by a thread of its own: whoever loads the pool
-//! must not wait for it.
+//! What the server says of the pool, asked now and then by a flow of its own.
 
+use super::error::DemoError;
 use super::site::POOL;
+use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::rc::Rc;
 use varve_control::{PoolView, Reply, Request, http::client};
+use varve_hostio::{Endpoint, Io, Outgoing, Stream};
+use varve_io::World;
+use varve_units::Nanos;
 
 /// Between two questions.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Nanos = Nanos::from_millis(100);
+/// Room for what is received at a time.
+const RECEIVE_BYTES: usize = 16 << 10;
 
 /// The newest answer of a server's life, and sums over its former lives.
 #[derive(Default)]
@@ -43,28 +47,33 @@ pub(super) struct Flash {
 
 /// What is known of the pool; copies share it.
 #[derive(Clone, Default)]
-pub(super) struct Watch(Arc<Mutex<Known>>);
+pub(super) struct Watch(Rc<RefCell<Known>>);
 
 impl Watch {
     /// Asks whoever listens at `socket` until the last copy is dropped.
-    pub(super) fn start(socket: PathBuf) -> Self {
-        let watch = Self::default();
-        let known = Arc::downgrade(&watch.0);
-        thread::spawn(move || {
-            while let Some(known) = known.upgrade() {
-                if let Some(view) = ask(&socket) {
-                    known.lock().unwrap_or_else(PoisonError::into_inner).newest = Some(view);
+    ///
+    /// # Errors
+    /// [`DemoError::NoIo`].
+    pub(super) fn start(world: &Rc<dyn World>, socket: PathBuf) -> Result<Self, DemoError> {
+        let io = Io::of(&**world).map_err(DemoError::NoIo)?;
+        let (watch, clock) = (Self::default(), Rc::clone(world));
+        let known = Rc::downgrade(&watch.0);
+        let endpoint = Endpoint::Unix(socket);
+        world.spawn(Box::pin(async move {
+            while known.strong_count() > 0 {
+                let view = ask(io.clone(), &endpoint).await;
+                if let (Some(known), Some(view)) = (known.upgrade(), view) {
+                    known.borrow_mut().newest = Some(view);
                 }
-                drop(known);
-                thread::sleep(PAUSE);
+                clock.sleep(PAUSE).await;
             }
-        });
-        watch
+        }));
+        Ok(watch)
     }
 
     /// The server was killed: what it counted is kept, its successor counts from zero.
     pub(super) fn note_killed(&self) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.borrow_mut();
         if let Some(view) = known.newest.take() {
             let own = engine(&view);
             known.before.compacted += own.compacted;
@@ -74,7 +83,7 @@ impl Watch {
 
     /// What engines counted, of all lives; those of a killed one up to a moment before.
     pub(super) fn engine(&self) -> Engine {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.borrow();
         let own = known.newest.as_ref().map(engine).unwrap_or_default();
         Engine {
             compacted: known.before.compacted + own.compacted,
@@ -84,7 +93,7 @@ impl Watch {
 
     /// What the dense drives' models say; `None` before the first answer of a server.
     pub(super) fn flash(&self) -> Option<Flash> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.borrow();
         let view = known.newest.as_ref()?;
         let models = view.drives.iter().filter_map(|drive| drive.model.as_ref());
         Some(models.fold(Flash::default(), |sum, model| Flash {
@@ -104,10 +113,23 @@ fn engine(view: &PoolView) -> Engine {
     }
 }
 
-fn ask(socket: &std::path::Path) -> Option<PoolView> {
-    let stream = client::connect(socket).ok()??;
+/// The pool's state; `None` if nobody answers, or the pool is not open there.
+async fn ask(io: Io, endpoint: &Endpoint) -> Option<PoolView> {
+    let stream = Stream::connect(io, endpoint).await.ok()?;
     let pool = POOL.to_owned();
-    match client::ask(stream, &Request::PoolStatus { pool }).ok()? {
+    let mut request = Outgoing::new();
+    request.push(client::encode(&Request::PoolStatus { pool }));
+    stream.send(request).await.ok()?;
+    let mut answer = Vec::new();
+    loop {
+        answer.reserve(RECEIVE_BYTES);
+        let (count, filled) = stream.receive(answer).await.ok()?;
+        answer = filled;
+        if count == 0 {
+            break;
+        }
+    }
+    match client::decode(&answer).ok()? {
         Reply::PoolStatus(view) if view.is_open => Some(view),
         _ => None,
     }
