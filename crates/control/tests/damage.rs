@@ -90,6 +90,7 @@ fn flipped_bytes_of_one_drive_are_repaired() {
         pools.close_all().await;
     });
     let mut random = Random(7);
+    let mut bad_copies = 0;
     for path in paths {
         let file = writable(&path);
         let bytes = file.metadata().unwrap().len();
@@ -99,13 +100,15 @@ fn flipped_bytes_of_one_drive_are_repaired() {
             flip(&file, MIB + random.below(bytes - MIB));
         }
         drop(file);
-        session(&home, |pools| async move {
+        bad_copies += session(&home, |pools| async move {
             pools.open("p").await.unwrap();
             assert_eq!(lost(&pools, "p").await, 0);
             let check = pools.check_pool("p").await.unwrap();
             assert_eq!(check.broken, None, "{check:?}");
             assert_eq!((check.lost_blocks, check.damaged_ranges), (0, 0));
+            assert_eq!(check.agrees, check.bad_copies == 0);
             pools.close_all().await;
+            check.bad_copies
         });
         // Rebuilt, so that the next drive's damage meets whole redundancy.
         let repair = path.clone();
@@ -117,6 +120,8 @@ fn flipped_bytes_of_one_drive_are_repaired() {
             pools.close_all().await;
         });
     }
+    // Reads mend the copy they meet first; the others are for a check to find.
+    assert!(bad_copies > 0, "a check found no damage at all");
 }
 
 /// Gives the drive at a path up and fills it again.
