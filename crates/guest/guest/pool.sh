@@ -9,17 +9,21 @@ sized() {
     done
 }
 
+# again COMMAND...: again and again, until the server has died; ends at the first that fails.
+again() {
+    until [ -e /tmp/dead ]; do "$@"; done
+}
+
 # under_load NUMBER COMMAND...: the server dies while the command runs, which must not notice.
 under_load() {
     number=$1
     shift
-    "$@" >/tmp/load.out 2>&1 &
+    rm -f /tmp/dead
+    again "$@" >/tmp/load.out 2>&1 &
     load=$!
     sleep 2
-    kill -0 $load
     mark kill-$number
-    # It was killed in the middle: there is more to do.
-    kill -0 $load
+    touch /tmp/dead
     await 60 grep -q live /sys/class/nvme/nvme0/state
     wait $load || {
         cat /tmp/load.out
@@ -43,16 +47,18 @@ kept() {
     for file in 1 2 3 4 5 6; do cmp /tmp/promised/$2/$file $1/$2-$file; done
 }
 
-# Many small files, synced now and then: changes of the file system itself.
+# churn FOLDER: many small files, synced now and then: changes of the file system itself.
 churn() {
+    rm -rf $1/churn
+    mkdir $1/churn
     for round in $(seq 12); do
-        mkdir $1/$round
-        for file in $(seq 20); do echo $round $file >$1/$round/$file; done
-        sync $1/$round
-        mv $1/$round $1/done-$round
+        mkdir $1/churn/$round
+        for file in $(seq 20); do echo $round $file >$1/churn/$round/$file; done
+        sync $1/churn/$round
+        mv $1/churn/$round $1/churn/done-$round
     done
     for round in $(seq 12); do
-        [ "$(cat $1/done-$round/20)" = "$round 20" ]
+        [ "$(cat $1/churn/done-$round/20)" = "$round 20" ]
     done
 }
 
