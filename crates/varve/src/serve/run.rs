@@ -157,7 +157,7 @@ async fn serve_pools(
     };
     ready(&serving, when_ready);
     until_a_signal(&world, frame.signals).await?;
-    drop(api);
+    api.end(&*world).await;
     server.drain().await;
     let mut outcome = Ok(());
     for (_, closed) in pools.close_all().await {
