@@ -7,7 +7,7 @@ use varve_guest::{Outcome, Verdict};
 /// Runs the tests named, or all.
 ///
 /// # Errors
-/// If one fails, there is none of that name, or all were skipped.
+/// If one fails, or there is none of that name.
 pub fn run(root: &Path, wanted: &[String]) -> Result<(), String> {
     let mut tally = Tally::default();
     tests(root, wanted, &mut tally)?;
