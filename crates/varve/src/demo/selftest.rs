@@ -113,6 +113,8 @@ impl SelfTest {
     /// # Errors
     /// [`DemoError::Interrupted`], [`DemoError::Server`]. What hosts' operations found is in the outcome.
     pub(super) async fn run(self, server: Server) -> Result<(Outcome, Server), DemoError> {
+        // A demonstration that goes on has drives with a past.
+        let past = self.flash().await?;
         self.sweep(Direction::Write, "fill").await?;
         let before = self.flash().await?.host;
         let begun = self.world.now();
@@ -126,6 +128,7 @@ impl SelfTest {
         self.sweep(Direction::Read, "verify").await?;
         let verify_errors = verify_errors + self.failures() - wrong;
         let flash = self.flash().await?;
+        let overwrites = (flash.host - before) as f64 / dense_bytes() as f64;
         let used: u64 = self.tenants.iter().map(|tenant| tenant.blocks).sum();
         let bytes = |(tenant, count): (&Tenant, &u64)| tenant.operation_blocks() * count;
         let written: u64 = self.tenants.iter().zip(&operations).map(bytes).sum();
@@ -135,7 +138,7 @@ impl SelfTest {
             written_bytes: written * BLOCK_BYTES,
             operations: operations.iter().sum(),
             elapsed,
-            overwrites: (flash.host - before) as f64 / dense_bytes() as f64,
+            overwrites,
             verified_blocks: 2 * used,
             verify_errors,
             io_errors: self.failures() - verify_errors,
@@ -143,7 +146,7 @@ impl SelfTest {
             recovery,
             associations_lost: self.tenants.iter().map(Tenant::losses).sum(),
             engine: self.watch.engine(),
-            flash,
+            flash: flash.since(&past),
         };
         for tenant in &*self.tenants {
             tenant.close().await;

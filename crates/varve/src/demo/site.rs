@@ -1,8 +1,9 @@
 //! Where a demonstration lives: a directory with files for drives, a pool on them, volumes.
 
 use super::error::DemoError;
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use varve_control::{
     CreatePool, CreateVolume, DrivePath, PlanView, PoolView, Protect, Reply, Request, local,
@@ -33,11 +34,16 @@ impl Site {
     /// # Errors
     /// [`DemoError::Directory`].
     pub(super) fn open(named: Option<&Path>) -> Result<Self, DemoError> {
-        let directory = match named {
-            Some(named) => named.to_owned(),
-            None => std::env::temp_dir().join(format!("varve-demo-{}", std::process::id())),
+        let (directory, made) = match named {
+            Some(named) => (named.to_owned(), fs::create_dir_all(named)),
+            None => {
+                let name = format!("varve-demo-{}", std::process::id());
+                let directory = std::env::temp_dir().join(name);
+                // New, and nobody else's: others may write to the directory it lies in.
+                let made = DirBuilder::new().mode(0o700).create(&directory);
+                (directory, made)
+            }
         };
-        let made = fs::create_dir_all(&directory);
         made.map_err(|error| DemoError::Directory(directory.clone(), error))?;
         Ok(Self {
             directory,

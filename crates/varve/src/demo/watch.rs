@@ -45,6 +45,18 @@ pub(super) struct Flash {
     pub(super) moved: u64,
 }
 
+impl Flash {
+    /// What was done since `before`.
+    pub(super) const fn since(&self, before: &Self) -> Self {
+        Self {
+            host: self.host - before.host,
+            media: self.media - before.media,
+            rmw_reads: self.rmw_reads - before.rmw_reads,
+            moved: self.moved - before.moved,
+        }
+    }
+}
+
 /// What is known of the pool; copies share it.
 #[derive(Clone, Default)]
 pub(super) struct Watch(Rc<RefCell<Known>>);
