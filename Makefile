@@ -1,17 +1,23 @@
 # The menu. What each target does stands in crates/xtask.
 
 SEEDS ?= 0..1000
+# Options of `varve demo`: make run DEMO=--once
+DEMO ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test ci sim golden
+.PHONY: help run setup check test ci sim golden
 
 help:
+	@echo "make run      setup, then the demonstration: a pool on files, a self-test, a server to connect to"
 	@echo "make setup    install the tools that are missing"
 	@echo "make check    format, tidy, licences, clippy, unit tests: before each commit"
 	@echo "make test     setup, then check with every test there is"
 	@echo "make ci       what CI runs: make test"
 	@echo "make sim      the simulator over SEEDS=$(SEEDS)"
 	@echo "make golden   write the golden files anew from the tests"
+
+run: setup
+	@cargo run --release --quiet --package varve -- demo $(DEMO)
 
 setup:
 	@cargo xtask setup

@@ -26,7 +26,8 @@ pub const LABEL_BYTES: usize = 4096;
 /// Members of a pool at most, tombstones included.
 pub const MEMBERS_MAX: usize = 100;
 
-const MAGIC: [u8; 4] = *b"VLBL";
+/// The first bytes of every label.
+pub const LABEL_MAGIC: [u8; 4] = *b"VLBL";
 const STRUCTURE: &str = "Label";
 
 codes! {
@@ -152,7 +153,7 @@ impl Label {
         assert!(self.check().is_ok(), "label breaks its limits");
         let members = u16::try_from(self.members.len()).expect("members were checked");
         let raw = LabelRaw {
-            magic: MAGIC,
+            magic: LABEL_MAGIC,
             version: VERSION.into(),
             name_bytes: self.name.len(),
             clean: self.is_clean.into(),
@@ -189,7 +190,7 @@ impl Label {
         let bytes = bytes
             .get(..LABEL_BYTES)
             .ok_or_else(|| truncated(STRUCTURE, LABEL_BYTES, bytes.len()))?;
-        check_magic(bytes, MAGIC, STRUCTURE)?;
+        check_magic(bytes, LABEL_MAGIC, STRUCTURE)?;
         check_crc(bytes, STRUCTURE)?;
         let (raw, rest) = prefix::<LabelRaw>(bytes, STRUCTURE)?;
         check_zero(&raw.reserved, STRUCTURE)?;

@@ -51,7 +51,7 @@ pub use error::DecodeError;
 pub use geometry::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Geometry, PARITY_MAX, Protection, SLICES_MAX,
 };
-pub use label::{LABEL_BYTES, Label, MEMBERS_MAX, Member, MemberRole, MemberState};
+pub use label::{LABEL_BYTES, LABEL_MAGIC, Label, MEMBERS_MAX, Member, MemberRole, MemberState};
 pub use leaf::{LEAF_BYTES, LEAF_ENTRIES, LeafError, LeafImage, Placement};
 pub use name::{NAME_BYTES_MAX, Name};
 pub use p2l::{P2l, P2lEntry, STRIPE_BLOCKS_MAX};

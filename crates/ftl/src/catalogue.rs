@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::host::Hole;
 use crate::lane::Stopped;
+use crate::limits::RETRY_PAUSE;
 use crate::map::LeafCursor;
 use crate::shared::{FIRST, Shared};
 use alloc::boxed::Box;
@@ -189,11 +190,14 @@ impl Shared {
     /// Lets no new operation beyond what `entry` leaves of its volume begin, on any reactor, and
     /// waits for those that are in flight.
     async fn withdraw(&self, entry: CatalogueEntry) -> Result<(), EngineError> {
+        // All are told in one turn, so before the next checkpoint asks any of them anything: what it
+        // frees because this volume is gone, no reactor takes for this volume's any more.
+        self.volumes.borrow_mut().put(entry);
+        self.tell_others(move |there| there.volumes.borrow_mut().put(entry));
         for to in self.reactors() {
             let withdraw = move |there: Rc<Self>| async move {
                 let inflight = {
-                    let mut volumes = there.volumes.borrow_mut();
-                    volumes.put(entry);
+                    let volumes = there.volumes.borrow();
                     volumes.get(entry.id).map(|v| Rc::clone(&v.inflight))
                 };
                 if let Some(inflight) = inflight {
@@ -300,10 +304,11 @@ impl Shared {
         loop {
             let next = shard.map.borrow().volume_next(volume, from);
             let Some((key, after)) = next else { break };
-            if shard.drop_leaf(key).await.is_err() {
-                return;
+            match shard.drop_leaf(key).await {
+                Ok(()) => from = after,
+                Err(EngineError::Io(_)) => self.world.sleep(RETRY_PAUSE).await,
+                Err(_) => return,
             }
-            from = after;
         }
     }
 }

@@ -58,6 +58,7 @@ mod shard;
 mod shared;
 mod tally;
 mod turn;
+mod usage;
 mod victims;
 mod volumes;
 mod waits;

@@ -60,7 +60,8 @@ impl Shard {
             match read {
                 Ok(image) => {
                     let mut dead = Vec::new();
-                    let installed = self.map.borrow_mut().install(key, base, *image, &mut dead);
+                    let installed =
+                        self.change_leaf(key, |map| map.install(key, base, *image, &mut dead));
                     self.bury(&mut dead);
                     if installed.is_ok() {
                         return Ok(());
@@ -82,7 +83,8 @@ impl Shard {
     /// No copy of a leaf can be read: its blocks are lost but for those in its chain. The merger
     /// writes that down, so that nothing waits for the leaf for ever.
     fn declare_lost(&self, key: LeafKey, base: Base) {
-        if self.map.borrow_mut().declare_lost(key, base).is_ok() {
+        let declared = self.change_leaf(key, |map| map.declare_lost(key, base));
+        if declared.is_ok() {
             self.note_lost();
             self.merge_wanted.notify();
         }
@@ -96,19 +98,20 @@ impl Shard {
 
     /// What must be read to get an image; `None` if it is cached, blank, lost, or of no leaf.
     fn install_blank(&self, key: LeafKey) -> Option<Base> {
-        let mut map = self.map.borrow_mut();
-        if !map.exists(key) || map.is_cached(key) {
+        if !self.map.borrow().exists(key) || self.map.borrow().is_cached(key) {
             return None;
         }
         let mut dead = Vec::new();
-        let base = map.base(key);
+        let base = self.map.borrow().base(key);
         if base.is_none() {
-            map.install_blank(key, &mut dead)
+            self.change_leaf(key, |map| map.install_blank(key, &mut dead))
                 .expect("a leaf without base takes a blank image");
-        } else if map.install_lost(key, &mut dead).is_err() {
-            return base;
+        } else {
+            let lost = self.change_leaf(key, |map| map.install_lost(key, &mut dead));
+            if lost.is_err() {
+                return base;
+            }
         }
-        drop(map);
         self.bury(&mut dead);
         None
     }
@@ -224,11 +227,16 @@ impl Shard {
         self.merge(key).await
     }
 
-    /// Merges one leaf.
+    /// Merges one leaf; one of a volume that is being deleted is dropped instead.
     ///
     /// # Errors
     /// The engine stopped, or a copy that holds the leaf is away.
     pub(crate) async fn merge(&self, key: LeafKey) -> Result<(), EngineError> {
+        // Its places may hold blocks of others by now. A new image would name them with an LSN
+        // younger than those blocks, and the purge would bury them.
+        if self.shared.volumes.borrow().is_deleting(key.volume) {
+            return self.drop_leaf(key).await;
+        }
         loop {
             if !self.map.borrow().exists(key) || self.map.borrow().is_merging(key) {
                 return Ok(());
@@ -312,6 +320,9 @@ impl Shard {
 
     /// Drops a leaf of a deleted volume and clears the live bits of its places. Those of a leaf
     /// that is lost stay: the cleaner asks the catalogue.
+    ///
+    /// # Errors
+    /// The engine stopped, or a copy that holds the leaf is away.
     pub(crate) async fn drop_leaf(&self, key: LeafKey) -> Result<(), EngineError> {
         loop {
             while self.map.borrow().is_merging(key) && !self.shared.is_stopped() {
@@ -331,10 +342,7 @@ impl Shard {
             let (image, is_lost) = match image {
                 Some(Ok(image)) => (image, false),
                 Some(Err(Unread::Lost)) => (Box::new(LeafImage::BLANK), true),
-                Some(Err(Unread::Away(_))) => {
-                    self.shared.world.sleep(RETRY_PAUSE).await;
-                    continue;
-                }
+                Some(Err(Unread::Away(error))) => return Err(EngineError::Io(error)),
                 None => (Box::new(LeafImage::BLANK), false),
             };
             let stored = base.map(|base| (base, &*image));
@@ -372,7 +380,8 @@ impl Shard {
         }
     }
 
-    /// Changes a leaf and keeps the number of live leaves of each chunk.
+    /// Changes a leaf, keeps the number of live leaves of each chunk and shows what the map holds
+    /// now: an image that settles which moves were met lowers the bound too.
     pub(crate) fn change_leaf<T>(&self, key: LeafKey, change: impl FnOnce(&mut Map) -> T) -> T {
         let mut map = self.map.borrow_mut();
         let before = map.stored(key).map(|base| base.sector);

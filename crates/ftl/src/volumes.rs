@@ -98,6 +98,12 @@ impl Volumes {
             .is_some_and(|volume| volume.entry.state == VolumeState::Present)
     }
 
+    /// True if this volume is being deleted: none of its blocks is live, leaves may still name them.
+    pub(crate) fn is_deleting(&self, id: VolumeId) -> bool {
+        self.get(id)
+            .is_some_and(|volume| volume.entry.state == VolumeState::Deleting)
+    }
+
     /// All entries, by id.
     pub(crate) fn entries(&self) -> Vec<CatalogueEntry> {
         self.by_id.values().map(|volume| volume.entry).collect()

@@ -36,4 +36,4 @@ pub use preflight::{
 };
 pub use ram::{RamDrive, RamMemory, Traffic};
 pub use reactors::run_reactors;
-pub use signals::{Signal, Signals};
+pub use signals::{Signal, Signals, terminate};

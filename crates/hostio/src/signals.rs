@@ -26,6 +26,24 @@ pub struct Signals {
     source: Rc<OwnedFd>,
 }
 
+/// Tells a process to end, as a service manager would.
+///
+/// # Errors
+/// The system's: there is no such process, or it is somebody else's.
+#[expect(unsafe_code, reason = "a system call")]
+pub fn terminate(process: u32) -> io::Result<()> {
+    let process = i32::try_from(process).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // Zero and negative numbers mean groups of processes.
+    if process <= 0 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the call takes numbers only.
+    match unsafe { libc::kill(process, libc::SIGTERM) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 impl Signals {
     /// Takes SIGTERM and SIGINT over from the system, which would end the process, for the calling
     /// thread and all that it starts afterwards. To be called by the first thread before it starts

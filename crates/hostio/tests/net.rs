@@ -260,3 +260,21 @@ fn streams_and_drives_share_a_ring() {
         echo.await;
     });
 }
+
+/// Another thread wakes a reactor that sleeps in its ring.
+#[test]
+fn another_thread_reaches_a_reactor() {
+    let executor = Executor::new();
+    let world = executor.world();
+    let (near, mut far) = Stream::pair(Io::of(&*world).unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for byte in 0..100_u8 {
+                std::io::Write::write_all(&mut far, &[byte]).unwrap();
+            }
+        });
+        let flow = async move { receive_all(&*world, &near, false).await };
+        let expected: Vec<u8> = (0..100).collect();
+        assert_eq!(executor.run(flow).unwrap(), expected);
+    });
+}

@@ -1,8 +1,10 @@
 //! Buffers: owned runs of blocks and of sectors.
 
 use crate::recycler::Home;
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::OnceCell;
 use varve_units::{BLOCK, SECTOR};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -10,6 +12,9 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 #[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(4096))]
 pub struct Block(pub [u8; BLOCK]);
+
+/// A block of zeroes.
+pub static ZEROES: Block = Block([0; BLOCK]);
 
 /// One 512 B sector in memory, aligned as direct I/O wants it.
 #[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -39,37 +44,87 @@ enum Content {
 }
 
 /// Memory of real blocks; goes back to the home it came from, if it came from one.
+///
+/// **Invariants**: blocks that `held` does not reach, up to `count`, are zeroes; memory of a home
+/// is held in full.
 struct Memory {
-    blocks: Vec<Block>,
+    /// The first blocks, or more than `count`.
+    held: Vec<Block>,
     /// Blocks in use, the first ones.
     count: usize,
+    /// All blocks, if somebody asked for their bytes before all were held. Rare, so in a box:
+    /// blocks are moved about much.
+    #[expect(clippy::box_collection, reason = "a thin pointer is wanted here")]
+    whole: OnceCell<Box<Vec<Block>>>,
     home: Option<&'static dyn Home>,
 }
 
 impl Memory {
+    const fn new(held: Vec<Block>, count: usize, home: Option<&'static dyn Home>) -> Self {
+        Self {
+            held,
+            count,
+            whole: OnceCell::new(),
+            home,
+        }
+    }
+
     fn blocks(&self) -> &[Block] {
-        &self.blocks[..self.count]
+        match self.held.get(..self.count) {
+            Some(blocks) => blocks,
+            None => self.whole.get_or_init(|| {
+                let mut whole = zeroed(self.count);
+                whole[..self.held.len()].clone_from_slice(&self.held);
+                Box::new(whole)
+            }),
+        }
     }
 
     fn blocks_mut(&mut self) -> &mut [Block] {
-        &mut self.blocks[..self.count]
+        self.hold(self.count);
+        &mut self.held[..self.count]
+    }
+
+    fn block(&self, index: usize) -> &Block {
+        assert!(index < self.count, "a block of the run");
+        self.held.get(index).unwrap_or(&ZEROES)
+    }
+
+    /// Holds the first `count` blocks at least.
+    fn hold(&mut self, count: usize) {
+        self.whole = OnceCell::new();
+        if self.held.is_empty() && count == self.count {
+            self.held = zeroed(count);
+        } else if self.held.len() < count {
+            self.held.reserve_exact(self.count - self.held.len());
+            self.held.resize(count, ZEROES.clone());
+        }
+    }
+
+    /// Copies `from` to `index` on. Memory behind what is held is not zeroed before.
+    fn put(&mut self, index: usize, from: &[Block]) {
+        assert!(index + from.len() <= self.count, "blocks of the run");
+        if self.held.is_empty() {
+            self.held.reserve_exact(self.count);
+        }
+        if index > self.held.len() {
+            self.hold(index);
+        }
+        self.whole = OnceCell::new();
+        let (over, behind) = from.split_at(from.len().min(self.held.len() - index));
+        let into = &mut self.held[index..index + over.len()];
+        into.as_mut_bytes().copy_from_slice(over.as_bytes());
+        self.held.extend_from_slice(behind);
     }
 }
 
 impl Clone for Memory {
     fn clone(&self) -> Self {
         let Some(home) = self.home else {
-            return Self {
-                blocks: self.blocks().to_vec(),
-                count: self.count,
-                home: None,
-            };
+            let held = &self.held[..self.held.len().min(self.count)];
+            return Self::new(held.to_vec(), self.count, None);
         };
-        let mut copy = Self {
-            blocks: home.take(self.count),
-            count: self.count,
-            home: Some(home),
-        };
+        let mut copy = Self::new(home.take(self.count), self.count, Some(home));
         let into = copy.blocks_mut().as_mut_bytes();
         into.copy_from_slice(self.blocks().as_bytes());
         copy
@@ -79,30 +134,27 @@ impl Clone for Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(home) = self.home {
-            home.give(core::mem::take(&mut self.blocks));
+            home.give(core::mem::take(&mut self.held));
         }
     }
 }
 
 impl Blocks {
-    /// `count` blocks of zeroes.
+    /// `count` blocks of zeroes. Takes no memory before something else is written there: most are
+    /// filled by a drive at once.
     #[must_use]
-    pub fn zeroed(count: usize) -> Self {
-        Self(Content::Bytes(Memory {
-            blocks: zeroed(count),
-            count,
-            home: None,
-        }))
+    pub const fn zeroed(count: usize) -> Self {
+        Self(Content::Bytes(Memory::new(Vec::new(), count, None)))
     }
 
     /// `count` blocks of whatever the recycler's memory held before, for who fills them whole.
     #[must_use]
     pub fn recycled(count: usize, from: &'static dyn Home) -> Self {
-        Self(Content::Bytes(Memory {
-            blocks: from.take(count),
+        Self(Content::Bytes(Memory::new(
+            from.take(count),
             count,
-            home: Some(from),
-        }))
+            Some(from),
+        )))
     }
 
     /// `count` symbolic blocks of zeroes.
@@ -149,7 +201,7 @@ impl Blocks {
     #[must_use]
     pub fn block(&self, index: usize) -> BlockRef<'_> {
         match &self.0 {
-            Content::Bytes(memory) => BlockRef::Bytes(&memory.blocks()[index].0),
+            Content::Bytes(memory) => BlockRef::Bytes(&memory.block(index).0),
             Content::Symbols(symbols) => BlockRef::Symbol(symbols[index]),
         }
     }
@@ -209,15 +261,45 @@ impl Blocks {
     pub fn copy_from(&mut self, index: usize, from: &Self, from_index: usize, count: usize) {
         match (&mut self.0, &from.0) {
             (Content::Bytes(into), Content::Bytes(from)) => {
-                let source = &from.blocks()[from_index..from_index + count];
-                into.blocks_mut()[index..index + count]
-                    .as_mut_bytes()
-                    .copy_from_slice(source.as_bytes());
+                let end = from_index + count;
+                assert!(end <= from.count, "blocks of the run");
+                if let Some(source) = from.held.get(from_index..end) {
+                    into.put(index, source);
+                } else {
+                    for offset in 0..count {
+                        let block = from.block(from_index + offset);
+                        into.put(index + offset, core::slice::from_ref(block));
+                    }
+                }
             }
             (Content::Symbols(into), Content::Symbols(from)) => {
                 into[index..index + count].copy_from_slice(&from[from_index..from_index + count]);
             }
             _ => panic!("copy between real and elided blocks"),
+        }
+    }
+
+    /// Copies `blocks`, real ones, to `index` on. Front to back this is the cheapest way to fill
+    /// memory of zeroes.
+    ///
+    /// # Panics
+    /// If the run is too short or elided.
+    pub fn put(&mut self, index: usize, blocks: &[Block]) {
+        match &mut self.0 {
+            Content::Bytes(memory) => memory.put(index, blocks),
+            Content::Symbols(_) => panic!("bytes for elided blocks"),
+        }
+    }
+
+    /// Block `index`.
+    ///
+    /// # Panics
+    /// If there is no such block or the run is elided.
+    #[must_use]
+    pub fn get(&self, index: usize) -> &Block {
+        match &self.0 {
+            Content::Bytes(memory) => memory.block(index),
+            Content::Symbols(_) => panic!("bytes of elided blocks"),
         }
     }
 
@@ -239,9 +321,12 @@ impl Blocks {
     pub fn zero(&mut self, index: usize, count: usize) {
         match &mut self.0 {
             Content::Bytes(memory) => {
-                memory.blocks_mut()[index..index + count]
-                    .as_mut_bytes()
-                    .fill(0);
+                assert!(index + count <= memory.count, "blocks of the run");
+                memory.whole = OnceCell::new();
+                let end = memory.held.len().min(index + count);
+                if let Some(blocks) = memory.held.get_mut(index..end) {
+                    blocks.as_mut_bytes().fill(0);
+                }
             }
             Content::Symbols(symbols) => symbols[index..index + count].fill(0),
         }

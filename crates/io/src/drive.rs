@@ -4,6 +4,7 @@ use crate::buffer::{Blocks, Sectors};
 use crate::command::{Command, Done, Gather, Target};
 use crate::completion::Completion;
 use crate::error::IoError;
+use alloc::rc::Rc;
 
 /// What a drive is, fixed while it is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,5 +82,15 @@ impl dyn Drive + '_ {
     /// The drive's.
     pub async fn flush(&self) -> Result<(), IoError> {
         self.submit(Command::Flush).await.map(|_| ())
+    }
+}
+
+impl<D: Drive + ?Sized> Drive for Rc<D> {
+    fn info(&self) -> DriveInfo {
+        (**self).info()
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        (**self).submit(command)
     }
 }

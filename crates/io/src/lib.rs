@@ -22,7 +22,7 @@ mod recycler;
 mod slot;
 mod world;
 
-pub use buffer::{Block, BlockRef, Blocks, Sector, Sectors};
+pub use buffer::{Block, BlockRef, Blocks, Sector, Sectors, ZEROES};
 pub use command::{Command, Done, Gather, Segment, Target};
 pub use completion::{Completion, Outcome};
 pub use drive::{Drive, DriveInfo};

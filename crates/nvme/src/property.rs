@@ -52,6 +52,28 @@ impl Capabilities {
             timeout: (bits >> 24 & 0xff) as u8,
         }
     }
+
+    /// The value of CC.CSS that gets most of what the property offers: all command sets (6), NVM
+    /// (0), none (7).
+    #[must_use]
+    pub const fn css(bits: u64) -> u32 {
+        const NVM: u64 = 1 << 37;
+        const ALL: u64 = 1 << 43;
+        const NONE: u64 = 1 << 44;
+        if bits & ALL != 0 {
+            6
+        } else if bits & NONE != 0 && bits & NVM == 0 {
+            7
+        } else {
+            0
+        }
+    }
+
+    /// Bytes of the smallest memory page, MPSMIN: the unit of MDTS and WZSL.
+    #[must_use]
+    pub const fn page_bytes_min(bits: u64) -> u64 {
+        4096 << (bits >> 48 & 15)
+    }
 }
 
 /// How a host wants a controller to stop, CC.SHN.
@@ -178,6 +200,14 @@ mod tests {
             Capabilities::from_bits(capabilities.to_bits()),
             capabilities
         );
+        let bits = capabilities.to_bits();
+        assert_eq!(
+            (Capabilities::css(bits), Capabilities::css(1 << 37)),
+            (6, 0)
+        );
+        assert_eq!(Capabilities::css(1 << 44), 7);
+        assert_eq!(Capabilities::page_bytes_min(bits), 4096);
+        assert_eq!(Capabilities::page_bytes_min(bits | 3 << 48), 32_768);
         let enabled = Configuration(0x0046_0061);
         assert_eq!(enabled, Configuration::enabled(6));
         assert_eq!(enabled.entry_sizes(), (6, 4));

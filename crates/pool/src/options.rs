@@ -1,10 +1,11 @@
 //! What a pool is made of: the creator's wishes, and the geometry that follows from them.
 
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::fmt;
 use varve_format::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Geometry, P2l, Protection};
 use varve_ftl::{CHUNKS_MIN, GROUPS_MIN, ReserveError};
-use varve_io::Drive;
+use varve_io::{Drive, DriveInfo};
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
 use crate::label::RESERVED_BYTES;
@@ -103,12 +104,23 @@ impl PoolOptions {
         fast: &[Rc<dyn Drive>],
         dense: &[Rc<dyn Drive>],
     ) -> Result<Geometry, PlanError> {
+        let infos = |drives: &[Rc<dyn Drive>]| -> Vec<DriveInfo> {
+            drives.iter().map(|drive| drive.info()).collect()
+        };
+        self.plan_for(&infos(fast), &infos(dense))
+    }
+
+    /// The geometry of a pool of drives that are like these, before there are any.
+    ///
+    /// # Errors
+    /// As [`PoolOptions::plan`].
+    pub fn plan_for(&self, fast: &[DriveInfo], dense: &[DriveInfo]) -> Result<Geometry, PlanError> {
         let chunk = self.chunk_bytes;
         let sized = (CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&chunk);
         if !sized || !chunk.is_power_of_two() {
             return Err(PlanError::ChunkBytes(chunk));
         }
-        let smallest = fast.iter().map(|drive| usable(&**drive)).min();
+        let smallest = fast.iter().map(usable).min();
         let fast_bytes = smallest.ok_or(PlanError::NoFastDrive)?;
         let chunks = fast_bytes / chunk;
         let needed = u64::from(CHUNKS_MIN);
@@ -116,7 +128,7 @@ impl PoolOptions {
             let error = ReserveError::FastTooSmall { chunks, needed };
             return Err(PlanError::Reserve(error));
         }
-        let lba_bytes = fast.iter().map(|drive| drive.info().lba_bytes).max();
+        let lba_bytes = fast.iter().map(|drive| drive.lba_bytes).max();
         let mut geometry = Geometry {
             chunk_bytes: chunk,
             chunks: u32::try_from(chunks).map_err(|_| PlanError::Format)?,
@@ -139,11 +151,7 @@ impl PoolOptions {
         Ok(geometry)
     }
 
-    fn plan_dense(
-        &self,
-        dense: &[Rc<dyn Drive>],
-        geometry: &mut Geometry,
-    ) -> Result<(), PlanError> {
+    fn plan_dense(&self, dense: &[DriveInfo], geometry: &mut Geometry) -> Result<(), PlanError> {
         let drives = dense.len();
         let wrong = PlanError::DriveCount {
             drives,
@@ -157,11 +165,7 @@ impl PoolOptions {
         };
         let data = u8::try_from(data).map_err(|_| wrong)?;
         let zone_bytes = u64::from(self.strip_blocks) * u64::from(self.zone_strips) * BLOCK_BYTES;
-        let smallest = dense
-            .iter()
-            .map(|drive| usable(&**drive))
-            .min()
-            .unwrap_or(0);
+        let smallest = dense.iter().map(usable).min().unwrap_or(0);
         let groups = smallest.checked_div(zone_bytes).unwrap_or(0);
         let needed = u64::from(GROUPS_MIN);
         if groups < needed {
@@ -185,8 +189,8 @@ impl PoolOptions {
 }
 
 /// Bytes of a drive behind its labels.
-fn usable(drive: &dyn Drive) -> u64 {
-    drive.info().bytes.saturating_sub(RESERVED_BYTES)
+fn usable(drive: &DriveInfo) -> u64 {
+    drive.bytes.saturating_sub(RESERVED_BYTES)
 }
 
 /// The engine's view of a pool's geometry.

@@ -162,6 +162,12 @@ impl Cache {
         }
     }
 
+    /// True if a visible write lies over a part of the range.
+    #[must_use]
+    pub fn covers(&self, range: &Range<u64>) -> bool {
+        self.visible.iter().any(|write| write.overlaps(range))
+    }
+
     /// Overlays what is visible on bytes read from the platter.
     pub fn overlay(&self, offset: u64, bytes: &mut [u8]) {
         let range = offset..offset + bytes.len() as u64;

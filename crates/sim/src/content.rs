@@ -5,8 +5,8 @@
 //! **Not here**: whether a read may return what it returned (`checker`).
 
 use crate::fingerprint::mix;
-use varve_io::{BlockRef, Blocks};
-use varve_units::{Lba, VolumeId};
+use varve_io::{Block, BlockRef, Blocks, ZEROES};
+use varve_units::{BLOCK, Lba, VolumeId};
 
 /// First word of every written block.
 const MAGIC: u64 = 0x6576_7276_0153_494d;
@@ -48,13 +48,13 @@ pub fn fill(blocks: &mut Blocks, index: usize, stamp: Stamp, id: WriteId) {
         blocks.symbols_mut()[index] = id;
         return;
     }
-    let size = varve_units::BLOCK;
-    let bytes = &mut blocks.bytes_mut()[index * size..(index + 1) * size];
+    let mut block = Block([0; BLOCK]);
     let head = [MAGIC, stamp.volume.0, stamp.lba.0, id, stamp.seed];
     let key = key(&head);
-    for (at, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+    for (at, word) in block.0.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         *word = word_at(&head, key, at).to_le_bytes();
     }
+    blocks.put(index, std::slice::from_ref(&block));
 }
 
 /// What a block that was read at `stamp` holds. In payload-elided runs the symbol is the write's
@@ -73,7 +73,7 @@ pub fn identify(block: BlockRef<'_>, stamp: Stamp) -> Content {
         *value = u64::from_le_bytes(*word);
     }
     if head[0] == 0 {
-        let is_zero = bytes.iter().all(|&byte| byte == 0);
+        let is_zero = *bytes == ZEROES.0;
         return if is_zero {
             Content::Zero
         } else {

@@ -127,18 +127,26 @@ impl<D: AsRef<[u8]>> Connection<D> {
         progress.taken
     }
 
-    /// Where the data being received belongs.
-    pub fn space(&mut self) -> &mut [u8] {
+    /// Bytes of data being received that are not here yet.
+    pub fn missing(&self) -> usize {
         match self.phase {
-            Phase::Closing => &mut [],
-            _ => self.decoder.space(),
+            Phase::Closing => 0,
+            _ => self.decoder.missing(),
         }
     }
 
-    /// `count` bytes of the data were received there.
-    pub fn filled(&mut self, shared: &mut Shared, now: Nanos, count: usize) {
-        self.decoder.filled(count);
-        self.feed(shared, now, &[]);
+    /// The data being received, for who receives the rest of it there.
+    pub fn lend(&mut self) -> Vec<u8> {
+        self.decoder.lend()
+    }
+
+    /// Data that was lent; gives what lies beyond it.
+    pub fn give_back(&mut self, shared: &mut Shared, now: Nanos, data: Vec<u8>) -> Vec<u8> {
+        let surplus = self.decoder.give_back(data);
+        if self.phase != Phase::Closing {
+            self.feed(shared, now, &[]);
+        }
+        surplus
     }
 
     /// Ends with a TermReq.

@@ -106,9 +106,8 @@ pub(crate) fn get(shared: &Shared, controller: &Controller, sqe: &Sqe) -> Result
         // Nothing is saved: the saved value is the default.
         Select::Default | Select::Saved => default(feature),
         Select::Current if feature == Feature::HostIdentifier => {
-            // EXHID: hosts of fabrics have identifiers of 128 bits.
-            if sqe.cdw(11) & 1 == 0 {
-                return Err(Status::HostIdInconsistent.into());
+            if !is_extended(sqe) {
+                return Err(Status::InvalidField.into());
             }
             return Ok(Outcome::Data(controller.features.host_id.to_vec()));
         }
@@ -120,11 +119,17 @@ pub(crate) fn get(shared: &Shared, controller: &Controller, sqe: &Sqe) -> Result
 /// Bytes of data of Get Features.
 pub(crate) fn data_bytes(sqe: &Sqe) -> u32 {
     let is_host_id = Feature::of(sqe) == Some(Feature::HostIdentifier);
-    if is_host_id && select(sqe) == Some(Select::Current) {
-        16
-    } else {
-        0
+    match (is_host_id && select(sqe) == Some(Select::Current), sqe) {
+        (false, _) => 0,
+        (true, sqe) if is_extended(sqe) => 16,
+        // Refused, but not for its length.
+        (true, _) => 8,
     }
+}
+
+/// EXHID: hosts of fabrics have identifiers of 128 bits (spec: base 2.0 §5.27.1.25).
+fn is_extended(sqe: &Sqe) -> bool {
+    sqe.cdw(11) & 1 != 0
 }
 
 /// Set Features.

@@ -47,7 +47,7 @@ mod tests;
 pub use action::{Action, Completion, Failure, Operation, Tag};
 pub use connection::{ConnectionId, DATA_BYTES_MAX};
 pub use outgoing::Segment;
-pub use subsystem::{Hosts, Listener, Namespace, NamespaceError, Subsystem};
+pub use subsystem::{Hosts, Listener, NSID_MAX, Namespace, NamespaceError, Subsystem};
 pub use target::Target;
 
 use varve_units::Nanos;

@@ -67,24 +67,38 @@ impl<D: AsRef<[u8]>> Target<D> {
         taken
     }
 
-    /// Where the rest of the data of the PDU being received belongs, for who wants to receive it there
-    /// without a copy; empty between data. [`Target::filled`] follows.
+    /// Bytes of data of the PDU being received that are not here yet; 0 between data.
     #[must_use]
-    pub fn space(&mut self, id: ConnectionId) -> &mut [u8] {
-        let connection = self.connections.get_mut(&id);
-        connection.map_or(&mut [], Connection::space)
+    pub fn missing(&self, id: ConnectionId) -> usize {
+        self.connections.get(&id).map_or(0, Connection::missing)
     }
 
-    /// `count` bytes were received into [`Target::space`], and nothing was called in between.
+    /// The data being received as far as it is here, with room for the rest behind it, for who wants to
+    /// receive it there without a copy. [`Target::give_back`] follows before the next
+    /// [`Target::receive`].
     ///
     /// # Panics
-    /// If the space has not that many bytes.
-    pub fn filled(&mut self, now: Nanos, id: ConnectionId, count: usize) {
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.filled(&mut self.shared, now, count);
-            self.woken.insert(id);
-            self.settle();
-        }
+    /// If nothing is missing.
+    #[must_use]
+    pub fn lend(&mut self, id: ConnectionId) -> Vec<u8> {
+        let connection = self.connections.get_mut(&id);
+        connection.expect("data of a connection").lend()
+    }
+
+    /// What was lent, with more bytes behind. Gives those that lie beyond the data, for
+    /// [`Target::receive`].
+    ///
+    /// # Panics
+    /// If nothing was lent.
+    #[must_use]
+    pub fn give_back(&mut self, now: Nanos, id: ConnectionId, data: Vec<u8>) -> Vec<u8> {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return Vec::new();
+        };
+        let surplus = connection.give_back(&mut self.shared, now, data);
+        self.woken.insert(id);
+        self.settle();
+        surplus
     }
 
     /// The next command for the backend.

@@ -18,9 +18,41 @@ struct Envelope<'a, T> {
 /// # Panics
 /// If `body` is not a structure with fields, or has maps whose keys are not text.
 pub(crate) fn json(kind: &'static str, body: &impl Serialize) -> String {
-    let envelope = Envelope {
+    let text = serde_json::to_string_pretty(&framed(kind, body));
+    text.expect("a document has named fields only") + "\n"
+}
+
+/// A document of a kind on one line, for those that read a stream of them.
+///
+/// # Panics
+/// As [`json`].
+pub(crate) fn json_line(kind: &'static str, body: &impl Serialize) -> String {
+    let text = serde_json::to_string(&framed(kind, body));
+    text.expect("a document has named fields only") + "\n"
+}
+
+fn framed<'a, T>(kind: &'static str, body: &'a T) -> Envelope<'a, T> {
+    Envelope {
         schema_version: SCHEMA_VERSION,
         kind,
+        body,
+    }
+}
+
+#[derive(Serialize)]
+struct Tagged<'a, T> {
+    schema_version: u32,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// A document that tells its kind itself, with a line end.
+///
+/// # Panics
+/// If `body` has maps whose keys are not text.
+pub(crate) fn tagged(body: &impl Serialize) -> String {
+    let envelope = Tagged {
+        schema_version: SCHEMA_VERSION,
         body,
     };
     let text = serde_json::to_string_pretty(&envelope);

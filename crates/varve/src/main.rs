@@ -2,8 +2,17 @@
 
 mod bench;
 mod cli;
+mod demo;
 mod envelope;
+mod load;
+mod memory;
 mod progress;
+mod remote;
+mod serve;
+
+/// A run of the simulator allocates and frees some thousand buffers a millisecond.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     cli::run()

@@ -265,6 +265,13 @@ pub enum AuditError {
         /// The bound.
         found: u64,
     },
+    /// What reactors show of their bounds, which admission goes by, is not what their maps say.
+    UsedShownWrong {
+        /// The bound of all maps.
+        expected: u64,
+        /// What is shown.
+        found: u64,
+    },
     /// Leaves changed faster than they could be read: the engine is not quiescent.
     Unsettled,
     /// Reactors run on threads of their own, so that they cannot be looked at in one moment.
@@ -441,6 +448,12 @@ impl AuditError {
             }
             Self::UsedBelowMapped { expected, found } => {
                 write!(f, "{expected} blocks are mapped, the bound is {found}")
+            }
+            Self::UsedShownWrong { expected, found } => {
+                write!(
+                    f,
+                    "maps bound the blocks in use at {expected}, {found} is shown"
+                )
             }
             Self::OutOfSight => f.write_str("reactors on threads of their own cannot be audited"),
             _ => f.write_str("leaves change faster than they can be audited"),

@@ -1,6 +1,6 @@
 //! Reading the stored images of all leaves.
 
-use super::{AuditError, shards};
+use super::{AuditError, AuditReport, shards};
 use crate::map::{Base, LeafKey};
 use crate::merge::leaf_crc;
 use crate::shard::Shard;
@@ -60,6 +60,29 @@ impl Images {
     pub(super) fn image(&self, key: LeafKey, base: Base) -> Option<&LeafImage> {
         let (of, image) = self.0.get(&key)?;
         (*of == base).then_some(image)
+    }
+
+    /// Counts copies of the images that do not pass their check.
+    pub(super) async fn check_copies(
+        &self,
+        shared: &Shared,
+        report: &mut AuditReport,
+    ) -> Result<(), AuditError> {
+        let sectors = LEAF_BYTES as u64 / SECTOR_BYTES;
+        for (key, (base, _)) in &self.0 {
+            let owner = shared.owner_of_leaf(*key);
+            let shard = &shards(shared)?[usize::from(owner.0)];
+            for copy in 0..shared.fast.info().copies {
+                let read = shard.read_sectors(base.sector, sectors, copy).await;
+                let crc = read.map(|bytes| leaf_crc(*key, base.through, &bytes));
+                // The cleaner may have moved it, and somebody else written there, meanwhile.
+                let stands = shard.map.borrow().stored(*key) == Some(*base);
+                if crc != Some(base.crc) && stands && !shard.map.borrow().is_lost(*key) {
+                    report.bad_copies += 1;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn missing(&self, shared: &Shared) -> Result<Vec<Missing>, AuditError> {

@@ -23,27 +23,61 @@ pub(super) async fn check_blocks(
     let copies = usize::from(shared.fast.info().copies)
         .max(shared.dense.as_ref().map_or(0, |d| d.info().copies.into()));
     report.served = alloc::vec![0; copies];
-    let follows = |one: &Reference, next: &Reference| {
-        one.place.unit == next.place.unit && one.place.offset + BLOCK_BYTES == next.place.offset
-    };
-    for contiguous in snapshot.references.chunk_by(follows) {
-        for run in contiguous.chunks(RUN_MAX) {
-            let (first, shard) = (run[0].place, shared.shard());
-            let into = Blocks::new(run.len(), shared.config.elided);
-            let drive = shard.drive_of(first.unit);
-            let read = drive.read_data(first.offset, into, 0).await.ok();
-            for (index, reference) in run.iter().enumerate() {
-                let crc = read.as_ref().map(|blocks| block_crc(blocks.block(index)));
-                if crc.map(crc24) == Some(reference.crc24) {
-                    report.served[0] += 1;
-                } else {
-                    let found = crc.map(crc24);
-                    check_elsewhere(shared, snapshot, reference, found, report).await?;
-                }
+    for run in runs(snapshot) {
+        let (first, shard) = (run[0].place, shared.shard());
+        let into = Blocks::new(run.len(), shared.config.elided);
+        let drive = shard.drive_of(first.unit);
+        let read = drive.read_data(first.offset, into, 0).await.ok();
+        for (index, reference) in run.iter().enumerate() {
+            let crc = read.as_ref().map(|blocks| block_crc(blocks.block(index)));
+            if crc.map(crc24) == Some(reference.crc24) {
+                report.served[0] += 1;
+            } else {
+                let found = crc.map(crc24);
+                check_elsewhere(shared, snapshot, reference, found, report).await?;
             }
         }
     }
     Ok(())
+}
+
+/// Counts copies of mapped blocks that do not pass their check.
+pub(super) async fn check_copies(shared: &Shared, snapshot: &Snapshot, report: &mut AuditReport) {
+    for run in runs(snapshot) {
+        let (first, shard) = (run[0].place, shared.shard());
+        let drive = shard.drive_of(first.unit);
+        for copy in 0..drive.info().copies {
+            let into = Blocks::new(run.len(), shared.config.elided);
+            let read = drive.read_data(first.offset, into, copy).await.ok();
+            for (index, reference) in run.iter().enumerate() {
+                let is_good = match &read {
+                    Some(blocks) => crc24(block_crc(blocks.block(index))) == reference.crc24,
+                    // The run may have failed for another block.
+                    None => is_good_alone(shared, reference, copy).await,
+                };
+                if !is_good && stands(shared, snapshot, reference).await {
+                    report.bad_copies += 1;
+                }
+            }
+        }
+    }
+}
+
+async fn is_good_alone(shared: &Shared, reference: &Reference, copy: u8) -> bool {
+    let shard = shared.shard();
+    let drive = shard.drive_of(reference.place.unit);
+    let into = Blocks::new(1, shared.config.elided);
+    let read = drive.read_data(reference.place.offset, into, copy).await;
+    read.is_ok_and(|blocks| crc24(block_crc(blocks.block(0))) == reference.crc24)
+}
+
+/// Mapped blocks that are read at once: neighbours of one unit.
+fn runs(snapshot: &Snapshot) -> impl Iterator<Item = &[Reference]> {
+    let follows = |one: &Reference, next: &Reference| {
+        one.place.unit == next.place.unit && one.place.offset + BLOCK_BYTES == next.place.offset
+    };
+    let contiguous = snapshot.references.chunk_by(follows);
+    contiguous.flat_map(|run| run.chunks(RUN_MAX))
 }
 
 /// A block that copy 0 does not serve: any other copy does, or it is no longer what the map needs.
@@ -177,24 +211,31 @@ async fn stands(shared: &Shared, snapshot: &Snapshot, reference: &Reference) -> 
 pub(super) async fn check_parts(
     shared: &Shared,
     report: &mut AuditReport,
+    all_copies: bool,
 ) -> Result<(), AuditError> {
     let parts: Vec<PartPlace> = shared.control().parts.borrow().clone();
     let shard = shared.shard();
     for part in parts {
         let bytes = part.bytes as usize;
         let sectors = u64::from(part.bytes).div_ceil(SECTOR_BYTES);
-        let (mut found, mut good) = (None, false);
+        let (mut found, mut good, mut bad) = (None, false, 0);
         for copy in 0..shared.fast.info().copies {
-            if let Some(read) = shard.read_sectors(part.sector, sectors, copy).await {
-                let crc = crc32c(&read[..bytes]);
-                (found, good) = (Some(crc), crc == part.crc);
-            }
-            if good {
-                break;
+            let read = shard.read_sectors(part.sector, sectors, copy).await;
+            let crc = read.map(|read| crc32c(&read[..bytes]));
+            if crc == Some(part.crc) {
+                good = true;
+                if !all_copies {
+                    break;
+                }
+            } else {
+                (found, bad) = (crc.or(found), bad + 1);
             }
         }
         report.parts += 1;
         let is_needed = shared.control().parts.borrow().contains(&part);
+        if all_copies && is_needed {
+            report.bad_copies += bad;
+        }
         if !good && is_needed {
             return Err(AuditError::PartUnreadable {
                 checkpoint: part.checkpoint,

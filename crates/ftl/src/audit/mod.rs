@@ -73,6 +73,22 @@ impl Engine {
     /// # Panics
     /// If a shard's map contradicts itself ([`crate::map::Map::check`]).
     pub async fn audit(&self) -> Result<AuditReport, AuditError> {
+        self.audit_with(false).await
+    }
+
+    /// [`Engine::audit`], which also reads every other copy of what it reads, and counts those that do
+    /// not pass their check in [`AuditReport::bad_copies`].
+    ///
+    /// # Errors
+    /// As [`Engine::audit`].
+    ///
+    /// # Panics
+    /// As [`Engine::audit`].
+    pub async fn audit_all_copies(&self) -> Result<AuditReport, AuditError> {
+        self.audit_with(true).await
+    }
+
+    async fn audit_with(&self, all_copies: bool) -> Result<AuditReport, AuditError> {
         let shared = &*self.shared;
         let mut images = Images::default();
         let mut rounds = 0;
@@ -95,9 +111,15 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         };
+        if all_copies {
+            images.check_copies(shared, &mut report).await?;
+        }
         drop(images);
-        media::check_parts(shared, &mut report).await?;
+        media::check_parts(shared, &mut report, all_copies).await?;
         media::check_blocks(shared, &snapshot, &mut report).await?;
+        if all_copies {
+            media::check_copies(shared, &snapshot, &mut report).await;
+        }
         media::check_p2l(shared, &snapshot, &mut report).await?;
         Ok(report)
     }

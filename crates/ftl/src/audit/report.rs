@@ -17,6 +17,9 @@ pub struct AuditReport {
     pub lost: u64,
     /// Blocks that each copy served: copy 0 first.
     pub served: Vec<u64>,
+    /// Copies of blocks, leaves and parts that do not pass their check or cannot be read, if all copies
+    /// were asked for.
+    pub bad_copies: u64,
     /// Blocks that moved or were overwritten before they could be read.
     pub moved: u64,
     /// Live bits without a mapped block.

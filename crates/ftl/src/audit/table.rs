@@ -36,6 +36,12 @@ pub(super) fn check(
     check_commit(shared)?;
     let used = |shard: Rc<Shard>| shard.map.borrow().used_upper();
     report.used_upper = shards(shared)?.into_iter().map(used).sum();
+    if report.used_upper != shared.used_upper() {
+        return Err(AuditError::UsedShownWrong {
+            expected: report.used_upper,
+            found: shared.used_upper(),
+        });
+    }
     if report.used_upper < report.mapped {
         return Err(AuditError::UsedBelowMapped {
             expected: report.mapped,

@@ -47,6 +47,7 @@ mod range;
 mod slab;
 mod slice;
 mod survey;
+mod usage;
 
 pub use discard::LeafCursor;
 pub use load::LoadError;

@@ -175,6 +175,9 @@ impl Engine {
         let engine = Self::assemble(seats, geometry, config, identity, next).await?;
         engine.load(&body, place, &walks).await?;
         ended(StartPhase::Load);
+        let stopped = RecoverError::Engine(EngineError::Stopped);
+        // Merges ask it: places of volumes that this checkpoint knows as deleted may be others'.
+        engine.shared.share_catalogue().await.map_err(|_| stopped)?;
         engine.run().await?;
         let mut report = RecoveryReport {
             checkpoint: body.checkpoint,
@@ -185,7 +188,6 @@ impl Engine {
             report.damage.extend(&walk.damage);
         }
         ended(StartPhase::Redo);
-        let stopped = RecoverError::Engine(EngineError::Stopped);
         engine.count_leaves().await.map_err(|_| stopped)?;
         engine.shared.resume_open_groups();
         engine.empty_dead_chunks(&walks);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use varve_io::Blocks;
 
 enum Piece {
-    Bytes(Box<[u8]>),
+    Bytes(Vec<u8>),
     Blocks(Rc<Blocks>, Range<usize>),
 }
 
@@ -24,7 +24,7 @@ impl Outgoing {
     }
 
     /// Adds bytes at the end: headers, small answers.
-    pub fn push(&mut self, bytes: impl Into<Box<[u8]>>) {
+    pub fn push(&mut self, bytes: impl Into<Vec<u8>>) {
         let bytes = bytes.into();
         self.bytes += bytes.len();
         if !bytes.is_empty() {
@@ -59,7 +59,7 @@ impl Outgoing {
     /// Where the pieces lie, in order; none is empty.
     pub(super) fn slices(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().map(|piece| match piece {
-            Piece::Bytes(bytes) => &**bytes,
+            Piece::Bytes(bytes) => bytes,
             Piece::Blocks(blocks, range) => &blocks.bytes()[range.clone()],
         })
     }

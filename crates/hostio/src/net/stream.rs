@@ -13,6 +13,7 @@ use std::io;
 use std::mem;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use varve_io::Sender;
 
@@ -65,6 +66,16 @@ impl Stream {
         };
         Call::start(&stream.io, make).await?;
         Ok(stream)
+    }
+
+    /// A stream whose other end is the caller's, for another thread to reach this reactor by.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn pair(io: Io) -> io::Result<(Self, UnixStream)> {
+        let (near, far) = UnixStream::pair()?;
+        let nowhere = Endpoint::Unix(std::path::PathBuf::new());
+        Ok((Self::of(io, near.into(), &nowhere)?, far))
     }
 
     /// Receives what is there, or waits for some, behind what `into` holds, as far as its capacity

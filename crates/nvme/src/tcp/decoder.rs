@@ -15,7 +15,6 @@ use super::fatal::{FatalError, FatalStatus, TERM_DATA_MAX};
 use super::header::{Header, RawCommon};
 use super::kind::{Kind, Side};
 use super::{COMMON_BYTES, HEADER_BYTES_MAX, flag};
-use alloc::vec;
 use alloc::vec::Vec;
 use zerocopy::FromBytes;
 
@@ -93,8 +92,12 @@ pub struct Decoder {
     /// Header, its digest and padding.
     head: Vec<u8>,
     payload: Vec<u8>,
+    /// The payload is with the caller.
+    is_lent: bool,
     /// Data digest as received.
     tail: Vec<u8>,
+    /// Memory of data that was given back.
+    spare: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -103,8 +106,8 @@ enum State {
     Common,
     /// Up to the data.
     Head { common: Checked, until: usize },
-    /// Data; `got` bytes of it are there.
-    Payload { common: Checked, got: usize },
+    /// Data.
+    Payload { common: Checked },
     /// Data digest.
     Tail { common: Checked },
     /// An error was returned.
@@ -132,7 +135,9 @@ impl Decoder {
             state: State::Common,
             head: Vec::with_capacity(HEADER_BYTES_MAX),
             payload: Vec::new(),
+            is_lent: false,
             tail: Vec::with_capacity(DIGEST_BYTES),
+            spare: Vec::new(),
         }
     }
 
@@ -164,7 +169,11 @@ impl Decoder {
     ///
     /// # Errors
     /// The connection has to end. All later calls fail too.
+    ///
+    /// # Panics
+    /// While data is lent.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress, FatalError> {
+        assert!(!self.is_lent, "the data is elsewhere");
         let mut taken = 0;
         loop {
             let rest = &bytes[taken..];
@@ -183,25 +192,60 @@ impl Decoder {
         }
     }
 
-    /// Where the rest of the data of the PDU being received belongs, for a caller that wants to
-    /// receive it there; empty outside of data. [`Decoder::filled`] follows.
+    /// Bytes of data of the PDU being received that are not here yet; 0 outside of data.
     #[must_use]
-    pub fn space(&mut self) -> &mut [u8] {
+    pub fn missing(&self) -> usize {
         match self.state {
-            State::Payload { got, .. } => &mut self.payload[got..],
-            _ => &mut [],
+            State::Payload { common } => common.payload_len - self.payload.len(),
+            _ => 0,
         }
     }
 
-    /// `count` bytes were written to [`Decoder::space`].
+    /// The data of the PDU being received as far as it is here, with room for the rest behind it, for a
+    /// caller that receives it there. [`Decoder::give_back`] comes next.
     ///
     /// # Panics
-    /// If it has not that many.
-    pub fn filled(&mut self, count: usize) {
-        assert!(count <= self.space().len(), "{count} bytes beyond the data");
-        if let State::Payload { got, .. } = &mut self.state {
-            *got += count;
+    /// Outside of data, or if it was lent before.
+    #[must_use]
+    pub fn lend(&mut self) -> Vec<u8> {
+        assert!(self.missing() > 0 && !self.is_lent, "data is expected here");
+        self.is_lent = true;
+        core::mem::take(&mut self.payload)
+    }
+
+    /// What was lent, with more bytes behind those it had. Gives those beyond the data, which are to be
+    /// fed: a vector may have more room than was asked for.
+    ///
+    /// # Panics
+    /// If nothing was lent.
+    #[must_use]
+    pub fn give_back(&mut self, mut payload: Vec<u8>) -> Vec<u8> {
+        assert!(self.is_lent, "nothing was lent");
+        self.is_lent = false;
+        let surplus = match self.state {
+            State::Payload { common } if payload.len() > common.payload_len => {
+                payload.split_off(common.payload_len)
+            }
+            _ => Vec::new(),
+        };
+        self.payload = payload;
+        surplus
+    }
+
+    /// Takes the memory of a PDU's data back, for the next one: fresh memory of large data costs more
+    /// than filling it.
+    pub fn recycle(&mut self, memory: Vec<u8>) {
+        if memory.capacity() > self.spare.capacity() {
+            self.spare = memory;
         }
+    }
+
+    /// Empty memory with room for so much.
+    fn memory(&mut self, len: usize) -> Vec<u8> {
+        let mut memory = core::mem::take(&mut self.spare);
+        memory.clear();
+        memory.reserve_exact(len);
+        memory
     }
 
     /// True if the next step needs no bytes.
@@ -209,7 +253,7 @@ impl Decoder {
         match self.state {
             State::Common | State::Failed => false,
             State::Head { until, .. } => self.head.len() == until,
-            State::Payload { got, .. } => got == self.payload.len(),
+            State::Payload { .. } => self.missing() == 0,
             State::Tail { common } => !common.has_data_digest || self.tail.len() == DIGEST_BYTES,
         }
     }
@@ -228,20 +272,16 @@ impl Decoder {
                 let count = fill(&mut self.head, until, bytes);
                 if self.head.len() == until {
                     self.check_header_digest(common)?;
-                    self.payload = vec![0; common.payload_len];
-                    self.state = State::Payload { common, got: 0 };
+                    self.payload = self.memory(common.payload_len);
+                    self.state = State::Payload { common };
                 }
                 Ok((count, None))
             }
-            State::Payload { common, got } => {
-                let count = bytes.len().min(self.payload.len() - got);
-                self.payload[got..got + count].copy_from_slice(&bytes[..count]);
-                let got = got + count;
-                self.state = if got == self.payload.len() {
-                    State::Tail { common }
-                } else {
-                    State::Payload { common, got }
-                };
+            State::Payload { common } => {
+                let count = fill(&mut self.payload, common.payload_len, bytes);
+                if self.missing() == 0 {
+                    self.state = State::Tail { common };
+                }
                 Ok((count, None))
             }
             State::Tail { common } => {

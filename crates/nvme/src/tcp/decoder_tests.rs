@@ -4,6 +4,7 @@ use super::super::header::{DataTransfer, IcReq, IcResp, R2t};
 use super::super::{ADMIN_CAPSULE_DATA, encode};
 use super::*;
 use crate::{Cqe, Sqe, Status};
+use alloc::vec;
 
 const LIMITS: Limits = Limits {
     capsule_data_max: ADMIN_CAPSULE_DATA,
@@ -110,18 +111,27 @@ fn there_and_back() {
     }
 }
 
-/// Payload may be received in place.
+/// Payload may be received where it belongs; what comes behind it is told apart.
 #[test]
-fn space_is_where_data_goes() {
-    let bytes = wire(&Header::CapsuleCmd(Sqe::new(1, 1, 1)), 0, &[9; 512], BOTH);
+fn payload_is_lent() {
+    let mut bytes = wire(&Header::CapsuleCmd(Sqe::new(1, 1, 1)), 0, &[9; 512], BOTH);
     let mut decoder = decoder(Side::Host, BOTH);
-    assert!(decoder.space().is_empty());
+    assert_eq!(decoder.missing(), 0);
     let first = decoder.feed(&bytes[..80]).expect("good");
     assert_eq!((first.taken, first.pdu), (80, None));
-    assert_eq!(decoder.space().len(), 508);
-    decoder.space().copy_from_slice(&bytes[80..588]);
-    decoder.filled(508);
-    let last = decoder.feed(&bytes[588..]).expect("good");
+    assert_eq!(decoder.missing(), 508);
+    let mut lent = decoder.lend();
+    assert!(lent.len() == 4 && lent.capacity() >= 512);
+    lent.extend_from_slice(&bytes[80..100]);
+    assert!(decoder.give_back(lent).is_empty());
+    assert_eq!(decoder.missing(), 488);
+    let mut lent = decoder.lend();
+    lent.extend_from_slice(&bytes[100..590]);
+    let surplus = decoder.give_back(lent);
+    assert_eq!((decoder.missing(), &surplus[..]), (0, &bytes[588..590]));
+    let none = decoder.feed(&surplus).expect("good");
+    assert_eq!((none.taken, none.pdu), (2, None));
+    let last = decoder.feed(&bytes.split_off(590)).expect("good");
     let pdu = last.pdu.expect("whole");
     assert_eq!((pdu.digest, pdu.data), (DataDigest::Good, vec![9; 512]));
 }
@@ -192,5 +202,24 @@ fn wrong_headers() {
             "{at} {change:?}"
         );
         assert!(decoder.feed(&[0]).is_err(), "stays failed");
+    }
+}
+
+/// Memory that is used again holds what was received, whatever lengths follow one another.
+#[test]
+fn recycled_memory() {
+    let mut decoder = decoder(Side::Controller, BOTH);
+    for (round, len) in [5000, 40, 5000, 9000, 4, 9000].into_iter().enumerate() {
+        let data = vec![round as u8 + 1; len];
+        let transfer = DataTransfer::new(1, 0, 0, len as u32);
+        let bytes = wire(&Header::C2hData(transfer), 0, &data, BOTH);
+        let mut found = None;
+        for part in bytes.chunks(777) {
+            let progress = decoder.feed(part).expect("a good PDU");
+            found = found.or(progress.pdu);
+        }
+        let pdu = found.expect("a whole PDU");
+        assert!(pdu.data == data && pdu.digest == DataDigest::Good);
+        decoder.recycle(pdu.data);
     }
 }

@@ -46,5 +46,5 @@ pub use member::{Member, MemberId, MemberState, Role};
 pub use membership::Membership;
 pub use quorum::Voters;
 pub use state::{Label, LabelState, Owner, PoolId};
-pub use store::{LabelStore, RESERVED_BYTES};
+pub use store::{LABEL_OFFSETS, LabelStore, RESERVED_BYTES};
 pub use table::{MEMBERS_MAX, MemberTable};

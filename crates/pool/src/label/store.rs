@@ -48,6 +48,9 @@ impl LabelCopy {
     }
 }
 
+/// Where the two copies lie, in bytes from the start of a drive.
+pub const LABEL_OFFSETS: [u64; 2] = [LabelCopy::A.offset(), LabelCopy::B.offset()];
+
 const _: () = assert!(LabelCopy::B.offset() + LABEL_BYTES as u64 <= RESERVED_BYTES);
 
 /// The newest valid label of a drive.

@@ -186,7 +186,7 @@ impl Register {
     /// The power failed. `flushed` is the moment through which acknowledged writes are durable.
     pub fn crash(&mut self, moment: Moment, flushed: Moment) {
         self.mark(flushed);
-        self.open = self.survivors();
+        self.keep_survivors();
         self.crashed = moment;
         self.clusters.clone_from(&self.open);
         self.floor = 0;
@@ -198,17 +198,16 @@ impl Register {
         }
     }
 
-    /// Clusters that do not stand before a durable one.
-    fn survivors(&self) -> Vec<Cluster> {
+    /// Clusters that do not stand before a durable one are what the block may hold.
+    fn keep_survivors(&mut self) {
+        let clusters = &self.clusters;
         let is_superseded = |old: &Cluster| {
-            let mut durable = self.clusters.iter().filter(|new| new.is_durable);
+            let mut durable = clusters.iter().filter(|new| new.is_durable);
             durable.any(|new| new.id != old.id && old.is_before(new))
         };
-        let alive = self
-            .clusters
-            .iter()
-            .filter(|cluster| !is_superseded(cluster));
-        alive.cloned().collect()
+        let alive = clusters.iter().filter(|cluster| !is_superseded(cluster));
+        self.open.clear();
+        self.open.extend(alive.cloned());
     }
 
     /// A read after the crash saw one of the values that match: the others never come back.
@@ -306,7 +305,7 @@ impl Register {
 
     /// The verify pass after a crash is over.
     pub fn close(&mut self) {
-        self.open = Vec::new();
+        self.open.clear();
     }
 
     /// Least and most data blocks (0 or 1) the block may hold now, with nothing outstanding.

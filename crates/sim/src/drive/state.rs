@@ -278,7 +278,7 @@ impl State {
                 Target::Data(blocks)
             }
             Target::Data(mut blocks) => {
-                self.read_bytes(offset, blocks.bytes_mut());
+                self.read_blocks(offset, &mut blocks);
                 Target::Data(blocks)
             }
         }))
@@ -286,6 +286,27 @@ impl State {
 
     fn read_bytes(&mut self, offset: u64, bytes: &mut [u8]) {
         self.platter.read(offset, bytes);
+        self.hide(offset, bytes);
+    }
+
+    fn read_blocks(&mut self, offset: u64, blocks: &mut Blocks) {
+        // Fresh memory: its zeroes take none before something else is put there.
+        *blocks = Blocks::zeroed(blocks.len());
+        self.platter.read_blocks(offset, blocks);
+        let range = offset..offset + blocks.len() as u64 * BLOCK_BYTES;
+        if self.is_hidden(&range) {
+            self.hide(offset, blocks.bytes_mut());
+        }
+    }
+
+    /// True if anything in the cache or any flaw lies over a part of the platter.
+    fn is_hidden(&self, range: &Range<u64>) -> bool {
+        self.cache.covers(range)
+            || !self.flaws.is_empty() && self.flaws.range(sectors(range)).next().is_some()
+    }
+
+    /// Puts cache and flaws over bytes of the platter.
+    fn hide(&mut self, offset: u64, bytes: &mut [u8]) {
         self.cache.overlay(offset, bytes);
         let range = offset..offset + bytes.len() as u64;
         let mut hits = 0;

@@ -129,6 +129,10 @@ fn features_and_logs() {
         (0, 2000),
         "rounded up to KAS"
     );
+    // The host's identifier: of 128 bits only.
+    let host_id = |exhid, length| sqe(10, 4, 0, (TRANSPORT, length), &[0x81, exhid]);
+    assert_eq!(bench.fetch(wire, &host_id(1, 16)), [0x42; 16]);
+    assert_eq!(bench.simple(wire, &host_id(0, 8), &[]).0, 2);
     assert_eq!(bench.simple(wire, &get(6), &[]), (0, 1), "VWC is on");
     assert_eq!(bench.simple(wire, &set(6, 0), &[]).0, 0x10e, "and stays on");
     assert_eq!(bench.simple(wire, &set(11, 0xffff_ffff), &[]), (0, 0));
@@ -374,16 +378,18 @@ fn data_in_place() {
         let data = pattern(4, 2);
         let bytes = h2cdata(&r2t[0].specific[..4], 0, &data, true, has_digests);
         let head = if has_digests { 28 } else { 24 };
-        assert!(bench.target.space(wire.id).is_empty());
+        assert_eq!(bench.target.missing(wire.id), 0);
         assert_eq!(
             bench.target.receive(bench.now, wire.id, &bytes[..head]),
             head
         );
         for part in data.chunks(5000) {
-            bench.target.space(wire.id)[..part.len()].copy_from_slice(part);
-            bench.target.filled(bench.now, wire.id, part.len());
+            let mut lent = bench.target.lend(wire.id);
+            lent.extend_from_slice(part);
+            let surplus = bench.target.give_back(bench.now, wire.id, lent);
+            assert!(surplus.is_empty());
         }
-        assert!(bench.target.space(wire.id).is_empty());
+        assert_eq!(bench.target.missing(wire.id), 0);
         let answers = bench.exchange(wire, &bytes[head + data.len()..]);
         assert_eq!(answers[0].response(), (2, 0, 0));
         assert_eq!(bench.disk[5 * 4096..7 * 4096], data);

@@ -8,15 +8,15 @@
 //! alike, as those of a host are whose connection lives on one core: with two, half of the commands
 //! cross. A run that stands still is ended, and what each reactor waits for told (`watch`).
 //!
+//! A remote namespace (`remote`) is loaded by the same flows and checked by the same oracle; what state its
+//! target is in is not known here.
+//!
 //! The load's own cost (random numbers, payload, check, histogram) is part of what is measured.
 //!
 //! **Not here**: the command line (`cli`).
 
-mod draw;
-mod flow;
-mod oracle;
-mod payload;
 mod plan;
+mod remote;
 mod report;
 mod rig;
 mod run;
@@ -24,4 +24,5 @@ mod station;
 mod watch;
 
 pub(crate) use plan::PlanRequest;
-pub(crate) use run::{BenchError, Direction, Load, Order, Request, run};
+pub(crate) use remote::{RemoteRequest, run_remote};
+pub(crate) use run::{BenchError, Load, Request, run};

@@ -1,6 +1,6 @@
 //! From what the user asks for to sizes of both tiers and the engine's settings.
 
-use super::draw::Share;
+use crate::load::{Share};
 use std::fmt;
 use varve_ftl::{Config, Geometry, ReserveError};
 use varve_pool::label::Owner;

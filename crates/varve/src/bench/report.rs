@@ -1,9 +1,9 @@
 //! What a benchmark found.
 
-use super::flow::Phase;
+use crate::load::{Direction, Order, Phase};
 use super::plan::Plan;
 use super::rig::Written;
-use super::run::{Direction, Load, Order};
+use super::run::Load;
 use crate::envelope;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -39,12 +39,33 @@ struct Setup {
     cores: u16,
     verify: bool,
     user_bytes: u64,
+    #[serde(flatten)]
+    pool: Option<PoolSetup>,
+    #[serde(flatten)]
+    path: Option<PathSetup>,
+}
+
+/// A pool in this process.
+#[derive(Serialize)]
+struct PoolSetup {
     dense_bytes: u64,
     fast_bytes: u64,
     fast_sides: u32,
     chunk_bytes: u64,
     group_bytes: u64,
     map_images: u64,
+}
+
+/// The way to a remote namespace.
+#[derive(Serialize)]
+pub(super) struct PathSetup {
+    pub(super) nsid: u32,
+    pub(super) lba_bytes: u32,
+    /// As the target gave them; none if it was away at the end.
+    pub(super) io_queues: Option<u16>,
+    pub(super) queue_commands: Option<u16>,
+    pub(super) header_digest: bool,
+    pub(super) data_digest: bool,
 }
 
 /// The result; quantities are integers in the unit their name ends with, ratios are not.
@@ -60,6 +81,17 @@ pub(crate) struct Report {
     cpu_ns_per_io: u64,
     errors: u64,
     first_error: Option<String>,
+    #[serde(flatten)]
+    engine: Option<EngineFigures>,
+    #[serde(flatten)]
+    path: Option<PathFigures>,
+    #[serde(skip)]
+    is_write: bool,
+}
+
+/// What an engine in this process did in the window.
+#[derive(Serialize)]
+struct EngineFigures {
     compacted_blocks: u64,
     gc_blocks: u64,
     groups_collected: u64,
@@ -75,11 +107,19 @@ pub(crate) struct Report {
     dense_bytes_per_host_byte: Option<f64>,
     /// Share of look-ups by host reads that found their leaf in memory; not known for writes.
     map_hit_ratio: Option<f64>,
-    #[serde(skip)]
-    is_write: bool,
+}
+
+/// What happened on the way to a remote namespace.
+#[derive(Serialize)]
+pub(super) struct PathFigures {
+    /// Associations that ended before the run did, and attempts that failed.
+    pub(super) associations_lost: u64,
+    /// Why the last of them.
+    pub(super) last_loss: Option<String>,
 }
 
 impl Report {
+    /// Of an engine in this process.
     pub(super) fn new(
         target: String,
         load: &Load,
@@ -88,43 +128,52 @@ impl Report {
         from: &Moment,
         to: &Moment,
     ) -> Self {
+        let mut setup = Setup::new(target, load, plan.user_blocks * BLOCK_BYTES);
+        setup.cores = plan.config.lanes;
+        setup.pool = Some(PoolSetup::new(plan));
+        let engine = EngineFigures::new(load, window, from, to);
+        Self {
+            engine: Some(engine),
+            ..Self::of_window(setup, load, window, from, to)
+        }
+    }
+
+    /// Of a remote namespace.
+    pub(super) fn of_remote(
+        (target, load, user_bytes): (String, &Load, u64),
+        window: &Phase,
+        (from, to): (&Moment, &Moment),
+        path: PathSetup,
+        figures: PathFigures,
+    ) -> Self {
+        let mut setup = Setup::new(target, load, user_bytes);
+        setup.path = Some(path);
+        Self {
+            path: Some(figures),
+            ..Self::of_window(setup, load, window, from, to)
+        }
+    }
+
+    fn of_window(setup: Setup, load: &Load, window: &Phase, from: &Moment, to: &Moment) -> Self {
         let operations = window.done();
         let window_ns = to.time.since(from.time).0.max(1);
         let cpu_ns = to.cpu.since(from.cpu).0;
         let per_second =
             |count: u64| (u128::from(count) * 1_000_000_000 / u128::from(window_ns)) as u64;
-        let counted = |name: &str| {
-            let at = |moment: &Moment| moment.counters.get(name).copied().unwrap_or(0);
-            at(to) - at(from)
-        };
-        let is_write = load.direction == Direction::Write;
-        let host_blocks = operations * window.blocks;
-        let per_host =
-            |count: u64, unit: u64| is_write.then(|| ratio(count, host_blocks.max(1) * unit));
-        let moved = counted("compacted_blocks") + counted("gc_blocks");
-        let reads = counted("leaf_reads");
         Self {
-            setup: Setup::new(target, load, plan),
+            setup,
             window_ns,
             cpu_ns,
             operations,
             iops: per_second(operations),
-            bytes_per_s: per_second(host_blocks * BLOCK_BYTES),
+            bytes_per_s: per_second(operations * window.blocks * BLOCK_BYTES),
             latency_ns: LatencyNs::of(window),
             cpu_ns_per_io: cpu_ns / operations.max(1),
             errors: 0,
             first_error: None,
-            compacted_blocks: counted("compacted_blocks"),
-            gc_blocks: counted("gc_blocks"),
-            groups_collected: counted("groups_collected"),
-            chunks_cleaned: counted("chunks_cleaned"),
-            checkpoints: counted("checkpoints"),
-            leaf_merges: counted("leaf_merges"),
-            dense_writes_per_host_write: per_host(moved, 1),
-            fast_writes_per_host_write: per_host(to.written.fast - from.written.fast, BLOCK_BYTES),
-            dense_bytes_per_host_byte: per_host(to.written.dense - from.written.dense, BLOCK_BYTES),
-            map_hit_ratio: (!is_write).then(|| 1.0 - ratio(reads, host_blocks.max(1))),
-            is_write,
+            engine: None,
+            path: None,
+            is_write: load.direction == Direction::Write,
         }
     }
 
@@ -140,13 +189,25 @@ impl Report {
     /// Why the result does not count, if it does not.
     pub(crate) const fn shortcoming(&self) -> Option<&'static str> {
         if self.errors > 0 {
-            Some("operations failed")
-        } else if self.is_write && self.chunks_cleaned == 0 {
-            Some("no compaction in the measured window: this is not steady state")
-        } else if self.is_write && self.groups_collected == 0 {
-            Some("no garbage collection in the measured window: this is not steady state")
-        } else {
-            None
+            return Some("operations failed");
+        }
+        match &self.engine {
+            Some(engine) if self.is_write && engine.chunks_cleaned == 0 => {
+                Some("no compaction in the measured window: this is not steady state")
+            }
+            Some(engine) if self.is_write && engine.groups_collected == 0 => {
+                Some("no garbage collection in the measured window: this is not steady state")
+            }
+            _ => None,
+        }
+    }
+
+    /// What to do about that.
+    pub(crate) const fn next(&self) -> &'static str {
+        match (&self.engine, self.errors) {
+            (Some(_), 0) => "give it a longer --runtime or a larger --warm-up",
+            (Some(_), _) => "report this as a bug, with the command line",
+            (None, _) => "look at the first error, the last loss and what the target says",
         }
     }
 
@@ -161,7 +222,6 @@ impl Report {
         let mut line = |name: &str, value: String| {
             writeln!(table, "{name:<28} {value}").expect("a string can grow");
         };
-        let shown = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |r| format!("{r:.3}"));
         let latency = &self.latency_ns;
         let setup = &self.setup;
         let zipf = setup
@@ -192,6 +252,45 @@ impl Report {
         if let Some(error) = &self.first_error {
             line("first error", error.clone());
         }
+        if let Some(engine) = &self.engine {
+            engine.show(line);
+        } else if let Some(path) = &self.path {
+            line("associations lost", path.associations_lost.to_string());
+            if let Some(loss) = &path.last_loss {
+                line("last loss", loss.clone());
+            }
+        }
+        table
+    }
+}
+
+impl EngineFigures {
+    fn new(load: &Load, window: &Phase, from: &Moment, to: &Moment) -> Self {
+        let counted = |name: &str| {
+            let at = |moment: &Moment| moment.counters.get(name).copied().unwrap_or(0);
+            at(to) - at(from)
+        };
+        let (before, after) = (from.written, to.written);
+        let is_write = load.direction == Direction::Write;
+        let host_blocks = (window.done() * window.blocks).max(1);
+        let per_host = |count: u64, unit: u64| is_write.then(|| ratio(count, host_blocks * unit));
+        let moved = counted("compacted_blocks") + counted("gc_blocks");
+        Self {
+            compacted_blocks: counted("compacted_blocks"),
+            gc_blocks: counted("gc_blocks"),
+            groups_collected: counted("groups_collected"),
+            chunks_cleaned: counted("chunks_cleaned"),
+            checkpoints: counted("checkpoints"),
+            leaf_merges: counted("leaf_merges"),
+            dense_writes_per_host_write: per_host(moved, 1),
+            fast_writes_per_host_write: per_host(after.fast - before.fast, BLOCK_BYTES),
+            dense_bytes_per_host_byte: per_host(after.dense - before.dense, BLOCK_BYTES),
+            map_hit_ratio: (!is_write).then(|| 1.0 - ratio(counted("leaf_reads"), host_blocks)),
+        }
+    }
+
+    fn show(&self, mut line: impl FnMut(&str, String)) {
+        let shown = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |r| format!("{r:.3}"));
         line(
             "dense writes/host write (D)",
             shown(self.dense_writes_per_host_write),
@@ -215,14 +314,12 @@ impl Report {
         moved
             .into_iter()
             .for_each(|(name, count)| line(name, count.to_string()));
-        table
     }
 }
 
 impl Setup {
-    fn new(target: String, load: &Load, plan: &Plan) -> Self {
+    fn new(target: String, load: &Load, user_bytes: u64) -> Self {
         let sequential = load.order == Order::Sequential;
-        let geometry = &plan.geometry;
         Self {
             target,
             rw: match (load.direction, sequential) {
@@ -237,9 +334,19 @@ impl Setup {
             },
             block_bytes: load.bytes,
             in_flight: load.in_flight,
-            cores: plan.config.lanes,
+            cores: 1,
             verify: load.verifies,
-            user_bytes: plan.user_blocks * BLOCK_BYTES,
+            user_bytes,
+            pool: None,
+            path: None,
+        }
+    }
+}
+
+impl PoolSetup {
+    fn new(plan: &Plan) -> Self {
+        let geometry = &plan.geometry;
+        Self {
             dense_bytes: plan.dense_bytes(),
             fast_bytes: plan.fast_bytes(),
             fast_sides: if plan.is_mirrored { 2 } else { 1 },

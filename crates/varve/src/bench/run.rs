@@ -1,13 +1,14 @@
 //! The phases of a benchmark.
 
-use super::draw::Share;
-use super::flow::{Phase, Subject};
+use crate::load::{Direction, Order, Phase, Share, Subject};
 use super::plan::{Plan, PlanError, PlanRequest};
 use super::report::{Moment, Report};
 use super::rig::Rig;
 use super::station::{Order as Task, Station};
 use super::watch::{PATIENCE, watched};
+use crate::memory;
 use crate::progress::Progress;
+use crate::remote::Unreachable;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use varve_io::{ReactorId, World};
 use varve_units::{BLOCK_BYTES, Blocks, Nanos, TenantId};
 
 /// Blocks of one operation while the volume is filled: 128 KiB.
-const FILL_BLOCKS: u64 = 32;
+pub(super) const FILL_BLOCKS: u64 = 32;
 /// Operations in flight while the volume is filled.
 pub(super) const FILL_DEPTH: u32 = 16;
 /// The pool.
@@ -29,26 +30,6 @@ pub(super) const IDENTITY: Identity = Identity {
 /// Groups garbage collection has emptied before the window opens: a share of all (1/20), and at
 /// least this many.
 const COLLECTED_MIN: u64 = 8;
-
-/// Which way the data go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Direction {
-    /// Reads.
-    Read,
-    /// Writes.
-    Write,
-}
-
-/// In which order blocks are visited.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Order {
-    /// From the first to the last and again.
-    Sequential,
-    /// All equally likely.
-    Uniform,
-    /// With Zipf's law, scattered over the volume.
-    Zipf(f64),
-}
 
 /// What the measured load is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -102,6 +83,10 @@ pub(crate) enum BenchError {
     Load(String),
     /// Garbage collection or compaction did not begin in time.
     NotSteady { seconds: u64, collected: u64 },
+    /// The target cannot be used.
+    Unreachable(Unreachable),
+    /// The namespace has not room for one operation.
+    Small { bytes: u64, io: u64 },
 }
 
 impl fmt::Display for BenchError {
@@ -125,6 +110,10 @@ impl fmt::Display for BenchError {
                 f,
                 "not in steady state after {seconds} s: {collected} groups were collected"
             ),
+            Self::Unreachable(error) => error.fmt(f),
+            Self::Small { bytes, io } => {
+                write!(f, "{bytes} bytes have no room for operations of {io} bytes")
+            }
         }
     }
 }
@@ -144,6 +133,8 @@ impl BenchError {
             }
             Self::Memory { .. } => "give a smaller --size",
             Self::NotSteady { .. } => "give a larger --warm-up-max or a smaller --size",
+            Self::Unreachable(error) => error.next(),
+            Self::Small { .. } => "give a larger --size or a smaller --bs",
             Self::Assemble(_)
             | Self::Engine(_)
             | Self::Stalled(_)
@@ -157,7 +148,7 @@ impl BenchError {
 pub(crate) fn run(request: &Request) -> Result<Report, BenchError> {
     let plan = Plan::new(&request.plan).map_err(BenchError::Plan)?;
     let needed = plan.memory_bytes();
-    if let Some(available) = memory_available()
+    if let Some(available) = memory::available()
         && needed > available
     {
         return Err(BenchError::Memory { needed, available });
@@ -194,18 +185,8 @@ pub(crate) fn run(request: &Request) -> Result<Report, BenchError> {
     outcome.map_err(BenchError::Stalled)?
 }
 
-fn nanos(span: Duration) -> Nanos {
+pub(super) fn nanos(span: Duration) -> Nanos {
     Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// Memory the system could give, in bytes; `None` if it does not say.
-fn memory_available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("MemAvailable:"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes * 1024)
 }
 
 struct Run {
@@ -232,7 +213,7 @@ impl Run {
         let (failures, first) = self.failures().await;
         let report = report.with_failures(failures, first);
         // A failure to close is a failure of the run only if nothing failed before.
-        match subject.engine.close().await {
+        match engine_of(&subject).close().await {
             Err(error) if failures == 0 => Err(BenchError::Engine(error)),
             _ => Ok(report),
         }
@@ -381,7 +362,7 @@ impl Run {
         let look = move |phase: &Phase, now| {
             // The others are about as far.
             let written = (phase.done() * phase.blocks * cores) as f64 / target;
-            let collected = collected(&watched.engine);
+            let collected = collected(engine_of(&watched));
             if progress.is_due(now) {
                 let share = collected as f64 / collected_target as f64;
                 let more = format!("{collected} of {groups} groups collected");
@@ -391,7 +372,7 @@ impl Run {
         };
         self.run_all(subject, task, look).await;
         self.no_failure().await?;
-        let collected = collected(&subject.engine);
+        let collected = collected(engine_of(subject));
         if collected < collected_target {
             let seconds = self.world.now().since(started).0 / 1_000_000_000;
             return Err(BenchError::NotSteady { seconds, collected });
@@ -426,10 +407,16 @@ impl Run {
         Moment {
             time: self.world.now(),
             cpu,
-            counters: subject.engine.counters(),
+            counters: engine_of(subject).counters(),
             written: self.rig.written(),
         }
     }
+}
+
+/// # Panics
+/// If the load goes elsewhere: runs of this file make engines.
+fn engine_of(subject: &Subject) -> &Engine {
+    subject.store.engine().expect("the load goes to an engine")
 }
 
 fn collected(engine: &Engine) -> u64 {

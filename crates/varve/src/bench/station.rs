@@ -1,10 +1,8 @@
 //! One reactor's load generator, as the others see it.
 
-use super::draw::{Draw, Share};
-use super::flow::{Phase, Subject};
-use super::oracle::Oracle;
+use crate::load::{Direction, Draw, Oracle, Phase, Share, Store, Subject, Order as Places};
 use super::plan::Plan;
-use super::run::{Direction, IDENTITY, Load, Order as Places};
+use super::run::{IDENTITY, Load};
 use hdrhistogram::Histogram;
 use std::cell::{OnceCell, RefCell};
 use std::future::Future;
@@ -89,7 +87,7 @@ impl Station {
             .verifies
             .then(|| RefCell::new(Oracle::new(self.plan.user_blocks, depth)));
         let world = Rc::clone(&self.world);
-        let subject = Rc::new(Subject::new(engine, volume, world, oracle));
+        let subject = Rc::new(Subject::new(Store::Engine(engine, volume), world, oracle));
         Rc::clone(self.subject.get_or_init(|| subject))
     }
 
@@ -195,8 +193,11 @@ impl Station {
     /// What its operations wait for, in words.
     fn waits(&self) -> String {
         let reactor = self.world.reactor().0;
-        let waits = self.subject.get().map(|subject| subject.engine.waits());
-        let waits = waits.unwrap_or_default();
+        let engine = self
+            .subject
+            .get()
+            .and_then(|subject| subject.store.engine());
+        let waits = engine.map(Engine::waits).unwrap_or_default();
         let words: Vec<_> = waits
             .iter()
             .filter(|(_, count)| **count > 0)

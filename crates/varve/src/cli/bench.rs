@@ -1,32 +1,38 @@
 //! `varve bench`.
 
 use super::{Exit, complain};
-use crate::bench::{self, BenchError, Direction, Load, Order, PlanRequest, Request};
+use crate::bench::{self, BenchError, Load, PlanRequest, RemoteRequest, Request};
+use crate::load::{Direction, Order};
+use crate::remote::{Address, Terms};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
+use varve_nvme::tcp::Digests;
 
 /// Options of `varve bench`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What to measure; `ram:` is an in-process pool on drives in memory: the engine's cost alone
-    #[arg(value_parser = ["ram:"])]
-    target: String,
-    /// Kind of load
-    #[arg(long, value_enum, default_value_t = Rw::Randwrite)]
-    rw: Rw,
+    /// What to measure: `ram:`, an in-process pool on drives in memory (the engine's cost alone), or
+    /// a remote namespace, `nvme+tcp://host:port/NQN` with `?nsid=N` behind it for another than the
+    /// first
+    #[arg(value_parser = parse_target)]
+    target: Target,
+    /// Kind of load: randwrite for `ram:` if nothing is said, randread for a remote namespace
+    #[arg(long, value_enum)]
+    rw: Option<Rw>,
     /// Block size in bytes, a multiple of 4096; `k` and `m` are understood
     #[arg(long, default_value = "4k", value_parser = parse_bytes)]
     bs: u64,
     /// Operations each job keeps in flight, on each core
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     iodepth: u32,
-    /// Jobs
+    /// Jobs; each has an I/O queue of its own to a remote namespace
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: u32,
     /// Seconds the measured window lasts
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86400))]
     runtime: u64,
-    /// Check that each read returns the newest version of each block
+    /// Check that each read returns the newest version of each block. All of --size is written
+    /// first, whatever the load is
     #[arg(long)]
     verify: bool,
     /// Skew of random loads: Zipf's exponent, above 0 and not 1
@@ -35,33 +41,54 @@ pub(crate) struct Options {
     /// Seed of the load
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// User data in bytes; `m` and `g` are understood
-    #[arg(long, default_value = "4g", value_parser = parse_bytes)]
-    size: u64,
+    /// User data in bytes, `m` and `g` are understood: 4g if nothing is said, less if a remote
+    /// namespace has less. Of a namespace its first bytes
+    #[arg(long, value_parser = parse_bytes)]
+    size: Option<u64>,
+    /// Digests of PDUs to a remote namespace
+    #[arg(long, value_enum, default_value_t = Digest::None)]
+    digest: Digest,
     /// Dense capacity that is not exported, per cent of its raw data blocks
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(5..=80))]
+    #[arg(long, help_heading = POOL, default_value_t = 20, value_parser = clap::value_parser!(u32).range(5..=80))]
     over_provision: u32,
     /// Size of the fast tier, per cent of the dense tier
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, help_heading = POOL, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100))]
     fast_tier: u32,
     /// Reactors, each on a thread of its own with a load of its own: at most as many as processors
-    #[arg(long, default_value_t = 1, value_parser = parse_cores)]
+    #[arg(long, help_heading = POOL, default_value_t = 1, value_parser = parse_cores)]
     cores: u16,
     /// Protection of the fast tier (the dense tier is always 4+1)
-    #[arg(long, value_enum, default_value_t = Protect::None)]
+    #[arg(long, help_heading = POOL, value_enum, default_value_t = Protect::None)]
     protect: Protect,
     /// Leaves of the map that the cache holds, per cent of all
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, help_heading = POOL, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
     map_cache: u32,
     /// Times the user data are overwritten, at least, before the window opens
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, help_heading = POOL, default_value_t = 2.0)]
     warm_up: f64,
     /// Seconds after which an engine that is still not in steady state counts as failed
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, help_heading = POOL, default_value_t = 100)]
     warm_up_max: u64,
     /// Write the result as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Over what the options about a pool stand.
+const POOL: &str = "Pool of `ram:`";
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Target {
+    Ram,
+    Remote(Address),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Digest {
+    None,
+    Header,
+    Data,
+    Both,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -81,14 +108,25 @@ enum Protect {
 impl Options {
     /// Runs the benchmark and prints its result.
     pub(crate) fn run(&self) -> Exit {
-        if self.zipf.is_some() && matches!(self.rw, Rw::Read | Rw::Write) {
+        if self.zipf.is_some() && matches!(self.rw(), Rw::Read | Rw::Write) {
             complain(
                 "--zipf makes no sense for a sequential load",
                 "use --rw randread or randwrite",
             );
             return Exit::Usage;
         }
-        match bench::run(&self.request()) {
+        if self.verify && self.iodepth * self.jobs > VERIFIED_MAX {
+            complain(
+                "--verify follows fewer operations in flight",
+                "use an --iodepth times --jobs of at most 32767",
+            );
+            return Exit::Usage;
+        }
+        let outcome = match &self.target {
+            Target::Ram => bench::run(&self.request()),
+            Target::Remote(address) => bench::run_remote(self.remote_request(address)),
+        };
+        match outcome {
             Ok(report) => {
                 print!(
                     "{}",
@@ -101,7 +139,7 @@ impl Options {
                 match report.shortcoming() {
                     None => Exit::Ok,
                     Some(what) => {
-                        complain(what, "give it a longer --runtime or a larger --warm-up");
+                        complain(what, report.next());
                         Exit::Failed
                     }
                 }
@@ -117,28 +155,62 @@ impl Options {
         }
     }
 
-    fn request(&self) -> Request {
-        let order = match (self.rw, self.zipf) {
+    /// The load that was asked for, or one that suits the target: nothing is written to a remote
+    /// namespace unless it was asked for.
+    fn rw(&self) -> Rw {
+        let usual = match self.target {
+            Target::Ram => Rw::Randwrite,
+            Target::Remote(_) => Rw::Randread,
+        };
+        self.rw.unwrap_or(usual)
+    }
+
+    fn load(&self) -> Load {
+        let order = match (self.rw(), self.zipf) {
             (Rw::Read | Rw::Write, _) => Order::Sequential,
             (_, None) => Order::Uniform,
             (_, Some(theta)) => Order::Zipf(theta),
         };
-        let direction = match self.rw {
+        let direction = match self.rw() {
             Rw::Read | Rw::Randread => Direction::Read,
             Rw::Write | Rw::Randwrite => Direction::Write,
         };
-        Request {
-            target: self.target.clone(),
-            load: Load {
-                direction,
-                order,
-                bytes: self.bs,
-                in_flight: self.iodepth * self.jobs,
-                verifies: self.verify,
-                seed: self.seed,
+        Load {
+            direction,
+            order,
+            bytes: self.bs,
+            in_flight: self.iodepth * self.jobs,
+            verifies: self.verify,
+            seed: self.seed,
+        }
+    }
+
+    fn remote_request(&self, address: &Address) -> RemoteRequest {
+        let (header, data) = match self.digest {
+            Digest::None => (false, false),
+            Digest::Header => (true, false),
+            Digest::Data => (false, true),
+            Digest::Both => (true, true),
+        };
+        RemoteRequest {
+            address: address.clone(),
+            load: self.load(),
+            size: self.size,
+            terms: Terms {
+                queues: self.jobs as u16,
+                depth: self.iodepth,
+                digests: Digests { header, data },
             },
+            runtime: Duration::from_secs(self.runtime),
+        }
+    }
+
+    fn request(&self) -> Request {
+        Request {
+            target: RAM.to_owned(),
+            load: self.load(),
             plan: PlanRequest {
-                user_bytes: self.size,
+                user_bytes: self.size.unwrap_or(SIZE_DEFAULT),
                 over_provision: self.over_provision,
                 fast_per_cent: self.fast_tier,
                 is_mirrored: self.protect == Protect::Mirror,
@@ -153,8 +225,22 @@ impl Options {
     }
 }
 
+/// The target in this process.
+const RAM: &str = "ram:";
+/// Operations in flight that can be checked.
+const VERIFIED_MAX: u32 = (1 << 15) - 1;
+/// User data of a pool in memory if nothing is said.
+const SIZE_DEFAULT: u64 = 4 << 30;
+
+fn parse_target(text: &str) -> Result<Target, String> {
+    match text {
+        RAM => Ok(Target::Ram),
+        _ => text.parse().map(Target::Remote),
+    }
+}
+
 /// Bytes: a number with `k`, `m` or `g` (powers of 1024) behind it, or none.
-fn parse_bytes(text: &str) -> Result<u64, String> {
+pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.to_ascii_lowercase();
     let digits = text.trim_end_matches(['k', 'm', 'g']);
     let shift = match &text[digits.len()..] {

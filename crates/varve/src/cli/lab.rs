@@ -23,6 +23,8 @@ enum Experiment {
     /// What a pool of a capacity costs: fast-tier writes, checkpoints, memory, a start after the
     /// loss of power at the worst instant
     Recovery(Recovery),
+    /// What a modelled drive does alone, in virtual time, beside what is published of it
+    Drive(super::lab_drive::Options),
 }
 
 /// Options of `varve lab recovery`.
@@ -77,8 +79,10 @@ enum Filling {
 impl Options {
     /// Runs the experiment and prints its result.
     pub(crate) fn run(&self) -> Exit {
-        let Experiment::Recovery(recovery) = &self.experiment;
-        recovery.run()
+        match &self.experiment {
+            Experiment::Recovery(recovery) => recovery.run(),
+            Experiment::Drive(drive) => drive.run(),
+        }
     }
 }
 
@@ -137,7 +141,7 @@ impl Recovery {
 }
 
 /// Shows phases on standard error, in real time.
-fn watch() -> Watch {
+pub(super) fn watch() -> Watch {
     let start = now();
     let shown: RefCell<Option<(&'static str, Progress)>> = RefCell::new(None);
     Rc::new(move |name, share, more| {

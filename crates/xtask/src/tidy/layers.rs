@@ -15,7 +15,7 @@ const PREFIX: &str = "varve-";
 ///
 /// `ftl` knows nothing of redundancy, `array` nothing of the map, `target` nothing of flash;
 /// `pool` alone knows all three. Nothing below `varve` and `sim` knows a real or modelled drive.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("units", &[]),
     ("gf", &[]),
     ("nvme", &[]),
@@ -42,6 +42,16 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("hostio", &["units", "io"]),
     ("media", &["units", "io"]),
     (
+        "control",
+        &[
+            "units", "io", "format", "array", "ftl", "pool", "hostio", "media",
+        ],
+    ),
+    (
+        "server",
+        &["units", "io", "ftl", "target", "hostio", "control"],
+    ),
+    (
         "sim",
         &[
             "units", "io", "format", "gf", "array", "ftl", "target", "pool", "media",
@@ -67,6 +77,8 @@ const LAYERS: [(&str, &[&str]); 17] = [
             "initiator",
             "pool",
             "hostio",
+            "server",
+            "control",
             "media",
             "sim",
             "lab",

@@ -12,7 +12,16 @@ use crate::tree::Source;
 const RULE: &str = "purity";
 
 /// Crates that run unchanged in production and in the simulator.
-pub const ENGINE: [&str; 7] = ["units", "format", "gf", "io", "array", "ftl", "pool"];
+pub const ENGINE: [&str; 8] = [
+    "units",
+    "format",
+    "gf",
+    "io",
+    "array",
+    "ftl",
+    "initiator",
+    "pool",
+];
 
 /// Engine crates that may name `std`: `gf` asks the CPU which kernels it can run.
 const MAY_NAME_STD: [&str; 1] = ["gf"];

@@ -10,20 +10,20 @@ const RING_BYTES: usize = 512 << 10;
 
 /// What the first 16 bytes of a block say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stamp {
-    pub(super) lba: Lba,
-    pub(super) version: u32,
+pub(crate) struct Stamp {
+    pub(crate) lba: Lba,
+    pub(crate) version: u32,
 }
 
 /// Ready-made payloads of one operation's size.
-pub(super) struct Ring {
+pub(crate) struct Ring {
     payloads: Vec<Blocks>,
     next: usize,
 }
 
 impl Ring {
     /// Payloads of `blocks` blocks each.
-    pub(super) fn new(blocks: usize, seed: u64) -> Self {
+    pub(crate) fn new(blocks: usize, seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x5eed);
         let count = (RING_BYTES / BLOCK / blocks).max(2);
         let payload = |_| {
@@ -40,7 +40,7 @@ impl Ring {
     }
 
     /// A copy of the next payload, not yet stamped.
-    pub(super) fn take(&mut self, world: &dyn World) -> Blocks {
+    pub(crate) fn take(&mut self, world: &dyn World) -> Blocks {
         let payload = &self.payloads[self.next];
         self.next = (self.next + 1) % self.payloads.len();
         let mut copy = world.blocks(payload.len(), false);
@@ -50,7 +50,7 @@ impl Ring {
 }
 
 /// Stamps block `index` of a payload.
-pub(super) fn stamp(payload: &mut Blocks, index: usize, stamp: Stamp) {
+pub(crate) fn stamp(payload: &mut Blocks, index: usize, stamp: Stamp) {
     let at = index * BLOCK;
     let bytes = &mut payload.bytes_mut()[at..at + 12];
     bytes[..8].copy_from_slice(&stamp.lba.0.to_le_bytes());
@@ -58,7 +58,7 @@ pub(super) fn stamp(payload: &mut Blocks, index: usize, stamp: Stamp) {
 }
 
 /// The stamp of block `index` of what was read.
-pub(super) fn stamp_of(blocks: &Blocks, index: usize) -> Stamp {
+pub(crate) fn stamp_of(blocks: &Blocks, index: usize) -> Stamp {
     let BlockRef::Bytes(bytes) = blocks.block(index) else {
         unreachable!("the benchmark's blocks are bytes");
     };

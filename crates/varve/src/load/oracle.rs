@@ -9,7 +9,7 @@ use varve_units::Lba;
 const DISPUTED: u16 = 1 << 15;
 
 /// Versions of all blocks.
-pub(super) struct Oracle {
+pub(crate) struct Oracle {
     /// Newest version issued; 0 = never written.
     newest: Vec<u32>,
     /// Writes in flight, and [`DISPUTED`].
@@ -20,7 +20,7 @@ pub(super) struct Oracle {
 
 impl Oracle {
     /// `depth` operations in flight at most, below 2^15.
-    pub(super) fn new(blocks: u64, depth: u32) -> Self {
+    pub(crate) fn new(blocks: u64, depth: u32) -> Self {
         assert!(depth < u32::from(DISPUTED), "writes in flight fit a mark");
         Self {
             newest: vec![0; blocks as usize],
@@ -30,7 +30,7 @@ impl Oracle {
     }
 
     /// A write of a block begins; returns its version.
-    pub(super) fn begin(&mut self, lba: Lba) -> u32 {
+    pub(crate) fn begin(&mut self, lba: Lba) -> u32 {
         let index = lba.0 as usize;
         let others = self.marks[index] & !DISPUTED;
         self.marks[index] = (others + 1) | if others > 0 { DISPUTED } else { 0 };
@@ -39,17 +39,17 @@ impl Oracle {
     }
 
     /// A write of a block has ended.
-    pub(super) fn end(&mut self, lba: Lba) {
+    pub(crate) fn end(&mut self, lba: Lba) {
         self.marks[lba.0 as usize] -= 1;
     }
 
     /// The newest version issued.
-    pub(super) fn newest(&self, lba: Lba) -> u32 {
+    pub(crate) fn newest(&self, lba: Lba) -> u32 {
         self.newest[lba.0 as usize]
     }
 
     /// True if a read may return this version now.
-    pub(super) fn allows(&self, lba: Lba, version: u32) -> bool {
+    pub(crate) fn allows(&self, lba: Lba, version: u32) -> bool {
         let index = lba.0 as usize;
         let newest = self.newest[index];
         if self.marks[index] == 0 {

@@ -3,13 +3,21 @@
 use super::draw::{Draw, Share};
 use super::oracle::Oracle;
 use super::payload::{Ring, Stamp, stamp, stamp_of};
-use super::run::Direction;
+use super::store::Store;
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use varve_ftl::{Engine, EngineError};
 use varve_io::{Blocks, World};
-use varve_units::{Lba, Nanos, VolumeId};
+use varve_units::{Lba, Nanos};
+
+/// Which way the data go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+}
 
 /// Time between two looks at whether a phase should end.
 const LOOK: Nanos = Nanos::from_millis(20);
@@ -19,12 +27,11 @@ const LATENCY_MAX: Nanos = Nanos::from_secs(60);
 const FAILURES_MAX: u64 = 1000;
 
 /// What all flows of all phases share.
-pub(super) struct Subject {
-    pub(super) engine: Engine,
-    pub(super) volume: VolumeId,
-    pub(super) world: Rc<dyn World>,
+pub(crate) struct Subject {
+    pub(crate) store: Store,
+    pub(crate) world: Rc<dyn World>,
     /// Present if reads are checked.
-    pub(super) oracle: Option<RefCell<Oracle>>,
+    pub(crate) oracle: Option<RefCell<Oracle>>,
     /// Operations that have ended, of all phases.
     ended: Cell<u64>,
     failures: Cell<u64>,
@@ -32,17 +39,17 @@ pub(super) struct Subject {
 }
 
 /// What one phase does.
-pub(super) struct Phase {
-    pub(super) direction: Direction,
+pub(crate) struct Phase {
+    pub(crate) direction: Direction,
     /// Blocks of one operation.
-    pub(super) blocks: u64,
+    pub(crate) blocks: u64,
     /// Operations in flight.
-    pub(super) depth: u32,
-    pub(super) draw: RefCell<Draw>,
+    pub(crate) depth: u32,
+    pub(crate) draw: RefCell<Draw>,
     /// Which part of the volume is visited.
-    pub(super) share: Share,
-    pub(super) ring: RefCell<Ring>,
-    pub(super) latency: RefCell<Histogram<u64>>,
+    pub(crate) share: Share,
+    pub(crate) ring: RefCell<Ring>,
+    pub(crate) latency: RefCell<Histogram<u64>>,
     /// Operations that may still begin.
     left: Cell<u64>,
     /// Operations that have ended.
@@ -52,7 +59,7 @@ pub(super) struct Phase {
 
 impl Phase {
     /// A phase of at most `operations` operations.
-    pub(super) fn new(
+    pub(crate) fn new(
         direction: Direction,
         blocks: u64,
         depth: u32,
@@ -77,7 +84,7 @@ impl Phase {
     }
 
     /// Operations that have ended.
-    pub(super) const fn done(&self) -> u64 {
+    pub(crate) const fn done(&self) -> u64 {
         self.done.get()
     }
 
@@ -89,12 +96,12 @@ impl Phase {
         left > 0
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.left.set(0);
     }
 
     /// Adds what another generator did in the same phase.
-    pub(super) fn add(&self, done: u64, latency: &Histogram<u64>) {
+    pub(crate) fn add(&self, done: u64, latency: &Histogram<u64>) {
         self.done.set(self.done.get() + done);
         let added = self.latency.borrow_mut().add(latency);
         added.expect("histograms of one kind");
@@ -102,16 +109,14 @@ impl Phase {
 }
 
 impl Subject {
-    /// An engine with a volume to be loaded.
-    pub(super) const fn new(
-        engine: Engine,
-        volume: VolumeId,
+    /// What is to be loaded.
+    pub(crate) const fn new(
+        store: Store,
         world: Rc<dyn World>,
         oracle: Option<RefCell<Oracle>>,
     ) -> Self {
         Self {
-            engine,
-            volume,
+            store,
             world,
             oracle,
             ended: Cell::new(0),
@@ -121,22 +126,22 @@ impl Subject {
     }
 
     /// Operations that have ended.
-    pub(super) const fn ended(&self) -> u64 {
+    pub(crate) const fn ended(&self) -> u64 {
         self.ended.get()
     }
 
     /// Operations that failed or returned what they must not.
-    pub(super) const fn failures(&self) -> u64 {
+    pub(crate) const fn failures(&self) -> u64 {
         self.failures.get()
     }
 
     /// The first failure, in words.
-    pub(super) fn first_failure(&self) -> Option<String> {
+    pub(crate) fn first_failure(&self) -> Option<String> {
         self.first_failure.borrow().clone()
     }
 
     /// Runs a phase to its end. `look` is asked now and then whether that has come.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         self: &Rc<Self>,
         phase: &Rc<Phase>,
         look: impl FnMut(&Phase, Nanos) -> bool + 'static,
@@ -168,7 +173,7 @@ impl Subject {
                 Direction::Read => self.read(phase, lba, &mut spare).await,
             };
             if let Err(error) = outcome {
-                self.fail(phase, &error.to_string());
+                self.fail(phase, &error);
             }
             let now = self.world.now();
             phase
@@ -197,12 +202,12 @@ impl Subject {
         self.first_failure
             .borrow_mut()
             .get_or_insert_with(|| what.to_owned());
-        if self.failures.get() >= FAILURES_MAX || self.engine.stop_reason().is_some() {
+        if self.failures.get() >= FAILURES_MAX || self.store.has_stopped() {
             phase.end();
         }
     }
 
-    async fn write(&self, phase: &Phase, lba: Lba) -> Result<(), EngineError> {
+    async fn write(&self, phase: &Phase, lba: Lba) -> Result<(), String> {
         let mut payload = phase.ring.borrow_mut().take(&*self.world);
         for index in 0..phase.blocks {
             let lba = Lba(lba.0 + index);
@@ -212,7 +217,7 @@ impl Subject {
             };
             stamp(&mut payload, index as usize, Stamp { lba, version });
         }
-        let outcome = self.engine.write(self.volume, lba, payload, false).await;
+        let outcome = self.store.write(lba, payload).await;
         if let Some(oracle) = &self.oracle {
             let mut oracle = oracle.borrow_mut();
             (lba.0..lba.0 + phase.blocks).for_each(|lba| oracle.end(Lba(lba)));
@@ -225,10 +230,10 @@ impl Subject {
         phase: &Phase,
         lba: Lba,
         spare: &mut Option<Blocks>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), String> {
         let into = spare.take();
         let into = into.unwrap_or_else(|| Blocks::zeroed(phase.blocks as usize));
-        let blocks = self.engine.read(self.volume, lba, into).await?;
+        let blocks = self.store.read(lba, into).await?;
         if let Some(oracle) = &self.oracle {
             let oracle = oracle.borrow();
             for index in 0..phase.blocks {

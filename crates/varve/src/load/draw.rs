@@ -1,20 +1,30 @@
 //! Where the next operation goes.
 
-use super::run::Order;
 use varve_units::LEAF_BLOCKS;
+
+/// In which order blocks are visited.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Order {
+    /// From the first to the last and again.
+    Sequential,
+    /// All equally likely.
+    Uniform,
+    /// With Zipf's law, scattered over the volume.
+    Zipf(f64),
+}
 
 /// Pseudo-random numbers: `SplitMix64`.
 ///
 /// # Source
 /// Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014.
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) const fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,7 +33,7 @@ impl Random {
     }
 
     /// Uniform in `0..end`.
-    pub(super) const fn below(&mut self, end: u64) -> u64 {
+    pub(crate) const fn below(&mut self, end: u64) -> u64 {
         ((self.next() as u128 * end as u128) >> 64) as u64
     }
 
@@ -39,7 +49,7 @@ impl Random {
 ///
 /// # Source
 /// Gray et al.: Quickly Generating Billion-Record Synthetic Databases, SIGMOD 1994.
-pub(super) struct Zipf {
+pub(crate) struct Zipf {
     items: u64,
     alpha: f64,
     eta: f64,
@@ -50,7 +60,7 @@ pub(super) struct Zipf {
 
 impl Zipf {
     /// `items` ranks; `theta` above 0 and not 1.
-    pub(super) fn new(items: u64, theta: f64) -> Self {
+    pub(crate) fn new(items: u64, theta: f64) -> Self {
         let zeta: f64 = (1..=items).map(|rank| (rank as f64).powf(-theta)).sum();
         let zeta_two = 1.0 + 0.5_f64.powf(theta);
         let eta = (1.0 - (2.0 / items as f64).powf(1.0 - theta)) / (1.0 - zeta_two / zeta);
@@ -63,7 +73,7 @@ impl Zipf {
         }
     }
 
-    pub(super) fn rank(&self, random: &mut Random) -> u64 {
+    pub(crate) fn rank(&self, random: &mut Random) -> u64 {
         let unit = random.unit();
         let weight = unit * self.zeta;
         if weight < 1.0 {
@@ -83,11 +93,11 @@ const RUN_BLOCKS: u64 = 32;
 /// The part of the volume that one of several load generators visits: every so many runs of blocks
 /// one of its own, so that each generator reaches all slices and no block has two writers.
 #[derive(Clone, Copy)]
-pub(super) struct Share {
+pub(crate) struct Share {
     /// Which generator, from 0.
-    pub(super) index: u64,
+    pub(crate) index: u64,
     /// How many there are.
-    pub(super) of: u64,
+    pub(crate) of: u64,
     /// Blocks of a run.
     run: u64,
 }
@@ -97,7 +107,7 @@ impl Share {
     ///
     /// Reactors own leaves in turn. So either one run of each generator fits a leaf, or a run is as many
     /// leaves in a row as there are generators: else each would miss the leaves of some reactors.
-    pub(super) const fn new(index: u64, of: u64, blocks: u64) -> Self {
+    pub(crate) const fn new(index: u64, of: u64, blocks: u64) -> Self {
         let run = RUN_BLOCKS / gcd(RUN_BLOCKS, blocks) * blocks;
         let run = if run * of <= LEAF_BLOCKS {
             run
@@ -108,12 +118,12 @@ impl Share {
     }
 
     /// Blocks that lie behind one another.
-    pub(super) const fn run_blocks(&self) -> u64 {
+    pub(crate) const fn run_blocks(&self) -> u64 {
         self.run
     }
 
     /// Operations of `blocks` blocks that the share has room for in a volume of `total` blocks.
-    pub(super) const fn slots(&self, blocks: u64, total: u64) -> u64 {
+    pub(crate) const fn slots(&self, blocks: u64, total: u64) -> u64 {
         if self.of == 1 {
             return total / blocks;
         }
@@ -121,7 +131,7 @@ impl Share {
     }
 
     /// First block of operation `slot`.
-    pub(super) const fn block(&self, slot: u64, blocks: u64) -> u64 {
+    pub(crate) const fn block(&self, slot: u64, blocks: u64) -> u64 {
         if self.of == 1 {
             return slot * blocks;
         }
@@ -132,7 +142,7 @@ impl Share {
 }
 
 /// Draws the place of each operation, in units of its size.
-pub(super) struct Draw {
+pub(crate) struct Draw {
     slots: u64,
     random: Random,
     next: u64,
@@ -147,7 +157,7 @@ enum Kind {
 
 impl Draw {
     /// Draws from `0..slots`.
-    pub(super) fn new(order: Order, slots: u64, seed: u64) -> Self {
+    pub(crate) fn new(order: Order, slots: u64, seed: u64) -> Self {
         let kind = match order {
             Order::Sequential => Kind::Sequential,
             Order::Uniform => Kind::Uniform,
@@ -164,7 +174,7 @@ impl Draw {
         }
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         match &self.kind {
             Kind::Sequential => {
                 let slot = self.next;

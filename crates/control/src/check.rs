@@ -1,0 +1,88 @@
+//! The whole of a pool against itself: map, P2L and checksums of every copy.
+
+use crate::create::busy;
+use crate::error::ControlError;
+use crate::pools::Pools;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a check found.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CheckView {
+    /// The pool.
+    pub pool: String,
+    /// True if all agrees.
+    pub agrees: bool,
+    /// The first thing found that no copy can mend.
+    pub broken: Option<String>,
+    /// Copies of blocks and of the map that do not pass their check; another copy does.
+    pub bad_copies: u64,
+    /// Blocks whose content was declared lost before.
+    pub lost_blocks: u64,
+    /// Ranges of the log that were lost before the last start.
+    pub damaged_ranges: u64,
+    /// Drives that do not hold all they should.
+    pub drives_away: u64,
+    /// Leaves of the map that were read.
+    pub leaves: u64,
+    /// Mapped blocks that were read.
+    pub mapped_blocks: u64,
+    /// Of these, on the fast tier.
+    pub fast_blocks: u64,
+    /// Of these, on the dense tier.
+    pub dense_blocks: u64,
+    /// Stripes whose P2L was compared.
+    pub stripes: u64,
+    /// Parts of the newest checkpoint that were read.
+    pub parts: u64,
+    /// Records of the log that were redone to open the pool; 0 after a clean close.
+    pub redone_records: u64,
+}
+
+impl Pools {
+    /// Checks an open pool while no host uses it: every mapped block is read by every copy.
+    ///
+    /// # Errors
+    /// [`ControlError`]: no such pool. That something disagrees is no error here.
+    pub async fn check_pool(&self, pool: &str) -> Result<CheckView, ControlError> {
+        let running = self.running(pool)?;
+        busy(&running)?;
+        let recovery = running.pool.recovery();
+        let slots = running.pool.slots();
+        let away = slots
+            .iter()
+            .filter(|slot| slot.state != varve_pool::SlotState::Live);
+        let mut view = CheckView {
+            pool: pool.to_owned(),
+            damaged_ranges: recovery.damage.len() as u64,
+            redone_records: recovery.records,
+            drives_away: away.count() as u64,
+            ..CheckView::default()
+        };
+        match running.pool.engine().audit_all_copies().await {
+            Err(error) => view.broken = Some(error.to_string()),
+            Ok(report) => {
+                view.bad_copies = report.bad_copies;
+                view.lost_blocks = report.lost;
+                view.leaves = report.leaves;
+                view.mapped_blocks = report.mapped;
+                view.fast_blocks = report.fast;
+                view.dense_blocks = report.dense;
+                view.stripes = report.stripes;
+                view.parts = report.parts;
+            }
+        }
+        view.agrees = view.broken.is_none()
+            && (view.bad_copies, view.lost_blocks) == (0, 0)
+            && (view.damaged_ranges, view.drives_away) == (0, 0);
+        Ok(view)
+    }
+
+    /// Counters of an open pool since it was opened.
+    ///
+    /// # Errors
+    /// [`ControlError::NoPool`].
+    pub fn counters(&self, pool: &str) -> Result<BTreeMap<&'static str, u64>, ControlError> {
+        Ok(self.running(pool)?.pool.counters())
+    }
+}

@@ -1,0 +1,461 @@
+//! Making, releasing and destroying pools.
+
+use crate::drives;
+use crate::error::ControlError;
+use crate::finding::{Finding, Severity};
+use crate::model;
+use crate::path::DrivePath;
+use crate::plan::{self, Plan};
+use crate::pools::Pools;
+use crate::random;
+use crate::registry::Entry;
+use crate::running::Running;
+use crate::scan::{self, Scan, scan};
+use crate::view::PlanView;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::str::FromStr;
+use varve_format::{LABEL_MAGIC, Label, MemberState, Name};
+use varve_hostio::{Magic, Preflight, Wanted, preflight};
+use varve_io::{Drive, DriveInfo};
+use varve_pool::label::{LABEL_OFFSETS, LabelStore, MemberId, PoolId, RESERVED_BYTES};
+use varve_pool::{NewPool, Pool, PoolError};
+
+/// Over-provisioning that may be asked for, in per cent.
+const OVER_PROVISION: std::ops::RangeInclusive<u32> = 5..=80;
+/// Over-provisioning if nothing is asked for, in per cent.
+pub(crate) const OVER_PROVISION_USUAL: u32 = 20;
+/// Smallest drives: what any pool needs of them, the labels and 16 chunks or 12 groups.
+const FAST_BYTES_MIN: u64 = RESERVED_BYTES + (16 << 20);
+const DENSE_BYTES_MIN: u64 = RESERVED_BYTES + (3 << 20);
+/// Logical sector of files.
+const FILE_LBA_BYTES: u32 = 4096;
+
+const OURS: &str = "the label of a pool";
+pub(crate) const MAGICS: [Magic; 2] = [magic(LABEL_OFFSETS[0]), magic(LABEL_OFFSETS[1])];
+
+const fn magic(offset: u64) -> Magic {
+    Magic {
+        name: OURS,
+        offset: offset as usize,
+        bytes: &LABEL_MAGIC,
+    }
+}
+
+/// How the dense tier is to be protected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Protect {
+    /// Not at all.
+    None,
+    /// Every strip on two drives.
+    Mirror,
+    /// One parity strip for `data` strips.
+    Parity {
+        /// Data strips of a stripe.
+        data: u8,
+    },
+}
+
+impl fmt::Display for Protect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Mirror => f.write_str("mirror"),
+            Self::Parity { data } => write!(f, "{data}+1"),
+        }
+    }
+}
+
+impl From<Protect> for String {
+    fn from(protect: Protect) -> Self {
+        protect.to_string()
+    }
+}
+
+impl FromStr for Protect {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parity = |text: &str| {
+            let (data, parity) = text.split_once('+')?;
+            let data = data.parse().ok()?;
+            (parity == "1").then_some(Self::Parity { data })
+        };
+        match text {
+            "none" => Ok(Self::None),
+            "mirror" => Ok(Self::Mirror),
+            text => parity(text).ok_or_else(|| "none, mirror or K+1 (4+1, say)".to_owned()),
+        }
+    }
+}
+
+impl TryFrom<String> for Protect {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// A pool to be made.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CreatePool {
+    /// Its name.
+    pub pool: String,
+    /// Fast drives; more than one is a mirror.
+    pub fast: Vec<DrivePath>,
+    /// Dense drives.
+    pub dense: Vec<DrivePath>,
+    /// Protection of the dense tier; the best for so many drives if left out.
+    #[serde(default)]
+    pub protect: Option<Protect>,
+    /// Share of the dense tier that is kept back, per cent; 20 if left out.
+    #[serde(default)]
+    pub over_provision: Option<u32>,
+    /// Data sheet of a drive: dense drives keep account of what their writes would cost its flash.
+    #[serde(default)]
+    pub dense_model: Option<String>,
+    /// Also if drives hold something, which is lost then.
+    #[serde(default)]
+    pub overwrite: bool,
+    /// Only check, and tell what would be made.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+impl CreatePool {
+    fn all(&self) -> impl Iterator<Item = &DrivePath> {
+        self.fast.iter().chain(&self.dense)
+    }
+}
+
+/// What preflight said of drives, and what they would make.
+struct Checked {
+    plan: Plan,
+    findings: Vec<Finding>,
+}
+
+impl Pools {
+    /// Makes a pool and opens it; with `dry_run` tells what would be made and why not.
+    ///
+    /// # Errors
+    /// [`ControlError`]; unless it says that a drive failed, nothing was changed. What was begun is
+    /// taken back as far as the drives allow.
+    pub async fn create_pool(&self, new: &CreatePool) -> Result<PlanView, ControlError> {
+        let _turn = self.turn.take().await;
+        if Name::new(&new.pool).is_err() {
+            return Err(ControlError::BadName(new.pool.clone()));
+        }
+        if self.home.registry()?.get(&new.pool).is_some() || self.running(&new.pool).is_ok() {
+            return Err(ControlError::PoolExists(new.pool.clone()));
+        }
+        let checked = self.check(new)?;
+        let view = view(new, &checked);
+        if new.dry_run {
+            return Ok(view);
+        }
+        let running = self.make(new, &checked.plan).await?;
+        self.remember(&running)?;
+        self.add(running);
+        Ok(PlanView {
+            is_made: true,
+            ..view
+        })
+    }
+
+    /// Everything that can be known before anything is changed.
+    fn check(&self, new: &CreatePool) -> Result<Checked, ControlError> {
+        let over_provision = new.over_provision.unwrap_or(OVER_PROVISION_USUAL);
+        if !OVER_PROVISION.contains(&over_provision) {
+            return Err(ControlError::OverProvision(over_provision));
+        }
+        new.dense_model.as_deref().map_or(Ok(()), model::check)?;
+        let protect = plan::protection(new.protect, new.dense.len())?;
+        let wanted = |drive: &DrivePath, least_bytes| Wanted {
+            path: drive.path.clone(),
+            create: drive.create_bytes,
+            least_bytes,
+        };
+        let fast = new.fast.iter().map(|drive| wanted(drive, FAST_BYTES_MIN));
+        let dense = new.dense.iter().map(|drive| wanted(drive, DENSE_BYTES_MIN));
+        let wanted: Vec<_> = fast.chain(dense).collect();
+        let found = preflight(&wanted, &MAGICS);
+        let mut findings: Vec<Finding> = found.findings.iter().map(Finding::from).collect();
+        self.name_owners(new, &mut findings)?;
+        let is_bad = |finding: &Finding| match finding.severity {
+            Severity::Warning => false,
+            Severity::Confirm => !new.overwrite,
+            Severity::Refusal => true,
+        };
+        if findings.iter().any(is_bad) {
+            return Err(refusal(findings));
+        }
+        let infos = |drives: &[DrivePath]| -> Vec<DriveInfo> {
+            drives.iter().map(|drive| info(drive, &found)).collect()
+        };
+        let (fast, dense) = (infos(&new.fast), infos(&new.dense));
+        let raw_bytes = fast.iter().chain(&dense).map(|drive| drive.bytes).sum();
+        let settings = self.settings(raw_bytes);
+        let plan = Plan::new(&fast, &dense, protect, over_provision, &settings);
+        let plan = plan.map_err(|error| {
+            findings.push(Finding::new(Severity::Refusal, "plan", error.to_string()));
+            ControlError::Preflight(std::mem::take(&mut findings))
+        })?;
+        findings.extend(risks(new, protect));
+        Ok(Checked { plan, findings })
+    }
+
+    /// Drives that belong to a pool are told by its name, and those of pools that are known here are
+    /// refused.
+    fn name_owners(
+        &self,
+        new: &CreatePool,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), ControlError> {
+        let registry = self.home.registry()?;
+        for drive in new.all().filter(|drive| drive.create_bytes.is_none()) {
+            let scan = scan(&drive.path);
+            let Some(label) = scan.label() else { continue };
+            findings.retain(|found| {
+                found.code != "holds-data" || found.path.as_ref() != Some(&drive.path)
+            });
+            let id = random::hex(&label.pool);
+            let known = registry.pools.iter().find(|entry| entry.id == id);
+            let (severity, code) = if known.is_some_and(|entry| is_member(entry, label)) {
+                (Severity::Refusal, "member")
+            } else {
+                (Severity::Confirm, "holds-data")
+            };
+            let text = format!("is a drive of pool {} ({id})", label.name.as_str());
+            findings.push(Finding::new(severity, code, text).at(&drive.path));
+        }
+        Ok(())
+    }
+
+    async fn make(&self, new: &CreatePool, plan: &Plan) -> Result<Rc<Running>, ControlError> {
+        let id = PoolId(random::sixteen().map_err(ControlError::Random)?);
+        let mut made = Vec::new();
+        let outcome = match self.take_drives(new, &mut made) {
+            Ok(drives) => match self.label(new, plan, id, &drives).await {
+                Ok(pool) => Ok((pool, drives)),
+                Err(error) => {
+                    unlabel(id, &drives).await;
+                    Err(error)
+                }
+            },
+            Err(error) => Err(error),
+        };
+        if outcome.is_err() {
+            for path in made {
+                // Best effort: the error that is told is the one that came first.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        let (pool, drives) = outcome?;
+        let paths = new.all().map(|drive| drive.path.clone());
+        let paths: BTreeMap<_, _> = (0..).map(MemberId).zip(paths).collect();
+        Ok(Running::new(new.pool.clone(), pool, paths, &drives))
+    }
+
+    fn take_drives(
+        &self,
+        new: &CreatePool,
+        made: &mut Vec<PathBuf>,
+    ) -> Result<Vec<Rc<dyn Drive>>, ControlError> {
+        let mut drives = Vec::new();
+        for drive in new.all() {
+            let is_dense = drives.len() >= new.fast.len();
+            let sheet = new.dense_model.as_deref().filter(|_| is_dense);
+            drives.push(self.new_drive(drive, sheet)?);
+            if drive.create_bytes.is_some() {
+                made.push(drive.path.clone());
+            }
+        }
+        Ok(drives)
+    }
+
+    async fn label(
+        &self,
+        new: &CreatePool,
+        plan: &Plan,
+        id: PoolId,
+        drives: &[Rc<dyn Drive>],
+    ) -> Result<Pool, ControlError> {
+        let failed = ControlError::pool(&new.pool);
+        if new.overwrite {
+            for drive in drives {
+                if let Err(error) = drives::wipe(&**drive).await {
+                    return Err(failed(PoolError::Drive(error)));
+                }
+            }
+        }
+        let raw_bytes = drives.iter().map(|drive| drive.info().bytes).sum();
+        let (fast, dense) = drives.split_at(new.fast.len());
+        let wanted = NewPool {
+            id,
+            name: &new.pool,
+            fast,
+            dense,
+            options: plan.options,
+        };
+        let world = Rc::clone(&self.world);
+        let pool = Pool::create(world, wanted, self.settings(raw_bytes)).await;
+        pool.map_err(failed)
+    }
+
+    /// Closes a pool so that any machine may import it, and forgets it.
+    ///
+    /// # Errors
+    /// [`ControlError`]: unknown, drives missing or in use, not closed in good order; then it is not
+    /// forgotten.
+    pub async fn export(&self, pool: &str) -> Result<(), ControlError> {
+        self.open(pool).await?;
+        let _turn = self.turn.take().await;
+        let running = self.running(pool)?;
+        busy(&running)?;
+        let id = random::hex(&running.id.0);
+        drop(running);
+        self.close(pool, true).await?;
+        self.home.change(|registry| registry.remove(&id))
+    }
+
+    /// Destroys a pool: its drives carry no label any more. Files stay where they are.
+    ///
+    /// # Errors
+    /// [`ControlError`]: unknown, drives missing or in use, volumes on it without `with_volumes`.
+    pub async fn destroy(&self, pool: &str, with_volumes: bool) -> Result<(), ControlError> {
+        self.open(pool).await?;
+        let _turn = self.turn.take().await;
+        let running = self.running(pool)?;
+        busy(&running)?;
+        let volumes = running.pool.engine().volumes().len();
+        if volumes > 0 && !with_volumes {
+            let pool = pool.to_owned();
+            return Err(ControlError::HasVolumes { pool, volumes });
+        }
+        let id = running.id;
+        let paths: Vec<_> = running.paths.borrow().values().cloned().collect();
+        drop(running);
+        self.close(pool, true).await?;
+        for path in paths.iter().filter(|path| path.exists()) {
+            let drive = self.open_drive(path)?;
+            let label = LabelStore::open(Rc::clone(&drive)).await.label();
+            if label.is_some_and(|label| label.state.pool == id) {
+                let wiped = drives::wipe(&*drive).await;
+                wiped.map_err(|error| ControlError::pool(pool)(PoolError::Drive(error)))?;
+            }
+        }
+        self.home
+            .change(|registry| registry.remove(&random::hex(&id.0)))
+    }
+}
+
+/// True unless the newest label of the pool says that the drive is none of it any more.
+fn is_member(entry: &Entry, label: &Label) -> bool {
+    let scans: Vec<_> = entry.paths.iter().map(|path| scan(path)).collect();
+    let labels = scans.iter().filter_map(Scan::label);
+    let newest = scan::newest(labels.filter(|other| other.pool == label.pool));
+    newest.is_none_or(|newest| {
+        let mut members = newest.members.iter();
+        let row = members.find(|member| member.id == label.drive);
+        row.is_some_and(|row| row.state != MemberState::Removed)
+    })
+}
+
+/// Takes labels off again that a creation which failed has written.
+async fn unlabel(id: PoolId, drives: &[Rc<dyn Drive>]) {
+    for drive in drives {
+        let label = LabelStore::open(Rc::clone(drive)).await.label();
+        if label.is_some_and(|label| label.state.pool == id) {
+            // A drive that fails now keeps its label: the next creation tells whose it is.
+            let _ = drives::wipe(&**drive).await;
+        }
+    }
+}
+
+pub(crate) fn busy(running: &Running) -> Result<(), ControlError> {
+    match running.job.get() {
+        Some(job) => {
+            let pool = running.name.clone();
+            Err(ControlError::Busy { pool, job })
+        }
+        None => Ok(()),
+    }
+}
+
+/// In use is a conflict, all else a refusal.
+pub(crate) fn refusal(findings: Vec<Finding>) -> ControlError {
+    let graver = |found: &Finding| found.severity == Severity::Refusal && found.code != "in-use";
+    let is_in_use = findings.iter().any(|found| found.code == "in-use");
+    if is_in_use && !findings.iter().any(graver) {
+        ControlError::InUse(findings)
+    } else {
+        ControlError::Preflight(findings)
+    }
+}
+
+fn info(drive: &DrivePath, found: &Preflight) -> DriveInfo {
+    let facts = found.disks.iter().find(|facts| facts.path == drive.path);
+    let bytes = drive.create_bytes.or(facts.map(|facts| facts.bytes));
+    let lba_bytes = facts.and_then(|facts| facts.lba_bytes);
+    DriveInfo {
+        bytes: bytes.unwrap_or(0),
+        lba_bytes: lba_bytes.unwrap_or(FILE_LBA_BYTES),
+        volatile_cache: true,
+        copies: 1,
+    }
+}
+
+/// What the user should know before going on.
+fn risks(new: &CreatePool, protect: varve_pool::Protect) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut warn = |code: &str, text: &str| {
+        findings.push(Finding::new(Severity::Warning, code, text));
+    };
+    if new.fast.len() == 1 {
+        warn(
+            "fast-single",
+            "one fast drive: what is not on the dense tier yet is lost with it",
+        );
+    }
+    if !new.dense.is_empty() && protect == varve_pool::Protect::None {
+        warn(
+            "dense-unprotected",
+            "the dense tier has no redundancy: a lost drive is lost data",
+        );
+    }
+    if new.dense.is_empty() {
+        warn(
+            "no-dense",
+            "no dense drive: the pool is as large as its log",
+        );
+    }
+    findings
+}
+
+fn view(new: &CreatePool, checked: &Checked) -> PlanView {
+    let geometry = &checked.plan.geometry;
+    let group_bytes = u64::from(geometry.group_blocks) * varve_units::BLOCK_BYTES;
+    let protect = crate::status::protect_word(geometry);
+    PlanView {
+        pool: new.pool.clone(),
+        is_made: false,
+        protect,
+        fast_copies: new.fast.len() as u64,
+        fast_bytes: geometry.fast_bytes,
+        dense_bytes: group_bytes * u64::from(geometry.groups),
+        capacity_bytes: checked.plan.capacity_bytes(),
+        over_provision: u32::from(geometry.over_provision_per_mille) / 10,
+        chunk_bytes: geometry.chunk_bytes,
+        group_bytes,
+        files_made: new
+            .all()
+            .filter(|drive| drive.create_bytes.is_some())
+            .count() as u64,
+        findings: checked.findings.clone(),
+    }
+}

@@ -1,0 +1,96 @@
+//! Drives from paths: opened under their locks, or told who has them.
+
+use crate::error::ControlError;
+use crate::finding::Finding;
+use crate::model;
+use crate::path::DrivePath;
+use crate::pools::Pools;
+use std::path::Path;
+use std::rc::Rc;
+use varve_hostio::{Disk, DiskOptions, FileDrive, Io, OpenError, Wanted, preflight};
+use varve_io::{Drive, Gather, IoError, Sectors};
+use varve_pool::label::RESERVED_BYTES;
+use varve_units::SECTOR_BYTES;
+
+fn open(io: &Io, path: &Path) -> Result<FileDrive, ControlError> {
+    let opened = Disk::open(path, &DiskOptions::default());
+    opened
+        .map(|disk| FileDrive::new(io.clone(), disk))
+        .map_err(|error| of_open(path, error))
+}
+
+fn create(io: &Io, path: &Path, bytes: u64) -> Result<FileDrive, ControlError> {
+    let made = Disk::create(path, bytes, &DiskOptions::default());
+    made.map(|disk| FileDrive::new(io.clone(), disk))
+        .map_err(|error| of_open(path, error))
+}
+
+impl Pools {
+    /// Opens what exists, under its lock, with its model if it has one.
+    ///
+    /// # Errors
+    /// [`ControlError::InUse`] with who has it, [`ControlError::Open`], [`ControlError::Model`].
+    pub(crate) fn open_drive(&self, path: &Path) -> Result<Rc<dyn Drive>, ControlError> {
+        self.models
+            .attach(&self.world, path, open(&self.io, path)?)
+    }
+
+    /// A new member of a pool: what exists, or a sparse file that is made; of a kind of flash, if a
+    /// data sheet is named.
+    ///
+    /// # Errors
+    /// As [`Pools::open_drive`].
+    pub(crate) fn new_drive(
+        &self,
+        drive: &DrivePath,
+        sheet: Option<&str>,
+    ) -> Result<Rc<dyn Drive>, ControlError> {
+        let path = &drive.path;
+        let disk = match drive.create_bytes {
+            Some(bytes) => create(&self.io, path, bytes)?,
+            None => open(&self.io, path)?,
+        };
+        match sheet {
+            Some(sheet) => model::create(path, sheet)?,
+            None => model::forget(path)?,
+        }
+        self.models.attach(&self.world, path, disk)
+    }
+}
+
+fn of_open(path: &Path, error: OpenError) -> ControlError {
+    if matches!(error, OpenError::InUse(_)) {
+        ControlError::InUse(users(path))
+    } else {
+        ControlError::Open(error)
+    }
+}
+
+/// Who uses a disk, as far as that is known.
+fn users(path: &Path) -> Vec<Finding> {
+    let wanted = Wanted {
+        path: path.to_owned(),
+        create: None,
+        least_bytes: 0,
+    };
+    let found = preflight(&[wanted], &[]).findings;
+    let found = found.iter().map(Finding::from);
+    let mut found: Vec<_> = found.filter(|one| one.code == "in-use").collect();
+    if found.is_empty() {
+        let severity = crate::finding::Severity::Refusal;
+        found.push(Finding::new(severity, "in-use", "is in use").at(path));
+    }
+    found
+}
+
+/// Overwrites what lies where labels go, so that nobody takes the drive for what it was.
+///
+/// # Errors
+/// The drive's.
+pub(crate) async fn wipe(drive: &dyn Drive) -> Result<(), IoError> {
+    let mut gather = Gather::new();
+    let bytes = RESERVED_BYTES.min(drive.info().bytes);
+    gather.push_meta(Sectors::zeroed((bytes / SECTOR_BYTES) as usize));
+    drive.write(0, gather).await?;
+    drive.flush().await
+}

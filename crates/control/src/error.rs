@@ -1,0 +1,535 @@
+//! Why the control plane did not do what was asked.
+
+use crate::failure::Exit;
+use crate::finding::Finding;
+use crate::path::PathError;
+use crate::size::SizeError;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use varve_ftl::EngineError;
+use varve_hostio::{NoIo, OpenError};
+use varve_pool::label::{CreateError, ImportError};
+use varve_pool::{PlanError, PoolError};
+
+/// Why the control plane did not do what was asked.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// No such name is possible.
+    BadName(String),
+    /// A size makes no sense.
+    Size(SizeError),
+    /// A path makes no sense.
+    Path(PathError),
+    /// The protection asked for does not fit the number of dense drives.
+    Protect {
+        /// As it was asked for.
+        asked: String,
+        /// Dense drives given.
+        drives: usize,
+    },
+    /// The model of a drive cannot be used.
+    Model {
+        /// Which, and why.
+        what: String,
+    },
+    /// A share that must lie between two others does not.
+    OverProvision(u32),
+    /// No pool of this name is known.
+    NoPool(String),
+    /// None of the paths has a label of a pool.
+    NoLabels,
+    /// The paths hold several pools.
+    SeveralPools(Vec<String>),
+    /// The pool has no such volume.
+    NoVolume {
+        /// The pool.
+        pool: String,
+        /// The volume.
+        volume: String,
+    },
+    /// The pool has no such drive.
+    NoDrive {
+        /// The pool.
+        pool: String,
+        /// The drive.
+        drive: String,
+    },
+    /// No job of this number is known.
+    NoJob(u64),
+    /// The drives cannot be used for this.
+    Preflight(Vec<Finding>),
+    /// Drives of the pool are away.
+    Missing {
+        /// The pool.
+        pool: String,
+        /// Which, and why.
+        findings: Vec<Finding>,
+    },
+    /// A volume would become smaller and lose what is behind its new end.
+    WouldShrink {
+        /// The volume.
+        volume: String,
+        /// Its size in bytes.
+        bytes: u64,
+    },
+    /// The pool has volumes, which would be lost.
+    HasVolumes {
+        /// The pool.
+        pool: String,
+        /// How many.
+        volumes: usize,
+    },
+    /// The drive is in use and must be given up before another takes its place.
+    DriveLive {
+        /// The pool.
+        pool: String,
+        /// The drive.
+        drive: String,
+    },
+    /// A pool of this name is known already.
+    PoolExists(String),
+    /// The drives are in use.
+    InUse(Vec<Finding>),
+    /// Another daemon uses the state directory.
+    Daemon(PathBuf),
+    /// Something is being done to the pool that must end first.
+    Busy {
+        /// The pool.
+        pool: String,
+        /// The job.
+        job: u64,
+    },
+    /// A pool failed.
+    Pool {
+        /// Its name.
+        pool: String,
+        /// Why.
+        error: PoolError,
+    },
+    /// The engine of a pool failed.
+    Engine {
+        /// What it was to do, to what.
+        what: String,
+        /// Why.
+        error: EngineError,
+    },
+    /// A drive cannot be opened.
+    Open(OpenError),
+    /// This process cannot do i/o.
+    Io(NoIo),
+    /// A file of the state directory cannot be used.
+    Home {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file of the state directory holds something else.
+    StateFile(PathBuf),
+    /// The system has no random bytes.
+    Random(io::Error),
+    /// The pool is known, but not open.
+    Closed(String),
+    /// The daemon has the pool open for hosts.
+    Served(String),
+    /// A request, or an answer, is not understood.
+    Request(String),
+    /// The control plane has ended.
+    Ended,
+    /// The daemon went away, or must not be asked.
+    Daemonless(io::Error),
+}
+
+impl ControlError {
+    pub(crate) fn home(path: &Path, error: io::Error) -> Self {
+        let path = path.to_owned();
+        Self::Home { path, error }
+    }
+
+    pub(crate) fn pool(name: &str) -> impl FnOnce(PoolError) -> Self + '_ {
+        |error| Self::Pool {
+            pool: name.to_owned(),
+            error,
+        }
+    }
+
+    /// The class of it.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::BadName(_)
+            | Self::Size(_)
+            | Self::Path(_)
+            | Self::Protect { .. }
+            | Self::OverProvision(_)
+            | Self::Model { .. }
+            | Self::SeveralPools(_)
+            | Self::Request(_) => Exit::Usage,
+            Self::NoPool(_)
+            | Self::NoLabels
+            | Self::NoVolume { .. }
+            | Self::NoDrive { .. }
+            | Self::NoJob(_) => Exit::NotFound,
+            Self::Preflight(_)
+            | Self::Missing { .. }
+            | Self::WouldShrink { .. }
+            | Self::HasVolumes { .. }
+            | Self::DriveLive { .. }
+            | Self::Closed(_)
+            | Self::Open(_) => Exit::Refused,
+            Self::PoolExists(_)
+            | Self::InUse(_)
+            | Self::Daemon(_)
+            | Self::Served(_)
+            | Self::Busy { .. } => Exit::Conflict,
+            Self::Pool { error, .. } => pool_exit(error),
+            Self::Engine { error, .. } => engine_exit(error),
+            Self::Io(_)
+            | Self::Home { .. }
+            | Self::StateFile(_)
+            | Self::Random(_)
+            | Self::Ended
+            | Self::Daemonless(_) => Exit::Failed,
+        }
+    }
+
+    /// A stable word for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::BadName(_) => "bad-name",
+            Self::Size(_) => "bad-size",
+            Self::Path(_) => "bad-path",
+            Self::Protect { .. } => "bad-protection",
+            Self::OverProvision(_) => "bad-over-provision",
+            Self::Model { .. } => "bad-model",
+            Self::NoPool(_) => "no-pool",
+            Self::NoLabels => "no-labels",
+            Self::SeveralPools(_) => "several-pools",
+            Self::NoVolume { .. } => "no-volume",
+            Self::NoDrive { .. } => "no-drive",
+            Self::NoJob(_) => "no-job",
+            Self::Preflight(_) => "preflight",
+            Self::Missing { .. } => "drives-missing",
+            Self::WouldShrink { .. } => "would-shrink",
+            Self::HasVolumes { .. } => "has-volumes",
+            Self::DriveLive { .. } => "drive-live",
+            Self::PoolExists(_) => "pool-exists",
+            Self::InUse(_) => "in-use",
+            Self::Daemon(_) => "daemon-running",
+            Self::Busy { .. } => "busy",
+            Self::Pool { error, .. } => pool_code(error),
+            Self::Engine { error, .. } => engine_code(error),
+            Self::Open(_) => "open",
+            Self::Io(_) => "no-io",
+            Self::Home { .. } => "state-directory",
+            Self::StateFile(_) => "state-file",
+            Self::Random(_) => "no-chance",
+            Self::Closed(_) => "pool-closed",
+            Self::Served(_) => "pool-served",
+            Self::Request(_) => "bad-request",
+            Self::Ended | Self::Daemonless(_) => "daemon-gone",
+        }
+    }
+
+    /// What the user can do next, if that is known.
+    #[must_use]
+    pub fn next(&self) -> Option<String> {
+        Some(match self {
+            Self::BadName(_) => "use 1 to 48 characters of A-Z a-z 0-9 . _ -".to_owned(),
+            Self::Size(_) => "write a size such as 10G".to_owned(),
+            Self::Path(_) => "write PATH, or PATH:SIZE for a new sparse file".to_owned(),
+            Self::Protect { .. } => {
+                "use --protect none, mirror (an even number of dense drives) or K+1 (K + 1 dense \
+                 drives)"
+                    .to_owned()
+            }
+            Self::Model { .. } => "varve lab drive --help names the data sheets; without its .model file a \
+                                   drive keeps no account"
+                .to_owned(),
+            Self::OverProvision(_) => "use --over-provision 5 to 80".to_owned(),
+            Self::NoPool(_) => "varve pool list, or varve pool import PATH... if its drives are \
+                                here"
+                .to_owned(),
+            Self::NoLabels => "name all drives of the pool: varve inspect PATH shows what each \
+                               holds"
+                .to_owned(),
+            Self::SeveralPools(_) => "name one: varve pool import --pool NAME PATH...".to_owned(),
+            Self::NoVolume { pool, .. } => format!("varve volume list {pool}"),
+            Self::NoDrive { pool, .. } => format!("varve drive list {pool}"),
+            Self::NoJob(_) => "varve pool status".to_owned(),
+            Self::Preflight(findings) => preflight_next(findings)?,
+            Self::Missing { pool, .. } => format!(
+                "bring the drives back, or tell where they are: varve pool import PATH...; to go \
+                 on without them: varve pool import --pool {pool} --degraded"
+            ),
+            Self::WouldShrink { .. } => {
+                "add --shrink if what is behind the new end may go".to_owned()
+            }
+            Self::HasVolumes { pool, .. } => {
+                format!("varve pool destroy {pool} --with-volumes, if all of them may go")
+            }
+            Self::DriveLive { .. } => "add --give-up to go on without it until the new one is \
+                                       filled"
+                .to_owned(),
+            Self::PoolExists(_) => "choose another name, or see varve pool list".to_owned(),
+            Self::InUse(_) => {
+                "end what uses them, or talk to its daemon with --state DIR".to_owned()
+            }
+            Self::Daemon(_) => "use another --state DIR, or end that daemon".to_owned(),
+            Self::Busy { pool, .. } => format!("varve pool status {pool}"),
+            Self::Pool { pool, error } => pool_next(pool, error)?,
+            Self::Engine { error, .. } => engine_next(error)?,
+            Self::Open(_) | Self::Random(_) => return None,
+            Self::Closed(pool) => {
+                format!(
+                    "varve pool status {pool} tells why; varve pool import --pool {pool} opens it"
+                )
+            }
+            Self::Served(pool) => format!("end the daemon, or varve pool export {pool}, first"),
+            Self::Request(_) => "use the same version of varve on both sides".to_owned(),
+            Self::Ended | Self::Daemonless(_) => {
+                "see whether varve serve still runs; if not, try again".to_owned()
+            }
+            Self::Io(_) => "varve needs Linux 5.11 or newer with io_uring allowed".to_owned(),
+            Self::Home { .. } => {
+                "choose a directory this user may write to: --state DIR".to_owned()
+            }
+            Self::StateFile(path) => format!(
+                "move {} away; varve pool import PATH... makes it anew",
+                path.display()
+            ),
+        })
+    }
+
+    pub(crate) fn into_findings(self) -> Vec<Finding> {
+        match self {
+            Self::Preflight(findings) | Self::InUse(findings) | Self::Missing { findings, .. } => {
+                findings
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn preflight_next(findings: &[Finding]) -> Option<String> {
+    let has = |code: &str| findings.iter().any(|finding| finding.code == code);
+    if has("member") {
+        return Some("varve pool destroy POOL first, or use other drives".to_owned());
+    }
+    if has("holds-data") {
+        return Some("use blank drives, or add --overwrite if what they hold may go".to_owned());
+    }
+    if has("missing") {
+        return Some("write PATH:SIZE where a new sparse file is to be made".to_owned());
+    }
+    if has("too-small") || has("plan") {
+        return Some("use larger drives".to_owned());
+    }
+    None
+}
+
+fn pool_exit(error: &PoolError) -> Exit {
+    use ImportError::{NoLabel, OwnedElsewhere};
+    match error {
+        PoolError::BadName | PoolError::SeveralPools => Exit::Usage,
+        PoolError::NoPool | PoolError::NoSlot(_) | PoolError::Import(NoLabel { .. }) => {
+            Exit::NotFound
+        }
+        PoolError::Import(OwnedElsewhere { .. }) | PoolError::SlotInUse(_) => Exit::Conflict,
+        PoolError::Plan(_)
+        | PoolError::DenseMissing { .. }
+        | PoolError::Needed(_)
+        | PoolError::Create(CreateError::NotBlank { .. })
+        | PoolError::Import(_) => Exit::Refused,
+        PoolError::Engine(error) => engine_exit(error),
+        _ => Exit::Failed,
+    }
+}
+
+fn pool_code(error: &PoolError) -> &'static str {
+    match error {
+        PoolError::Plan(PlanError::Reserve(_)) => "too-small",
+        PoolError::Plan(_) => "plan",
+        PoolError::Create(_) => "label-drives",
+        PoolError::Import(ImportError::OwnedElsewhere { .. }) => "owned-elsewhere",
+        PoolError::Import(ImportError::WouldLose(_)) => "would-lose",
+        PoolError::Import(_) => "import",
+        PoolError::DenseMissing { .. } => "drives-missing",
+        PoolError::Needed(_) => "drive-needed",
+        PoolError::SlotInUse(_) => "drive-live",
+        PoolError::Recover(_) => "recover",
+        PoolError::Engine(error) => engine_code(error),
+        _ => "pool",
+    }
+}
+
+fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
+    Some(match error {
+        PoolError::Import(ImportError::OwnedElsewhere { .. }) => format!(
+            "varve pool export {pool} there; if that machine is gone for good: varve pool import \
+             --take-over PATH..."
+        ),
+        PoolError::Import(ImportError::WouldLose(_)) => format!(
+            "bring the missing drives back; to accept the loss: varve pool import --pool {pool} \
+             --accept-loss"
+        ),
+        PoolError::Import(ImportError::Duplicate { .. }) => {
+            "one of the two is a copy: take it away".to_owned()
+        }
+        PoolError::DenseMissing { .. } | PoolError::Import(ImportError::NoFast { .. }) => {
+            format!("bring the missing drives back; varve drive list {pool} names them")
+        }
+        PoolError::Plan(_) => "use larger drives".to_owned(),
+        PoolError::Recover(_) => {
+            format!("varve inspect on each drive of {pool} shows what is left")
+        }
+        PoolError::SlotInUse(_) => "varve drive replace --give-up".to_owned(),
+        PoolError::Engine(error) => engine_next(error)?,
+        _ => return None,
+    })
+}
+
+const fn engine_exit(error: &EngineError) -> Exit {
+    match error {
+        EngineError::NoSuchVolume(_) => Exit::NotFound,
+        EngineError::NameTaken => Exit::Conflict,
+        EngineError::BadSize(_) | EngineError::BadName | EngineError::OutOfRange { .. } => {
+            Exit::Usage
+        }
+        EngineError::TooManyVolumes | EngineError::CapacityExceeded => Exit::Refused,
+        _ => Exit::Failed,
+    }
+}
+
+const fn engine_code(error: &EngineError) -> &'static str {
+    match error {
+        EngineError::NoSuchVolume(_) => "no-volume",
+        EngineError::NameTaken => "volume-exists",
+        EngineError::BadSize(_) => "bad-size",
+        EngineError::BadName => "bad-name",
+        EngineError::TooManyVolumes => "too-many-volumes",
+        EngineError::CapacityExceeded => "full",
+        EngineError::Stopped => "stopped",
+        EngineError::Lost(..) => "lost",
+        EngineError::Io(_) => "io",
+        _ => "engine",
+    }
+}
+
+fn engine_next(error: &EngineError) -> Option<String> {
+    Some(
+        match error {
+            EngineError::NameTaken => "choose another name, or varve volume list",
+            EngineError::BadName => "use 1 to 48 characters of A-Z a-z 0-9 . _ -",
+            EngineError::BadSize(_) => "choose a size of 4 KiB to 4 PiB",
+            EngineError::Stopped | EngineError::Io(_) => {
+                "varve pool status shows which drive failed; opening the pool again recovers it"
+            }
+            _ => return None,
+        }
+        .to_owned(),
+    )
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadName(name) => write!(f, "`{name}` is no name"),
+            Self::Size(_) => f.write_str("the size makes no sense"),
+            Self::Path(_) => f.write_str("the path makes no sense"),
+            Self::Protect { asked, drives } => {
+                write!(
+                    f,
+                    "protection `{asked}` does not go with {drives} dense drives"
+                )
+            }
+            Self::Model { what } => f.write_str(what),
+            Self::OverProvision(share) => {
+                write!(f, "over-provisioning of {share} % is out of range")
+            }
+            Self::NoPool(name) => write!(f, "there is no pool `{name}`"),
+            Self::NoLabels => f.write_str("none of the paths has a label of a pool"),
+            Self::SeveralPools(pools) => {
+                write!(f, "the paths belong to several pools: {}", pools.join(", "))
+            }
+            Self::NoVolume { pool, volume } => write!(f, "pool {pool} has no volume `{volume}`"),
+            Self::NoDrive { pool, drive } => write!(f, "pool {pool} has no drive `{drive}`"),
+            Self::NoJob(id) => write!(f, "there is no job {id}"),
+            Self::Preflight(_) => f.write_str("preflight found what stands in the way"),
+            Self::Missing { pool, .. } => write!(f, "drives of pool {pool} are missing"),
+            Self::WouldShrink { volume, bytes } => {
+                write!(f, "{volume} has {bytes} bytes and would become smaller")
+            }
+            Self::HasVolumes { pool, volumes } => {
+                write!(f, "pool {pool} has {volumes} volumes, which would be lost")
+            }
+            Self::DriveLive { pool, drive } => {
+                write!(f, "drive {drive} of pool {pool} is in use")
+            }
+            Self::PoolExists(name) => write!(f, "a pool `{name}` is known already"),
+            Self::InUse(_) => f.write_str("the drives are in use"),
+            Self::Daemon(path) => write!(
+                f,
+                "another daemon uses the state directory {}",
+                path.display()
+            ),
+            Self::Busy { pool, job } => write!(f, "job {job} is at work on pool {pool}"),
+            Self::Pool { pool, .. } => write!(f, "pool {pool} failed"),
+            Self::Engine { what, .. } => write!(f, "{what} failed"),
+            Self::Open(_) => f.write_str("a drive cannot be opened"),
+            Self::Io(_) => f.write_str("this process cannot use drives"),
+            Self::Home { path, .. } => {
+                write!(
+                    f,
+                    "{} of the state directory cannot be used",
+                    path.display()
+                )
+            }
+            Self::StateFile(path) => {
+                write!(f, "{} is damaged or of another version", path.display())
+            }
+            Self::Random(_) => f.write_str("the system gives no random bytes"),
+            Self::Closed(pool) => write!(f, "pool {pool} is not open"),
+            Self::Served(pool) => write!(f, "pool {pool} is open for hosts"),
+            Self::Request(what) => write!(f, "not understood: {what}"),
+            Self::Ended => f.write_str("the control plane has ended"),
+            Self::Daemonless(_) => f.write_str("the daemon cannot be asked"),
+        }
+    }
+}
+
+impl std::error::Error for ControlError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Size(error) => Some(error),
+            Self::Path(error) => Some(error),
+            Self::Pool { error, .. } => Some(error),
+            Self::Engine { error, .. } => Some(error),
+            Self::Open(error) => Some(error),
+            Self::Io(error) => Some(error),
+            Self::Home { error, .. } | Self::Random(error) | Self::Daemonless(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<SizeError> for ControlError {
+    fn from(error: SizeError) -> Self {
+        Self::Size(error)
+    }
+}
+
+impl From<PathError> for ControlError {
+    fn from(error: PathError) -> Self {
+        Self::Path(error)
+    }
+}
+
+impl From<NoIo> for ControlError {
+    fn from(error: NoIo) -> Self {
+        Self::Io(error)
+    }
+}

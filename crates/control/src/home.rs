@@ -1,0 +1,171 @@
+//! The state directory.
+
+use crate::error::ControlError;
+use crate::random;
+use crate::registry::{Registry, SCHEMA_VERSION};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use varve_pool::label::Owner;
+
+/// The state directory; see the crate's documentation for what lies in it.
+#[derive(Clone, Debug)]
+pub struct Home {
+    directory: PathBuf,
+}
+
+/// As long as this lives, no other daemon has the state directory.
+#[derive(Debug)]
+pub struct Held {
+    _lock: File,
+}
+
+impl Home {
+    /// Where it usually is: `/var/lib/varve` for root, else `$XDG_STATE_HOME/varve` or
+    /// `~/.local/state/varve`.
+    #[must_use]
+    pub fn usual() -> PathBuf {
+        let is_root = std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0);
+        if is_root {
+            return PathBuf::from("/var/lib/varve");
+        }
+        let named = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+        let state = named.filter(|path| path.is_absolute()).unwrap_or_else(|| {
+            let home = std::env::var_os("HOME").unwrap_or_else(|| "/".into());
+            PathBuf::from(home).join(".local/state")
+        });
+        state.join("varve")
+    }
+
+    /// Takes a directory for it, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// It cannot be made, or is no directory.
+    pub fn open(directory: &Path) -> Result<Self, ControlError> {
+        let directory = crate::path::absolute(directory);
+        let made = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory);
+        made.map_err(|error| ControlError::home(&directory, error))?;
+        Ok(Self { directory })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where a daemon that uses it listens for commands.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join("varve.sock")
+    }
+
+    /// Keeps other daemons out.
+    ///
+    /// # Errors
+    /// [`ControlError::Daemon`] if there is one; the system's.
+    pub fn hold(&self) -> Result<Held, ControlError> {
+        let path = self.directory.join("daemon.lock");
+        let lock = lock_file(&path).map_err(|error| ControlError::home(&path, error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Held { _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(ControlError::Daemon(self.directory.clone())),
+            Err(TryLockError::Error(error)) => Err(ControlError::home(&path, error)),
+        }
+    }
+
+    /// Who this machine is to the labels of pools; drawn the first time.
+    ///
+    /// # Errors
+    /// The system's, or the file holds something else.
+    pub fn owner(&self) -> Result<Owner, ControlError> {
+        let _alone = self.lock()?;
+        let path = self.directory.join("owner");
+        let failed = |error| ControlError::home(&path, error);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let owner = random::parse(text.trim()).map(Owner);
+                let owner = owner.filter(|owner| *owner != Owner::NOBODY);
+                owner.ok_or_else(|| ControlError::StateFile(path.clone()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let owner = random::sixteen().map_err(failed)?;
+                let text = random::hex(&owner) + "\n";
+                self.replace("owner", text.as_bytes())?;
+                Ok(Owner(owner))
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// What is remembered.
+    ///
+    /// # Errors
+    /// The system's, or the file is of another version or damaged.
+    pub fn registry(&self) -> Result<Registry, ControlError> {
+        let path = self.directory.join("registry.json");
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Registry::default()),
+            Err(error) => return Err(ControlError::home(&path, error)),
+        };
+        let registry: Option<Registry> = serde_json::from_slice(&text).ok();
+        let registry = registry.filter(|registry| registry.schema_version == SCHEMA_VERSION);
+        registry.ok_or(ControlError::StateFile(path))
+    }
+
+    /// Changes what is remembered; durable when this returns.
+    ///
+    /// # Errors
+    /// As [`Home::registry`].
+    pub fn change(&self, change: impl FnOnce(&mut Registry)) -> Result<(), ControlError> {
+        let _alone = self.lock()?;
+        let mut registry = self.registry()?;
+        change(&mut registry);
+        let mut text = serde_json::to_vec_pretty(&registry).expect("named fields only");
+        text.push(b'\n');
+        self.replace("registry.json", &text)
+    }
+
+    /// Keeps other processes from changing files here for a moment.
+    fn lock(&self) -> Result<File, ControlError> {
+        let path = self.directory.join("state.lock");
+        let lock = lock_file(&path).and_then(|file| file.lock().map(|()| file));
+        lock.map_err(|error| ControlError::home(&path, error))
+    }
+
+    /// Replaces a file as a whole or not at all.
+    fn replace(&self, name: &str, content: &[u8]) -> Result<(), ControlError> {
+        let (path, draft) = (
+            self.directory.join(name),
+            self.directory.join(format!("{name}.new")),
+        );
+        let write = || {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&draft)?;
+            file.write_all(content)?;
+            file.sync_all()?;
+            std::fs::rename(&draft, &path)?;
+            File::open(&self.directory)?.sync_all()
+        };
+        write().map_err(|error| ControlError::home(&path, error))
+    }
+}
+
+fn lock_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}

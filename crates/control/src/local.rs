@@ -1,0 +1,114 @@
+//! The control plane of one command: the daemon that listens in the state directory is asked; where none
+//! does, the command opens what it needs, does one thing, and closes everything in good order.
+
+use crate::error::ControlError;
+use crate::failure::Failure;
+use crate::home::Home;
+use crate::http::client;
+use crate::jobs::{JobState, JobView};
+use crate::pools::{Config, Pools};
+use crate::request::{Reply, Request};
+use std::path::Path;
+use std::rc::Rc;
+use varve_hostio::Executor;
+
+/// Does one thing, by a daemon or here. A job is waited for; `note` is told how far it is.
+///
+/// # Errors
+/// What failed, why, and what to do next; also if a pool could not be closed in good order.
+pub fn ask(
+    home: &Path,
+    request: Request,
+    note: impl Fn(&JobView) + 'static,
+) -> Result<Reply, Box<Failure>> {
+    let socket = home.join("varve.sock");
+    let connect = || {
+        let connected = client::connect(&socket);
+        connected.map_err(|error| Box::new(ControlError::Daemonless(error).into()))
+    };
+    let Some(stream) = connect()? else {
+        return run(home, request, note);
+    };
+    let mut reply = client::ask(stream, &request)?;
+    while let Reply::Job(job) = &reply
+        && job.state == JobState::Running
+    {
+        note(job);
+        let Some(stream) = connect()? else {
+            return Err(Box::new(ControlError::Ended.into()));
+        };
+        let (job, from) = (job.job, job.done_bytes);
+        reply = client::ask(stream, &Request::JobWait { job, from })?;
+    }
+    judge(reply).map_err(Box::new)
+}
+
+/// A job that failed is a failure.
+fn judge(reply: Reply) -> Result<Reply, Failure> {
+    match reply {
+        Reply::Job(JobView {
+            failure: Some(failure),
+            ..
+        }) => Err(failure),
+        reply => Ok(reply),
+    }
+}
+
+/// Does one thing here, under the drives' locks.
+///
+/// # Errors
+/// As [`ask`].
+pub fn run(
+    home: &Path,
+    request: Request,
+    note: impl Fn(&JobView) + 'static,
+) -> Result<Reply, Box<Failure>> {
+    let executor = Executor::new();
+    let pools = Home::open(home)
+        .and_then(|home| Pools::new(executor.world(), home, Config::default()))
+        .map_err(|error| Box::new(error.into()))?;
+    let outcome = executor.run(async move {
+        let outcome = one(&pools, request, note).await;
+        let closed = pools.close_all().await;
+        let failed = closed.into_iter().find_map(|(_, outcome)| outcome.err());
+        match (outcome, failed) {
+            (Ok(_), Some(error)) => Err(Failure::from(error)),
+            (outcome, _) => outcome,
+        }
+    });
+    let outcome = outcome.expect("a session waits for drives and clocks only");
+    outcome.map_err(Box::new)
+}
+
+async fn one(
+    pools: &Rc<Pools>,
+    request: Request,
+    note: impl Fn(&JobView),
+) -> Result<Reply, Failure> {
+    if let Request::PoolExport { pool } | Request::PoolDestroy { pool, .. } = &request
+        && pools.home.registry()?.get(pool).is_none()
+    {
+        return Err(ControlError::NoPool(pool.clone()).into());
+    }
+    if let Some(pool) = request.pool() {
+        let without = match &request {
+            // Whoever replaces a drive says by that that it may be gone.
+            Request::DriveReplace(wanted) => Some(wanted.drive.clone()),
+            _ => None,
+        };
+        pools.open_without(pool, without).await?;
+    }
+    if matches!(request, Request::VolumeList { pool: None }) {
+        for (_, outcome) in pools.open_all().await {
+            outcome?;
+        }
+    }
+    let mut reply = pools.answer(request).await?;
+    while let Reply::Job(job) = &reply
+        && job.state == JobState::Running
+    {
+        note(job);
+        reply = Reply::Job(pools.wait_job(job.job, job.done_bytes).await?);
+    }
+    judge(reply)
+}

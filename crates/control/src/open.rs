@@ -1,0 +1,313 @@
+//! Opening pools: from the registry, or from paths.
+
+use crate::error::ControlError;
+use crate::finding::{Finding, Severity};
+use crate::path::absolute;
+use crate::pools::Pools;
+use crate::random;
+use crate::registry::Entry;
+use crate::running::Running;
+use crate::scan::{self, Scan, scan};
+use crate::status::drive_name;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use varve_io::Drive;
+use varve_pool::label::{self, Import, LabelStore, MemberId, PoolId, Terms};
+use varve_pool::{Pool, PoolError};
+
+/// What to import, on which terms.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImportPool {
+    /// The pool, by name or identity; may be left out if the paths hold only one.
+    pub pool: Option<String>,
+    /// Where to look; where its drives were seen last if empty.
+    pub paths: Vec<PathBuf>,
+    /// Even if another machine used it last.
+    pub take_over: bool,
+    /// Even if drives are missing: they are lost to the pool then, and must be rebuilt.
+    pub degraded: bool,
+    /// Even if this drive is missing (`dense1`, say).
+    pub without: Option<String>,
+    /// Even if acknowledged data are lost.
+    pub accept_loss: bool,
+}
+
+/// Drives of one pool, opened, and what their labels say together.
+struct Opened {
+    drives: Vec<Rc<dyn Drive>>,
+    paths: Vec<PathBuf>,
+    import: Import,
+    findings: Vec<Finding>,
+}
+
+impl Pools {
+    /// Opens every pool of the registry; tells what became of each. Missing drives keep a pool
+    /// closed unless [`crate::Config`] says otherwise: `import` with `degraded` goes on without them.
+    pub async fn open_all(&self) -> Vec<(String, Result<(), ControlError>)> {
+        let registry = match self.home.registry() {
+            Ok(registry) => registry,
+            Err(error) => return vec![("*".to_owned(), Err(error))],
+        };
+        let mut outcomes = Vec::new();
+        for entry in registry.pools {
+            let outcome = self.open(&entry.name).await;
+            outcomes.push((entry.name, outcome));
+        }
+        outcomes
+    }
+
+    /// Opens a pool of the registry, if it is not open yet.
+    ///
+    /// # Errors
+    /// [`ControlError`]: unknown, drives missing or in use, a pool that does not start.
+    pub async fn open(&self, pool: &str) -> Result<(), ControlError> {
+        self.open_without(pool, None).await
+    }
+
+    /// [`Pools::open`], also if this drive is missing.
+    pub(crate) async fn open_without(
+        &self,
+        pool: &str,
+        without: Option<String>,
+    ) -> Result<(), ControlError> {
+        let _turn = self.turn.take().await;
+        if self.running(pool).is_ok() {
+            return Ok(());
+        }
+        let registry = self.home.registry()?;
+        let entry = registry.get(pool);
+        let entry = entry.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
+        let id = parse_id(entry)?;
+        let scans: Vec<_> = entry.paths.iter().map(|path| scan(path)).collect();
+        let terms = ImportPool {
+            degraded: self.config.degraded,
+            without,
+            ..ImportPool::default()
+        };
+        self.start(id, &scans, &terms).await?;
+        Ok(())
+    }
+
+    /// Imports a pool: opens it and remembers where its drives are. The name is returned.
+    ///
+    /// # Errors
+    /// [`ControlError`]: no label at the paths or several pools, drives missing or in use, terms too
+    /// narrow.
+    pub async fn import(&self, wanted: &ImportPool) -> Result<String, ControlError> {
+        let _turn = self.turn.take().await;
+        let registry = self.home.registry()?;
+        let known = wanted.pool.as_deref().and_then(|pool| {
+            let mut entries = registry.pools.iter();
+            entries.find(|entry| entry.name == pool || entry.id == pool)
+        });
+        let paths = match known {
+            Some(entry) if wanted.paths.is_empty() => entry.paths.clone(),
+            _ => wanted.paths.iter().map(absolute).collect(),
+        };
+        if paths.is_empty() {
+            let pool = wanted.pool.clone();
+            return Err(pool.map_or(ControlError::NoLabels, ControlError::NoPool));
+        }
+        let scans: Vec<_> = paths.iter().map(|path| scan(path)).collect();
+        let (id, name) = chosen(&scans, wanted.pool.as_deref())?;
+        let is_taken = |entry: &&Entry| entry.name == name && entry.id != random::hex(&id.0);
+        if registry.pools.iter().any(|entry| is_taken(&entry)) {
+            return Err(ControlError::PoolExists(name));
+        }
+        if let Ok(running) = self.running(&name) {
+            return Ok(running.name.clone());
+        }
+        let running = self.start(id, &scans, wanted).await?;
+        self.remember(&running)?;
+        Ok(name)
+    }
+
+    /// Notes where the drives of a pool are now.
+    pub(crate) fn remember(&self, running: &Running) -> Result<(), ControlError> {
+        let entry = running.entry();
+        self.home.change(|registry| registry.put(entry))
+    }
+
+    async fn start(
+        &self,
+        id: PoolId,
+        scans: &[Scan],
+        terms: &ImportPool,
+    ) -> Result<Rc<Running>, ControlError> {
+        let name = name_of(id, scans);
+        let opened = self.open_drives(id, &name, scans, terms).await?;
+        let Opened {
+            drives,
+            paths,
+            import,
+            findings,
+        } = opened;
+        // What an accepted loss gives up is told by the labels, and it goes with missing drives.
+        let is_missed = |id: &MemberId| {
+            let row = import.state.members.get(*id);
+            row.is_none_or(|row| Some(drive_name(row.role, row.slot)) != terms.without)
+        };
+        let is_missing = import.missing.iter().any(is_missed);
+        if is_missing && !terms.degraded && import.loss.is_none() {
+            let findings = missing(&import, findings);
+            return Err(ControlError::Missing {
+                pool: name,
+                findings,
+            });
+        }
+        let known = import.present.iter().map(|one| (one.id, one.drive));
+        let known = known.chain(import.stale.iter().map(|one| (one.id, one.drive)));
+        let paths: BTreeMap<MemberId, PathBuf> = known
+            .filter_map(|(id, drive)| Some((id, paths.get(drive)?.clone())))
+            .collect();
+        let raw_bytes = drives.iter().map(|drive| drive.info().bytes).sum();
+        let settings = varve_pool::Settings {
+            take_over: terms.take_over,
+            accept_loss: terms.accept_loss,
+            ..self.settings(raw_bytes)
+        };
+        let world = Rc::clone(&self.world);
+        let pool = Pool::open(world, &drives, Some(id), settings).await;
+        let pool = pool.map_err(ControlError::pool(&name))?;
+        let running = Running::new(name, pool, paths, &drives);
+        self.add(Rc::clone(&running));
+        Ok(running)
+    }
+
+    /// Opens the drives that carry a label of the pool and are as large as it says.
+    async fn open_drives(
+        &self,
+        id: PoolId,
+        name: &str,
+        scans: &[Scan],
+        terms: &ImportPool,
+    ) -> Result<Opened, ControlError> {
+        let labels = || {
+            let labels = scans.iter().filter_map(Scan::label);
+            labels.filter(|label| label.pool == id.0)
+        };
+        let members = scan::newest(labels()).map(|label| label.members.clone());
+        let members = members.unwrap_or_default();
+        let (mut drives, mut paths, mut findings) = (Vec::new(), Vec::new(), Vec::new());
+        for one in scans {
+            let label = one.label().filter(|label| label.pool == id.0);
+            let Some(label) = label else {
+                findings.push(not_of_pool(one));
+                continue;
+            };
+            let row = members.iter().find(|member| member.id == label.drive);
+            let drive = self.open_drive(&one.path)?;
+            let bytes = drive.info().bytes;
+            if let Some(row) = row.filter(|row| row.size_bytes > bytes) {
+                let text = format!("has {bytes} bytes, once it had {}", row.size_bytes);
+                let finding = Finding::new(Severity::Refusal, "truncated", text);
+                findings.push(finding.at(&one.path));
+                continue;
+            }
+            drives.push(drive);
+            paths.push(one.path.clone());
+        }
+        if drives.is_empty() {
+            let pool = name.to_owned();
+            return Err(ControlError::Missing { pool, findings });
+        }
+        let mut found = Vec::new();
+        for drive in &drives {
+            found.push(LabelStore::open(Rc::clone(drive)).await.finding());
+        }
+        let chosen = label::choose(
+            id,
+            &found,
+            Terms {
+                owner: self.settings(0).owner,
+                take_over: terms.take_over,
+                accept_loss: terms.accept_loss,
+            },
+        );
+        match chosen {
+            Ok(import) => Ok(Opened {
+                drives,
+                paths,
+                import,
+                findings,
+            }),
+            Err(error) => Err(ControlError::pool(name)(PoolError::Import(error))),
+        }
+    }
+}
+
+fn parse_id(entry: &Entry) -> Result<PoolId, ControlError> {
+    let id = random::parse(&entry.id).map(PoolId);
+    id.ok_or_else(|| ControlError::NoPool(entry.name.clone()))
+}
+
+/// The pool that is meant: by name or identity, or the only one.
+fn chosen(scans: &[Scan], wanted: Option<&str>) -> Result<(PoolId, String), ControlError> {
+    let labels = scans.iter().filter_map(Scan::label);
+    let mut found: BTreeMap<[u8; 16], String> = BTreeMap::new();
+    for label in labels {
+        found.insert(label.pool, label.name.as_str().to_owned());
+    }
+    if let Some(wanted) = wanted {
+        let id = random::parse(wanted);
+        found.retain(|pool, name| name == wanted || Some(*pool) == id);
+        if found.is_empty() {
+            return Err(ControlError::NoPool(wanted.to_owned()));
+        }
+    }
+    match found.len() {
+        0 => Err(ControlError::NoLabels),
+        1 => {
+            let (id, name) = found.into_iter().next().expect("there is one");
+            Ok((PoolId(id), name))
+        }
+        _ => {
+            let named = |(id, name): (&[u8; 16], &String)| format!("{name} ({})", random::hex(id));
+            Err(ControlError::SeveralPools(
+                found.iter().map(named).collect(),
+            ))
+        }
+    }
+}
+
+fn name_of(id: PoolId, scans: &[Scan]) -> String {
+    let labels = scans.iter().filter_map(Scan::label);
+    let newest = scan::newest(labels.filter(|label| label.pool == id.0));
+    newest.map_or_else(
+        || random::hex(&id.0),
+        |label| label.name.as_str().to_owned(),
+    )
+}
+
+/// Why a path is of no use to the pool it was named for.
+pub(crate) fn not_of_pool(one: &Scan) -> Finding {
+    let (code, text) = match (&one.found, one.label()) {
+        (Err(error), _) if error.kind() == std::io::ErrorKind::NotFound => {
+            ("missing", "does not exist".to_owned())
+        }
+        (Err(error), _) => ("system", error.to_string()),
+        (Ok(_), None) => ("no-label", "has no label of a pool".to_owned()),
+        (Ok(_), Some(label)) => {
+            let name = label.name.as_str();
+            (
+                "foreign",
+                format!("belongs to pool {name} ({})", random::hex(&label.pool)),
+            )
+        }
+    };
+    Finding::new(Severity::Refusal, code, text).at(&one.path)
+}
+
+fn missing(import: &Import, mut findings: Vec<Finding>) -> Vec<Finding> {
+    for id in &import.missing {
+        let row = import.state.members.get(*id);
+        let what = row.map_or_else(|| id.to_string(), |row| drive_name(row.role, row.slot));
+        let bytes = row.map_or(0, |row| row.size_bytes);
+        let text = format!("drive {what} ({bytes} bytes) is at none of the known paths");
+        findings.push(Finding::new(Severity::Refusal, "drive-missing", text));
+    }
+    findings
+}

@@ -1,0 +1,188 @@
+//! All pools of this machine, as one object on the data reactor.
+
+use crate::error::ControlError;
+use crate::events::{Event, Watch, Watchers};
+use crate::home::Home;
+use crate::jobs::Jobs;
+use crate::model::Models;
+use crate::running::Running;
+use crate::turn::Turn;
+use crate::volume::Volume;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+use varve_hostio::Io;
+use varve_io::{Drive, World};
+use varve_pool::Settings;
+use varve_pool::label::Owner;
+use varve_units::Nanos;
+
+/// Bytes of memory for the map of a pool at least.
+pub(crate) const MAP_BYTES_MIN: u64 = 64 << 20;
+/// Bytes of drives for which the map gets one byte of memory: 0.0125 % (design.md 4.1).
+pub(crate) const MAP_SHARE: u64 = 8000;
+
+/// Looks at drives that were closed, and the pause between. Arbitrary: ten seconds together, as long as
+/// a slow drive's command may take.
+const RELEASE_ROUNDS: u32 = 10_000;
+const RELEASE_PAUSE: Nanos = Nanos::from_millis(1);
+
+/// What whoever runs the control plane decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Config {
+    /// Bytes of memory for the map of each pool; 0.0125 % of its drives, at least 64 MiB, if `None`.
+    pub map_bytes: Option<u64>,
+    /// Pools of the registry are opened also if drives are missing, as far as redundancy goes: the
+    /// drives are lost to the pool then, and must be rebuilt if they come back.
+    pub degraded: bool,
+}
+
+/// The control plane. One per data reactor and state directory.
+pub struct Pools {
+    pub(crate) world: Rc<dyn World>,
+    pub(crate) io: Io,
+    pub(crate) home: Home,
+    pub(crate) config: Config,
+    owner: Owner,
+    pub(crate) open: RefCell<BTreeMap<String, Rc<Running>>>,
+    /// Changes of which pools there are, and of their drives.
+    pub(crate) turn: Turn,
+    pub(crate) watchers: Watchers,
+    pub(crate) jobs: Rc<Jobs>,
+    pub(crate) models: Rc<Models>,
+}
+
+impl Pools {
+    /// The control plane of a state directory; no pool is open yet.
+    ///
+    /// # Errors
+    /// No `io_uring`, a state directory that cannot be used.
+    pub fn new(world: Rc<dyn World>, home: Home, config: Config) -> Result<Rc<Self>, ControlError> {
+        let io = Io::of(&*world)?;
+        let owner = home.owner()?;
+        Ok(Rc::new(Self {
+            world,
+            io,
+            home,
+            config,
+            owner,
+            open: RefCell::default(),
+            turn: Turn::default(),
+            watchers: Watchers::default(),
+            jobs: Rc::default(),
+            models: Rc::default(),
+        }))
+    }
+
+    /// The events from now on.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        self.watchers.watch()
+    }
+
+    /// All volumes of open pools.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<Volume> {
+        let open = self.open.borrow();
+        open.values().flat_map(Running::volumes).collect()
+    }
+
+    /// A volume of an open pool.
+    ///
+    /// # Errors
+    /// [`ControlError::NoPool`], [`ControlError::NoVolume`].
+    pub fn volume(&self, pool: &str, volume: &str) -> Result<Volume, ControlError> {
+        let volumes = self.running(pool)?.volumes();
+        let mut named = volumes
+            .into_iter()
+            .filter(|other| other.info().name == volume);
+        named.next().ok_or_else(|| ControlError::NoVolume {
+            pool: pool.to_owned(),
+            volume: volume.to_owned(),
+        })
+    }
+
+    /// Names of the pools that are open.
+    #[must_use]
+    pub fn open_names(&self) -> Vec<String> {
+        self.open.borrow().keys().cloned().collect()
+    }
+
+    pub(crate) fn running(&self, pool: &str) -> Result<Rc<Running>, ControlError> {
+        let running = self.open.borrow().get(pool).cloned();
+        running.ok_or_else(|| {
+            let is_known = self
+                .home
+                .registry()
+                .is_ok_and(|all| all.get(pool).is_some());
+            if is_known {
+                ControlError::Closed(pool.to_owned())
+            } else {
+                ControlError::NoPool(pool.to_owned())
+            }
+        })
+    }
+
+    pub(crate) fn settings(&self, raw_bytes: u64) -> Settings {
+        let usual = (raw_bytes / MAP_SHARE).max(MAP_BYTES_MIN);
+        Settings {
+            owner: self.owner,
+            take_over: false,
+            accept_loss: false,
+            lanes: 1,
+            map_bytes: self.config.map_bytes.unwrap_or(usual),
+            elided: false,
+            canary: None,
+        }
+    }
+
+    pub(crate) fn add(&self, running: Rc<Running>) {
+        running.start_beating(&self.world);
+        let pool = running.name.clone();
+        self.open.borrow_mut().insert(pool.clone(), running);
+        self.watchers.tell(&Event::PoolOpened { pool });
+    }
+
+    /// Closes a pool in good order: a checkpoint, then the clean flag in its labels. With `release`
+    /// any machine may import it next. It is closed also if that fails: it starts as after a crash
+    /// then.
+    ///
+    /// # Errors
+    /// [`ControlError::NoPool`]; why it was not closed in good order.
+    pub async fn close(&self, pool: &str, release: bool) -> Result<(), ControlError> {
+        let running = self.running(pool)?;
+        let name = pool.to_owned();
+        self.watchers.tell(&Event::PoolClosing { pool: name });
+        let outcome = running.pool.close(release).await;
+        self.open.borrow_mut().remove(pool);
+        let paths = running.paths.borrow();
+        paths.values().for_each(|path| self.models.save(path));
+        drop(paths);
+        let drives = running.drives.take();
+        drop(running);
+        self.released(&drives).await;
+        outcome.map_err(ControlError::pool(pool))
+    }
+
+    /// Waits until nobody here has the drives open any more, as far as that is worth waiting for: flows
+    /// of a pool that was closed end by themselves, each at its next step.
+    async fn released(&self, drives: &[Weak<dyn Drive>]) {
+        for _ in 0..RELEASE_ROUNDS {
+            if drives.iter().all(|drive| drive.strong_count() == 0) {
+                return;
+            }
+            self.world.sleep(RELEASE_PAUSE).await;
+        }
+    }
+
+    /// Closes all pools, one after the other; tells what became of each.
+    pub async fn close_all(&self) -> Vec<(String, Result<(), ControlError>)> {
+        let _turn = self.turn.take().await;
+        let mut outcomes = Vec::new();
+        for pool in self.open_names() {
+            let outcome = self.close(&pool, false).await;
+            outcomes.push((pool, outcome));
+        }
+        outcomes
+    }
+}

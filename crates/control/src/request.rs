@@ -1,0 +1,233 @@
+//! What front ends ask for and get: the same over a socket and in one process.
+
+use crate::check::CheckView;
+use crate::create::CreatePool;
+use crate::error::ControlError;
+use crate::failure::Failure;
+use crate::jobs::JobView;
+use crate::open::ImportPool;
+use crate::pools::Pools;
+use crate::replace::ReplaceDrive;
+use crate::view::{DriveView, PlanView, PoolView, VolumeView};
+use crate::volumes::CreateVolume;
+use serde::{Deserialize, Serialize};
+
+/// Version of requests and replies; raised when a field changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// One thing to do or to tell.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind")]
+pub enum Request {
+    /// All pools that are known.
+    PoolList,
+    /// One pool.
+    PoolStatus {
+        /// Its name.
+        pool: String,
+    },
+    /// Make a pool.
+    PoolCreate(CreatePool),
+    /// Import a pool.
+    PoolImport(ImportPool),
+    /// Release a pool.
+    PoolExport {
+        /// Its name.
+        pool: String,
+    },
+    /// Destroy a pool.
+    PoolDestroy {
+        /// Its name.
+        pool: String,
+        /// With all volumes on it.
+        with_volumes: bool,
+    },
+    /// Check a pool that no daemon uses.
+    PoolCheck {
+        /// Its name.
+        pool: String,
+    },
+    /// Volumes of a pool, or of all.
+    VolumeList {
+        /// Its name.
+        pool: Option<String>,
+    },
+    /// Make a volume.
+    VolumeCreate(CreateVolume),
+    /// Change a volume's size.
+    VolumeResize {
+        /// Its pool.
+        pool: String,
+        /// Its name.
+        volume: String,
+        /// Its new size in bytes.
+        bytes: u64,
+        /// Also if that is less.
+        shrink: bool,
+    },
+    /// Delete a volume.
+    VolumeDelete {
+        /// Its pool.
+        pool: String,
+        /// Its name.
+        volume: String,
+    },
+    /// Drives of a pool, or of all.
+    DriveList {
+        /// Its name.
+        pool: Option<String>,
+    },
+    /// Replace a drive.
+    DriveReplace(ReplaceDrive),
+    /// A job, once it has ended or come on beyond so many bytes.
+    JobWait {
+        /// Its number.
+        job: u64,
+        /// Bytes that are known to be done.
+        from: u64,
+    },
+    /// All jobs.
+    JobList,
+}
+
+impl Request {
+    /// The pool that must be open for it.
+    #[must_use]
+    pub fn pool(&self) -> Option<&str> {
+        match self {
+            Self::PoolCheck { pool }
+            | Self::VolumeResize { pool, .. }
+            | Self::VolumeDelete { pool, .. }
+            | Self::VolumeList { pool: Some(pool) } => Some(pool),
+            Self::VolumeCreate(new) => Some(&new.pool),
+            Self::DriveReplace(wanted) => Some(&wanted.pool),
+            _ => None,
+        }
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind")]
+pub enum Reply {
+    /// It was done, to this pool.
+    PoolDone {
+        /// Its name.
+        pool: String,
+    },
+    /// Pools.
+    PoolList {
+        /// By name.
+        pools: Vec<PoolView>,
+    },
+    /// A pool.
+    PoolStatus(PoolView),
+    /// What was made or would be.
+    PoolPlan(PlanView),
+    /// What a check found.
+    PoolCheck(CheckView),
+    /// Volumes.
+    VolumeList {
+        /// By pool and number.
+        volumes: Vec<VolumeView>,
+    },
+    /// A volume as it is now.
+    Volume(VolumeView),
+    /// It was done, to this volume.
+    VolumeDone {
+        /// Its pool.
+        pool: String,
+        /// Its name.
+        volume: String,
+    },
+    /// Drives.
+    DriveList {
+        /// By pool and place.
+        drives: Vec<DriveView>,
+    },
+    /// A job.
+    Job(JobView),
+    /// Jobs.
+    JobList {
+        /// By number.
+        jobs: Vec<JobView>,
+    },
+}
+
+impl Pools {
+    /// Does what is asked for; pools that it needs must be open.
+    ///
+    /// # Errors
+    /// What failed, why, and what to do next.
+    pub async fn answer(&self, request: Request) -> Result<Reply, Failure> {
+        self.reply(request).await.map_err(Failure::from)
+    }
+
+    async fn reply(&self, request: Request) -> Result<Reply, ControlError> {
+        Ok(match request {
+            Request::PoolList => Reply::PoolList {
+                pools: self.list().await?,
+            },
+            Request::PoolStatus { pool } => Reply::PoolStatus(self.status(&pool).await?),
+            Request::PoolCreate(new) => Reply::PoolPlan(self.create_pool(&new).await?),
+            Request::PoolImport(wanted) => {
+                let pool = self.import(&wanted).await?;
+                Reply::PoolStatus(self.status(&pool).await?)
+            }
+            Request::PoolExport { pool } => {
+                self.export(&pool).await?;
+                Reply::PoolDone { pool }
+            }
+            Request::PoolDestroy { pool, with_volumes } => {
+                self.destroy(&pool, with_volumes).await?;
+                Reply::PoolDone { pool }
+            }
+            Request::PoolCheck { pool } => Reply::PoolCheck(self.check_pool(&pool).await?),
+            Request::DriveList { pool } => Reply::DriveList {
+                drives: self.list_drives(pool.as_deref()).await?,
+            },
+            Request::DriveReplace(wanted) => Reply::Job(self.replace_drive(&wanted).await?),
+            Request::JobWait { job, from } => Reply::Job(self.wait_job(job, from).await?),
+            Request::JobList => Reply::JobList {
+                jobs: self.all_jobs(),
+            },
+            request => self.reply_volume(request).await?,
+        })
+    }
+
+    async fn reply_volume(&self, request: Request) -> Result<Reply, ControlError> {
+        match request {
+            Request::VolumeList { pool } => Ok(Reply::VolumeList {
+                volumes: self.list_volumes(pool.as_deref()).await?,
+            }),
+            Request::VolumeCreate(new) => {
+                self.create_volume(&new).await?;
+                self.volume_view(&new.pool, &new.volume).await
+            }
+            Request::VolumeResize {
+                pool,
+                volume,
+                bytes,
+                shrink,
+            } => {
+                self.resize_volume(&pool, &volume, bytes, shrink).await?;
+                self.volume_view(&pool, &volume).await
+            }
+            Request::VolumeDelete { pool, volume } => {
+                self.delete_volume(&pool, &volume).await?;
+                Ok(Reply::VolumeDone { pool, volume })
+            }
+            other => unreachable!("{other:?} is answered by `reply`"),
+        }
+    }
+
+    async fn volume_view(&self, pool: &str, volume: &str) -> Result<Reply, ControlError> {
+        let views = self.list_volumes(Some(pool)).await?;
+        let mut named = views.into_iter().filter(|view| view.volume == volume);
+        let view = named.next().ok_or_else(|| ControlError::NoVolume {
+            pool: pool.to_owned(),
+            volume: volume.to_owned(),
+        })?;
+        Ok(Reply::Volume(view))
+    }
+}

@@ -1,0 +1,120 @@
+//! A pool that is open here.
+
+use crate::random;
+use crate::registry::Entry;
+use crate::volume::Volume;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
+use varve_format::Protection;
+use varve_io::{Drive, World};
+use varve_pool::label::{MemberId, MemberState, PoolId, Role};
+use varve_pool::{Pool, Slot, SlotState};
+use varve_units::Nanos;
+
+/// Between heartbeats in the labels. Arbitrary: whoever wants to take the pool over and looks twice
+/// within a minute sees that its owner lives.
+const BEAT_PAUSE: Nanos = Nanos::from_secs(30);
+
+/// A pool that is open here.
+pub(crate) struct Running {
+    pub(crate) name: String,
+    pub(crate) id: PoolId,
+    pub(crate) pool: Pool,
+    /// Where each member was found.
+    pub(crate) paths: RefCell<BTreeMap<MemberId, PathBuf>>,
+    /// The job that changes its drives.
+    pub(crate) job: Cell<Option<u64>>,
+    /// Its drives, not kept open by this.
+    pub(crate) drives: RefCell<Vec<Weak<dyn Drive>>>,
+}
+
+impl Running {
+    pub(crate) fn new(
+        name: String,
+        pool: Pool,
+        paths: BTreeMap<MemberId, PathBuf>,
+        drives: &[Rc<dyn Drive>],
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            id: pool.membership().state().pool,
+            name,
+            pool,
+            paths: RefCell::new(paths),
+            job: Cell::new(None),
+            drives: RefCell::new(drives.iter().map(Rc::downgrade).collect()),
+        })
+    }
+
+    /// Shows in the labels that the owner lives, as long as the pool is open.
+    pub(crate) fn start_beating(self: &Rc<Self>, world: &Rc<dyn World>) {
+        let (pool, clock) = (Rc::downgrade(self), Rc::clone(world));
+        world.spawn(Box::pin(async move {
+            loop {
+                clock.sleep(BEAT_PAUSE).await;
+                let Some(running) = pool.upgrade() else {
+                    return;
+                };
+                let membership = running.pool.membership();
+                let next = membership.state().heartbeat + 1;
+                // Members that fail are told by the engine's own i/o.
+                if membership.beat(next).await.is_err() {
+                    return;
+                }
+            }
+        }));
+    }
+
+    /// Where its drives are, for the registry: of members that were not removed.
+    pub(crate) fn entry(&self) -> Entry {
+        let members = self.pool.membership().state().members;
+        let is_member = |id: &MemberId| {
+            let row = members.get(*id);
+            row.is_some_and(|row| row.state != MemberState::Removed)
+        };
+        let paths = self.paths.borrow();
+        let paths = paths.iter().filter(|(id, _)| is_member(id));
+        Entry {
+            name: self.name.clone(),
+            id: random::hex(&self.id.0),
+            paths: paths.map(|(_, path)| path.clone()).collect(),
+        }
+    }
+
+    /// Notes where the drive is that sits in a slot now.
+    pub(crate) fn set_path(&self, slot: Slot, path: &Path) {
+        let slots = self.pool.slots();
+        let seated = slots.iter().find(|status| status.slot == slot);
+        if let Some(id) = seated.and_then(|status| status.member) {
+            self.paths.borrow_mut().insert(id, path.to_owned());
+        }
+    }
+
+    /// Its volumes, by number.
+    pub(crate) fn volumes(self: &Rc<Self>) -> Vec<Volume> {
+        let entries = self.pool.engine().volumes();
+        entries
+            .iter()
+            .map(|entry| Volume::new(self, entry))
+            .collect()
+    }
+
+    /// True if every block of the fast tier, and of the dense tier, lies on as many drives as it
+    /// should.
+    pub(crate) fn is_whole(&self) -> (bool, bool) {
+        let slots = self.pool.slots();
+        let whole = |role| {
+            let mut of_role = slots.iter().filter(|slot| slot.slot.role == role);
+            of_role.all(|slot| slot.state == SlotState::Live)
+        };
+        let copies = slots.iter().filter(|slot| slot.slot.role == Role::Fast);
+        let is_mirrored = copies.count() > 1;
+        let geometry = self.pool.geometry();
+        let is_coded = geometry.protection != Protection::None;
+        (
+            is_mirrored && whole(Role::Fast),
+            geometry.groups == 0 || is_coded && whole(Role::Dense),
+        )
+    }
+}

@@ -1,0 +1,85 @@
+//! What the labels at some paths say, without taking or changing anything.
+//!
+//! Right beside a daemon that has the drives open: a label that is being written is of no use for a
+//! moment, and its other copy stands.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use varve_format::{LABEL_BYTES, Label};
+use varve_pool::label::LABEL_OFFSETS;
+
+/// `O_NONBLOCK`: a look must not wait for a device, or for whoever writes to a named pipe.
+const NONBLOCK: i32 = 0o4000;
+
+/// What was found at a path.
+#[derive(Debug)]
+pub struct Scan {
+    /// Where.
+    pub path: PathBuf,
+    /// Its size, and its newest label if it has one; else why it could not be looked at.
+    pub found: io::Result<(u64, Option<Label>)>,
+}
+
+impl Scan {
+    /// The label, if there is one.
+    #[must_use]
+    pub fn label(&self) -> Option<&Label> {
+        self.found.as_ref().ok()?.1.as_ref()
+    }
+
+    /// Size in bytes, if it could be looked at.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        self.found.as_ref().ok().map(|(bytes, _)| *bytes)
+    }
+}
+
+/// Looks at a path.
+#[must_use]
+pub fn scan(path: &Path) -> Scan {
+    let found = open(path).and_then(|file| {
+        let bytes = (&file).seek(SeekFrom::End(0))?;
+        let labels = copies(&file)?.into_iter().flatten();
+        let newest = labels.max_by_key(|label| (label.generation, label.copy_sequence));
+        Ok((bytes, newest))
+    });
+    let path = path.to_owned();
+    Scan { path, found }
+}
+
+/// Opens for a look.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(NONBLOCK)
+        .open(path)?;
+    let kind = file.metadata()?.file_type();
+    use std::os::unix::fs::FileTypeExt;
+    if kind.is_file() || kind.is_block_device() {
+        Ok(file)
+    } else {
+        let what = "neither a regular file nor a block device";
+        Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+    }
+}
+
+/// Both copies of the label; a copy that does not pass its checks is none.
+pub(crate) fn copies(file: &File) -> io::Result<[Option<Label>; 2]> {
+    let mut found = [None, None];
+    for (copy, offset) in found.iter_mut().zip(LABEL_OFFSETS) {
+        let mut bytes = [0; LABEL_BYTES];
+        match file.read_exact_at(&mut bytes, offset) {
+            Ok(()) => *copy = Label::decode(&bytes).ok(),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// The newest of some labels of one pool.
+pub(crate) fn newest<'a>(labels: impl Iterator<Item = &'a Label>) -> Option<&'a Label> {
+    labels.max_by_key(|label| (label.generation, label.heartbeat))
+}

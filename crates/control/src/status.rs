@@ -1,0 +1,250 @@
+//! How pools fare: those that are open by asking them, the others by their labels.
+
+use crate::error::ControlError;
+use crate::finding::{Finding, Severity};
+use crate::model::Models;
+use crate::pools::Pools;
+use crate::random;
+use crate::registry::Entry;
+use crate::running::Running;
+use crate::scan::{self, Scan, scan};
+use crate::view::{DriveView, Health, PoolView};
+use crate::volumes::volume_views;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use varve_format::{Geometry, Label, MemberRole, MemberState, Protection};
+use varve_ftl::StopReason;
+use varve_pool::label::Role;
+use varve_pool::{SlotState, SlotStatus, engine_config, engine_geometry};
+use varve_units::BLOCK_BYTES;
+
+/// Protection of the dense tier as people write it.
+pub(crate) fn protect_word(geometry: &Geometry) -> String {
+    match geometry.protection {
+        Protection::None => "none".to_owned(),
+        Protection::Mirror => "mirror".to_owned(),
+        Protection::Parity => format!("{}+{}", geometry.data_strips, geometry.parity_strips),
+    }
+}
+
+impl Pools {
+    /// All pools that are known here. Nothing is opened, nothing changed.
+    ///
+    /// # Errors
+    /// The registry cannot be read, an engine stopped while it was asked.
+    pub async fn list(&self) -> Result<Vec<PoolView>, ControlError> {
+        let registry = self.home.registry()?;
+        let mut views = Vec::new();
+        for entry in &registry.pools {
+            views.push(self.view(entry).await?);
+        }
+        Ok(views)
+    }
+
+    /// One pool. Nothing is opened, nothing changed.
+    ///
+    /// # Errors
+    /// As [`Pools::list`]; [`ControlError::NoPool`].
+    pub async fn status(&self, pool: &str) -> Result<PoolView, ControlError> {
+        let registry = self.home.registry()?;
+        let entry = registry.get(pool);
+        let entry = entry.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
+        self.view(entry).await
+    }
+
+    async fn view(&self, entry: &Entry) -> Result<PoolView, ControlError> {
+        match self.running(&entry.name) {
+            Ok(running) => open_view(&self.models, &running).await,
+            Err(_) => Ok(self.closed_view(entry)),
+        }
+    }
+}
+
+/// The name of a drive's place.
+pub(crate) fn drive_name(role: Role, slot: u8) -> String {
+    format!("{role}{slot}")
+}
+
+async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, ControlError> {
+    let pool = &running.pool;
+    let drives = open_drives(models, running);
+    let stopped = pool.engine().stop_reason();
+    let usage = match stopped {
+        None => volume_views(running).await?,
+        Some(_) => Vec::new(),
+    };
+    let is_whole = drives.iter().all(|drive| drive.state == "live");
+    let mut findings = Vec::new();
+    for damage in &pool.recovery().damage {
+        let text = format!(
+            "{}: records {} to {} of the log were lost before the last start",
+            damage.lane, damage.from.0, damage.to.0
+        );
+        findings.push(Finding::new(Severity::Warning, "damage", text));
+    }
+    let capacity = pool.engine().reserve().capacity_blocks * BLOCK_BYTES;
+    let used: u64 = usage.iter().map(|volume| volume.used_bytes).sum();
+    Ok(PoolView {
+        pool: running.name.clone(),
+        id: random::hex(&running.id.0),
+        health: match (stopped, is_whole) {
+            (Some(_), _) => Health::Faulted,
+            (None, true) => Health::Ok,
+            (None, false) => Health::Degraded,
+        },
+        is_open: true,
+        protect: protect_word(pool.geometry()),
+        fast_copies: drives
+            .iter()
+            .filter(|drive| drive.drive.starts_with("fast"))
+            .count() as u64,
+        raw_bytes: drives.iter().map(|drive| drive.bytes).sum(),
+        capacity_bytes: Some(capacity),
+        used_bytes: Some(used),
+        unprotected_bytes: Some(usage.iter().map(|volume| volume.unprotected_bytes).sum()),
+        volumes: Some(usage.len() as u64),
+        stopped: stopped.map(stop_text),
+        counters: counters(running),
+        jobs: running.job.get().into_iter().collect(),
+        drives,
+        findings,
+    })
+}
+
+fn counters(running: &Running) -> BTreeMap<String, u64> {
+    let counters = running.pool.counters().into_iter();
+    counters
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+fn stop_text(reason: StopReason) -> String {
+    match reason {
+        StopReason::Log(error) => format!("the log cannot be written: {error}"),
+        StopReason::Flush(error) => format!("the fast tier cannot be flushed: {error}"),
+        StopReason::Closed => "it was closed".to_owned(),
+    }
+}
+
+/// Drives of an open pool, as its arrays have them.
+pub(crate) fn open_drives(models: &Models, running: &Running) -> Vec<DriveView> {
+    let members = running.pool.membership().state().members;
+    let view = |slot: SlotStatus| {
+        let row = slot.member.and_then(|id| members.get(id));
+        let path = slot
+            .member
+            .and_then(|id| running.paths.borrow().get(&id).cloned());
+        let model = path.as_deref().and_then(|path| models.view(path));
+        DriveView {
+            pool: running.name.clone(),
+            drive: drive_name(slot.slot.role, slot.slot.number),
+            path,
+            model,
+            state: match slot.state {
+                SlotState::Live => "live",
+                SlotState::Rebuilding => "rebuilding",
+                SlotState::Leaving => "leaving",
+                SlotState::Lost => "lost",
+            }
+            .to_owned(),
+            bytes: row.map_or(0, |row| row.size_bytes),
+            rebuilt_bytes: slot.rebuild.map(|progress| progress.done),
+            rebuild_bytes: slot.rebuild.map(|progress| progress.total),
+        }
+    };
+    running.pool.slots().into_iter().map(view).collect()
+}
+
+impl Pools {
+    /// A pool that is not open, by its labels.
+    fn closed_view(&self, entry: &Entry) -> PoolView {
+        let scans: Vec<Scan> = entry.paths.iter().map(|path| scan(path)).collect();
+        let id = random::parse(&entry.id);
+        let of_pool = |scan: &&Scan| scan.label().map(|label| label.pool) == id;
+        let newest = scan::newest(scans.iter().filter(of_pool).filter_map(Scan::label));
+        let mut findings = Vec::new();
+        for scan in scans.iter().filter(|scan| !of_pool(scan)) {
+            findings.push(crate::open::not_of_pool(scan));
+        }
+        let drives = newest.map_or_else(Vec::new, |label| closed_drives(entry, label, &scans));
+        let health = match newest {
+            None => Health::Faulted,
+            Some(_) if drives.iter().all(|drive| drive.state == "live") => Health::Closed,
+            Some(_) => Health::Degraded,
+        };
+        if let Some(label) = newest.filter(|label| !label.is_clean) {
+            let who = random::hex(&label.owner);
+            let text = format!("in use by owner {who}, or not closed in good order");
+            findings.push(Finding::new(Severity::Warning, "not-clean", text));
+        }
+        PoolView {
+            pool: entry.name.clone(),
+            id: entry.id.clone(),
+            health,
+            is_open: false,
+            protect: newest.map_or_else(String::new, |label| protect_word(&label.geometry)),
+            fast_copies: drives
+                .iter()
+                .filter(|drive| drive.drive.starts_with("fast"))
+                .count() as u64,
+            raw_bytes: drives.iter().map(|drive| drive.bytes).sum(),
+            capacity_bytes: newest.and_then(|label| self.capacity(label)),
+            used_bytes: None,
+            unprotected_bytes: None,
+            volumes: None,
+            stopped: None,
+            counters: BTreeMap::new(),
+            jobs: Vec::new(),
+            drives,
+            findings,
+        }
+    }
+
+    /// Bytes that all volumes of a pool may hold: it follows from its geometry.
+    fn capacity(&self, label: &Label) -> Option<u64> {
+        let sizes = engine_geometry(&label.geometry);
+        let share = label.geometry.over_provision_per_mille;
+        let raw_bytes = label.members.iter().map(|member| member.size_bytes).sum();
+        let config = engine_config(&sizes, share, &self.settings(raw_bytes)).ok()?;
+        Some(config.reserve.capacity_blocks * BLOCK_BYTES)
+    }
+}
+
+/// Drives of a pool that is not open, as its newest label has them.
+fn closed_drives(entry: &Entry, label: &Label, scans: &[Scan]) -> Vec<DriveView> {
+    let members = label.members.iter();
+    let members = members.filter(|member| member.state != MemberState::Removed);
+    let view = |member: &varve_format::Member| {
+        let is_it = |scan: &&Scan| {
+            let found = scan.label();
+            found.is_some_and(|other| (other.pool, other.drive) == (label.pool, member.id))
+        };
+        let found = scans.iter().find(is_it);
+        let role = match member.role {
+            MemberRole::Fast => "fast",
+            MemberRole::Dense => "dense",
+            MemberRole::Spare => "spare",
+        };
+        let state = match (member.state, found) {
+            (MemberState::Failed, _) => "lost",
+            (_, None) => "missing",
+            (MemberState::Rebuilding, _) => "rebuilding",
+            (_, Some(scan)) if scan.bytes() < Some(member.size_bytes) => "truncated",
+            _ => "live",
+        };
+        DriveView {
+            pool: entry.name.clone(),
+            drive: format!("{role}{}", member.slot),
+            path: found.map(|scan| scan.path.clone()),
+            state: state.to_owned(),
+            bytes: member.size_bytes,
+            rebuilt_bytes: None,
+            rebuild_bytes: None,
+            model: None,
+        }
+    };
+    let mut views: Vec<_> = members.map(view).collect();
+    // Fast before dense, by place; a drive that took another's place has a higher number.
+    views.sort_by_key(|view| (!view.drive.starts_with("fast"), view.drive.clone()));
+    views
+}

@@ -1,0 +1,162 @@
+//! Volumes: create, resize, delete, list.
+
+use crate::error::ControlError;
+use crate::events::Event;
+use crate::pools::Pools;
+use crate::random;
+use crate::running::Running;
+use crate::view::VolumeView;
+use crate::volume::{Volume, VolumeInfo};
+use serde::{Deserialize, Serialize};
+use std::rc::Rc;
+use varve_format::Name;
+use varve_ftl::{EngineError, NewVolume};
+use varve_units::{BLOCK_BYTES, Blocks, TenantId};
+
+/// A volume to be made.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CreateVolume {
+    /// Its pool.
+    pub pool: String,
+    /// Its name.
+    pub volume: String,
+    /// Size in bytes, a multiple of 4096.
+    pub bytes: u64,
+    /// Its tenant.
+    #[serde(default)]
+    pub tenant: u32,
+}
+
+impl Pools {
+    /// Creates a volume, thin and empty.
+    ///
+    /// # Errors
+    /// [`ControlError`]: no such pool, a bad or taken name, a bad size, too many volumes.
+    pub async fn create_volume(&self, new: &CreateVolume) -> Result<Volume, ControlError> {
+        let running = self.running(&new.pool)?;
+        if Name::new(&new.volume).is_err() {
+            return Err(ControlError::BadName(new.volume.clone()));
+        }
+        let size = blocks(new.bytes)?;
+        // One identity under both names: hosts prefer the UUID, and it is as unique.
+        let uuid = random::uuid().map_err(ControlError::Random)?;
+        let engine = running.pool.engine();
+        let id = engine.create_volume(NewVolume {
+            name: &new.volume,
+            size,
+            tenant: TenantId(new.tenant),
+            uuid,
+            nguid: uuid,
+        });
+        id.await
+            .map_err(failed("creating the volume", &new.pool, &new.volume))?;
+        let volume = self.volume(&new.pool, &new.volume)?;
+        self.watchers.tell(&Event::VolumeCreated(volume.clone()));
+        Ok(volume)
+    }
+
+    /// Changes a volume's size. It becomes smaller only with `shrink`: what is behind the new end is
+    /// gone then.
+    ///
+    /// # Errors
+    /// [`ControlError`]: no such volume, a bad size, [`ControlError::WouldShrink`].
+    pub async fn resize_volume(
+        &self,
+        pool: &str,
+        volume: &str,
+        bytes: u64,
+        shrink: bool,
+    ) -> Result<Volume, ControlError> {
+        let running = self.running(pool)?;
+        let before = self.volume(pool, volume)?;
+        let size = blocks(bytes)?;
+        if size < before.info().size && !shrink {
+            return Err(ControlError::WouldShrink {
+                volume: format!("{pool}/{volume}"),
+                bytes: before.info().size.0 * BLOCK_BYTES,
+            });
+        }
+        let engine = running.pool.engine();
+        let resized = engine.resize_volume(before.info().id, size).await;
+        resized.map_err(failed("resizing the volume", pool, volume))?;
+        let volume = self.volume(pool, volume)?;
+        self.watchers.tell(&Event::VolumeResized(volume.clone()));
+        Ok(volume)
+    }
+
+    /// Deletes a volume and all it holds.
+    ///
+    /// # Errors
+    /// [`ControlError`]: no such volume, a stopped engine.
+    pub async fn delete_volume(
+        &self,
+        pool: &str,
+        volume: &str,
+    ) -> Result<VolumeInfo, ControlError> {
+        let running = self.running(pool)?;
+        let info = self.volume(pool, volume)?.info().clone();
+        let deleted = running.pool.engine().delete_volume(info.id).await;
+        deleted.map_err(failed("deleting the volume", pool, volume))?;
+        self.watchers.tell(&Event::VolumeDeleted(info.clone()));
+        Ok(info)
+    }
+
+    /// Volumes of one open pool, or of all, with what they take.
+    ///
+    /// # Errors
+    /// [`ControlError`]: no such pool, a stopped engine.
+    pub async fn list_volumes(&self, pool: Option<&str>) -> Result<Vec<VolumeView>, ControlError> {
+        let names = pool.map_or_else(|| self.open_names(), |pool| vec![pool.to_owned()]);
+        let mut views = Vec::new();
+        for name in names {
+            views.extend(volume_views(&self.running(&name)?).await?);
+        }
+        Ok(views)
+    }
+}
+
+/// Volumes of a pool with what they take.
+pub(crate) async fn volume_views(running: &Rc<Running>) -> Result<Vec<VolumeView>, ControlError> {
+    let usage = running.pool.engine().usage().await;
+    let usage = usage.map_err(failed("listing the volumes", &running.name, ""))?;
+    let (fast, dense) = running.is_whole();
+    let views = running.volumes().into_iter().map(|volume| {
+        let info = volume.info();
+        let used_bytes = usage.get(&info.id).copied().unwrap_or(0) * BLOCK_BYTES;
+        VolumeView {
+            pool: info.pool.clone(),
+            volume: info.name.clone(),
+            id: info.id.0,
+            uuid: random::uuid_text(&info.uuid),
+            nguid: random::hex(&info.nguid),
+            bytes: info.size.0 * BLOCK_BYTES,
+            tenant: info.tenant.0,
+            used_bytes,
+            // Which tier a block is on is not counted by volume: at most all of them.
+            unprotected_bytes: if fast && dense { 0 } else { used_bytes },
+        }
+    });
+    Ok(views.collect())
+}
+
+fn blocks(bytes: u64) -> Result<Blocks, ControlError> {
+    use crate::size::SizeError;
+    match bytes {
+        0 => Err(SizeError::Zero.into()),
+        bytes if !bytes.is_multiple_of(BLOCK_BYTES) => Err(SizeError::Uneven(bytes).into()),
+        bytes => Ok(Blocks(bytes / BLOCK_BYTES)),
+    }
+}
+
+fn failed(
+    what: &'static str,
+    pool: &str,
+    volume: &str,
+) -> impl FnOnce(EngineError) -> ControlError + use<> {
+    let name = if volume.is_empty() {
+        format!("{what} of {pool}")
+    } else {
+        format!("{what} {pool}/{volume}")
+    };
+    move |error| ControlError::Engine { what: name, error }
+}

@@ -1,0 +1,134 @@
+//! Scratch directories, and the control plane on them.
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use varve_control::{Config, CreatePool, CreateVolume, DrivePath, Home, Pools};
+use varve_hostio::Executor;
+use varve_io::{Blocks, World};
+
+pub const MIB: u64 = 1 << 20;
+
+/// A directory that goes with all it holds.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("control-{}-{number}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&path).expect("a scratch directory");
+        Self(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Drives that are to be made here: `count` of `mib` MiB.
+    pub fn drives(&self, name: &str, count: usize, mib: u64) -> Vec<DrivePath> {
+        let drive = |index| DrivePath {
+            path: self.path(&format!("{name}{index}")),
+            create_bytes: Some(mib * MIB),
+        };
+        (0..count).map(drive).collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a session of the control plane whose state is at `home`.
+pub fn session<T, Flow>(home: &Path, flow: impl FnOnce(Rc<Pools>) -> Flow) -> T
+where
+    T: 'static,
+    Flow: Future<Output = T> + 'static,
+{
+    let executor = Executor::new();
+    let world: Rc<dyn World> = executor.world();
+    let home = Home::open(home).expect("a state directory");
+    let pools = Pools::new(world, home, Config::default()).expect("a control plane");
+    let flow = flow(pools);
+    executor.run(flow).expect("the session ends")
+}
+
+/// Two fast and three dense drives in a scratch directory.
+pub fn new_pool(scratch: &Scratch, name: &str) -> CreatePool {
+    CreatePool {
+        pool: name.to_owned(),
+        fast: scratch.drives(&format!("{name}-fast"), 2, 64),
+        dense: scratch.drives(&format!("{name}-dense"), 3, 128),
+        protect: None,
+        over_provision: None,
+        dense_model: None,
+        overwrite: false,
+        dry_run: false,
+    }
+}
+
+pub fn new_volume(pool: &str, name: &str, mib: u64) -> CreateVolume {
+    CreateVolume {
+        pool: pool.to_owned(),
+        volume: name.to_owned(),
+        bytes: mib * MIB,
+        tenant: 7,
+    }
+}
+
+/// Blocks filled with a byte each.
+pub fn pattern(first: u64, count: usize, seed: u64) -> Blocks {
+    let mut blocks = Blocks::zeroed(count);
+    for (index, block) in blocks.bytes_mut().chunks_exact_mut(4096).enumerate() {
+        let mut state = seed ^ (first + index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for word in block.chunks_exact_mut(8) {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+    }
+    blocks
+}
+
+/// A small file system in memory.
+pub struct Mount(PathBuf);
+
+impl Mount {
+    /// `None`, with the reason printed, where that is not permitted.
+    pub fn tmpfs(at: &Path, bytes: u64) -> Option<Self> {
+        std::fs::create_dir_all(at).ok()?;
+        let size = format!("size={bytes}");
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(at)
+            .output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(Self(at.to_owned())),
+            Ok(output) => {
+                println!(
+                    "skipped: {}",
+                    String::from_utf8_lossy(&output.stderr).trim()
+                );
+                None
+            }
+            Err(error) => {
+                println!("skipped: mount: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.0)
+            .output();
+    }
+}

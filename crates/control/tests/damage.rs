@@ -1,0 +1,360 @@
+//! Drives that lie, shrink, vanish or have no room: an error or a repaired read, never other content.
+
+mod common;
+
+use common::{MIB, Scratch, new_pool, new_volume, pattern, session};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use varve_control::{
+    CreatePool, Exit, Failure, ImportPool, JobState, Pools, Protect, ReplaceDrive,
+};
+use varve_ftl::EngineError;
+use varve_io::Blocks;
+use varve_units::{LEAF_BLOCKS, Lba};
+
+/// Blocks of the volume, written in runs that go to both tiers.
+const BLOCKS: u64 = 10_000;
+
+fn paths(wanted: &CreatePool) -> Vec<PathBuf> {
+    let drives = wanted.fast.iter().chain(&wanted.dense);
+    drives.map(|drive| drive.path.clone()).collect()
+}
+
+/// A pool whose volume was written twice over, so that compaction and collection have run.
+async fn load(pools: &Pools, wanted: &CreatePool) {
+    pools.create_pool(wanted).await.unwrap();
+    let volume = new_volume(&wanted.pool, "v", BLOCKS * 4096 / MIB + 1);
+    let volume = pools.create_volume(&volume).await.unwrap();
+    for round in [1, 2] {
+        for first in (0..BLOCKS).step_by(40) {
+            let data = pattern(first, 40, round);
+            volume.write(Lba(first), data, false).await.unwrap();
+        }
+    }
+    volume.flush().await.unwrap();
+}
+
+/// Reads everything. Blocks that are lost are counted; content that is not what was written panics.
+async fn lost(pools: &Pools, pool: &str) -> u64 {
+    let volume = pools.volume(pool, "v").unwrap();
+    let mut lost = 0;
+    for first in 0..BLOCKS {
+        match volume.read(Lba(first), Blocks::zeroed(1)).await {
+            Ok(read) => {
+                let is_right = read.bytes() == pattern(first, 1, 2).bytes();
+                assert!(is_right, "block {first} has other content");
+            }
+            Err(EngineError::Lost(..) | EngineError::Io(_)) => lost += 1,
+            Err(error) => panic!("block {first}: {error}"),
+        }
+    }
+    lost
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) % end
+    }
+}
+
+fn flip(file: &File, at: u64) {
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x40], at).unwrap();
+}
+
+fn writable(path: &Path) -> File {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap()
+}
+
+/// A byte in a thousand places of one drive after the other, labels and log included.
+#[test]
+fn flipped_bytes_of_one_drive_are_repaired() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let paths = paths(&wanted);
+    session(&home, |pools| async move {
+        load(&pools, &wanted).await;
+        pools.close_all().await;
+    });
+    let mut random = Random(7);
+    for path in paths {
+        let file = writable(&path);
+        let bytes = file.metadata().unwrap().len();
+        // One copy of the label too, not both: that drive would be none of the pool's.
+        flip(&file, random.below(4096));
+        for _ in 0..1000 {
+            flip(&file, MIB + random.below(bytes - MIB));
+        }
+        drop(file);
+        session(&home, |pools| async move {
+            pools.open("p").await.unwrap();
+            assert_eq!(lost(&pools, "p").await, 0);
+            let check = pools.check_pool("p").await.unwrap();
+            assert_eq!(check.broken, None, "{check:?}");
+            assert_eq!((check.lost_blocks, check.damaged_ranges), (0, 0));
+            pools.close_all().await;
+        });
+        // Rebuilt, so that the next drive's damage meets whole redundancy.
+        let repair = path.clone();
+        session(&home, |pools| async move {
+            pools.open("p").await.unwrap();
+            refill(&pools, &repair).await;
+            let check = pools.check_pool("p").await.unwrap();
+            assert!(check.agrees, "{check:?}");
+            pools.close_all().await;
+        });
+    }
+}
+
+/// Gives the drive at a path up and fills it again.
+async fn refill(pools: &Rc<Pools>, path: &Path) {
+    let drives = pools.list_drives(Some("p")).await.unwrap();
+    let drive = drives
+        .iter()
+        .find(|drive| drive.path.as_deref() == Some(path));
+    let drive = drive.unwrap().drive.clone();
+    // It is open here: another file takes its place.
+    let new = path.with_extension("new");
+    let bytes = std::fs::metadata(path).unwrap().len();
+    let wanted = ReplaceDrive {
+        pool: "p".to_owned(),
+        drive,
+        new: varve_control::DrivePath {
+            path: new,
+            create_bytes: Some(bytes),
+        },
+        give_up: true,
+        overwrite: false,
+    };
+    let mut job = pools.replace_drive(&wanted).await.unwrap();
+    while job.state == JobState::Running {
+        job = pools.wait_job(job.job, job.done_bytes).await.unwrap();
+    }
+    assert_eq!(job.state, JobState::Done, "{job:?}");
+    assert_eq!(job.unreadable_ranges, 0);
+}
+
+/// Without redundancy a flipped byte costs its block, or the start; it is never read as something else.
+#[test]
+fn without_redundancy_a_flipped_byte_is_an_error() {
+    let scratch = Scratch::new();
+    let template = scratch.path("template");
+    std::fs::create_dir_all(&template).unwrap();
+    let home = scratch.path("home");
+    let wanted = CreatePool {
+        fast: scratch.drives("f", 1, 64),
+        dense: scratch.drives("d", 1, 128),
+        protect: Some(Protect::None),
+        ..new_pool(&scratch, "p")
+    };
+    let paths = paths(&wanted);
+    session(&home, |pools| async move {
+        load(&pools, &wanted).await;
+        pools.close_all().await;
+    });
+    for path in &paths {
+        std::fs::copy(path, template.join(path.file_name().unwrap())).unwrap();
+    }
+    let mut random = Random(11);
+    let (mut refused, mut losses, mut found) = (0, 0, 0);
+    for round in 0..12 {
+        for path in &paths {
+            std::fs::copy(template.join(path.file_name().unwrap()), path).unwrap();
+        }
+        let path = &paths[round % 2];
+        let file = writable(path);
+        let bytes = file.metadata().unwrap().len();
+        for _ in 0..300 {
+            flip(&file, MIB + random.below(bytes - MIB));
+        }
+        let outcome = session(&home, |pools| async move {
+            pools
+                .open("p")
+                .await
+                .map_err(|error| Failure::from(error).exit)?;
+            let lost = lost(&pools, "p").await;
+            let check = pools.check_pool("p").await.unwrap();
+            pools.close_all().await;
+            Ok::<_, Exit>((lost, check.agrees))
+        });
+        match outcome {
+            Err(exit) => {
+                assert_eq!(exit, Exit::Failed);
+                refused += 1;
+            }
+            Ok((lost, agrees)) => {
+                assert!(lost == 0 || !agrees, "a check finds what a read does");
+                losses += u64::from(lost > 0);
+                found += u64::from(!agrees);
+            }
+        }
+    }
+    println!("{refused} starts refused, {losses} with lost blocks, {found} found by a check");
+    assert!(losses > 0, "the damage met blocks");
+}
+
+#[test]
+fn a_truncated_or_missing_drive_is_told_and_can_be_done_without() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let all = paths(&wanted);
+    session(&home, |pools| async move {
+        load(&pools, &wanted).await;
+        pools.close_all().await;
+    });
+    let cut = writable(&all[3]);
+    let bytes = cut.metadata().unwrap().len();
+    cut.set_len(bytes / 2).unwrap();
+    session(&home, |pools| async move {
+        let refused = pools.open("p").await.unwrap_err();
+        let failure = Failure::from(refused);
+        assert_eq!(failure.exit, Exit::Refused);
+        assert!(
+            failure
+                .findings
+                .iter()
+                .any(|found| found.code == "truncated")
+        );
+        let status = pools.status("p").await.unwrap();
+        assert!(status.drives.iter().any(|drive| drive.state == "truncated"));
+    });
+    // Put right again before anybody went on without it: nothing has happened.
+    cut.set_len(bytes).unwrap();
+    drop(cut);
+    let all = Rc::new(all);
+    let (home, gone) = (home.as_path(), Rc::clone(&all));
+    std::fs::remove_file(&gone[3]).unwrap();
+    session(home, |pools| async move {
+        let refused = Failure::from(pools.open("p").await.unwrap_err());
+        assert_eq!(
+            (refused.exit, &*refused.code),
+            (Exit::Refused, "drives-missing")
+        );
+        let import = ImportPool {
+            pool: Some("p".to_owned()),
+            degraded: true,
+            ..ImportPool::default()
+        };
+        pools.import(&import).await.unwrap();
+        assert_eq!(lost(&pools, "p").await, 0);
+        let list = pools.list_volumes(Some("p")).await.unwrap();
+        assert_eq!(list[0].unprotected_bytes, list[0].used_bytes);
+        refill_lost(&pools, &gone[3], "dense1").await;
+        let list = pools.list_volumes(Some("p")).await.unwrap();
+        assert_eq!(list[0].unprotected_bytes, 0);
+        pools.close_all().await;
+    });
+    // Without both fast drives nothing goes.
+    std::fs::remove_file(&all[0]).unwrap();
+    std::fs::remove_file(&all[1]).unwrap();
+    session(home, |pools| async move {
+        let refused = Failure::from(pools.open("p").await.unwrap_err());
+        assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
+        let import = ImportPool {
+            pool: Some("p".to_owned()),
+            degraded: true,
+            accept_loss: true,
+            ..ImportPool::default()
+        };
+        assert!(pools.import(&import).await.is_err());
+    });
+}
+
+async fn refill_lost(pools: &Rc<Pools>, path: &Path, drive: &str) {
+    let wanted = ReplaceDrive {
+        pool: "p".to_owned(),
+        drive: drive.to_owned(),
+        new: varve_control::DrivePath {
+            path: path.to_owned(),
+            create_bytes: Some(128 * MIB),
+        },
+        give_up: false,
+        overwrite: false,
+    };
+    let mut job = pools.replace_drive(&wanted).await.unwrap();
+    while job.state == JobState::Running {
+        job = pools.wait_job(job.job, job.done_bytes).await.unwrap();
+    }
+    assert_eq!(job.state, JobState::Done, "{job:?}");
+    let view = pools.list_drives(Some("p")).await.unwrap();
+    assert!(view.iter().all(|drive| drive.state == "live"), "{view:?}");
+}
+
+/// More is written than the file system beneath has room for.
+#[test]
+fn a_full_disk_beneath_is_an_error_and_loses_nothing() {
+    let scratch = Scratch::new();
+    let (home, mount) = (scratch.path("home"), scratch.path("small"));
+    let Some(small) = common::Mount::tmpfs(&mount, 100 * MIB) else {
+        return;
+    };
+    let ballast = mount.join("ballast");
+    std::fs::write(&ballast, vec![1; 40 << 20]).unwrap();
+    let drive = |name: &str, mib: u64| varve_control::DrivePath {
+        path: mount.join(name),
+        create_bytes: Some(mib * MIB),
+    };
+    let wanted = CreatePool {
+        fast: vec![drive("f", 64)],
+        dense: vec![drive("d", 256)],
+        ..new_pool(&scratch, "p")
+    };
+    let written = session(&home, |pools| async move {
+        let made = pools.create_pool(&wanted).await.unwrap();
+        assert!(
+            made.findings.iter().any(|found| found.code == "space"),
+            "{made:?}"
+        );
+        let volume = pools
+            .create_volume(&new_volume("p", "v", 150))
+            .await
+            .unwrap();
+        let mut written = Vec::new();
+        for first in (0..38_000).step_by(LEAF_BLOCKS as usize / 2) {
+            let data = pattern(first, LEAF_BLOCKS as usize / 2, 2);
+            if volume.write(Lba(first), data, true).await.is_err() {
+                break;
+            }
+            written.push(first);
+        }
+        for (_, outcome) in pools.close_all().await {
+            println!("closed: {outcome:?}");
+        }
+        written
+    });
+    println!("{} of 149 runs fit", written.len());
+    assert!(!written.is_empty() && written.len() < 149);
+    // Room again: all that was acknowledged is there.
+    std::fs::remove_file(&ballast).unwrap();
+    session(&home, |pools| async move {
+        pools.open("p").await.unwrap();
+        let volume = pools.volume("p", "v").unwrap();
+        for first in written {
+            let count = LEAF_BLOCKS as usize / 2;
+            let read = volume
+                .read(Lba(first), Blocks::zeroed(count))
+                .await
+                .unwrap();
+            assert!(
+                read.bytes() == pattern(first, count, 2).bytes(),
+                "run {first}"
+            );
+        }
+        pools.close_all().await;
+    });
+    drop(small);
+}

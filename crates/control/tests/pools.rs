@@ -1,0 +1,151 @@
+//! Pools on sparse files: made, opened again, moved to another machine, destroyed.
+
+mod common;
+
+use common::{MIB, Scratch, new_pool, new_volume, pattern, session};
+use varve_control::{ControlError, Event, Exit, Failure, Health, ImportPool};
+use varve_ftl::EngineError;
+use varve_io::Blocks;
+use varve_units::Lba;
+
+fn exit(error: ControlError) -> Exit {
+    Failure::from(error).exit
+}
+
+#[test]
+fn what_was_written_is_there_after_a_close_and_handles_do_not_keep_pools() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "tank");
+    session(&home, |pools| async move {
+        let watch = pools.watch();
+        let made = pools.create_pool(&wanted).await.unwrap();
+        assert!(made.is_made && made.protect == "2+1" && made.capacity_bytes > 150 * MIB);
+        let volume = new_volume("tank", "db", 100);
+        let volume = pools.create_volume(&volume).await.unwrap();
+        volume
+            .write(Lba(10), pattern(10, 600, 1), false)
+            .await
+            .unwrap();
+        volume.flush().await.unwrap();
+        let view = pools.list_volumes(None).await.unwrap();
+        assert_eq!(view[0].used_bytes, 600 * 4096);
+        assert_eq!((view[0].bytes, view[0].unprotected_bytes), (100 * MIB, 0));
+        assert!(matches!(watch.next().await, Event::PoolOpened { pool } if pool == "tank"));
+        assert!(matches!(watch.next().await, Event::VolumeCreated(v) if v.info().name == "db"));
+        for (_, outcome) in pools.close_all().await {
+            outcome.unwrap();
+        }
+        assert!(matches!(watch.next().await, Event::PoolClosing { .. }));
+        let read = volume.read(Lba(0), Blocks::zeroed(1)).await;
+        assert!(matches!(read, Err(EngineError::Stopped)));
+        // In the same process: nothing of the first opening holds the drives.
+        let outcomes = pools.open_all().await;
+        outcomes
+            .into_iter()
+            .for_each(|(_, outcome)| outcome.unwrap());
+        let again = pools.volume("tank", "db").unwrap();
+        assert_eq!(again.info(), volume.info());
+        let read = again.read(Lba(10), Blocks::zeroed(600)).await.unwrap();
+        assert_eq!(read.bytes(), pattern(10, 600, 1).bytes());
+        pools.close_all().await;
+        let status = pools.status("tank").await.unwrap();
+        assert_eq!(status.health, Health::Closed);
+        assert_eq!(status.drives.len(), 5);
+    });
+}
+
+#[test]
+fn volumes_grow_shrink_when_told_and_go() {
+    let scratch = Scratch::new();
+    let wanted = new_pool(&scratch, "p");
+    session(&scratch.path("home"), |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        let volume = new_volume("p", "v", 10);
+        pools.create_volume(&volume).await.unwrap();
+        let twice = pools.create_volume(&volume).await.unwrap_err();
+        assert_eq!(exit(twice), Exit::Conflict);
+        let watch = pools.watch();
+        let grown = pools
+            .resize_volume("p", "v", 20 * MIB, false)
+            .await
+            .unwrap();
+        assert_eq!(grown.info().size.0, 20 * MIB / 4096);
+        let refused = pools.resize_volume("p", "v", MIB, false).await.unwrap_err();
+        assert_eq!(exit(refused), Exit::Refused);
+        pools.resize_volume("p", "v", MIB, true).await.unwrap();
+        let odd = pools.resize_volume("p", "v", 5000, true).await.unwrap_err();
+        assert_eq!(exit(odd), Exit::Usage);
+        let destroyed = pools.destroy("p", false).await.unwrap_err();
+        assert_eq!(exit(destroyed), Exit::Refused);
+        pools.delete_volume("p", "v").await.unwrap();
+        let gone = pools.delete_volume("p", "v").await.unwrap_err();
+        assert_eq!(exit(gone), Exit::NotFound);
+        let told: Vec<_> = std::iter::from_fn(|| watch.try_next()).collect();
+        assert!(matches!(
+            &told[..],
+            [Event::VolumeResized(_), Event::VolumeResized(_), Event::VolumeDeleted(info)]
+                if info.name == "v"
+        ));
+        pools.destroy("p", false).await.unwrap();
+        assert!(pools.list().await.unwrap().is_empty());
+        // What is left are blank drives.
+        let again = varve_control::CreatePool {
+            fast: existing(&wanted.fast),
+            dense: existing(&wanted.dense),
+            ..wanted
+        };
+        pools.create_pool(&again).await.unwrap();
+    });
+}
+
+fn existing(drives: &[varve_control::DrivePath]) -> Vec<varve_control::DrivePath> {
+    let existing = |drive: &varve_control::DrivePath| varve_control::DrivePath {
+        create_bytes: None,
+        ..drive.clone()
+    };
+    drives.iter().map(existing).collect()
+}
+
+#[test]
+fn a_pool_moves_to_another_machine_when_released_or_taken_over() {
+    let scratch = Scratch::new();
+    let wanted = new_pool(&scratch, "p");
+    let paths: Vec<_> = wanted
+        .fast
+        .iter()
+        .chain(&wanted.dense)
+        .map(|d| d.path.clone())
+        .collect();
+    let (here, there) = (scratch.path("here"), scratch.path("there"));
+    session(&here, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        pools
+            .create_volume(&new_volume("p", "v", 10))
+            .await
+            .unwrap();
+        pools.close_all().await;
+    });
+    let import = ImportPool {
+        paths,
+        ..ImportPool::default()
+    };
+    let taken = ImportPool {
+        take_over: true,
+        ..import.clone()
+    };
+    let again = import.clone();
+    session(&there, |pools| async move {
+        let refused = pools.import(&import).await.unwrap_err();
+        assert_eq!(exit(refused), Exit::Conflict);
+        assert_eq!(pools.import(&taken).await.unwrap(), "p");
+        assert!(pools.volume("p", "v").is_ok());
+        pools.export("p").await.unwrap();
+        assert!(pools.list().await.unwrap().is_empty());
+    });
+    session(&here, |pools| async move {
+        assert_eq!(pools.import(&again).await.unwrap(), "p");
+        assert_eq!(pools.list_volumes(Some("p")).await.unwrap().len(), 1);
+        pools.close_all().await;
+    });
+}

@@ -1,0 +1,593 @@
+//! What the caller wants of the namespace, cut into commands the controller takes.
+//!
+//! A request is cut front to back as queues have room. After a loss every request starts again from
+//! its front: reads fill their memory again, and writes that were answered in part may have been in
+//! a cache that is gone.
+//!
+//! **Invariants**: a request ends once; parts in flight, parts to come and parts to be sent again
+//! cover what is left of it.
+//!
+//! **Not here**: queues, connections.
+
+use crate::error::Failure;
+use crate::flights::{Owner, Transfer};
+use crate::payload::Payload;
+use crate::queue::Done;
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use varve_io::{Gather, Target};
+use varve_nvme::dsm::{Dsm, DsmRange};
+use varve_nvme::opcode::io;
+use varve_nvme::sqe::BlockRange;
+use varve_nvme::status::StatusField;
+use varve_nvme::{Sqe, Status};
+use varve_units::Nanos;
+use zerocopy::IntoBytes;
+
+/// Times a command is sent again after a passing failure. As Linux.
+const RETRIES_MAX: u8 = 5;
+/// Time before that.
+const RETRY_DELAY: Nanos = Nanos::from_millis(100);
+/// DEAC, word 12 of Write Zeroes.
+const DEALLOCATE: u32 = 1 << 25;
+
+/// What is wanted. Blocks are those of the namespace; data is whole blocks.
+pub enum Operation {
+    /// Fill memory.
+    Read {
+        /// First block.
+        lba: u64,
+        /// Memory.
+        into: Target,
+    },
+    /// Store data.
+    Write {
+        /// First block.
+        lba: u64,
+        /// Content.
+        data: Gather,
+        /// Durable before it is answered.
+        fua: bool,
+    },
+    /// Compare with data.
+    Compare {
+        /// First block.
+        lba: u64,
+        /// What is expected there.
+        data: Gather,
+    },
+    /// Make durable what was answered.
+    Flush,
+    /// Blocks read as zeroes from now on.
+    WriteZeroes {
+        /// First block.
+        lba: u64,
+        /// Number of blocks.
+        blocks: u64,
+        /// They need no memory any more.
+        deallocate: bool,
+        /// Durable before it is answered.
+        fua: bool,
+    },
+    /// Blocks are not needed any more: first block and number.
+    Deallocate {
+        /// Ranges.
+        ranges: Vec<(u64, u32)>,
+    },
+}
+
+/// How a request ended.
+pub struct Completion {
+    /// What the caller called it.
+    pub id: u64,
+    /// The memory of a read that succeeded.
+    pub memory: Option<Target>,
+    /// Why it failed, if it did.
+    pub result: Result<(), Failure>,
+}
+
+/// What the controller takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Limits {
+    pub nsid: u32,
+    pub block_bytes: u32,
+    /// Blocks of a read, write or compare.
+    pub transfer_blocks: u32,
+    /// Blocks of a Write Zeroes; 0 if it has no such command.
+    pub zeroes_blocks: u32,
+    /// Blocks of a range of a Dataset Management; 0 if it has no such command.
+    pub range_blocks: u32,
+    /// Ranges of one.
+    pub ranges: u32,
+    pub has_compare: bool,
+    /// Writes that were answered can be lost until they are flushed.
+    pub is_volatile: bool,
+}
+
+/// A piece of a request that one command does: bytes of data, blocks, or ranges from `at` on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    request: u32,
+    serial: u64,
+    at: u64,
+    count: u32,
+    tries: u8,
+}
+
+/// What a request does, its data ready to be shared.
+enum Work {
+    Read {
+        lba: u64,
+        into: Target,
+    },
+    Write {
+        lba: u64,
+        data: Rc<Gather>,
+        fua: bool,
+    },
+    Compare {
+        lba: u64,
+        data: Rc<Gather>,
+    },
+    /// Writes answered before it was asked for.
+    Flush {
+        covers: u64,
+    },
+    WriteZeroes {
+        lba: u64,
+        blocks: u64,
+        flags: (bool, bool),
+    },
+    Deallocate {
+        ranges: Vec<(u64, u32)>,
+    },
+}
+
+struct Request {
+    id: u64,
+    serial: u64,
+    work: Work,
+    /// Up to here it is cut.
+    cursor: u64,
+    /// Parts that are not answered.
+    parts: u32,
+    failure: Option<Failure>,
+}
+
+/// All requests.
+#[derive(Default)]
+pub(crate) struct Requests {
+    slab: Vec<Option<Request>>,
+    free: Vec<u32>,
+    /// Requests with parts to cut.
+    waiting: VecDeque<u32>,
+    /// Parts to be sent again, and when.
+    delayed: VecDeque<(Nanos, Part)>,
+    completions: VecDeque<Completion>,
+    next_serial: u64,
+    /// Writes that were answered, and how many of them are durable.
+    written: u64,
+    flushed: u64,
+    is_cache_lost: bool,
+}
+
+impl Work {
+    fn new(operation: Operation, written: u64) -> Self {
+        match operation {
+            Operation::Read { lba, into } => Self::Read { lba, into },
+            Operation::Write { lba, data, fua } => Self::Write {
+                lba,
+                data: Rc::new(data),
+                fua,
+            },
+            Operation::Compare { lba, data } => Self::Compare {
+                lba,
+                data: Rc::new(data),
+            },
+            Operation::Flush => Self::Flush { covers: written },
+            Operation::WriteZeroes {
+                lba,
+                blocks,
+                deallocate,
+                fua,
+            } => Self::WriteZeroes {
+                lba,
+                blocks,
+                flags: (deallocate, fua),
+            },
+            Operation::Deallocate { ranges } => Self::Deallocate { ranges },
+        }
+    }
+
+    /// Its length in what parts count: bytes, blocks, ranges; 1 for a flush.
+    fn length(&self) -> u64 {
+        match self {
+            Self::Read { into, .. } => into.bytes(),
+            Self::Write { data, .. } | Self::Compare { data, .. } => data.bytes(),
+            Self::Flush { .. } => 1,
+            Self::WriteZeroes { blocks, .. } => *blocks,
+            Self::Deallocate { ranges } => ranges.len() as u64,
+        }
+    }
+
+    /// What one command takes of it; 0 if the controller has no such command.
+    fn part_max(&self, limits: &Limits) -> u64 {
+        let bytes = u64::from(limits.transfer_blocks) * u64::from(limits.block_bytes);
+        match self {
+            Self::Read { .. } | Self::Write { .. } => bytes,
+            Self::Compare { .. } if limits.has_compare => bytes,
+            Self::Compare { .. } => 0,
+            Self::Flush { .. } => 1,
+            Self::WriteZeroes { .. } => limits.zeroes_blocks.into(),
+            Self::Deallocate { .. } if limits.range_blocks == 0 => 0,
+            Self::Deallocate { .. } => limits.ranges.into(),
+        }
+    }
+
+    /// True if it may change what the namespace holds.
+    const fn is_change(&self) -> bool {
+        matches!(
+            self,
+            Self::Write { .. } | Self::WriteZeroes { .. } | Self::Deallocate { .. }
+        )
+    }
+
+    /// True if it needs a later flush to be durable.
+    const fn is_cached(&self) -> bool {
+        matches!(
+            self,
+            Self::Write { fua: false, .. }
+                | Self::WriteZeroes {
+                    flags: (_, false),
+                    ..
+                }
+        )
+    }
+}
+
+impl Requests {
+    /// Takes a request in.
+    ///
+    /// # Panics
+    /// If data is not whole blocks.
+    pub fn submit(&mut self, id: u64, operation: Operation, limits: &Limits) {
+        let operation = match operation {
+            Operation::Deallocate { ranges } => Operation::Deallocate {
+                ranges: split(ranges, limits.range_blocks),
+            },
+            other => other,
+        };
+        let work = Work::new(operation, self.written);
+        if let Work::Read { .. } | Work::Write { .. } | Work::Compare { .. } = work {
+            let block = u64::from(limits.block_bytes);
+            assert!(work.length().is_multiple_of(block), "data is whole blocks");
+        }
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let request = Request {
+            id,
+            serial,
+            cursor: 0,
+            parts: 0,
+            failure: None,
+            work,
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.slab[index as usize] = Some(request);
+                index
+            }
+            None => {
+                self.slab.push(Some(request));
+                (self.slab.len() - 1) as u32
+            }
+        };
+        self.admit(index, limits);
+    }
+
+    /// Puts a request into the line, or ends it if there is nothing to do.
+    fn admit(&mut self, index: u32, limits: &Limits) {
+        let is_cache_lost = self.is_cache_lost;
+        let request = self.get_mut(index);
+        if let Work::Flush { .. } = request.work
+            && is_cache_lost
+        {
+            request.failure = Some(Failure::CacheLost);
+            self.is_cache_lost = false;
+            return self.end(index);
+        }
+        if request.work.part_max(limits) == 0 && request.work.length() > 0 {
+            request.failure = Some(Failure::Unsupported);
+        }
+        if request.failure.is_some() || request.work.length() == 0 {
+            return self.end(index);
+        }
+        self.waiting.push_back(index);
+    }
+
+    fn get_mut(&mut self, index: u32) -> &mut Request {
+        let request = self.slab[index as usize].as_mut();
+        request.expect("a request is there until it ends")
+    }
+
+    /// The request of a part, unless it failed while the part was in flight.
+    fn of(&self, part: Part) -> Option<&Request> {
+        let request = self.slab[part.request as usize].as_ref()?;
+        (request.serial == part.serial).then_some(request)
+    }
+
+    /// The next part to be sent.
+    pub fn next_part(&mut self, now: Nanos, limits: &Limits) -> Option<Part> {
+        if let Some((at, part)) = self.delayed.front().copied()
+            && at <= now
+        {
+            self.delayed.pop_front();
+            return Some(part);
+        }
+        let index = *self.waiting.front()?;
+        let request = self.get_mut(index);
+        let (length, part_max) = (request.work.length(), request.work.part_max(limits));
+        let count = (length - request.cursor).min(part_max);
+        let part = Part {
+            request: index,
+            serial: request.serial,
+            at: request.cursor,
+            count: count as u32,
+            tries: 0,
+        };
+        request.cursor += count;
+        request.parts += 1;
+        if request.cursor == length {
+            self.waiting.pop_front();
+        }
+        Some(part)
+    }
+
+    /// When a part is to be sent again.
+    pub fn deadline(&self) -> Option<Nanos> {
+        self.delayed.front().map(|(at, _)| *at)
+    }
+
+    /// The command for a part that was just given.
+    pub fn command(&self, part: Part, limits: &Limits) -> (Sqe, Transfer) {
+        let request = self.of(part).expect("its request waits for it");
+        let block = u64::from(limits.block_bytes);
+        let ranged = |opcode, lba: u64| {
+            let mut sqe = Sqe::new(opcode, 0, limits.nsid);
+            sqe.set_range(BlockRange {
+                slba: lba + part.at / block,
+                count: (u64::from(part.count) / block) as u32,
+            });
+            sqe
+        };
+        let payload = |data: &Rc<Gather>| {
+            Transfer::ToController(Payload::Gather(Rc::clone(data), part.at), part.count)
+        };
+        match &request.work {
+            Work::Read { lba, .. } => (ranged(io::READ, *lba), Transfer::ToHost(part.count)),
+            Work::Write { lba, data, fua } => {
+                let mut sqe = ranged(io::WRITE, *lba);
+                if *fua {
+                    sqe.set_fua();
+                }
+                (sqe, payload(data))
+            }
+            Work::Compare { lba, data } => (ranged(io::COMPARE, *lba), payload(data)),
+            Work::Flush { .. } => (Sqe::new(io::FLUSH, 0, limits.nsid), Transfer::None),
+            Work::WriteZeroes { lba, flags, .. } => {
+                let mut sqe = Sqe::new(io::WRITE_ZEROES, 0, limits.nsid);
+                sqe.set_range(BlockRange {
+                    slba: lba + part.at,
+                    count: part.count,
+                });
+                if flags.0 {
+                    sqe.set_cdw(12, sqe.cdw(12) | DEALLOCATE);
+                }
+                if flags.1 {
+                    sqe.set_fua();
+                }
+                (sqe, Transfer::None)
+            }
+            Work::Deallocate { ranges } => deallocate(limits.nsid, ranges, part),
+        }
+    }
+
+    /// Data of a part arrived.
+    pub fn fill(&mut self, part: Part, offset: u32, bytes: &[u8]) {
+        if self.of(part).is_none() {
+            return;
+        }
+        let Work::Read { into, .. } = &mut self.get_mut(part.request).work else {
+            panic!("only reads have data to the host");
+        };
+        let memory = match into {
+            Target::Data(blocks) => blocks.bytes_mut(),
+            Target::Meta(sectors) => sectors.bytes_mut(),
+        };
+        let at = part.at as usize + offset as usize;
+        memory[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// A part was answered.
+    pub fn answered(&mut self, now: Nanos, part: Part, done: &Done) {
+        if self.of(part).is_none() {
+            return;
+        }
+        let failure = if !done.status.is_success() {
+            Some(Failure::Status(done.status))
+        } else if done.is_bad {
+            Some(Failure::Digest)
+        } else if !done.is_whole {
+            Some(Failure::ShortData)
+        } else {
+            None
+        };
+        if let Some(failure) = failure
+            && part.tries < RETRIES_MAX
+            && is_passing(failure)
+        {
+            let tries = part.tries + 1;
+            let again = Part { tries, ..part };
+            self.delayed.push_back((now + RETRY_DELAY, again));
+            return;
+        }
+        let request = self.get_mut(part.request);
+        request.parts -= 1;
+        request.failure = request.failure.or(failure);
+        let is_cut = request.cursor == request.work.length();
+        let (parts, has_failed) = (request.parts, request.failure.is_some());
+        if has_failed && !is_cut {
+            self.waiting.retain(|index| *index != part.request);
+            let request = self.get_mut(part.request);
+            request.cursor = request.work.length();
+        }
+        if parts == 0 && (is_cut || has_failed) {
+            self.end(part.request);
+        }
+    }
+
+    /// A request has ended.
+    fn end(&mut self, index: u32) {
+        let request = self.slab[index as usize].take().expect("it ends once");
+        self.free.push(index);
+        if request.failure.is_none() {
+            if request.work.is_cached() {
+                self.written += 1;
+            }
+            if let Work::Flush { covers } = request.work {
+                self.flushed = self.flushed.max(covers);
+            }
+        }
+        let memory = match (request.work, request.failure) {
+            (Work::Read { into, .. }, None) => Some(into),
+            _ => None,
+        };
+        self.completions.push_back(Completion {
+            id: request.id,
+            memory,
+            result: request.failure.map_or(Ok(()), Err),
+        });
+    }
+
+    pub fn next_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    /// True if the part's command may change what the namespace holds.
+    pub fn is_change(&self, owner: Owner) -> bool {
+        match owner {
+            Owner::Part(part) => self.of(part).is_none_or(|request| request.work.is_change()),
+            _ => false,
+        }
+    }
+
+    /// The association is lost: everything starts again. Answers to parts are not given any more.
+    pub fn start_again(&mut self, limits: &Limits) {
+        self.delayed.clear();
+        self.waiting.clear();
+        self.is_cache_lost |= limits.is_volatile && self.written > self.flushed;
+        let live = self.slab.iter().enumerate();
+        let live = live.filter_map(|(index, slot)| Some((slot.as_ref()?.serial, index as u32)));
+        let mut live: Vec<_> = live.collect();
+        live.sort_unstable();
+        let is_cache_lost = self.is_cache_lost;
+        for (_, index) in live {
+            let request = self.get_mut(index);
+            request.cursor = 0;
+            request.parts = 0;
+            // Each of them would vouch for writes that may be gone.
+            if is_cache_lost && matches!(request.work, Work::Flush { .. }) {
+                request.failure = Some(Failure::CacheLost);
+                self.is_cache_lost = false;
+                self.end(index);
+            } else {
+                self.admit(index, limits);
+            }
+        }
+        if is_cache_lost {
+            // What was lost is told once; from here on later writes count.
+            self.flushed = self.written;
+        }
+    }
+
+    /// Nothing will be done any more.
+    pub fn fail_all(&mut self) {
+        self.delayed.clear();
+        self.waiting.clear();
+        for index in 0..self.slab.len() as u32 {
+            if let Some(request) = &mut self.slab[index as usize] {
+                request.failure = Some(Failure::Gone);
+                self.end(index);
+            }
+        }
+    }
+
+    /// A request that can never be done.
+    pub fn refuse(&mut self, id: u64) {
+        let result = Err(Failure::Gone);
+        let memory = None;
+        self.completions
+            .push_back(Completion { id, memory, result });
+    }
+
+    /// Requests that have not ended.
+    pub fn len(&self) -> usize {
+        self.slab.len() - self.free.len()
+    }
+}
+
+/// Cuts ranges at what one may have.
+fn split(ranges: Vec<(u64, u32)>, blocks_max: u32) -> Vec<(u64, u32)> {
+    if blocks_max == 0 {
+        return ranges;
+    }
+    let mut cut = Vec::with_capacity(ranges.len());
+    for (mut lba, mut blocks) in ranges {
+        while blocks > 0 {
+            let count = blocks.min(blocks_max);
+            cut.push((lba, count));
+            lba += u64::from(count);
+            blocks -= count;
+        }
+    }
+    cut
+}
+
+fn deallocate(nsid: u32, ranges: &[(u64, u32)], part: Part) -> (Sqe, Transfer) {
+    let from = part.at as usize;
+    let ranges = &ranges[from..from + part.count as usize];
+    let mut bytes = Vec::with_capacity(size_of_val(ranges));
+    for (lba, blocks) in ranges {
+        let range = DsmRange {
+            attributes: 0.into(),
+            nlb: (*blocks).into(),
+            slba: (*lba).into(),
+        };
+        bytes.extend_from_slice(range.as_bytes());
+    }
+    let mut sqe = Sqe::new(io::DATASET_MANAGEMENT, 0, nsid);
+    let deallocate = true;
+    let ranges = ranges.len();
+    Dsm { ranges, deallocate }.fill(&mut sqe);
+    let length = bytes.len() as u32;
+    (
+        sqe,
+        Transfer::ToController(Payload::Bytes(bytes.into()), length),
+    )
+}
+
+/// True if the same command may succeed later.
+fn is_passing(failure: Failure) -> bool {
+    match failure {
+        Failure::Digest => true,
+        Failure::Status(field) => is_passing_status(field),
+        _ => false,
+    }
+}
+
+fn is_passing_status(field: StatusField) -> bool {
+    !field.is_final()
+        && field.status().is_some_and(|status| !status.is_final())
+        && field.status() != Some(Status::PathPersistentLoss)
+}

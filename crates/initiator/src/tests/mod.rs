@@ -1,0 +1,6 @@
+//! Host and target over pipes, and a host against scripted bytes.
+
+mod faults;
+mod net;
+mod pair;
+mod scripted;

@@ -1,0 +1,412 @@
+//! A modelled drive alone, to check it against what is published of it.
+//!
+//! Closed loop in virtual time: so many commands are in flight, each that ends is followed by
+//! another at once. The submitter takes no time, so the figures are the drive's.
+
+use crate::load::Random;
+use crate::model::Model;
+use crate::recovery::Watch;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::fmt;
+use std::fmt::Write;
+use varve_media::sheet::{Number, Published};
+use varve_media::timed::{Ask, Request};
+use varve_media::{AnySheet, Counters, ShapeError, Ssd};
+use varve_units::Nanos;
+
+/// How often the drive is overwritten before random writes are measured: what garbage collection
+/// costs is steady then.
+const OVERWRITES: u64 = 4;
+/// Commands of the measured window, of drives without and with moving parts.
+const COMMANDS: u64 = 100_000;
+const DISK_COMMANDS: u64 = 10_000;
+/// Writes or events from one look of the watch to the next. Arbitrary: some milliseconds.
+const WATCHED: u64 = 1 << 15;
+/// From here on a piece counts as large: what is published of sequential work is meant.
+const LARGE_BYTES: u64 = 128 << 10;
+
+/// What is done to the drive.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Job {
+    /// Reads, one behind the other, of a drive written in order.
+    SeqRead,
+    /// Writes, one behind the other, of a drive written in order.
+    SeqWrite,
+    /// Reads anywhere of a drive written in order.
+    RandRead,
+    /// Writes anywhere, when what garbage collection costs is steady.
+    RandWrite,
+}
+
+impl Job {
+    const fn is_read(self) -> bool {
+        matches!(self, Self::SeqRead | Self::RandRead)
+    }
+
+    const fn is_random(self) -> bool {
+        matches!(self, Self::RandRead | Self::RandWrite)
+    }
+}
+
+/// What is to be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Measure {
+    /// What is done.
+    pub job: Job,
+    /// Bytes of a command, a multiple of 512.
+    pub block_bytes: u64,
+    /// Commands in flight.
+    pub depth: u32,
+    /// Seed of the places.
+    pub seed: u64,
+}
+
+/// Why nothing was measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum DriveError {
+    /// The sheet describes no possible drive.
+    Shape(ShapeError),
+    /// Commands have from 512 bytes to 1 MiB, in sectors.
+    Block(u64),
+    /// From 1 to 65536 commands are in flight.
+    Depth(u32),
+}
+
+impl fmt::Display for DriveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shape(error) => error.fmt(f),
+            Self::Block(bytes) => write!(
+                f,
+                "commands of {bytes} bytes: 512 to 1048576, multiples of 512"
+            ),
+            Self::Depth(depth) => write!(f, "{depth} commands in flight: 1 to 65536"),
+        }
+    }
+}
+
+impl std::error::Error for DriveError {}
+
+/// A published figure beside ours.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Comparison {
+    /// What is published, in commands or bytes a second.
+    pub published: u64,
+    /// What came out.
+    pub measured: u64,
+    /// How much more came out, per cent.
+    pub off_per_cent: f64,
+    /// Where the figure is from.
+    pub source: String,
+}
+
+/// Latencies of commands.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Latency {
+    /// Arithmetic mean.
+    pub mean_ns: u64,
+    /// Half of all are not slower.
+    pub p50_ns: u64,
+    /// 99 % of all are not slower.
+    pub p99_ns: u64,
+    /// 99.9 % of all are not slower.
+    pub p999_ns: u64,
+}
+
+/// What was measured.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct DriveReport {
+    drive: String,
+    job: Job,
+    block_bytes: u64,
+    depth: u32,
+    seed: u64,
+    /// Size of the modelled drive, and of the one on its sheet.
+    modelled_bytes: u64,
+    drive_bytes: u64,
+    commands: u64,
+    virtual_ns: u64,
+    /// Commands a second.
+    pub iops: u64,
+    /// Bytes a second.
+    pub bytes_per_s: u64,
+    /// Latencies.
+    pub latency: Latency,
+    /// Bytes programmed by bytes written in the window; none for reads.
+    pub waf_device: Option<f64>,
+    rmw_reads: u64,
+    gc_moved_bytes: u64,
+    erases: u64,
+    /// The published figure of this job, if there is one.
+    pub comparison: Option<Comparison>,
+}
+
+/// Measures a drive; `watch` is told how far it is.
+///
+/// # Errors
+/// If there is no such drive, or the measure makes no sense.
+pub fn measure(sheet: &AnySheet, what: &Measure, watch: &Watch) -> Result<DriveReport, DriveError> {
+    let bytes = what.block_bytes;
+    if !(512..=1 << 20).contains(&bytes) || !bytes.is_multiple_of(512) {
+        return Err(DriveError::Block(bytes));
+    }
+    if !(1..=65536).contains(&what.depth) {
+        return Err(DriveError::Depth(what.depth));
+    }
+    let modelled_bytes = Model::bytes(sheet).map_err(DriveError::Shape)?;
+    let mut places = Places {
+        random: Random::new(what.seed),
+        pieces: modelled_bytes / bytes,
+        is_random: what.job.is_random(),
+        next: 0,
+    };
+    let drive = Model::aged(sheet, |ssd| age(ssd, what, &mut places, watch));
+    let drive = drive.map_err(DriveError::Shape)?;
+    let commands = match sheet {
+        AnySheet::Disk(_) => DISK_COMMANDS,
+        AnySheet::Flash(_) | AnySheet::InPlace(_) => COMMANDS,
+    };
+    let run = Loop::new(drive, what, places).run(commands, watch);
+    Ok(report(sheet, what, modelled_bytes, &run))
+}
+
+/// Brings the drive into the state in which the job finds it.
+fn age(ssd: &mut Ssd, what: &Measure, places: &mut Places, watch: &Watch) {
+    let shape = *ssd.shape();
+    let iu = u64::from(shape.iu_bytes);
+    for at in 0..u64::from(shape.ius) {
+        ssd.write(at * iu, iu, &mut |_| {});
+    }
+    if what.job == Job::RandWrite {
+        let writes = OVERWRITES * shape.bytes / what.block_bytes.max(iu);
+        for write in 0..writes {
+            if write % WATCHED == 0 {
+                watch("ageing", write as f64 / writes as f64, "");
+            }
+            let at = places.next() * what.block_bytes;
+            ssd.write(at, what.block_bytes, &mut |_| {});
+        }
+    }
+}
+
+/// Where the next command goes, in pieces of a command's size.
+struct Places {
+    random: Random,
+    pieces: u64,
+    is_random: bool,
+    next: u64,
+}
+
+impl Places {
+    fn next(&mut self) -> u64 {
+        if self.is_random {
+            return self.random.below(self.pieces);
+        }
+        self.next = (self.next + 1) % self.pieces;
+        self.next
+    }
+}
+
+/// Commands in flight.
+struct Loop {
+    drive: Model,
+    what: Measure,
+    places: Places,
+    /// When each command in flight was submitted, from the oldest on; ended ones are none.
+    begun: VecDeque<Option<Nanos>>,
+    first: u64,
+    submitted: u64,
+}
+
+/// What the window has seen.
+struct Window {
+    latencies_ns: Vec<u64>,
+    span: Nanos,
+    sums: Counters,
+}
+
+impl Loop {
+    fn new(drive: Model, what: &Measure, places: Places) -> Self {
+        Self {
+            drive,
+            what: *what,
+            places,
+            begun: VecDeque::new(),
+            first: 0,
+            submitted: 0,
+        }
+    }
+
+    /// Fills the buffers, then measures.
+    fn run(mut self, commands: u64, watch: &Watch) -> Window {
+        // What the buffer takes at once must not count: some times as much passes before.
+        let warm = 8 * u64::from(self.what.depth) + commands / 2;
+        (0..self.what.depth).for_each(|_| self.submit(Nanos(0)));
+        let mut window = Window {
+            latencies_ns: Vec::new(),
+            span: Nanos(0),
+            sums: *self.drive.counters(),
+        };
+        let (mut ended, mut steps, mut from, mut ends) = (0, 0, Nanos(0), Vec::new());
+        while let Some(now) = self.drive.next() {
+            self.drive.advance(now, &mut |id, at| ends.push((id, at)));
+            for (id, at) in ends.drain(..) {
+                let latency = at.since(self.end(id));
+                ended += 1;
+                if ended == warm {
+                    from = at;
+                    window.sums = *self.drive.counters();
+                } else if ended > warm {
+                    window.latencies_ns.push(latency.0);
+                    window.span = at.since(from);
+                }
+                self.submit(at);
+            }
+            steps += 1;
+            if steps % WATCHED == 0 {
+                watch("running", ended as f64 / (warm + commands) as f64, "");
+            }
+            if ended >= warm + commands {
+                break;
+            }
+        }
+        window.sums = self.drive.counters().since(&window.sums);
+        window
+    }
+
+    fn submit(&mut self, now: Nanos) {
+        let is_read = self.what.job.is_read();
+        let request = Request {
+            id: self.submitted,
+            ask: if is_read { Ask::Read } else { Ask::Write },
+            offset: self.places.next() * self.what.block_bytes,
+            length: self.what.block_bytes,
+        };
+        self.submitted += 1;
+        self.begun.push_back(Some(now));
+        self.drive.submit(now, request);
+    }
+
+    /// When the command that has ended was submitted.
+    fn end(&mut self, id: u64) -> Nanos {
+        let at = (id - self.first) as usize;
+        let begun = self.begun[at].take().expect("a command ends once");
+        while self.begun.front() == Some(&None) {
+            self.begun.pop_front();
+            self.first += 1;
+        }
+        begun
+    }
+}
+
+fn report(sheet: &AnySheet, what: &Measure, modelled_bytes: u64, run: &Window) -> DriveReport {
+    let commands = run.latencies_ns.len() as u64;
+    let per_second = |amount: u64| {
+        let amount = u128::from(amount) * 1_000_000_000;
+        (amount / u128::from(run.span.0.max(1))) as u64
+    };
+    let (iops, bytes_per_s) = (
+        per_second(commands),
+        per_second(commands * what.block_bytes),
+    );
+    DriveReport {
+        drive: sheet.name().to_owned(),
+        job: what.job,
+        block_bytes: what.block_bytes,
+        depth: what.depth,
+        seed: what.seed,
+        modelled_bytes,
+        drive_bytes: sheet.capacity().user_bytes.value,
+        commands,
+        virtual_ns: run.span.0,
+        iops,
+        bytes_per_s,
+        latency: latency(&run.latencies_ns),
+        waf_device: run.sums.waf_device(),
+        rmw_reads: run.sums.rmw_reads,
+        gc_moved_bytes: run.sums.gc_moved_bytes,
+        erases: run.sums.erases,
+        comparison: compare(sheet.published(), what, iops, bytes_per_s),
+    }
+}
+
+fn latency(all: &[u64]) -> Latency {
+    let mut sorted = all.to_vec();
+    sorted.sort_unstable();
+    let at = |share: f64| {
+        let index = (sorted.len() as f64 * share) as usize;
+        sorted.get(index.min(sorted.len().saturating_sub(1)))
+    };
+    let at = |share: f64| at(share).copied().unwrap_or(0);
+    Latency {
+        mean_ns: all.iter().sum::<u64>() / (all.len() as u64).max(1),
+        p50_ns: at(0.5),
+        p99_ns: at(0.99),
+        p999_ns: at(0.999),
+    }
+}
+
+/// Large pieces are what sequential figures are of, small ones what random figures are of.
+fn compare(said: &Published, what: &Measure, iops: u64, bytes: u64) -> Option<Comparison> {
+    if what.depth < said.depth.value {
+        return None;
+    }
+    let is_large = what.block_bytes >= LARGE_BYTES;
+    let (number, measured): (&Number<u64>, u64) = match what.job {
+        Job::SeqRead if is_large => (&said.sequential_read_bytes, bytes),
+        Job::SeqWrite if is_large => (&said.sequential_write_bytes, bytes),
+        Job::RandRead if what.block_bytes == 4096 => (&said.random_reads, iops),
+        Job::RandWrite if what.block_bytes == said.random_write_bytes.value => {
+            (&said.random_writes, iops)
+        }
+        _ => return None,
+    };
+    let off = measured as f64 / number.value as f64 - 1.0;
+    Some(Comparison {
+        published: number.value,
+        measured,
+        off_per_cent: (off * 10_000.0).round() / 100.0,
+        source: number.source.clone(),
+    })
+}
+
+impl DriveReport {
+    /// A table for people.
+    ///
+    /// # Panics
+    /// Never: a string can grow.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut table = String::new();
+        let mut line = |name: &str, value: String| {
+            writeln!(table, "{name:<18} {value}").expect("a string can grow");
+        };
+        let micros = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
+        line("drive", self.drive.clone());
+        let scale = self.drive_bytes as f64 / self.modelled_bytes as f64;
+        if scale > 1.0 {
+            line("scale", format!("1/{scale:.0}: erase units are smaller"));
+        }
+        line("commands", format!("{} a second", self.iops));
+        let rate = self.bytes_per_s as f64 / 1e6;
+        line("bytes", format!("{rate:.1} MB a second"));
+        line("latency, mean", micros(self.latency.mean_ns));
+        line("latency, median", micros(self.latency.p50_ns));
+        line("latency, 99 %", micros(self.latency.p99_ns));
+        line("latency, 99.9 %", micros(self.latency.p999_ns));
+        if let Some(waf) = self.waf_device {
+            line("waf_device", format!("{waf:.2}"));
+        }
+        if let Some(said) = &self.comparison {
+            let text = format!(
+                "{} ({:+.1} %); {}",
+                said.published, said.off_per_cent, said.source
+            );
+            line("published", text);
+        }
+        table
+    }
+}

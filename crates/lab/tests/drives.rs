@@ -1,0 +1,110 @@
+//! Each modelled drive does what is published of it.
+
+use std::rc::Rc;
+use varve_lab::drive::{DriveReport, Job, Measure, measure};
+use varve_lab::recovery::Watch;
+use varve_media::{AnySheet, any_sheet};
+
+const JOBS: [Job; 4] = [Job::SeqRead, Job::SeqWrite, Job::RandRead, Job::RandWrite];
+
+fn unseen() -> Watch {
+    Rc::new(|_, _, _| {})
+}
+
+fn run(name: &str, job: Job, depth: u32) -> DriveReport {
+    let sheet = AnySheet::named(name).expect(name);
+    let block_bytes = match job {
+        Job::SeqRead | Job::SeqWrite => 128 << 10,
+        Job::RandRead => 4096,
+        Job::RandWrite => sheet.published().random_write_bytes.value,
+    };
+    let what = Measure {
+        job,
+        block_bytes,
+        depth,
+        seed: 1,
+    };
+    measure(&sheet, &what, &unseen()).expect(name)
+}
+
+/// Within 5 % at this depth.
+fn check(name: &str, depth: u32) {
+    assert!(any_sheet::names().any(|known| known == name), "{name}");
+    let wrong = JOBS.map(|job| {
+        let report = run(name, job, depth);
+        let said = report.comparison.expect("it is published");
+        println!(
+            "{name} {job:?}: {} against {}, {:+.1} %, waf {:?}",
+            said.measured, said.published, said.off_per_cent, report.waf_device
+        );
+        said.off_per_cent.abs() > 5.0
+    });
+    assert_eq!(wrong, [false; 4], "{JOBS:?}");
+}
+
+#[test]
+fn slc_of_document_002() {
+    check("slc-002", 256);
+}
+
+#[test]
+fn mlc_of_document_002() {
+    check("mlc-002", 256);
+}
+
+#[test]
+fn tlc_of_document_002() {
+    check("tlc-002", 256);
+}
+
+#[test]
+fn qlc_of_document_002() {
+    check("qlc-002", 256);
+}
+
+/// Its depth is not told; at this one reads are as fast as it says.
+#[test]
+fn hdd_of_document_002() {
+    check("hdd-002", 64);
+}
+
+#[test]
+fn p5810() {
+    check("slc-p5810", 256);
+}
+
+#[test]
+fn p5520() {
+    check("tlc-p5520", 256);
+}
+
+#[test]
+fn p5316() {
+    check("qlc-p5316", 256);
+}
+
+#[test]
+fn p5336() {
+    check("qlc-p5336", 256);
+}
+
+/// What is published holds for drives that are kept busy, and for the sizes it names.
+#[test]
+fn only_like_is_compared_with_like() {
+    assert!(run("mlc-002", Job::RandRead, 255).comparison.is_none());
+    let sheet = AnySheet::named("mlc-002").expect("it comes with the program");
+    let what = Measure {
+        job: Job::RandRead,
+        block_bytes: 8192,
+        depth: 256,
+        seed: 1,
+    };
+    let report = measure(&sheet, &what, &unseen()).expect("a possible measure");
+    assert!(report.comparison.is_none());
+}
+
+#[test]
+fn a_seed_gives_the_same_figures() {
+    let once = || run("mlc-002", Job::RandWrite, 32);
+    assert_eq!(once(), once());
+}

@@ -1,0 +1,51 @@
+//! What a server did, for those who watch it.
+
+use varve_target::Operation;
+use varve_units::BLOCK;
+
+/// Counters since the start, and numbers of things as they are now.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Counters {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections refused because there were too many, or that could not be accepted.
+    pub refused: u64,
+    /// Connections now.
+    pub connections: u64,
+    /// Controllers now.
+    pub controllers: u64,
+    /// Reads begun.
+    pub reads: u64,
+    /// Bytes of reads begun.
+    pub read_bytes: u64,
+    /// Writes begun.
+    pub writes: u64,
+    /// Bytes of writes begun.
+    pub written_bytes: u64,
+    /// Flushes begun.
+    pub flushes: u64,
+    /// Deallocations and writes of zeroes begun.
+    pub discards: u64,
+    /// Operations that failed.
+    pub failures: u64,
+    /// Operations now in the hands of stores.
+    pub in_flight: u64,
+}
+
+impl Counters {
+    /// An operation begins.
+    pub(crate) fn begin(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Read { blocks, .. } => {
+                self.reads += 1;
+                self.read_bytes += u64::from(*blocks) * BLOCK as u64;
+            }
+            Operation::Write { data, .. } => {
+                self.writes += 1;
+                self.written_bytes += data.len() as u64;
+            }
+            Operation::Flush => self.flushes += 1,
+            Operation::WriteZeroes { .. } | Operation::Deallocate { .. } => self.discards += 1,
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The server: a target, its connections and its namespaces' stores, on one reactor.
+
+use crate::connection::{Flow, Line};
+use crate::counters::Counters;
+use crate::store::{Content, Step, Store};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use varve_hostio::{Endpoint, Listener, Outgoing, Stream};
+use varve_io::{Event, World};
+use varve_target::{
+    Action, Completion, ConnectionId, Failure, Namespace, NamespaceError, Operation, Segment,
+    Subsystem, Tag, Target,
+};
+use varve_units::Nanos;
+
+/// The clock is looked at this often at least while there are connections: what a deadline set
+/// meanwhile may be late by. Arbitrary.
+const TICK_MAX: Nanos = Nanos::from_millis(500);
+/// And this seldom.
+const TICK_MIN: Nanos = Nanos::from_millis(1);
+/// After a failed accept (too many open files, say) the next one waits. Arbitrary.
+const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
+
+/// A server; clones are the same one.
+#[derive(Clone)]
+pub struct Server(Rc<Core>);
+
+/// What flows of a server share.
+pub(crate) struct Core {
+    pub world: Rc<dyn World>,
+    target: RefCell<Target<Content>>,
+    stores: RefCell<BTreeMap<u32, Rc<dyn Store>>>,
+    lines: RefCell<BTreeMap<ConnectionId, Rc<Line>>>,
+    counters: RefCell<Counters>,
+    is_draining: Cell<bool>,
+    draining: Event,
+    /// A connection came or went, or an operation ended while the server drains.
+    changed: Event,
+}
+
+impl Server {
+    /// A server of `subsystem`, without namespaces and listeners yet.
+    #[must_use]
+    pub fn new(world: Rc<dyn World>, subsystem: Subsystem) -> Self {
+        let core = Rc::new(Core {
+            world,
+            target: RefCell::new(Target::new(subsystem)),
+            stores: RefCell::default(),
+            lines: RefCell::default(),
+            counters: RefCell::default(),
+            is_draining: Cell::new(false),
+            draining: Event::new(),
+            changed: Event::new(),
+        });
+        core.world.spawn(Box::pin(keep_time(Rc::clone(&core))));
+        Self(core)
+    }
+
+    /// Accepts hosts from now on, until the server drains. Gives where it listens.
+    pub fn listen(&self, listener: Listener) -> Endpoint {
+        let endpoint = listener.endpoint().clone();
+        let accepting = accept(Rc::clone(&self.0), listener);
+        self.0.world.spawn(Box::pin(accepting));
+        endpoint
+    }
+
+    /// Where hosts are told to connect. Those that want to know of changes are told.
+    pub fn advertise(&self, listeners: Vec<varve_target::Listener>) {
+        self.0.target.borrow_mut().set_listeners(listeners);
+        self.0.run();
+    }
+
+    /// Adds a namespace, or changes its size or its store. Hosts are told.
+    ///
+    /// # Errors
+    /// Ids, sizes and identifiers that hosts would not accept.
+    pub fn put(
+        &self,
+        nsid: u32,
+        namespace: Namespace,
+        store: Rc<dyn Store>,
+    ) -> Result<(), NamespaceError> {
+        self.0.target.borrow_mut().put_namespace(nsid, namespace)?;
+        self.0.stores.borrow_mut().insert(nsid, store);
+        self.0.run();
+        Ok(())
+    }
+
+    /// Takes a namespace away. Hosts are told; operations in flight end as its store decides.
+    pub fn remove(&self, nsid: u32) {
+        self.0.target.borrow_mut().remove_namespace(nsid);
+        let store = self.0.stores.borrow_mut().remove(&nsid);
+        drop(store);
+        self.0.run();
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let mut counters = *self.0.counters.borrow();
+        counters.connections = self.0.lines.borrow().len() as u64;
+        counters.controllers = self.0.target.borrow().controllers() as u64;
+        counters
+    }
+
+    /// Accepts no more hosts and takes no more commands; ends when all that were taken are answered
+    /// and all connections are closed. Answers that a host does not read are given up after a
+    /// second.
+    pub async fn drain(&self) {
+        self.0.is_draining.set(true);
+        self.0.lines.borrow().values().for_each(|line| line.wake());
+        self.0.draining.notify();
+        while !self.0.lines.borrow().is_empty() || self.0.counters.borrow().in_flight > 0 {
+            self.0.changed.listen().await;
+        }
+    }
+}
+
+impl Core {
+    pub fn is_draining(&self) -> bool {
+        self.is_draining.get()
+    }
+
+    pub fn is_closing(&self, id: ConnectionId) -> bool {
+        self.target.borrow().is_closing(id)
+    }
+
+    fn open(self: &Rc<Self>, stream: Stream) {
+        let now = self.world.now();
+        let Some(id) = self.target.borrow_mut().accept(now) else {
+            self.counters.borrow_mut().refused += 1;
+            return;
+        };
+        self.counters.borrow_mut().accepted += 1;
+        let line = Line::new(id);
+        self.lines.borrow_mut().insert(id, Rc::clone(&line));
+        self.changed.notify();
+        let core = Rc::clone(self);
+        self.world.spawn(Box::pin(async move {
+            Flow::new(Rc::clone(&core), line, stream).await;
+            core.target.borrow_mut().closed(id);
+            core.lines.borrow_mut().remove(&id);
+            core.run();
+            core.changed.notify();
+        }));
+    }
+
+    /// Gives the target bytes of a host; how many it took.
+    pub fn receive(self: &Rc<Self>, id: ConnectionId, bytes: &[u8]) -> usize {
+        let now = self.world.now();
+        let taken = self.target.borrow_mut().receive(now, id, bytes);
+        self.run();
+        taken
+    }
+
+    /// Bytes of data being received that are not here yet.
+    pub fn missing(&self, id: ConnectionId) -> usize {
+        self.target.borrow().missing(id)
+    }
+
+    /// The data being received, with room for what is missing.
+    pub fn lend(&self, id: ConnectionId) -> Vec<u8> {
+        self.target.borrow_mut().lend(id)
+    }
+
+    /// What was lent, with more bytes; gives those that belong behind it.
+    pub fn give_back(self: &Rc<Self>, id: ConnectionId, data: Vec<u8>) -> Vec<u8> {
+        let now = self.world.now();
+        let surplus = self.target.borrow_mut().give_back(now, id, data);
+        self.run();
+        surplus
+    }
+
+    /// All that a connection has to send; to be called again when that was sent.
+    pub fn transmit(self: &Rc<Self>, id: ConnectionId) -> Outgoing {
+        let segments = self.target.borrow_mut().transmit(id);
+        let mut what = Outgoing::new();
+        if segments.is_empty() {
+            return what;
+        }
+        for segment in segments {
+            match segment {
+                Segment::Bytes(bytes) => what.push(bytes),
+                Segment::Data(content) => {
+                    let (blocks, bytes) = content.into_parts();
+                    what.push_blocks(blocks, bytes);
+                }
+            }
+        }
+        // What is being sent makes room for commands that waited.
+        self.run();
+        what
+    }
+
+    /// Carries out what the target wants, and wakes the connections that have something to do.
+    fn run(self: &Rc<Self>) {
+        loop {
+            let action = self.target.borrow_mut().next_action();
+            let Some(action) = action else { break };
+            self.begin(action);
+        }
+        loop {
+            let woken = self.target.borrow_mut().next_woken();
+            let Some(id) = woken else { break };
+            if let Some(line) = self.lines.borrow().get(&id) {
+                line.wake();
+            }
+        }
+    }
+
+    fn begin(self: &Rc<Self>, action: Action) {
+        let Action {
+            connection,
+            tag,
+            nsid,
+            operation,
+        } = action;
+        self.counters.borrow_mut().begin(&operation);
+        let flow = match self.step(nsid, operation) {
+            Step::Done(result) => return self.complete(connection, tag, result),
+            Step::Later(flow) => flow,
+        };
+        self.counters.borrow_mut().in_flight += 1;
+        let line = self.lines.borrow().get(&connection).cloned();
+        if let Some(line) = &line {
+            line.in_flight.set(line.in_flight.get() + 1);
+        }
+        let core = Rc::clone(self);
+        self.world.spawn(Box::pin(async move {
+            let result = flow.await;
+            core.counters.borrow_mut().in_flight -= 1;
+            if let Some(line) = line {
+                line.in_flight.set(line.in_flight.get() - 1);
+            }
+            core.complete(connection, tag, result);
+            core.run();
+            if core.is_draining() {
+                core.changed.notify();
+            }
+        }));
+    }
+
+    fn complete(&self, connection: ConnectionId, tag: Tag, result: Completion<Content>) {
+        self.counters.borrow_mut().failures += u64::from(result.is_err());
+        self.target.borrow_mut().complete(connection, tag, result);
+    }
+
+    fn step(&self, nsid: Option<u32>, operation: Operation) -> Step {
+        let stores = self.stores.borrow();
+        let Some(nsid) = nsid else {
+            assert!(
+                matches!(operation, Operation::Flush),
+                "only a flush is of all"
+            );
+            let steps = stores.values().map(|store| store.begin(Operation::Flush));
+            return all(steps.collect());
+        };
+        match stores.get(&nsid) {
+            Some(store) => store.begin(operation),
+            None => Step::Done(Err(Failure::NoNamespace)),
+        }
+    }
+}
+
+/// Several flushes as one.
+fn all(steps: Vec<Step>) -> Step {
+    let mut done = Ok(None);
+    let mut flows = Vec::new();
+    for step in steps {
+        match step {
+            Step::Done(Err(failure)) => done = Err(failure),
+            Step::Done(Ok(_)) => {}
+            Step::Later(flow) => flows.push(flow),
+        }
+    }
+    if flows.is_empty() {
+        return Step::Done(done);
+    }
+    Step::Later(Box::pin(async move {
+        let mut done = done;
+        for flow in flows {
+            done = flow.await.and(done);
+        }
+        done
+    }))
+}
+
+/// Accepts hosts until the server drains.
+async fn accept(core: Rc<Core>, listener: Listener) {
+    while !core.is_draining() {
+        let accepted = {
+            let mut accepting = pin!(listener.accept());
+            let mut draining = pin!(core.draining.listen());
+            poll_fn(|context| match accepting.as_mut().poll(context) {
+                Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
+                Poll::Pending => draining.as_mut().poll(context).map(|()| None),
+            })
+            .await
+        };
+        match accepted {
+            None => return,
+            Some(Ok(stream)) => core.open(stream),
+            Some(Err(_)) => {
+                core.counters.borrow_mut().refused += 1;
+                core.world.sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Tells the target the time, for ever.
+async fn keep_time(core: Rc<Core>) {
+    loop {
+        if core.lines.borrow().is_empty() {
+            core.changed.listen().await;
+            continue;
+        }
+        let now = core.world.now();
+        let deadline = core.target.borrow().deadline();
+        let pause = deadline.map_or(TICK_MAX, |at| at.since(now).clamp(TICK_MIN, TICK_MAX));
+        core.world.sleep(pause).await;
+        core.target.borrow_mut().tick(core.world.now());
+        core.run();
+    }
+}

@@ -1,0 +1,113 @@
+//! A volume of a pool as a store.
+
+use crate::store::{Content, Step, Store};
+use std::rc::Rc;
+use varve_control::Volume;
+use varve_ftl::EngineError;
+use varve_io::World;
+use varve_target::{Completion, Failure, Operation};
+use varve_units::{BLOCK, Lba};
+
+/// A volume of a pool on the server's reactor.
+pub struct VolumeStore {
+    world: Rc<dyn World>,
+    volume: Rc<Volume>,
+}
+
+impl VolumeStore {
+    /// The store of a volume whose pool runs in `world`.
+    #[must_use]
+    pub fn new(world: Rc<dyn World>, volume: Volume) -> Self {
+        let volume = Rc::new(volume);
+        Self { world, volume }
+    }
+}
+
+impl Store for VolumeStore {
+    fn begin(&self, operation: Operation) -> Step {
+        let (world, volume) = (Rc::clone(&self.world), Rc::clone(&self.volume));
+        Step::Later(Box::pin(async move {
+            execute(&*world, &volume, operation).await
+        }))
+    }
+}
+
+async fn execute(world: &dyn World, volume: &Volume, operation: Operation) -> Completion<Content> {
+    let is_read = matches!(operation, Operation::Read { .. });
+    let done = match operation {
+        Operation::Read { lba, blocks } => {
+            let into = world.blocks(blocks as usize, false);
+            return match volume.read(Lba(lba), into).await {
+                Ok(content) => Ok(Some(Content::of(Rc::new(content), blocks as usize))),
+                Err(error) => Err(failure(&error, is_read)),
+            };
+        }
+        Operation::Write { lba, data, fua } => {
+            let mut blocks = world.blocks(data.len() / BLOCK, false);
+            blocks.bytes_mut().copy_from_slice(&data);
+            drop(data);
+            volume.write(Lba(lba), blocks, fua).await
+        }
+        Operation::Flush => volume.flush().await,
+        Operation::WriteZeroes { lba, blocks, fua } => {
+            let blocks = u64::from(blocks);
+            volume.write_zeroes(Lba(lba), blocks, fua).await
+        }
+        Operation::Deallocate { ranges } => {
+            let mut done = Ok(());
+            for (lba, blocks) in ranges {
+                done = volume.discard(Lba(lba), u64::from(blocks)).await;
+                if done.is_err() {
+                    break;
+                }
+            }
+            done
+        }
+    };
+    done.map(|()| None)
+        .map_err(|error| failure(&error, is_read))
+}
+
+/// What the host is told.
+fn failure(error: &EngineError, is_read: bool) -> Failure {
+    match error {
+        EngineError::NoSuchVolume(_) => Failure::NoNamespace,
+        EngineError::OutOfRange { .. } => Failure::OutOfRange,
+        EngineError::CapacityExceeded => Failure::NoSpace,
+        EngineError::Lost(..) => Failure::Unreadable,
+        EngineError::Io(error) => Failure::of_drive(*error, is_read),
+        // Others concern volumes as a whole and are not an answer to blocks.
+        _ => Failure::Stopped,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use varve_io::IoError;
+    use varve_units::VolumeId;
+
+    #[test]
+    fn every_error_has_its_status() {
+        let volume = VolumeId(3);
+        let range = EngineError::OutOfRange {
+            lba: Lba(1),
+            blocks: 2,
+            size: 2,
+        };
+        let table = [
+            (EngineError::NoSuchVolume(volume), Failure::NoNamespace),
+            (range, Failure::OutOfRange),
+            (EngineError::CapacityExceeded, Failure::NoSpace),
+            (EngineError::Lost(volume, Lba(0)), Failure::Unreadable),
+            (EngineError::Io(IoError::Gone), Failure::NotReady),
+            (EngineError::Stopped, Failure::Stopped),
+        ];
+        for (error, expected) in table {
+            assert_eq!(failure(&error, true), expected, "{error}");
+        }
+        let media = EngineError::Io(IoError::Media);
+        assert_eq!(failure(&media, true), Failure::Unreadable);
+        assert_eq!(failure(&media, false), Failure::WriteFault);
+    }
+}

@@ -1,0 +1,266 @@
+//! The whole path: bench, initiator and sockets here, sockets and target on another thread.
+
+use super::*;
+use varve_hostio::Io;
+use varve_nvme::tcp::Digests;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use varve_hostio::{Endpoint, Listener, Outgoing, Stream};
+use varve_io::Event as Signal;
+use varve_nvme::Nqn;
+use varve_target::{ConnectionId, Hosts, Namespace, Operation, Subsystem, Target};
+
+const NQN: &str = "nqn.2026-11.io.varve:test";
+const BLOCK: usize = 4096;
+const DISK_BLOCKS: usize = 4096;
+
+/// A target with memory behind it.
+struct Machine {
+    target: RefCell<Target<Vec<u8>>>,
+    disk: RefCell<Vec<u8>>,
+    streams: RefCell<BTreeMap<ConnectionId, Rc<Stream>>>,
+    changed: Signal,
+    /// Connections so far.
+    accepted: std::cell::Cell<u64>,
+    /// Commands so far.
+    performed: std::cell::Cell<u64>,
+}
+
+impl Machine {
+    fn settle(&self) {
+        loop {
+            let action = self.target.borrow_mut().next_action();
+            let Some(action) = action else { break };
+            let answer = self.perform(action.operation);
+            let mut target = self.target.borrow_mut();
+            target.complete(action.connection, action.tag, Ok(answer));
+        }
+        self.changed.notify();
+    }
+
+    fn perform(&self, operation: Operation) -> Option<Vec<u8>> {
+        self.performed.set(self.performed.get() + 1);
+        let mut disk = self.disk.borrow_mut();
+        let at = |lba: u64| lba as usize * BLOCK;
+        match operation {
+            Operation::Read { lba, blocks } => {
+                return Some(disk[at(lba)..at(lba + u64::from(blocks))].to_vec());
+            }
+            Operation::Write { lba, data, .. } => {
+                disk[at(lba)..at(lba) + data.len()].copy_from_slice(&data);
+            }
+            Operation::Flush => {}
+            other => panic!("a bench does not ask for {other:?}"),
+        }
+        None
+    }
+
+    async fn receive(self: Rc<Self>, world: Rc<dyn World>, id: ConnectionId, stream: Rc<Stream>) {
+        let mut memory = Vec::with_capacity(64 << 10);
+        while let Ok((count, bytes)) = stream.receive(memory).await {
+            if count == 0 {
+                break;
+            }
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let taken = self.target.borrow_mut().receive(world.now(), id, rest);
+                rest = &rest[taken..];
+                self.settle();
+                if taken == 0 {
+                    self.changed.listen().await;
+                }
+            }
+            memory = bytes;
+            memory.clear();
+        }
+        self.streams.borrow_mut().remove(&id);
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+        self.target.borrow_mut().closed(id);
+        self.settle();
+    }
+
+    /// One flow sends for all connections: slow, and simple.
+    async fn send(self: Rc<Self>) {
+        loop {
+            let woken = self.target.borrow_mut().next_woken();
+            let Some(id) = woken else {
+                self.changed.listen().await;
+                continue;
+            };
+            let stream = self.streams.borrow().get(&id).cloned();
+            let mut all = Outgoing::new();
+            for segment in self.target.borrow_mut().transmit(id) {
+                all.push(segment.as_ref());
+            }
+            if let Some(stream) = stream {
+                let _ = stream.send(all).await;
+                if self.target.borrow().is_closing(id) {
+                    let _ = stream.shutdown(std::net::Shutdown::Both);
+                }
+            }
+            self.changed.notify();
+        }
+    }
+
+    async fn accept(self: Rc<Self>, world: Rc<dyn World>, listener: Listener) {
+        while let Ok(stream) = listener.accept().await {
+            let id = self.target.borrow_mut().accept(world.now()).expect("room");
+            let stream = Rc::new(stream);
+            self.streams.borrow_mut().insert(id, Rc::clone(&stream));
+            self.accepted.set(self.accepted.get() + 1);
+            let receive = Rc::clone(&self).receive(Rc::clone(&world), id, stream);
+            world.spawn(Box::pin(receive));
+        }
+    }
+}
+
+/// Serves on another thread until the last controller is gone; gives the port. After `cut_after`
+/// commands all connections are ended once.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a target of its own thread, as another process has it"
+)]
+fn serve(cut_after: Option<u64>) -> (u16, JoinHandle<u64>) {
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let executor = Executor::new();
+        let world = executor.world();
+        let flow = async move {
+            let io = Io::of(&*world).expect("io_uring");
+            let any = Endpoint::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+            let listener = Listener::bind(io, &any).expect("a port");
+            let Endpoint::Tcp(place) = listener.endpoint().clone() else {
+                unreachable!("it was TCP");
+            };
+            let machine = machine();
+            world.spawn(Box::pin(Rc::clone(&machine).send()));
+            let accept = Rc::clone(&machine).accept(Rc::clone(&world), listener);
+            world.spawn(Box::pin(accept));
+            sender.send(place.port()).expect("somebody waits");
+            until_left(&machine, cut_after).await;
+            machine.accepted.get()
+        };
+        executor.run(flow).expect("no deadlock")
+    });
+    (receiver.recv().expect("a port"), thread)
+}
+
+fn machine() -> Rc<Machine> {
+    let nqn = Nqn::new(NQN).expect("a name");
+    let (serial, firmware) = ("VARVE0001".to_owned(), "0.1".to_owned());
+    let subsystem = Subsystem::new(nqn, serial, firmware, Hosts::Any, Vec::new());
+    let mut target = Target::new(subsystem);
+    let namespace = Namespace {
+        blocks: DISK_BLOCKS as u64,
+        nguid: [7; 16],
+        uuid: [9; 16],
+        is_volatile: false,
+        is_thin: false,
+        atomic_blocks: 0,
+    };
+    target.put_namespace(1, namespace).expect("a good one");
+    Rc::new(Machine {
+        target: RefCell::new(target),
+        disk: RefCell::new(vec![0; DISK_BLOCKS * BLOCK]),
+        streams: RefCell::default(),
+        changed: Signal::new(),
+        accepted: std::cell::Cell::new(0),
+        performed: std::cell::Cell::new(0),
+    })
+}
+
+/// Ends when a host came and has shut its controller down.
+async fn until_left(machine: &Rc<Machine>, cut_after: Option<u64>) {
+    while machine.target.borrow().controllers() == 0 {
+        machine.changed.listen().await;
+    }
+    if let Some(commands) = cut_after {
+        while machine.performed.get() < commands {
+            machine.changed.listen().await;
+        }
+        let all: Vec<_> = machine.streams.borrow().values().cloned().collect();
+        for stream in all {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        while machine.target.borrow().controllers() > 0 {
+            machine.changed.listen().await;
+        }
+        while machine.target.borrow().controllers() == 0 {
+            machine.changed.listen().await;
+        }
+    }
+    while machine.target.borrow().controllers() > 0 {
+        machine.changed.listen().await;
+    }
+}
+
+fn request(port: u16, direction: Direction, bytes: u64) -> RemoteRequest {
+    RemoteRequest {
+        address: format!("nvme+tcp://127.0.0.1:{port}/{NQN}")
+            .parse()
+            .expect("an address"),
+        load: Load {
+            direction,
+            order: Order::Uniform,
+            bytes,
+            in_flight: 16,
+            verifies: true,
+            seed: 5,
+        },
+        size: None,
+        terms: Terms {
+            queues: 2,
+            depth: 8,
+            digests: Digests::default(),
+        },
+        runtime: Duration::from_millis(200),
+    }
+}
+
+#[test]
+fn a_remote_namespace_is_measured_and_reads_back() {
+    for (direction, bytes, digests) in [
+        (Direction::Write, 4096, 0),
+        (Direction::Read, 4096, 3),
+        (Direction::Write, 768 << 10, 3),
+        (Direction::Read, 2 << 20, 0),
+    ] {
+        let (port, thread) = serve(None);
+        let mut request = request(port, direction, bytes);
+        request.terms.digests = Digests::from_bits(digests);
+        let report = run_remote(request).expect("a result");
+        assert_eq!(report.shortcoming(), None, "{direction:?} {bytes}");
+        let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+        assert!(json["iops"].as_u64().is_some_and(|iops| iops > 0));
+        assert_eq!(json["setup"]["io_queues"], 2);
+        assert_eq!(json["setup"]["queue_commands"], 8);
+        assert_eq!(json["associations_lost"], 0);
+        assert!(json["setup"]["fast_bytes"].is_null(), "{json}");
+        assert_eq!(thread.join().expect("it served"), 3);
+    }
+}
+
+/// A target that ends all connections in the middle: the run goes on and every block reads back.
+#[test]
+fn a_loss_in_the_window_is_made_good() {
+    let (port, thread) = serve(Some(DISK_BLOCKS as u64 / FILL_BLOCKS + 500));
+    let mut request = request(port, Direction::Write, 4096);
+    request.runtime = Duration::from_secs(1);
+    let report = run_remote(request).expect("a result");
+    assert_eq!(report.shortcoming(), None);
+    let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+    assert_eq!(json["associations_lost"], 1, "{json}");
+    assert!(json["last_loss"].is_string(), "{json}");
+    assert_eq!(thread.join().expect("it served"), 6);
+}
+
+#[test]
+fn no_target_no_result() {
+    // A port that was free a moment ago.
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = socket.local_addr().expect("an address").port();
+    drop(socket);
+    let refused = run_remote(request(port, Direction::Read, 4096));
+    assert!(matches!(refused, Err(BenchError::Unreachable(_))));
+}

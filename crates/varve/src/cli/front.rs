@@ -1,0 +1,132 @@
+//! Commands to the control plane: where it is asked, how replies and failures are shown.
+//!
+//! If a daemon listens in the state directory it is asked; else the command opens what it needs
+//! itself, under the drives' locks.
+
+use super::{Exit, complain};
+use crate::envelope;
+use clap::Args;
+use std::io::{IsTerminal, stderr};
+use std::path::PathBuf;
+use varve_control::{Failure, Finding, Home, JobView, Reply, Request, Severity, local};
+
+/// Options that every command of the control plane has.
+#[derive(Args)]
+pub(super) struct Front {
+    /// State directory [default: /var/lib/varve for root, else $XDG_STATE_HOME/varve]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Write the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Front {
+    /// Asks, and shows what comes back: as JSON, or by `show`, which says how the command ended.
+    pub(super) fn run(&self, request: Request, show: impl Fn(&Reply) -> Exit) -> Exit {
+        let home = self.state.clone().unwrap_or_else(Home::usual);
+        match local::ask(&home, request, note) {
+            Ok(reply) if self.json => {
+                print!("{}", envelope::tagged(&reply));
+                judge(&reply)
+            }
+            Ok(reply) => show(&reply),
+            Err(failure) => self.fail(&failure),
+        }
+    }
+
+    /// Asks, shows JSON if that is wanted, and lets `look` look at the reply in either case.
+    pub(super) fn run_judged(&self, request: Request, look: impl Fn(&Reply)) -> Exit {
+        let home = self.state.clone().unwrap_or_else(Home::usual);
+        match local::ask(&home, request, note) {
+            Ok(reply) => {
+                look(&reply);
+                if self.json {
+                    print!("{}", envelope::tagged(&reply));
+                }
+                judge(&reply)
+            }
+            Err(failure) => self.fail(&failure),
+        }
+    }
+
+    /// True if the result is to be JSON.
+    pub(super) const fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Shows what failed.
+    pub(super) fn fail(&self, failure: &Failure) -> Exit {
+        if self.json {
+            print!("{}", envelope::json("Failure", failure));
+        }
+        let mut what = failure.error.clone();
+        for cause in &failure.causes {
+            what += ": ";
+            what += cause;
+        }
+        show_findings(&failure.findings);
+        complain(&what, failure.next.as_deref().unwrap_or(""));
+        failure.exit.into()
+    }
+}
+
+/// How a command ended by its reply: a check that found something wrong failed.
+pub(super) fn judge(reply: &Reply) -> Exit {
+    match reply {
+        Reply::PoolCheck(check) if !check.agrees => Exit::Failed,
+        _ => Exit::Ok,
+    }
+}
+
+/// Tells what was found, on standard error.
+pub(super) fn show_findings(findings: &[Finding]) {
+    for finding in findings {
+        let word = match finding.severity {
+            Severity::Warning => "warning",
+            Severity::Confirm => "found",
+            Severity::Refusal => "refused",
+        };
+        eprintln!("{word}: {finding}");
+    }
+}
+
+/// Tells how far a job is, on standard error.
+fn note(job: &JobView) {
+    if job.total_bytes == 0 {
+        return;
+    }
+    let share = (job.done_bytes * 100)
+        .checked_div(job.total_bytes)
+        .unwrap_or(0);
+    let rate = super::table::size(job.bytes_per_s);
+    let left = job.left_ns.map_or_else(String::new, |left| {
+        format!(", {} s left", left / 1_000_000_000)
+    });
+    let line = format!(
+        "job {} {} {}/{}: {share} % of {}, {rate}/s{left}",
+        job.job,
+        job.does,
+        job.pool,
+        job.drive,
+        super::table::size(job.total_bytes),
+    );
+    if stderr().is_terminal() {
+        eprint!("\r\x1b[K{line}");
+        if job.done_bytes == job.total_bytes {
+            eprintln!();
+        }
+    } else if share.is_multiple_of(10) {
+        eprintln!("{line}");
+    }
+}
+
+/// `POOL/NAME` in its parts.
+pub(super) fn parse_place(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((pool, name)) if !pool.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok((pool.to_owned(), name.to_owned()))
+        }
+        _ => Err("write POOL/NAME".to_owned()),
+    }
+}

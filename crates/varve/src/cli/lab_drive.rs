@@ -1,0 +1,112 @@
+//! `varve lab drive`.
+
+use super::lab::watch;
+use super::{Exit, complain};
+use crate::envelope;
+use clap::{Args, ValueEnum};
+use varve_lab::drive::{Job, Measure, measure};
+use varve_media::{AnySheet, any_sheet};
+
+/// Options of `varve lab drive`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Name of a drive; a wrong one lists them all
+    model: String,
+    /// What is done to it
+    #[arg(long, value_enum)]
+    job: JobName,
+    /// Bytes of a command, such as 4k or 128k
+    #[arg(long, value_name = "BYTES", value_parser = parse_block, default_value = "4k")]
+    bs: u64,
+    /// Commands in flight
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    qd: u32,
+    /// Seed of the places
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is done to the drive.
+#[derive(Clone, Copy, ValueEnum)]
+enum JobName {
+    /// Reads, one behind the other
+    Seqread,
+    /// Writes, one behind the other
+    Seqwrite,
+    /// Reads anywhere
+    Randread,
+    /// Writes anywhere, in steady state
+    Randwrite,
+}
+
+impl Options {
+    /// Measures the drive and prints the result.
+    pub(crate) fn run(&self) -> Exit {
+        let sheet = match AnySheet::named(&self.model) {
+            Ok(sheet) => sheet,
+            Err(error) => {
+                let names: Vec<_> = any_sheet::names().collect();
+                let next = format!("name one of {}", names.join(", "));
+                complain(&error.to_string(), &next);
+                return Exit::Usage;
+            }
+        };
+        let what = Measure {
+            job: match self.job {
+                JobName::Seqread => Job::SeqRead,
+                JobName::Seqwrite => Job::SeqWrite,
+                JobName::Randread => Job::RandRead,
+                JobName::Randwrite => Job::RandWrite,
+            },
+            block_bytes: self.bs,
+            depth: self.qd,
+            seed: self.seed,
+        };
+        match measure(&sheet, &what, &watch()) {
+            Ok(report) => {
+                let text = if self.json {
+                    envelope::json("LabDrive", &report)
+                } else {
+                    report.table()
+                };
+                print!("{text}");
+                Exit::Ok
+            }
+            Err(error) => {
+                complain(&error.to_string(), "see `varve lab drive --help`");
+                Exit::Usage
+            }
+        }
+    }
+}
+
+/// Bytes as fio takes them: a number, perhaps with k or m, powers of 1024.
+fn parse_block(text: &str) -> Result<u64, String> {
+    let text = text.to_ascii_lowercase();
+    let (digits, unit) = match text.strip_suffix(['k', 'm']) {
+        Some(digits) if text.ends_with('k') => (digits, 1 << 10),
+        Some(digits) => (digits, 1 << 20),
+        None => (&text[..], 1),
+    };
+    let number = digits.parse::<u64>().ok();
+    let bytes = number.and_then(|number| number.checked_mul(unit));
+    bytes.ok_or_else(|| "a number of bytes, such as 4096, 4k or 1m".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_fio_reads_them() {
+        assert_eq!(parse_block("4k"), Ok(4096));
+        assert_eq!(parse_block("1M"), Ok(1 << 20));
+        assert_eq!(parse_block("512"), Ok(512));
+        assert!(parse_block("k").is_err());
+        assert!(parse_block("4kk").is_err());
+        assert!(parse_block("99999999999999999999k").is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! `varve serve`.
+
+use super::bench::parse_bytes;
+use super::{Exit, complain};
+use crate::serve::{
+    self, DISCOVERY_LISTENER, IO_LISTENER, ListenerPlan, Plan, ServeError, Serving, Source,
+    TestKind, TestNamespace,
+};
+use clap::Args;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// Options of `varve serve`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Configuration; without one the usual state directory is served on loopback
+    #[arg(long, conflicts_with_all = ["state", "listen", "discovery", "advertise", "nqn", "allow_host"])]
+    config: Option<PathBuf>,
+    /// Serve one namespace without a pool, to measure everything but storage
+    #[arg(long, value_enum)]
+    test_namespace: Option<TestKind>,
+    /// Size of the test namespace in bytes; `m` and `g` are understood
+    #[arg(long, default_value = "1g", value_parser = parse_bytes, requires = "test_namespace")]
+    size: u64,
+    /// State directory: which pools there are [default: /var/lib/varve for root, else
+    /// $XDG_STATE_HOME/varve]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Address and port for I/O; port 0 is any that is free
+    #[arg(long, default_value_t = IO_LISTENER)]
+    listen: SocketAddr,
+    /// Address and port for discovery; port 0 is any that is free
+    #[arg(long, default_value_t = DISCOVERY_LISTENER)]
+    discovery: SocketAddr,
+    /// Address that hosts are told to connect to, where it differs (behind a NAT, say)
+    #[arg(long)]
+    advertise: Option<IpAddr>,
+    /// Name of the subsystem; made from the state directory's identity if none is given
+    #[arg(long)]
+    nqn: Option<String>,
+    /// Name of a host that may connect; anybody on this machine if none is named
+    #[arg(long, value_name = "NQN")]
+    allow_host: Vec<String>,
+    /// Drain and end when standard input ends, as by a signal: for who starts a server and may be killed
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
+    /// Say on one line of JSON when and where hosts can connect
+    #[arg(long)]
+    json: bool,
+}
+
+/// Waits for the end of standard input, then sends this process what a service manager would.
+fn until_stdin_ends() {
+    // Whatever comes, it is the end that counts; an error is one.
+    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    let own = std::process::id();
+    if let Err(error) = varve_hostio::terminate(own) {
+        super::complain(&format!("process {own} cannot be told to end: {error}"), "");
+    }
+}
+
+impl Options {
+    /// Serves until a signal.
+    pub(crate) fn run(&self) -> Exit {
+        let (is_json, is_led) = (self.json, self.until_stdin_ends);
+        let when_ready = move |serving: &Serving| {
+            let text = if is_json {
+                serving.json()
+            } else {
+                serving.text()
+            };
+            // A reader that is gone does not keep hosts from being served.
+            let mut out = std::io::stdout();
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            if is_led {
+                std::thread::spawn(until_stdin_ends);
+            }
+        };
+        let served = self.plan().and_then(|plan| serve::run(plan, when_ready));
+        match served {
+            Ok(()) => Exit::Ok,
+            Err(error) => {
+                complain(&error.to_string(), &error.next());
+                error.exit()
+            }
+        }
+    }
+
+    fn plan(&self) -> Result<Plan, ServeError> {
+        let mut plan = match &self.config {
+            Some(path) => serve::read_config(path).map_err(ServeError::Config)?,
+            None => self.plan_of_options(),
+        };
+        if let Some(kind) = self.test_namespace {
+            plan.source = Source::Test(TestNamespace {
+                kind,
+                bytes: self.size,
+            });
+        }
+        Ok(plan)
+    }
+
+    fn plan_of_options(&self) -> Plan {
+        let listener = |address, is_discovery| ListenerPlan {
+            address,
+            advertise: self.advertise,
+            advertise_port: None,
+            is_discovery,
+        };
+        Plan {
+            nqn: self.nqn.clone(),
+            listeners: vec![listener(self.listen, false), listener(self.discovery, true)],
+            hosts: self.allow_host.clone(),
+            source: Source::Pools {
+                state_dir: self.state.clone(),
+                map_bytes: None,
+                degraded: false,
+            },
+            metrics: None,
+        }
+    }
+}

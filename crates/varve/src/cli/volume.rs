@@ -1,0 +1,134 @@
+//! `varve volume`.
+
+use super::Exit;
+use super::front::{Front, parse_place};
+use super::table::{size, table};
+use clap::{Args, Subcommand};
+use varve_control::{CreateVolume, Reply, Request, VolumeView, parse_size};
+
+/// What to do with volumes.
+#[derive(Subcommand)]
+pub(crate) enum Action {
+    /// Make a volume, thin and empty
+    Create(Create),
+    /// List the volumes of a pool, or of all
+    List(List),
+    /// Give a volume another size
+    Resize(Resize),
+    /// Delete a volume and all it holds
+    Delete(Delete),
+}
+
+/// Options of `varve volume create`.
+#[derive(Args)]
+pub(crate) struct Create {
+    /// The volume
+    #[arg(value_name = "POOL/NAME", value_parser = parse_place)]
+    volume: (String, String),
+    /// Its size: a multiple of 4096 bytes; K, M, G, T are powers of 1024
+    #[arg(value_parser = parse_size)]
+    size: u64,
+    /// Number of the tenant it belongs to
+    #[arg(long, default_value_t = 0)]
+    tenant: u32,
+    #[command(flatten)]
+    front: Front,
+}
+
+/// Options of `varve volume list`.
+#[derive(Args)]
+pub(crate) struct List {
+    /// The pool; all if left out
+    pool: Option<String>,
+    #[command(flatten)]
+    front: Front,
+}
+
+/// Options of `varve volume resize`.
+#[derive(Args)]
+pub(crate) struct Resize {
+    /// The volume
+    #[arg(value_name = "POOL/NAME", value_parser = parse_place)]
+    volume: (String, String),
+    /// Its new size
+    #[arg(value_parser = parse_size)]
+    size: u64,
+    /// Also if it becomes smaller: what is behind the new end is lost
+    #[arg(long)]
+    shrink: bool,
+    #[command(flatten)]
+    front: Front,
+}
+
+/// Options of `varve volume delete`.
+#[derive(Args)]
+pub(crate) struct Delete {
+    /// The volume
+    #[arg(value_name = "POOL/NAME", value_parser = parse_place)]
+    volume: (String, String),
+    #[command(flatten)]
+    front: Front,
+}
+
+impl Action {
+    /// Does it.
+    pub(crate) fn run(&self) -> Exit {
+        match self {
+            Self::Create(options) => {
+                let (pool, volume) = options.volume.clone();
+                let request = CreateVolume {
+                    pool,
+                    volume,
+                    bytes: options.size,
+                    tenant: options.tenant,
+                };
+                options.front.run(Request::VolumeCreate(request), show)
+            }
+            Self::List(options) => {
+                let pool = options.pool.clone();
+                options.front.run(Request::VolumeList { pool }, show)
+            }
+            Self::Resize(options) => {
+                let (pool, volume) = options.volume.clone();
+                let request = Request::VolumeResize {
+                    pool,
+                    volume,
+                    bytes: options.size,
+                    shrink: options.shrink,
+                };
+                options.front.run(request, show)
+            }
+            Self::Delete(options) => {
+                let (pool, volume) = options.volume.clone();
+                let request = Request::VolumeDelete { pool, volume };
+                options.front.run(request, show)
+            }
+        }
+    }
+}
+
+fn show(reply: &Reply) -> Exit {
+    match reply {
+        Reply::VolumeList { volumes } => print!("{}", list(volumes)),
+        Reply::Volume(volume) => print!("{}", list(std::slice::from_ref(volume))),
+        Reply::VolumeDone { pool, volume } => println!("volume {pool}/{volume} is deleted"),
+        other => unreachable!("no reply to a command for volumes: {other:?}"),
+    }
+    Exit::Ok
+}
+
+fn list(volumes: &[VolumeView]) -> String {
+    let row = |volume: &VolumeView| {
+        vec![
+            format!("{}/{}", volume.pool, volume.volume),
+            size(volume.bytes),
+            size(volume.used_bytes),
+            size(volume.unprotected_bytes),
+            volume.tenant.to_string(),
+            volume.uuid.clone(),
+        ]
+    };
+    let rows: Vec<_> = volumes.iter().map(row).collect();
+    let heading = ["VOLUME", "SIZE", "USED", "UNPROTECTED", "TENANT", "UUID"];
+    table(&heading, &rows)
+}

@@ -1,0 +1,91 @@
+//! Why there is no demonstration.
+
+use crate::cli::Exit;
+use crate::remote::Unreachable;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use varve_control::Failure;
+use varve_hostio::{NoIo, Stalled};
+
+/// Why there is no demonstration, or no end of it.
+#[derive(Debug)]
+pub(crate) enum DemoError {
+    /// A directory or file of it cannot be made.
+    Directory(PathBuf, io::Error),
+    /// A port is taken.
+    Port(SocketAddr, io::Error),
+    /// The pool cannot be made.
+    Control(Box<Failure>),
+    /// The server cannot be started, or ended by itself; what it said last.
+    Server(String),
+    /// The server's volumes cannot be reached.
+    Unreachable(Unreachable),
+    /// This process can do no i/o.
+    NoIo(NoIo),
+    /// Signals cannot be had.
+    Signals(io::Error),
+    /// Every flow waits for another one: a programmer's error.
+    Stalled(Stalled),
+    /// A signal came before the self-test had ended.
+    Interrupted,
+}
+
+impl DemoError {
+    /// How the process ends.
+    pub(crate) const fn exit(&self) -> Exit {
+        match self {
+            Self::Directory(..) | Self::Port(..) | Self::NoIo(_) | Self::Signals(_) => {
+                Exit::Refused
+            }
+            _ => Exit::Failed,
+        }
+    }
+
+    /// What to do about it.
+    pub(crate) fn next(&self) -> String {
+        match self {
+            Self::Directory(..) => "give another directory with --dir DIR".to_owned(),
+            Self::Port(..) => {
+                "give other ports with --listen and --discovery (0 is any that is free)".to_owned()
+            }
+            Self::Control(failure) => failure.next.clone().unwrap_or_default(),
+            Self::Unreachable(error) => error.next().to_owned(),
+            Self::NoIo(_) => {
+                "allow io_uring to this process (a container's seccomp profile, say)".to_owned()
+            }
+            Self::Server(_) | Self::Signals(_) | Self::Stalled(_) | Self::Interrupted => {
+                String::new()
+            }
+        }
+    }
+}
+
+impl fmt::Display for DemoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Port(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            Self::Control(failure) => {
+                f.write_str(&failure.error)?;
+                failure
+                    .causes
+                    .iter()
+                    .try_for_each(|cause| write!(f, ": {cause}"))?;
+                let refusals = failure.findings.iter();
+                refusals
+                    .into_iter()
+                    .try_for_each(|finding| write!(f, "; {finding}"))
+            }
+            Self::Server(what) => write!(f, "the server: {what}"),
+            Self::Unreachable(error) => error.fmt(f),
+            Self::NoIo(error) => error.fmt(f),
+            Self::Signals(error) => write!(f, "signals cannot be taken over: {error}"),
+            Self::Stalled(error) => write!(f, "the self-test hangs: {error}"),
+            Self::Interrupted => f.write_str("interrupted before the self-test had ended"),
+        }
+    }
+}
+
+impl std::error::Error for DemoError {}

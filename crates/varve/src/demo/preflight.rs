@@ -1,0 +1,74 @@
+//! What this machine offers, told before anything is made.
+
+use super::error::DemoError;
+use super::site::{DENSE, FAST, Site};
+use crate::memory;
+use std::fmt::Write;
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
+/// Bytes of memory that the server and the self-test take. Measured, rounded up.
+const MEMORY_BYTES: u64 = 400 << 20;
+
+/// What was found.
+pub(super) struct Preflight {
+    lines: String,
+    /// True if this machine's kernel could connect at once.
+    pub(super) has_module: bool,
+}
+
+impl Preflight {
+    /// Looks at the machine.
+    ///
+    /// # Errors
+    /// [`DemoError::Port`].
+    pub(super) fn look(
+        site: &Site,
+        listen: SocketAddr,
+        discovery: SocketAddr,
+    ) -> Result<Self, DemoError> {
+        for address in [listen, discovery] {
+            TcpListener::bind(address).map_err(|error| DemoError::Port(address, error))?;
+        }
+        let mut lines = String::new();
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let mut line = |is_good: bool, text: String| {
+            let sign = if is_good { "ok  " } else { "note" };
+            let _ = writeln!(lines, "  {sign}  {text}");
+        };
+        line(true, format!("kernel {}", kernel.trim()));
+        line(true, format!("ports {listen} and {discovery} are free"));
+        let needed = FAST.0 as u64 * FAST.1 + DENSE.0 as u64 * DENSE.1;
+        line(
+            true,
+            format!(
+                "sparse files of {} MB at most in {}",
+                needed >> 20,
+                site.directory().display()
+            ),
+        );
+        if let Some(available) = memory::available() {
+            line(
+                available > MEMORY_BYTES,
+                format!("{} MB of memory are free", available >> 20),
+            );
+        }
+        let has_module = Path::new("/sys/module/nvme_tcp").exists();
+        line(
+            has_module,
+            if has_module {
+                "nvme_tcp is loaded: this machine can connect".to_owned()
+            } else {
+                "nvme_tcp is not loaded; to connect from this machine: sudo modprobe nvme_tcp"
+                    .to_owned()
+            },
+        );
+        Ok(Self { lines, has_module })
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        format!("preflight\n{}", self.lines)
+    }
+}

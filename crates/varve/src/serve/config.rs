@@ -1,0 +1,235 @@
+//! `varve.toml`.
+
+use super::plan::{ListenerPlan, Plan, Source};
+use serde::Deserialize;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// Where hosts connect if nothing else is said.
+pub(crate) const IO_LISTENER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4420);
+/// Where hosts ask what there is if nothing else is said.
+pub(crate) const DISCOVERY_LISTENER: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8009);
+
+/// The file as it is written; what is not known is refused.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct File {
+    nqn: Option<String>,
+    state_dir: Option<PathBuf>,
+    metrics: Option<SocketAddr>,
+    map_bytes: Option<u64>,
+    #[serde(default)]
+    degraded: bool,
+    #[serde(default)]
+    allowed_hosts: Vec<String>,
+    #[serde(default)]
+    listener: Vec<Listener>,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct Listener {
+    address: SocketAddr,
+    advertise: Option<Advertise>,
+    #[serde(default)]
+    discovery: bool,
+}
+
+/// An address with or without a port.
+#[derive(Deserialize, Clone, Copy, Debug)]
+#[serde(untagged, expecting = "an address, or an address and a port")]
+enum Advertise {
+    Both(SocketAddr),
+    Address(IpAddr),
+}
+
+/// Why a configuration is refused.
+#[derive(Debug)]
+#[non_exhaustive]
+pub(crate) enum ConfigError {
+    /// The file cannot be read.
+    Read(PathBuf, io::Error),
+    /// It is no TOML, or says what is not known.
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from 1 on.
+        line: usize,
+        /// What is wrong there.
+        what: String,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(path, error) => write!(f, "{} cannot be read: {error}", path.display()),
+            Self::Parse { path, line, what } => {
+                write!(f, "{} line {line}: {what}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Reads a configuration.
+///
+/// # Errors
+/// As [`ConfigError`] says.
+pub(crate) fn read(path: &Path) -> Result<Plan, ConfigError> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| ConfigError::Read(path.to_owned(), error))?;
+    parse(path, &text)
+}
+
+fn parse(path: &Path, text: &str) -> Result<Plan, ConfigError> {
+    let file: File = toml::from_str(text).map_err(|error: toml::de::Error| {
+        let start = error.span().map_or(0, |span| span.start.min(text.len()));
+        ConfigError::Parse {
+            path: path.to_owned(),
+            line: text[..start].matches('\n').count() + 1,
+            what: error.message().to_owned(),
+        }
+    })?;
+    let mut listeners: Vec<_> = file.listener.iter().map(Listener::plan).collect();
+    if listeners.is_empty() {
+        listeners = default_listeners();
+    }
+    Ok(Plan {
+        nqn: file.nqn,
+        listeners,
+        hosts: file.allowed_hosts,
+        source: Source::Pools {
+            state_dir: file.state_dir,
+            map_bytes: file.map_bytes,
+            degraded: file.degraded,
+        },
+        metrics: file.metrics,
+    })
+}
+
+/// Listeners on loopback.
+pub(crate) fn default_listeners() -> Vec<ListenerPlan> {
+    let plan = |address, is_discovery| ListenerPlan {
+        address,
+        advertise: None,
+        advertise_port: None,
+        is_discovery,
+    };
+    vec![plan(IO_LISTENER, false), plan(DISCOVERY_LISTENER, true)]
+}
+
+impl Listener {
+    fn plan(&self) -> ListenerPlan {
+        let (advertise, advertise_port) = match self.advertise {
+            None => (None, None),
+            Some(Advertise::Address(ip)) => (Some(ip), None),
+            Some(Advertise::Both(both)) => (Some(both.ip()), Some(both.port())),
+        };
+        ListenerPlan {
+            address: self.address,
+            advertise,
+            advertise_port,
+            is_discovery: self.discovery,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Plan, String> {
+        parse(Path::new("varve.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn everything_can_be_said() {
+        let plan = parsed(
+            "nqn = 'nqn.2026-11.io.example:pool'\n\
+             state_dir = '/srv/varve'\n\
+             metrics = '127.0.0.1:9420'\n\
+             map_bytes = 67108864\n\
+             degraded = true\n\
+             allowed_hosts = ['nqn.2014-08.org.nvmexpress:uuid:1']\n\
+             [[listener]]\n\
+             address = '0.0.0.0:4420'\n\
+             advertise = '192.0.2.1:14420'\n\
+             [[listener]]\n\
+             address = '[::1]:8009'\n\
+             advertise = '2001:db8::1'\n\
+             discovery = true\n",
+        )
+        .unwrap();
+        let [io, discovery] = &plan.listeners[..] else {
+            panic!("{plan:?}");
+        };
+        assert_eq!(io.advertise_port, Some(14420));
+        assert_eq!(io.advertise, Some("192.0.2.1".parse().unwrap()));
+        assert!(discovery.is_discovery && discovery.advertise_port.is_none());
+        assert!(plan.check().is_ok());
+        assert!(matches!(
+            plan.source,
+            Source::Pools {
+                map_bytes: Some(67_108_864),
+                degraded: true,
+                ..
+            }
+        ));
+    }
+
+    /// The file that packages ship says what is so anyway.
+    #[test]
+    fn the_shipped_file_says_the_defaults() {
+        let shipped = include_str!("../../../../deploy/varve.toml");
+        let told = parsed(shipped).unwrap();
+        assert_eq!(told.listeners, default_listeners());
+        let open: String = shipped
+            .lines()
+            .map(|line| match line.strip_prefix('#') {
+                Some(text) if !text.starts_with(' ') => text.to_owned() + "\n",
+                _ => "\n".to_owned(),
+            })
+            .collect();
+        let plan = parsed(&open).unwrap();
+        assert_eq!(plan.listeners.len(), 2);
+        assert!(plan.metrics.is_some() && plan.check().is_ok());
+    }
+
+    #[test]
+    fn nothing_need_be_said() {
+        let plan = parsed("").unwrap();
+        assert_eq!(plan.listeners, default_listeners());
+        assert!(plan.hosts.is_empty() && plan.metrics.is_none() && plan.nqn.is_none());
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        let table = [
+            ("\nlisten = 'x'\n", "line 2: unknown field `listen`"),
+            (
+                "[[listener]]\naddress = '127.0.0.1:1'\nport = 3\n",
+                "line 3: unknown field `port`",
+            ),
+            (
+                "[[listener]]\ndiscovery = true\n",
+                "missing field `address`",
+            ),
+            ("[[listener]]\naddress = '127.0.0.1'\n", "line 2: "),
+            (
+                "[[listener]]\naddress='127.0.0.1:1'\nadvertise='me'\n",
+                "an address",
+            ),
+            ("metrics = 9420\n", "line 1: "),
+            ("nqn = \n", "line 1: "),
+        ];
+        for (text, expected) in table {
+            let error = parsed(text).unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Why nothing is served.
+
+use super::config::ConfigError;
+use crate::cli::Exit;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use varve_control::ControlError;
+use varve_hostio::NoIo;
+use varve_nvme::nqn::NqnError;
+use varve_server::NumbersError;
+use varve_target::NamespaceError;
+
+/// Why nothing is served (any more).
+#[derive(Debug)]
+#[non_exhaustive]
+pub(crate) enum ServeError {
+    /// A name is none.
+    Name(String, NqnError),
+    /// The subsystem is called as discovery is.
+    DiscoveryName,
+    /// A listener that others than this machine reach, and any host allowed.
+    Anybody(SocketAddr),
+    /// A listener on all addresses, and none to be told to hosts.
+    NoAddress(SocketAddr),
+    /// Counters that others than this machine could read.
+    OpenMetrics(SocketAddr),
+    /// The configuration is none.
+    Config(ConfigError),
+    /// Nothing can be sent or received.
+    Io(NoIo),
+    /// A port cannot be had.
+    Bind(SocketAddr, io::Error),
+    /// Signals cannot be had.
+    Signals(io::Error),
+    /// A random identifier cannot be had.
+    Identity(io::Error),
+    /// Hosts would not accept a namespace.
+    Namespace(NamespaceError),
+    /// What answers commands or tells counters cannot be started.
+    Thread(io::Error),
+    /// Commands cannot come in.
+    Socket(PathBuf, io::Error),
+    /// The numbers of namespaces are not known.
+    Numbers(NumbersError),
+    /// The state directory or its pools.
+    Control(ControlError),
+    /// Every flow waits for another one: a programmer's error.
+    Stalled,
+}
+
+impl ServeError {
+    /// How the process ends.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Name(..) | Self::DiscoveryName | Self::Namespace(_) | Self::Config(_) => {
+                Exit::Usage
+            }
+            Self::Anybody(_)
+            | Self::NoAddress(_)
+            | Self::OpenMetrics(_)
+            | Self::Io(_)
+            | Self::Bind(..)
+            | Self::Signals(_)
+            | Self::Numbers(_)
+            | Self::Thread(_)
+            | Self::Socket(..)
+            | Self::Identity(_) => Exit::Refused,
+            Self::Control(error) => error.exit().into(),
+            Self::Stalled => Exit::Failed,
+        }
+    }
+
+    /// What to do about it.
+    pub(crate) fn next(&self) -> String {
+        let next = match self {
+            Self::Control(error) => return error.next().unwrap_or_default(),
+            Self::Name(..) => "a name looks like nqn.2026-11.com.example:pool",
+            Self::DiscoveryName => "give the subsystem a name of its own with --nqn",
+            Self::Anybody(_) => {
+                "name the hosts with --allow-host NQN (on a host: cat /etc/nvme/hostnqn)"
+            }
+            Self::NoAddress(_) => "give the address that hosts use with --advertise or `advertise`",
+            Self::Bind(_, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                "see who has it with `ss -ltnp`, or listen on another port (0 is any that is free)"
+            }
+            Self::Bind(_, error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                "ports below 1024 need CAP_NET_BIND_SERVICE; use another one"
+            }
+            Self::OpenMetrics(_) => {
+                "listen on loopback and have a collector on this machine read them"
+            }
+            Self::Bind(..) => "see the addresses of this machine with `ip address`",
+            Self::Numbers(_) => {
+                "restore the file from a copy, or delete it: hosts may find volumes under other numbers then"
+            }
+            _ => "",
+        };
+        next.to_owned()
+    }
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(text, error) => write!(f, "`{text}` is no NVMe name: {error}"),
+            Self::DiscoveryName => f.write_str("that name belongs to discovery"),
+            Self::Anybody(address) => write!(
+                f,
+                "{address} can be reached from other machines, and any host would be let in"
+            ),
+            Self::NoAddress(address) => {
+                write!(f, "{address} is no address that hosts could connect to")
+            }
+            Self::OpenMetrics(address) => {
+                write!(f, "counters at {address} could be read by other machines")
+            }
+            Self::Config(error) => error.fmt(f),
+            Self::Io(error) => error.fmt(f),
+            Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                write!(f, "cannot listen on {address}: another process does")
+            }
+            Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            Self::Signals(error) => write!(f, "signals cannot be taken over: {error}"),
+            Self::Identity(error) => write!(f, "no random numbers: {error}"),
+            Self::Namespace(error) => error.fmt(f),
+            Self::Thread(error) => write!(f, "what answers commands cannot be started: {error}"),
+            Self::Socket(path, error) => {
+                write!(
+                    f,
+                    "cannot listen for commands at {}: {error}",
+                    path.display()
+                )
+            }
+            Self::Numbers(error) => error.fmt(f),
+            Self::Control(error) => error.fmt(f),
+            Self::Stalled => f.write_str("the server waits for nothing any more"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+impl From<ControlError> for ServeError {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}

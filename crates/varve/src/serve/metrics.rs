@@ -1,0 +1,171 @@
+//! Counters over HTTP, as Prometheus reads them.
+//!
+//! HTTP is served by a thread of its own, like the control plane's. It asks the reactor, which sleeps in
+//! its ring, by a bell and a queue; the reactor answers with the text of that moment.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+use varve_hostio::{Io, Stream};
+use varve_io::World;
+use varve_server::Counters;
+
+/// Media type of the text (Prometheus text exposition format 0.0.4).
+const MEDIA_TYPE: &str = "text/plain; version=0.0.4";
+/// Bells taken at once.
+const BELLS_MAX: usize = 64;
+
+/// Where an answer goes.
+type Answer = oneshot::Sender<String>;
+
+/// The end that asks.
+#[derive(Clone)]
+struct Asker {
+    calls: Sender<Answer>,
+    bell: Arc<UnixStream>,
+}
+
+/// A port that is taken; nobody is answered yet.
+pub(super) struct MetricsPort(TcpListener);
+
+impl MetricsPort {
+    /// # Errors
+    /// The system's.
+    pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self(listener))
+    }
+
+    /// Answers from now on with what `text` gives. Gives the port's address.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn open(
+        self,
+        world: &Rc<dyn World>,
+        text: impl Fn() -> String + 'static,
+    ) -> io::Result<SocketAddr> {
+        let address = self.0.local_addr()?;
+        let (near, far) = Stream::pair(Io::of(&**world).map_err(io::Error::other)?)?;
+        let (sender, receiver) = channel();
+        let asker = Asker {
+            calls: sender,
+            bell: Arc::new(far),
+        };
+        world.spawn(Box::pin(answer(near, receiver, text)));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let listener = self.0;
+        let run = move || {
+            runtime.block_on(async move {
+                let router = Router::new().route("/metrics", get(metrics));
+                // It ends with the process.
+                if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
+                    let _ = axum::serve(listener, router.with_state(asker)).await;
+                }
+            });
+        };
+        std::thread::Builder::new()
+            .name("varve-metrics".to_owned())
+            .spawn(run)?;
+        Ok(address)
+    }
+}
+
+async fn metrics(State(asker): State<Asker>) -> Response {
+    let (answer, answered) = oneshot::channel();
+    let is_asked = asker.calls.send(answer).is_ok() && (&*asker.bell).write_all(&[0]).is_ok();
+    match answered.await {
+        Ok(text) if is_asked => ([(header::CONTENT_TYPE, MEDIA_TYPE)], text).into_response(),
+        _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+/// Answers on the reactor.
+async fn answer(bell: Stream, calls: Receiver<Answer>, text: impl Fn() -> String) {
+    let mut buffer = Vec::with_capacity(BELLS_MAX);
+    while let Ok((count, mut rung)) = bell.receive(buffer).await {
+        if count == 0 {
+            return;
+        }
+        rung.clear();
+        buffer = rung;
+        while let Ok(answer) = calls.try_recv() {
+            // Whoever asked may have left.
+            let _ = answer.send(text());
+        }
+    }
+}
+
+/// The text of a server's counters and of pools'.
+pub(super) fn text(
+    server: &Counters,
+    pools: &BTreeMap<String, BTreeMap<&'static str, u64>>,
+) -> String {
+    let mut text = String::new();
+    let rows = [
+        ("connections_accepted_total", "counter", server.accepted),
+        ("connections_refused_total", "counter", server.refused),
+        ("connections", "gauge", server.connections),
+        ("controllers", "gauge", server.controllers),
+        ("reads_total", "counter", server.reads),
+        ("read_bytes_total", "counter", server.read_bytes),
+        ("writes_total", "counter", server.writes),
+        ("written_bytes_total", "counter", server.written_bytes),
+        ("flushes_total", "counter", server.flushes),
+        ("discards_total", "counter", server.discards),
+        ("failures_total", "counter", server.failures),
+        ("operations_in_flight", "gauge", server.in_flight),
+    ];
+    for (name, kind, value) in rows {
+        let _ = writeln!(text, "# TYPE varve_{name} {kind}\nvarve_{name} {value}");
+    }
+    let names: BTreeSet<&str> = pools.values().flat_map(BTreeMap::keys).copied().collect();
+    for name in names {
+        let _ = writeln!(text, "# TYPE varve_pool_{name} untyped");
+        for (pool, counters) in pools {
+            if let Some(value) = counters.get(name) {
+                // Names of pools have no characters that labels would need escaped.
+                let _ = writeln!(text, "varve_pool_{name}{{pool=\"{pool}\"}} {value}");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_a_type_and_a_value() {
+        let counters = |value| BTreeMap::from([("gc_blocks", value)]);
+        let pools = BTreeMap::from([
+            ("a".to_owned(), counters(3)),
+            ("b-1".to_owned(), counters(4)),
+        ]);
+        let server = Counters {
+            reads: 7,
+            ..Counters::default()
+        };
+        let text = text(&server, &pools);
+        assert!(text.contains("# TYPE varve_reads_total counter\nvarve_reads_total 7\n"));
+        let expected = "# TYPE varve_pool_gc_blocks untyped\n\
+                        varve_pool_gc_blocks{pool=\"a\"} 3\n\
+                        varve_pool_gc_blocks{pool=\"b-1\"} 4\n";
+        assert!(text.ends_with(expected), "{text}");
+    }
+}

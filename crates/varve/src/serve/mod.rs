@@ -1,0 +1,22 @@
+//! The daemon: listeners, namespaces and signals around one [`varve_server::Server`].
+//!
+//! [`Plan`] says what is to be served and refuses what makes no sense before anything is opened;
+//! [`run`] serves it until a signal.
+
+mod config;
+mod error;
+mod identity;
+mod metrics;
+mod notify;
+mod opening;
+mod plan;
+mod ports;
+mod report;
+mod run;
+mod test_namespace;
+
+pub(crate) use config::{DISCOVERY_LISTENER, IO_LISTENER, read as read_config};
+pub(crate) use error::ServeError;
+pub(crate) use plan::{ListenerPlan, Plan, Source, TestKind, TestNamespace};
+pub(crate) use report::Serving;
+pub(crate) use run::run;

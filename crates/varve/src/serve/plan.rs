@@ -1,0 +1,146 @@
+//! What is to be served, checked before anything is opened.
+
+use super::error::ServeError;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use varve_nvme::Nqn;
+use varve_target::Hosts;
+
+/// A port where hosts connect.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ListenerPlan {
+    /// Where it listens; port 0 is any that is free.
+    pub address: SocketAddr,
+    /// The address hosts are told instead of that.
+    pub advertise: Option<IpAddr>,
+    /// The port hosts are told instead of its own.
+    pub advertise_port: Option<u16>,
+    /// It is meant for discovery.
+    pub is_discovery: bool,
+}
+
+/// What stands behind a test namespace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum TestKind {
+    /// Reads as zeroes, forgets what is written
+    Null,
+    /// Memory, gone with the process
+    Ram,
+}
+
+/// A namespace without a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TestNamespace {
+    pub kind: TestKind,
+    pub bytes: u64,
+}
+
+/// Where the namespaces come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// One namespace without a pool.
+    Test(TestNamespace),
+    /// The volumes of all pools that a state directory knows.
+    Pools {
+        /// The usual one if `None`.
+        state_dir: Option<PathBuf>,
+        /// Bytes of memory for the map of each pool.
+        map_bytes: Option<u64>,
+        /// Pools are opened although drives are missing, as far as redundancy goes.
+        degraded: bool,
+    },
+}
+
+/// What is to be served.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Name of the subsystem; follows from the source if `None`.
+    pub nqn: Option<String>,
+    pub listeners: Vec<ListenerPlan>,
+    /// Names of the hosts that may connect; anybody if there are none.
+    pub hosts: Vec<String>,
+    pub source: Source,
+    /// Where counters are read, over HTTP.
+    pub metrics: Option<SocketAddr>,
+}
+
+impl Plan {
+    /// Refuses what could not be served, or not safely. The name, if one is given, and the hosts.
+    ///
+    /// # Errors
+    /// Names that are none, addresses that hosts cannot reach, anybody from anywhere.
+    pub(crate) fn check(&self) -> Result<(Option<Nqn>, Hosts), ServeError> {
+        let name =
+            |text: &String| Nqn::new(text).map_err(|error| ServeError::Name(text.clone(), error));
+        let nqn = self.nqn.as_ref().map(name).transpose()?;
+        if nqn.as_ref().is_some_and(Nqn::is_discovery) {
+            return Err(ServeError::DiscoveryName);
+        }
+        if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
+            return Err(ServeError::OpenMetrics(address));
+        }
+        let hosts: Result<BTreeSet<Nqn>, _> = self.hosts.iter().map(name).collect();
+        let hosts = Some(hosts?).filter(|names| !names.is_empty());
+        let hosts = hosts.map_or(Hosts::Any, Hosts::Only);
+        for listener in &self.listeners {
+            let ip = listener.address.ip();
+            if !ip.is_loopback() && self.hosts.is_empty() {
+                return Err(ServeError::Anybody(listener.address));
+            }
+            if ip.is_unspecified() && listener.advertise.is_none() {
+                return Err(ServeError::NoAddress(listener.address));
+            }
+        }
+        Ok((nqn, hosts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(address: &str, advertise: Option<&str>, hosts: &[&str]) -> Plan {
+        Plan {
+            nqn: Some("nqn.2026-11.io.varve:test".to_owned()),
+            listeners: vec![ListenerPlan {
+                address: address.parse().unwrap(),
+                advertise: advertise.map(|text| text.parse().unwrap()),
+                advertise_port: None,
+                is_discovery: false,
+            }],
+            hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+            source: Source::Test(TestNamespace {
+                kind: TestKind::Null,
+                bytes: 4096,
+            }),
+            metrics: None,
+        }
+    }
+
+    #[test]
+    fn nobody_is_let_in_by_accident() {
+        const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:1";
+        assert!(plan("127.0.0.1:1", None, &[]).check().is_ok());
+        assert!(plan("[::1]:1", None, &[]).check().is_ok());
+        assert!(plan("192.0.2.1:1", None, &[HOST]).check().is_ok());
+        assert!(
+            plan("0.0.0.0:1", Some("192.0.2.1"), &[HOST])
+                .check()
+                .is_ok()
+        );
+        let (_, hosts) = plan("127.0.0.1:1", None, &[HOST]).check().unwrap();
+        let other = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:2").unwrap();
+        assert!(!hosts.allow(&other));
+        let refused = plan("192.0.2.1:1", None, &[]).check().unwrap_err();
+        assert!(matches!(refused, ServeError::Anybody(_)), "{refused}");
+        let refused = plan("0.0.0.0:1", None, &[HOST]).check().unwrap_err();
+        assert!(matches!(refused, ServeError::NoAddress(_)), "{refused}");
+        let mut open = plan("127.0.0.1:1", None, &[]);
+        open.metrics = Some("192.0.2.1:9".parse().unwrap());
+        let refused = open.check().unwrap_err();
+        assert!(matches!(refused, ServeError::OpenMetrics(_)), "{refused}");
+        let refused = plan("127.0.0.1:1", None, &["me"]).check().unwrap_err();
+        assert!(matches!(refused, ServeError::Name(..)), "{refused}");
+    }
+}

@@ -1,0 +1,241 @@
+//! Serves a plan until a signal.
+
+use super::error::ServeError;
+use super::identity;
+use super::metrics::{self, MetricsPort};
+use super::notify::{self, State};
+use super::opening;
+use super::plan::{Plan, Source, TestNamespace};
+use super::ports::Ports;
+use super::report::{Serving, Shown};
+use super::test_namespace;
+use crate::cli::Exit;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use varve_control::{Config, Home, Pools, http, line};
+use varve_hostio::{Executor, Io, Signals};
+use varve_io::World;
+use varve_nvme::Nqn;
+use varve_server::{Namespaces, Numbers, Server, Unserved};
+use varve_target::{Hosts, Subsystem};
+use varve_units::BLOCK_BYTES;
+
+/// Serves until SIGTERM or SIGINT, then drains; a second signal ends the process at once.
+/// `when_ready` is called when hosts can connect.
+///
+/// # Errors
+/// What keeps it from serving, or from ending in good order.
+pub(crate) fn run(
+    plan: Plan,
+    when_ready: impl FnOnce(&Serving) + 'static,
+) -> Result<(), ServeError> {
+    let executor = Executor::new();
+    let world = executor.world();
+    let served = executor.run(serve(world, plan, when_ready));
+    served.map_err(|_| ServeError::Stalled)?
+}
+
+/// What every kind of namespace needs.
+struct Frame {
+    world: Rc<dyn World>,
+    /// Name of the subsystem, if one was given.
+    name: Option<Nqn>,
+    hosts: Hosts,
+    ports: Ports,
+    metrics: Option<MetricsPort>,
+    signals: Signals,
+}
+
+async fn serve(
+    world: Rc<dyn World>,
+    plan: Plan,
+    when_ready: impl FnOnce(&Serving),
+) -> Result<(), ServeError> {
+    let (name, hosts) = plan.check()?;
+    let io = Io::of(&*world).map_err(ServeError::Io)?;
+    // Before any other thread is there.
+    let signals = Signals::take(io.clone()).map_err(ServeError::Signals)?;
+    // Before any pool is touched.
+    let ports = Ports::bind(&*world, &io, &plan.listeners).await?;
+    let bind =
+        |address| MetricsPort::bind(address).map_err(|error| ServeError::Bind(address, error));
+    let metrics = plan.metrics.map(bind).transpose()?;
+    let frame = Frame {
+        world,
+        name,
+        hosts,
+        ports,
+        metrics,
+        signals,
+    };
+    match plan.source {
+        Source::Test(test) => serve_test(frame, test, when_ready).await,
+        Source::Pools {
+            state_dir,
+            map_bytes,
+            degraded,
+        } => {
+            let directory = state_dir.unwrap_or_else(Home::usual);
+            serve_pools(
+                frame,
+                directory,
+                Config {
+                    map_bytes,
+                    degraded,
+                },
+                when_ready,
+            )
+            .await
+        }
+    }
+}
+
+async fn serve_test(
+    frame: Frame,
+    test: TestNamespace,
+    when_ready: impl FnOnce(&Serving),
+) -> Result<(), ServeError> {
+    let name = test_namespace::NQN.to_owned();
+    let (server, nqn) = new_server(&frame, name, test_namespace::SERIAL.to_owned())?;
+    let namespaces = vec![test_namespace::put(&frame.world, &server, test)?];
+    let counted = server.clone();
+    let text = move || metrics::text(&counted.counters(), &BTreeMap::new());
+    let metrics = open_metrics(frame.metrics, &frame.world, text)?;
+    let serving = Serving {
+        nqn,
+        listeners: frame.ports.open(&server),
+        namespaces,
+        metrics,
+        socket: None,
+    };
+    ready(&serving, when_ready);
+    until_a_signal(&frame.world, frame.signals).await?;
+    server.drain().await;
+    Ok(())
+}
+
+async fn serve_pools(
+    frame: Frame,
+    directory: PathBuf,
+    config: Config,
+    when_ready: impl FnOnce(&Serving),
+) -> Result<(), ServeError> {
+    let world = Rc::clone(&frame.world);
+    let home = Home::open(&directory)?;
+    let _alone = home.hold()?;
+    let numbers = Numbers::open(home.directory()).map_err(ServeError::Numbers)?;
+    let owner = home.owner()?.0;
+    let hex: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = format!("nqn.2026-11.io.varve:uuid:{}", identity::text(&owner));
+    let (server, nqn) = new_server(&frame, name, format!("VARVE{}", &hex[..15]))?;
+    let pools = Pools::new(Rc::clone(&world), home.clone(), config)?;
+    let watch = pools.watch();
+    opening::open_all(&*world, &pools).await;
+    let namespaces = Namespaces::new(
+        Rc::clone(&world),
+        server.clone(),
+        Rc::clone(&pools),
+        numbers,
+    );
+    namespaces.show().iter().for_each(warn);
+    world.spawn(Box::pin(Rc::clone(&namespaces).follow(watch, warn)));
+    let shown = namespaces.shown().into_iter().map(|(nsid, info)| {
+        let volume = format!("{}/{}", info.pool, info.name);
+        Shown::new(nsid, &volume, info.size.0 * BLOCK_BYTES, &info.uuid)
+    });
+    let (counted, open) = (server.clone(), Rc::clone(&pools));
+    let text = move || metrics::text(&counted.counters(), &counters_of(&open));
+    let metrics = open_metrics(frame.metrics, &world, text)?;
+    let api = listen_for_commands(&world, &home, &pools)?;
+    let serving = Serving {
+        nqn,
+        namespaces: shown.collect(),
+        metrics,
+        socket: Some(home.socket().display().to_string()),
+        listeners: frame.ports.open(&server),
+    };
+    ready(&serving, when_ready);
+    until_a_signal(&world, frame.signals).await?;
+    drop(api);
+    server.drain().await;
+    let mut outcome = Ok(());
+    for (_, closed) in pools.close_all().await {
+        outcome = outcome.and(closed);
+    }
+    outcome.map_err(ServeError::Control)
+}
+
+/// A server without namespaces, and its name: the one given, or `name`.
+fn new_server(frame: &Frame, name: String, serial: String) -> Result<(Server, String), ServeError> {
+    let name = match &frame.name {
+        Some(given) => given.clone(),
+        None => Nqn::new(&name).map_err(|error| ServeError::Name(name, error))?,
+    };
+    let nqn = name.as_str().to_owned();
+    let firmware = env!("CARGO_PKG_VERSION").to_owned();
+    let told = frame.ports.told();
+    let subsystem = Subsystem::new(name, serial, firmware, frame.hosts.clone(), told);
+    let server = Server::new(Rc::clone(&frame.world), subsystem);
+    Ok((server, nqn))
+}
+
+/// Counters of each open pool.
+fn counters_of(pools: &Pools) -> BTreeMap<String, BTreeMap<&'static str, u64>> {
+    let names = pools.open_names().into_iter();
+    names
+        .filter_map(|pool| pools.counters(&pool).ok().map(|counters| (pool, counters)))
+        .collect()
+}
+
+fn open_metrics(
+    port: Option<MetricsPort>,
+    world: &Rc<dyn World>,
+    text: impl Fn() -> String + 'static,
+) -> Result<Option<String>, ServeError> {
+    let open = port.map(|port| port.open(world, text)).transpose();
+    let address = open.map_err(ServeError::Thread)?;
+    Ok(address.map(|address| address.to_string()))
+}
+
+/// Commands of the administrator; the thread that takes them ends with what this gives.
+fn listen_for_commands(
+    world: &Rc<dyn World>,
+    home: &Home,
+    pools: &Rc<Pools>,
+) -> Result<http::Server, ServeError> {
+    let (caller, line) = line(&**world).map_err(ServeError::Thread)?;
+    world.spawn(Box::pin(Rc::clone(pools).serve(line)));
+    http::listen(home, caller).map_err(|error| ServeError::Socket(home.socket(), error))
+}
+
+/// Says to everybody that hosts can connect.
+fn ready(serving: &Serving, when_ready: impl FnOnce(&Serving)) {
+    when_ready(serving);
+    tell_manager(State::Ready);
+}
+
+/// Ends at the first signal; the second one ends the process.
+async fn until_a_signal(world: &Rc<dyn World>, signals: Signals) -> Result<(), ServeError> {
+    signals.next().await.map_err(ServeError::Signals)?;
+    eprintln!("draining; a second signal ends at once");
+    tell_manager(State::Stopping);
+    world.spawn(Box::pin(async move {
+        // Signals that cannot be read are as good as none.
+        if signals.next().await.is_ok() {
+            eprintln!("ended before it was drained");
+            std::process::exit(Exit::Failed as i32);
+        }
+    }));
+    Ok(())
+}
+
+fn tell_manager(state: State) {
+    if let Err(error) = notify::notify(state) {
+        eprintln!("warning: the service manager does not hear: {error}");
+    }
+}
+
+fn warn(unserved: &Unserved) {
+    eprintln!("warning: {unserved}");
+}
