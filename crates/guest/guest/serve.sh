@@ -72,7 +72,7 @@ commanded() {
 with_xfs() {
     mkfs.xfs -q $drive
     mount -t xfs $drive /mnt
-    verified_io /mnt/data 6M
+    verified_io /mnt/data 3M
     fstrim -v /mnt || true
     umount /mnt
     xfs_repair -n $drive
@@ -81,7 +81,7 @@ with_xfs() {
 with_ext4() {
     mkfs.ext4 -q -F -b 4096 $drive
     mount -t ext4 $drive /mnt
-    verified_io /mnt/data 6M
+    verified_io /mnt/data 3M
     umount /mnt
     e2fsck -fn $drive
 }

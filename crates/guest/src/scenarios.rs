@@ -3,10 +3,11 @@
 mod log_writes;
 mod loopback;
 mod pool;
+mod power;
 mod serve;
 
 use crate::machine::{Failure, Said};
-use crate::suite::Stand;
+use crate::suite::{Program, Stand};
 
 /// A test.
 pub struct Scenario {
@@ -16,8 +17,8 @@ pub struct Scenario {
     pub about: &'static str,
     /// When the guest is given up on.
     pub limit_s: u64,
-    /// Programs of the project it needs, as (package, program).
-    pub programs: &'static [(&'static str, &'static str)],
+    /// Programs of the project it needs.
+    pub programs: &'static [Program],
     /// Carries it out.
     pub run: fn(&Stand<'_>) -> Result<Said, Failure>,
 }
@@ -28,6 +29,7 @@ pub const ALL: &[Scenario] = &[
     log_writes::SCENARIO,
     serve::SCENARIO,
     pool::SCENARIO,
+    power::SCENARIO,
 ];
 
 /// For guests that leave no marks.

@@ -97,7 +97,9 @@ impl<'a> Stand<'a> {
         }
         let share = folder.join("share");
         fs::create_dir_all(&share).map_err(|e| format!("{}: {e}", share.display()))?;
-        let programs = build(root, scenario.programs)?;
+        let programs = scenario.programs.iter();
+        let programs: Result<Vec<_>, _> = programs.map(|program| program.build(root)).collect();
+        let programs = programs?;
         let refs: Vec<_> = programs.iter().map(PathBuf::as_path).collect();
         staging::stage(&refs, &share).map_err(|e| format!("programs for the guest: {e}"))?;
         Ok(Self {
@@ -126,21 +128,53 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// Builds programs of the project, given as (package, program). Returns their files.
-fn build(root: &Path, programs: &[(&str, &str)]) -> Result<Vec<PathBuf>, String> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-    let mut files = Vec::new();
-    for (package, program) in programs {
-        let arguments = ["build", "--quiet", "--package", package, "--bin", program];
-        let status = Command::new("cargo")
-            .args(arguments)
-            .current_dir(root)
-            .status();
-        match status {
-            Ok(status) if status.success() => files.push(target.join("debug").join(program)),
-            Ok(status) => return Err(format!("cargo build of {program}: {status}")),
-            Err(error) => return Err(format!("cargo: {error}")),
+/// A program of the project that a test needs.
+pub struct Program {
+    /// Its package.
+    pub package: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it is an example of the package, rather than a binary.
+    pub is_example: bool,
+}
+
+impl Program {
+    /// A binary.
+    pub const fn binary(package: &'static str, name: &'static str) -> Self {
+        Self {
+            package,
+            name,
+            is_example: false,
         }
     }
-    Ok(files)
+
+    /// An example.
+    pub const fn example(package: &'static str, name: &'static str) -> Self {
+        Self {
+            package,
+            name,
+            is_example: true,
+        }
+    }
+
+    /// Builds it below `root`. Returns its file.
+    fn build(&self, root: &Path) -> Result<PathBuf, String> {
+        let Self { package, name, .. } = self;
+        let (kind, folder) = if self.is_example {
+            ("--example", "debug/examples")
+        } else {
+            ("--bin", "debug")
+        };
+        let status = Command::new("cargo")
+            .args(["build", "--quiet", "--package", package, kind, name])
+            .current_dir(root)
+            .status();
+        let target = std::env::var_os("CARGO_TARGET_DIR");
+        let target = target.map_or(root.join("target"), PathBuf::from);
+        match status {
+            Ok(status) if status.success() => Ok(target.join(folder).join(name)),
+            Ok(status) => Err(format!("cargo build of {name}: {status}")),
+            Err(error) => Err(format!("cargo: {error}")),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::Scenario;
 use crate::machine::{Failure, Said};
 use crate::server::{SEEN_AS, Server, free_ports};
-use crate::suite::Stand;
+use crate::suite::{Program, Stand};
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "pool",
     about: "XFS and ext4 on a pool, `varve serve` killed under load, reconnected, verified",
     limit_s: 240,
-    programs: &[("varve", "varve")],
+    programs: &[Program::binary("varve", "varve")],
     run,
 };
 

@@ -3,14 +3,14 @@
 use super::{Scenario, no_marks};
 use crate::machine::{Failure, Said};
 use crate::server::{SEEN_AS, Server, free_ports};
-use crate::suite::Stand;
+use crate::suite::{Program, Stand};
 
 /// The kernel must not warn of anything.
 pub const SCENARIO: Scenario = Scenario {
     name: "serve",
     about: "the kernel's NVMe/TCP host and nvme-cli against `varve serve`, without a warning",
     limit_s: 180,
-    programs: &[("varve", "varve")],
+    programs: &[Program::binary("varve", "varve")],
     run,
 };
 
