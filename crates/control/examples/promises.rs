@@ -58,7 +58,7 @@ fn operations(round: u64) -> Vec<Operation> {
         Operation {
             lba: index * each + chance.next() % (each - blocks),
             blocks,
-            is_discard: chance.next() % 8 == 0,
+            is_discard: chance.next().is_multiple_of(8),
         }
     };
     (0..OPERATIONS).map(one).collect()
