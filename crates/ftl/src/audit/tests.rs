@@ -96,6 +96,7 @@ impl Bench {
             .borrow_mut()
             .apply(key, index, change, lsn, &mut dead);
         assert_eq!(done, Ok(()));
+        owner.show_used();
     }
 
     fn put(&self, of: Reference, lba: Lba, ppa: Ppa, crc24: u32) {
@@ -279,6 +280,21 @@ fn a_block_in_the_p2l_area() {
         matches!(found, AuditError::PlaceInP2lArea { at, .. } if at.ppa == ppa),
         "{found}"
     );
+}
+
+#[test]
+fn a_bound_that_is_not_the_maps() {
+    let bench = Bench::new();
+    let shared = &bench.engine.shared;
+    let (expected, leaves) = (shared.used_upper(), shared.leaves());
+    let others: u64 = super::shards(shared).unwrap()[1..]
+        .iter()
+        .map(|shard| shard.map.borrow().used_upper())
+        .sum();
+    shared.set_used(crate::shared::FIRST, expected - others + 1, leaves);
+    let found = expected + 1;
+    let wrong = AuditError::UsedShownWrong { expected, found };
+    assert_eq!(bench.audit(), wrong);
 }
 
 #[test]
