@@ -138,6 +138,8 @@ pub enum ControlError {
     Request(String),
     /// The control plane has ended.
     Ended,
+    /// So many requests wait for the control plane already.
+    Crowded(usize),
     /// The daemon went away, or must not be asked.
     Daemonless(io::Error),
 }
@@ -191,6 +193,7 @@ impl ControlError {
             | Self::StateFile(_)
             | Self::Random(_)
             | Self::Ended
+            | Self::Crowded(_)
             | Self::Daemonless(_) => Exit::Failed,
         }
     }
@@ -231,6 +234,7 @@ impl ControlError {
             Self::Served(_) => "pool-served",
             Self::Request(_) => "bad-request",
             Self::Ended | Self::Daemonless(_) => "daemon-gone",
+            Self::Crowded(_) => "crowded",
         }
     }
 
@@ -295,6 +299,7 @@ impl ControlError {
             Self::Ended | Self::Daemonless(_) => {
                 "see whether varve serve still runs; if not, try again".to_owned()
             }
+            Self::Crowded(_) => "try again when some of them are answered".to_owned(),
             Self::Io(_) => "varve needs Linux 5.11 or newer with io_uring allowed".to_owned(),
             Self::Home { .. } => {
                 "choose a directory this user may write to: --state DIR".to_owned()
@@ -498,6 +503,7 @@ impl fmt::Display for ControlError {
             Self::Served(pool) => write!(f, "pool {pool} is open for hosts"),
             Self::Request(what) => write!(f, "not understood: {what}"),
             Self::Ended => f.write_str("the control plane has ended"),
+            Self::Crowded(waiting) => write!(f, "{waiting} requests wait for the daemon already"),
             Self::Daemonless(_) => f.write_str("the daemon cannot be asked"),
         }
     }

@@ -11,13 +11,17 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use tokio::sync::oneshot;
 use varve_hostio::{Io, Stream};
 use varve_io::World;
 
 /// Rings taken at once: a bell is a byte.
 const BELLS_MAX: usize = 64;
+
+/// Requests that may wait to be taken. Arbitrary: far more than administrators and their programs
+/// ask at once.
+const CALLS_MAX: usize = 256;
 
 /// What was asked, and where the answer goes.
 struct Call {
@@ -28,7 +32,7 @@ struct Call {
 /// The end that asks; any thread may have one.
 #[derive(Clone)]
 pub struct Caller {
-    calls: Sender<Call>,
+    calls: SyncSender<Call>,
     bell: Arc<UnixStream>,
 }
 
@@ -45,7 +49,7 @@ pub struct Line {
 pub fn line(world: &dyn World) -> io::Result<(Caller, Line)> {
     let io = Io::of(world).map_err(io::Error::other)?;
     let (near, far) = Stream::pair(io)?;
-    let (sender, receiver) = channel();
+    let (sender, receiver) = sync_channel(CALLS_MAX);
     let caller = Caller {
         calls: sender,
         bell: Arc::new(far),
@@ -61,11 +65,16 @@ impl Caller {
     /// Asks, and waits for the answer.
     ///
     /// # Errors
-    /// What failed; also if the control plane has ended.
+    /// What failed; also if the control plane has ended, or too many wait for it.
     pub async fn ask(&self, request: Request) -> Result<Reply, Failure> {
         let (answer, answered) = oneshot::channel();
-        let sent = self.calls.send(Call { request, answer });
-        if sent.is_err() || (&*self.bell).write_all(&[0]).is_err() {
+        self.calls
+            .try_send(Call { request, answer })
+            .map_err(|refused| match refused {
+                TrySendError::Full(_) => ControlError::Crowded(CALLS_MAX),
+                TrySendError::Disconnected(_) => ControlError::Ended,
+            })?;
+        if (&*self.bell).write_all(&[0]).is_err() {
             return Err(ControlError::Ended.into());
         }
         match answered.await {

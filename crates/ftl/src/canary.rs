@@ -10,6 +10,8 @@ pub enum Canary {
     AckBeforeSecondMirror,
     /// A unit is freed when emptied, before the checkpoint that makes that durable.
     FreeBeforeFlush,
+    /// A group is discarded when it is emptied, before the commit that frees it.
+    DiscardBeforeCommit,
     /// Redo applies a move whatever its predecessor is.
     UnconditionalMove,
     /// A deallocate changes the map and is not logged.
@@ -35,9 +37,10 @@ pub enum Canary {
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::AckBeforeSecondMirror,
         Self::FreeBeforeFlush,
+        Self::DiscardBeforeCommit,
         Self::UnconditionalMove,
         Self::DiscardNotLogged,
         Self::LeafThroughOffByOne,
@@ -56,6 +59,7 @@ impl Canary {
         match self {
             Self::AckBeforeSecondMirror => "ack-before-second-mirror",
             Self::FreeBeforeFlush => "free-before-flush",
+            Self::DiscardBeforeCommit => "discard-before-commit",
             Self::UnconditionalMove => "unconditional-move",
             Self::DiscardNotLogged => "discard-not-logged",
             Self::LeafThroughOffByOne => "leaf-through-off-by-one",
@@ -76,6 +80,9 @@ impl Canary {
             Self::AckBeforeSecondMirror => "a write to the mirror completes with its first member",
             Self::FreeBeforeFlush => {
                 "a unit is freed when emptied, before the checkpoint that makes that durable"
+            }
+            Self::DiscardBeforeCommit => {
+                "a group is discarded when it is emptied, before the commit that frees it"
             }
             Self::UnconditionalMove => "redo applies a move whatever its predecessor is",
             Self::DiscardNotLogged => "a deallocate changes the map and is not logged",

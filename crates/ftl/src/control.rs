@@ -1,10 +1,12 @@
 //! What is pool-wide and on the first reactor: free units, what waits to be freed, which checkpoints still need which chunks.
 //!
-//! **Invariants**: a unit is in exactly one of: free list, some lane's or stream's hand (open),
-//! closed, being cleaned, emptied, retired. An emptied unit is freed by the first checkpoint that
-//! *began* after it was emptied and has committed (engine.md U4).
+//! **Invariants**: a unit is in exactly one of: free list, discards, some lane's or stream's hand
+//! (open), closed, being cleaned, emptied, retired. An emptied unit is freed by the first checkpoint
+//! that *began* after it was emptied and has committed (engine.md U4).
 
 use crate::cleaner::Work;
+use crate::config::Canary;
+use crate::discards::Discards;
 use crate::geometry::{Tier, UnitId};
 use crate::lane::ChunkGrant;
 use crate::open_groups::OpenGroups;
@@ -32,6 +34,8 @@ pub struct Control {
     common: Arc<Common>,
     free_chunks: RefCell<VecDeque<u32>>,
     free_groups: RefCell<VecDeque<u32>>,
+    /// Free groups that the drives have not been told of.
+    pub(crate) discards: Discards,
     /// Units emptied since the last checkpoint began.
     emptied: RefCell<Vec<UnitId>>,
     /// Units to be taken out of use when they are empty.
@@ -89,6 +93,7 @@ impl Control {
             common,
             free_chunks: RefCell::default(),
             free_groups: RefCell::default(),
+            discards: Discards::default(),
             emptied: RefCell::default(),
             retiring: RefCell::default(),
             stuck: RefCell::default(),
@@ -118,13 +123,22 @@ impl Control {
         }
     }
 
-    /// Adds a free unit to its list.
+    /// Adds a free unit: a chunk to the free list, a group to those to be discarded first.
     pub(crate) fn add_free(&self, unit: UnitId) {
         match unit.tier {
-            Tier::Fast => self.free_chunks.borrow_mut().push_back(unit.index),
-            Tier::Dense => self.free_groups.borrow_mut().push_back(unit.index),
+            Tier::Fast => {
+                self.free_chunks.borrow_mut().push_back(unit.index);
+                self.show_free();
+            }
+            Tier::Dense => self.discards.add(unit.index),
         }
-        self.show_free();
+    }
+
+    /// The drives know that a free group holds nothing: it may be opened.
+    pub(crate) fn discarded(&self, group: u32) {
+        self.free_groups.borrow_mut().push_back(group);
+        self.freed.notify();
+        self.gc_wanted.notify();
     }
 
     /// Lets other reactors know how many chunks are free.
@@ -133,14 +147,15 @@ impl Control {
         self.common.free_chunks.store(free, Ordering::SeqCst);
     }
 
-    /// The free list of a tier, in order.
+    /// The free units of a tier in order, those still to be discarded last.
     pub(crate) fn free_list(&self, tier: Tier) -> Vec<UnitId> {
-        let list = match tier {
-            Tier::Fast => &self.free_chunks,
-            Tier::Dense => &self.free_groups,
+        let (list, discards) = match tier {
+            Tier::Fast => (&self.free_chunks, Vec::new()),
+            Tier::Dense => (&self.free_groups, self.discards.list()),
         };
-        let unit = |&index| UnitId { tier, index };
-        list.borrow().iter().map(unit).collect()
+        let unit = |index| UnitId { tier, index };
+        let free = list.borrow();
+        free.iter().copied().chain(discards).map(unit).collect()
     }
 
     /// Units emptied that no running checkpoint has taken yet.
@@ -153,7 +168,7 @@ impl Control {
         self.free_chunks.borrow().len()
     }
 
-    /// Free groups.
+    /// Free groups that may be opened now.
     pub(crate) fn free_groups(&self) -> usize {
         self.free_groups.borrow().len()
     }
@@ -337,6 +352,11 @@ impl Control {
     /// Nothing in this unit is needed once the next checkpoint has committed.
     pub(crate) fn emptied(&self, shared: &Shared, unit: UnitId) {
         shared.units.transition(unit, UnitState::Emptied);
+        if unit.tier == Tier::Dense && shared.config.is_planted(Canary::DiscardBeforeCommit) {
+            let there = shared.rc();
+            let early = async move { there.discard_group(unit.index).await };
+            shared.rc().spawn(early);
+        }
         self.emptied.borrow_mut().push(unit);
         self.checkpoint_wanted.notify();
     }
@@ -508,5 +528,6 @@ impl Control {
         self.cleaner_wanted.notify();
         self.committed.notify();
         self.gc_wanted.notify();
+        self.discards.wanted.notify();
     }
 }

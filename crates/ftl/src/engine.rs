@@ -6,6 +6,7 @@
 use crate::admission::Aside;
 use crate::config::{Canary, Config};
 use crate::control::Control;
+use crate::discards::DISCARDS_AT_ONCE;
 use crate::error::{EngineError, StopReason};
 use crate::gate::HostRead;
 use crate::geometry::{Geometry, Tier};
@@ -154,6 +155,9 @@ impl Engine {
         }
         if shared.dense.is_some() {
             shared.spawn(Rc::clone(shared).run_gc());
+            for _ in 0..DISCARDS_AT_ONCE {
+                shared.spawn(Rc::clone(shared).run_discards());
+            }
         }
     }
 

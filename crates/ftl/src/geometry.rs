@@ -152,6 +152,18 @@ impl Geometry {
         index as u64 * self.chunk_sectors()
     }
 
+    /// Bytes of data blocks of a group.
+    #[must_use]
+    pub const fn group_bytes(&self) -> u64 {
+        self.group_blocks as u64 * BLOCK_BYTES
+    }
+
+    /// Byte offset of group `index` on the dense tier.
+    #[must_use]
+    pub const fn group_start(&self, index: u32) -> u64 {
+        index as u64 * self.group_bytes()
+    }
+
     /// Place of data block `block` of group `group`.
     #[must_use]
     pub const fn dense_ppa(&self, group: u32, block: u32) -> Ppa {

@@ -37,6 +37,7 @@ mod config;
 mod contents;
 mod control;
 mod crossing;
+mod discards;
 mod engine;
 mod error;
 mod gate;

@@ -20,7 +20,8 @@ impl Engine {
     /// Groups that can be preloaded before garbage collection begins.
     #[must_use]
     pub fn preload_room(&self) -> u32 {
-        let free = self.shared.control().free_groups();
+        let control = self.shared.control();
+        let free = control.free_groups() + control.discards.count();
         free.saturating_sub(self.shared.gc_target()) as u32
     }
 

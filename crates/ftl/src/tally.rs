@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 35] = [
     "admission_waits",
     "background_yields",
     "blocks_lost",
@@ -18,10 +18,12 @@ const NAMES: [&str; 32] = [
     "clean_repairs",
     "commands_crossed",
     "compacted_blocks",
+    "discards_redone",
     "full_rejections",
     "gc_blocks",
     "gc_failures",
     "groups_collected",
+    "groups_discarded",
     "kept_blocks",
     "leaf_merges",
     "leaf_reads",
@@ -29,6 +31,7 @@ const NAMES: [&str; 32] = [
     "leaves_lost",
     "log_write_errors",
     "move_records_crossed",
+    "moves_redone",
     "paced_writes",
     "questions_crossed",
     "read_retries",

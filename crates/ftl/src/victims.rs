@@ -193,7 +193,7 @@ impl Shared {
 impl Control {
     /// Groups that are free, or will be with the next checkpoint.
     fn ready_groups(&self) -> usize {
-        self.free_groups() + self.emptied_groups()
+        self.free_groups() + self.discards.count() + self.emptied_groups()
     }
 }
 

@@ -58,6 +58,7 @@ impl Engine {
             ("chunks_cleaned_now", work.running.get() as u64),
             ("chunks_settling", work.waiting.get() as u64),
             ("free_groups", control.free_groups() as u64),
+            ("groups_to_discard", control.discards.count() as u64),
             ("reserve_groups", shared.config.reserve.groups.into()),
             ("emptied_groups", control.emptied_groups() as u64),
             ("checkpoint", control.checkpoint.get()),

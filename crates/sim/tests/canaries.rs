@@ -79,6 +79,7 @@ macro_rules! canaries {
 canaries! {
     ack_before_second_mirror: AckBeforeSecondMirror,
     free_before_flush: FreeBeforeFlush,
+    discard_before_commit: DiscardBeforeCommit,
     unconditional_move: UnconditionalMove,
     discard_not_logged: DiscardNotLogged,
     leaf_through_off_by_one: LeafThroughOffByOne,

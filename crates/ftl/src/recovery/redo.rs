@@ -121,6 +121,7 @@ impl Shard {
                     .map(|(key, index, count)| (key, index, Change::Discard { count, zero: *zero }))
                     .collect();
                 self.redo_changes(&changes, at.lsn).await?;
+                self.shared.count("discards_redone", 1);
                 self.map.borrow_mut().note_redone(*slice, at.lsn);
             }
             Record::Part { .. } | Record::Commit { .. } | Record::Catalogue { .. } => {}
@@ -134,6 +135,9 @@ impl Shard {
                 });
                 if self.planted(Canary::UnconditionalMove) {
                     force_moves(self, &mut changes).await;
+                }
+                if matches!(record, Record::Move { .. } | Record::Keep { .. }) {
+                    self.shared.count("moves_redone", changes.len() as u64);
                 }
                 self.redo_changes(&changes, at.lsn).await?;
             }

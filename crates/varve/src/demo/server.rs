@@ -17,7 +17,7 @@ const LOOK: Nanos = Nanos::from_millis(1);
 /// A server that hosts can connect to. It ends with this process at the latest: the pipe to its
 /// standard input ends then. Killed when dropped.
 pub(super) struct Server {
-    child: Child,
+    process: Process,
     /// What it serves.
     pub(super) serving: Serving,
     /// From its start until hosts could connect: pools are recovered in that time.
@@ -32,7 +32,7 @@ impl Server {
     pub(super) async fn start(world: &dyn World, site: &Site) -> Result<Self, DemoError> {
         let begun = world.now();
         let child = spawn(site).map_err(|error| DemoError::Server(error.to_string()))?;
-        let mut guard = Guard(Some(child));
+        let mut process = Process(child);
         loop {
             let said = fs::read_to_string(site.announcement()).unwrap_or_default();
             if let Some(serving) = said
@@ -40,15 +40,13 @@ impl Server {
                 .then(|| serde_json::from_str(&said).ok())
             {
                 let serving = serving.ok_or(DemoError::Server(said))?;
-                let child = guard.0.take().expect("it was not taken before");
                 return Ok(Self {
-                    child,
+                    process,
                     serving,
                     started_in: world.now().since(begun),
                 });
             }
-            let child = guard.0.as_mut().expect("it was not taken before");
-            if !matches!(child.try_wait(), Ok(None)) {
+            if !matches!(process.0.try_wait(), Ok(None)) {
                 return Err(DemoError::Server(last_words(site)));
             }
             world.sleep(LOOK).await;
@@ -60,7 +58,7 @@ impl Server {
     /// # Errors
     /// [`DemoError::Server`].
     pub(super) async fn kill(mut self, world: &dyn World) -> Result<(), DemoError> {
-        let killed = self.child.kill();
+        let killed = self.process.0.kill();
         killed.map_err(|error| DemoError::Server(error.to_string()))?;
         self.ended(world).await.map(|_| ())
     }
@@ -70,7 +68,7 @@ impl Server {
     /// # Errors
     /// [`DemoError::Server`]: it did not, or said why not.
     pub(super) async fn stop(mut self, world: &dyn World, site: &Site) -> Result<(), DemoError> {
-        drop(self.child.stdin.take());
+        drop(self.process.0.stdin.take());
         match self.ended(world).await?.success() {
             true => Ok(()),
             false => Err(DemoError::Server(last_words(site))),
@@ -80,7 +78,7 @@ impl Server {
     async fn ended(&mut self, world: &dyn World) -> Result<ExitStatus, DemoError> {
         let until = world.now() + DRAIN_MAX;
         while world.now() < until {
-            let status = self.child.try_wait();
+            let status = self.process.0.try_wait();
             if let Some(status) = status.map_err(|error| DemoError::Server(error.to_string()))? {
                 return Ok(status);
             }
@@ -104,26 +102,13 @@ fn spawn(site: &Site) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Ends a process that nobody took.
-struct Guard(Option<Child>);
+/// Killed when dropped. One that has ended cannot be, and that is as well.
+struct Process(Child);
 
-impl Drop for Guard {
+impl Drop for Process {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            end(child);
-        }
-    }
-}
-
-/// One that has ended cannot be killed, and that is as well.
-fn end(child: &mut Child) {
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        end(&mut self.child);
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
