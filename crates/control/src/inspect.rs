@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use varve_format::batch::{self, BATCH_HEADER_BYTES_MAX, BatchHead};
 use varve_format::{
-    CHUNK_HEADER_BYTES, ChunkHeader, CommitBody, Geometry, Label, MemberRole, MemberState,
+    CHUNK_HEAD_BYTES, ChunkHeader, CommitBody, Geometry, Label, MemberRole, MemberState,
     PayloadLayout, Record,
 };
 use varve_ftl::Identity;
@@ -248,9 +248,9 @@ impl<'a> Log<'a> {
     fn read(&self, view: &mut InspectView) {
         for chunk in 0..self.geometry.chunks {
             let address = u64::from(chunk) * self.chunk_sectors();
-            let header = self.bytes(address, CHUNK_HEADER_BYTES);
-            let header =
-                header.and_then(|bytes| ChunkHeader::decode(&bytes, &self.pool, address).ok());
+            let head = self.bytes(address, CHUNK_HEAD_BYTES).unwrap_or_default();
+            let headers = ChunkHeader::decode_each(&head, &self.pool, address);
+            let header = headers.max_by_key(|header| (header.epoch, header.stamp));
             match header {
                 Some(header) => view
                     .log
@@ -273,10 +273,10 @@ impl<'a> Log<'a> {
             sequence: header.chunk_sequence,
             first_lsn: header.first_lsn.0,
             end_lsn: header.first_lsn.0,
-            used_bytes: CHUNK_HEADER_BYTES as u64,
+            used_bytes: CHUNK_HEAD_BYTES as u64,
             ..ChunkView::default()
         };
-        let mut sector = header.address + CHUNK_HEADER_BYTES as u64 / SECTOR_BYTES;
+        let mut sector = header.address + CHUNK_HEAD_BYTES as u64 / SECTOR_BYTES;
         let end = header.address + self.chunk_sectors();
         while sector < end
             && let Some((head, records)) = self.batch(header, sector)

@@ -1,7 +1,8 @@
 //! The header of a chunk of the fast-tier log.
 //!
 //! It is written together with the chunk's first batch and names the last committed checkpoint,
-//! so a start reads chunk headers only.
+//! so a start reads chunk headers only. It stands there twice, in blocks of their own: without a
+//! mirror one bad block would otherwise hide a chunk with all that hosts flushed to it.
 
 use crate::error::DecodeError;
 use crate::media::{
@@ -14,6 +15,8 @@ use zerocopy::{FromZeros, IntoBytes};
 
 /// Bytes of an encoded chunk header.
 pub const CHUNK_HEADER_BYTES: usize = 4096;
+/// Bytes at the start of a chunk: its header, twice.
+pub const CHUNK_HEAD_BYTES: usize = 2 * CHUNK_HEADER_BYTES;
 
 const MAGIC: [u8; 4] = *b"VCHK";
 const STRUCTURE: &str = "ChunkHeader";
@@ -116,6 +119,31 @@ impl ChunkHeader {
         bytes[..size_of::<ChunkHeaderRaw>()].copy_from_slice(raw.as_bytes());
         seal(bytes);
         sectors
+    }
+
+    /// The 16 sectors that a chunk begins with.
+    ///
+    /// # Panics
+    /// As [`ChunkHeader::encode`].
+    #[must_use]
+    pub fn encode_twice(&self) -> Sectors {
+        let once = self.encode();
+        let mut sectors = Sectors::zeroed(CHUNK_HEAD_BYTES / SECTOR);
+        for copy in sectors.bytes_mut().chunks_exact_mut(CHUNK_HEADER_BYTES) {
+            copy.copy_from_slice(once.bytes());
+        }
+        sectors
+    }
+
+    /// The headers in `bytes`, what a chunk at sector `address` of the pool `pool` begins with: two,
+    /// or what is left of them. They differ where a write was torn.
+    pub fn decode_each<'a>(
+        bytes: &'a [u8],
+        pool: &'a [u8; 16],
+        address: u64,
+    ) -> impl Iterator<Item = Self> + 'a {
+        let copies = bytes.chunks_exact(CHUNK_HEADER_BYTES);
+        copies.filter_map(move |copy| Self::decode(copy, pool, address).ok())
     }
 
     /// The header in `bytes`, read at sector `address` of the pool `pool`.

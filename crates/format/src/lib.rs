@@ -42,7 +42,7 @@ pub use batch::{
 pub use bitmap::{Tier, UNIT_BITS_HEAD_BYTES, UNIT_BITS_WORDS_MAX, UnitBits};
 pub use catalogue::{CATALOGUE_ENTRY_BYTES, CatalogueEntry, VOLUME_BLOCKS_MAX, VolumeState};
 pub use checkpoint::{CommitBody, LanePosition, PartKind, PartPlace};
-pub use chunk::{CHUNK_HEADER_BYTES, ChunkHeader, CommitPlace};
+pub use chunk::{CHUNK_HEAD_BYTES, CHUNK_HEADER_BYTES, ChunkHeader, CommitPlace};
 pub use crc::{block_crc, crc24, crc32c, crc32c_parts};
 pub use crcs::Crcs;
 pub use delta::{DELTA_BYTES, Delta, DeltaBody, DeltaError};

@@ -2,7 +2,7 @@
 //!
 //! **Not here**: what is gathered and in which order it is acknowledged (`lane`).
 
-use crate::geometry::BLOCK_SECTORS;
+use crate::geometry::{BLOCK_SECTORS, CHUNK_HEAD_SECTORS};
 use crate::lane::{Appended, ChunkGrant, Load};
 use crate::shared::Identity;
 use alloc::rc::Rc;
@@ -24,7 +24,7 @@ pub(crate) struct OpenChunk {
 impl OpenChunk {
     /// Sector where the next batch's header goes.
     pub(crate) const fn batch_start(&self) -> u64 {
-        self.next + if self.fresh { BLOCK_SECTORS } else { 0 }
+        self.next + if self.fresh { CHUNK_HEAD_SECTORS } else { 0 }
     }
 
     /// The chunk's header, to be written with its first batch.
@@ -41,7 +41,7 @@ impl OpenChunk {
             first_batch: batch,
             commit: self.grant.commit,
         }
-        .encode()
+        .encode_twice()
     }
 }
 

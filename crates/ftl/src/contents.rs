@@ -3,7 +3,7 @@
 //! **Invariant**: a header counts only if it belongs to the chunk's present use. A write that one
 //! copy lost leaves there what an earlier use wrote, with a valid checksum and at its own address.
 
-use crate::geometry::{BLOCK_SECTORS, UnitId};
+use crate::geometry::{CHUNK_HEAD_SECTORS, UnitId};
 use crate::recovery::{Expect, read_batch};
 use crate::shared::Shared;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ impl Shared {
         let geometry = *self.units.geometry();
         let start = geometry.chunk_start(chunk);
         let end = start + u64::from(self.units.unit(UnitId::chunk(chunk)).write_pointer());
-        let mut sector = start + BLOCK_SECTORS;
+        let mut sector = start + CHUNK_HEAD_SECTORS;
         let mut batches = Vec::new();
         if end <= sector {
             return Some(batches);
@@ -41,18 +41,19 @@ impl Shared {
         let address = self.units.geometry().chunk_start(chunk);
         let unit = self.units.unit(UnitId::chunk(chunk));
         for copy in 0..self.fast.info().copies {
-            let into = Sectors::zeroed(BLOCK_SECTORS as usize);
+            let into = Sectors::zeroed(CHUNK_HEAD_SECTORS as usize);
             let read = self
                 .fast
                 .read_meta(address * SECTOR_BYTES, into, copy)
                 .await;
             let Ok(sectors) = read else { continue };
-            let header = ChunkHeader::decode(sectors.bytes(), &self.identity.pool, address);
-            if let Ok(header) = header
-                && header.generation == unit.generation()
-                && header.stamp == unit.stamp()
-            {
-                return Some(header);
+            let mut headers =
+                ChunkHeader::decode_each(sectors.bytes(), &self.identity.pool, address);
+            let present = headers.find(|header| {
+                header.generation == unit.generation() && header.stamp == unit.stamp()
+            });
+            if present.is_some() {
+                return present;
             }
         }
         None

@@ -4,6 +4,8 @@ use varve_units::{BLOCK_BYTES, LeafIndex, Ppa, SECTOR_BYTES, SliceId, VolumeId};
 
 /// Sectors of one 4 KiB block.
 pub const BLOCK_SECTORS: u64 = BLOCK_BYTES / SECTOR_BYTES;
+/// Sectors that a chunk begins with, before its first batch.
+pub const CHUNK_HEAD_SECTORS: u64 = varve_format::CHUNK_HEAD_BYTES as u64 / SECTOR_BYTES;
 
 /// Sizes fixed at the creation of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

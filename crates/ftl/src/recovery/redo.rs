@@ -5,7 +5,7 @@ use super::{RecoverError, RecoveryReport};
 use crate::config::Canary;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::geometry::BLOCK_SECTORS;
+use crate::geometry::CHUNK_HEAD_SECTORS;
 use crate::lane::Appended;
 use crate::map::{Change, Dead, LeafKey, Map, MapFull};
 use crate::shard::{Shard, discard_pieces, for_each_change};
@@ -215,7 +215,7 @@ impl Engine {
                 continue;
             };
             let header = if found.header.is_some() {
-                BLOCK_SECTORS
+                CHUNK_HEAD_SECTORS
             } else {
                 0
             };

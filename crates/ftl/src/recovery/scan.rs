@@ -3,7 +3,7 @@
 use super::RecoverError;
 use super::walk::{Expect, read_batch};
 use crate::config::{Canary, Config};
-use crate::geometry::{BLOCK_SECTORS, Geometry};
+use crate::geometry::{CHUNK_HEAD_SECTORS, Geometry};
 use crate::shared::Identity;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -35,15 +35,13 @@ impl Scan {
             let address = geometry.chunk_start(chunk);
             let mut newest: Option<ChunkHeader> = None;
             for copy in 0..fast.info().copies {
-                let into = Sectors::zeroed(BLOCK_SECTORS as usize);
+                let into = Sectors::zeroed(CHUNK_HEAD_SECTORS as usize);
                 let read = fast.read_meta(address * SECTOR_BYTES, into, copy).await;
                 let Ok(sectors) = read else { continue };
-                let Ok(header) = ChunkHeader::decode(sectors.bytes(), &identity.pool, address)
-                else {
-                    continue;
-                };
-                if newest.is_none_or(|newest| age(&newest) < age(&header)) {
-                    newest = Some(header);
+                for header in ChunkHeader::decode_each(sectors.bytes(), &identity.pool, address) {
+                    if newest.is_none_or(|newest| age(&newest) < age(&header)) {
+                        newest = Some(header);
+                    }
                 }
             }
             headers.push(newest.filter(|header| header.epoch < identity.epoch));
@@ -127,7 +125,7 @@ impl Scan {
         header: &ChunkHeader,
     ) -> Vec<CommitPlace> {
         let mut found = Vec::new();
-        let mut sector = self.geometry.chunk_start(chunk) + BLOCK_SECTORS;
+        let mut sector = self.geometry.chunk_start(chunk) + CHUNK_HEAD_SECTORS;
         let mut sequence = header.first_batch;
         loop {
             let expect = Expect::of(self, header, Some(sequence), sector);

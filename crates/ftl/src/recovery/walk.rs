@@ -8,7 +8,7 @@
 use super::Damage;
 use super::scan::Scan;
 use super::whole::{Broken, whole_batch};
-use crate::geometry::{BLOCK_SECTORS, Geometry};
+use crate::geometry::{CHUNK_HEAD_SECTORS, Geometry};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use varve_format::{BatchHead, ChunkHeader, LanePosition, Record, batch};
@@ -218,7 +218,7 @@ impl LaneWalk {
         });
         self.is_cut = false;
         for (sequence, (chunk, header)) in later {
-            let sector = scan.geometry.chunk_start(*chunk) + BLOCK_SECTORS;
+            let sector = scan.geometry.chunk_start(*chunk) + CHUNK_HEAD_SECTORS;
             let expect = Expect::of(scan, header, Some(cursor.batch), sector);
             match seek_batch(fast, &scan.geometry, &expect).await {
                 Sought::Found(head, records) => {
@@ -255,7 +255,7 @@ impl LaneWalk {
         records: Vec<Record>,
         cursor: &mut Cursor,
     ) {
-        let is_first = cursor.sector == scan.geometry.chunk_start(chunk) + BLOCK_SECTORS;
+        let is_first = cursor.sector == scan.geometry.chunk_start(chunk) + CHUNK_HEAD_SECTORS;
         cursor.sector += head.batch_bytes() / SECTOR_BYTES;
         cursor.batch = head.sequence + 1;
         self.last_lsn = self.last_lsn.max(head.last_lsn());
@@ -296,7 +296,7 @@ impl LaneWalk {
                 (
                     *chunk,
                     *header,
-                    scan.geometry.chunk_start(*chunk) + BLOCK_SECTORS,
+                    scan.geometry.chunk_start(*chunk) + CHUNK_HEAD_SECTORS,
                 )
             });
         for (chunk, header, sector) in here.chain(later).collect::<Vec<_>>() {

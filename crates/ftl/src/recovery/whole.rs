@@ -52,7 +52,7 @@ pub(super) async fn whole_batch(
     let meta = payloads.read_meta(fast).await?;
     let mut gather = Gather::new();
     if let Some(header) = &found.header {
-        gather.push_meta(header.encode());
+        gather.push_meta(header.encode_twice());
     }
     let start = start_of(head);
     gather.push_meta(batch::encode(
