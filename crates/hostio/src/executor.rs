@@ -2,8 +2,9 @@
 //!
 //! A turn runs the jobs of its peers and what the kernel has completed, polls every task that is
 //! ready then, lets those go on that yielded, fires timers, hands over what it has for its peers and
-//! submits its i/o. When nothing is ready it looks for jobs a moment longer and sleeps until the next
-//! job, timer or completion: in its ring if it has one, which submits in the same call.
+//! submits its i/o. When nothing is ready it looks for jobs a moment longer, or for as long as it was
+//! told to, and sleeps until the next job, timer or completion: in its ring if it has one, which
+//! submits in the same call.
 //!
 //! **Invariant**: no borrow of the executor's state is held while a task is polled or dropped, or a
 //! job runs.
@@ -25,7 +26,8 @@ use std::time::{Duration, Instant};
 use varve_io::{Blocks, Desk, Job, ReactorId, Receiver, Sender, Task, World, slot};
 use varve_units::Nanos;
 
-/// Looks for jobs before an idle reactor sleeps: about as long as a wake-up takes (2 to 5 us).
+/// Looks for jobs before an idle reactor with peers sleeps, about as long as a wake-up takes (2 to
+/// 5 us), and between two looks at the clock.
 const SPINS_MAX: u32 = 64;
 
 /// Nothing is ready and no timer runs, but the root flow has not ended.
@@ -84,6 +86,8 @@ struct Reactor {
     hub: Arc<Hub>,
     desk: Desk,
     port: Rc<Port>,
+    /// How long it looks for the end of i/o before it sleeps.
+    spin: Cell<Nanos>,
     /// Jobs for each peer, handed over at the end of a turn.
     outbox: RefCell<Vec<Vec<Job>>>,
     /// Room for the jobs of a turn.
@@ -127,11 +131,19 @@ impl Executor {
             hub,
             desk: Desk::default(),
             port,
+            spin: Cell::new(Nanos(0)),
             outbox: RefCell::new(outbox),
             inbox: RefCell::default(),
         });
         reactor.port.keep(&*reactor);
         Self(reactor)
+    }
+
+    /// Looks for the end of i/o for so long before it sleeps, from now on: an answer that comes within
+    /// that time costs no wake-up, which takes longer than a small command. It costs a processor
+    /// that has nothing better to do. 0, as at first: sleeps at once.
+    pub fn spin(&self, span: Nanos) {
+        self.0.spin.set(span);
     }
 
     /// The executor as flows see it.
@@ -260,26 +272,47 @@ impl Reactor {
             (None, Some(pause)) => std::thread::park_timeout(pause),
             (None, None) => std::thread::park(),
         };
-        if self.hub.reactors() == 1 {
-            if awaits == Awaits::Nothing {
-                return Err(Stalled);
-            }
-            wait();
+        let is_alone = self.hub.reactors() == 1;
+        if is_alone && awaits == Awaits::Nothing {
+            return Err(Stalled);
+        }
+        if self.look_out(ring, is_alone, next) {
             return Ok(());
         }
-        if let Some(ring) = ring {
-            ring.submit();
-        }
-        for _ in 0..SPINS_MAX {
-            if self.hub.has_jobs(self.id) || ring.is_some_and(Ring::has_ended) {
-                return Ok(());
-            }
-            std::hint::spin_loop();
+        if is_alone {
+            wait();
+            return Ok(());
         }
         if self.hub.sleep(self.id, awaits, wait) {
             Ok(())
         } else {
             Err(Stalled)
+        }
+    }
+
+    /// Looks for jobs and the end of i/o a moment longer, until the next timer at most. True if there
+    /// is something.
+    fn look_out(&self, ring: Option<&Ring>, is_alone: bool, next: Option<Nanos>) -> bool {
+        let spin = self.spin.get();
+        if spin == Nanos(0) && is_alone {
+            return false;
+        }
+        if let Some(ring) = ring {
+            ring.submit();
+        }
+        let is_wanted = || self.hub.has_jobs(self.id) || ring.is_some_and(Ring::has_ended);
+        let end = (spin > Nanos(0)).then(|| self.now() + spin);
+        let end = end.map(|end| next.map_or(end, |next| end.min(next)));
+        loop {
+            for _ in 0..SPINS_MAX {
+                if is_wanted() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if end.is_none_or(|end| self.now() >= end) {
+                return false;
+            }
         }
     }
 

@@ -30,6 +30,7 @@ pub use cpu::thread_cpu_time;
 pub use disk::{Disk, DiskKind, DiskOptions, FileDrive, OpenError};
 pub use executor::{Executor, Stalled};
 pub use io::{Io, NoIo};
+pub use memory::Piece;
 pub use net::{Endpoint, Listener, Outgoing, Stream};
 pub use preflight::{
     Content, DiskFacts, Finding, Magic, Preflight, Severity, User, Wanted, What, preflight,

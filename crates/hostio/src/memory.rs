@@ -12,7 +12,7 @@ const MADV_HUGEPAGE: i32 = 14;
 
 /// Zeroed memory, aligned to 2 MiB, in huge pages where the system has them; read and written by
 /// several threads at once, as the memory of a device is.
-pub(crate) struct Piece {
+pub struct Piece {
     /// What was allocated, for the drop; touched through `start` alone while the piece lives.
     memory: (*mut u8, usize),
     start: *mut u8,
@@ -30,7 +30,8 @@ unsafe impl Sync for Piece {}
 
 impl Piece {
     /// `length` bytes of zeroes. The system backs them page by page when they are touched.
-    pub(crate) fn zeroed(length: usize) -> Self {
+    #[must_use]
+    pub fn zeroed(length: usize) -> Self {
         let mut memory = ManuallyDrop::new(vec![0; length + ALIGN]);
         let offset = memory.as_ptr().align_offset(ALIGN);
         advise_huge(&mut memory[offset..offset + length]);
@@ -42,8 +43,11 @@ impl Piece {
     }
 
     /// Copies the bytes from `at` on.
+    ///
+    /// # Panics
+    /// If they do not lie inside.
     #[expect(unsafe_code, reason = "memory that other threads may write")]
-    pub(crate) fn read(&self, at: usize, into: &mut [u8]) {
+    pub fn read(&self, at: usize, into: &mut [u8]) {
         assert!(
             at <= self.length && into.len() <= self.length - at,
             "inside the piece"
@@ -54,8 +58,11 @@ impl Piece {
 
     /// Replaces the bytes from `at` on, past the processor's cache: nobody reads them soon, and
     /// what is in use stays in it.
+    ///
+    /// # Panics
+    /// If they do not lie inside.
     #[expect(unsafe_code, reason = "memory that other threads may read")]
-    pub(crate) fn write(&self, at: usize, from: &[u8]) {
+    pub fn write(&self, at: usize, from: &[u8]) {
         assert!(
             at <= self.length && from.len() <= self.length - at,
             "inside the piece"

@@ -278,3 +278,35 @@ fn another_thread_reaches_a_reactor() {
         assert_eq!(executor.run(flow).unwrap(), expected);
     });
 }
+
+/// A reactor that looks for work before it sleeps hears the same, and does sleep when nothing comes.
+#[test]
+fn a_reactor_that_spins_sleeps_in_the_end() {
+    let executor = Executor::new();
+    executor.spin(Nanos::from_millis(1));
+    let world = executor.world();
+    let (near, mut far) = Stream::pair(Io::of(&*world).unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut byte = [0];
+            for _ in 0..100 {
+                std::io::Read::read_exact(&mut far, &mut byte).unwrap();
+                std::io::Write::write_all(&mut far, &byte).unwrap();
+            }
+        });
+        let flow = async move {
+            for byte in 0..100_u8 {
+                let mut what = Outgoing::new();
+                what.push([byte]);
+                near.send(what).await.unwrap();
+                let (_, received) = near.receive(Vec::with_capacity(1)).await.unwrap();
+                assert_eq!(received, [byte]);
+            }
+            let before = thread_cpu_time();
+            world.sleep(Nanos::from_millis(300)).await;
+            thread_cpu_time().since(before)
+        };
+        let used = executor.run(flow).unwrap();
+        assert!(used < Nanos::from_millis(100), "{used:?}");
+    });
+}

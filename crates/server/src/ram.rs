@@ -3,19 +3,23 @@
 use crate::store::{Content, Step, Store};
 use std::cell::RefCell;
 use std::rc::Rc;
-use varve_io::World;
+use varve_hostio::Piece;
+use varve_io::{World, ZEROES};
 use varve_target::{Failure, Operation};
-use varve_units::{BLOCK, LEAF_BLOCKS};
+use varve_units::BLOCK;
 
-/// Blocks of one piece of memory, taken when it is first written.
-const PIECE: u64 = LEAF_BLOCKS;
+/// Blocks of one piece of memory, taken when it is first written: 64 MiB. Arbitrary: many huge pages,
+/// few mappings.
+const PIECE_BLOCKS: u64 = 16 << 10;
 
-/// Blocks in memory.
+/// Blocks in memory, in huge pages where the system has them: blocks at random in small pages cost a
+/// miss of the TLB each.
 pub struct RamStore {
     world: Rc<dyn World>,
     blocks: u64,
+    piece_blocks: u64,
     /// Absent pieces are zeroes.
-    pieces: RefCell<Vec<Option<Box<[u8]>>>>,
+    pieces: RefCell<Vec<Option<Piece>>>,
 }
 
 /// A run of blocks inside one piece: which, where in it and how many bytes.
@@ -29,24 +33,33 @@ impl RamStore {
     /// `blocks` blocks of zeroes.
     #[must_use]
     pub fn new(world: Rc<dyn World>, blocks: u64) -> Self {
-        let count = blocks.div_ceil(PIECE) as usize;
+        Self::with_pieces(world, blocks, PIECE_BLOCKS)
+    }
+
+    fn with_pieces(world: Rc<dyn World>, blocks: u64, piece_blocks: u64) -> Self {
+        let count = blocks.div_ceil(piece_blocks) as usize;
         Self {
             world,
             blocks,
+            piece_blocks,
             pieces: RefCell::new((0..count).map(|_| None).collect()),
         }
+    }
+
+    fn piece_bytes(&self) -> usize {
+        self.piece_blocks as usize * BLOCK
     }
 
     /// The runs of a range that lies inside.
     fn runs(&self, lba: u64, blocks: u64) -> Result<impl Iterator<Item = Run> + use<>, Failure> {
         let end = lba.checked_add(blocks).filter(|end| *end <= self.blocks);
         let end = end.ok_or(Failure::OutOfRange)?;
-        let mut at = lba;
+        let (mut at, piece_blocks) = (lba, self.piece_blocks);
         Ok(std::iter::from_fn(move || {
-            let stop = end.min((at / PIECE + 1) * PIECE);
+            let stop = end.min((at / piece_blocks + 1) * piece_blocks);
             let run = (at < stop).then(|| Run {
-                piece: (at / PIECE) as usize,
-                start: (at % PIECE) as usize * BLOCK,
+                piece: (at / piece_blocks) as usize,
+                start: (at % piece_blocks) as usize * BLOCK,
                 bytes: (stop - at) as usize * BLOCK,
             });
             at = stop;
@@ -62,7 +75,7 @@ impl RamStore {
         for run in runs {
             let part = rest.split_off_mut(..run.bytes).expect("a run of the range");
             match &pieces[run.piece] {
-                Some(piece) => part.copy_from_slice(&piece[run.start..run.start + run.bytes]),
+                Some(piece) => piece.read(run.start, part),
                 None => part.fill(0),
             }
         }
@@ -74,10 +87,9 @@ impl RamStore {
         let mut rest = data;
         let mut pieces = self.pieces.borrow_mut();
         for run in self.runs(lba, (data.len() / BLOCK) as u64)? {
-            let piece = pieces[run.piece]
-                .get_or_insert_with(|| vec![0; PIECE as usize * BLOCK].into_boxed_slice());
+            let piece = pieces[run.piece].get_or_insert_with(|| Piece::zeroed(self.piece_bytes()));
             let (part, behind) = rest.split_at(run.bytes);
-            piece[run.start..run.start + run.bytes].copy_from_slice(part);
+            piece.write(run.start, part);
             rest = behind;
         }
         Ok(())
@@ -87,10 +99,13 @@ impl RamStore {
     fn zero(&self, lba: u64, blocks: u64) -> Result<(), Failure> {
         let mut pieces = self.pieces.borrow_mut();
         for run in self.runs(lba, blocks)? {
-            if run.bytes == PIECE as usize * BLOCK {
+            if run.bytes == self.piece_bytes() {
                 pieces[run.piece] = None;
-            } else if let Some(piece) = &mut pieces[run.piece] {
-                piece[run.start..run.start + run.bytes].fill(0);
+            } else if let Some(piece) = &pieces[run.piece] {
+                let end = run.start + run.bytes;
+                (run.start..end)
+                    .step_by(BLOCK)
+                    .for_each(|at| piece.write(at, &ZEROES.0));
             }
         }
         Ok(())
@@ -122,6 +137,7 @@ impl Store for RamStore {
 mod tests {
     use super::*;
     use varve_hostio::Executor;
+    use varve_units::LEAF_BLOCKS;
 
     fn read(store: &RamStore, lba: u64, blocks: u32) -> Result<Vec<u8>, Failure> {
         let content = store.execute(Operation::Read { lba, blocks })?;
@@ -132,8 +148,9 @@ mod tests {
     #[test]
     fn holds_what_a_flat_memory_holds() {
         let executor = Executor::new();
-        let size = 2 * PIECE + 7;
-        let store = RamStore::new(executor.world(), size);
+        let piece = LEAF_BLOCKS;
+        let size = 2 * piece + 7;
+        let store = RamStore::with_pieces(executor.world(), size, piece);
         let mut model = vec![0_u8; size as usize * BLOCK];
         let mut state = 42_u64;
         let mut draw = move |below: u64| {

@@ -1,7 +1,8 @@
 //! `varve bench`.
 
+use super::bench_pool::PoolOptions;
 use super::{Exit, complain};
-use crate::bench::{self, BenchError, Load, PlanRequest, RemoteRequest, Request};
+use crate::bench::{self, BenchError, Load, RemoteRequest, Request};
 use crate::load::{Direction, Order};
 use crate::remote::{Address, Terms};
 use clap::{Args, ValueEnum};
@@ -45,37 +46,15 @@ pub(crate) struct Options {
     /// namespace has less. Of a namespace its first bytes
     #[arg(long, value_parser = parse_bytes)]
     size: Option<u64>,
-    /// Digests of PDUs to a remote namespace
-    #[arg(long, value_enum, default_value_t = Digest::None)]
-    digest: Digest,
-    /// Dense capacity that is not exported, per cent of its raw data blocks
-    #[arg(long, help_heading = POOL, default_value_t = 20, value_parser = clap::value_parser!(u32).range(5..=80))]
-    over_provision: u32,
-    /// Size of the fast tier, per cent of the dense tier
-    #[arg(long, help_heading = POOL, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100))]
-    fast_tier: u32,
-    /// Reactors, each on a thread of its own with a load of its own: at most as many as processors
-    #[arg(long, help_heading = POOL, default_value_t = 1, value_parser = parse_cores)]
-    cores: u16,
-    /// Protection of the fast tier (the dense tier is always 4+1)
-    #[arg(long, help_heading = POOL, value_enum, default_value_t = Protect::None)]
-    protect: Protect,
-    /// Leaves of the map that the cache holds, per cent of all
-    #[arg(long, help_heading = POOL, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
-    map_cache: u32,
-    /// Times the user data are overwritten, at least, before the window opens
-    #[arg(long, help_heading = POOL, default_value_t = 2.0)]
-    warm_up: f64,
-    /// Seconds after which an engine that is still not in steady state counts as failed
-    #[arg(long, help_heading = POOL, default_value_t = 100)]
-    warm_up_max: u64,
+    /// Digests of PDUs to a remote namespace: none if nothing is said
+    #[arg(long, value_enum)]
+    digest: Option<Digest>,
+    #[command(flatten)]
+    pool: PoolOptions,
     /// Write the result as JSON
     #[arg(long)]
     json: bool,
 }
-
-/// Over what the options about a pool stand.
-const POOL: &str = "Pool of `ram:`";
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Target {
@@ -99,12 +78,6 @@ enum Rw {
     Randwrite,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Protect {
-    None,
-    Mirror,
-}
-
 impl Options {
     /// Runs the benchmark and prints its result.
     pub(crate) fn run(&self) -> Exit {
@@ -120,6 +93,10 @@ impl Options {
                 "--verify follows fewer operations in flight",
                 "use an --iodepth times --jobs of at most 32767",
             );
+            return Exit::Usage;
+        }
+        if let Some((what, next)) = self.misplaced() {
+            complain(&what, next);
             return Exit::Usage;
         }
         let outcome = match &self.target {
@@ -155,6 +132,25 @@ impl Options {
         }
     }
 
+    /// Options that say something about the other kind of target, and what to do: a result that was not
+    /// measured as asked for would mislead.
+    fn misplaced(&self) -> Option<(String, &'static str)> {
+        let (given, whose, next) = match self.target {
+            Target::Ram => (
+                self.digest.map(|_| "--digest").into_iter().collect(),
+                "a remote namespace has",
+                "leave it out: nothing is sent to a pool in memory",
+            ),
+            Target::Remote(_) => (
+                self.pool.given(),
+                "the pool of `ram:` has",
+                "leave it out: a remote namespace is as its target made it",
+            ),
+        };
+        let given: Vec<&str> = given;
+        (!given.is_empty()).then(|| (format!("only {whose} {}", given.join(", ")), next))
+    }
+
     /// The load that was asked for, or one that suits the target: nothing is written to a remote
     /// namespace unless it was asked for.
     fn rw(&self) -> Rw {
@@ -187,10 +183,10 @@ impl Options {
 
     fn remote_request(&self, address: &Address) -> RemoteRequest {
         let (header, data) = match self.digest {
-            Digest::None => (false, false),
-            Digest::Header => (true, false),
-            Digest::Data => (false, true),
-            Digest::Both => (true, true),
+            None | Some(Digest::None) => (false, false),
+            Some(Digest::Header) => (true, false),
+            Some(Digest::Data) => (false, true),
+            Some(Digest::Both) => (true, true),
         };
         RemoteRequest {
             address: address.clone(),
@@ -206,21 +202,14 @@ impl Options {
     }
 
     fn request(&self) -> Request {
+        let user_bytes = self.size.unwrap_or(SIZE_DEFAULT);
         Request {
             target: RAM.to_owned(),
             load: self.load(),
-            plan: PlanRequest {
-                user_bytes: self.size.unwrap_or(SIZE_DEFAULT),
-                over_provision: self.over_provision,
-                fast_per_cent: self.fast_tier,
-                is_mirrored: self.protect == Protect::Mirror,
-                map_cache: self.map_cache,
-                io_bytes: self.bs,
-                cores: self.cores,
-            },
+            plan: self.pool.plan(user_bytes, self.bs),
             runtime: Duration::from_secs(self.runtime),
-            overwrites: self.warm_up,
-            warm_up_max: Duration::from_secs(self.warm_up_max),
+            overwrites: self.pool.overwrites(),
+            warm_up_max: self.pool.warm_up_max(),
         }
     }
 }
@@ -258,17 +247,6 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// Reactors: each needs a processor, because one that is kept waiting keeps others waiting.
-fn parse_cores(text: &str) -> Result<u16, String> {
-    let most = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    match text.parse() {
-        Ok(cores @ 1..) if usize::from(cores) <= most => Ok(cores),
-        _ => Err(format!(
-            "a number from 1 to {most}, the processors there are"
-        )),
-    }
-}
-
 fn parse_theta(text: &str) -> Result<f64, String> {
     let theta: f64 = text.parse().map_err(|_| "a number".to_owned())?;
     if theta > 0.0 && theta < 5.0 && (theta - 1.0).abs() > 1e-6 {
@@ -280,7 +258,9 @@ fn parse_theta(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bench_pool::POOL;
     use super::*;
+    use clap::FromArgMatches;
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
@@ -295,18 +275,52 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_those_there_are() {
-        assert_eq!(parse_cores("1"), Ok(1));
-        assert!(parse_cores("0").is_err());
-        assert!(parse_cores("60000").is_err());
-        assert!(parse_cores("two").is_err());
-    }
-
-    #[test]
     fn a_skew_of_one_is_refused() {
         assert_eq!(parse_theta("1.2"), Ok(1.2));
         assert!(parse_theta("1").is_err());
         assert!(parse_theta("0").is_err());
         assert!(parse_theta("x").is_err());
+    }
+
+    /// `varve bench` with these arguments.
+    fn parse(arguments: &[&str]) -> Options {
+        let command = Options::augment_args(clap::Command::new("bench").no_binary_name(true));
+        let matches = command.try_get_matches_from(arguments).unwrap();
+        Options::from_arg_matches(&matches).unwrap()
+    }
+
+    const REMOTE: &str = "nvme+tcp://127.0.0.1/nqn.2026-11.io.varve:pool.vol";
+
+    /// Each option that stands under the pool's heading, as the help shows them: one that is added and
+    /// forgotten in `given` fails here.
+    #[test]
+    fn what_is_about_the_other_target_is_refused_by_name() {
+        let command = Options::augment_args(clap::Command::new("bench"));
+        let about_pool = command
+            .get_arguments()
+            .filter(|argument| argument.get_help_heading() == Some(POOL));
+        let names: Vec<_> = about_pool
+            .map(|argument| format!("--{}", argument.get_long().unwrap()))
+            .collect();
+        assert!(names.len() >= 7, "{names:?}");
+        for name in &names {
+            let value = if name == "--protect" { "mirror" } else { "1" };
+            let value = if name == "--over-provision" {
+                "7"
+            } else {
+                value
+            };
+            let (what, next) = parse(&[REMOTE, name, value]).misplaced().unwrap();
+            assert_eq!(what, format!("only the pool of `ram:` has {name}"));
+            assert!(!next.is_empty());
+            assert_eq!(parse(&["ram:", name, value]).misplaced(), None);
+        }
+        let two = parse(&[REMOTE, "--map-cache", "5", "--cores", "1"]);
+        let (what, _) = two.misplaced().unwrap();
+        assert_eq!(what, "only the pool of `ram:` has --cores, --map-cache");
+        let (what, _) = parse(&["ram:", "--digest", "none"]).misplaced().unwrap();
+        assert_eq!(what, "only a remote namespace has --digest");
+        assert_eq!(parse(&[REMOTE, "--digest", "both"]).misplaced(), None);
+        assert_eq!(parse(&[REMOTE, "--size", "1g"]).misplaced(), None);
     }
 }

@@ -3,6 +3,7 @@
 //! Standard output is data, standard error is progress and errors. Exit codes are [`Exit`].
 
 mod bench;
+mod bench_pool;
 mod check;
 mod demo;
 mod drive;

@@ -11,12 +11,13 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::thread::Builder;
+use varve_units::Nanos;
 
 /// Options of `varve serve`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Configuration; without one the usual state directory is served on loopback
-    #[arg(long, conflicts_with_all = ["state", "listen", "discovery", "advertise", "nqn", "allow_host"])]
+    #[arg(long, conflicts_with_all = ["state", "listen", "discovery", "advertise", "nqn", "allow_host", "spin_us"])]
     config: Option<PathBuf>,
     /// Serve one namespace without a pool, to measure everything but storage
     #[arg(long, value_enum)]
@@ -43,6 +44,10 @@ pub(crate) struct Options {
     /// Name of a host that may connect; anybody on this machine if none is named
     #[arg(long, value_name = "NQN")]
     allow_host: Vec<String>,
+    /// Microseconds the reactor looks for new commands before it sleeps: worth a wake-up at low depth, on
+    /// a processor that has nothing else to do
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    spin_us: u32,
     /// Drain and end when standard input ends, as by a signal: for who starts a server and may be killed
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
@@ -122,6 +127,7 @@ impl Options {
                 degraded: false,
             },
             metrics: None,
+            spin: Nanos::from_micros(self.spin_us.into()),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use varve_units::Nanos;
 
 /// Where hosts connect if nothing else is said.
 pub(crate) const IO_LISTENER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4420);
@@ -21,6 +22,8 @@ struct File {
     state_dir: Option<PathBuf>,
     metrics: Option<SocketAddr>,
     map_bytes: Option<u64>,
+    #[serde(default)]
+    spin_us: u32,
     #[serde(default)]
     degraded: bool,
     #[serde(default)]
@@ -109,6 +112,7 @@ fn parse(path: &Path, text: &str) -> Result<Plan, ConfigError> {
             degraded: file.degraded,
         },
         metrics: file.metrics,
+        spin: Nanos::from_micros(file.spin_us.into()),
     })
 }
 
@@ -154,6 +158,7 @@ mod tests {
              state_dir = '/srv/varve'\n\
              metrics = '127.0.0.1:9420'\n\
              map_bytes = 67108864\n\
+             spin_us = 50\n\
              degraded = true\n\
              allowed_hosts = ['nqn.2014-08.org.nvmexpress:uuid:1']\n\
              [[listener]]\n\
@@ -172,6 +177,7 @@ mod tests {
         assert_eq!(io.advertise, Some("192.0.2.1".parse().unwrap()));
         assert!(discovery.is_discovery && discovery.advertise_port.is_none());
         assert!(plan.check().is_ok());
+        assert_eq!(plan.spin, Nanos::from_micros(50));
         assert!(matches!(
             plan.source,
             Source::Pools {
@@ -197,6 +203,7 @@ mod tests {
             .collect();
         let plan = parsed(&open).unwrap();
         assert_eq!(plan.listeners.len(), 2);
+        assert_eq!(plan.spin, told.spin);
         assert!(plan.metrics.is_some() && plan.check().is_ok());
     }
 
@@ -205,6 +212,7 @@ mod tests {
         let plan = parsed("").unwrap();
         assert_eq!(plan.listeners, default_listeners());
         assert!(plan.hosts.is_empty() && plan.metrics.is_none() && plan.nqn.is_none());
+        assert_eq!(plan.spin, Nanos(0));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Why nothing is served.
 
 use super::config::ConfigError;
+use super::plan::SPIN_US_MAX;
 use crate::cli::Exit;
 use std::fmt;
 use std::io;
@@ -11,6 +12,7 @@ use varve_hostio::NoIo;
 use varve_nvme::nqn::NqnError;
 use varve_server::NumbersError;
 use varve_target::NamespaceError;
+use varve_units::Nanos;
 
 /// Why nothing is served (any more).
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub(crate) enum ServeError {
     NoAddress(SocketAddr),
     /// Counters that others than this machine could read.
     OpenMetrics(SocketAddr),
+    /// The reactor would look for work for longer than makes sense.
+    Spin(Nanos),
     /// The configuration is none.
     Config(ConfigError),
     /// Nothing can be sent or received.
@@ -54,9 +58,11 @@ impl ServeError {
     /// How the process ends.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Name(..) | Self::DiscoveryName | Self::Namespace(_) | Self::Config(_) => {
-                Exit::Usage
-            }
+            Self::Name(..)
+            | Self::DiscoveryName
+            | Self::Spin(_)
+            | Self::Namespace(_)
+            | Self::Config(_) => Exit::Usage,
             Self::Anybody(_)
             | Self::NoAddress(_)
             | Self::OpenMetrics(_)
@@ -78,6 +84,7 @@ impl ServeError {
             Self::Control(error) => return error.next().unwrap_or_default(),
             Self::Name(..) => "a name looks like nqn.2026-11.com.example:pool",
             Self::DiscoveryName => "give the subsystem a name of its own with --nqn",
+            Self::Spin(_) => "50 are a good start, 0 to sleep at once",
             Self::Anybody(_) => {
                 "name the hosts with --allow-host NQN (on a host: cat /etc/nvme/hostnqn)"
             }
@@ -116,6 +123,11 @@ impl fmt::Display for ServeError {
             Self::OpenMetrics(address) => {
                 write!(f, "counters at {address} could be read by other machines")
             }
+            Self::Spin(span) => write!(
+                f,
+                "the reactor cannot look for work for {} us: {SPIN_US_MAX} at most",
+                span.0 / 1000
+            ),
             Self::Config(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
             Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrInUse => {

@@ -6,6 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use varve_nvme::Nqn;
 use varve_target::Hosts;
+use varve_units::Nanos;
+
+/// Longest time the reactor looks for work before it sleeps, in microseconds. Arbitrary: many times
+/// what a wake-up takes.
+pub(super) const SPIN_US_MAX: u32 = 10_000;
 
 /// A port where hosts connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,13 +68,16 @@ pub(crate) struct Plan {
     pub source: Source,
     /// Where counters are read, over HTTP.
     pub metrics: Option<SocketAddr>,
+    /// How long the reactor looks for work before it sleeps.
+    pub spin: Nanos,
 }
 
 impl Plan {
     /// Refuses what could not be served, or not safely. The name, if one is given, and the hosts.
     ///
     /// # Errors
-    /// Names that are none, addresses that hosts cannot reach, anybody from anywhere.
+    /// Names that are none, addresses that hosts cannot reach, anybody from anywhere, a reactor that
+    /// would hardly ever sleep.
     pub(crate) fn check(&self) -> Result<(Option<Nqn>, Hosts), ServeError> {
         let name =
             |text: &String| Nqn::new(text).map_err(|error| ServeError::Name(text.clone(), error));
@@ -79,6 +87,9 @@ impl Plan {
         }
         if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
             return Err(ServeError::OpenMetrics(address));
+        }
+        if self.spin > Nanos::from_micros(SPIN_US_MAX.into()) {
+            return Err(ServeError::Spin(self.spin));
         }
         let hosts: Result<BTreeSet<Nqn>, _> = self.hosts.iter().map(name).collect();
         let hosts = Some(hosts?).filter(|names| !names.is_empty());
@@ -115,11 +126,12 @@ mod tests {
                 bytes: 4096,
             }),
             metrics: None,
+            spin: Nanos(0),
         }
     }
 
     #[test]
-    fn nobody_is_let_in_by_accident() {
+    fn what_cannot_be_served_is_refused() {
         const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:1";
         assert!(plan("127.0.0.1:1", None, &[]).check().is_ok());
         assert!(plan("[::1]:1", None, &[]).check().is_ok());
@@ -140,6 +152,12 @@ mod tests {
         open.metrics = Some("192.0.2.1:9".parse().unwrap());
         let refused = open.check().unwrap_err();
         assert!(matches!(refused, ServeError::OpenMetrics(_)), "{refused}");
+        let mut eager = plan("127.0.0.1:1", None, &[]);
+        eager.spin = Nanos::from_micros(10_001);
+        let refused = eager.check().unwrap_err();
+        assert!(matches!(refused, ServeError::Spin(_)), "{refused}");
+        eager.spin = Nanos::from_micros(10_000);
+        assert!(eager.check().is_ok());
         let refused = plan("127.0.0.1:1", None, &["me"]).check().unwrap_err();
         assert!(matches!(refused, ServeError::Name(..)), "{refused}");
     }

@@ -31,6 +31,7 @@ pub(crate) fn run(
     when_ready: impl FnOnce(&Serving) + 'static,
 ) -> Result<(), ServeError> {
     let executor = Executor::new();
+    executor.spin(plan.spin);
     let world = executor.world();
     let served = executor.run(serve(world, plan, when_ready));
     served.map_err(|_| ServeError::Stalled)?
