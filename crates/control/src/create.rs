@@ -18,7 +18,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::str::FromStr;
-use varve_format::{LABEL_MAGIC, Label, MemberState, Name};
+use varve_format::{LABEL_MAGIC, Label, MemberRole, MemberState, Name};
 use varve_hostio::{Magic, Preflight, Wanted, preflight};
 use varve_io::{Drive, DriveInfo};
 use varve_pool::label::{LABEL_OFFSETS, LabelStore, MemberId, PoolId, RESERVED_BYTES};
@@ -210,14 +210,15 @@ impl Pools {
     }
 
     /// Drives that belong to a pool are told by its name, and those of pools that are known here are
-    /// refused.
+    /// refused. Those of this very creation, cut short before, are as good as blank.
     fn name_owners(
         &self,
         new: &CreatePool,
         findings: &mut Vec<Finding>,
     ) -> Result<(), ControlError> {
         let registry = self.home.registry()?;
-        for drive in new.all().filter(|drive| drive.create_bytes.is_none()) {
+        let drives = new.all().enumerate();
+        for (number, drive) in drives.filter(|(_, drive)| drive.create_bytes.is_none()) {
             let scan = scan(&drive.path);
             let Some(label) = scan.label() else { continue };
             findings.retain(|found| {
@@ -225,12 +226,22 @@ impl Pools {
             });
             let id = random::hex(&label.pool);
             let known = registry.pools.iter().find(|entry| entry.id == id);
-            let (severity, code) = if known.is_some_and(|entry| is_member(entry, label)) {
-                (Severity::Refusal, "member")
+            let name = label.name.as_str();
+            let (severity, code, text) = if known.is_some_and(|entry| is_member(entry, label)) {
+                let text = format!("is a drive of pool {name} ({id})");
+                (Severity::Refusal, "member", text)
+            } else if !label.is_unfinished {
+                let text = format!("is a drive of pool {name} ({id})");
+                (Severity::Confirm, "holds-data", text)
+            } else if is_cut_short(new, number, label) {
+                let text = format!("pool {name} was being created on it: that begins anew");
+                (Severity::Warning, "unfinished", text)
             } else {
-                (Severity::Confirm, "holds-data")
+                let text = format!(
+                    "pool {name} was being created on it, with other drives or in another order"
+                );
+                (Severity::Confirm, "holds-data", text)
             };
-            let text = format!("is a drive of pool {} ({id})", label.name.as_str());
             findings.push(Finding::new(severity, code, text).at(&drive.path));
         }
         Ok(())
@@ -352,6 +363,19 @@ impl Pools {
         self.home
             .change(|registry| registry.remove(&random::hex(&id.0)))
     }
+}
+
+/// True if drive `number` of this creation has the label that the same creation, cut short, gave it
+/// (`label::create` asks the same).
+fn is_cut_short(new: &CreatePool, number: usize, label: &Label) -> bool {
+    let role = match number < new.fast.len() {
+        true => MemberRole::Fast,
+        false => MemberRole::Dense,
+    };
+    let mut members = label.members.iter();
+    label.drive as usize == number
+        && members.len() == new.all().count()
+        && members.any(|member| member.id == label.drive && member.role == role)
 }
 
 /// True unless the newest label of the pool says that the drive is none of it any more.

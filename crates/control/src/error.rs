@@ -329,6 +329,9 @@ fn preflight_next(findings: &[Finding]) -> Option<String> {
     if has("holds-data") {
         return Some("use blank drives, or add --overwrite if what they hold may go".to_owned());
     }
+    if has("exists") {
+        return Some("write PATH without a size to use the file that is there".to_owned());
+    }
     if has("missing") {
         return Some("write PATH:SIZE where a new sparse file is to be made".to_owned());
     }
@@ -349,6 +352,7 @@ fn pool_exit(error: &PoolError) -> Exit {
         PoolError::Plan(_)
         | PoolError::DenseMissing { .. }
         | PoolError::Needed(_)
+        | PoolError::Unfinished
         | PoolError::Create(CreateError::NotBlank { .. })
         | PoolError::Import(_) => Exit::Refused,
         PoolError::Engine(error) => engine_exit(error),
@@ -361,6 +365,7 @@ fn pool_code(error: &PoolError) -> &'static str {
         PoolError::Plan(PlanError::Reserve(_)) => "too-small",
         PoolError::Plan(_) => "plan",
         PoolError::Create(_) => "label-drives",
+        PoolError::Unfinished => "unfinished",
         PoolError::Import(ImportError::OwnedElsewhere { .. }) => "owned-elsewhere",
         PoolError::Import(ImportError::WouldLose(_)) => "would-lose",
         PoolError::Import(_) => "import",
@@ -385,6 +390,9 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
         ),
         PoolError::Import(ImportError::Duplicate { .. }) => {
             "one of the two is a copy: take it away".to_owned()
+        }
+        PoolError::Unfinished => {
+            "repeat varve pool create with the same drives in the same order".to_owned()
         }
         PoolError::DenseMissing { .. } | PoolError::Import(ImportError::NoFast { .. }) => {
             format!("bring the missing drives back; varve drive list {pool} names them")

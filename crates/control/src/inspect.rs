@@ -56,6 +56,8 @@ pub struct LabelView {
     pub heartbeat: u64,
     /// The pool was closed in good order.
     pub is_clean: bool,
+    /// The pool is being created, or that was cut short.
+    pub is_unfinished: bool,
     /// Protection of the dense tier.
     pub protect: String,
     /// Bytes of a chunk.
@@ -207,6 +209,7 @@ fn label_view(label: &Label) -> LabelView {
         owner: random::hex(&label.owner),
         heartbeat: label.heartbeat,
         is_clean: label.is_clean,
+        is_unfinished: label.is_unfinished,
         protect: protect_word(&label.geometry),
         chunk_bytes: label.geometry.chunk_bytes,
         chunks: label.geometry.chunks,

@@ -3,9 +3,14 @@
 mod common;
 
 use common::{MIB, Scratch, new_pool, new_volume, pattern, session};
-use varve_control::{ControlError, Event, Exit, Failure, Health, ImportPool};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use varve_control::{ControlError, CreatePool, Event, Exit, Failure, Health, ImportPool};
+use varve_format::{LABEL_BYTES, Label};
 use varve_ftl::EngineError;
 use varve_io::Blocks;
+use varve_pool::label::LABEL_OFFSETS;
 use varve_units::Lba;
 
 fn exit(error: ControlError) -> Exit {
@@ -146,6 +151,76 @@ fn a_pool_moves_to_another_machine_when_released_or_taken_over() {
     session(&here, |pools| async move {
         assert_eq!(pools.import(&again).await.unwrap(), "p");
         assert_eq!(pools.list_volumes(Some("p")).await.unwrap().len(), 1);
+        pools.close_all().await;
+    });
+}
+
+/// What a creation leaves that was cut short before its end: the labels, which say so.
+fn cut_short(paths: &[PathBuf]) {
+    for path in paths {
+        let mut file = File::options().read(true).write(true).open(path).unwrap();
+        for offset in LABEL_OFFSETS {
+            let mut bytes = [0; LABEL_BYTES];
+            file.seek(SeekFrom::Start(offset)).unwrap();
+            file.read_exact(&mut bytes).unwrap();
+            let Ok(mut label) = Label::decode(&bytes) else {
+                continue;
+            };
+            label.is_unfinished = true;
+            file.seek(SeekFrom::Start(offset)).unwrap();
+            file.write_all(label.encode().bytes()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_creation_that_was_cut_short_is_repeated_with_the_same_drives_only() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let again = CreatePool {
+        fast: existing(&wanted.fast),
+        dense: existing(&wanted.dense),
+        ..wanted.clone()
+    };
+    let mut swapped = again.clone();
+    swapped.dense.swap(0, 1);
+    let drives = again.fast.iter().chain(&again.dense);
+    let paths: Vec<_> = drives.map(|drive| drive.path.clone()).collect();
+    let files = paths.clone();
+    session(&home, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        pools.export("p").await.unwrap();
+        cut_short(&files);
+        let refused = pools.create_pool(&wanted).await.unwrap_err();
+        let next = Failure::from(refused).next.unwrap_or_default();
+        assert!(next.contains("without a size"), "{next}");
+    });
+    session(&home, |pools| async move {
+        let import = ImportPool {
+            paths,
+            ..ImportPool::default()
+        };
+        let refused = Failure::from(pools.import(&import).await.unwrap_err());
+        assert_eq!(refused.exit, Exit::Refused);
+        assert!(
+            refused
+                .next
+                .unwrap_or_default()
+                .contains("varve pool create")
+        );
+        let refused = pools.create_pool(&swapped).await.unwrap_err();
+        assert_eq!(exit(refused), Exit::Refused);
+        let made = pools.create_pool(&again).await.unwrap();
+        let begun_anew = made
+            .findings
+            .iter()
+            .filter(|found| found.code == "unfinished");
+        assert_eq!(begun_anew.count(), 5);
+        pools
+            .create_volume(&new_volume("p", "v", 10))
+            .await
+            .unwrap();
         pools.close_all().await;
     });
 }

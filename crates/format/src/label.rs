@@ -29,6 +29,9 @@ pub const MEMBERS_MAX: usize = 100;
 /// The first bytes of every label.
 pub const LABEL_MAGIC: [u8; 4] = *b"VLBL";
 const STRUCTURE: &str = "Label";
+/// Flags of a label.
+const CLEAN: u8 = 1;
+const UNFINISHED: u8 = 2;
 
 codes! {
     /// What a drive is for; codes are never reused.
@@ -96,6 +99,8 @@ pub struct Label {
     pub heartbeat: u64,
     /// The pool was exported in order.
     pub is_clean: bool,
+    /// The pool is being created: it has not served yet.
+    pub is_unfinished: bool,
     /// Geometry of the pool.
     pub geometry: Geometry,
     /// The member table, 1 to [`MEMBERS_MAX`].
@@ -108,8 +113,8 @@ media! {
         magic: [u8; 4],
         version: U16,
         name_bytes: u8,
-        /// 0 or 1.
-        clean: u8,
+        /// 1: exported in order; 2: being created.
+        flags: u8,
         crc: U32,
         epoch: U32,
         pool: [u8; 16],
@@ -156,7 +161,7 @@ impl Label {
             magic: LABEL_MAGIC,
             version: VERSION.into(),
             name_bytes: self.name.len(),
-            clean: self.is_clean.into(),
+            flags: self.flags(),
             epoch: self.epoch.into(),
             pool: self.pool,
             copy_sequence: self.copy_sequence.into(),
@@ -182,6 +187,12 @@ impl Label {
         sectors
     }
 
+    const fn flags(&self) -> u8 {
+        let clean = if self.is_clean { CLEAN } else { 0 };
+        let unfinished = if self.is_unfinished { UNFINISHED } else { 0 };
+        clean | unfinished
+    }
+
     /// The label in `bytes`.
     ///
     /// # Errors
@@ -194,7 +205,7 @@ impl Label {
         check_crc(bytes, STRUCTURE)?;
         let (raw, rest) = prefix::<LabelRaw>(bytes, STRUCTURE)?;
         check_zero(&raw.reserved, STRUCTURE)?;
-        check_range(raw.clean <= 1, "clean flag", raw.clean.into())?;
+        check_range(raw.flags <= CLEAN | UNFINISHED, "flags", raw.flags.into())?;
         let count = usize::from(raw.members.get());
         check_range(count <= MEMBERS_MAX, "members", count as u64)?;
         let (members, rest) = list::<MemberRaw>(rest, count, STRUCTURE)?;
@@ -208,7 +219,8 @@ impl Label {
             drive: raw.drive.get(),
             owner: raw.owner,
             heartbeat: raw.heartbeat.get(),
-            is_clean: raw.clean == 1,
+            is_clean: raw.flags & CLEAN != 0,
+            is_unfinished: raw.flags & UNFINISHED != 0,
             geometry: Geometry::decode(&raw.geometry)?,
             members: members
                 .iter()

@@ -1,15 +1,16 @@
 //! The payload of a checkpoint part: parents and chains of the leaves of one slice.
 //!
-//! A payload is a [`PartHead`] and sections, one per leaf: a [`SectionHead`], then, as its flags
-//! say, a [`Parent`] (16 B), the LSN of the discard (8 B), and the deltas, oldest first.
+//! A payload is a [`PartHead`] and sections, one per leaf: a [`SectionHead`] (8 B), then, as its
+//! flags say, the volume (8 B), a [`Parent`] (16 B), the LSN of the discard (8 B), and the deltas,
+//! oldest first.
 //!
 //! **Not here**: the checksum over the payload and its place (the checkpoint record).
 
-use crate::delta::{DELTA_BYTES, Delta};
-use crate::record::PART_BYTES_MAX;
+use crate::delta::{DELTA_BYTES, Delta, DeltaError};
+use crate::record::{LBA_END, PART_BYTES_MAX};
 use alloc::vec::Vec;
 use core::fmt;
-use varve_units::{LeafIndex, Lsn, VolumeId};
+use varve_units::{LEAF_BLOCKS, LeafIndex, Lsn, VolumeId};
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -134,27 +135,43 @@ impl PartHead {
     pub fn cut(&self) -> Lsn {
         Lsn(self.cut.get())
     }
+
+    /// True if this payload comes right behind `before`, of the same cut.
+    #[must_use]
+    pub fn follows(&self, before: &Self) -> bool {
+        let next = Self {
+            number: U16::new(before.number().saturating_add(1)),
+            sections: self.sections,
+            ..*before
+        };
+        *self == next
+    }
 }
 
-/// Head of one leaf's section.
+/// Head of one leaf's section: the leaf, its mapped entries (10 bits) with flags, its deltas. The
+/// volume, 8 B, follows where it is another than the section's before, or the section is the first.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
 #[repr(C)]
 struct SectionHead {
-    volume: U64,
-    leaf: U64,
-    flags: U16,
+    leaf: U32,
+    state: U16,
     deltas: U16,
-    mapped: U16,
-    zero: U16,
 }
 
-const _: () = assert!(size_of::<SectionHead>() == 24);
+const _: () = assert!(size_of::<SectionHead>() == 8);
+const _: () = assert!(
+    LBA_END / LEAF_BLOCKS <= 1 << 32,
+    "leaves are numbered by 32 bits"
+);
 
-const PARENT: u16 = 1;
-const DISCARDED: u16 = 2;
-const GONE: u16 = 4;
+const MAPPED: u16 = (1 << 10) - 1;
+const PARENT: u16 = 1 << 10;
+const DISCARDED: u16 = 1 << 11;
+const GONE: u16 = 1 << 12;
+const VOLUME: u16 = 1 << 13;
+const KNOWN: u16 = MAPPED | PARENT | DISCARDED | GONE | VOLUME;
 
 /// Section of one leaf.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -194,33 +211,34 @@ pub struct SectionParent {
 }
 
 impl Section {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let mut head = SectionHead {
-            volume: U64::new(self.volume.0),
-            leaf: U64::new(self.leaf.0),
-            flags: U16::new(GONE),
-            deltas: U16::ZERO,
-            mapped: U16::ZERO,
-            zero: U16::ZERO,
-        };
-        let SectionState::Present {
-            parent,
-            mapped,
-            deltas,
-        } = &self.state
-        else {
-            out.extend_from_slice(head.as_bytes());
-            return;
+    /// `before`: the volume of the section before, in the same payload.
+    fn encode(&self, before: Option<VolumeId>, out: &mut Vec<u8>) {
+        let leaf = u32::try_from(self.leaf.0).expect("leaves are numbered by 32 bits");
+        let is_other = before != Some(self.volume);
+        let volume = if is_other { VOLUME } else { 0 };
+        let (said, parent, deltas) = match &self.state {
+            SectionState::Gone => (GONE, &None, &[][..]),
+            SectionState::Present {
+                parent,
+                mapped,
+                deltas,
+            } => (*mapped, parent, &deltas[..]),
         };
         let discarded = parent.and_then(|p| p.discarded);
+        let parent = parent.map(|p| p.parent);
         let flags = if parent.is_some() { PARENT } else { 0 }
             | if discarded.is_some() { DISCARDED } else { 0 };
-        head.flags = U16::new(flags);
-        head.mapped = U16::new(*mapped);
-        head.deltas = U16::new(u16::try_from(deltas.len()).expect("chain length is limited"));
+        let head = SectionHead {
+            leaf: U32::new(leaf),
+            state: U16::new(said | flags | volume),
+            deltas: U16::new(u16::try_from(deltas.len()).expect("chain length is limited")),
+        };
         out.extend_from_slice(head.as_bytes());
+        if is_other {
+            out.extend_from_slice(U64::new(self.volume.0).as_bytes());
+        }
         if let Some(parent) = parent {
-            out.extend_from_slice(parent.parent.as_bytes());
+            out.extend_from_slice(parent.as_bytes());
         }
         if let Some(lsn) = discarded {
             out.extend_from_slice(U64::new(lsn.0).as_bytes());
@@ -234,6 +252,8 @@ impl Section {
 pub struct PartWriter {
     payloads: Vec<Vec<u8>>,
     sections: Vec<u32>,
+    /// Volume of the last section of the last payload.
+    volume: Option<VolumeId>,
 }
 
 impl PartWriter {
@@ -242,26 +262,27 @@ impl PartWriter {
     /// # Panics
     /// If it is larger than a payload.
     pub fn push(&mut self, section: &Section) {
-        let head = size_of::<PartHead>();
         if self.payloads.is_empty() {
             self.begin();
         }
         let last = self.payloads.last_mut().expect("one was begun");
         let before = last.len();
-        section.encode(last);
+        section.encode(self.volume, last);
         if last.len() > PART_BYTES_MAX {
-            let over = last.split_off(before);
-            assert!(head + over.len() <= PART_BYTES_MAX, "section too large");
+            last.truncate(before);
             self.begin();
             let last = self.payloads.last_mut().expect("one was begun");
-            last.extend_from_slice(&over);
+            section.encode(None, last);
+            assert!(last.len() <= PART_BYTES_MAX, "section too large");
         }
+        self.volume = Some(section.volume);
         *self.sections.last_mut().expect("as many as payloads") += 1;
     }
 
     fn begin(&mut self) {
         self.payloads.push(alloc::vec![0; size_of::<PartHead>()]);
         self.sections.push(0);
+        self.volume = None;
     }
 
     /// The payloads; at least one, so that the cut itself is recorded.
@@ -310,77 +331,88 @@ pub struct StateView<'a> {
 }
 
 impl<'a> StateView<'a> {
-    /// Deltas, oldest first.
-    pub fn deltas(&self) -> impl ExactSizeIterator<Item = Delta> + use<'a> {
-        let deltas = self.deltas.iter();
-        deltas.map(|bytes| Delta::decode(*bytes).expect("all were looked at"))
+    /// Deltas, oldest first; each is looked at as it is met.
+    pub fn deltas(&self) -> impl ExactSizeIterator<Item = Result<Delta, DeltaError>> + use<'a> {
+        self.deltas.iter().map(|bytes| Delta::decode(*bytes))
     }
 }
 
-/// The sections of a payload, all of which have a meaning.
+/// The sections of a payload, each looked at as it is met; its deltas are not.
 #[derive(Clone, Debug)]
 pub struct Sections<'a> {
-    left: u32,
+    number: u32,
+    total: u32,
+    /// Of the section before.
+    volume: Option<VolumeId>,
     rest: &'a [u8],
 }
 
 impl<'a> Iterator for Sections<'a> {
-    type Item = SectionView<'a>;
+    type Item = Result<SectionView<'a>, SlicePartError>;
 
-    fn next(&mut self) -> Option<SectionView<'a>> {
-        self.left = self.left.checked_sub(1)?;
-        let (section, rest) = view_section(self.rest).expect("all were looked at");
-        self.rest = rest;
-        Some(section)
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.number == self.total {
+            let bytes = core::mem::take(&mut self.rest).len();
+            return (bytes > 0).then_some(Err(SlicePartError::Excess { bytes }));
+        }
+        let number = self.number;
+        let Some((section, rest)) = view_section(self.volume, self.rest) else {
+            // Where the next one begins nobody can tell.
+            (self.number, self.rest) = (self.total, &[]);
+            return Some(Err(SlicePartError::Section { number }));
+        };
+        (self.number, self.rest) = (number + 1, rest);
+        self.volume = Some(section.volume);
+        Some(Ok(section))
     }
 }
 
-/// Head and sections of a payload; all of it is looked at first.
+/// Head and sections of a payload. Sections are looked at on the way: a start passes over most of
+/// them.
 ///
 /// # Errors
-/// Anything that is not what [`PartWriter`] writes.
+/// A head that [`PartWriter`] does not write.
 pub fn view_part(bytes: &[u8]) -> Result<(PartHead, Sections<'_>), SlicePartError> {
-    let (head, mut rest) = PartHead::read_from_prefix(bytes).map_err(|_| SlicePartError::Head)?;
+    let (head, rest) = PartHead::read_from_prefix(bytes).map_err(|_| SlicePartError::Head)?;
     let ordered = head.number.get() < head.total.get() && head.since.get() <= head.cut.get();
     let clean = head.full.get() <= 1 && head.zero.get() == 0 && head.cut.get() <= Lsn::MAX.0;
     if !(ordered && clean) {
         return Err(SlicePartError::Head);
     }
-    let left = head.sections.get();
-    let sections = Sections { left, rest };
-    for number in 0..left {
-        let broken = SlicePartError::Section { number };
-        let (section, tail) = view_section(rest).ok_or(broken)?;
-        let mut deltas = section.state.iter().flat_map(|state| state.deltas);
-        if !deltas.all(|bytes| Delta::decode(*bytes).is_ok()) {
-            return Err(broken);
-        }
-        rest = tail;
-    }
-    if rest.is_empty() {
-        Ok((head, sections))
-    } else {
-        Err(SlicePartError::Excess { bytes: rest.len() })
-    }
+    let total = head.sections.get();
+    let sections = Sections {
+        number: 0,
+        total,
+        volume: None,
+        rest,
+    };
+    Ok((head, sections))
 }
 
-/// A section, its deltas not looked at.
-fn view_section(bytes: &[u8]) -> Option<(SectionView<'_>, &[u8])> {
+/// A section behind one of the volume `before`, its deltas not looked at.
+fn view_section(before: Option<VolumeId>, bytes: &[u8]) -> Option<(SectionView<'_>, &[u8])> {
     let (head, mut rest) = SectionHead::read_from_prefix(bytes).ok()?;
-    let (volume, leaf) = (VolumeId(head.volume.get()), LeafIndex(head.leaf.get()));
-    let flags = head.flags.get();
-    let known = matches!(flags, 0 | PARENT | GONE) || flags == PARENT | DISCARDED;
-    if !known || head.zero.get() != 0 || head.mapped.get() > 512 {
+    let (flags, mapped) = (head.state.get() & !MAPPED, head.state.get() & MAPPED);
+    let mut volume = before;
+    if flags & VOLUME != 0 {
+        let (other, tail) = U64::read_from_prefix(rest).ok()?;
+        (volume, rest) = (Some(VolumeId(other.get())), tail);
+    }
+    let leaf = u64::from(head.leaf.get());
+    if flags & !KNOWN != 0 || mapped > 512 || leaf >= LBA_END / LEAF_BLOCKS {
         return None;
     }
     let mut section = SectionView {
-        volume,
-        leaf,
+        volume: volume?,
+        leaf: LeafIndex(leaf),
         state: None,
     };
-    if flags == GONE {
-        let empty = head.deltas.get() == 0 && head.mapped.get() == 0;
+    if flags & GONE != 0 {
+        let empty = head.deltas.get() == 0 && mapped == 0 && flags & (PARENT | DISCARDED) == 0;
         return empty.then_some((section, rest));
+    }
+    if flags & (PARENT | DISCARDED) == DISCARDED {
+        return None;
     }
     let mut parent = None;
     if flags & PARENT != 0 {
@@ -404,7 +436,7 @@ fn view_section(bytes: &[u8]) -> Option<(SectionView<'_>, &[u8])> {
     let (raw, rest) = rest.split_at_checked(usize::from(head.deltas.get()) * DELTA_BYTES)?;
     section.state = Some(StateView {
         parent,
-        mapped: head.mapped.get(),
+        mapped,
         deltas: raw.as_chunks::<DELTA_BYTES>().0,
     });
     Some((section, rest))
@@ -446,19 +478,28 @@ mod tests {
 
     fn decode_part(bytes: &[u8]) -> Result<(PartHead, Vec<Section>), SlicePartError> {
         let (head, sections) = view_part(bytes)?;
-        let owned = |view: SectionView<'_>| Section {
-            volume: view.volume,
-            leaf: view.leaf,
-            state: match view.state {
+        let mut owned = Vec::new();
+        for view in sections {
+            let view = view?;
+            let state = match view.state {
                 None => SectionState::Gone,
                 Some(state) => SectionState::Present {
                     parent: state.parent,
                     mapped: state.mapped,
-                    deltas: state.deltas().collect(),
+                    deltas: state
+                        .deltas()
+                        .map(|delta| delta.expect("written"))
+                        .collect(),
                 },
-            },
-        };
-        Ok((head, sections.map(owned).collect()))
+            };
+            let (volume, leaf) = (view.volume, view.leaf);
+            owned.push(Section {
+                volume,
+                leaf,
+                state,
+            });
+        }
+        Ok((head, owned))
     }
     use crate::delta::DeltaBody;
 

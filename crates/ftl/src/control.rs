@@ -62,8 +62,6 @@ pub struct Control {
     pub(crate) gc_is_collapsed: Cell<bool>,
     /// A group being collected gains less than a stripe.
     pub(crate) gc_is_lean: Cell<bool>,
-    /// Recovery is over.
-    pub(crate) is_serving: Cell<bool>,
     chunk_wanted: Cell<bool>,
     checkpoint_asked: Cell<bool>,
     /// The next checkpoint to begin dumps the bits of every unit in which some changed.
@@ -112,7 +110,6 @@ impl Control {
             gc_is_collapsed: Cell::default(),
             gc_is_lean: Cell::default(),
             bits_asked: Cell::default(),
-            is_serving: Cell::default(),
             chunk_wanted: Cell::default(),
             checkpoint_asked: Cell::default(),
             freed: Event::new(),
@@ -201,7 +198,7 @@ impl Control {
     /// start may have to write leaves before it has a checkpointer, and takes one of them: the
     /// checkpoint that ends it goes on in that one.
     fn chunks_kept(&self, shared: &Shared) -> usize {
-        let starts = usize::from(!self.is_serving.get());
+        let starts = usize::from(!shared.is_serving.load(Ordering::SeqCst));
         shared.config.reserve.urgent_chunks as usize - starts
     }
 

@@ -147,7 +147,10 @@ impl Engine {
     /// recovery only.
     pub(crate) fn serve(&self) {
         let shared = &self.shared;
-        shared.control().is_serving.set(true);
+        shared.is_serving.store(true, Ordering::SeqCst);
+        for to in shared.reactors() {
+            shared.tell(to, |there| there.shard().map.borrow_mut().keep_limit());
+        }
         shared.spawn(Rc::clone(shared).run_checkpointer());
         shared.spawn(Rc::clone(shared).run_cleaner());
         for to in shared.reactors() {

@@ -6,13 +6,16 @@
 use crate::config::Canary;
 use crate::error::EngineError;
 use crate::geometry::UnitId;
+use crate::lane::{Appended, Stopped};
 use crate::limits::{CHAIN_MAX, MERGES_MAX, RETRY_PAUSE};
 use crate::map::{Base, LeafCursor, LeafKey, Map, Merge, NeedsImage};
 use crate::shard::Shard;
+use crate::shared::{FIRST, Shared};
 use crate::ways::Ways;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use varve_format::{LEAF_BYTES, LeafImage, Record, crc32c_parts};
 use varve_io::{Event, IoError, Sectors};
 use varve_units::{Lsn, SECTOR_BYTES};
@@ -34,6 +37,23 @@ enum Unread {
     Lost,
     /// A copy that may come back did not answer.
     Away(IoError),
+}
+
+impl Shared {
+    /// There is no chunk for leaves. Before a start has ended none will ever be freed: redo goes on
+    /// without merges then.
+    pub(crate) fn lift_map_limits(&self) {
+        if self.is_serving.load(Ordering::SeqCst) {
+            return;
+        }
+        for to in self.reactors() {
+            self.tell(to, |there| {
+                let shard = there.shard();
+                shard.map.borrow_mut().lift_limit();
+                shard.nodes_freed.notify();
+            });
+        }
+    }
 }
 
 impl Shard {
@@ -275,13 +295,38 @@ impl Shard {
             through: claimed,
             crc,
         };
-        let appended = self
-            .append_meta(record, Some(Sectors::from_bytes(bytes)))
-            .await;
+        let payload = Sectors::from_bytes(bytes);
+        let appended = match self.shared.is_serving.load(Ordering::SeqCst) {
+            true => self.append_meta(record, Some(payload)).await,
+            false => self.append_first(key, record, payload).await,
+        };
         if appended.is_ok() {
             self.shared.count("leaf_merges", 1);
         }
         self.nodes_freed.notify();
+    }
+
+    /// Appends a leaf record during a start, to lane 0 whoever owns the leaf: before the checkpoint
+    /// that ends the start there is one chunk for leaves, not one for each lane. Nothing redoes the
+    /// record together with older ones, so it need not be in its slice's lane: that checkpoint has
+    /// everything that came before, and `through` says what the image holds.
+    async fn append_first(
+        &self,
+        key: LeafKey,
+        record: Record,
+        payload: Sectors,
+    ) -> Result<Appended, Stopped> {
+        let Record::Leaf { through, crc, .. } = record else {
+            unreachable!("only leaves are written before a start has ended");
+        };
+        let append = move |first: Rc<Shared>| async move {
+            first.shard().append_meta(record, Some(payload)).await
+        };
+        let at = self.shared.call(FIRST, append).await??;
+        if self.shared.reactor != FIRST {
+            self.adopt_leaf(key, at.meta_sector, crc, through);
+        }
+        Ok(at)
     }
 
     /// A leaf record is acknowledged: it is the leaf's base now.

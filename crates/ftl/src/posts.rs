@@ -69,6 +69,8 @@ pub struct Common {
     clock: AtomicU64,
     stopped: AtomicU32,
     pub(crate) is_closing: AtomicBool,
+    /// The start has ended: checkpoints are taken, chunks are cleaned.
+    pub(crate) is_serving: AtomicBool,
     /// Records sealed since the last checkpoint began.
     pub(crate) log_records: Apart<AtomicU64>,
     /// Bytes submitted since the last checkpoint began.
@@ -116,6 +118,7 @@ impl Common {
             clock: AtomicU64::new(first_lsn.0),
             stopped: AtomicU32::new(0),
             is_closing: AtomicBool::new(false),
+            is_serving: AtomicBool::new(false),
             log_records: Apart(AtomicU64::new(0)),
             log_bytes: Apart(AtomicU64::new(0)),
             is_checkpoint_told: AtomicBool::new(false),

@@ -248,6 +248,7 @@ impl Shard {
                         let granted = control.grant_chunk(&first, lane, is_urgent);
                         if granted.is_none() {
                             control.wants_chunk();
+                            first.lift_map_limits();
                         }
                         granted
                     };

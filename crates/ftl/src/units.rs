@@ -274,9 +274,12 @@ impl Unit {
         }
     }
 
-    /// Whoever calls this counts.
-    fn replace_word(&self, word: u32, value: u64) -> u64 {
-        self.bits[word as usize].swap(value, Ordering::AcqRel)
+    /// Before the engine runs, so that nobody else changes the word. Whoever calls this counts.
+    fn restore_word(&self, word: u32, value: u64) -> u64 {
+        let word = &self.bits[word as usize];
+        let before = word.load(Ordering::Relaxed);
+        word.store(value, Ordering::Release);
+        before
     }
 
     fn clear_all(&self) {
@@ -295,6 +298,8 @@ pub struct UnitTable {
     geometry: Geometry,
     chunks: Vec<Unit>,
     groups: Vec<Unit>,
+    /// User data of the words of a group, from its first on, until they repeat themselves.
+    masks: Vec<u64>,
 }
 
 /// A unit as a checkpoint or a header describes it.
@@ -324,6 +329,7 @@ impl UnitTable {
             groups: (0..geometry.groups)
                 .map(|_| Unit::new(geometry.group_blocks))
                 .collect(),
+            masks: user_masks(&geometry),
         }
     }
 
@@ -544,30 +550,39 @@ impl UnitTable {
     /// Sets words of live bits, as far as they lie below the write pointer and name user data.
     fn restore_words(&self, id: UnitId, first_word: u32, words: impl Iterator<Item = u64>) {
         let (unit, appended) = (self.unit(id), self.appended_bits(id));
-        let geometry = &self.geometry;
-        let (lead, area) = match id.tier {
-            Tier::Fast => (0, 0),
-            Tier::Dense => {
-                let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
-                (area * (geometry.p2l_copies - 1), area)
-            }
+        let all = [u64::MAX];
+        let masks = match id.tier {
+            Tier::Fast => &all[..],
+            Tier::Dense => &self.masks,
         };
+        let skipped = first_word as usize % masks.len();
+        let masks = masks.iter().cycle().skip(skipped);
         let (mut live, mut before) = (0, 0);
-        for (word, value) in (first_word..appended.div_ceil(64)).zip(words) {
-            let first = word * 64;
-            let mut value = value & low_bits(appended - first);
-            if id.tier == Tier::Dense {
-                value &= user_mask(first, geometry.stripe_blocks, lead, area);
-            }
+        for ((word, value), mask) in (first_word..appended.div_ceil(64)).zip(words).zip(masks) {
+            let value = value & mask & low_bits(appended - word * 64);
             live += value.count_ones();
-            before += unit.replace_word(word, value).count_ones();
+            before += unit.restore_word(word, value).count_ones();
         }
         unit.live.fetch_add(live, Ordering::AcqRel);
         unit.live.fetch_sub(before, Ordering::AcqRel);
     }
 }
 
-/// The `count` lowest bits.
+/// [`user_mask`] of the words of a group until they repeat themselves: some first words make a whole
+/// number of stripes.
+fn user_masks(geometry: &Geometry) -> Vec<u64> {
+    if geometry.groups == 0 {
+        return alloc::vec![u64::MAX];
+    }
+    let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
+    let lead = area * (geometry.p2l_copies - 1);
+    let stripe = geometry.stripe_blocks;
+    // 64 is a power of two: what it shares with the stripe are the stripe's factors of two.
+    let words = stripe >> stripe.trailing_zeros().min(6);
+    let mask = |word: u32| user_mask(word * 64, stripe, lead, area);
+    (0..words).map(mask).collect()
+}
+
 /// Bits of the 64 blocks of a group from `first` on that are user data: of each stripe those behind
 /// the first `lead` and before the last `area` blocks.
 fn user_mask(first: u32, stripe_blocks: u32, lead: u32, area: u32) -> u64 {
@@ -584,6 +599,7 @@ fn user_mask(first: u32, stripe_blocks: u32, lead: u32, area: u32) -> u64 {
     mask
 }
 
+/// The `count` lowest bits.
 const fn low_bits(count: u32) -> u64 {
     if count >= 64 {
         u64::MAX
@@ -615,6 +631,8 @@ mod tests {
                 let expected = (0..64).filter(user).fold(0, |mask, bit| mask | 1 << bit);
                 let mask = user_mask(first, stripe_blocks, area * (p2l_copies - 1), area);
                 assert_eq!(mask, expected, "{stripe_blocks} {p2l_copies} {first}");
+                let masks = user_masks(&geometry);
+                assert_eq!(masks[(first / 64) as usize % masks.len()], expected);
             }
         }
     }

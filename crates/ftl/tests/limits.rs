@@ -5,7 +5,7 @@ mod common;
 use common::{Host, Pool};
 use std::rc::Rc;
 use varve_ftl as ftl;
-use varve_ftl::map::{Change, LeafKey, Map, MapLimits};
+use varve_ftl::map::{Change, LeafKey, Map, MapLimits, SliceLoad};
 use varve_ftl::{Engine, EngineError};
 use varve_io::{Blocks, World};
 use varve_units::{Lba, LeafIndex, Lsn, Ppa, SliceId, VolumeId};
@@ -80,6 +80,17 @@ fn what_was_applied_at_the_leaf_limit_is_redone() {
         count: 512,
         zero: false,
     };
+    // Payloads of the only slice, the newest cut first.
+    let load = |map: &mut Map, cuts: &[(bool, &[Vec<u8>])]| {
+        let mut load = SliceLoad::new(SliceId(0), 1);
+        for (full, payloads) in cuts {
+            payloads
+                .iter()
+                .rev()
+                .for_each(|p| load.add(*full, p).unwrap());
+        }
+        map.load(&load).unwrap();
+    };
     let (slice, mut dead) = (SliceId(0), Vec::new());
     let mut map = Map::new(limits, 1);
     map.add_slice(slice);
@@ -90,20 +101,15 @@ fn what_was_applied_at_the_leaf_limit_is_redone() {
     map.apply(key(1), 3, put(6), Lsn(3), &mut dead).unwrap();
     let mut again = Map::new(limits, 1);
     again.add_slice(slice);
-    for part in &parts {
-        again.load(slice, true, part, cut).unwrap();
-    }
+    load(&mut again, &[(true, &parts)]);
+    assert_eq!(again.applied(slice), cut);
     again.redo(key(0), 0, whole, Lsn(2), &mut dead).unwrap();
     again.redo(key(1), 3, put(6), Lsn(3), &mut dead).unwrap();
     let (changes, after) = again.cut(slice, false); // The start ends with a checkpoint.
     let mut third = Map::new(limits, 1);
     third.add_slice(slice);
-    for part in &parts {
-        third.load(slice, true, part, cut).unwrap();
-    }
-    for part in &changes {
-        third.load(slice, false, part, after).unwrap();
-    }
+    load(&mut third, &[(false, &changes), (true, &parts)]);
+    assert_eq!(third.applied(slice), after);
     assert!(third.exists(key(1)) && !third.exists(key(0)));
     third.check(|_, _| None);
 }

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use varve_format::{Entry, LeafImage};
 use varve_ftl::map::{
-    Change, Dead, LeafCursor, LeafKey, Live, Lookup, Map, MapFull, MapLimits, NeedsImage,
+    Change, Dead, LeafCursor, LeafKey, Live, LoadError, Lookup, Map, MapFull, MapLimits,
+    NeedsImage, SliceLoad,
 };
 use varve_units::{LeafIndex, Lsn, Ppa, SliceId, VolumeId};
 
@@ -66,6 +67,18 @@ struct Harness {
 }
 
 const SLICES: u16 = 3;
+
+/// Loads a slice from its cuts, given oldest first.
+fn load_slice(map: &mut Map, slice: SliceId, parts: &[Cut]) {
+    let mut load = SliceLoad::new(slice, SLICES);
+    for (full, payloads, _) in parts.iter().rev() {
+        for payload in payloads.iter().rev() {
+            load.add(*full, payload).unwrap();
+        }
+    }
+    assert_eq!(Some(load.cut()), parts.last().map(|(.., cut)| *cut));
+    map.load(&load).unwrap();
+}
 
 impl Harness {
     fn new(seed: u64) -> Self {
@@ -408,11 +421,7 @@ impl Harness {
     /// What the slice's parts lead to is the slice's state.
     fn check_parts(&self, slice: SliceId) {
         let mut map = Self::fresh(self.limits);
-        for (full, payloads, cut) in &self.parts[&slice] {
-            for payload in payloads {
-                map.load(slice, *full, payload, *cut).unwrap();
-            }
-        }
+        load_slice(&mut map, slice, &self.parts[&slice]);
         assert_eq!(map.applied(slice), self.map.applied(slice));
         for key in keys()
             .into_iter()
@@ -449,11 +458,7 @@ impl Harness {
         self.map = Self::fresh(self.limits);
         self.merging.clear();
         for (&slice, parts) in &self.parts {
-            for (full, payloads, cut) in parts {
-                for payload in payloads {
-                    self.map.load(slice, *full, payload, *cut).unwrap();
-                }
-            }
+            load_slice(&mut self.map, slice, parts);
         }
         self.check();
         // Reports between a cut and the crash are repeated only as far as redo can see.
@@ -719,9 +724,7 @@ fn a_leaf_record_does_not_bring_back_a_leaf_that_vanished() {
     let (payloads, cut) = map.cut(slice, true);
     assert_eq!((cut, map.exists(key)), (Lsn(11), false));
     let mut map = Harness::fresh(limits);
-    for payload in payloads {
-        map.load(slice, true, &payload, cut).unwrap();
-    }
+    load_slice(&mut map, slice, &[(true, payloads, cut)]);
     map.redo_leaf(key, 5, 6, merge.through);
     assert_eq!(map.lookup(key, 4), Lookup::Zeroes);
     assert!(!map.exists(key) && !map.is_leaf_live(key, 5));
@@ -795,4 +798,49 @@ fn lost_blocks_and_merges_given_up() {
         Err(MapFull::Leaves)
     );
     map.check(|_, _| None);
+}
+
+/// Parts are taken newest first, up to the whole state; anything else is refused.
+#[test]
+fn parts_out_of_order_are_refused() {
+    let limits = MapLimits {
+        delta_nodes: 8,
+        images: 1,
+        leaves_max: 4,
+    };
+    let mut map = Harness::fresh(limits);
+    let slice = SliceId(1);
+    let key = LeafKey {
+        volume: VolumeId(1),
+        leaf: LeafIndex(0),
+    };
+    let mut cuts = Vec::new();
+    for (lsn, full) in [(10, true), (11, false), (12, false)] {
+        let put = Change::Put {
+            ppa: Ppa::dense(lsn),
+            crc24: 1,
+            class: 0,
+        };
+        map.apply(key, lsn as u16, put, Lsn(lsn), &mut Vec::new())
+            .unwrap();
+        let (mut payloads, _) = map.cut(slice, full);
+        assert_eq!(payloads.len(), 1);
+        cuts.push((full, payloads.remove(0)));
+    }
+    let add = |order: &[usize]| {
+        let mut load = SliceLoad::new(slice, SLICES);
+        for &at in order {
+            load.add(cuts[at].0, &cuts[at].1)?;
+        }
+        Harness::fresh(limits).load(&load)
+    };
+    assert_eq!(add(&[2, 1, 0]), Ok(()));
+    assert_eq!(add(&[1, 0]), Ok(()));
+    for wrong in [&[2, 1][..], &[2, 0], &[1, 2, 0], &[0, 0], &[2]] {
+        assert_eq!(add(wrong), Err(LoadError::Order), "{wrong:?}");
+    }
+    let mut load = SliceLoad::new(SliceId(2), SLICES);
+    assert_eq!(load.add(false, &cuts[2].1), Err(LoadError::Mismatch));
+    let mut load = SliceLoad::new(slice, SLICES);
+    assert_eq!(load.add(true, &cuts[2].1), Err(LoadError::Mismatch));
 }

@@ -20,6 +20,8 @@ pub enum PoolError {
     Create(CreateError),
     /// No drive has a label.
     NoPool,
+    /// The pool's creation was cut short: it holds nothing yet, and may be created again.
+    Unfinished,
     /// The drives belong to more than one pool.
     SeveralPools,
     /// The pool cannot be imported.
@@ -58,6 +60,9 @@ impl fmt::Display for PoolError {
             Self::BadName => "a pool's name is 1 to 48 characters of A-Z a-z 0-9 . _ -",
             Self::Create(_) => "the drives could not be labelled",
             Self::NoPool => "no drive has the label of a pool",
+            Self::Unfinished => {
+                "the pool's creation was cut short: create it again with the same drives"
+            }
             Self::SeveralPools => "the drives belong to several pools: say which one",
             Self::Import(_) => "the pool cannot be imported",
             Self::Labels(_) => "the labels could not be committed",
@@ -99,6 +104,7 @@ impl core::error::Error for PoolError {
             Self::Restore(error) => Some(error),
             Self::BadName
             | Self::NoPool
+            | Self::Unfinished
             | Self::SeveralPools
             | Self::DenseMissing { .. }
             | Self::NoSlot(_)

@@ -55,7 +55,8 @@ struct Found {
 }
 
 impl Pool {
-    /// Makes a pool on blank drives and starts it.
+    /// Makes a pool on blank drives and starts it. Cut short, it may be tried again with the same
+    /// drives in the same order, until the pool exists.
     ///
     /// # Errors
     /// Drives that are too few, too small or labelled, a bad name, i/o errors.
@@ -101,6 +102,9 @@ impl Pool {
         settings: Settings,
     ) -> Result<Self, PoolError> {
         let found = find(drives, id, &settings).await?;
+        if found.import.state.unfinished {
+            return Err(PoolError::Unfinished);
+        }
         Self::start(world, found, settings, false).await
     }
 
@@ -152,6 +156,8 @@ impl Pool {
         };
         let (engine, report) = if is_new {
             let engine = Engine::create(seats, sizes, config, identity).await?;
+            // From here on a start finds a checkpoint.
+            membership.finish_creation().await?;
             (engine, RecoveryReport::default())
         } else {
             Engine::open(seats, sizes, config, identity).await?

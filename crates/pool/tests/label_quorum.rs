@@ -41,6 +41,7 @@ fn label_state(generation: TableGeneration, members: MemberTable) -> LabelState 
         owner: ME,
         heartbeat: 0,
         clean: false,
+        unfinished: false,
         geometry: geometry(),
         members,
     }

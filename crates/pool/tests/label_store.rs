@@ -32,6 +32,7 @@ fn label(generation: u32) -> Label {
             owner: ME,
             heartbeat: 0,
             clean: false,
+            unfinished: false,
             geometry: geometry(),
             members: MemberTable::new((0..60).map(member).collect()).unwrap(),
         },

@@ -10,11 +10,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_ftl::{Canary, Engine, EngineError, GROUPS_MIN, Identity, NewVolume};
 use varve_io::{Blocks, Drive, ReactorId, World};
-use varve_pool::label::{Owner, PoolId, RESERVED_BYTES, Role};
+use varve_pool::label::{CreateError, LabelStore, Owner, PoolId, RESERVED_BYTES, Role};
 use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
-use varve_units::{BLOCK_BYTES, Lba, TenantId, VolumeId};
+use varve_units::{BLOCK_BYTES, Lba, Nanos, TenantId, VolumeId};
 
 const MIB: u64 = 1 << 20;
+/// Blocks of each write of an earlier pool.
+const EARLIER_BLOCKS: u64 = 64;
+/// From the close of an earlier pool until its drives are blanked.
+const EARLIER_REST: Nanos = Nanos::from_secs(1);
 /// Longest unit under one checksum: the payload of a commit.
 const GUARD_BYTES: u64 = 1 << 20;
 
@@ -25,7 +29,9 @@ const FEATURES: &[&str] = &[
     "checkpoints",
     "chunks_cleaned",
     "compacted_blocks",
+    "creations_cut",
     "discards_redone",
+    "earlier_pools",
     "full_at_minimal_reserve",
     "full_rejections",
     "gc_blocks",
@@ -187,9 +193,52 @@ impl Factory for Real {
                 dense,
                 options: options(&config),
             };
-            let pool = Pool::create(Rc::clone(&world), new, settings).await;
+            let pool = match Pool::create(Rc::clone(&world), new, settings).await {
+                // Cut short when all but the answer was done: what is there is the pool.
+                Err(PoolError::Create(CreateError::NotBlank { .. })) => {
+                    Pool::open(Rc::clone(&world), &drives, None, settings).await
+                }
+                other => other,
+            };
             wrap(pool, &*world, &config, is_verbose)
         })
+    }
+
+    fn repeats_creation(&self) -> bool {
+        true
+    }
+
+    fn earlier(
+        &self,
+        world: Rc<dyn World>,
+        drives: Vec<Rc<dyn Drive>>,
+        config: Config,
+    ) -> Option<Flow<'static, Outcome<()>>> {
+        let settings = self.settings(&config);
+        Some(Box::pin(async move {
+            let (fast, dense) = drives.split_at(config.fast);
+            let new = NewPool {
+                id: PoolId([1; 16]),
+                name: "earlier",
+                fast,
+                dense,
+                options: options(&config),
+            };
+            let pool = Pool::create(Rc::clone(&world), new, settings).await;
+            let pool = pool.map_err(|_| SubjectError::Unusable)?;
+            fill_earlier(pool.engine(), &config)
+                .await
+                .map_err(outcome)?;
+            pool.close(true).await.map_err(|_| SubjectError::Stopped)?;
+            drop(pool);
+            // Its labels are written once more behind the close.
+            world.sleep(EARLIER_REST).await;
+            for drive in &drives {
+                let erased = LabelStore::open(Rc::clone(drive)).await.erase().await;
+                erased.map_err(|_| SubjectError::Media)?;
+            }
+            Ok(())
+        }))
     }
 
     fn open(
@@ -223,6 +272,26 @@ impl Factory for Real {
             chunks: ((config.fast_bytes - RESERVED_BYTES) / MIB) as usize,
         })
     }
+}
+
+/// Writes the fast tier over, so that what lies in it and in groups is valid but for its pool.
+async fn fill_earlier(engine: &Engine, config: &Config) -> Result<(), EngineError> {
+    let count = engine.capacity() / 2;
+    let new = NewVolume {
+        name: "earlier",
+        size: varve_units::Blocks(count),
+        tenant: TenantId(0),
+        uuid: [3; 16],
+        nguid: [4; 16],
+    };
+    let volume = engine.create_volume(new).await?;
+    let log = config.fast_bytes / BLOCK_BYTES;
+    for at in (0..log * 3 / 2).step_by(EARLIER_BLOCKS as usize) {
+        let lba = Lba(at % (count - EARLIER_BLOCKS));
+        let data = Blocks::new(EARLIER_BLOCKS as usize, config.is_elided);
+        engine.write(volume, lba, data, false).await?;
+    }
+    engine.flush().await
 }
 
 /// Bytes of a dense drive so that the dense tier holds `percent` of what the fast tier does: less,

@@ -38,6 +38,8 @@ const WEAR_FILL_PERCENT: u64 = 85;
 const OPERATIONS_SHORT: u64 = 48;
 /// Attempts to crash a recovery before a run gives up.
 const RECOVERIES_MAX: u64 = 40;
+/// Actions within which the power may fail during a creation. Arbitrary: few creations take more.
+const CREATION_ACTIONS: u64 = 400;
 /// Longest virtual time without any host operation ending.
 const PATIENCE: Nanos = Nanos::from_secs(60);
 /// The same once faults have stopped.
@@ -220,6 +222,9 @@ impl<'a> Machine<'a> {
     }
 
     fn all_lives(&mut self) -> Result<(), String> {
+        if self.rng.split("earlier").chance(1, 3) {
+            self.live_before()?;
+        }
         let mut rng = self.rng.split("lives");
         let lives = self.plan.lives;
         for life in 1..=lives {
@@ -244,6 +249,32 @@ impl<'a> Machine<'a> {
         if self.options.crash_at.is_none() {
             self.add_crashes()?;
         }
+        Ok(())
+    }
+
+    /// Another pool lives on the drives first: what it leaves beyond the labels is believed by nobody.
+    fn live_before(&mut self) -> Result<(), String> {
+        let order = self.rng.split("earlier order");
+        let mut executor = Executor::new(Rc::clone(&self.journal), order, self.now);
+        let reactor = executor.reactor();
+        reactor.set_patience(PATIENCE);
+        let config = self.plan.config.clone();
+        reactor.seat(config.lanes);
+        let drives = self.drives.iter().map(|drive| drive.attach(&reactor));
+        let world: Rc<dyn World> = Rc::clone(&reactor) as Rc<dyn World>;
+        let Some(flow) = self.factory.earlier(world, drives.collect(), config) else {
+            return Ok(());
+        };
+        let ended = executor.run(flow);
+        self.now = executor.crash();
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(format!("earlier pool: {error}")),
+            Err(stop) => return Err(format!("earlier pool: no progress ({stop:?})")),
+        }
+        self.drives.iter().for_each(SimDrive::power_fail);
+        self.laps.iter().for_each(|laps| laps.borrow_mut().clear());
+        self.shared.count("earlier_pools");
         Ok(())
     }
 
@@ -340,6 +371,9 @@ impl<'a> Machine<'a> {
             Ok(Err(what)) => Err(what),
             Err(Stop::Crash) => {
                 self.count_crash(is_open.get());
+                if !self.is_created && !is_open.get() {
+                    self.shared.count("creations_cut");
+                }
                 Ok(())
             }
             Err(Stop::Failed) => Err(self.journal.failure().unwrap_or_default()),
@@ -354,8 +388,7 @@ impl<'a> Machine<'a> {
         self.shared.oracle.borrow_mut().crash();
         for drive in &self.drives {
             drive.power_fail();
-            if !self.is_created {
-                // Half a pool is refused by create and open alike: the operator wipes the drives.
+            if !self.is_created && !self.factory.repeats_creation() {
                 drive.replace();
                 self.laps.iter().for_each(|laps| laps.borrow_mut().clear());
             }
@@ -387,9 +420,21 @@ impl<'a> Machine<'a> {
             }
             return;
         }
+        if !self.is_created {
+            self.arm_creation(reactor);
+        }
         let is_due = self.recovery_crashes == 0 && self.crashes >= CRASHES_MIN - 1;
         if self.is_created && (rng.chance(1, 3) || is_due) {
             let action = rng.magnitude(1, self.start_actions);
+            reactor.arm(Trigger::Action(self.journal.actions() + action));
+        }
+    }
+
+    /// Sets a crash during the creation, now and then.
+    fn arm_creation(&self, reactor: &Reactor) {
+        let mut rng = self.rng.split_at("creation", self.lives);
+        if self.factory.repeats_creation() && self.options.is_whole() && rng.chance(1, 3) {
+            let action = rng.magnitude(1, CREATION_ACTIONS);
             reactor.arm(Trigger::Action(self.journal.actions() + action));
         }
     }

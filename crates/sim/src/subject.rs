@@ -123,13 +123,31 @@ pub trait Factory {
     /// Where the tiers of such a pool lie on its drives, for the fault atlas.
     fn layout(&self, config: &Config) -> Layout;
 
-    /// Makes the pool on blank drives.
+    /// Makes the pool, on blank drives or after a creation that was cut short.
     fn create(
         &self,
         world: Rc<dyn World>,
         drives: Vec<Rc<dyn Drive>>,
         config: Config,
     ) -> Flow<'static, Outcome<Rc<dyn Subject>>>;
+
+    /// True if a creation that was cut short can be repeated on the same drives; they are wiped
+    /// otherwise.
+    fn repeats_creation(&self) -> bool {
+        false
+    }
+
+    /// The life of another pool on the same drives, before this one is made: at its end the drives
+    /// are as blank as their owner would make them. `None` if there is no such thing.
+    fn earlier(
+        &self,
+        world: Rc<dyn World>,
+        drives: Vec<Rc<dyn Drive>>,
+        config: Config,
+    ) -> Option<Flow<'static, Outcome<()>>> {
+        let _ = (world, drives, config);
+        None
+    }
 
     /// Starts the pool from its drives (recovery included). A drive may be gone, blank or stale.
     fn open(

@@ -361,6 +361,7 @@ impl Draw {
             owner: self.id(),
             heartbeat: self.word(),
             is_clean: self.below(2) == 1,
+            is_unfinished: self.below(2) == 1,
             geometry: self.geometry(),
             members,
         }

@@ -31,6 +31,19 @@ impl Map {
         self.pool.room()
     }
 
+    /// From here on changes find room in the delta pool whatever its limit, as parts do that are
+    /// loaded: for a start that has no room to merge. What redo adds is bounded by what was logged
+    /// since a checkpoint, and there are no images yet that would take memory.
+    pub fn lift_limit(&mut self) {
+        self.pool.is_lifted = true;
+    }
+
+    /// The limit of the delta pool counts. Where it was overrun no change finds room until merges
+    /// have brought the pool back below it.
+    pub fn keep_limit(&mut self) {
+        self.pool.is_lifted = false;
+    }
+
     /// Applies a change made by the record `lsn`; reports the places seen to lose their reference.
     ///
     /// Discards of a whole leaf, and of leaves without any block, always find room.
@@ -50,8 +63,21 @@ impl Map {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
-        let (slice, mut found) = self.begin_apply(key, lsn);
-        self.change(key, &mut found, (index, change), lsn, dead)?;
+        let found = self.leaves.find(key);
+        self.apply_found(key, found, (index, change), lsn, dead)
+    }
+
+    /// [`Map::apply`] by who has looked for the leaf.
+    fn apply_found(
+        &mut self,
+        key: LeafKey,
+        mut found: Option<u32>,
+        change: (u16, Change),
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) -> Result<(), MapFull> {
+        let slice = self.begin_apply(key, found, lsn);
+        self.change(key, &mut found, change, lsn, dead)?;
         let applied = &mut self.slice_mut(slice).applied;
         *applied = lsn.max(*applied);
         Ok(())
@@ -78,7 +104,8 @@ impl Map {
         let changes = changes.into_iter();
         let count = changes.len();
         let mut changes = changes.peekable();
-        let (slice, mut found) = self.begin_apply(key, lsn);
+        let mut found = self.leaves.find(key);
+        let slice = self.begin_apply(key, found, lsn);
         match (found, changes.peek()) {
             (Some(leaf), _) => self.admits_more(leaf, count)?,
             (None, Some((_, Change::Put { .. }))) => self.admits_new(count)?,
@@ -119,8 +146,8 @@ impl Map {
         self.apply_each(key, puts, lsn, dead)
     }
 
-    /// Checks that a record may be applied to a leaf; tells the slice and the leaf.
-    fn begin_apply(&self, key: LeafKey, lsn: Lsn) -> (SliceId, Option<u32>) {
+    /// Checks that a record may be applied to a leaf; tells the slice.
+    fn begin_apply(&self, key: LeafKey, found: Option<u32>, lsn: Lsn) -> SliceId {
         let number = self.slice_of(key);
         let slice = self.slice(number);
         assert!(
@@ -132,14 +159,13 @@ impl Map {
             lsn.0.saturating_sub(oldest.0) < DELTA_AGE_MAX,
             "an old chain was not merged in time"
         );
-        let found = self.leaves.find(key);
         if let Some(leaf) = found {
             assert!(
                 lsn > self.floor(leaf) || !IS_STRICT,
                 "the leaf's state already includes the record"
             );
         }
-        (number, found)
+        number
     }
 
     /// One change of a record that may be applied; notes the leaf in `found` if it is made.
@@ -209,20 +235,18 @@ impl Map {
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
         let slice = self.slice(self.slice_of(key));
-        let floor = self
-            .leaves
-            .find(key)
-            .map_or(Lsn::ZERO, |leaf| self.floor(leaf));
+        let mut found = self.leaves.find(key);
+        let floor = found.map_or(Lsn::ZERO, |leaf| self.floor(leaf));
         if lsn <= slice.cut || lsn <= floor {
             return Ok(());
         }
-        if matches!(change, Change::Put { .. }) && self.leaves.find(key).is_none() {
+        if matches!(change, Change::Put { .. }) && found.is_none() {
             if DeltaPool::need(Chain::EMPTY, 1) > self.pool.room() {
                 return Err(MapFull::Deltas);
             }
-            self.make_leaf(key);
+            found = Some(self.leaves.ensure(key));
         }
-        self.apply(key, index, change, lsn, dead)
+        self.apply_found(key, found, (index, change), lsn, dead)
     }
 
     /// Makes a leaf, if it does not exist, for a put that follows at once. Asks for no limit: the

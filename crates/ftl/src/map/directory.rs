@@ -15,18 +15,34 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use varve_units::{LeafIndex, Lsn, SliceId, VolumeId};
 
-const PAGE_LEAVES: usize = 16;
+/// Leaves of a page.
+pub(super) const PAGE_LEAVES: usize = 16;
 
+/// Which page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct PageKey {
+pub(super) struct PageKey {
     volume: VolumeId,
     number: u64,
-    slice: SliceId,
+    pub(super) slice: SliceId,
 }
 
 impl PageKey {
+    /// The page of a leaf in a pool of `slices` slices, and which of its leaves it is.
+    pub(super) fn place(key: LeafKey, slices: u16) -> (Self, u32) {
+        let position = match slices.is_power_of_two() {
+            true => key.leaf.0 >> slices.trailing_zeros(),
+            false => key.leaf.0 / u64::from(slices),
+        };
+        let page = Self {
+            volume: key.volume,
+            number: position / PAGE_LEAVES as u64,
+            slice: slice_of(key, slices),
+        };
+        (page, (position % PAGE_LEAVES as u64) as u32)
+    }
+
     /// A fixed mix (multiply and fold, constants of splitmix64).
-    fn hash(self) -> usize {
+    pub(super) fn hash(self) -> usize {
         let mut x = self.volume.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
             ^ self
                 .number
@@ -37,6 +53,16 @@ impl PageKey {
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (x ^ (x >> 31)) as usize
     }
+}
+
+/// `(leaf + volume) mod slices`.
+fn slice_of(key: LeafKey, slices: u16) -> SliceId {
+    let count = u64::from(slices);
+    if slices.is_power_of_two() {
+        return SliceId((key.leaf.0.wrapping_add(key.volume.0) & (count - 1)) as u16);
+    }
+    let sum = key.leaf.0 % count + key.volume.0 % count;
+    SliceId(u16::try_from(sum % count).expect("less than the number of slices"))
 }
 
 #[derive(Debug)]
@@ -80,12 +106,7 @@ impl Directory {
 
     /// `(leaf + volume) mod slices`.
     pub(super) fn slice_of(&self, key: LeafKey) -> SliceId {
-        let slices = u64::from(self.slices);
-        if self.slices.is_power_of_two() {
-            return SliceId((key.leaf.0.wrapping_add(key.volume.0) & (slices - 1)) as u16);
-        }
-        let sum = key.leaf.0 % slices + key.volume.0 % slices;
-        SliceId(u16::try_from(sum % slices).expect("less than the number of slices"))
+        slice_of(key, self.slices)
     }
 
     /// Leaves that exist.
@@ -122,6 +143,20 @@ impl Directory {
             self.leaves += 1;
         }
         page * PAGE_LEAVES as u32 + at
+    }
+
+    /// Makes a page with the leaves whose bits are in `present`, all empty. Number of the leaf, or
+    /// the gap, that it begins with.
+    ///
+    /// # Panics
+    /// If the page exists, or there are no leaves.
+    pub(super) fn add_page(&mut self, key: PageKey, present: u16) -> u32 {
+        assert!(present != 0, "a page with no leaf does not exist");
+        assert!(self.page(key).is_none(), "the page is new");
+        let page = self.create(key);
+        self.pages[page].present = present;
+        self.leaves += present.count_ones() as usize;
+        page * PAGE_LEAVES as u32
     }
 
     /// Forgets a leaf.
@@ -260,17 +295,7 @@ impl Directory {
     }
 
     fn place(&self, key: LeafKey) -> (PageKey, u32) {
-        let position = match self.slices.is_power_of_two() {
-            true => key.leaf.0 >> self.slices.trailing_zeros(),
-            false => key.leaf.0 / u64::from(self.slices),
-        };
-        let number = position / PAGE_LEAVES as u64;
-        let page = PageKey {
-            volume: key.volume,
-            number,
-            slice: self.slice_of(key),
-        };
-        (page, (position % PAGE_LEAVES as u64) as u32)
+        PageKey::place(key, self.slices)
     }
 
     fn page(&self, key: PageKey) -> Option<u32> {

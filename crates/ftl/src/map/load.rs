@@ -1,10 +1,20 @@
-//! Loading a slice from checkpoint parts, oldest first.
+//! A slice from its checkpoint parts, the newest first.
+//!
+//! A leaf is what its newest sections say: a parent found there tells that older deltas which it
+//! contains are not worth a look, and a leaf that vanished has no older state at all. What is left
+//! is noted beside the map, in the order of the parts; [`Map::load`] then makes each leaf once, with
+//! its whole chain. So a leaf is looked up in a table of its own slice only, which stays in the
+//! processor's cache, and a start makes no chain that a younger part drops.
+//!
+//! **Not here**: reading the parts, and which of them there are (`recovery`).
 
 use super::chain::IndexSet;
+use super::directory::{PAGE_LEAVES, PageKey};
+use super::pool::NIL;
 use super::{LeafKey, Map};
 use alloc::vec::Vec;
 use core::fmt;
-use varve_format::{Delta, PartHead, SectionView, SlicePartError, view_part};
+use varve_format::{Delta, Parent, PartHead, SectionView, SlicePartError, view_part};
 use varve_units::{Lsn, SliceId};
 
 /// Why a payload could not be loaded.
@@ -13,9 +23,9 @@ use varve_units::{Lsn, SliceId};
 pub enum LoadError {
     /// The bytes are no payload.
     Decode(SlicePartError),
-    /// The payload is of another slice, kind or cut than the caller says.
+    /// The payload is of another slice, or not the changes or the whole state it should be.
     Mismatch,
-    /// The payload does not continue what was loaded before.
+    /// The payload does not come before the one loaded last, or older ones are missing.
     Order,
     /// A leaf is of another slice, or a delta is younger than the cut or too old.
     Content(LeafKey),
@@ -26,7 +36,7 @@ impl fmt::Display for LoadError {
         match self {
             Self::Decode(_) => f.write_str("a checkpoint part could not be decoded"),
             Self::Mismatch => f.write_str("a checkpoint part is not the one that was asked for"),
-            Self::Order => f.write_str("a checkpoint part does not continue the one before"),
+            Self::Order => f.write_str("a checkpoint part does not lead to the one behind it"),
             Self::Content(key) => write!(
                 f,
                 "a checkpoint part contradicts itself at leaf {} of {}",
@@ -45,143 +55,347 @@ impl core::error::Error for LoadError {
     }
 }
 
-impl Map {
-    /// Loads one payload of the slice's cut `cut`: cuts oldest first, beginning with a full one
-    /// (or with an empty slice's first), the payloads of a cut in order.
-    ///
-    /// Older parts hold deltas that younger ones drop, so a load may overrun the delta pool; then
-    /// no change finds room until merges have brought it back below its limit. It may overrun the
-    /// limit of leaves too: one slice's new leaf may be loaded before the part of another slice
-    /// that drops one.
-    ///
-    /// # Errors
-    /// The payload is damaged or out of order. The slice is then unusable.
-    ///
-    /// # Panics
-    /// If the slice is not here.
-    pub fn load(
-        &mut self,
-        slice: SliceId,
-        full: bool,
-        bytes: &[u8],
-        cut: Lsn,
-    ) -> Result<(), LoadError> {
-        let (head, sections) = view_part(bytes).map_err(LoadError::Decode)?;
-        if head.slice() != slice.0 || head.is_full() != full || head.cut() != cut {
-            return Err(LoadError::Mismatch);
-        }
-        self.expect_part(slice, &head)?;
-        for section in sections {
-            self.load_section(slice, section, cut)?;
-        }
-        let state = self.slice_mut(slice);
-        let next = head.number() + 1;
-        state.loading = (next < head.total()).then_some((cut, next, head.total()));
-        if state.loading.is_none() {
-            state.cut = cut;
-        }
-        for leaf in core::mem::take(&mut self.slice_mut(slice).changed) {
-            let loaded = self.leaves.head_mut(leaf);
-            loaded.changed = false;
-            loaded.set_switched(false);
-        }
-        Ok(())
+/// Which payload comes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    /// The last one of the newest cut.
+    Newest,
+    /// One of the same cut as this one, its number one less.
+    Before(PartHead),
+    /// The last one of this cut.
+    Cut(Lsn),
+    /// None: all that is older counts no more.
+    Nothing,
+}
+
+/// Deltas of one section that count, in `SliceLoad::deltas`.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: usize,
+    count: u16,
+    /// The leaf's next younger run, or `NIL`.
+    younger: u32,
+}
+
+/// What the parts said of a leaf so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadedLeaf {
+    /// Place of the base image.
+    pub(super) parent: Parent,
+    /// Deltas up to this LSN count no more: the parent's `through`, or the LSN of the discard.
+    floor: Lsn,
+    /// The oldest run of deltas, or `NIL`.
+    oldest: u32,
+    /// Mapped entries of the base, or an upper bound of them.
+    pub(super) mapped: u16,
+    marks: u8,
+}
+
+/// A section was met.
+const MET: u8 = 1;
+/// The newest section says that the leaf exists.
+const EXISTS: u8 = 2;
+/// The parent is known.
+const PARENT: u8 = 4;
+/// `floor` is the LSN of a discard.
+const DISCARDED: u8 = 8;
+/// Older sections say nothing that counts.
+const DECIDED: u8 = 16;
+
+impl LoadedLeaf {
+    const UNKNOWN: Self = Self {
+        parent: Parent::NEVER,
+        floor: Lsn::ZERO,
+        oldest: NIL,
+        mapped: 0,
+        marks: 0,
+    };
+
+    const fn is(&self, mark: u8) -> bool {
+        self.marks & mark != 0
     }
 
-    /// Checks that a payload comes next; the first one of a full cut empties the slice.
-    fn expect_part(&mut self, slice: SliceId, head: &PartHead) -> Result<(), LoadError> {
-        let state = self.slice(slice);
-        let expected = (head.cut(), head.number(), head.total());
-        let fits = match state.loading {
-            Some(next) => next == expected,
-            None => head.number() == 0 && (head.is_full() || head.since() == state.cut),
+    /// True if the leaf is there.
+    pub(super) const fn exists(&self) -> bool {
+        self.is(EXISTS)
+    }
+
+    /// LSN of the discard that emptied the leaf, if its image is still to be cleared.
+    pub(super) fn discarded(&self) -> Option<Lsn> {
+        self.is(DISCARDED).then_some(self.floor)
+    }
+}
+
+/// Sixteen leaves as the directory keeps them.
+#[derive(Debug)]
+pub(super) struct LoadedPage {
+    pub(super) key: PageKey,
+    pub(super) leaves: [LoadedLeaf; PAGE_LEAVES],
+}
+
+/// A slice's checkpoint parts on their way into the map, taken from the newest to the oldest.
+#[derive(Debug)]
+pub struct SliceLoad {
+    pub(super) slice: SliceId,
+    slices: u16,
+    next: Next,
+    /// The newest cut.
+    pub(super) cut: Lsn,
+    /// Where pages are, by their hash; as long as a power of two.
+    table: Vec<u32>,
+    pub(super) pages: Vec<LoadedPage>,
+    runs: Vec<Run>,
+    deltas: Vec<Delta>,
+}
+
+impl SliceLoad {
+    /// Nothing loaded yet of slice `slice` of `slices`.
+    #[must_use]
+    pub fn new(slice: SliceId, slices: u16) -> Self {
+        Self {
+            slice,
+            slices,
+            next: Next::Newest,
+            cut: Lsn::ZERO,
+            table: alloc::vec![NIL; 16],
+            pages: Vec::new(),
+            runs: Vec::new(),
+            deltas: Vec::new(),
+        }
+    }
+
+    /// The newest cut; 0 before the first part.
+    #[must_use]
+    pub const fn cut(&self) -> Lsn {
+        self.cut
+    }
+
+    /// Takes the next older payload: cuts from the newest on, the payloads of a cut from the last
+    /// to the first. `full` tells whether it should be of the slice's whole state, behind which
+    /// nothing older counts.
+    ///
+    /// # Errors
+    /// The payload is damaged or out of order; nothing can be loaded then.
+    pub fn add(&mut self, full: bool, bytes: &[u8]) -> Result<(), LoadError> {
+        let (head, sections) = view_part(bytes).map_err(LoadError::Decode)?;
+        if head.slice() != self.slice.0 || head.is_full() != full {
+            return Err(LoadError::Mismatch);
+        }
+        let is_last = head.number() + 1 == head.total();
+        let fits = match self.next {
+            Next::Newest => is_last,
+            Next::Before(after) => after.follows(&head),
+            Next::Cut(cut) => is_last && head.cut() == cut,
+            Next::Nothing => false,
         };
         if !fits {
             return Err(LoadError::Order);
         }
-        if head.number() == 0 && head.is_full() {
-            let leaves: Vec<u32> = self.leaves.of_slice(slice).collect();
-            leaves.into_iter().for_each(|leaf| self.unload(leaf));
-            self.slice_mut(slice).oldest = None;
+        self.cut = self.cut.max(head.cut());
+        for section in sections {
+            self.section(section.map_err(LoadError::Decode)?, head.cut())?;
         }
-        self.slice_mut(slice).applied = head.cut();
+        self.next = match (head.number(), head.is_full()) {
+            (0, true) => Next::Nothing,
+            (0, false) => Next::Cut(head.since()),
+            _ => Next::Before(head),
+        };
         Ok(())
     }
 
-    /// Forgets a leaf altogether.
-    fn unload(&mut self, leaf: u32) {
-        assert!(!self.is_held(leaf), "nothing is merged while loading");
-        self.prune(leaf, None, |_, _| true);
-        self.forget_image(leaf);
-        self.set_mapped(leaf, 0);
-        self.leaves.remove(leaf);
+    /// True if all parts were taken that count: a slice begins with its whole state, or empty.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(
+            self.next,
+            Next::Newest | Next::Nothing | Next::Cut(Lsn::ZERO)
+        )
     }
 
-    fn load_section(
-        &mut self,
-        slice: SliceId,
-        found: SectionView<'_>,
-        cut: Lsn,
-    ) -> Result<(), LoadError> {
+    fn section(&mut self, found: SectionView<'_>, cut: Lsn) -> Result<(), LoadError> {
         let key = LeafKey {
             volume: found.volume,
             leaf: found.leaf,
         };
         let broken = LoadError::Content(key);
-        if self.slice_of(key) != slice {
+        let (page, at) = PageKey::place(key, self.slices);
+        if page.slice != self.slice {
             return Err(broken);
         }
+        let page = self.page(page);
+        let leaf = &mut self.pages[page].leaves[at as usize];
+        if leaf.is(DECIDED) {
+            return Ok(());
+        }
+        let is_newest = !leaf.is(MET);
+        leaf.marks |= MET;
         let Some(state) = found.state else {
-            if let Some(leaf) = self.leaves.find(key) {
-                self.unload(leaf);
-            }
+            leaf.marks |= DECIDED;
             return Ok(());
         };
-        let leaf = self.leaves.ensure(key);
-        self.forget_image(leaf);
-        if let Some(stated) = state.parent {
-            let floor = stated.discarded.unwrap_or(stated.parent.through());
-            if floor > cut || floor < self.floor(leaf) {
+        if is_newest {
+            leaf.marks |= EXISTS;
+            leaf.mapped = state.mapped;
+        }
+        let mut stated = Lsn::ZERO;
+        if let Some(said) = state.parent {
+            stated = said.discarded.unwrap_or(said.parent.through());
+            let is_first = !leaf.is(PARENT);
+            if stated > cut || !is_first && stated > leaf.floor {
                 return Err(broken);
             }
-            self.set_parent(leaf, stated.parent, state.mapped);
-            self.leaves.set_discard(leaf, stated.discarded);
-            self.prune(leaf, None, |_, lsn| lsn <= floor);
+            if is_first {
+                (leaf.parent, leaf.floor) = (said.parent, stated);
+                let discarded = said.discarded.map_or(0, |_| DISCARDED);
+                leaf.marks |= PARENT | discarded;
+            }
         }
-        self.set_mapped(leaf, state.mapped);
-        let deltas = state.deltas();
-        let chain = usize::from(self.leaves.head(leaf).chain.len);
-        if chain + deltas.len() > 2 * super::CHAIN_MAX {
-            return Err(broken);
+        if leaf.floor >= cut {
+            leaf.marks |= DECIDED;
+            return Ok(());
         }
-        // In an empty chain a new index supersedes nothing.
-        let (mut seen, mut is_plain) = (IndexSet::default(), chain == 0);
-        for delta in deltas {
-            let lsn = delta.lsn_within(cut).filter(|&lsn| lsn > self.floor(leaf));
+        let first = self.deltas.len();
+        for delta in state.deltas() {
+            let delta = delta.map_err(|_| broken)?;
+            let lsn = delta.lsn_within(cut).filter(|&lsn| lsn > stated);
             let lsn = lsn
                 .filter(|lsn| cut.0 - lsn.0 < super::DELTA_AGE_MAX)
                 .ok_or(broken)?;
-            is_plain &= !delta.is_discard();
-            if is_plain && !seen.has(delta.index()) {
-                seen.add(delta.index());
-                self.push(leaf, delta, lsn);
-            } else {
-                self.load_delta(leaf, delta, lsn);
+            if lsn > leaf.floor {
+                self.deltas.push(delta);
             }
+        }
+        let count = self.deltas.len() - first;
+        if count > 0 {
+            let run = Run {
+                first,
+                count: u16::try_from(count).map_err(|_| broken)?,
+                younger: leaf.oldest,
+            };
+            leaf.oldest = u32::try_from(self.runs.len()).map_err(|_| broken)?;
+            self.runs.push(run);
         }
         Ok(())
     }
 
-    /// Appends a delta of a part; what it supersedes was reported before the cut.
-    fn load_delta(&mut self, leaf: u32, delta: Delta, lsn: Lsn) {
-        if delta.is_discard() {
-            let covers = |d: Delta, _| delta.index() <= d.index() && d.end() <= delta.end();
-            self.prune(leaf, None, covers);
-            self.push(leaf, delta, lsn);
-        } else if delta.is_move() {
-            self.push(leaf, delta, lsn);
-        } else {
-            self.enter(leaf, delta, lsn);
+    /// The page with this key, made if there is none.
+    fn page(&mut self, key: PageKey) -> usize {
+        let mask = self.table.len() - 1;
+        let mut at = key.hash() & mask;
+        while self.table[at] != NIL {
+            let page = self.table[at] as usize;
+            if self.pages[page].key == key {
+                return page;
+            }
+            at = (at + 1) & mask;
         }
+        let page = self.pages.len();
+        self.table[at] = u32::try_from(page).expect("a slice has less than 2^32 pages");
+        self.pages.push(LoadedPage {
+            key,
+            leaves: [LoadedLeaf::UNKNOWN; PAGE_LEAVES],
+        });
+        if self.pages.len() * 2 > self.table.len() {
+            self.grow();
+        }
+        page
+    }
+
+    fn grow(&mut self) {
+        let mask = self.table.len() * 2 - 1;
+        self.table.clear();
+        self.table.resize(mask + 1, NIL);
+        for (number, page) in (0..).zip(&self.pages) {
+            let mut at = page.key.hash() & mask;
+            while self.table[at] != NIL {
+                at = (at + 1) & mask;
+            }
+            self.table[at] = number;
+        }
+    }
+
+    /// A leaf's chain, oldest first: what its runs come to.
+    pub(super) fn chain(&self, leaf: &LoadedLeaf, chain: &mut Vec<Delta>) {
+        chain.clear();
+        // As long as no delta touches what another one does, none supersedes another.
+        let (mut seen, mut is_plain) = (IndexSet::default(), true);
+        let mut next = leaf.oldest;
+        while next != NIL {
+            let run = self.runs[next as usize];
+            let deltas = &self.deltas[run.first..run.first + usize::from(run.count)];
+            for &delta in deltas {
+                is_plain &= !delta.is_discard();
+                if is_plain && !seen.has(delta.index()) {
+                    seen.add(delta.index());
+                    chain.push(delta);
+                } else {
+                    enter(chain, delta);
+                }
+            }
+            next = run.younger;
+        }
+    }
+}
+
+/// Appends a delta to a chain; what it supersedes was reported before the cut.
+fn enter(chain: &mut Vec<Delta>, delta: Delta) {
+    if delta.is_discard() {
+        chain.retain(|d| !(delta.index() <= d.index() && d.end() <= delta.end()));
+        chain.push(delta);
+        return;
+    }
+    let newest = chain.iter_mut().rfind(|d| d.touches(delta.index()));
+    match newest {
+        Some(old) if !delta.is_move() && !old.is_discard() => *old = delta,
+        _ => chain.push(delta),
+    }
+}
+
+impl Map {
+    /// Makes the slice what its parts say. Together with what redo still drops they may overrun
+    /// the delta pool; then no change finds room until merges have brought it back below its limit.
+    ///
+    /// # Errors
+    /// Older parts are missing, or a chain is longer than any can have been. The slice is then
+    /// unusable.
+    ///
+    /// # Panics
+    /// If the slice is not here, or not empty.
+    pub fn load(&mut self, load: &SliceLoad) -> Result<(), LoadError> {
+        let slice = load.slice;
+        let is_empty = self.leaves.of_slice(slice).next().is_none();
+        assert!(self.owns(slice) && is_empty, "a slice is loaded once");
+        if !load.is_whole() {
+            return Err(LoadError::Order);
+        }
+        let (cut, mut oldest) = (load.cut, None);
+        let mut deltas = core::mem::take(&mut self.scratch);
+        for page in &load.pages {
+            let exists = (0..).zip(&page.leaves).filter(|(_, leaf)| leaf.exists());
+            let present = exists.clone().fold(0, |bits, (at, _)| bits | 1 << at);
+            if present == 0 {
+                continue;
+            }
+            let first = self.leaves.add_page(page.key, present);
+            for (at, found) in exists {
+                let leaf = first + at;
+                load.chain(found, &mut deltas);
+                if deltas.len() > 2 * super::CHAIN_MAX {
+                    return Err(LoadError::Content(self.leaves.key(leaf)));
+                }
+                let lsns = deltas.iter().filter_map(|delta| delta.lsn_within(cut));
+                oldest = lsns.chain(oldest).min();
+                let head = self.leaves.head_mut(leaf);
+                head.parent = found.parent;
+                head.chain = self.pool.fill(leaf, &deltas);
+                head.mapped = found.mapped;
+                self.mapped += u64::from(found.mapped);
+                self.leaves.set_discard(leaf, found.discarded());
+            }
+        }
+        deltas.clear();
+        self.scratch = deltas;
+        let state = self.slice_mut(slice);
+        (state.applied, state.cut, state.oldest) = (cut, cut, oldest);
+        Ok(())
     }
 }

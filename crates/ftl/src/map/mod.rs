@@ -50,7 +50,7 @@ mod survey;
 mod usage;
 
 pub use discard::LeafCursor;
-pub use load::LoadError;
+pub use load::{LoadError, SliceLoad};
 pub use lookup::{Live, Lookup};
 pub use memory::MapMemory;
 pub use merge::{Merge, NeedsImage};

@@ -72,6 +72,8 @@ pub(super) struct Slot {
 pub(super) struct DeltaPool {
     nodes: Slab<Node, 256>,
     nodes_max: usize,
+    /// The limit does not count for now.
+    pub(super) is_lifted: bool,
     free: u32,
     free_count: usize,
     buckets: Vec<u32>,
@@ -89,6 +91,7 @@ impl DeltaPool {
         Self {
             nodes: Slab::new(),
             nodes_max,
+            is_lifted: false,
             free: NIL,
             free_count: 0,
             buckets: alloc::vec![NIL; BUCKETS],
@@ -100,6 +103,9 @@ impl DeltaPool {
 
     /// Nodes that can still be taken; 0 also while a load has overrun the limit.
     pub(super) fn room(&self) -> usize {
+        if self.is_lifted {
+            return usize::MAX;
+        }
         self.nodes_max.saturating_sub(self.used())
     }
 
@@ -144,6 +150,26 @@ impl DeltaPool {
         if relinks {
             self.link(*chain);
         }
+    }
+
+    /// Makes the chain of a leaf that has none: `deltas`, oldest first. As [`DeltaPool::push`] it
+    /// asks for no room.
+    pub(super) fn fill(&mut self, leaf: u32, deltas: &[Delta]) -> Chain {
+        let mut chain = Chain::EMPTY;
+        for some in deltas.chunks(NODE_DELTAS) {
+            let node = self.take(leaf);
+            let made = &mut self.nodes[node];
+            made.deltas[..some.len()].copy_from_slice(some);
+            made.next = chain.head;
+            chain.head = node;
+        }
+        chain.len = u16::try_from(deltas.len()).expect("chain length is limited");
+        self.deltas += deltas.len() as u64;
+        self.places += deltas.iter().filter(|d| d.brings_place()).count() as u64;
+        if chain.len > 0 {
+            self.link(chain);
+        }
+        chain
     }
 
     fn append(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {

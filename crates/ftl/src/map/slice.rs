@@ -14,6 +14,4 @@ pub(super) struct Slice {
     pub(super) oldest: Option<Lsn>,
     /// Leaves changed since the last cut, each once.
     pub(super) changed: Vec<u32>,
-    /// Payloads of a cut still to be loaded: the cut, the next number, how many there are.
-    pub(super) loading: Option<(Lsn, u16, u16)>,
 }

@@ -1,7 +1,6 @@
-//! From a commit's parts to slices, units and catalogue.
+//! From a commit's parts to slices (`slices`), units and catalogue.
 
 use super::RecoverError;
-use super::scan::read_payload;
 use super::walk::LaneWalk;
 use crate::engine::Engine;
 use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
@@ -14,9 +13,9 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{
     CatalogueEntry, ChunkEntry, ChunkState, CommitBody, CommitPlace, GroupEntry, GroupState,
-    PartHead, PartKind, PartPlace, Record, UnitBits,
+    PartKind, PartPlace, Record, UnitBits,
 };
-use varve_units::{Ppa, VolumeId};
+use varve_units::{Ppa, SliceId, VolumeId};
 
 impl Engine {
     /// Loads what the commit names, and works out the state of every unit.
@@ -27,39 +26,22 @@ impl Engine {
         walks: &[LaneWalk],
     ) -> Result<(), RecoverError> {
         let shared = &self.shared;
+        let mut bits = Vec::new();
+        let mut slices: BTreeMap<SliceId, Vec<PartPlace>> = BTreeMap::new();
         let mut in_order = body.parts.clone();
-        // By slice: its heads and chains stay in the processor's cache until it is loaded.
-        in_order.sort_by_key(|part| (part.slice, part.checkpoint, part.index));
-        let (bits, others): (Vec<_>, Vec<_>) = in_order
-            .into_iter()
-            .partition(|part| part.kind == PartKind::Bitmap);
-        for part in &others {
-            let payload = self.read_part(part).await?;
-            let mismatch = RecoverError::PartMismatch {
-                sector: part.sector,
-            };
+        in_order.sort_by_key(|part| (part.checkpoint, part.index));
+        for part in in_order {
             match part.kind {
                 PartKind::SliceFull | PartKind::SliceDelta => {
-                    let loaded = self.load_slice(part, payload, body).await;
-                    loaded.map_err(|()| mismatch)?;
+                    slices.entry(part.slice).or_default().push(part);
                 }
-                PartKind::Bitmap => {}
-                PartKind::Groups => {
-                    let entries = GroupEntry::decode_part(&payload).map_err(|_| mismatch)?;
-                    self.load_groups(part, &entries).map_err(|()| mismatch)?;
-                }
-                PartKind::Chunks => {
-                    let entries = ChunkEntry::decode_part(&payload).map_err(|_| mismatch)?;
-                    self.load_chunks(part, &entries).map_err(|()| mismatch)?;
-                }
-                PartKind::Catalogue => {
-                    for entry in payload.chunks(varve_format::CATALOGUE_ENTRY_BYTES) {
-                        let entry = CatalogueEntry::decode(entry).map_err(|_| mismatch)?;
-                        shared.volumes.borrow_mut().put(entry);
-                    }
+                PartKind::Bitmap => bits.push(part),
+                PartKind::Groups | PartKind::Chunks | PartKind::Catalogue => {
+                    self.load_table(&part).await?;
                 }
             }
         }
+        self.load_slices(body, slices).await?;
         shared.volumes.borrow_mut().next_id = body.next_volume;
         self.place_chunks(body, walks);
         self.place_groups(body, walks);
@@ -74,40 +56,29 @@ impl Engine {
         Ok(())
     }
 
-    async fn read_part(&self, part: &PartPlace) -> Result<Vec<u8>, RecoverError> {
-        let geometry = self.shared.units.geometry();
-        let fast = &*self.shared.fast;
-        let payload = read_payload(fast, geometry, part.sector, part.bytes, part.crc).await;
-        payload.ok_or(RecoverError::PartUnreadable {
-            checkpoint: part.checkpoint,
-            sector: part.sector,
-        })
-    }
-
-    /// Has the owner of a slice load one of its parts.
-    async fn load_slice(
-        &self,
-        part: &PartPlace,
-        payload: Vec<u8>,
-        body: &CommitBody,
-    ) -> Result<(), ()> {
-        let slice = part.slice;
-        if slice.0 >= self.shared.units.geometry().slices {
-            return Err(());
+    /// Loads a part of a unit table or of the catalogue.
+    async fn load_table(&self, part: &PartPlace) -> Result<(), RecoverError> {
+        let payload = self.shared.read_part(*part).await?;
+        let sector = part.sector;
+        let mismatch = RecoverError::PartMismatch { sector };
+        match part.kind {
+            PartKind::Groups => {
+                let entries = GroupEntry::decode_part(&payload).map_err(|_| mismatch)?;
+                self.load_groups(part, &entries).map_err(|()| mismatch)
+            }
+            PartKind::Chunks => {
+                let entries = ChunkEntry::decode_part(&payload).map_err(|_| mismatch)?;
+                self.load_chunks(part, &entries).map_err(|()| mismatch)
+            }
+            PartKind::Catalogue => {
+                for entry in payload.chunks(varve_format::CATALOGUE_ENTRY_BYTES) {
+                    let entry = CatalogueEntry::decode(entry).map_err(|_| mismatch)?;
+                    self.shared.volumes.borrow_mut().put(entry);
+                }
+                Ok(())
+            }
+            PartKind::SliceFull | PartKind::SliceDelta | PartKind::Bitmap => Ok(()),
         }
-        let is_full = part.kind == PartKind::SliceFull;
-        let cut = body.cuts.get(usize::from(slice.0)).copied().ok_or(())?;
-        let part_cut = PartHead::peek(&payload).ok_or(())?.cut();
-        if part_cut > cut {
-            return Err(());
-        }
-        let load = move |there: Rc<Shared>| async move {
-            let shard = there.shard();
-            let mut map = shard.map.borrow_mut();
-            map.load(slice, is_full, &payload, part_cut).is_ok()
-        };
-        let loaded = self.shared.call(self.shared.owner_of(slice), load).await;
-        if loaded == Ok(true) { Ok(()) } else { Err(()) }
     }
 
     fn load_groups(&self, part: &PartPlace, entries: &[GroupEntry]) -> Result<(), ()> {
@@ -298,7 +269,7 @@ impl Engine {
     /// newest knows all that the older ones do. They are taken one by one, for together they are
     /// as large as the bits themselves.
     async fn restore_bits(&self, part: &PartPlace) -> Result<(), RecoverError> {
-        let payload = self.read_part(part).await?;
+        let payload = self.shared.read_part(*part).await?;
         let sector = part.sector;
         let mismatch = RecoverError::PartMismatch { sector };
         let units = &self.shared.units;
@@ -335,7 +306,6 @@ impl Engine {
             }
         }
     }
-
     /// Counts the live leaves of every chunk.
     pub(crate) async fn count_leaves(&self) -> Result<(), Stopped> {
         for to in self.shared.reactors() {

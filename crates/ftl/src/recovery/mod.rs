@@ -13,6 +13,7 @@
 mod load;
 mod redo;
 mod scan;
+mod slices;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -168,7 +169,7 @@ impl Engine {
         let mut walks = Vec::new();
         for position in &body.lanes {
             let lane = scan.lane(body.epoch, position.lane);
-            walks.push(LaneWalk::follow(&*seats.fast, &scan, position, lane).await);
+            walks.push(LaneWalk::follow(&*seats.fast, &scan, position, &lane).await);
         }
         ended(StartPhase::Walk);
         let next = first_lsn(&scan, &body, &walks);

@@ -145,8 +145,9 @@ impl Shard {
         Ok(())
     }
 
-    /// Applies all changes of one record, after waiting for merges if the delta pool is used up:
-    /// a merge between two changes of a record would make the second look included.
+    /// Applies all changes of one record, after waiting for merges if the delta pool is used up and
+    /// there is room for leaves: a merge between two changes of a record would make the second look
+    /// included.
     async fn redo_changes(
         &self,
         changes: &[(LeafKey, u16, Change)],
@@ -158,8 +159,8 @@ impl Shard {
             let needing = changes.iter().filter(|(.., change)| is_partial(change));
             map.room() >= needing.count()
                 && changes
-                    .iter()
-                    .all(|(key, ..)| map.admits(*key, in_leaf) != Err(MapFull::Chain))
+                    .chunk_by(|one, other| one.0 == other.0)
+                    .all(|run| map.admits(run[0].0, in_leaf) != Err(MapFull::Chain))
         };
         while !fits(&self.map.borrow()) {
             if self.shared.is_stopped() {

@@ -7,9 +7,18 @@ use crate::geometry::{CHUNK_HEAD_SECTORS, Geometry};
 use crate::shared::Identity;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::{Deref, Range};
 use varve_format::{ChunkHeader, CommitBody, CommitPlace, PayloadLayout, Record, crc32c};
 use varve_io::{Drive, Sectors};
 use varve_units::{LaneId, Lsn, SECTOR_BYTES};
+
+/// The chunks of a lane.
+pub(super) struct LaneChunks {
+    /// Number and header of each, by its sequence.
+    pub(super) by_sequence: BTreeMap<u64, (u32, ChunkHeader)>,
+    /// Sequences of those that begin with a batch, in order: each batch of a walk is looked up.
+    pub(super) by_first_batch: BTreeMap<u64, Vec<u64>>,
+}
 
 /// All chunk headers of the pool.
 pub(super) struct Scan {
@@ -56,15 +65,24 @@ impl Scan {
         }
     }
 
-    /// The chunks of a lane in one epoch, by their sequence.
-    pub(super) fn lane(&self, epoch: u32, lane: LaneId) -> BTreeMap<u64, (u32, ChunkHeader)> {
+    /// The chunks of a lane in one epoch.
+    pub(super) fn lane(&self, epoch: u32, lane: LaneId) -> LaneChunks {
         let headers = self.headers.iter().enumerate();
-        headers
+        let by_sequence: BTreeMap<_, _> = headers
             .filter_map(|(chunk, header)| Some((chunk as u32, (*header)?)))
             .filter(|(_, header)| header.epoch == epoch || self.old_epochs_pass)
             .filter(|(_, header)| header.lane == lane)
             .map(|(chunk, header)| (header.chunk_sequence, (chunk, header)))
-            .collect()
+            .collect();
+        let mut by_first_batch: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for (sequence, (_, header)) in &by_sequence {
+            let begin = by_first_batch.entry(header.first_batch).or_default();
+            begin.push(*sequence);
+        }
+        LaneChunks {
+            by_sequence,
+            by_first_batch,
+        }
     }
 
     /// LSNs that headers name.
@@ -99,7 +117,8 @@ impl Scan {
         epochs.dedup();
         epochs.retain(|epoch| best.is_none_or(|best| *epoch >= best.epoch));
         for epoch in epochs {
-            let newest = self.lane(epoch, LaneId(0)).into_values().next_back();
+            let lane = self.lane(epoch, LaneId(0));
+            let newest = lane.by_sequence.into_values().next_back();
             let Some((chunk, header)) = newest else {
                 continue;
             };
@@ -185,6 +204,20 @@ fn rank(place: &CommitPlace) -> (u32, u64) {
     (place.epoch, place.checkpoint)
 }
 
+/// A metadata payload where it lies in the sectors that were read: it is not copied out of them.
+pub(super) struct Payload {
+    sectors: Sectors,
+    range: Range<usize>,
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.sectors.bytes()[self.range.clone()]
+    }
+}
+
 /// Reads a metadata payload by whichever copy passes its checksum.
 pub(super) async fn read_payload(
     fast: &dyn Drive,
@@ -192,7 +225,7 @@ pub(super) async fn read_payload(
     sector: u64,
     bytes: u32,
     crc: u32,
-) -> Option<Vec<u8>> {
+) -> Option<Payload> {
     let unit = u64::from(geometry.lba_bytes) / SECTOR_BYTES;
     let start = sector / unit * unit;
     let end = (sector + u64::from(bytes).div_ceil(SECTOR_BYTES)).next_multiple_of(unit);
@@ -205,9 +238,10 @@ pub(super) async fn read_payload(
             continue;
         };
         let from = ((sector - start) * SECTOR_BYTES) as usize;
-        let payload = &sectors.bytes()[from..from + bytes as usize];
-        if crc32c(payload) == crc {
-            return Some(payload.to_vec());
+        let range = from..from + bytes as usize;
+        let payload = Payload { sectors, range };
+        if crc32c(&payload) == crc {
+            return Some(payload);
         }
     }
     None

@@ -6,7 +6,7 @@
 //! reported and stepped over (engine.md U7).
 
 use super::Damage;
-use super::scan::Scan;
+use super::scan::{LaneChunks, Scan};
 use super::whole::{Broken, whole_batch};
 use crate::geometry::{CHUNK_HEAD_SECTORS, Geometry};
 use alloc::collections::BTreeMap;
@@ -163,7 +163,7 @@ impl LaneWalk {
         fast: &dyn Drive,
         scan: &Scan,
         position: &LanePosition,
-        lane: BTreeMap<u64, (u32, ChunkHeader)>,
+        lane: &LaneChunks,
     ) -> Self {
         let mut walk = Self {
             found: Vec::new(),
@@ -173,6 +173,7 @@ impl LaneWalk {
             is_cut: false,
         };
         let start = lane
+            .by_sequence
             .get(&position.chunk_sequence)
             .filter(|(chunk, _)| *chunk == position.chunk);
         let mut cursor = Cursor {
@@ -182,8 +183,8 @@ impl LaneWalk {
             batch: position.batch,
         };
         loop {
-            while walk.step(fast, scan, &lane, &mut cursor).await {}
-            if !walk.step_over_damage(fast, scan, &lane, &mut cursor).await {
+            while walk.step(fast, scan, lane, &mut cursor).await {}
+            if !walk.step_over_damage(fast, scan, lane, &mut cursor).await {
                 break;
             }
         }
@@ -207,17 +208,19 @@ impl LaneWalk {
         &mut self,
         fast: &dyn Drive,
         scan: &Scan,
-        lane: &BTreeMap<u64, (u32, ChunkHeader)>,
+        lane: &LaneChunks,
         cursor: &mut Cursor,
     ) -> bool {
         // A batch whose write failed stands again at the start of a later chunk, and may all the
         // same be readable where it failed: the later one counts, what follows is there.
-        let later = lane.iter().rev().filter(|(sequence, (_, header))| {
-            cursor.chunk_sequence.is_none_or(|now| **sequence > now)
-                && header.first_batch == cursor.batch
-        });
+        let begin = lane.by_first_batch.get(&cursor.batch).into_iter().flatten();
+        let now = cursor.chunk_sequence;
+        let later = begin
+            .rev()
+            .filter(|sequence| now.is_none_or(|now| **sequence > now));
         self.is_cut = false;
-        for (sequence, (chunk, header)) in later {
+        for sequence in later {
+            let (chunk, header) = &lane.by_sequence[sequence];
             let sector = scan.geometry.chunk_start(*chunk) + CHUNK_HEAD_SECTORS;
             let expect = Expect::of(scan, header, Some(cursor.batch), sector);
             match seek_batch(fast, &scan.geometry, &expect).await {
@@ -277,7 +280,7 @@ impl LaneWalk {
         &mut self,
         fast: &dyn Drive,
         scan: &Scan,
-        lane: &BTreeMap<u64, (u32, ChunkHeader)>,
+        lane: &LaneChunks,
         cursor: &mut Cursor,
     ) -> bool {
         let Some((chunk, header)) = cursor.chunk else {
@@ -290,6 +293,7 @@ impl LaneWalk {
             .step_by(unit as usize)
             .map(|sector| (chunk, header, sector));
         let later = lane
+            .by_sequence
             .iter()
             .filter(|(sequence, _)| **sequence > header.chunk_sequence)
             .map(|(_, (chunk, header))| {

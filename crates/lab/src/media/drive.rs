@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use varve_format::{LEAF_BYTES, LeafImage, PayloadLayout, Record, batch};
+use varve_hostio::thread_cpu_time;
 use varve_io::{
     Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Sectors, Segment, Target,
 };
@@ -47,6 +48,8 @@ pub(crate) struct Traffic {
     pub(crate) read: u64,
     /// Reads.
     pub(crate) reads: u64,
+    /// CPU time that the model itself took for commands while it was timed.
+    pub(crate) model_cpu: Nanos,
 }
 
 impl Traffic {
@@ -67,6 +70,7 @@ impl Traffic {
             commits: self.commits - before.commits,
             read: self.read - before.read,
             reads: self.reads - before.reads,
+            model_cpu: self.model_cpu.since(before.model_cpu),
         }
     }
 }
@@ -95,6 +99,8 @@ pub(crate) struct ModelDrive {
     settled_bytes: Cell<usize>,
     traffic: Cell<Traffic>,
     power: Cell<Power>,
+    /// Commands are timed: a start has few, and what unpacking takes is no cost of the engine.
+    is_timed: Cell<bool>,
     scratch: RefCell<Vec<u8>>,
     /// What lies where nothing was written, and what leaves were at first.
     aged: RefCell<Option<Rc<Aged>>>,
@@ -129,6 +135,7 @@ impl ModelDrive {
             settled_bytes: Cell::new(0),
             traffic: Cell::default(),
             power: Cell::new(Power::On),
+            is_timed: Cell::new(false),
             scratch: RefCell::default(),
             aged: RefCell::default(),
         }
@@ -156,9 +163,23 @@ impl ModelDrive {
         self.power.get() == Power::Off
     }
 
-    /// Gives the power back.
+    /// Gives the power back; from here on commands are timed.
     pub(crate) fn power_on(&self) {
         self.power.set(Power::On);
+        self.is_timed.set(true);
+    }
+
+    /// Carries a command out, and counts what that takes if it is to be known.
+    fn timed<T>(&self, carry_out: impl FnOnce() -> T) -> T {
+        if !self.is_timed.get() {
+            return carry_out();
+        }
+        let before = thread_cpu_time();
+        let done = carry_out();
+        let mut traffic = self.traffic.get();
+        traffic.model_cpu = Nanos(traffic.model_cpu.0 + thread_cpu_time().since(before).0);
+        self.traffic.set(traffic);
+        done
     }
 
     /// Memory the model takes, roughly, in bytes.
@@ -474,11 +495,13 @@ impl Drive for ModelDrive {
             } => {
                 assert_eq!(copy, 0, "a plain drive has one copy");
                 self.check(offset, into.bytes());
-                self.read(offset, &mut into).map(|()| Done::Read(into))
+                let read = self.timed(|| self.read(offset, &mut into));
+                read.map(|()| Done::Read(into))
             }
             Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
                 self.check(offset, gather.bytes());
-                self.write(offset, &gather).map(|()| Done::Nothing)
+                let written = self.timed(|| self.write(offset, &gather));
+                written.map(|()| Done::Nothing)
             }
             Command::Flush | Command::Discard { .. } if self.is_off() => Err(IoError::Gone),
             Command::Flush | Command::Discard { .. } => Ok(Done::Nothing),

@@ -21,6 +21,7 @@ pub(crate) fn encode(label: &Label, sequence: u64) -> Sectors {
         owner: state.owner.0,
         heartbeat: state.heartbeat,
         is_clean: state.clean,
+        is_unfinished: state.unfinished,
         geometry: state.geometry,
         members: state.members.members().iter().map(encode_member).collect(),
     };
@@ -48,6 +49,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Label, u64)> {
         owner: Owner(raw.owner),
         heartbeat: raw.heartbeat,
         clean: raw.is_clean,
+        unfinished: raw.is_unfinished,
         geometry: raw.geometry,
         members: MemberTable::new(members).ok()?,
     };

@@ -1,6 +1,7 @@
 //! A new pool.
 
 use crate::label::change::TableError;
+use crate::label::finding::Finding;
 use crate::label::generation::TableGeneration;
 use crate::label::member::{Member, MemberId, MemberState, Role};
 use crate::label::state::{Label, LabelState, Owner, PoolId};
@@ -16,12 +17,13 @@ use varve_io::IoError;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// A drive has a label already; erase it if nothing on it is needed.
+    /// A drive has a label already, and not of a creation of the same pool that was cut short;
+    /// erase it if nothing on it is needed.
     NotBlank {
         /// Number of the drive in the caller's order.
         drive: usize,
     },
-    /// A drive failed; those before it carry labels of the pool already.
+    /// A drive failed; those before it may carry labels of the pool already.
     Io {
         /// Number of the drive in the caller's order.
         drive: usize,
@@ -32,6 +34,8 @@ pub enum CreateError {
     NoFast,
     /// The drives do not make a member table.
     Table(TableError),
+    /// Creations were cut short so often that there is no epoch left; erase the drives.
+    EpochsUsedUp,
 }
 
 impl fmt::Display for CreateError {
@@ -46,6 +50,7 @@ impl fmt::Display for CreateError {
             }
             Self::NoFast => f.write_str("a pool needs a fast drive"),
             Self::Table(_) => f.write_str("the drives given do not make a pool"),
+            Self::EpochsUsedUp => f.write_str("the drives given have no epoch left"),
         }
     }
 }
@@ -55,24 +60,30 @@ impl core::error::Error for CreateError {
         match self {
             Self::Io { error, .. } => Some(error),
             Self::Table(error) => Some(error),
-            Self::NotBlank { .. } | Self::NoFast => None,
+            Self::NotBlank { .. } | Self::NoFast | Self::EpochsUsedUp => None,
         }
     }
 }
 
 /// Labels blank drives as the members 0, 1, … of a new pool, clean and owned by nobody; their slots
-/// are counted by tier, in the same order. The pool
-/// exists when all have their label; it is then imported like any other.
+/// are counted by tier, in the same order. The pool is imported like any other then, and exists when
+/// [`Membership::finish_creation`](crate::label::Membership::finish_creation) has said so on a quorum.
+///
+/// Drives of a creation that was cut short before that serve as blank ones, if they are given in the
+/// same order: the new labels are of a younger generation and epoch than all that was written
+/// then, so nothing of it counts, be the pool's identity the same or another. A drive that the old
+/// creation took for another member may have missed that it ended: it is refused.
 ///
 /// # Errors
-/// [`CreateError`]; after `Io` the drives must be erased before another attempt.
+/// [`CreateError`]; after `Io` the same creation may be tried again.
 pub async fn create(
     pool: PoolId,
     name: Name,
     geometry: Geometry,
     drives: &[(Role, Rc<LabelStore>)],
 ) -> Result<(), CreateError> {
-    let (state, generation) = (MemberState::Active, TableGeneration::new(0, 1));
+    let epoch = epoch_above(drives)?;
+    let (state, generation) = (MemberState::Active, TableGeneration::new(epoch, 1));
     let mut slots = [0_u8; 2];
     let rows = drives.iter().zip(0..).map(|((role, store), id)| Member {
         id: MemberId(id),
@@ -87,18 +98,15 @@ pub async fn create(
     if members.in_state(Role::Fast, state).count() == 0 {
         return Err(CreateError::NoFast);
     }
-    let taken = drives.iter().position(|(_, store)| store.label().is_some());
-    if let Some(drive) = taken {
-        return Err(CreateError::NotBlank { drive });
-    }
     let state = LabelState {
         pool,
         name,
         generation,
-        epoch: 0,
+        epoch,
         owner: Owner::NOBODY,
         heartbeat: 0,
         clean: true,
+        unfinished: true,
         geometry,
         members,
     };
@@ -111,6 +119,31 @@ pub async fn create(
         outcome.map_err(|error| CreateError::Io { drive, error })?;
     }
     Ok(())
+}
+
+/// An epoch above all that creations which were cut short have claimed on these drives; 0 if all
+/// are blank.
+fn epoch_above(drives: &[(Role, Rc<LabelStore>)]) -> Result<u32, CreateError> {
+    let mut epoch = 0;
+    for (drive, (role, store)) in drives.iter().enumerate() {
+        let label = match store.finding() {
+            Finding::Blank => continue,
+            Finding::Unreadable(error) => return Err(CreateError::Io { drive, error }),
+            Finding::Label(label) => label,
+        };
+        let members = &label.state.members;
+        let row = members.get(label.own);
+        let is_same = label.state.unfinished
+            && label.own.0 as usize == drive
+            && members.members().len() == drives.len()
+            && row.is_some_and(|row| row.role == *role);
+        if !is_same {
+            return Err(CreateError::NotBlank { drive });
+        }
+        let above = label.state.epoch.checked_add(1);
+        epoch = epoch.max(above.ok_or(CreateError::EpochsUsedUp)?);
+    }
+    Ok(epoch)
 }
 
 /// The next slot of a tier, in the order of the drives given.

@@ -147,6 +147,15 @@ impl Membership {
         self.wish(Wish::Shutdown { release }).await
     }
 
+    /// Notes that the pool's creation has ended: from here on the drives hold a pool. Everything
+    /// that a start needs must have been written and flushed before.
+    ///
+    /// # Errors
+    /// As [`Self::change`]; whether the pool exists is found out by the next import.
+    pub async fn finish_creation(self: &Rc<Self>) -> Result<Committed, CommitError> {
+        self.wish(Wish::Finish).await
+    }
+
     /// Writes a heartbeat into the labels of the members that are idle; no new generation.
     ///
     /// # Errors

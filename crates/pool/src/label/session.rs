@@ -21,6 +21,7 @@ pub(crate) type Reply = Sender<Result<Committed, CommitError>>;
 pub(crate) enum Wish {
     Change(Change, Option<Rc<LabelStore>>),
     Shutdown { release: bool },
+    Finish,
     Beat(u64),
 }
 
@@ -103,6 +104,14 @@ impl Session {
                     if release {
                         state.owner = Owner::NOBODY;
                     }
+                    granted.push(Granted {
+                        reply,
+                        member: None,
+                        store: None,
+                    });
+                }
+                Wish::Finish => {
+                    state.unfinished = false;
                     granted.push(Granted {
                         reply,
                         member: None,

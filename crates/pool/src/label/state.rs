@@ -54,6 +54,9 @@ pub struct LabelState {
     pub heartbeat: u64,
     /// True if the pool was shut down in order and nothing was written since.
     pub clean: bool,
+    /// True until the pool's creation has ended: it never served, and another creation on the same
+    /// drives may begin anew.
+    pub unfinished: bool,
     /// The pool's fixed numbers, carried unread.
     pub geometry: Geometry,
     /// All drives.

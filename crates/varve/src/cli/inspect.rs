@@ -118,7 +118,11 @@ fn show_label(name: &str, label: &LabelView) {
         label.epoch,
         label.owner,
         label.heartbeat,
-        if label.is_clean { "clean" } else { "not clean" }
+        match (label.is_unfinished, label.is_clean) {
+            (true, _) => "being created",
+            (false, true) => "clean",
+            (false, false) => "not clean",
+        }
     );
 }
 
