@@ -228,13 +228,16 @@ impl Reactor {
         Ok(())
     }
 
-    /// Runs what peers have sent. True if there was anything.
+    /// Runs what peers have sent, and it itself. True if there was anything.
     fn run_jobs(&self) -> bool {
-        if self.hub.reactors() == 1 {
-            return false;
-        }
         let mut jobs = self.inbox.take();
-        let has_jobs = self.hub.take(self.id, &mut jobs);
+        let has_jobs = if self.hub.reactors() == 1 {
+            // Its own alone: they come from tasks and jobs, so a turn follows before it rests.
+            std::mem::swap(&mut self.outbox.borrow_mut()[0], &mut jobs);
+            !jobs.is_empty()
+        } else {
+            self.hub.take(self.id, &mut jobs)
+        };
         if has_jobs {
             let world: Rc<dyn World> = self.itself.upgrade().expect("a reactor at work exists");
             for job in jobs.drain(..) {
@@ -469,6 +472,35 @@ mod tests {
             })
             .unwrap();
         assert!(spans.0 >= Nanos::from_millis(1) && spans.1 >= Nanos::from_millis(4));
+    }
+
+    /// Who asks all reactors asks itself too, and may be the only one.
+    #[test]
+    fn a_reactor_alone_runs_the_jobs_it_posts_to_itself() {
+        let executor = Executor::new();
+        let world = executor.world();
+        let desk = world.desk().unwrap();
+        let count = Rc::new(Cell::new(0_u32));
+        desk.keep(
+            *b"jobs of a test\0\0",
+            Rc::clone(&count) as Rc<dyn std::any::Any>,
+        );
+        let root = async move {
+            for expected in 1..=3 {
+                world.tell(
+                    ReactorId(0),
+                    *b"jobs of a test\0\0",
+                    |count: Rc<Cell<u32>>| {
+                        count.set(count.get() + 1);
+                    },
+                );
+                world.yield_now().await;
+                world.yield_now().await;
+                assert_eq!(count.get(), expected);
+            }
+            count.get()
+        };
+        assert_eq!(executor.run(root), Ok(3));
     }
 
     #[test]
