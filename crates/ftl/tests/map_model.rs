@@ -67,6 +67,8 @@ struct Harness {
 }
 
 const SLICES: u16 = 3;
+/// First leaf of the second volume: near the end of what a volume can have, 2^31 leaves.
+const FAR: u64 = 1 << 30;
 
 /// Loads a slice from its cuts, given oldest first.
 fn load_slice(map: &mut Map, slice: SliceId, parts: &[Cut]) {
@@ -132,7 +134,7 @@ impl Harness {
 
     fn key(&mut self) -> LeafKey {
         let (volume, leaf) = (VolumeId(1 + self.rng.below(2)), self.rng.below(5));
-        let far = if volume.0 == 2 { 1 << 40 } else { 0 };
+        let far = if volume.0 == 2 { FAR } else { 0 };
         LeafKey {
             volume,
             leaf: LeafIndex(leaf + far),
@@ -643,7 +645,7 @@ impl Harness {
 }
 
 fn keys() -> Vec<LeafKey> {
-    let far = |volume| if volume == 2 { 1 << 40 } else { 0 };
+    let far = |volume| if volume == 2 { FAR } else { 0 };
     let leaves = |volume| (0..5).map(move |leaf| (volume, leaf + far(volume)));
     let all = (1..=2).flat_map(leaves);
     all.map(|(v, l)| LeafKey {
