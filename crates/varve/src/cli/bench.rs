@@ -63,6 +63,10 @@ pub(crate) struct Options {
     /// Leaves of the map that the cache holds, per cent of all
     #[arg(long, help_heading = POOL, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
     map_cache: u32,
+    /// Blocks are symbols of 8 bytes, and the dense tier has no parity: the engine's cost without
+    /// moving data
+    #[arg(long, help_heading = POOL)]
+    elided: bool,
     /// Times the user data are overwritten, at least, before the window opens
     #[arg(long, help_heading = POOL, default_value_t = 2.0)]
     warm_up: f64,
@@ -217,6 +221,7 @@ impl Options {
                 map_cache: self.map_cache,
                 io_bytes: self.bs,
                 cores: self.cores,
+                is_elided: self.elided,
             },
             runtime: Duration::from_secs(self.runtime),
             overwrites: self.warm_up,
