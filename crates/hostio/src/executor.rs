@@ -218,9 +218,6 @@ impl Reactor {
 
     /// Runs what peers have sent. True if there was anything.
     fn run_jobs(&self) -> bool {
-        if self.hub.reactors() == 1 {
-            return false;
-        }
         let mut jobs = self.inbox.take();
         let has_jobs = self.hub.take(self.id, &mut jobs);
         if has_jobs {
@@ -233,11 +230,8 @@ impl Reactor {
         has_jobs
     }
 
-    /// Gives peers the jobs of this turn.
+    /// Gives peers, and this reactor itself, the jobs of this turn.
     fn hand_over(&self) {
-        if self.hub.reactors() == 1 {
-            return;
-        }
         for (peer, jobs) in self.outbox.borrow_mut().iter_mut().enumerate() {
             if !jobs.is_empty() {
                 self.hub.send(ReactorId(peer as u16), jobs);
@@ -261,6 +255,9 @@ impl Reactor {
             (None, None) => std::thread::park(),
         };
         if self.hub.reactors() == 1 {
+            if self.hub.has_jobs(self.id) {
+                return Ok(());
+            }
             if awaits == Awaits::Nothing {
                 return Err(Stalled);
             }
@@ -479,6 +476,27 @@ mod tests {
         };
         executor.run(root).unwrap();
         assert_eq!(polls.get(), 2);
+    }
+
+    /// Nothing else is ready then, and nothing is waited for.
+    #[test]
+    fn a_lone_reactor_runs_the_jobs_it_posts_to_itself() {
+        let executor = Executor::new();
+        let world = executor.world();
+        let root = async move {
+            let (sender, ended) = slot::<u32>();
+            let desk = world.desk().expect("a reactor has a desk");
+            desk.keep([7; 16], Rc::new(Cell::new(Some(sender))));
+            world.tell(
+                ReactorId(0),
+                [7; 16],
+                |kept: Rc<Cell<Option<Sender<u32>>>>| {
+                    kept.take().expect("told once").send(5);
+                },
+            );
+            ended.await
+        };
+        assert_eq!(executor.run(root), Ok(5));
     }
 
     #[test]
