@@ -31,7 +31,7 @@ test: setup
 ci: test
 
 sim:
-	@cargo run --release --quiet --package varve -- sim --seeds $(SEEDS)
+	@MIMALLOC_PURGE_DELAY=-1 cargo run --release --quiet --package varve -- sim --seeds $(SEEDS)
 
 golden:
 	@cargo xtask golden

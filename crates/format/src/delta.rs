@@ -205,6 +205,18 @@ impl Delta {
         }
     }
 
+    /// True if its LSN is below that of `other`, of the same chain: LSNs of one chain lie less than
+    /// 2^31 apart.
+    #[must_use]
+    pub const fn is_older_than(self, other: Self) -> bool {
+        let (low, of_other) = (self.lsn_low(), other.lsn_low());
+        low.wrapping_sub(of_other) >= 1 << 31
+    }
+
+    const fn lsn_low(self) -> u32 {
+        (self.0.get() >> 96) as u32
+    }
+
     const fn kind(self) -> u8 {
         ((self.0.get() >> 9) & 3) as u8
     }
@@ -289,6 +301,18 @@ mod tests {
                 read.lsn_within(Lsn(0x12_3456_7899)),
                 Some(Lsn(0x11_3456_789a))
             );
+        }
+    }
+
+    #[test]
+    fn deltas_of_a_chain_have_an_order() {
+        let at = |lsn| Delta::new(5, bodies()[0], Lsn(lsn));
+        for first in [1, 0xffff_fff0, 0x7fff_ffff, 0x12_8000_0000] {
+            for apart in [1, 0x20, 0x7fff_ffff] {
+                let (old, young) = (at(first), at(first + apart));
+                assert!(old.is_older_than(young) && !young.is_older_than(old));
+            }
+            assert!(!at(first).is_older_than(at(first)));
         }
     }
 

@@ -161,6 +161,11 @@ impl Shard {
         if !exact && shared.reserve_blocks(blocks, blocks, own) {
             return Ok(blocks);
         }
+        if self.count_fresh(volume, lba, blocks) == Some(0) {
+            // Overwrites of a pool that is nearly full, mostly.
+            shared.pending_blocks.fetch_add(blocks, Ordering::SeqCst);
+            return Ok(0);
+        }
         // Apart: what is rare must not make the flow of every write larger.
         Box::pin(self.reserve_fresh(volume, lba, blocks, own)).await
     }

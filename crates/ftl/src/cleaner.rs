@@ -32,6 +32,10 @@ use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
 /// Chunks cleaned side by side. Arbitrary: enough to fill stripes of several streams.
 const VICTIMS_MAX: usize = 4;
 
+/// Blocks whose map entries are fetched before the first of them is asked for. Arbitrary: more cache
+/// misses than a processor has in flight, far less than its first cache holds.
+const LOOK_AHEAD: usize = 32;
+
 /// Victims in the hands of the cleaner, or of garbage collection.
 #[derive(Default)]
 pub(crate) struct Work {
@@ -327,19 +331,32 @@ impl Shared {
     /// Candidates that the map perhaps still needs, in order. One definition of liveness for
     /// compaction and garbage collection.
     pub(crate) async fn perhaps_live(&self, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+        let mut last = None;
         candidates.retain(|candidate| {
             let place = self.units.geometry().locate(candidate.ppa);
             let place = place.expect("a candidate was found at its place");
-            self.units.unit(place.unit).is_set(place.bit) && self.is_present(candidate.volume)
+            self.units.unit(place.unit).is_set(place.bit) && self.is_known(&mut last, candidate)
         });
         let mut live = alloc::vec![false; candidates.len()];
         let mut asked: BTreeMap<ReactorId, Vec<(usize, Candidate)>> = BTreeMap::new();
-        for (index, candidate) in candidates.iter().enumerate() {
-            let owner = self.owner_of_leaf(candidate.key());
-            if owner == self.reactor {
-                live[index] = self.shard().is_perhaps_live(candidate);
-            } else {
-                asked.entry(owner).or_default().push((index, *candidate));
+        let shard = self.shard();
+        for (run, live) in candidates
+            .chunks(LOOK_AHEAD)
+            .zip(live.chunks_mut(LOOK_AHEAD))
+        {
+            shard.look_ahead(run);
+            for (candidate, live) in run.iter().zip(live) {
+                if self.owner_of_leaf(candidate.key()) == self.reactor {
+                    *live = shard.is_perhaps_live(candidate);
+                }
+            }
+        }
+        if self.config.lanes > 1 {
+            for (index, candidate) in candidates.iter().enumerate() {
+                let owner = self.owner_of_leaf(candidate.key());
+                if owner != self.reactor {
+                    asked.entry(owner).or_default().push((index, *candidate));
+                }
             }
         }
         for (owner, mut asked) in asked {
@@ -360,6 +377,18 @@ impl Shared {
         let mut live = live.into_iter();
         candidates.retain(|_| live.next() == Some(true));
         candidates
+    }
+
+    /// True if blocks of a candidate's volume can be live. `last` is the volume asked for before.
+    fn is_known(&self, last: &mut Option<(VolumeId, bool)>, candidate: &Candidate) -> bool {
+        match *last {
+            Some((volume, is_present)) if volume == candidate.volume => is_present,
+            _ => {
+                let is_present = self.is_present(candidate.volume);
+                *last = Some((candidate.volume, is_present));
+                is_present
+            }
+        }
     }
 
     /// Reads the candidates of one unit in runs, verifies them and hands them to their streams.
@@ -548,6 +577,15 @@ impl Candidate {
 }
 
 impl Shard {
+    /// Has what the map knows of some blocks in the processor's cache.
+    fn look_ahead(&self, candidates: &[Candidate]) {
+        let map = self.map.borrow();
+        let bits = candidates.iter().fold(0, |bits, one| {
+            bits ^ map.prefetch(one.key(), one.lba.index() as u16)
+        });
+        core::hint::black_box(bits);
+    }
+
     /// True unless the map knows that it does not need a block.
     fn is_perhaps_live(&self, candidate: &Candidate) -> bool {
         let index = candidate.lba.index() as u16;

@@ -16,6 +16,7 @@
 
 use crate::config::Canary;
 use crate::geometry::UnitId;
+use crate::lane::{Appended, Stopped};
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
 use crate::shared::{FIRST, Shared};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -23,14 +24,11 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2l, P2lEntry, Record};
-use varve_io::{Blocks, Event, Gather, IoError, ReactorId, Sectors, Segment};
+use varve_io::{Blocks, Event, Gather, IoError, ReactorId, Receiver, Sectors, Segment};
 use varve_units::{Lba, Lsn, Nanos, Ppa, SliceId, TenantId, VolumeId};
 
 /// Blocks that may queue at a stream, in stripes. Arbitrary.
 const QUEUE_STRIPES_MAX: usize = 4;
-
-/// Moves of one stripe in one slice that no list must grow for: 252 blocks in 16 slices.
-const MOVES_USUAL: usize = 24;
 
 /// Who writes a stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -106,8 +104,34 @@ impl Progress {
     }
 }
 
-/// Move records for another reactor, and what waits for each of their blocks.
-type Crossing = Vec<(Record, Vec<Rc<Progress>>)>;
+/// What waits for the moves of one record: of each unit being emptied, how many of its blocks.
+#[derive(Default)]
+struct Party(Vec<(Rc<Progress>, usize)>);
+
+impl Party {
+    fn add(&mut self, progress: &Rc<Progress>) {
+        match self.0.last_mut() {
+            Some((last, count)) if Rc::ptr_eq(last, progress) => *count += 1,
+            _ => self.0.push((Rc::clone(progress), 1)),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    fn done(&self, ok: bool) {
+        for (progress, count) in &self.0 {
+            progress.done(*count, ok);
+        }
+    }
+}
+
+/// Move records for another reactor, and what waits for each.
+type Crossing = Vec<(Record, Party)>;
+
+/// The acknowledgement of a record to come.
+type Appending = Receiver<Result<Appended, Stopped>>;
 
 /// One stream: its queue and its open group.
 pub(crate) struct Stream {
@@ -566,7 +590,7 @@ impl Shared {
         self.close_group(open.group);
     }
 
-    /// Appends the moves of a flushed stripe, per volume and slice.
+    /// Appends the moves of a flushed stripe, per volume and slice. One flow waits for all of them.
     async fn append_stripe_moves(
         self: &Rc<Self>,
         open: OpenGroup,
@@ -574,69 +598,70 @@ impl Shared {
     ) {
         let geometry = *self.units.geometry();
         let first = self.first_user_block(open);
-        type Moves = Vec<(MoveItem, Rc<Progress>)>;
-        let mut by_slice: BTreeMap<(SliceId, VolumeId), Moves> = BTreeMap::new();
-        for (index, (item, progress)) in items.into_iter().enumerate() {
-            let new = geometry.dense_ppa(open.group, first + index as u32);
+        let mut order: Vec<(SliceId, VolumeId, u32)> = Vec::with_capacity(items.len());
+        for (index, (item, _)) in items.iter().enumerate() {
             let slice = geometry.slice_of(item.volume, item.lba.leaf());
-            let moved = MoveItem {
-                lba: item.lba,
-                old: item.old,
-                new,
-                class: item.class,
-            };
-            by_slice
-                .entry((slice, item.volume))
-                .or_insert_with(|| Vec::with_capacity(MOVES_USUAL))
-                .push((moved, progress));
+            order.push((slice, item.volume, index as u32));
         }
+        order.sort_unstable();
+        let target = Some(UnitId::group(open.group));
+        let (mut own, mut parties) = (Vec::new(), Vec::new());
         let mut crossing: BTreeMap<ReactorId, Crossing> = BTreeMap::new();
-        for ((slice, volume), moves) in by_slice {
+        for moves in order.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
+            let (slice, volume, _) = moves[0];
             let owner = self.owner_of(slice);
-            let mut moves = moves.into_iter().peekable();
-            while moves.peek().is_some() {
-                let (items, progress): (Vec<_>, Vec<_>) = moves.by_ref().take(ITEMS_MAX).unzip();
+            for moves in moves.chunks(ITEMS_MAX) {
+                let mut waiting = Party::default();
+                let mut moved = Vec::with_capacity(moves.len());
+                for (_, _, index) in moves {
+                    let (item, progress) = &items[*index as usize];
+                    moved.push(MoveItem {
+                        lba: item.lba,
+                        old: item.old,
+                        new: geometry.dense_ppa(open.group, first + index),
+                        class: item.class,
+                    });
+                    waiting.add(progress);
+                }
+                let record = Record::Move {
+                    slice,
+                    volume,
+                    items: moved,
+                };
                 if owner == self.reactor {
-                    self.append_move_record(slice, volume, items, progress)
-                        .await;
+                    own.push(self.append_move(record).await);
+                    parties.push(waiting);
                 } else {
-                    let record = Record::Move {
-                        slice,
-                        volume,
-                        items,
-                    };
-                    crossing.entry(owner).or_default().push((record, progress));
+                    crossing.entry(owner).or_default().push((record, waiting));
                 }
             }
         }
         for (owner, records) in crossing {
-            self.send_moves(owner, records);
+            self.send_moves(owner, records, target);
         }
+        self.await_moves(own, parties, target);
     }
 
     /// Appends move records in the lane of another reactor.
-    fn send_moves(self: &Rc<Self>, owner: ReactorId, records: Crossing) {
+    fn send_moves(self: &Rc<Self>, owner: ReactorId, records: Crossing, target: Option<UnitId>) {
         self.count("move_records_crossed", records.len() as u64);
-        let (records, progress): (Vec<_>, Vec<_>) = records.into_iter().unzip();
-        let targets: Vec<Vec<Ppa>> = records.iter().map(targets).collect();
+        let (records, parties): (Vec<_>, Vec<_>) = records.into_iter().unzip();
         let shared = Rc::clone(self);
         self.spawn(async move {
             let append = move |there: Rc<Self>| async move { there.append_all(records).await };
             let done = shared.call(owner, append).await.unwrap_or_default();
-            for (index, (targets, progress)) in targets.into_iter().zip(progress).enumerate() {
+            for (index, party) in parties.into_iter().enumerate() {
                 let ok = done.get(index) == Some(&true);
-                shared.arrived(targets, progress, ok);
+                shared.arrived(target, &party, ok);
             }
         });
     }
 
     /// Appends move records of this reactor's slices; tells of each whether it was acknowledged.
     async fn append_all(&self, records: Vec<Record>) -> Vec<bool> {
-        let shard = self.shard();
         let mut waiting = Vec::with_capacity(records.len());
         for record in records {
-            let nodes = targets(&record).len();
-            waiting.push(shard.append(record, None, nodes, (0, false)).await);
+            waiting.push(self.append_move(record).await);
         }
         let mut done = Vec::with_capacity(waiting.len());
         for appended in waiting {
@@ -645,36 +670,40 @@ impl Shared {
         done
     }
 
-    /// Moves were applied, or never will be.
-    fn arrived(&self, targets: Vec<Ppa>, progress: Vec<Rc<Progress>>, ok: bool) {
-        for (new, progress) in targets.into_iter().zip(progress) {
-            if let Some(place) = self.units.geometry().locate(new) {
-                self.units.unit(place.unit).move_arrived();
-            }
-            progress.done(1, ok);
-        }
+    /// Appends a move record of a slice of this reactor.
+    async fn append_move(&self, record: Record) -> Appending {
+        let Record::Move { items, .. } = &record else {
+            unreachable!("moves are appended as such");
+        };
+        let nodes = items.len();
+        self.shard().append(record, None, nodes, (0, false)).await
     }
 
-    async fn append_move_record(
+    /// Tells those whose moves were appended how each ended.
+    fn await_moves(
         self: &Rc<Self>,
-        slice: SliceId,
-        volume: VolumeId,
-        items: Vec<MoveItem>,
-        progress: Vec<Rc<Progress>>,
+        appended: Vec<Appending>,
+        parties: Vec<Party>,
+        target: Option<UnitId>,
     ) {
-        let nodes = items.len();
-        let targets: Vec<Ppa> = items.iter().map(|item| item.new).collect();
-        let record = Record::Move {
-            slice,
-            volume,
-            items,
-        };
-        let appended = self.shard().append(record, None, nodes, (0, false)).await;
+        if appended.is_empty() {
+            return;
+        }
         let shared = Rc::clone(self);
         self.spawn(async move {
-            let ok = appended.await.is_ok();
-            shared.arrived(targets, progress, ok);
+            for (appended, party) in appended.into_iter().zip(parties) {
+                let ok = appended.await.is_ok();
+                shared.arrived(target, &party, ok);
+            }
         });
+    }
+
+    /// Moves, to the unit `target` if they lead to one, were applied, or never will be.
+    fn arrived(&self, target: Option<UnitId>, party: &Party, ok: bool) {
+        if let Some(unit) = target {
+            self.units.unit(unit).moves_arrived(party.count() as u32);
+        }
+        party.done(ok);
     }
 
     /// Appends moves that have no stripe (a lost block).
@@ -687,29 +716,22 @@ impl Shared {
         for item in items {
             progress.add(1);
             let slice = self.units.geometry().slice_of(volume, item.lba.leaf());
-            let of = alloc::vec![Rc::clone(progress)];
-            let items = alloc::vec![item];
+            let mut party = Party::default();
+            party.add(progress);
+            let record = Record::Move {
+                slice,
+                volume,
+                items: alloc::vec![item],
+            };
             let owner = self.owner_of(slice);
             if owner == self.reactor {
-                self.append_move_record(slice, volume, items, of).await;
+                let appended = self.append_move(record).await;
+                self.await_moves(alloc::vec![appended], alloc::vec![party], None);
             } else {
-                let record = Record::Move {
-                    slice,
-                    volume,
-                    items,
-                };
-                self.send_moves(owner, alloc::vec![(record, of)]);
+                self.send_moves(owner, alloc::vec![(record, party)], None);
             }
         }
     }
-}
-
-/// Where the blocks of a move record go.
-fn targets(record: &Record) -> Vec<Ppa> {
-    let Record::Move { items, .. } = record else {
-        return Vec::new();
-    };
-    items.iter().map(|item| item.new).collect()
 }
 
 const fn counter(writer: Writer) -> &'static str {

@@ -25,6 +25,10 @@ use varve_format::{MoveItem, Record, crc24};
 use varve_io::{Blocks, Command, Event, Receiver, Sectors, slot};
 use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, VolumeId};
 
+/// Records whose map entries are fetched before the first of them is applied. Arbitrary: more cache
+/// misses than a processor has in flight.
+const RECORDS_AHEAD: usize = 16;
+
 /// One reactor's part of the engine.
 pub struct Shard {
     pub(crate) shared: Rc<Shared>,
@@ -206,8 +210,16 @@ impl Shard {
 
     /// True if no chain can overflow by this record and all that are on their way.
     fn has_chain_room(&self, record: &Record) -> bool {
-        let more = self.lengthening.get() + lengthens(record);
+        let own = lengthens(record);
+        if own == 0 {
+            return true;
+        }
+        let more = self.lengthening.get() + own;
         let map = self.map.borrow();
+        // The usual case: none of the record's chains is looked for.
+        if map.are_chains_within(CHAIN_ROOM.saturating_sub(more)) {
+            return true;
+        }
         let fits = |volume: VolumeId, lba: Lba| {
             let leaf = lba.leaf();
             map.chain_len(LeafKey { volume, leaf }) + more <= CHAIN_ROOM
@@ -433,7 +445,12 @@ impl Shard {
     fn acknowledge(&self, batch: Batch) {
         let mut dead = Vec::new();
         let (mut nodes, mut blocks, mut log) = (0, 0, 0);
-        for (record, (load, appended)) in batch.records.iter().zip(&batch.loads) {
+        let records = batch.records.iter().zip(&batch.loads).enumerate();
+        for (index, (record, (load, appended))) in records {
+            if index % RECORDS_AHEAD == 0 {
+                let end = batch.records.len().min(index + RECORDS_AHEAD);
+                self.glance(&batch.records[index..end]);
+            }
             self.apply(record, appended, &mut dead);
             self.bury(&mut dead);
             nodes += load.reserved_nodes;
@@ -466,6 +483,26 @@ impl Shard {
             self.answer(load, Ok(appended));
         }
         self.shared.blocks_died();
+    }
+
+    /// Has what the map holds of the blocks of some records in the processor's cache.
+    fn glance(&self, records: &[Record]) {
+        let map = self.map.borrow();
+        let look = |volume: VolumeId, lba: Lba| {
+            let leaf = lba.leaf();
+            map.prefetch(LeafKey { volume, leaf }, lba.index() as u16)
+        };
+        let bits = records.iter().fold(0, |bits, record| {
+            bits ^ match record {
+                Record::Put { volume, lba, .. } => look(*volume, *lba),
+                Record::Move { volume, items, .. } => {
+                    let items = items.iter();
+                    items.fold(0, |bits, item| bits ^ look(*volume, item.lba))
+                }
+                _ => 0,
+            }
+        });
+        core::hint::black_box(bits);
     }
 
     /// Lets the other reactors know what the map holds.

@@ -201,10 +201,10 @@ impl Unit {
         self.arriving.fetch_add(count, Ordering::AcqRel);
     }
 
-    /// A move to this unit was applied, or never will be.
-    pub fn move_arrived(&self) {
-        let before = self.arriving.fetch_sub(1, Ordering::AcqRel);
-        assert!(before > 0, "more moves arrived than were expected");
+    /// Moves to this unit were applied, or never will be.
+    pub fn moves_arrived(&self, count: u32) {
+        let before = self.arriving.fetch_sub(count, Ordering::AcqRel);
+        assert!(before >= count, "more moves arrived than were expected");
     }
 
     /// True while moves to this unit are on their way: the map does not name its blocks yet.

@@ -1,7 +1,8 @@
 //! A drive in memory: completes every command at once, has no volatile cache.
 //!
 //! Memory is taken in large pieces when it is first written, and never given back before the
-//! last drive over it goes. Not for payload-elided blocks: it holds bytes.
+//! last drive over it goes. Of a payload-elided block it holds the symbol, where the block begins:
+//! what is written as symbols is read as symbols.
 //!
 //! Writes go past the processor's cache: nobody reads them soon, and what is in use stays in it.
 
@@ -134,6 +135,9 @@ impl RamMemory {
         for segment in gather.segments() {
             match segment {
                 Segment::Meta(sectors) => self.write_bytes(at, sectors.bytes()),
+                Segment::Data(blocks, range) if blocks.is_elided() => {
+                    self.write_symbols(at, &blocks.symbols()[range.clone()]);
+                }
                 Segment::Data(blocks, range) => {
                     let bytes = range.start * varve_units::BLOCK..range.end * varve_units::BLOCK;
                     self.write_bytes(at, &blocks.bytes()[bytes]);
@@ -144,12 +148,31 @@ impl RamMemory {
         crate::stream::fence();
     }
 
+    fn read_symbols(&self, offset: u64, into: &mut [u64]) {
+        for (symbol, at) in into.iter_mut().zip(symbol_offsets(offset)) {
+            let mut bytes = [0; size_of::<u64>()];
+            self.read(at, &mut bytes);
+            *symbol = u64::from_le_bytes(bytes);
+        }
+    }
+
+    fn write_symbols(&self, offset: u64, from: &[u64]) {
+        for (symbol, at) in from.iter().zip(symbol_offsets(offset)) {
+            self.write_bytes(at, &symbol.to_le_bytes());
+        }
+    }
+
     fn write_bytes(&self, offset: u64, from: &[u8]) {
         for (index, range, part) in cut(offset, from.len()) {
             let piece = self.0.pieces[index].get_or_init(|| Piece::zeroed(PIECE));
             piece.write(range.start, &from[part]);
         }
     }
+}
+
+/// Where the symbols of blocks from byte `offset` on are kept.
+fn symbol_offsets(offset: u64) -> impl Iterator<Item = u64> {
+    (offset..).step_by(varve_units::BLOCK)
 }
 
 impl RamDrive {
@@ -212,6 +235,9 @@ impl Drive for RamDrive {
                 assert_eq!(copy, 0, "a plain drive has one copy");
                 self.memory.check(offset, into.bytes());
                 match &mut into {
+                    Target::Data(blocks) if blocks.is_elided() => {
+                        self.memory.read_symbols(offset, blocks.symbols_mut());
+                    }
                     Target::Data(blocks) => self.memory.read(offset, blocks.bytes_mut()),
                     Target::Meta(sectors) => self.memory.read(offset, sectors.bytes_mut()),
                 }
@@ -273,6 +299,27 @@ mod tests {
         assert!(meta.bytes().iter().all(|&byte| byte == 9));
         assert_eq!(blocks.bytes(), &data.bytes()[4096..]);
         assert!(before.bytes().iter().all(|&byte| byte == 0));
+    }
+
+    /// Symbols read back as such, at any sector, beside bytes.
+    #[test]
+    fn symbols_read_back() {
+        let drive: Rc<dyn Drive> = Rc::new(RamDrive::new(1 << 20, 512));
+        let mut data = Blocks::elided(3);
+        data.symbols_mut().copy_from_slice(&[7, u64::MAX, 9]);
+        let mut gather = Gather::new();
+        gather.push_meta(Sectors::from_bytes(&[5; 512]));
+        gather.push(Segment::Data(Rc::new(data), 1..3));
+        let task = async move {
+            drive.write(512, gather).await.unwrap();
+            let meta = drive.read_meta(512, Sectors::zeroed(1), 0).await.unwrap();
+            let into = Blocks::elided(3);
+            let blocks = drive.read_data(1024, into, 0).await.unwrap();
+            (meta, blocks)
+        };
+        let (meta, blocks) = Executor::new().run(task).unwrap();
+        assert!(meta.bytes().iter().all(|&byte| byte == 5));
+        assert_eq!(blocks.symbols(), [u64::MAX, 9, 0]);
     }
 
     /// Drives of two threads over one memory see the same content.

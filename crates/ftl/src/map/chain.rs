@@ -6,9 +6,12 @@ use alloc::vec::Vec;
 use varve_format::{Delta, LEAF_ENTRIES};
 use varve_units::{Lsn, Ppa};
 
-/// With the image cached a chain is deduplicated after so many appends, so that the cost of an
-/// append stays bounded. Arbitrary: twice between two merges at 64 deltas.
+/// With the image cached a chain is deduplicated after so many appends at least, so that the cost of
+/// an append stays bounded. Arbitrary: half of what it has when it is merged.
 const COMPACT_EACH: u8 = 32;
+/// And only from so many deltas on: just before the 64 at which it would be merged. Each walk over a
+/// chain is a cache miss for each of its nodes.
+const COMPACT_FROM: u16 = 60;
 
 /// A set of entries of a leaf.
 #[derive(Clone, Copy, Default)]
@@ -27,7 +30,7 @@ impl IndexSet {
 impl Map {
     /// True if the leaf is being merged: its chain stays out of the buckets.
     pub(super) fn is_held(&self, leaf: u32) -> bool {
-        self.leaves.head(leaf).chain.held
+        self.leaves.head(leaf).chain.is_held()
     }
 
     /// The newest delta that touches `index`.
@@ -63,7 +66,8 @@ impl Map {
             return;
         }
         self.push(leaf, delta, lsn);
-        if self.leaves.head(leaf).chain.fresh >= COMPACT_EACH {
+        let chain = self.leaves.head(leaf).chain;
+        if chain.fresh >= COMPACT_EACH && chain.len >= COMPACT_FROM {
             self.compact(leaf);
         }
     }
@@ -79,7 +83,8 @@ impl Map {
     ) {
         match newest {
             Some((slot, old)) if !old.is_discard() => {
-                self.pool.set(slot, delta);
+                let chain = &mut self.leaves.head_mut(leaf).chain;
+                self.pool.set(chain, slot, delta);
                 self.touch(leaf);
             }
             _ => self.push(leaf, delta, lsn),

@@ -25,10 +25,15 @@ impl Map {
         let mut writer = PartWriter::default();
         let mut oldest: Option<Lsn> = None;
         for leaf in leaves {
-            let (section, first) = self.section(leaf, full, since);
+            let buffer = core::mem::take(&mut self.scratch);
+            let (section, first) = self.section(leaf, full, since, buffer);
             let vanishes = section.state == SectionState::Gone;
             if !(full && vanishes) {
                 writer.push(&section);
+            }
+            if let SectionState::Present { mut deltas, .. } = section.state {
+                deltas.clear();
+                self.scratch = deltas;
             }
             oldest = oldest.into_iter().chain(first).min();
             if vanishes {
@@ -48,8 +53,14 @@ impl Map {
         (writer.finish(slice.0, full, since, cut), cut)
     }
 
-    /// A leaf's section, and the LSN of its oldest delta.
-    fn section(&self, leaf: u32, full: bool, since: Lsn) -> (Section, Option<Lsn>) {
+    /// A leaf's section, its deltas in `deltas`, and the LSN of the oldest of them.
+    fn section(
+        &self,
+        leaf: u32,
+        full: bool,
+        since: Lsn,
+        mut deltas: Vec<Delta>,
+    ) -> (Section, Option<Lsn>) {
         let key = self.leaves.key(leaf);
         let head = self.leaves.head(leaf);
         let (volume, index) = (key.volume, key.leaf);
@@ -71,14 +82,16 @@ impl Map {
         };
         let applied = self.slice(self.leaves.slice(leaf)).applied;
         let mut oldest: Option<Lsn> = None;
-        let mut deltas: Vec<Delta> = Vec::with_capacity(usize::from(head.chain.len));
         for (_, delta) in self.pool.newest_first(head.chain) {
             let lsn = delta
                 .lsn_within(applied)
                 .expect("no delta is younger than its slice");
-            oldest = Some(oldest.map_or(lsn, |o| o.min(lsn)));
             if full || lsn > since {
+                oldest = Some(oldest.map_or(lsn, |o| o.min(lsn)));
                 deltas.push(delta);
+            } else if head.chain.is_in_order() {
+                // What stands behind is in the cut before, too.
+                break;
             }
         }
         deltas.reverse();

@@ -137,12 +137,7 @@ impl Map {
             return false;
         };
         let head = self.leaves.head(leaf);
-        head.is_full()
-            && !self.is_bare(leaf)
-            && !self
-                .pool
-                .newest_first(head.chain)
-                .any(|(_, delta)| delta.is_discard())
+        head.is_full() && !self.is_bare(leaf) && !head.chain.may_have_discards()
     }
 
     /// Whether the block at `index` is the one at `ppa`.

@@ -57,6 +57,14 @@ impl Map {
         found.map_or(0, |leaf| usize::from(self.leaves.head(leaf).chain.len))
     }
 
+    /// True if every chain is known to have at most `length` deltas; false tells nothing.
+    #[must_use]
+    pub fn are_chains_within(&self, length: usize) -> bool {
+        let held = |leaf: &u32| usize::from(self.leaves.head(*leaf).chain.len);
+        let is_bounded = self.pool.length_bound().is_some_and(|most| most <= length);
+        is_bounded && self.merging.keys().all(|leaf| held(leaf) <= length)
+    }
+
     /// A leaf whose chain holds a delta from before `limit`, to be merged before it is too old.
     ///
     /// Walks all chains: for the rare slice that nears [`super::DELTA_AGE_MAX`].

@@ -7,7 +7,8 @@
 //! long chains are wide, so that few appends touch the neighbours in a bucket.
 //!
 //! **Invariants**: a node is free or in exactly one chain; a chain with deltas is held or in
-//! exactly one bucket. **Not here**: what deltas mean.
+//! exactly one bucket; one that holds a discard is marked so, and one that is not in the order of
+//! its LSNs. **Not here**: what deltas mean.
 
 use super::slab::Slab;
 use alloc::vec::Vec;
@@ -45,19 +46,49 @@ const _: () = assert!(size_of::<Node>() == 64);
 pub(super) struct Chain {
     head: u32,
     pub(super) len: u16,
-    /// In no bucket: its leaf is being merged.
-    pub(super) held: bool,
+    marks: Marks,
     /// Deltas appended since superseded ones were last dropped; stays at 255.
     pub(super) fresh: u8,
 }
+
+/// What is known of a chain without a walk over it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Marks(u8);
+
+/// In no bucket: its leaf is being merged.
+const IN_MERGE: u8 = 1;
+/// It may hold a discard.
+const HOLED: u8 = 2;
+/// Some delta may be younger than one that stands behind it.
+const MIXED: u8 = 4;
 
 impl Chain {
     pub(super) const EMPTY: Self = Self {
         head: NIL,
         len: 0,
-        held: false,
+        marks: Marks(0),
         fresh: 0,
     };
+
+    /// In no bucket: its leaf is being merged.
+    pub(super) const fn is_held(self) -> bool {
+        self.marks.0 & IN_MERGE != 0
+    }
+
+    /// True if it may hold a discard. False as long as none was appended since it was last empty or
+    /// rewritten.
+    pub(super) const fn may_have_discards(self) -> bool {
+        self.marks.0 & HOLED != 0
+    }
+
+    /// True if every delta is known to be no younger than those that stand behind it.
+    pub(super) const fn is_in_order(self) -> bool {
+        self.marks.0 & MIXED == 0
+    }
+
+    const fn mark(&mut self, mark: u8, is_set: bool) {
+        self.marks.0 = self.marks.0 & !mark | if is_set { mark } else { 0 };
+    }
 }
 
 /// Where a delta is, to replace it in place.
@@ -141,7 +172,7 @@ impl DeltaPool {
             len: chain.len + 1,
             ..*chain
         };
-        let relinks = !chain.held && Self::bucket(*chain) != Self::bucket(grown);
+        let relinks = !chain.is_held() && Self::bucket(*chain) != Self::bucket(grown);
         if relinks && chain.len > 0 {
             self.unlink(*chain);
         }
@@ -174,6 +205,17 @@ impl DeltaPool {
 
     fn append(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
         let fill = usize::from(chain.len) % NODE_DELTAS;
+        if chain.len == 0 {
+            chain.mark(HOLED | MIXED, false);
+        } else {
+            let newest = self.nodes[chain.head].deltas[(fill + NODE_DELTAS - 1) % NODE_DELTAS];
+            if delta.is_older_than(newest) {
+                chain.mark(MIXED, true);
+            }
+        }
+        if delta.is_discard() {
+            chain.mark(HOLED, true);
+        }
         if fill == 0 {
             let node = self.take(leaf);
             if chain.len == 0 {
@@ -210,9 +252,13 @@ impl DeltaPool {
         })
     }
 
-    /// Replaces one delta in place.
-    pub(super) fn set(&mut self, slot: Slot, delta: Delta) {
+    /// Replaces one delta of a chain in place by a younger one, both puts or moves.
+    pub(super) fn set(&mut self, chain: &mut Chain, slot: Slot, delta: Delta) {
+        let newest = (usize::from(chain.len) + NODE_DELTAS - 1) % NODE_DELTAS;
         let old = core::mem::replace(&mut self.nodes[slot.node].deltas[slot.at], delta);
+        if slot.node != chain.head || slot.at != newest || delta.is_older_than(old) {
+            chain.mark(MIXED, true);
+        }
         self.count(old, false);
         self.count(delta, true);
     }
@@ -241,7 +287,7 @@ impl DeltaPool {
         for &delta in deltas {
             self.append(leaf, chain, delta);
         }
-        if !chain.held && chain.len > 0 {
+        if !chain.is_held() && chain.len > 0 {
             self.link(*chain);
         }
     }
@@ -254,7 +300,7 @@ impl DeltaPool {
                 self.link(*chain);
             }
         }
-        chain.held = held;
+        chain.mark(IN_MERGE, held);
     }
 
     /// Some bits of the chain's newest node, to have it in the processor's cache.
@@ -272,6 +318,15 @@ impl DeltaPool {
         }
         let node = self.buckets[self.top];
         (node != NIL).then(|| self.nodes[node].leaf)
+    }
+
+    /// No chain is longer, held ones apart; `None` if that is not known.
+    pub(super) const fn length_bound(&self) -> Option<usize> {
+        match self.top.checked_sub(WIDE_FROM) {
+            None => Some(self.top * NODE_DELTAS),
+            Some(_) if self.top == BUCKETS - 1 => None,
+            Some(more) => Some((WIDE_FROM + more * WIDE + WIDE - 1) * NODE_DELTAS),
+        }
     }
 
     /// The leaf of one of the longest chains that `wanted` holds for.
@@ -371,7 +426,17 @@ impl DeltaPool {
         };
         let (mut deltas, mut places, mut linked) = (0, 0, 0);
         for (leaf, chain) in chains {
+            let mut younger: Option<Delta> = None;
             for (slot, delta) in self.newest_first(chain) {
+                assert!(
+                    chain.may_have_discards() || !delta.is_discard(),
+                    "a chain with a discard is marked"
+                );
+                assert!(
+                    !chain.is_in_order() || younger.is_none_or(|next| !next.is_older_than(delta)),
+                    "a chain that is not in order is marked"
+                );
+                younger = Some(delta);
                 if slot.at == 0 {
                     mark(slot.node);
                     assert_eq!(self.nodes[slot.node].leaf, leaf, "a node knows its leaf");
@@ -383,10 +448,15 @@ impl DeltaPool {
                 let before = self.nodes[chain.head].before;
                 assert_eq!(
                     before == HELD,
-                    chain.held,
+                    chain.is_held(),
                     "only held chains are in no bucket"
                 );
-                linked += usize::from(!chain.held);
+                linked += usize::from(!chain.is_held());
+                let is_within = |most| usize::from(chain.len) <= most;
+                assert!(
+                    chain.is_held() || self.length_bound().is_none_or(is_within),
+                    "no chain is longer than is said"
+                );
             }
         }
         let mut free = self.free;

@@ -37,6 +37,8 @@ pub(crate) struct PlanRequest {
     pub(crate) io_bytes: u64,
     /// Reactors.
     pub(crate) cores: u16,
+    /// Payloads are symbols, and the dense tier has no parity.
+    pub(crate) is_elided: bool,
 }
 
 /// Why there is no such pool.
@@ -191,7 +193,7 @@ fn config(
         accept_loss: false,
         lanes: request.cores,
         map_bytes: MAP_BYTES.max(leaves * LEAF_MAP_BYTES),
-        elided: false,
+        elided: request.is_elided,
         canary: None,
     };
     let mut config = engine_config(geometry, 0, &settings).map_err(PlanError::Reserve)?;
@@ -220,6 +222,7 @@ mod tests {
         map_cache: 100,
         io_bytes: 4096,
         cores: 1,
+        is_elided: false,
     };
 
     #[test]

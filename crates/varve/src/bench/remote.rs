@@ -6,7 +6,7 @@
 use super::report::{Moment, PathFigures, PathSetup, Report};
 use super::rig::Written;
 use super::run::{BenchError, FILL_BLOCKS, FILL_DEPTH, Load, nanos};
-use crate::load::{Direction, Draw, Oracle, Order, Phase, Share, Store, Subject};
+use crate::load::{Direction, Draw, Oracle, Order, Phase, Ring, Share, Store, Subject};
 use crate::progress::Progress;
 use crate::remote::{Address, Remote, Terms, connect};
 use std::cell::RefCell;
@@ -165,8 +165,9 @@ impl Run {
         let seed = self.request.load.seed.wrapping_add(turn);
         let draw = Draw::new(order, self.user_blocks / blocks, seed);
         let places = (draw, Share::new(0, 1, blocks));
+        let ring = Ring::new(blocks as usize, false, seed);
         Rc::new(Phase::new(
-            direction, blocks, depth, places, seed, operations,
+            direction, blocks, depth, places, ring, operations,
         ))
     }
 

@@ -54,6 +54,7 @@ struct PoolSetup {
     chunk_bytes: u64,
     group_bytes: u64,
     map_images: u64,
+    elided: bool,
 }
 
 /// The way to a remote namespace.
@@ -353,6 +354,7 @@ impl PoolSetup {
             chunk_bytes: geometry.chunk_bytes,
             group_bytes: u64::from(geometry.group_blocks) * BLOCK_BYTES,
             map_images: plan.config.map.images as u64,
+            elided: plan.config.elided,
         }
     }
 }

@@ -38,11 +38,16 @@ impl Rig {
     pub(super) fn new(plan: &Plan) -> Self {
         let sides = if plan.is_mirrored { 2 } else { 1 };
         let fast = || RamMemory::new(plan.fast_bytes(), plan.geometry.lba_bytes);
-        let strip = plan.dense_bytes() / DATA_STRIPS;
+        // Symbols have no parity.
+        let (drives, strips) = match plan.config.elided {
+            true => (1, DATA_STRIPS),
+            false => (DATA_STRIPS + 1, 1),
+        };
+        let bytes = plan.dense_bytes() / DATA_STRIPS * strips;
         Self {
             fast: (0..sides).map(|_| fast()).collect(),
-            dense: (0..=DATA_STRIPS)
-                .map(|_| RamMemory::new(strip, BLOCK_BYTES as u32))
+            dense: (0..drives)
+                .map(|_| RamMemory::new(bytes, BLOCK_BYTES as u32))
                 .collect(),
         }
     }
@@ -51,6 +56,22 @@ impl Rig {
     /// common memory.
     pub(super) fn seats(&self, plan: &Plan, world: Rc<dyn World>) -> Result<Seats, AssembleError> {
         let fast = self.fast_tier(&world)?;
+        let dense = self.dense_tier(plan, &world)?;
+        Ok(Seats {
+            world,
+            fast,
+            dense: Some(dense),
+        })
+    }
+
+    fn dense_tier(
+        &self,
+        plan: &Plan,
+        world: &Rc<dyn World>,
+    ) -> Result<Rc<dyn Drive>, AssembleError> {
+        if let [single] = &self.dense[..] {
+            return Ok(Rc::new(RamDrive::over(single.clone())));
+        }
         let geometry = &plan.geometry;
         let zone_strips = u64::from(geometry.group_blocks) / (DATA_STRIPS * STRIP_BLOCKS);
         let layout = varve_array::Geometry::new(
@@ -64,12 +85,8 @@ impl Rig {
         );
         let layout = layout.expect("a plan's stripes fit its drives");
         let members = live(&self.dense);
-        let dense = StripeSet::new(layout, members, Rc::new(NoLoss), Rc::clone(&world))?;
-        Ok(Seats {
-            world,
-            fast,
-            dense: Some(Rc::new(dense)),
-        })
+        let dense = StripeSet::new(layout, members, Rc::new(NoLoss), Rc::clone(world))?;
+        Ok(Rc::new(dense))
     }
 
     fn fast_tier(&self, world: &Rc<dyn World>) -> Result<Rc<dyn Drive>, AssembleError> {

@@ -452,6 +452,7 @@ mod tests {
                 map_cache: 100,
                 io_bytes: bytes,
                 cores: 1,
+                is_elided: false,
             },
             runtime: Duration::from_millis(300),
             overwrites: 1.0,
@@ -490,6 +491,14 @@ mod tests {
             assert!(json["iops"].as_u64().is_some_and(|iops| iops > 0));
             assert!(json["latency_ns"]["max"].as_u64() >= json["latency_ns"]["p50"].as_u64());
         }
+    }
+
+    /// Symbols take the same ways: every one reads back.
+    #[test]
+    fn elided_payloads_read_back() {
+        let mut request = request(Direction::Write, Order::Uniform, 4096);
+        request.plan.is_elided = true;
+        steady(request);
     }
 
     /// Several reactors on threads of their own: every block reads back as it was written last,

@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use super::run::{IDENTITY, Load};
-use crate::load::{Direction, Draw, Oracle, Order as Places, Phase, Share, Store, Subject};
+use crate::load::{Direction, Draw, Oracle, Order as Places, Phase, Ring, Share, Store, Subject};
 use hdrhistogram::Histogram;
 use std::cell::{OnceCell, RefCell};
 use std::future::Future;
@@ -126,8 +126,9 @@ impl Station {
             ..
         } = *order;
         let places = (draw, share);
+        let ring = Ring::new(blocks as usize, self.plan.config.elided, seed);
         Rc::new(Phase::new(
-            direction, blocks, depth, places, seed, operations,
+            direction, blocks, depth, places, ring, operations,
         ))
     }
 

@@ -28,6 +28,10 @@ pub(super) struct PoolOptions {
     /// Leaves of the map that the cache holds, per cent of all [default: 100]
     #[arg(long, help_heading = POOL, value_parser = clap::value_parser!(u32).range(1..=100))]
     map_cache: Option<u32>,
+    /// Blocks are symbols of 8 bytes, and the dense tier has no parity: the engine's cost without
+    /// moving data
+    #[arg(long, help_heading = POOL)]
+    elided: bool,
     /// Times the user data are overwritten, at least, before the window opens [default: 2]
     #[arg(long, help_heading = POOL)]
     warm_up: Option<f64>,
@@ -52,6 +56,7 @@ impl PoolOptions {
             ("--cores", self.cores.is_some()),
             ("--protect", self.protect.is_some()),
             ("--map-cache", self.map_cache.is_some()),
+            ("--elided", self.elided),
             ("--warm-up", self.warm_up.is_some()),
             ("--warm-up-max", self.warm_up_max.is_some()),
         ];
@@ -69,6 +74,7 @@ impl PoolOptions {
             map_cache: self.map_cache.unwrap_or(100),
             io_bytes,
             cores: self.cores.unwrap_or(1),
+            is_elided: self.elided,
         }
     }
 

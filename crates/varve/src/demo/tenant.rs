@@ -1,7 +1,7 @@
 //! One tenant: a volume over NVMe/TCP, and what it does there.
 
 use super::error::DemoError;
-use crate::load::{Direction, Draw, Oracle, Order, Phase, Share, Store, Subject};
+use crate::load::{Direction, Draw, Oracle, Order, Phase, Ring, Share, Store, Subject};
 use crate::remote::{Address, Remote, Terms, connect};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -100,7 +100,7 @@ impl Tenant {
             habit.blocks,
             habit.depth,
             (draw, share),
-            seed,
+            Ring::new(habit.blocks as usize, false, seed),
             operations,
         ))
     }

@@ -58,13 +58,13 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    /// A phase of at most `operations` operations.
+    /// A phase of at most `operations` operations; `ring` has their payloads.
     pub(crate) fn new(
         direction: Direction,
         blocks: u64,
         depth: u32,
         (draw, share): (Draw, Share),
-        seed: u64,
+        ring: Ring,
         operations: u64,
     ) -> Self {
         let histogram = Histogram::new_with_bounds(1, LATENCY_MAX.0, 3);
@@ -75,7 +75,7 @@ impl Phase {
             depth,
             draw: RefCell::new(draw),
             share,
-            ring: RefCell::new(Ring::new(blocks as usize, seed)),
+            ring: RefCell::new(ring),
             latency: RefCell::new(histogram),
             left: Cell::new(operations),
             done: Cell::new(0),
@@ -232,7 +232,7 @@ impl Subject {
         spare: &mut Option<Blocks>,
     ) -> Result<(), String> {
         let into = spare.take();
-        let into = into.unwrap_or_else(|| Blocks::zeroed(phase.blocks as usize));
+        let into = into.unwrap_or_else(|| phase.ring.borrow().memory());
         let blocks = self.store.read(lba, into).await?;
         if let Some(oracle) = &self.oracle {
             let oracle = oracle.borrow();

@@ -12,4 +12,5 @@ mod store;
 pub(crate) use draw::{Draw, Order, Share};
 pub(crate) use flow::{Direction, Phase, Subject};
 pub(crate) use oracle::Oracle;
+pub(crate) use payload::Ring;
 pub(crate) use store::Store;

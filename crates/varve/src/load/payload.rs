@@ -1,4 +1,5 @@
-//! What is written: random bytes that do not compress, each block stamped with what it is.
+//! What is written: random bytes that do not compress, each block stamped with what it is; or, with
+//! payloads elided, the stamps alone, as symbols.
 
 use super::draw::Random;
 use varve_io::{BlockRef, Blocks, World};
@@ -8,7 +9,10 @@ use varve_units::{BLOCK, Lba};
 /// the second-level cache.
 const RING_BYTES: usize = 512 << 10;
 
-/// What the first 16 bytes of a block say.
+/// Bits of a version that a symbol keeps.
+const VERSION_BITS: u32 = 24;
+
+/// What the first 16 bytes of a block, or its symbol, say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
     pub(crate) lba: Lba,
@@ -22,11 +26,14 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Payloads of `blocks` blocks each.
-    pub(crate) fn new(blocks: usize, seed: u64) -> Self {
+    /// Payloads of `blocks` blocks each, symbols if they are elided.
+    pub(crate) fn new(blocks: usize, elided: bool, seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x5eed);
         let count = (RING_BYTES / BLOCK / blocks).max(2);
         let payload = |_| {
+            if elided {
+                return Blocks::elided(blocks);
+            }
             let mut payload = Blocks::zeroed(blocks);
             for word in payload.bytes_mut().chunks_exact_mut(8) {
                 word.copy_from_slice(&random.next().to_le_bytes());
@@ -39,11 +46,17 @@ impl Ring {
         }
     }
 
+    /// Memory for a payload to be read into.
+    pub(crate) fn memory(&self) -> Blocks {
+        let payload = &self.payloads[self.next];
+        Blocks::new(payload.len(), payload.is_elided())
+    }
+
     /// A copy of the next payload, not yet stamped.
     pub(crate) fn take(&mut self, world: &dyn World) -> Blocks {
         let payload = &self.payloads[self.next];
         self.next = (self.next + 1) % self.payloads.len();
-        let mut copy = world.blocks(payload.len(), false);
+        let mut copy = world.blocks(payload.len(), payload.is_elided());
         copy.copy_from(0, payload, 0, payload.len());
         copy
     }
@@ -51,22 +64,30 @@ impl Ring {
 
 /// Stamps block `index` of a payload.
 pub(crate) fn stamp(payload: &mut Blocks, index: usize, stamp: Stamp) {
+    if payload.is_elided() {
+        let version = u64::from(stamp.version) & ((1 << VERSION_BITS) - 1);
+        payload.symbols_mut()[index] = stamp.lba.0 << VERSION_BITS | version;
+        return;
+    }
     let at = index * BLOCK;
     let bytes = &mut payload.bytes_mut()[at..at + 12];
     bytes[..8].copy_from_slice(&stamp.lba.0.to_le_bytes());
     bytes[8..].copy_from_slice(&stamp.version.to_le_bytes());
 }
 
-/// The stamp of block `index` of what was read.
+/// The stamp of block `index` of what was read. Of the version of a symbol the low 24 bits.
 pub(crate) fn stamp_of(blocks: &Blocks, index: usize) -> Stamp {
-    let BlockRef::Bytes(bytes) = blocks.block(index) else {
-        unreachable!("the benchmark's blocks are bytes");
-    };
-    let lba = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
-    let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
-    Stamp {
-        lba: Lba(lba),
-        version,
+    match blocks.block(index) {
+        BlockRef::Bytes(bytes) => {
+            let lba = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
+            let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+            let lba = Lba(lba);
+            Stamp { lba, version }
+        }
+        BlockRef::Symbol(symbol) => Stamp {
+            lba: Lba(symbol >> VERSION_BITS),
+            version: (symbol & ((1 << VERSION_BITS) - 1)) as u32,
+        },
     }
 }
 
@@ -77,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_stamp_reads_back_and_payloads_differ() {
-        let mut ring = Ring::new(2, 1);
+        let mut ring = Ring::new(2, false, 1);
         let executor = Executor::new();
         let world = executor.world();
         let (mut one, other) = (ring.take(&*world), ring.take(&*world));
@@ -89,5 +110,18 @@ mod tests {
         stamp(&mut one, 1, said);
         assert_eq!(stamp_of(&one, 1), said);
         assert_ne!(stamp_of(&one, 0), said);
+    }
+    #[test]
+    fn a_symbol_is_a_stamp() {
+        let mut ring = Ring::new(3, true, 1);
+        let mut payload = ring.take(&*Executor::new().world());
+        let said = Stamp {
+            lba: Lba((1 << 39) + 5),
+            version: (1 << 24) - 1,
+        };
+        stamp(&mut payload, 2, said);
+        assert!(payload.is_elided());
+        assert_eq!(stamp_of(&payload, 2), said);
+        assert_ne!(stamp_of(&payload, 1), said);
     }
 }
