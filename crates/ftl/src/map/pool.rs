@@ -195,6 +195,9 @@ impl DeltaPool {
             chain.head = node;
         }
         chain.len = u16::try_from(deltas.len()).expect("chain length is limited");
+        chain.mark(HOLED, deltas.iter().any(|delta| delta.is_discard()));
+        let is_mixed = |pair: &[Delta]| pair[1].is_older_than(pair[0]);
+        chain.mark(MIXED, deltas.windows(2).any(is_mixed));
         self.deltas += deltas.len() as u64;
         self.places += deltas.iter().filter(|d| d.brings_place()).count() as u64;
         if chain.len > 0 {
