@@ -429,6 +429,11 @@ impl<T: Transport> RemoteDrive<T> {
         self.driver.host.borrow().queues()
     }
 
+    /// Plants bugs: see [`Host::plant`].
+    pub fn plant(&self, restless: bool, vouching: bool) {
+        self.driver.host.borrow_mut().plant(restless, vouching);
+    }
+
     /// What happened since the last call: losses, returns, other sizes.
     #[must_use]
     pub fn take_events(&self) -> Vec<Event> {

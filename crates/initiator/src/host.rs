@@ -81,6 +81,8 @@ pub struct Host {
     quiet_until: Nanos,
     last_sent: Nanos,
     is_closing: bool,
+    /// A planted bug: nothing is waited for after a loss.
+    is_restless: bool,
 }
 
 impl Host {
@@ -110,9 +112,18 @@ impl Host {
             quiet_until: now,
             last_sent: now,
             is_closing: false,
+            is_restless: false,
         };
         host.tick(now);
         host
+    }
+
+    /// Plants bugs that the simulator must find: `restless`, it sends again while an old connection may
+    /// still be read; `vouching`, a flush succeeds although a cache was lost. No effect outside builds
+    /// with the `canary` feature.
+    pub fn plant(&mut self, restless: bool, vouching: bool) {
+        self.is_restless = cfg!(feature = "canary") && restless;
+        self.requests.plant(vouching);
     }
 
     fn new_id(&mut self) -> ConnectionId {

@@ -170,6 +170,7 @@ pub(crate) struct Requests {
     written: u64,
     flushed: u64,
     is_cache_lost: bool,
+    is_vouching: bool,
 }
 
 impl Work {
@@ -486,7 +487,8 @@ impl Requests {
     pub fn start_again(&mut self, limits: &Limits) {
         self.delayed.clear();
         self.waiting.clear();
-        self.is_cache_lost |= limits.is_volatile && self.written > self.flushed;
+        let has_unflushed = limits.is_volatile && self.written > self.flushed;
+        self.is_cache_lost |= has_unflushed && !self.is_vouching;
         let live = self.slab.iter().enumerate();
         let live = live.filter_map(|(index, slot)| Some((slot.as_ref()?.serial, index as u32)));
         let mut live: Vec<_> = live.collect();
@@ -509,6 +511,11 @@ impl Requests {
             // What was lost is told once; from here on later writes count.
             self.flushed = self.written;
         }
+    }
+
+    /// See [`crate::Host::plant`].
+    pub fn plant(&mut self, vouching: bool) {
+        self.is_vouching = cfg!(feature = "canary") && vouching;
     }
 
     /// Nothing will be done any more.

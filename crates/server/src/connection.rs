@@ -4,14 +4,12 @@
 //! answers to the last one together.
 
 use crate::server::Core;
+use crate::stream::{ByteStream, Call};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::io;
-use std::net::Shutdown;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use varve_hostio::{Outgoing, Stream};
 use varve_io::Receiver;
 use varve_target::ConnectionId;
 use varve_units::Nanos;
@@ -56,8 +54,7 @@ impl Line {
     }
 }
 
-type Receiving = Pin<Box<dyn Future<Output = io::Result<(usize, Vec<u8>)>>>>;
-type Sending = Pin<Box<dyn Future<Output = io::Result<()>>>>;
+type Receiving = Call<(usize, Vec<u8>)>;
 
 enum Input {
     /// The kernel has the buffer.
@@ -78,16 +75,16 @@ struct Over;
 pub(crate) struct Flow {
     core: Rc<Core>,
     line: Rc<Line>,
-    stream: Rc<Stream>,
+    stream: Box<dyn ByteStream>,
     input: Input,
-    sending: Option<Sending>,
+    sending: Option<Call<()>>,
     /// Runs from the moment when the connection is to end.
     linger: Option<Receiver<()>>,
     is_shut: bool,
 }
 
 impl Flow {
-    pub fn new(core: Rc<Core>, line: Rc<Line>, stream: Stream) -> Self {
+    pub fn new(core: Rc<Core>, line: Rc<Line>, stream: Box<dyn ByteStream>) -> Self {
         let input = Input::Received {
             buffer: Vec::with_capacity(RECEIVE_BYTES_MIN),
             taken: 0,
@@ -95,7 +92,7 @@ impl Flow {
         Self {
             core,
             line,
-            stream: Rc::new(stream),
+            stream,
             input,
             sending: None,
             linger: None,
@@ -118,16 +115,13 @@ impl Flow {
                 return Ok(false);
             }
             let buffer = next_buffer(std::mem::take(buffer));
-            let stream = Rc::clone(&self.stream);
-            let receive =
-                |into| -> Receiving { Box::pin(async move { stream.receive(into).await }) };
             let lends =
                 !self.core.is_draining() && self.core.missing(self.line.id) >= LENT_BYTES_MIN;
             self.input = if lends {
-                let receiving = receive(self.core.lend(self.line.id));
+                let receiving = self.stream.receive(self.core.lend(self.line.id));
                 Input::Lent { receiving, buffer }
             } else {
-                Input::Receiving(receive(buffer))
+                Input::Receiving(self.stream.receive(buffer))
             };
         }
         let (Input::Receiving(receiving) | Input::Lent { receiving, .. }) = &mut self.input else {
@@ -181,12 +175,11 @@ impl Flow {
                 }
                 has_sent = true;
             }
-            let what: Outgoing = self.core.transmit(self.line.id);
+            let what = self.core.transmit(self.line.id);
             if what.is_empty() {
                 return Ok(has_sent);
             }
-            let stream = Rc::clone(&self.stream);
-            self.sending = Some(Box::pin(async move { stream.send(what).await }));
+            self.sending = Some(self.stream.send(what));
         }
     }
 
@@ -204,7 +197,7 @@ impl Flow {
         }
         if self.sending.is_none() && !self.is_shut {
             self.is_shut = true;
-            if self.stream.shutdown(Shutdown::Write).is_err() {
+            if self.stream.end_sending().is_err() {
                 return Err(Over);
             }
         }

@@ -30,6 +30,8 @@ pub struct Counters {
     pub failures: u64,
     /// Operations now in the hands of stores.
     pub in_flight: u64,
+    /// Operations that ended when their connection was gone.
+    pub orphaned: u64,
 }
 
 impl Counters {

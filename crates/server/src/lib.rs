@@ -1,5 +1,5 @@
-//! Joins the NVMe/TCP target (`target`, without I/O) to sockets (`hostio`) and to what holds the
-//! blocks of its namespaces.
+//! Joins the NVMe/TCP target (`target`, without I/O) to byte streams (sockets of `hostio`, or any other)
+//! and to what holds the blocks of its namespaces.
 //!
 //! 1. A listener's flow accepts streams; each gets a connection of the target and a flow of its own.
 //! 2. That flow receives all there is, gives it to the target, has the actions that follow carried
@@ -8,7 +8,7 @@
 //! 3. What a [`Store`] cannot answer at once runs as a flow beside; its end wakes the connection.
 //! 4. One flow looks at the clock for all associations.
 //!
-//! Reading order: [`store`], [`server`], `connection`, `counters`; stores: [`null`], [`ram`],
+//! Reading order: [`store`], [`stream`], [`server`], `connection`, `counters`; stores: [`null`], [`ram`],
 //! [`volume`]; pools: [`numbers`], [`namespaces`].
 //!
 //! **Invariants**: every action of the target is answered once, whatever became of its connection;
@@ -22,6 +22,7 @@ pub mod numbers;
 pub mod ram;
 pub mod server;
 pub mod store;
+pub mod stream;
 pub mod volume;
 
 mod connection;
@@ -34,4 +35,5 @@ pub use numbers::{Numbers, NumbersError};
 pub use ram::RamStore;
 pub use server::Server;
 pub use store::{Content, Step, Store};
-pub use volume::VolumeStore;
+pub use stream::{Acceptor, ByteStream};
+pub use volume::{Backing, VolumeStore};

@@ -5,19 +5,14 @@
 
 use crate::numbers::{Numbers, NumbersError};
 use crate::server::Server;
-use crate::volume::VolumeStore;
+use crate::volume::{VolumeStore, namespace};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 use varve_control::{Event, Pools, Volume, VolumeInfo, Watch};
 use varve_io::World;
-use varve_target::{Namespace, NamespaceError};
-use varve_units::LEAF_BLOCKS;
-
-/// Blocks that are written atomically if they do not cross a multiple of as many: a leaf's
-/// (design.md 4.10).
-const ATOMIC_BLOCKS: u16 = LEAF_BLOCKS as u16;
+use varve_target::NamespaceError;
 
 /// The namespaces of all volumes.
 pub struct Namespaces {
@@ -120,14 +115,7 @@ impl Namespaces {
 
     fn put(&self, nsid: u32, volume: Volume) -> Result<(), NamespaceError> {
         let info = volume.info();
-        let namespace = Namespace {
-            blocks: info.size.0,
-            nguid: info.nguid,
-            uuid: info.uuid,
-            is_volatile: volume.is_volatile(),
-            is_thin: true,
-            atomic_blocks: ATOMIC_BLOCKS,
-        };
+        let namespace = namespace(info.size.0, info.nguid, info.uuid, volume.is_volatile());
         let store = VolumeStore::new(Rc::clone(&self.world), volume);
         self.server.put(nsid, namespace, Rc::new(store))
     }

@@ -1,15 +1,18 @@
 //! The server: a target, its connections and its namespaces' stores, on one reactor.
+//!
+//! Streams come from sockets, or from whatever else is an [`Acceptor`].
 
 use crate::connection::{Flow, Line};
 use crate::counters::Counters;
 use crate::store::{Content, Step, Store};
+use crate::stream::{Acceptor, ByteStream, Sockets};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use varve_hostio::{Endpoint, Listener, Outgoing, Stream};
+use varve_hostio::{Endpoint, Listener};
 use varve_io::{Event, World};
 use varve_target::{
     Action, Completion, ConnectionId, Failure, Namespace, NamespaceError, Operation, Segment,
@@ -40,6 +43,8 @@ pub(crate) struct Core {
     draining: Event,
     /// A connection came or went, or an operation ended while the server drains.
     changed: Event,
+    /// A planted bug: writes are answered when they begin.
+    is_hasty: Cell<bool>,
 }
 
 impl Server {
@@ -55,6 +60,7 @@ impl Server {
             is_draining: Cell::new(false),
             draining: Event::new(),
             changed: Event::new(),
+            is_hasty: Cell::new(false),
         });
         core.world.spawn(Box::pin(keep_time(Rc::clone(&core))));
         Self(core)
@@ -63,9 +69,21 @@ impl Server {
     /// Accepts hosts from now on, until the server drains. Gives where it listens.
     pub fn listen(&self, listener: Listener) -> Endpoint {
         let endpoint = listener.endpoint().clone();
-        let accepting = accept(Rc::clone(&self.0), listener);
-        self.0.world.spawn(Box::pin(accepting));
+        self.accept(Sockets(Rc::new(listener)));
         endpoint
+    }
+
+    /// Accepts hosts from anywhere, until the server drains.
+    pub fn accept(&self, from: impl Acceptor + 'static) {
+        let accepting = accept(Rc::clone(&self.0), from);
+        self.0.world.spawn(Box::pin(accepting));
+    }
+
+    /// Plants bugs that the simulator must find: a host's new I/O queues are let in `early`, writes are
+    /// answered when they begin (`hasty`). No effect outside builds with the `canary` feature.
+    pub fn plant(&self, early: bool, hasty: bool) {
+        self.0.target.borrow_mut().let_queues_in_early(early);
+        self.0.is_hasty.set(cfg!(feature = "canary") && hasty);
     }
 
     /// Where hosts are told to connect. Those that want to know of changes are told.
@@ -129,7 +147,7 @@ impl Core {
         self.target.borrow().is_closing(id)
     }
 
-    fn open(self: &Rc<Self>, stream: Stream) {
+    fn open(self: &Rc<Self>, stream: Box<dyn ByteStream>) {
         let now = self.world.now();
         let Some(id) = self.target.borrow_mut().accept(now) else {
             self.counters.borrow_mut().refused += 1;
@@ -176,24 +194,13 @@ impl Core {
     }
 
     /// All that a connection has to send; to be called again when that was sent.
-    pub fn transmit(self: &Rc<Self>, id: ConnectionId) -> Outgoing {
+    pub fn transmit(self: &Rc<Self>, id: ConnectionId) -> Vec<Segment<Content>> {
         let segments = self.target.borrow_mut().transmit(id);
-        let mut what = Outgoing::new();
-        if segments.is_empty() {
-            return what;
+        if !segments.is_empty() {
+            // What is being sent makes room for commands that waited.
+            self.run();
         }
-        for segment in segments {
-            match segment {
-                Segment::Bytes(bytes) => what.push(bytes),
-                Segment::Data(content) => {
-                    let (blocks, bytes) = content.into_parts();
-                    what.push_blocks(blocks, bytes);
-                }
-            }
-        }
-        // What is being sent makes room for commands that waited.
-        self.run();
-        what
+        segments
     }
 
     /// Carries out what the target wants, and wakes the connections that have something to do.
@@ -220,8 +227,13 @@ impl Core {
             operation,
         } = action;
         self.counters.borrow_mut().begin(&operation);
+        let is_hasty = self.is_hasty.get() && matches!(operation, Operation::Write { .. });
         let flow = match self.step(nsid, operation) {
             Step::Done(result) => return self.complete(connection, tag, result),
+            Step::Later(flow) if is_hasty => {
+                self.world.spawn(Box::pin(async move { drop(flow.await) }));
+                return self.complete(connection, tag, Ok(None));
+            }
             Step::Later(flow) => flow,
         };
         self.counters.borrow_mut().in_flight += 1;
@@ -232,7 +244,11 @@ impl Core {
         let core = Rc::clone(self);
         self.world.spawn(Box::pin(async move {
             let result = flow.await;
-            core.counters.borrow_mut().in_flight -= 1;
+            {
+                let mut counters = core.counters.borrow_mut();
+                counters.in_flight -= 1;
+                counters.orphaned += u64::from(!core.lines.borrow().contains_key(&connection));
+            }
             if let Some(line) = line {
                 line.in_flight.set(line.in_flight.get() - 1);
             }
@@ -290,10 +306,10 @@ fn all(steps: Vec<Step>) -> Step {
 }
 
 /// Accepts hosts until the server drains.
-async fn accept(core: Rc<Core>, listener: Listener) {
+async fn accept(core: Rc<Core>, from: impl Acceptor) {
     while !core.is_draining() {
         let accepted = {
-            let mut accepting = pin!(listener.accept());
+            let mut accepting = from.accept();
             let mut draining = pin!(core.draining.listen());
             poll_fn(|context| match accepting.as_mut().poll(context) {
                 Poll::Ready(accepted) => Poll::Ready(Some(accepted)),

@@ -1,38 +1,111 @@
 //! A volume of a pool as a store.
 
 use crate::store::{Content, Step, Store};
+use std::future::Future;
 use std::rc::Rc;
 use varve_control::Volume;
 use varve_ftl::EngineError;
-use varve_io::World;
-use varve_target::{Completion, Failure, Operation};
-use varve_units::{BLOCK, Lba};
+use varve_io::{Blocks, World};
+use varve_target::{Completion, Failure, Namespace, Operation};
+use varve_units::{BLOCK, LEAF_BLOCKS, Lba};
 
-/// A volume of a pool on the server's reactor.
-pub struct VolumeStore {
-    world: Rc<dyn World>,
-    volume: Rc<Volume>,
+/// Blocks that are written atomically if they do not cross a multiple of as many: a leaf's
+/// (design.md 4.10).
+const ATOMIC_BLOCKS: u16 = LEAF_BLOCKS as u16;
+
+/// A volume as its store uses it. Errors are the engine's, of each kind that operations on blocks can
+/// have.
+pub trait Backing: 'static {
+    /// Reads blocks from `lba` on into memory given along, and gives it back.
+    fn read(&self, lba: Lba, into: Blocks) -> impl Future<Output = Result<Blocks, EngineError>>;
+
+    /// Writes blocks from `lba` on; durable when this ends if `fua`.
+    fn write(
+        &self,
+        lba: Lba,
+        data: Blocks,
+        fua: bool,
+    ) -> impl Future<Output = Result<(), EngineError>>;
+
+    /// Makes durable what was answered.
+    fn flush(&self) -> impl Future<Output = Result<(), EngineError>>;
+
+    /// Deallocates blocks: they read as zeroes.
+    fn discard(&self, lba: Lba, blocks: u64) -> impl Future<Output = Result<(), EngineError>>;
+
+    /// Writes zeroes; durable when this ends if `fua`.
+    fn write_zeroes(
+        &self,
+        lba: Lba,
+        blocks: u64,
+        fua: bool,
+    ) -> impl Future<Output = Result<(), EngineError>>;
 }
 
-impl VolumeStore {
+impl Backing for Volume {
+    async fn read(&self, lba: Lba, into: Blocks) -> Result<Blocks, EngineError> {
+        self.read(lba, into).await
+    }
+
+    async fn write(&self, lba: Lba, data: Blocks, fua: bool) -> Result<(), EngineError> {
+        self.write(lba, data, fua).await
+    }
+
+    async fn flush(&self) -> Result<(), EngineError> {
+        self.flush().await
+    }
+
+    async fn discard(&self, lba: Lba, blocks: u64) -> Result<(), EngineError> {
+        self.discard(lba, blocks).await
+    }
+
+    async fn write_zeroes(&self, lba: Lba, blocks: u64, fua: bool) -> Result<(), EngineError> {
+        self.write_zeroes(lba, blocks, fua).await
+    }
+}
+
+/// A volume of a pool as hosts see it.
+#[must_use]
+pub fn namespace(blocks: u64, nguid: [u8; 16], uuid: [u8; 16], is_volatile: bool) -> Namespace {
+    Namespace {
+        blocks,
+        nguid,
+        uuid,
+        is_volatile,
+        is_thin: true,
+        atomic_blocks: ATOMIC_BLOCKS,
+    }
+}
+
+/// A volume of a pool on the server's reactor.
+pub struct VolumeStore<V> {
+    world: Rc<dyn World>,
+    volume: Rc<V>,
+}
+
+impl<V: Backing> VolumeStore<V> {
     /// The store of a volume whose pool runs in `world`.
     #[must_use]
-    pub fn new(world: Rc<dyn World>, volume: Volume) -> Self {
+    pub fn new(world: Rc<dyn World>, volume: V) -> Self {
         let volume = Rc::new(volume);
         Self { world, volume }
     }
 }
 
-impl Store for VolumeStore {
+impl<V: Backing> Store for VolumeStore<V> {
     fn begin(&self, operation: Operation) -> Step {
         let (world, volume) = (Rc::clone(&self.world), Rc::clone(&self.volume));
         Step::Later(Box::pin(async move {
-            execute(&*world, &volume, operation).await
+            execute(&*world, &*volume, operation).await
         }))
     }
 }
 
-async fn execute(world: &dyn World, volume: &Volume, operation: Operation) -> Completion<Content> {
+async fn execute(
+    world: &dyn World,
+    volume: &impl Backing,
+    operation: Operation,
+) -> Completion<Content> {
     let is_read = matches!(operation, Operation::Read { .. });
     let done = match operation {
         Operation::Read { lba, blocks } => {

@@ -27,6 +27,8 @@ pub struct Target<D> {
     /// Connections that have something to send or to end.
     woken: BTreeSet<ConnectionId>,
     next_id: u64,
+    /// A planted bug: I/O queues do not wait for what is left of their host's old ones.
+    is_early: bool,
 }
 
 impl<D: AsRef<[u8]>> Target<D> {
@@ -40,7 +42,14 @@ impl<D: AsRef<[u8]>> Target<D> {
             waiting: BTreeSet::new(),
             woken: BTreeSet::new(),
             next_id: 1,
+            is_early: false,
         }
+    }
+
+    /// Plants a bug that the simulator must find: a host's new I/O queues are let in while commands of
+    /// its lost association are at the backend. No effect outside builds with the `canary` feature.
+    pub fn let_queues_in_early(&mut self, is_early: bool) {
+        self.is_early = cfg!(feature = "canary") && is_early;
     }
 
     /// A host connected. `None` if there are too many: the connection is to be closed.
@@ -349,7 +358,7 @@ impl<D: AsRef<[u8]>> Target<D> {
                 self.waiting.remove(&id);
                 continue;
             };
-            if host.is_some_and(|host| self.has_remains(&host)) {
+            if !self.is_early && host.is_some_and(|host| self.has_remains(&host)) {
                 continue;
             }
             self.waiting.remove(&id);

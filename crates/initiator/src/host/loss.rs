@@ -35,7 +35,7 @@ impl Host {
 
     /// A connection is gone; if the peer may not know, its commands are given time.
     pub(super) fn bury(&mut self, dying: &Dying, by_peer: bool) {
-        if !by_peer && dying.has_changes {
+        if !by_peer && dying.has_changes && !self.is_restless {
             let keep_alive = self.config.times.keep_alive;
             let quiet = match keep_alive.0 {
                 0 => QUIET_WITHOUT_KEEP_ALIVE,
