@@ -299,21 +299,27 @@ mod tests {
         let about_pool = command
             .get_arguments()
             .filter(|argument| argument.get_help_heading() == Some(POOL));
-        let names: Vec<_> = about_pool
-            .map(|argument| format!("--{}", argument.get_long().unwrap()))
+        let options: Vec<_> = about_pool
+            .map(|argument| {
+                let name = format!("--{}", argument.get_long().unwrap());
+                (name, argument.get_action().takes_values())
+            })
             .collect();
-        assert!(names.len() >= 7, "{names:?}");
-        for name in &names {
-            let value = if name == "--protect" { "mirror" } else { "1" };
-            let value = if name == "--over-provision" {
-                "7"
-            } else {
-                value
+        assert!(options.len() >= 8, "{options:?}");
+        for (name, takes_value) in &options {
+            let value = match name.as_str() {
+                "--protect" => "mirror",
+                "--over-provision" => "7",
+                _ => "1",
             };
-            let (what, next) = parse(&[REMOTE, name, value]).misplaced().unwrap();
+            let given = |target| {
+                let words = [target, name.as_str(), value];
+                parse(&words[..if *takes_value { 3 } else { 2 }])
+            };
+            let (what, next) = given(REMOTE).misplaced().unwrap();
             assert_eq!(what, format!("only the pool of `ram:` has {name}"));
             assert!(!next.is_empty());
-            assert_eq!(parse(&["ram:", name, value]).misplaced(), None);
+            assert_eq!(given("ram:").misplaced(), None);
         }
         let two = parse(&[REMOTE, "--map-cache", "5", "--cores", "1"]);
         let (what, _) = two.misplaced().unwrap();
