@@ -8,6 +8,7 @@
 use crate::run::{Failure, Report, run_twice};
 use crate::scenario::Options;
 use crate::subject::Factory;
+use crate::wire;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -182,7 +183,8 @@ pub fn campaign(
         }
     };
     let mut total = Summary::default();
-    for &feature in FEATURES.iter().chain(make().features()) {
+    let features = FEATURES.iter().chain(&wire::FEATURES);
+    for &feature in features.chain(make().features()) {
         total.coverage.insert(feature, 0);
     }
     std::thread::scope(|scope| {

@@ -8,8 +8,12 @@
 //! what they keep. Jobs between them arrive after a delay that is drawn for each, in order for each
 //! pair.
 //!
-//! **Invariants**: after [`Executor::crash`] no flow of it runs again and no timer fires; whatever
-//! outlives it (drives, checkers) was never owned by it.
+//! Several machines can share one [`Timeline`]: queue, timers and time are the timeline's, and each flow
+//! and timer belongs to one machine. A [`Reactor`] is a machine; an [`Executor`] runs all of them until
+//! its own ends or crashes. So hosts outlive a crash of the pool that they talk to over a network.
+//!
+//! **Invariants**: after [`Executor::crash`] no flow of its machine runs again and no timer of it
+//! fires; whatever outlives it (drives, checkers, other machines) was never owned by it.
 //!
 //! **Not here**: drives, hosts; they use [`Reactor`].
 
@@ -146,7 +150,11 @@ fn lock(queue: &Queue) -> std::sync::MutexGuard<'_, VecDeque<Ready>> {
 struct Slot {
     task: Option<Task>,
     waker: Arc<TaskWaker>,
+    owner: Owner,
 }
+
+/// Whose a flow or a timer is.
+type Owner = u64;
 
 /// What a timer does when it is due.
 type Alarm = Box<dyn FnOnce()>;
@@ -158,22 +166,29 @@ enum Order {
     Random,
 }
 
-/// The inside of an executor: what flows and drives see of it.
-pub struct Reactor {
+/// Queue, timers and time of one or several machines.
+pub struct Timeline {
     journal: Rc<Journal>,
     now: Cell<u64>,
-    is_dead: Cell<bool>,
     tasks: RefCell<Vec<Slot>>,
     vacant: RefCell<Vec<usize>>,
     queue: Queue,
-    yields: RefCell<BTreeMap<u64, Sender<()>>>,
-    timers: RefCell<BTreeMap<(u64, u64), Alarm>>,
+    yields: RefCell<BTreeMap<u64, (Owner, Sender<()>)>>,
+    timers: RefCell<BTreeMap<(u64, u64), (Owner, Alarm)>>,
     sequence: Cell<u64>,
-    trigger: Cell<Trigger>,
-    is_crashing: Cell<bool>,
     polls: Cell<u64>,
     progress_at: Cell<u64>,
     patience: Cell<u64>,
+    machines: Cell<Owner>,
+}
+
+/// A machine: what its flows and drives see of the executor.
+pub struct Reactor {
+    timeline: Rc<Timeline>,
+    owner: Owner,
+    is_dead: Cell<bool>,
+    trigger: Cell<Trigger>,
+    is_crashing: Cell<bool>,
     itself: Weak<Reactor>,
     desk: Desk,
     /// The other reactors, from 1 on.
@@ -202,11 +217,172 @@ impl Mail {
     }
 }
 
+impl Timeline {
+    /// One that begins at `start`, without a machine.
+    #[must_use]
+    pub fn new(journal: Rc<Journal>, start: Nanos) -> Rc<Self> {
+        Rc::new(Self {
+            journal,
+            now: Cell::new(start.0),
+            tasks: RefCell::default(),
+            vacant: RefCell::default(),
+            queue: Arc::default(),
+            yields: RefCell::default(),
+            timers: RefCell::default(),
+            sequence: Cell::new(0),
+            polls: Cell::new(0),
+            progress_at: Cell::new(start.0),
+            patience: Cell::new(Nanos::from_secs(60).0),
+            machines: Cell::new(0),
+        })
+    }
+
+    /// One more machine; what its reactors send one another is delayed as `rng` says.
+    #[must_use]
+    pub fn machine(self: &Rc<Self>, rng: Rng) -> Rc<Reactor> {
+        let owner = self.machines.get();
+        self.machines.set(owner + 1);
+        let mail = Mail {
+            rng,
+            delay_max: 0,
+            spell: 0,
+            pairs: BTreeMap::new(),
+        };
+        Rc::new_cyclic(|itself| Reactor {
+            timeline: Rc::clone(self),
+            owner,
+            is_dead: Cell::new(false),
+            trigger: Cell::new(Trigger::Never),
+            is_crashing: Cell::new(false),
+            itself: Weak::clone(itself),
+            desk: Desk::default(),
+            seats: RefCell::default(),
+            mail: RefCell::new(mail),
+        })
+    }
+
+    fn next(&self) -> u64 {
+        let sequence = self.sequence.get();
+        self.sequence.set(sequence + 1);
+        sequence
+    }
+
+    /// Drops all flows and timers of a machine.
+    fn drop_all_of(&self, owner: Owner) {
+        // Destructors of flows may call back into the reactor, so nothing is borrowed meanwhile.
+        let timers = extract(&mut self.timers.borrow_mut(), owner);
+        let tasks: Vec<Slot> = {
+            let mut tasks = self.tasks.borrow_mut();
+            let mut vacant = self.vacant.borrow_mut();
+            let mut dropped = Vec::new();
+            for (index, slot) in tasks.iter_mut().enumerate() {
+                if slot.owner == owner && slot.task.is_some() {
+                    let (task, waker) = (slot.task.take(), Arc::clone(&slot.waker));
+                    dropped.push(Slot { task, waker, owner });
+                    vacant.push(index);
+                }
+            }
+            dropped
+        };
+        let yields = extract(&mut self.yields.borrow_mut(), owner);
+        let dead: std::collections::BTreeSet<u64> = yields.keys().copied().collect();
+        drop((timers, tasks, yields));
+        let tasks = self.tasks.borrow();
+        lock(&self.queue).retain(|ready| match ready {
+            Ready::Task(index) => tasks[*index].task.is_some(),
+            Ready::Yield(key) => !dead.contains(key),
+        });
+    }
+
+    /// Fires one timer that is due, if there is one.
+    fn fire_due(&self) {
+        let alarm = {
+            let mut timers = self.timers.borrow_mut();
+            match timers.first_key_value() {
+                Some((&(at, _), _)) if at <= self.now.get() => timers.pop_first(),
+                _ => None,
+            }
+        };
+        if let Some((_, (_, alarm))) = alarm {
+            alarm();
+        }
+    }
+
+    /// Jumps to the next timer.
+    fn jump(&self) -> Result<(), Stop> {
+        let next = self.timers.borrow().first_key_value().map(|(key, _)| key.0);
+        let at = next.ok_or(Stop::Deadlock)?;
+        if at > self.now.get() {
+            self.now.set(at);
+            self.journal.add(Action::Jump, &[at]);
+        }
+        self.fire_due();
+        Ok(())
+    }
+
+    fn run(&self, ready: Ready) {
+        match ready {
+            Ready::Task(index) => self.poll(index),
+            Ready::Yield(key) => {
+                let sender = self.yields.borrow_mut().remove(&key);
+                sender.expect("a yield is queued once").1.send(());
+            }
+        }
+    }
+
+    /// Polls one flow and forgets it if it ended.
+    fn poll(&self, index: usize) {
+        let (task, waker) = {
+            let mut tasks = self.tasks.borrow_mut();
+            let entry = &mut tasks[index];
+            entry.waker.is_queued.store(false, Ordering::Relaxed);
+            (entry.task.take(), Arc::clone(&entry.waker))
+        };
+        let Some(mut task) = task else {
+            return;
+        };
+        self.journal.add(Action::Poll, &[index as u64]);
+        let waker = Waker::from(waker);
+        let outcome = task.as_mut().poll(&mut Context::from_waker(&waker));
+        match outcome {
+            Poll::Pending => {
+                let mut tasks = self.tasks.borrow_mut();
+                tasks[index].task = Some(task);
+            }
+            Poll::Ready(()) => {
+                drop(task);
+                self.vacant.borrow_mut().push(index);
+            }
+        }
+    }
+}
+
+/// Takes out what belongs to a machine.
+fn extract<K: Ord + Copy, V>(
+    from: &mut BTreeMap<K, (Owner, V)>,
+    owner: Owner,
+) -> BTreeMap<K, (Owner, V)> {
+    from.extract_if(.., |_, entry| entry.0 == owner).collect()
+}
+
 impl Reactor {
     /// The run's journal.
     #[must_use]
     pub fn journal(&self) -> &Journal {
-        &self.journal
+        &self.timeline.journal
+    }
+
+    /// Where it runs, and others beside it.
+    #[must_use]
+    pub fn timeline(&self) -> &Rc<Timeline> {
+        &self.timeline
+    }
+
+    /// The machine fails: every flow and timer of it is dropped.
+    pub fn fail(&self) {
+        self.is_dead.set(true);
+        self.timeline.drop_all_of(self.owner);
+        self.clear_desks();
     }
 
     /// True after a crash: nothing that is asked of it happens any more.
@@ -220,8 +396,10 @@ impl Reactor {
         if self.is_dead.get() {
             return;
         }
-        let key = (at.0.max(self.now.get()), self.next());
-        self.timers.borrow_mut().insert(key, Box::new(alarm));
+        let timeline = &self.timeline;
+        let key = (at.0.max(timeline.now.get()), timeline.next());
+        let entry: (Owner, Alarm) = (self.owner, Box::new(alarm));
+        timeline.timers.borrow_mut().insert(key, entry);
     }
 
     /// Sets when the power fails.
@@ -231,13 +409,13 @@ impl Reactor {
 
     /// Says that a host operation ended: the run is alive.
     pub fn progress(&self) {
-        self.polls.set(0);
-        self.progress_at.set(self.now.get());
+        self.timeline.polls.set(0);
+        self.timeline.progress_at.set(self.timeline.now.get());
     }
 
     /// Sets how long no progress is tolerated.
     pub fn set_patience(&self, span: Nanos) {
-        self.patience.set(span.0);
+        self.timeline.patience.set(span.0);
     }
 
     /// Says that a drive completed a write.
@@ -313,7 +491,7 @@ impl Reactor {
         };
         let itself = Weak::clone(&self.itself);
         // Whichever job of the pair arrives when this one is due: the oldest.
-        self.at(Nanos(self.now.get() + delay), move || {
+        self.at(Nanos(self.timeline.now.get() + delay), move || {
             let Some(reactor) = itself.upgrade() else {
                 return;
             };
@@ -325,22 +503,16 @@ impl Reactor {
                 .and_then(VecDeque::pop_front);
             let job = job.expect("as many jobs as arrivals");
             let pair = [u64::from(from.0), u64::from(to.0)];
-            reactor.journal.add(Action::Job, &pair);
+            reactor.journal().add(Action::Job, &pair);
             job(&reactor.world(to).expect("reactors do not go"));
         });
-    }
-
-    fn next(&self) -> u64 {
-        let sequence = self.sequence.get();
-        self.sequence.set(sequence + 1);
-        sequence
     }
 
     fn is_crash_due(&self) -> bool {
         self.is_crashing.get()
             || match self.trigger.get() {
-                Trigger::Action(action) => self.journal.actions() >= action,
-                Trigger::Time(time) => self.now.get() >= time.0,
+                Trigger::Action(action) => self.journal().actions() >= action,
+                Trigger::Time(time) => self.timeline.now.get() >= time.0,
                 Trigger::Never | Trigger::Writes(_) | Trigger::Flushes(_) => false,
             }
     }
@@ -348,12 +520,12 @@ impl Reactor {
 
 impl World for Reactor {
     fn now(&self) -> Nanos {
-        Nanos(self.now.get())
+        Nanos(self.timeline.now.get())
     }
 
     fn sleep(&self, span: Nanos) -> Receiver<()> {
         let (sender, receiver) = slot();
-        self.at(Nanos(self.now.get()) + span, move || sender.send(()));
+        self.at(self.now() + span, move || sender.send(()));
         receiver
     }
 
@@ -361,30 +533,35 @@ impl World for Reactor {
         if self.is_dead.get() {
             return;
         }
-        let mut tasks = self.tasks.borrow_mut();
-        let index = self.vacant.borrow_mut().pop().unwrap_or(tasks.len());
+        let timeline = &self.timeline;
+        let mut tasks = timeline.tasks.borrow_mut();
+        let vacant = timeline.vacant.borrow_mut().pop();
+        let index = vacant.unwrap_or(tasks.len());
         let waker = Arc::new(TaskWaker {
             index,
             is_queued: AtomicBool::new(true),
-            queue: Arc::clone(&self.queue),
+            queue: Arc::clone(&timeline.queue),
         });
         let entry = Slot {
             task: Some(task),
             waker,
+            owner: self.owner,
         };
         if index == tasks.len() {
             tasks.push(entry);
         } else {
             tasks[index] = entry;
         }
-        lock(&self.queue).push_back(Ready::Task(index));
+        lock(&timeline.queue).push_back(Ready::Task(index));
     }
 
     fn yield_now(&self) -> Receiver<()> {
         let (sender, receiver) = slot();
-        let key = self.next();
-        self.yields.borrow_mut().insert(key, sender);
-        lock(&self.queue).push_back(Ready::Yield(key));
+        let timeline = &self.timeline;
+        let key = timeline.next();
+        let entry = (self.owner, sender);
+        timeline.yields.borrow_mut().insert(key, entry);
+        lock(&timeline.queue).push_back(Ready::Yield(key));
         receiver
     }
 
@@ -479,34 +656,14 @@ impl Executor {
     /// An executor with nothing to do, whose clock starts at `start`.
     #[must_use]
     pub fn new(journal: Rc<Journal>, rng: Rng, start: Nanos) -> Self {
-        let mail = Mail {
-            rng: rng.split("mail"),
-            delay_max: 0,
-            spell: 0,
-            pairs: BTreeMap::new(),
-        };
-        let reactor = Rc::new_cyclic(|itself| Reactor {
-            journal,
-            now: Cell::new(start.0),
-            is_dead: Cell::new(false),
-            tasks: RefCell::default(),
-            vacant: RefCell::default(),
-            queue: Arc::default(),
-            yields: RefCell::default(),
-            timers: RefCell::default(),
-            sequence: Cell::new(0),
-            trigger: Cell::new(Trigger::Never),
-            is_crashing: Cell::new(false),
-            polls: Cell::new(0),
-            progress_at: Cell::new(start.0),
-            patience: Cell::new(Nanos::from_secs(60).0),
-            itself: Weak::clone(itself),
-            desk: Desk::default(),
-            seats: RefCell::default(),
-            mail: RefCell::new(mail),
-        });
+        Self::on(&Timeline::new(journal, start), rng)
+    }
+
+    /// An executor of one more machine on a timeline.
+    #[must_use]
+    pub fn on(timeline: &Rc<Timeline>, rng: Rng) -> Self {
         Self {
-            reactor,
+            reactor: timeline.machine(rng.split("mail")),
             rng,
             order: Order::First,
             burst: 0,
@@ -528,7 +685,7 @@ impl Executor {
         let mut end = world.run(root);
         self.reactor.progress();
         loop {
-            if self.reactor.journal.has_failed() {
+            if self.reactor.journal().has_failed() {
                 return Err(Stop::Failed);
             }
             if let Some(value) = end.try_take() {
@@ -541,79 +698,47 @@ impl Executor {
         }
     }
 
-    /// The power fails: every flow and timer is dropped. Returns the time.
+    /// The power of the machine fails: every flow and timer of it is dropped. Returns the time.
     pub fn crash(self) -> Nanos {
         let reactor = &self.reactor;
-        reactor.journal.add(Action::Crash, &[reactor.now.get()]);
-        reactor.is_dead.set(true);
-        // Destructors of flows may call back into the reactor, so nothing is borrowed meanwhile.
-        let timers = reactor.timers.take();
-        let tasks = reactor.tasks.take();
-        let yields = reactor.yields.take();
-        drop((timers, tasks, yields));
-        reactor.clear_desks();
-        lock(&reactor.queue).clear();
-        Nanos(reactor.now.get())
+        let now = reactor.now();
+        reactor.journal().add(Action::Crash, &[now.0]);
+        reactor.fail();
+        now
+    }
+
+    /// Runs what is ready on the other machines, until nothing is or `polls` have been made; no time
+    /// passes. What reached them before this one failed has an effect before anything that follows.
+    pub fn settle_others(&mut self, polls: u64) {
+        self.reactor.fail();
+        for _ in 0..polls {
+            let Some(ready) = self.choose() else { return };
+            self.reactor.timeline.run(ready);
+        }
     }
 
     fn step(&mut self) -> Result<(), Stop> {
-        let reactor = Rc::clone(&self.reactor);
-        self.fire_due(&reactor);
+        let timeline = Rc::clone(&self.reactor.timeline);
+        timeline.fire_due();
         if let Some(ready) = self.choose() {
-            reactor.now.set(reactor.now.get() + POLL_NS);
-            reactor.polls.set(reactor.polls.get() + 1);
-            match ready {
-                Ready::Task(index) => poll(&reactor, index),
-                Ready::Yield(key) => {
-                    let sender = reactor.yields.borrow_mut().remove(&key);
-                    sender.expect("a yield is queued once").send(());
-                }
-            }
+            timeline.now.set(timeline.now.get() + POLL_NS);
+            timeline.polls.set(timeline.polls.get() + 1);
+            timeline.run(ready);
         } else {
-            self.jump(&reactor)?;
+            timeline.jump()?;
         }
-        let idle = reactor.now.get() - reactor.progress_at.get();
-        if reactor.polls.get() > POLLS_MAX {
+        let idle = timeline.now.get() - timeline.progress_at.get();
+        if timeline.polls.get() > POLLS_MAX {
             return Err(Stop::Runaway);
         }
-        if idle > reactor.patience.get() {
+        if idle > timeline.patience.get() {
             return Err(Stop::Stuck);
         }
         Ok(())
     }
 
-    /// Fires one timer that is due, if there is one.
-    fn fire_due(&mut self, reactor: &Reactor) {
-        let alarm = {
-            let mut timers = reactor.timers.borrow_mut();
-            match timers.first_key_value() {
-                Some((&(at, _), _)) if at <= reactor.now.get() => timers.pop_first(),
-                _ => None,
-            }
-        };
-        if let Some((_, alarm)) = alarm {
-            alarm();
-        }
-    }
-
-    /// Jumps to the next timer.
-    fn jump(&mut self, reactor: &Reactor) -> Result<(), Stop> {
-        let next = reactor
-            .timers
-            .borrow()
-            .first_key_value()
-            .map(|(key, _)| key.0);
-        let at = next.ok_or(Stop::Deadlock)?;
-        if at > reactor.now.get() {
-            reactor.now.set(at);
-            reactor.journal.add(Action::Jump, &[at]);
-        }
-        self.fire_due(reactor);
-        Ok(())
-    }
-
     fn choose(&mut self) -> Option<Ready> {
-        let mut queue = lock(&self.reactor.queue);
+        let mut queue = lock(&self.reactor.timeline.queue);
         if queue.is_empty() {
             return None;
         }
@@ -629,32 +754,6 @@ impl Executor {
                 let index = self.rng.index(queue.len());
                 queue.swap_remove_back(index)
             }
-        }
-    }
-}
-
-/// Polls one flow and forgets it if it ended.
-fn poll(reactor: &Reactor, index: usize) {
-    let (task, waker) = {
-        let mut tasks = reactor.tasks.borrow_mut();
-        let entry = &mut tasks[index];
-        entry.waker.is_queued.store(false, Ordering::Relaxed);
-        (entry.task.take(), Arc::clone(&entry.waker))
-    };
-    let Some(mut task) = task else {
-        return;
-    };
-    reactor.journal.add(Action::Poll, &[index as u64]);
-    let waker = Waker::from(waker);
-    let outcome = task.as_mut().poll(&mut Context::from_waker(&waker));
-    match outcome {
-        Poll::Pending => {
-            let mut tasks = reactor.tasks.borrow_mut();
-            tasks[index].task = Some(task);
-        }
-        Poll::Ready(()) => {
-            drop(task);
-            reactor.vacant.borrow_mut().push(index);
         }
     }
 }

@@ -50,6 +50,8 @@ pub enum Action {
     Step,
     /// A job reached another reactor.
     Job,
+    /// Bytes were received from the network.
+    Deliver,
 }
 
 /// The running hash.

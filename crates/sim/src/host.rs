@@ -1,6 +1,9 @@
 //! Virtual hosts: they carry operations out against one life of a pool and hand every answer to
 //! the oracle.
 //!
+//! Hosts that reach the pool over a network have a machine of their own: what they have begun goes on
+//! there over a crash of the pool, until it is answered.
+//!
 //! **Invariants**: changes of a volume's existence or size run alone on that volume; everything
 //! else overlaps freely. No borrow is held while an operation is under way.
 
@@ -8,17 +11,23 @@ use crate::checker::{Change, Oracle, Ticket};
 use crate::content::fill;
 use crate::executor::Reactor;
 use crate::fingerprint::Action;
+use crate::patience::Patience;
 use crate::rng::Rng;
 use crate::subject::{Outcome, Subject, SubjectError};
+use crate::wire::{Fabric, Place};
 use crate::workload::{Kind, Op, Workload};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::rc::Rc;
 use varve_io::{Blocks, World};
 use varve_units::{Lba, Nanos, TenantId, VolumeId};
 
 /// How long a host waits before it looks again whether a volume is idle.
 const PAUSE: Nanos = Nanos::from_micros(20);
+/// How long after a repeated write what came late is looked for, at most. Arbitrary: half of the time
+/// in which something may come late.
+const LATE_MAX: Nanos = Nanos::from_secs(1);
 
 /// What hosts share over all lives of a pool.
 pub struct Shared {
@@ -38,12 +47,23 @@ pub struct Shared {
     pub volumes_max: usize,
     /// Most blocks of a volume.
     pub volume_blocks_max: Cell<u64>,
+    /// How hosts reach the pool, if not in process.
+    pub fabric: Option<Rc<Fabric>>,
+    /// Operations under way on the hosts' machine, by volume.
+    pub afloat: RefCell<BTreeMap<VolumeId, u64>>,
 }
 
 impl Shared {
     /// Counts a feature once more.
     pub fn count(&self, feature: &'static str) {
         *self.coverage.borrow_mut().entry(feature).or_default() += 1;
+    }
+
+    fn is_afloat(&self, volume: VolumeId) -> bool {
+        self.afloat
+            .borrow()
+            .get(&volume)
+            .is_some_and(|&count| count > 0)
     }
 }
 
@@ -52,6 +72,8 @@ pub struct Hosts {
     shared: Rc<Shared>,
     reactor: Rc<Reactor>,
     subject: Rc<dyn Subject>,
+    /// What is behind the network, if there is one: the same otherwise.
+    pool: Rc<dyn Subject>,
     /// Operations under way on each volume.
     busy: RefCell<BTreeMap<VolumeId, u64>>,
     /// Volumes that somebody wants alone.
@@ -67,12 +89,14 @@ impl Hosts {
         shared: Rc<Shared>,
         reactor: Rc<Reactor>,
         subject: Rc<dyn Subject>,
+        pool: Rc<dyn Subject>,
         rng: Rng,
     ) -> Rc<Self> {
         Rc::new(Self {
             shared,
             reactor,
             subject,
+            pool,
             busy: RefCell::default(),
             locked: RefCell::default(),
             rng: RefCell::new(rng),
@@ -87,13 +111,21 @@ impl Hosts {
 
     /// Carries out operations one after another until stopped.
     pub async fn work(self: Rc<Self>) {
+        let mut patience = self.patience();
         while !self.is_stopping.get() && !self.reactor.journal().has_failed() {
             let free = self.free_volumes();
             if free.is_empty() {
                 if self.shared.oracle.borrow().sizes().is_empty() {
                     self.create().await;
                 }
-                self.reactor.sleep(PAUSE).await;
+                self.reactor.sleep(patience.next_pause()).await;
+                continue;
+            }
+            patience = self.patience();
+            if let Some(place) = self.next_repeated(&free) {
+                self.enter(place.volume);
+                self.go_back(place).await;
+                self.leave(place.volume);
                 continue;
             }
             let (volume, op) = {
@@ -104,6 +136,74 @@ impl Hosts {
             self.enter(volume);
             self.carry_out(volume, op).await;
             self.leave(volume);
+        }
+    }
+
+    /// Where a write was just sent more than once, if it can be written to again.
+    fn next_repeated(&self, free: &[(VolumeId, u64)]) -> Option<Place> {
+        let place = self.shared.fabric.as_ref()?.next_repeated()?;
+        let (_, size) = *free.iter().find(|(volume, _)| *volume == place.volume)?;
+        (place.lba.0 + place.count <= size).then_some(place)
+    }
+
+    /// Writes once more to where a write was sent more than once, and reads it after a while: were
+    /// the first of them still on its way, it would land on the new content.
+    async fn go_back(self: &Rc<Self>, place: Place) {
+        let Place { volume, lba, count } = place;
+        self.write(volume, lba, count, false).await;
+        let pause = self.rng.borrow_mut().magnitude(1 << 14, LATE_MAX.0);
+        self.reactor.sleep(Nanos(pause)).await;
+        let hosts = Rc::clone(self);
+        let read = async move { hosts.read(volume, lba, count).await };
+        self.afloat(Some(volume), read).await;
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::new(PAUSE, self.shared.fabric.is_some())
+    }
+
+    /// Carries out an operation where it lives as long as its host does.
+    async fn afloat<T: 'static>(
+        &self,
+        volume: Option<VolumeId>,
+        operation: impl Future<Output = T> + 'static,
+    ) -> T {
+        let Some(fabric) = &self.shared.fabric else {
+            return operation.await;
+        };
+        let volume = volume.unwrap_or(VolumeId(u64::MAX));
+        *self.shared.afloat.borrow_mut().entry(volume).or_default() += 1;
+        let shared = Rc::clone(&self.shared);
+        let world: &dyn World = &**fabric.machine();
+        let end = world.run(async move {
+            let outcome = operation.await;
+            let mut afloat = shared.afloat.borrow_mut();
+            *afloat.get_mut(&volume).expect("counted before") -= 1;
+            outcome
+        });
+        end.await
+    }
+
+    /// Waits until nothing is under way on the hosts' machine.
+    pub async fn land(&self) {
+        let mut patience = self.patience();
+        while self.shared.afloat.borrow().values().any(|&count| count > 0) {
+            self.reactor.sleep(patience.next_pause()).await;
+        }
+    }
+
+    /// The ticket of an operation that was just begun: its host may outlive the pool.
+    fn launch(&self, ticket: Ticket) {
+        if self.shared.fabric.is_some() {
+            self.shared.oracle.borrow_mut().set_afloat(ticket);
+        }
+    }
+
+    /// An operation was answered.
+    fn landed(&self, ticket: Ticket) {
+        let has_crashed = self.shared.oracle.borrow().has_crashed_since(ticket);
+        if has_crashed && self.shared.fabric.is_some() {
+            self.shared.count("nvme_outlived_crash");
         }
     }
 
@@ -123,10 +223,14 @@ impl Hosts {
         sizes
     }
 
-    async fn carry_out(&self, volume: VolumeId, op: Op) {
+    async fn carry_out(self: &Rc<Self>, volume: VolumeId, op: Op) {
         let lba = Lba(op.lba);
         match op.kind {
-            Kind::Read | Kind::Scan => self.read(volume, lba, op.count).await,
+            Kind::Read | Kind::Scan => {
+                let hosts = Rc::clone(self);
+                let read = async move { hosts.read(volume, lba, op.count).await };
+                self.afloat(Some(volume), read).await;
+            }
             Kind::Write => self.write(volume, lba, op.count, false).await,
             Kind::Force => self.write(volume, lba, op.count, true).await,
             Kind::Discard | Kind::DiscardHuge | Kind::Zeroes => {
@@ -156,11 +260,36 @@ impl Hosts {
     }
 
     /// Reads and checks blocks.
-    pub async fn read(&self, volume: VolumeId, lba: Lba, count: u64) {
-        self.began(&[1, volume.0, lba.0, count]);
-        let ticket = self.shared.oracle.borrow_mut().begin_other();
+    async fn read(&self, volume: VolumeId, lba: Lba, count: u64) {
+        let ticket = self.begin_read(volume, lba, count);
+        self.launch(ticket);
         let into = Blocks::new(count as usize, self.shared.is_elided);
         let outcome = self.subject.read(volume, lba, into).await;
+        self.landed(ticket);
+        self.end_read(ticket, volume, lba, count, outcome);
+    }
+
+    /// The same without the network.
+    async fn read_inside(&self, volume: VolumeId, lba: Lba, count: u64) {
+        let ticket = self.begin_read(volume, lba, count);
+        let into = Blocks::new(count as usize, self.shared.is_elided);
+        let outcome = self.pool.read(volume, lba, into).await;
+        self.end_read(ticket, volume, lba, count, outcome);
+    }
+
+    fn begin_read(&self, volume: VolumeId, lba: Lba, count: u64) -> Ticket {
+        self.began(&[1, volume.0, lba.0, count]);
+        self.shared.oracle.borrow_mut().begin_other()
+    }
+
+    fn end_read(
+        &self,
+        ticket: Ticket,
+        volume: VolumeId,
+        lba: Lba,
+        count: u64,
+        outcome: Outcome<Blocks>,
+    ) {
         self.ended(1, ticket.begun, outcome.is_ok());
         let oracle = &mut *self.shared.oracle.borrow_mut();
         match outcome {
@@ -179,7 +308,20 @@ impl Hosts {
         }
     }
 
-    async fn write(&self, volume: VolumeId, lba: Lba, count: u64, forced: bool) {
+    async fn write(self: &Rc<Self>, volume: VolumeId, lba: Lba, count: u64, forced: bool) {
+        let hosts = Rc::clone(self);
+        let write = async move { hosts.write_one(volume, lba, count, forced).await };
+        let outcome = self.afloat(Some(volume), write).await;
+        if outcome == Err(SubjectError::CapacityExceeded) {
+            // A full pool is to be worked on, not only knocked at.
+            self.reactor.sleep(PAUSE).await;
+            if self.rng.borrow_mut().chance(1, 4) {
+                self.zero(volume, lba, count, Kind::Discard).await;
+            }
+        }
+    }
+
+    async fn write_one(&self, volume: VolumeId, lba: Lba, count: u64, forced: bool) -> Outcome<()> {
         self.began(&[2, volume.0, lba.0, count]);
         let (ticket, blocks) = {
             let oracle = &mut *self.shared.oracle.borrow_mut();
@@ -191,23 +333,25 @@ impl Hosts {
             }
             (ticket, blocks)
         };
+        self.launch(ticket);
         let outcome = self.subject.write(volume, lba, blocks, forced).await;
         self.end_change(ticket, volume, lba, count, forced, outcome);
-        if outcome == Err(SubjectError::CapacityExceeded) {
-            // A full pool is to be worked on, not only knocked at.
-            self.reactor.sleep(PAUSE).await;
-            if self.rng.borrow_mut().chance(1, 4) {
-                self.zero(volume, lba, count, Kind::Discard).await;
-            }
-        }
+        outcome
     }
 
-    async fn zero(&self, volume: VolumeId, lba: Lba, count: u64, kind: Kind) {
+    async fn zero(self: &Rc<Self>, volume: VolumeId, lba: Lba, count: u64, kind: Kind) {
+        let hosts = Rc::clone(self);
+        let zero = async move { hosts.zero_one(volume, lba, count, kind).await };
+        self.afloat(Some(volume), zero).await;
+    }
+
+    async fn zero_one(&self, volume: VolumeId, lba: Lba, count: u64, kind: Kind) {
         self.began(&[3, volume.0, lba.0, count]);
         let ticket = {
             let oracle = &mut *self.shared.oracle.borrow_mut();
             oracle.begin_write(volume, lba, count, Change::Zero)
         };
+        self.launch(ticket);
         let outcome = if kind == Kind::Zeroes {
             self.subject.write_zeroes(volume, lba, count).await
         } else {
@@ -228,6 +372,7 @@ impl Hosts {
         forced: bool,
         outcome: Outcome<()>,
     ) {
+        self.landed(ticket);
         self.ended(2, ticket.begun, outcome.is_ok());
         let oracle = &mut *self.shared.oracle.borrow_mut();
         match outcome {
@@ -247,13 +392,23 @@ impl Hosts {
     }
 
     /// Flushes the pool.
-    pub async fn flush(&self) {
+    pub async fn flush(self: &Rc<Self>) {
+        let hosts = Rc::clone(self);
+        self.afloat(None, async move { hosts.flush_one().await })
+            .await;
+    }
+
+    async fn flush_one(&self) {
         self.began(&[4]);
         let ticket = self.shared.oracle.borrow_mut().begin_other();
+        self.launch(ticket);
         let outcome = self.subject.flush().await;
+        self.landed(ticket);
         self.ended(4, ticket.begun, outcome.is_ok());
+        let oracle = &mut *self.shared.oracle.borrow_mut();
         match outcome {
-            Ok(()) => self.shared.oracle.borrow_mut().end_flush(ticket),
+            Ok(()) => oracle.end_flush(ticket),
+            Err(SubjectError::CacheLost) => oracle.end_failed(ticket),
             Err(error) => self.fail(format!("flush: {error}")),
         }
     }
@@ -273,6 +428,7 @@ impl Hosts {
     /// Makes all volumes as large as may be and no larger, with nothing in flight: hosts that are
     /// to wear out the pool need more to write to than its fast tier holds, and room to do so.
     pub async fn even_out(&self) {
+        self.land().await;
         let most = self.shared.volume_blocks_max.get();
         for (volume, size) in self.free_volumes() {
             if size != most {
@@ -290,7 +446,7 @@ impl Hosts {
 
     /// Deallocates whole volumes until no more than `percent` of the capacity is in use: what the
     /// pool holds beyond what hosts see of it (changes in doubt) fills it too.
-    pub async fn make_room(&self, percent: u64) {
+    pub async fn make_room(self: &Rc<Self>, percent: u64) {
         for (volume, size) in self.free_volumes() {
             let space = self.subject.space();
             if space.used_blocks * 100 <= space.capacity_blocks * percent {
@@ -340,8 +496,9 @@ impl Hosts {
             return;
         }
         self.locked.borrow_mut().push(volume);
-        while self.busy.borrow()[&volume] > 1 {
-            self.reactor.sleep(PAUSE).await;
+        let mut patience = self.patience();
+        while self.busy.borrow()[&volume] > 1 || self.shared.is_afloat(volume) {
+            self.reactor.sleep(patience.next_pause()).await;
         }
         if op.kind == Kind::Delete {
             self.delete(volume).await;
@@ -376,8 +533,13 @@ impl Hosts {
         }
     }
 
-    /// Reads every block of every volume, a few reads at a time.
+    /// Reads every block of every volume, a few reads at a time; seldom over the network, which takes
+    /// long.
     pub async fn verify(self: Rc<Self>) {
+        let over_wire = self.shared.fabric.is_some() && self.rng.borrow().split("way").chance(1, 8);
+        if over_wire {
+            self.shared.count("nvme_verify");
+        }
         let mut parts = Vec::new();
         for (volume, size) in self.shared.oracle.borrow().sizes() {
             let mut at = 0;
@@ -398,7 +560,13 @@ impl Hosts {
                     let Some((volume, lba, count)) = part else {
                         break;
                     };
-                    hosts.read(volume, lba, count).await;
+                    if over_wire {
+                        let reader = Rc::clone(&hosts);
+                        let read = async move { reader.read(volume, lba, count).await };
+                        hosts.afloat(Some(volume), read).await;
+                    } else {
+                        hosts.read_inside(volume, lba, count).await;
+                    }
                 }
             }));
         }

@@ -1,14 +1,16 @@
 //! The real pool as a subject: the same crates that serve hosts, on simulated drives.
 
 use crate::atlas::{Extent, Layout, Scheme, Tier};
+use crate::canary::Canary;
 use crate::checker::space::Space;
 use crate::laps::LogArea;
 use crate::rng::Rng;
 use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject, SubjectError};
+use crate::wire::WireCanary;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use varve_ftl::{Canary, Engine, EngineError, GROUPS_MIN, Identity, NewVolume};
+use varve_ftl::{Engine, EngineError, GROUPS_MIN, Identity, NewVolume};
 use varve_io::{Blocks, Drive, ReactorId, World};
 use varve_pool::label::{Owner, PoolId, RESERVED_BYTES, Role};
 use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
@@ -80,7 +82,10 @@ impl Real {
             lanes: config.lanes,
             map_bytes: config.map_bytes,
             elided: config.is_elided,
-            canary: self.canary,
+            canary: match self.canary {
+                Some(Canary::Pool(canary)) => Some(canary),
+                Some(Canary::Wire(_)) | None => None,
+            },
         }
     }
 }
@@ -219,6 +224,13 @@ impl Factory for Real {
             chunk_bytes: MIB,
             chunks: ((config.fast_bytes - RESERVED_BYTES) / MIB) as usize,
         })
+    }
+
+    fn wire_canary(&self) -> Option<WireCanary> {
+        match self.canary {
+            Some(Canary::Wire(canary)) => Some(canary),
+            Some(Canary::Pool(_)) | None => None,
+        }
     }
 }
 

@@ -10,15 +10,18 @@
 use crate::atlas::Atlas;
 use crate::checker::Oracle;
 use crate::drive::SimDrive;
-use crate::executor::{Executor, Journal, Reactor, Stop, Trigger};
+use crate::executor::{Executor, Journal, Reactor, Stop, Timeline, Trigger};
 use crate::fingerprint::Action;
 use crate::guarantee::{CRASHES_MIN, Seen};
 use crate::host::{Hosts, Shared};
 use crate::laps::Laps;
+use crate::patience::Patience;
 use crate::rng::Rng;
 use crate::scenario::{Options, Plan, draw_trigger, inject};
 use crate::stress::Stress;
 use crate::subject::{Config, Factory, Subject, SubjectError};
+use crate::wire::subject::Served;
+use crate::wire::{Cuts, Fabric};
 use crate::workload::Workload;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +45,10 @@ const RECOVERIES_MAX: u64 = 40;
 const PATIENCE: Nanos = Nanos::from_secs(60);
 /// The same once faults have stopped.
 const PATIENCE_QUIET: Nanos = Nanos::from_secs(10);
+/// How often it is looked whether a fault is due.
+const WATCH: Nanos = Nanos::from_micros(50);
+/// Polls in which hosts take in what had reached them when the pool's machine failed.
+const SETTLE_POLLS: u64 = 100_000;
 
 /// Why a run failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,6 +113,8 @@ struct Machine<'a> {
     laps: Option<Rc<RefCell<Laps>>>,
     replaced: Rc<RefCell<BTreeSet<usize>>>,
     shared: Rc<Shared>,
+    /// Where the pool and its hosts run, if the hosts outlive it.
+    timeline: Option<Rc<Timeline>>,
     now: Nanos,
     lives: u64,
     crashes: u64,
@@ -146,6 +155,9 @@ pub fn run(seed: u64, factory: &dyn Factory, options: Options) -> Report {
     let mut machine = Machine::new(seed, factory, options);
     let outcome = machine.all_lives();
     let failure = outcome.err().map(|what| machine.failure(what));
+    if let Some(fabric) = &machine.shared.fabric {
+        fabric.end();
+    }
     machine.report(failure)
 }
 
@@ -183,6 +195,15 @@ impl<'a> Machine<'a> {
             let fast = drives.iter().take(plan.config.fast);
             fast.for_each(|drive| drive.watch(Rc::clone(laps)));
         }
+        let journal = Rc::<Journal>::default();
+        let wire = plan.wire.clone();
+        let served = wire.map(|wire| {
+            let timeline = Timeline::new(Rc::clone(&journal), Nanos(0));
+            let canary = factory.wire_canary();
+            let fabric = Fabric::new(wire, &timeline, &rng.split("fabric"), canary);
+            (timeline, fabric)
+        });
+        let (timeline, fabric) = served.unzip();
         let shared = Shared {
             oracle: RefCell::new(Oracle::new(seed, plan.config.volatile_cache)),
             workload: RefCell::new(Workload::new(
@@ -196,6 +217,8 @@ impl<'a> Machine<'a> {
             tenants: plan.tenants,
             volumes_max: plan.volumes,
             volume_blocks_max: Cell::new(64),
+            fabric,
+            afloat: RefCell::default(),
         };
         shared.count(plan.stress.name());
         Self {
@@ -204,12 +227,13 @@ impl<'a> Machine<'a> {
             factory,
             plan,
             rng,
-            journal: Rc::default(),
+            journal,
             atlas,
             drives,
             laps,
             replaced: Rc::default(),
             shared: Rc::new(shared),
+            timeline,
             now: Nanos(0),
             lives: 0,
             crashes: 0,
@@ -322,7 +346,10 @@ impl<'a> Machine<'a> {
         let mut rng = self.rng.split_at("life", self.lives);
         self.journal.add(Action::Step, &[self.lives]);
         let order = rng.split("order");
-        let mut executor = Executor::new(Rc::clone(&self.journal), order, self.now);
+        let mut executor = match &self.timeline {
+            Some(timeline) => Executor::on(timeline, order),
+            None => Executor::new(Rc::clone(&self.journal), order, self.now),
+        };
         let reactor = executor.reactor();
         reactor.set_patience(PATIENCE);
         self.arm_start(&reactor, &mut rng);
@@ -348,8 +375,12 @@ impl<'a> Machine<'a> {
         if let Some(subject) = subject.take() {
             self.collect(&subject.status());
         }
+        self.fail_target(&mut executor);
         self.now = executor.crash();
         outcome?;
+        if let Some(what) = self.journal.failure() {
+            return Err(what);
+        }
         self.is_created |= is_open.get();
         self.shared.oracle.borrow_mut().crash();
         for drive in &self.drives {
@@ -364,6 +395,15 @@ impl<'a> Machine<'a> {
             }
         }
         Ok(is_open.get())
+    }
+
+    /// Over a network, the hosts see that the pool's machine has failed, after what reached them before.
+    fn fail_target(&self, executor: &mut Executor) {
+        if let Some(fabric) = &self.shared.fabric {
+            fabric.network().power_fail();
+            executor.settle_others(SETTLE_POLLS);
+            fabric.note_crash();
+        }
     }
 
     fn count_crash(&mut self, is_open: bool) {
@@ -470,11 +510,17 @@ impl<'a> Machine<'a> {
         for (name, count) in self.drives.iter().flat_map(SimDrive::tally) {
             *faults.entry(name).or_default() += count;
         }
+        if let Some(fabric) = &self.shared.fabric {
+            faults.extend(fabric.tally().faults());
+        }
         faults
     }
 
     fn report(&self, failure: Option<Failure>) -> Report {
         let faults = self.faults();
+        if let Some(fabric) = &self.shared.fabric {
+            self.collect(&fabric.tally().counts());
+        }
         Report {
             seed: self.seed,
             operations: self.shared.operations.get(),
@@ -499,6 +545,14 @@ impl Life {
         let subject = starting.await.map_err(|error| format!("start: {error}"))?;
         let actions = self.reactor.journal().actions() - begun;
         self.is_open.set(true);
+        let pool = Rc::clone(&subject);
+        let subject: Rc<dyn Subject> = match &self.shared.fabric {
+            Some(fabric) => {
+                let rng = self.rng.borrow().split("served");
+                Rc::new(Served::new(fabric, &self.reactor, subject, rng))
+            }
+            None => subject,
+        };
         *self.subject.borrow_mut() = Some(Rc::clone(&subject));
         if self.crash_at.is_none() {
             self.reactor.arm(Trigger::Never);
@@ -512,6 +566,7 @@ impl Life {
             Rc::clone(&self.shared),
             Rc::clone(&self.reactor),
             Rc::clone(&subject),
+            pool,
             self.rng.borrow().split("hosts"),
         );
         let found = subject.volumes();
@@ -569,15 +624,31 @@ impl Life {
         for flow in flows {
             flow.await;
         }
+        hosts.land().await;
         self.finish(&*subject, &hosts).await
     }
 
     /// Lets faults strike while hosts work, until enough operations have ended.
     async fn oversee(&self, target: u64, subject: &Rc<dyn Subject>) {
-        let mut due = 0;
+        let (mut due, mut seen) = (0, 0);
+        let mut cut = self
+            .shared
+            .fabric
+            .as_ref()
+            .map(|fabric| Cuts::new(fabric, &self.rng.borrow()));
+        let patience = || Patience::new(WATCH, self.shared.fabric.is_some());
+        let mut waiting = patience();
         while self.shared.operations.get() < target {
-            self.reactor.sleep(Nanos::from_micros(50)).await;
+            self.reactor.sleep(waiting.next_pause()).await;
             let operations = self.shared.operations.get();
+            if operations > seen {
+                (seen, waiting) = (operations, patience());
+            }
+            if let Some(cut) = &mut cut
+                && self.has_faults
+            {
+                cut.strike(operations);
+            }
             if self.has_faults && operations >= due {
                 let rng = &mut *self.rng.borrow_mut();
                 due = operations + rng.within(1, self.fault_distance * 2);
@@ -667,12 +738,15 @@ impl Life {
     /// Faults stop: from now on operations must end soon.
     fn calm(&self) {
         self.drives.iter().for_each(SimDrive::disarm);
+        if let Some(fabric) = &self.shared.fabric {
+            fabric.network().calm();
+        }
         self.reactor.progress();
         self.reactor.set_patience(PATIENCE_QUIET);
     }
 
     /// Nothing is in flight: space, audit, a clean end.
-    async fn finish(&self, subject: &dyn Subject, hosts: &Hosts) -> Result<(), String> {
+    async fn finish(&self, subject: &dyn Subject, hosts: &Rc<Hosts>) -> Result<(), String> {
         hosts.flush().await;
         self.is_closing.set(true);
         let oracle = &self.shared.oracle;

@@ -6,6 +6,7 @@ use crate::guarantee::OPERATIONS_MIN;
 use crate::rng::Rng;
 use crate::stress::Stress;
 use crate::subject::{Config, Dense, Factory};
+use crate::wire;
 use varve_units::Nanos;
 
 /// Bytes of a MiB.
@@ -72,6 +73,8 @@ pub struct Plan {
     pub fault_distance: u64,
     /// What it presses on.
     pub stress: Stress,
+    /// How hosts reach the pool over the network, if they do.
+    pub wire: Option<wire::Plan>,
 }
 
 impl Plan {
@@ -112,6 +115,7 @@ impl Plan {
         let mut drives = vec![spec(config.fast_bytes); config.fast];
         drives.resize(config.drives(), spec(config.dense_bytes));
         let mut hosts = rng.split("hosts");
+        let wire = wire::Plan::draw(&rng, &config);
         Self {
             config,
             drives,
@@ -122,6 +126,7 @@ impl Plan {
             lives: hosts.within(5, 8),
             fault_distance: hosts.magnitude(20, 300).min(stress.fault_distance_max()),
             stress,
+            wire,
         }
     }
 }

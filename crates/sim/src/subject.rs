@@ -6,6 +6,7 @@
 use crate::atlas::Layout;
 use crate::checker::space::Space;
 use crate::laps::LogArea;
+use crate::wire::WireCanary;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -96,6 +97,8 @@ pub enum SubjectError {
     Stopped,
     /// The pool cannot be created or opened.
     Unusable,
+    /// Writes that were answered may be gone with a cache; told by one flush of a host.
+    CacheLost,
 }
 
 impl fmt::Display for SubjectError {
@@ -106,6 +109,7 @@ impl fmt::Display for SubjectError {
             Self::Lost => "content lost",
             Self::Stopped => "pool stopped",
             Self::Unusable => "pool cannot be opened",
+            Self::CacheLost => "writes may be lost: they were not flushed in time",
         })
     }
 }
@@ -147,6 +151,11 @@ pub trait Factory {
 
     /// Where the chunks of the fast tier lie, if it is a log: every seed must have wrapped it.
     fn log_area(&self, config: &Config) -> Option<LogArea>;
+
+    /// A bug to be planted between the pool and its hosts.
+    fn wire_canary(&self) -> Option<WireCanary> {
+        None
+    }
 }
 
 /// One life of a pool.

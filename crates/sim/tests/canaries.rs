@@ -9,11 +9,13 @@
 //! checkers.
 
 use std::io::Write;
-use varve_ftl::Canary;
+use varve_ftl::Canary as Pool;
 use varve_sim::campaign::guarded;
+use varve_sim::canary::Canary;
 use varve_sim::real::Real;
 use varve_sim::run::{Failure, run};
 use varve_sim::scenario::Options;
+use varve_sim::wire::WireCanary as Wire;
 
 /// Seeds within which each bug must be found.
 const SEEDS: u64 = 500;
@@ -63,30 +65,34 @@ fn hints_are_complete() {
         .lines()
         .filter_map(|line| Some(line.split_once(' ')?.0))
         .collect();
-    let all: Vec<&str> = Canary::ALL.iter().map(|canary| canary.name()).collect();
+    let all: Vec<&str> = Canary::all().map(Canary::name).collect();
     assert_eq!(hinted, all);
 }
 
 macro_rules! canaries {
-    ($($name:ident: $canary:ident,)*) => {$(
+    ($($name:ident: $kind:ident $canary:ident,)*) => {$(
         #[test]
         fn $name() {
-            is_found(Canary::$canary);
+            is_found(Canary::$kind($kind::$canary));
         }
     )*};
 }
 
 canaries! {
-    ack_before_second_mirror: AckBeforeSecondMirror,
-    free_before_flush: FreeBeforeFlush,
-    unconditional_move: UnconditionalMove,
-    discard_not_logged: DiscardNotLogged,
-    leaf_through_off_by_one: LeafThroughOffByOne,
-    old_epoch_accepted: OldEpochAccepted,
-    stale_member_accepted: StaleMemberAccepted,
-    generation_ignored: GenerationIgnored,
-    p2l_unverified: P2lUnverified,
-    live_block_with_zero_bit: LiveBlockWithZeroBit,
-    completion_order: CompletionOrder,
-    published_conflict_rule: PublishedConflictRule,
+    ack_before_second_mirror: Pool AckBeforeSecondMirror,
+    free_before_flush: Pool FreeBeforeFlush,
+    unconditional_move: Pool UnconditionalMove,
+    discard_not_logged: Pool DiscardNotLogged,
+    leaf_through_off_by_one: Pool LeafThroughOffByOne,
+    old_epoch_accepted: Pool OldEpochAccepted,
+    stale_member_accepted: Pool StaleMemberAccepted,
+    generation_ignored: Pool GenerationIgnored,
+    p2l_unverified: Pool P2lUnverified,
+    live_block_with_zero_bit: Pool LiveBlockWithZeroBit,
+    completion_order: Pool CompletionOrder,
+    published_conflict_rule: Pool PublishedConflictRule,
+    queue_before_remains: Wire QueueBeforeRemains,
+    answer_before_write: Wire AnswerBeforeWrite,
+    no_quiet_time: Wire NoQuietTime,
+    flush_vouches_for_lost: Wire FlushVouchesForLost,
 }

@@ -14,7 +14,7 @@ pub mod volumes;
 use crate::content::{Content, Stamp, WriteId, identify};
 use prefix::check;
 use register::{Moment, Register, Wrong};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use varve_io::Blocks;
 use varve_units::{LEAF_BLOCKS, Lba, TenantId, VolumeId};
@@ -58,6 +58,10 @@ pub struct Oracle {
     flushed: Moment,
     /// Blocks being written by each operation in flight, by its invocation.
     outstanding: BTreeMap<Moment, u64>,
+    /// Those of them whose hosts outlive a crash and ask again, by invocation.
+    afloat: BTreeSet<Moment>,
+    /// When the power failed last.
+    crashed: Moment,
     /// Most data blocks that can be in use.
     most: u64,
     /// Falling maxima of the space in use and in flight, by moment.
@@ -84,6 +88,8 @@ impl Oracle {
             now: 1,
             flushed: 0,
             outstanding: BTreeMap::new(),
+            afloat: BTreeSet::new(),
+            crashed: 0,
             most: 0,
             peaks: BTreeMap::new(),
             writes: vec![none],
@@ -154,6 +160,36 @@ impl Oracle {
         ticket
     }
 
+    /// The host of an operation that was just begun asks again until it is answered, over crashes too.
+    pub fn set_afloat(&mut self, ticket: Ticket) {
+        self.afloat.insert(ticket.begun);
+        for block in self.written(ticket) {
+            block.repeat(ticket.id);
+        }
+    }
+
+    /// The blocks of a write; none of other operations.
+    fn written(&mut self, ticket: Ticket) -> &mut [Register] {
+        if ticket.id == 0 {
+            return &mut [];
+        }
+        let Write { volume, range, .. } = self.writes[ticket.id as usize].clone();
+        self.live(volume, &range)
+    }
+
+    /// True if the power has failed since an operation began.
+    #[must_use]
+    pub const fn has_crashed_since(&self, ticket: Ticket) -> bool {
+        ticket.begun < self.crashed
+    }
+
+    fn end(&mut self, ticket: Ticket) -> Moment {
+        let moment = self.tick();
+        self.outstanding.remove(&ticket.begun);
+        self.afloat.remove(&ticket.begun);
+        moment
+    }
+
     fn live(&mut self, volume: VolumeId, range: &Range<u64>) -> &mut [Register] {
         let volume = self
             .volumes
@@ -164,8 +200,7 @@ impl Oracle {
 
     /// A write was acknowledged. `forced` if it is durable with that (FUA).
     pub fn end_write(&mut self, ticket: Ticket, forced: bool) {
-        let moment = self.tick();
-        self.outstanding.remove(&ticket.begun);
+        let moment = self.end(ticket);
         let oldest = self
             .outstanding
             .first_key_value()
@@ -185,15 +220,19 @@ impl Oracle {
 
     /// An operation failed. A failed write may have happened in part.
     pub fn end_failed(&mut self, ticket: Ticket) {
-        self.tick();
-        self.outstanding.remove(&ticket.begun);
+        let moment = self.end(ticket);
+        for block in self.written(ticket) {
+            block.give_up(ticket.id, moment);
+        }
     }
 
-    /// A flush was acknowledged: whatever was acknowledged before it began is durable.
+    /// A flush was acknowledged: whatever was acknowledged before it began is durable, unless a crash
+    /// came between.
     pub fn end_flush(&mut self, ticket: Ticket) {
-        self.tick();
-        self.outstanding.remove(&ticket.begun);
-        self.flushed = self.flushed.max(ticket.begun);
+        self.end(ticket);
+        if !self.has_crashed_since(ticket) {
+            self.flushed = self.flushed.max(ticket.begun);
+        }
     }
 
     /// A read ended.
@@ -207,8 +246,7 @@ impl Oracle {
         lba: Lba,
         blocks: &Blocks,
     ) -> Result<(), String> {
-        let ended = self.tick();
-        self.outstanding.remove(&ticket.begun);
+        let ended = self.end(ticket);
         for index in 0..blocks.len() {
             let at = Lba(lba.0 + index as u64);
             let content = identify(blocks.block(index), self.stamp(volume, at));
@@ -246,13 +284,19 @@ impl Oracle {
     /// The power failed.
     pub fn crash(&mut self) {
         let moment = self.tick();
-        self.outstanding.clear();
+        let again = match self.afloat.is_empty() {
+            true => moment,
+            false => self.tick(),
+        };
+        let afloat = &self.afloat;
+        self.outstanding.retain(|begun, _| afloat.contains(begun));
         for volume in self.volumes.values_mut() {
             for block in &mut volume.blocks {
-                block.crash(moment, self.flushed);
+                block.crash(moment, self.flushed, again);
             }
         }
         self.flushed = 0;
+        self.crashed = moment;
         self.recount();
     }
 

@@ -42,6 +42,11 @@ pub struct Cluster {
     pub last_begin: Moment,
     /// True once the value survives any crash.
     pub is_durable: bool,
+    /// True if the write may have taken effect more than once before it ended, over crashes too: its
+    /// host sends it again until it is answered.
+    pub is_repeated: bool,
+    /// When the write was answered, well or not.
+    pub ended: Moment,
 }
 
 impl Cluster {
@@ -49,6 +54,11 @@ impl Cluster {
     #[must_use]
     pub const fn is_before(&self, other: &Self) -> bool {
         self.first_end < other.last_begin
+    }
+
+    /// True if it can still take effect once more, whatever happens.
+    const fn is_afloat(&self) -> bool {
+        self.is_repeated && self.ended == NEVER
     }
 }
 
@@ -85,6 +95,8 @@ impl Register {
             first_end: moment,
             last_begin: moment,
             is_durable: true,
+            is_repeated: false,
+            ended: moment,
         };
         Self {
             clusters: vec![zeroes],
@@ -105,7 +117,27 @@ impl Register {
             first_end: NEVER,
             last_begin: moment,
             is_durable: false,
+            is_repeated: false,
+            ended: NEVER,
         });
+    }
+
+    /// The write that was just invoked may take effect several times until it is answered.
+    pub fn repeat(&mut self, id: WriteId) {
+        if let Some(cluster) = self.find(id) {
+            cluster.is_repeated = true;
+        }
+    }
+
+    /// A write failed: it may have taken effect, and will not any more.
+    pub fn give_up(&mut self, id: WriteId, moment: Moment) {
+        if let Some(cluster) = self.find(id) {
+            cluster.ended = moment;
+        }
+    }
+
+    fn find(&mut self, id: WriteId) -> Option<&mut Cluster> {
+        self.clusters.iter_mut().find(|cluster| cluster.id == id)
     }
 
     /// A write was acknowledged. `oldest` is the earliest invocation still outstanding anywhere;
@@ -118,7 +150,8 @@ impl Register {
         oldest: Moment,
         flushed: Moment,
     ) {
-        if let Some(cluster) = self.clusters.iter_mut().find(|cluster| cluster.id == id) {
+        if let Some(cluster) = self.find(id) {
+            cluster.ended = moment;
             cluster.acknowledged = moment;
             cluster.first_end = cluster.first_end.min(moment);
             cluster.is_durable |= is_durable;
@@ -134,6 +167,9 @@ impl Register {
         self.fix(|cluster| cluster.id == id && !cluster.is_zero);
         let found = self.clusters.iter().position(|cluster| cluster.id == id);
         let index = found.ok_or(Wrong::Stale)?;
+        if self.tells_nothing(index, begun) {
+            return Ok(());
+        }
         let grown = self.grown(index, begun, ended);
         if !self.is_legal(index, &grown) {
             return Err(Wrong::Stale);
@@ -149,6 +185,10 @@ impl Register {
     /// If no legal order allows that.
     pub fn returned_zero(&mut self, begun: Moment, ended: Moment) -> Result<(), Wrong> {
         self.fix(|cluster| cluster.is_zero);
+        let mut zeroes = (0..self.clusters.len()).filter(|&index| self.clusters[index].is_zero);
+        if zeroes.any(|index| self.tells_nothing(index, begun)) {
+            return Ok(());
+        }
         let legal: Vec<(usize, Cluster)> = self
             .clusters
             .iter()
@@ -167,6 +207,13 @@ impl Register {
         }
     }
 
+    /// True if a read that began at `begun` may have seen any of several effects of a write, whose last
+    /// may be yet to come.
+    fn tells_nothing(&self, index: usize, begun: Moment) -> bool {
+        let cluster = &self.clusters[index];
+        cluster.is_repeated && begun < cluster.ended
+    }
+
     fn grown(&self, index: usize, begun: Moment, ended: Moment) -> Cluster {
         let mut grown = self.clusters[index].clone();
         grown.first_end = grown.first_end.min(ended);
@@ -183,9 +230,14 @@ impl Register {
             })
     }
 
-    /// The power failed. `flushed` is the moment through which acknowledged writes are durable.
-    pub fn crash(&mut self, moment: Moment, flushed: Moment) {
+    /// The power failed. `flushed` is the moment through which acknowledged writes are durable. Writes
+    /// that their hosts send again count as invoked at `again`, after the crash.
+    pub fn crash(&mut self, moment: Moment, flushed: Moment, again: Moment) {
         self.mark(flushed);
+        let afloat: Vec<Cluster> = self
+            .clusters
+            .extract_if(.., |one| one.is_afloat())
+            .collect();
         self.keep_survivors();
         self.crashed = moment;
         self.clusters.clone_from(&self.open);
@@ -196,6 +248,12 @@ impl Register {
             cluster.last_begin = cluster.invoked;
             cluster.is_durable = true;
         }
+        self.clusters
+            .extend(afloat.into_iter().map(|cluster| Cluster {
+                invoked: again,
+                last_begin: again,
+                ..cluster
+            }));
     }
 
     /// Clusters that do not stand before a durable one are what the block may hold.
@@ -387,7 +445,7 @@ mod tests {
             written(&mut register, 1, 10, 11);
             written(&mut register, 2, 12, 13);
             register.invoke(3, false, 14);
-            register.crash(20, 12);
+            register.crash(20, 12, 20);
             assert_eq!(register.clone().returned(9, 21, 22), Err(Wrong::Stale));
             assert_eq!(register.clone().returned_zero(21, 22), Err(Wrong::Lost));
             assert_eq!(register.returned(survivor, 21, 22), Ok(()));
@@ -399,7 +457,7 @@ mod tests {
                 };
                 assert_eq!(register.clone().returned(other, 23, 24), expected);
             }
-            register.crash(30, 0);
+            register.crash(30, 0, 30);
             let expected = if survivor == 1 {
                 Ok(())
             } else {
@@ -417,10 +475,10 @@ mod tests {
         register.invoke(2, true, 12);
         register.acknowledge(2, 13, false, 12, 0);
         let mut kept = register.clone();
-        kept.crash(20, 14);
+        kept.crash(20, 14, 20);
         assert_eq!(kept.clone().returned(1, 21, 22), Err(Wrong::Stale));
         assert_eq!(kept.returned_zero(21, 22), Ok(()));
-        register.crash(20, 12);
+        register.crash(20, 12, 20);
         assert_eq!(register.returned(1, 21, 22), Ok(()));
         assert_eq!(register.returned_zero(23, 24), Err(Wrong::Lost));
     }
@@ -435,6 +493,41 @@ mod tests {
         assert_eq!(register.returned_zero(11, 12), Ok(()));
         written(&mut register, 2, 20, 21);
         assert_eq!(register.mapped(), (1, 1));
+    }
+
+    /// A write that is sent again may come and go until it is answered; then it stays or is gone.
+    #[test]
+    fn repeated_writes_come_back_until_answered() {
+        let mut register = Register::new(1);
+        register.invoke(1, false, 10);
+        register.repeat(1);
+        assert_eq!(register.returned(1, 11, 12), Ok(()));
+        written(&mut register, 2, 13, 14);
+        assert_eq!(register.returned(2, 15, 16), Ok(()));
+        assert_eq!(register.returned(1, 17, 18), Ok(()));
+        register.acknowledge(1, 19, false, 19, 0);
+        let mut other = register.clone();
+        assert_eq!(register.returned(1, 20, 21), Ok(()));
+        assert_eq!(register.returned(2, 22, 23), Err(Wrong::Stale));
+        assert_eq!(other.returned(2, 20, 21), Ok(()));
+        assert_eq!(other.returned(1, 22, 23), Err(Wrong::Stale));
+    }
+
+    /// A write that outlives a crash may be there after it or not, and lands later still; what was
+    /// there before it is stale once it was answered.
+    #[test]
+    fn repeated_writes_outlive_a_crash() {
+        let mut register = Register::new(1);
+        written(&mut register, 1, 4, 5);
+        register.invoke(2, false, 10);
+        register.repeat(2);
+        register.crash(20, 6, 21);
+        assert_eq!(register.returned(1, 22, 23), Ok(()));
+        assert_eq!(register.returned(2, 24, 25), Ok(()));
+        assert_eq!(register.returned_zero(24, 25), Err(Wrong::Lost));
+        register.acknowledge(2, 26, false, 26, 0);
+        assert_eq!(register.returned(1, 27, 28), Err(Wrong::Stale));
+        assert_eq!(register.returned(2, 27, 28), Ok(()));
     }
 
     /// Pruning forgets values, not verdicts.

@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use varve_ftl::Canary;
 use varve_sim::campaign::{Make, Summary, campaign};
+use varve_sim::canary::Canary;
 use varve_sim::real::Real;
 use varve_sim::run;
 use varve_sim::scenario;
@@ -64,7 +64,7 @@ impl Options {
     /// Runs the campaign and prints what it found.
     pub(crate) fn run(&self) -> Exit {
         if self.canary.as_deref() == Some("list") {
-            for canary in Canary::ALL {
+            for canary in Canary::all() {
                 println!("{:<26} {}", canary.name(), canary.about());
             }
             return Exit::Ok;
@@ -105,7 +105,7 @@ impl Options {
         let seeds = parse_seeds(&self.seeds)?;
         let name = self.canary.as_deref();
         let canary = name.map(|name| {
-            let known = Canary::ALL.into_iter().find(|canary| canary.name() == name);
+            let known = Canary::all().find(|canary| canary.name() == name);
             known.ok_or_else(|| {
                 let what = format!("there is no canary {name:?}");
                 Nonsense(what, "varve sim --canary list".to_owned())

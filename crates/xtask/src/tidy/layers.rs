@@ -54,7 +54,18 @@ const LAYERS: [(&str, &[&str]); 19] = [
     (
         "sim",
         &[
-            "units", "io", "format", "gf", "array", "ftl", "target", "pool", "media",
+            "units",
+            "io",
+            "format",
+            "gf",
+            "nvme",
+            "array",
+            "ftl",
+            "target",
+            "initiator",
+            "pool",
+            "server",
+            "media",
         ],
     ),
     (

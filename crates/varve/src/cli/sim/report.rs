@@ -5,8 +5,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
-use varve_ftl::Canary;
 use varve_sim::campaign::{COVERAGE_SEEDS_MIN, Summary};
+use varve_sim::canary::Canary;
 use varve_sim::run::Failure;
 use varve_sim::shrink::Shrunk;
 
