@@ -5,7 +5,7 @@ use std::rc::Rc;
 use varve_lab::plan::{Plan, PlanRequest};
 use varve_lab::recovery::{Fill, Request, creation, experiment};
 
-fn report(fill: Fill) -> Value {
+fn report(fill: Fill, seed: u64) -> Value {
     let plan = PlanRequest {
         capacity: 4_000_000_000,
         dram: Some(6 << 20),
@@ -15,7 +15,7 @@ fn report(fill: Fill) -> Value {
     };
     let plan = Plan::new(&plan).unwrap();
     let request = Request {
-        seed: 5,
+        seed,
         depth: 32,
         fill,
         overwrites: if fill == Fill::Written { 2.0 } else { 0.0 },
@@ -31,11 +31,13 @@ fn without_times(mut report: Value) -> Value {
         ("window", "cpu_ns_per_write"),
         ("window", "writes_per_cpu_s"),
         ("restart", "cpu_ns"),
+        ("restart", "model_cpu_ns"),
     ] {
         assert!(report[part][field].take().is_u64(), "{part} {field}");
     }
     for phase in report["restart"]["phases"].as_array_mut().unwrap() {
         assert!(phase["cpu_ns"].take().is_u64());
+        assert!(phase["model_cpu_ns"].take().is_u64());
     }
     assert!(report["create_cpu_ns"].take().is_u64());
     report
@@ -43,8 +45,8 @@ fn without_times(mut report: Value) -> Value {
 
 #[test]
 fn a_start_redoes_an_interval_and_the_seed_decides_all_but_times() {
-    let one = without_times(report(Fill::Nothing));
-    assert_eq!(one, without_times(report(Fill::Nothing)));
+    let one = without_times(report(Fill::Nothing, 5));
+    assert_eq!(one, without_times(report(Fill::Nothing, 5)));
     let of = |part: &str, field: &str| one[part][field].as_f64().unwrap();
     assert!(of("restart", "records") > 0.0 && of("restart", "read_bytes") > 0.0);
     let parts = ["data", "headers", "leaves", "checkpoints"];
@@ -58,21 +60,25 @@ fn a_start_redoes_an_interval_and_the_seed_decides_all_but_times() {
     assert!(one["extrapolated"].is_null());
 }
 
+/// Pools of which a mean is taken. One alone may meet a burst of merges.
+const POOLS: [u64; 3] = [5, 6, 7];
+
 /// A stated past stands for a fill and overwrites that no large pool could be given.
 #[test]
 fn a_past_measures_like_a_fill_and_overwrites() {
-    let (written, past) = (report(Fill::Written), report(Fill::Past));
+    let reports = |fill| POOLS.map(|seed| report(fill, seed));
+    let (written, past) = (reports(Fill::Written), reports(Fill::Past));
     // Two overwrites are not the steady state of garbage collection, and long chains all begin empty
-    // in a past: those are compared by hand (docs/figures.md).
+    // in a past, so leaves come less often: those are compared by hand (docs/figures.md).
     for (part, field, tolerance) in [
         ("window", "fast_per_host", 0.05),
-        ("window", "fast_leaves_per_host", 0.2),
         ("window", "compacted_per_host", 0.1),
         ("window", "checkpoint_bytes", 0.15),
         ("restart", "read_bytes", 0.25),
     ] {
         let of = |report: &Value| report[part][field].as_f64().unwrap();
-        let (one, other) = (of(&written), of(&past));
+        let mean = |reports: &[Value]| reports.iter().map(of).sum::<f64>() / POOLS.len() as f64;
+        let (one, other) = (mean(&written), mean(&past));
         assert!(one > 0.0, "{part} {field}");
         let off = (other / one - 1.0).abs();
         assert!(

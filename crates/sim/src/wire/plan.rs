@@ -48,7 +48,8 @@ impl Plan {
             times: Times {
                 connect: millis(&mut rng, 64, 1024),
                 admin: millis(&mut rng, 512, 2047),
-                command: millis(&mut rng, 64, 2047),
+                // Longer than commands take, or they would be repeated for ever.
+                command: millis(&mut rng, 768, 2047),
                 keep_alive: KEEP_ALIVE,
                 close: millis(&mut rng, 16, 512),
                 backoff_first,

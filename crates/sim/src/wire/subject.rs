@@ -237,7 +237,9 @@ impl Subject for Served {
 
     fn status(&self) -> BTreeMap<&'static str, u64> {
         let mut status = self.pool.status();
-        status.insert("nvme_remains", self.server.counters().orphaned);
+        let counters = self.server.counters();
+        status.insert("nvme_remains", counters.orphaned);
+        status.insert("nvme_executing", counters.in_flight);
         status
     }
 
