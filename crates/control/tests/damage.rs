@@ -41,21 +41,38 @@ async fn load(pools: &Pools, wanted: &CreatePool) {
     volume.flush().await.unwrap();
 }
 
-/// Reads everything. Blocks that are lost are counted; content that is not what was written panics.
-async fn lost(pools: &Pools, pool: &str) -> u64 {
+/// What reading everything showed, in blocks.
+#[derive(Default)]
+struct Seen {
+    lost: u64,
+    /// Of the first round.
+    stale: u64,
+}
+
+/// Reads everything. Content that was never written there panics.
+async fn read_all(pools: &Pools, pool: &str) -> Seen {
     let volume = pools.volume(pool, "v").unwrap();
-    let mut lost = 0;
+    let mut seen = Seen::default();
     for first in 0..BLOCKS {
         match volume.read(Lba(first), Blocks::zeroed(1)).await {
+            Ok(read) if read.bytes() == pattern(first, 1, 2).bytes() => {}
             Ok(read) => {
-                let is_right = read.bytes() == pattern(first, 1, 2).bytes();
-                assert!(is_right, "block {first} has other content");
+                let is_stale = read.bytes() == pattern(first, 1, 1).bytes();
+                assert!(is_stale, "block {first} has other content");
+                seen.stale += 1;
             }
-            Err(EngineError::Lost(..) | EngineError::Io(_)) => lost += 1,
+            Err(EngineError::Lost(..) | EngineError::Io(_)) => seen.lost += 1,
             Err(error) => panic!("block {first}: {error}"),
         }
     }
-    lost
+    seen
+}
+
+/// Blocks that are lost; any that is stale panics.
+async fn lost(pools: &Pools, pool: &str) -> u64 {
+    let seen = read_all(pools, pool).await;
+    assert_eq!(seen.stale, 0, "blocks are stale");
+    seen.lost
 }
 
 struct Random(u64);
@@ -212,6 +229,8 @@ fn unprotected(scratch: &Scratch) -> CreatePool {
 }
 
 /// Without redundancy a flipped byte costs its block, or the start; it is never read as something else.
+/// Of 300 one may hit the newest commit and others the log that then counts: a batch whose header is
+/// gone is told as a damaged range, and what it held nobody knows.
 #[test]
 fn without_redundancy_a_flipped_byte_is_an_error() {
     let scratch = Scratch::new();
@@ -246,10 +265,12 @@ fn without_redundancy_a_flipped_byte_is_an_error() {
                 .open("p")
                 .await
                 .map_err(|error| Failure::from(error).exit)?;
-            let lost = lost(&pools, "p").await;
+            let seen = read_all(&pools, "p").await;
             let check = pools.check_pool("p").await.unwrap();
             pools.close_all().await;
-            Ok::<_, Exit>((lost, check.agrees))
+            let is_told = seen.stale == 0 || check.damaged_ranges > 0;
+            assert!(is_told, "{} blocks are stale: {check:?}", seen.stale);
+            Ok::<_, Exit>((seen.lost, check.agrees))
         });
         match outcome {
             Err(exit) => {
