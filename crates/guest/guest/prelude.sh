@@ -51,8 +51,17 @@ load() {
 # quiet PATTERN [EXPECTED]: fails if the kernel warned of anything that matches the pattern, but
 # for lines that match what is expected.
 quiet() {
-    dmesg --level emerg,alert,crit,err,warn | grep -E "$1" >/tmp/warnings || true
+    dmesg --level emerg,alert,crit,err,warn | grep -E "$1" | sent >/tmp/warnings || true
     if grep -vE "${2:-^$}" /tmp/warnings; then fail "the kernel warned"; fi
+}
+
+# sent: leaves out keep alives that were never sent. While Linux (since 6.11, commit a54a93d0e359)
+# removes a controller, its timer may still make one, which fails at once. What shows that: the round
+# trip is counted from a start that never was, so it is the clock itself, which begins at -300 s.
+sent() {
+    awk '/long keepalive RTT \(429[0-9][0-9][0-9][0-9][0-9][0-9][0-9] ms\)/ { skip = NR + 1; next }
+        NR == skip && /failed nvme_keep_alive_end_io error=4/ { next }
+        { print }'
 }
 
 # loop FILE SIZE: makes a sparse file and a block device of it; prints the device.
