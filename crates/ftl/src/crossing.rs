@@ -14,6 +14,8 @@
 //! stops every caller is told by his own reactor, and answers that come later are dropped.
 
 use crate::error::EngineError;
+use crate::map::LeafKey;
+use crate::read::Spot;
 use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -25,8 +27,10 @@ use varve_format::Crcs;
 use varve_io::{Blocks, ReactorId};
 use varve_units::{Lba, VolumeId};
 
-/// Parcels that gather in a turn without a list growing. Arbitrary.
-const PARCELS_USUAL: usize = 64;
+/// Parcels that are sent at once, without waiting for the courier's turn: their owner may have
+/// nothing else to do. Arbitrary: few enough that a turn makes several, so many that the cost of a
+/// job is that of a few instructions for each.
+const PARCELS_FULL: usize = 32;
 /// Lists kept for each reactor. Arbitrary: more batches than are on their way at once.
 const SPARES_MAX: usize = 8;
 
@@ -45,6 +49,8 @@ pub(crate) enum Request {
         lba: Lba,
         into: Blocks,
     },
+    /// Where one block lies.
+    Find { volume: VolumeId, lba: Lba },
 }
 
 /// How it ended.
@@ -52,6 +58,8 @@ pub(crate) enum Answer {
     /// The payload's memory goes home with it: who writes more than others would run out of it.
     Written(Result<(), EngineError>, Option<Blocks>),
     Read(Result<Blocks, EngineError>),
+    /// Nothing if only a read by the owner can tell.
+    Found(Option<Spot>),
 }
 
 /// Who waits for an answer.
@@ -144,17 +152,6 @@ impl Crossings {
         &self.boxes[usize::from(to.0)]
     }
 
-    fn send(&self, to: ReactorId, parcel: Parcel) {
-        let outbox = self.outbox(to);
-        let mut parcels = outbox.parcels.borrow_mut();
-        parcels.push(parcel);
-        let is_first = parcels.len() == 1;
-        drop(parcels);
-        if is_first {
-            outbox.courier.give();
-        }
-    }
-
     fn open(&self) -> u32 {
         let mut calls = self.calls.borrow_mut();
         if let Some(number) = calls.vacant.pop() {
@@ -236,12 +233,15 @@ impl Shared {
                 drop(memory);
                 outcome
             }
-            Some(Answer::Read(_)) => unreachable!("a write is answered as one"),
+            Some(_) => unreachable!("a write is answered as one"),
             None => Err(EngineError::Stopped),
         }
     }
 
     /// Reads blocks of one leaf that another reactor owns.
+    ///
+    /// One block is looked up there and read here: its content is wanted here, and nothing but a place
+    /// crosses. Where that does not do, the owner reads.
     ///
     /// # Errors
     /// What the owner says; the engine stopped.
@@ -250,12 +250,24 @@ impl Shared {
         owner: ReactorId,
         volume: VolumeId,
         lba: Lba,
-        into: Blocks,
+        mut into: Blocks,
     ) -> Result<Blocks, EngineError> {
+        if into.len() == 1 {
+            let spot = match self.ask(owner, Request::Find { volume, lba }).await {
+                Some(Answer::Found(spot)) => spot,
+                Some(_) => unreachable!("a question for a place is answered as one"),
+                None => return Err(EngineError::Stopped),
+            };
+            if let Some(spot) = spot
+                && self.read_spot(spot, &mut into).await
+            {
+                return Ok(into);
+            }
+        }
         let request = Request::Read { volume, lba, into };
         match self.ask(owner, request).await {
             Some(Answer::Read(outcome)) => outcome,
-            Some(Answer::Written(..)) => unreachable!("a read is answered as one"),
+            Some(_) => unreachable!("a read is answered as one"),
             None => Err(EngineError::Stopped),
         }
     }
@@ -266,32 +278,53 @@ impl Shared {
         if self.is_stopped() {
             self.crossings.close(number, None);
         } else {
-            self.crossings.send(owner, Parcel::Ask(number, request));
+            self.send(owner, Parcel::Ask(number, request));
         }
         self.crossings.answered(number)
     }
 
+    /// Has a parcel sent, soon.
+    fn send(&self, to: ReactorId, parcel: Parcel) {
+        let outbox = self.crossings.outbox(to);
+        let gathered = {
+            let mut parcels = outbox.parcels.borrow_mut();
+            parcels.push(parcel);
+            parcels.len()
+        };
+        if gathered >= PARCELS_FULL {
+            self.dispatch(to);
+        } else if gathered == 1 {
+            outbox.courier.give();
+        }
+    }
+
     /// Sends what gathers for reactor `to`; runs for the engine's life.
     pub(crate) async fn run_courier(self: Rc<Self>, to: ReactorId) {
-        let outbox = self.crossings.outbox(to);
         while !self.is_stopped() {
-            outbox.courier.taken().await;
-            if outbox.parcels.borrow().is_empty() {
-                continue;
-            }
-            let spare = outbox.spare.borrow_mut().pop();
-            let next = spare.unwrap_or_else(|| Vec::with_capacity(PARCELS_USUAL));
-            let parcels = outbox.parcels.replace(next);
-            let is_ask = |parcel: &&Parcel| matches!(parcel, Parcel::Ask(..));
-            let asked = parcels.iter().filter(is_ask).count() as u64;
-            self.count("commands_crossed", asked);
-            let from = self.reactor;
-            self.tell(to, move |there| there.receive(from, parcels));
+            self.crossings.outbox(to).courier.taken().await;
+            self.dispatch(to);
         }
+    }
+
+    /// Sends what has gathered for reactor `to`.
+    fn dispatch(&self, to: ReactorId) {
+        let outbox = self.crossings.outbox(to);
+        if outbox.parcels.borrow().is_empty() {
+            return;
+        }
+        let spare = outbox.spare.borrow_mut().pop();
+        let next = spare.unwrap_or_else(|| Vec::with_capacity(PARCELS_FULL));
+        let parcels = outbox.parcels.replace(next);
+        let is_ask = |parcel: &&Parcel| matches!(parcel, Parcel::Ask(..));
+        let asked = parcels.iter().filter(is_ask).count() as u64;
+        self.count("commands_crossed", asked);
+        let from = self.reactor;
+        self.tell(to, move |there| there.receive(from, parcels));
     }
 
     /// Parcels of reactor `from` have come.
     fn receive(self: &Rc<Self>, from: ReactorId, mut parcels: Vec<Parcel>) {
+        self.look_ahead(&parcels);
         for parcel in parcels.drain(..) {
             match parcel {
                 Parcel::Ask(number, request) => self.attend(Caller { home: from, number }, request),
@@ -305,6 +338,25 @@ impl Shared {
         }
     }
 
+    /// Has the map's entries fetched that parcels ask for, all at once.
+    fn look_ahead(&self, parcels: &[Parcel]) {
+        let shard = self.shard();
+        let map = shard.map.borrow();
+        let seen = parcels.iter().fold(0, |seen, parcel| match parcel {
+            Parcel::Ask(
+                _,
+                Request::Find { volume, lba }
+                | Request::Read { volume, lba, .. }
+                | Request::Write { volume, lba, .. },
+            ) => {
+                let (volume, leaf) = (*volume, lba.leaf());
+                seen ^ map.prefetch(LeafKey { volume, leaf }, lba.index() as u16)
+            }
+            Parcel::Answer(..) => seen,
+        });
+        core::hint::black_box(seen);
+    }
+
     fn attend(self: &Rc<Self>, caller: Caller, request: Request) {
         let refused = match request {
             Request::Write {
@@ -313,6 +365,12 @@ impl Shared {
                 data,
                 crcs,
             } => self.shard().try_write(volume, lba, data, crcs, caller),
+            Request::Find { volume, lba } => {
+                let leaf = lba.leaf();
+                let spot = self.shard().spot(LeafKey { volume, leaf }, lba.index());
+                self.answer(caller, Answer::Found(spot));
+                Ok(())
+            }
             Request::Read { .. } => Err(request),
         };
         if let Err(request) = refused {
@@ -366,12 +424,13 @@ impl Shared {
                 let read = shard.read(volume, lba, count, &mut into, 0).await;
                 Some(Answer::Read(read.map(|()| into)))
             }
+            Request::Find { .. } => unreachable!("a place is told at once"),
         }
     }
 
     /// Sends an answer to whoever asked, on another reactor.
     pub(crate) fn answer(&self, caller: Caller, answer: Answer) {
         let parcel = Parcel::Answer(caller.number, answer);
-        self.crossings.send(caller.home, parcel);
+        self.send(caller.home, parcel);
     }
 }

@@ -6,6 +6,7 @@ use crate::geometry::{Place, UnitId};
 use crate::limits::READ_RETRIES_MAX;
 use crate::map::{LeafKey, Lookup};
 use crate::shard::Shard;
+use crate::shared::Shared;
 use crate::ways::Ways;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -19,6 +20,16 @@ use varve_units::{BLOCK_BYTES, Generation, LEAF_BLOCKS, Lba, Ppa, SECTOR_BYTES, 
 pub(crate) struct Wanted {
     pub(crate) ppa: Ppa,
     pub(crate) crc24: u32,
+}
+
+/// Where one block lay when it was looked up, which any reactor can use: the generation tells whether
+/// it lies there still.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot {
+    place: Place,
+    generation: Generation,
+    /// The 24 bits its checksum must have.
+    crc24: u32,
 }
 
 /// How a verified read of one block ended.
@@ -73,30 +84,28 @@ impl Shard {
     /// Reads all the caller asked for, one block, the usual way and without any list. False if it
     /// has no place, must be looked up again or fails its check: the long way finds out.
     async fn read_one(&self, key: LeafKey, index: usize, into: &mut Blocks) -> bool {
+        match self.spot(key, index) {
+            Some(spot) => self.shared.read_spot(spot, into).await,
+            None => false,
+        }
+    }
+
+    /// Where a block lies. Nothing if it lies nowhere, or only the leaf's image can tell.
+    pub(crate) fn spot(&self, key: LeafKey, index: usize) -> Option<Spot> {
         let found = self.map.borrow().lookup(key, index as u16);
         let Lookup::Entry { entry, .. } = found else {
-            return false;
+            return None;
         };
         let units = &self.shared.units;
         let place = units
             .geometry()
             .locate(entry.ppa())
             .expect("the map names places that exist");
-        let run = Run {
-            blocks: 0..1,
+        Some(Spot {
             place,
             generation: units.unit(place.unit).generation(),
-        };
-        let elided = into.is_elided();
-        let memory = core::mem::replace(into, Blocks::new(0, elided));
-        let drive = self.drive_of(place.unit);
-        let Ok(read) = drive.read_data(place.offset, memory, 0).await else {
-            // A failed read keeps its memory.
-            *into = self.shared.world.blocks(1, elided);
-            return false;
-        };
-        *into = read;
-        !self.is_reused(&run) && crc24(block_crc(into.block(0))) == entry.crc24()
+            crc24: entry.crc24(),
+        })
     }
 
     /// One pass over the blocks `todo`; returns those whose place was reused meanwhile.
@@ -229,7 +238,7 @@ impl Shard {
             let memory = core::mem::replace(&mut whole, Err(IoError::Media));
             *into = memory.unwrap_or_else(|_| self.shared.world.blocks(places.len(), elided));
         }
-        let moved = self.is_reused(run);
+        let moved = self.shared.is_reused(run.place.unit, run.generation);
         let mut verdicts = Vec::with_capacity(places.len());
         for (index, (block, want)) in places.iter().enumerate() {
             if moved {
@@ -261,16 +270,6 @@ impl Shard {
         verdicts
     }
 
-    /// True if the unit of a run was reused since its places were looked up.
-    fn is_reused(&self, run: &Run) -> bool {
-        // The bytes are read before the generation is read again; an acquiring load alone would let
-        // them be read after it. Who frees a unit raises the generation (acquire and release) before
-        // anything in it is written again.
-        fence(Ordering::Acquire);
-        self.shared.units.unit(run.place.unit).generation() != run.generation
-            && !self.planted(Canary::GenerationIgnored)
-    }
-
     /// Reads one block by the copies after the first (the first again, last, if it failed with an
     /// error that may pass), and writes what is good back to the copy that failed, unless its
     /// drive is gone: there is nothing to repair then.
@@ -287,7 +286,7 @@ impl Shard {
         loop {
             for copy in (1..drive.info().copies).chain([0]) {
                 let read = drive.read_data(offset, Blocks::new(1, elided), copy).await;
-                if self.is_reused(run) {
+                if self.shared.is_reused(run.place.unit, run.generation) {
                     return Err(Verdict::Moved);
                 }
                 match read {
@@ -305,7 +304,7 @@ impl Shard {
                 break;
             }
         }
-        if self.is_reused(run) {
+        if self.shared.is_reused(run.place.unit, run.generation) {
             Err(Verdict::Moved)
         } else {
             Err(Verdict::Lost)
@@ -362,5 +361,33 @@ impl Shard {
             },
             1,
         );
+    }
+}
+
+impl Shared {
+    /// Reads a block, all that is asked for, where it was looked up. False if it lies there no longer
+    /// or fails its check.
+    pub(crate) async fn read_spot(&self, spot: Spot, into: &mut Blocks) -> bool {
+        let elided = into.is_elided();
+        let memory = core::mem::replace(into, Blocks::new(0, elided));
+        let drive = self.drive_of(spot.place.unit);
+        let Ok(read) = drive.read_data(spot.place.offset, memory, 0).await else {
+            // A failed read keeps its memory.
+            *into = self.world.blocks(1, elided);
+            return false;
+        };
+        *into = read;
+        !self.is_reused(spot.place.unit, spot.generation)
+            && crc24(block_crc(into.block(0))) == spot.crc24
+    }
+
+    /// True if a unit was reused since a place in it was looked up.
+    fn is_reused(&self, unit: UnitId, generation: Generation) -> bool {
+        // The bytes are read before the generation is read again; an acquiring load alone would let
+        // them be read after it. Who frees a unit raises the generation (acquire and release) before
+        // anything in it is written again.
+        fence(Ordering::Acquire);
+        let planted = self.config.canary == Some(Canary::GenerationIgnored);
+        self.units.unit(unit).generation() != generation && !planted
     }
 }

@@ -30,6 +30,11 @@ use varve_units::Nanos;
 /// 5 us), and between two looks at the clock.
 const SPINS_MAX: u32 = 64;
 
+/// Tasks polled before a reactor gives its peers what it has for them, and looks what they have for
+/// it: a peer that waits for the whole of a long turn sleeps meanwhile, and then it has a long turn.
+/// Arbitrary: an exchange costs about as much as one task.
+const POLLS_ALONE: usize = 32;
+
 /// Nothing is ready and no timer runs, but the root flow has not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stalled;
@@ -206,9 +211,13 @@ impl Reactor {
         let has_jobs = self.run_jobs();
         let has_ended = self.port.ring().is_some_and(Ring::run_ended);
         let ready = self.claim.count();
-        for _ in 0..ready {
+        for polled in 1..=ready {
             let Some(index) = self.claim.pop() else { break };
             self.poll(index);
+            if polled % POLLS_ALONE == 0 && self.hub.reactors() > 1 {
+                self.hand_over();
+                self.run_jobs();
+            }
         }
         let yields = std::mem::take(&mut *self.yields.borrow_mut());
         let idle = ready == 0 && yields.is_empty() && !has_jobs && !has_ended;

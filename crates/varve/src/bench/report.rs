@@ -99,6 +99,11 @@ struct EngineFigures {
     chunks_cleaned: u64,
     checkpoints: u64,
     leaf_merges: u64,
+    /// Commands that another reactor owned.
+    commands_crossed: u64,
+    /// Writes that were slowed down, and waits for room in the log.
+    paced_writes: u64,
+    admission_waits: u64,
     /// Dense data blocks written for each block the host wrote; parity and P2L not counted.
     dense_writes_per_host_write: Option<f64>,
     /// Bytes written to one side of the fast tier for each byte the host wrote: headers, moves,
@@ -283,6 +288,9 @@ impl EngineFigures {
             chunks_cleaned: counted("chunks_cleaned"),
             checkpoints: counted("checkpoints"),
             leaf_merges: counted("leaf_merges"),
+            commands_crossed: counted("commands_crossed"),
+            paced_writes: counted("paced_writes"),
+            admission_waits: counted("admission_waits"),
             dense_writes_per_host_write: per_host(moved, 1),
             fast_writes_per_host_write: per_host(after.fast - before.fast, BLOCK_BYTES),
             dense_bytes_per_host_byte: per_host(after.dense - before.dense, BLOCK_BYTES),
@@ -311,6 +319,9 @@ impl EngineFigures {
             ("groups collected", self.groups_collected),
             ("checkpoints", self.checkpoints),
             ("leaf merges", self.leaf_merges),
+            ("commands crossed", self.commands_crossed),
+            ("paced writes", self.paced_writes),
+            ("waits for room", self.admission_waits),
         ];
         moved
             .into_iter()

@@ -34,7 +34,7 @@ pub(super) struct Written {
 }
 
 impl Rig {
-    /// Blank memory for a plan.
+    /// Blank memory for a plan, taken from the system unless its blocks are symbols, which take little.
     pub(super) fn new(plan: &Plan) -> Self {
         let sides = if plan.is_mirrored { 2 } else { 1 };
         let fast = || RamMemory::new(plan.fast_bytes(), plan.geometry.lba_bytes);
@@ -44,12 +44,17 @@ impl Rig {
             false => (DATA_STRIPS + 1, 1),
         };
         let bytes = plan.dense_bytes() / DATA_STRIPS * strips;
-        Self {
+        let rig = Self {
             fast: (0..sides).map(|_| fast()).collect(),
             dense: (0..drives)
                 .map(|_| RamMemory::new(bytes, BLOCK_BYTES as u32))
                 .collect(),
+        };
+        if !plan.config.elided {
+            let drives = rig.fast.iter().chain(&rig.dense);
+            drives.for_each(RamMemory::take_all);
         }
+        rig
     }
 
     /// What one reactor's part of an engine of the plan runs on: drives and arrays of its own over the
