@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 35] = [
+const NAMES: [&str; 37] = [
     "admission_waits",
     "background_yields",
     "blocks_lost",
@@ -18,6 +18,7 @@ const NAMES: [&str; 35] = [
     "clean_repairs",
     "commands_crossed",
     "compacted_blocks",
+    "dense_full",
     "discards_redone",
     "full_rejections",
     "gc_blocks",
@@ -32,6 +33,7 @@ const NAMES: [&str; 35] = [
     "log_write_errors",
     "move_records_crossed",
     "moves_redone",
+    "no_space_refusals",
     "paced_writes",
     "questions_crossed",
     "read_retries",

@@ -25,6 +25,8 @@ pub struct MemoryDrive {
     /// After so many more writes at a multiple of 1 MiB one does not reach copy 0, silently.
     pub lose_start_in: Cell<Option<u32>>,
     pub gone: Cell<bool>,
+    /// Writes find no space beneath the drive.
+    pub no_space: Cell<bool>,
     /// Reads of metadata that lie here fail on every copy.
     pub bad: Cell<Option<(u64, u64)>>,
     /// Reads that touch these bytes of this copy fail.
@@ -53,6 +55,7 @@ impl MemoryDrive {
             lose_in: Cell::default(),
             lose_start_in: Cell::default(),
             gone: Cell::default(),
+            no_space: Cell::default(),
             bad: Cell::default(),
             bad_on: RefCell::default(),
             gone_reads: RefCell::new(vec![0; usize::from(copies)]),
@@ -113,6 +116,7 @@ impl MemoryDrive {
                 }
                 return Ok(Done::Read(into));
             }
+            Command::Write { .. } if self.no_space.get() => return Err(IoError::NoSpace),
             Command::Write { offset, gather } => {
                 if let Some(left) = self.writes_left.get() {
                     self.writes_left.set(left.checked_sub(1));
