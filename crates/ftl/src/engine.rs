@@ -196,7 +196,8 @@ impl Engine {
     /// Reads blocks.
     ///
     /// # Errors
-    /// Unknown volume, range beyond its end, a lost block, a stopped engine.
+    /// Unknown volume, range beyond its end, a lost block, a stopped engine; [`EngineError::Io`] with
+    /// `Gone` or `Timeout` if a copy does not answer now: nothing is lost, the read may be tried again.
     pub async fn read(
         &self,
         volume: VolumeId,

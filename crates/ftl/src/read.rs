@@ -25,7 +25,10 @@ pub(crate) struct Wanted {
 enum Verdict {
     Good,
     Moved,
+    /// No copy passes its check, and none can be asked another time.
     Lost,
+    /// A copy may answer another time.
+    Away(IoError),
 }
 
 /// Contiguous blocks of one unit to be read in one command.
@@ -117,8 +120,15 @@ impl Shard {
                 match verdict {
                     Verdict::Good => {}
                     Verdict::Moved => again.push(*block),
-                    Verdict::Lost if self.has_moved(key, first + block, *want) => {
+                    Verdict::Lost | Verdict::Away(_)
+                        if self.has_moved(key, first + block, *want) =>
+                    {
                         again.push(*block);
+                    }
+                    // Nothing is written off: the host may ask again.
+                    Verdict::Away(error) => {
+                        self.shared.count("reads_away", 1);
+                        return Err(EngineError::Io(error));
                     }
                     Verdict::Lost => {
                         self.shared.count("blocks_lost", 1);
@@ -306,10 +316,9 @@ impl Shard {
             }
         }
         if self.is_reused(run) {
-            Err(Verdict::Moved)
-        } else {
-            Err(Verdict::Lost)
+            return Err(Verdict::Moved);
         }
+        Err(ways.away().map_or(Verdict::Lost, Verdict::Away))
     }
 
     /// Writes verified content back to the usual copy, which failed. The unit is pinned, so that

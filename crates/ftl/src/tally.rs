@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 37] = [
+const NAMES: [&str; 38] = [
     "admission_waits",
     "background_yields",
     "blocks_lost",
@@ -37,6 +37,7 @@ const NAMES: [&str; 37] = [
     "paced_writes",
     "questions_crossed",
     "read_retries",
+    "reads_away",
     "recounts",
     "repair_failures",
     "repairs",

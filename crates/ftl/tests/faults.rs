@@ -107,6 +107,45 @@ fn a_dense_tier_that_comes_back_has_lost_nothing() {
     }
 }
 
+/// The dense tier does not answer for a while: reads of what lies there fail, and nothing is said to be
+/// lost. The same reads succeed when it is back.
+#[test]
+fn reads_of_a_tier_that_is_away_may_be_tried_again() {
+    for seed in 1..=4 {
+        let pool = Pool::new(seed, 1, 1 + (seed % 2) as u8);
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let mut other = pool.host(&engine, 2);
+        let host = pool.executor.block_on(async move {
+            host.run(300).await;
+            other.run(300).await;
+            host
+        });
+        pool.executor.drain();
+        pool.dense.gone.set(true);
+        let (inner, volume) = (Rc::clone(&engine), host.volume);
+        let read = async move {
+            let (mut good, mut away) = (0, 0);
+            for lba in 0..VOLUME_BLOCKS {
+                match inner.read(volume, Lba(lba), Blocks::zeroed(1)).await {
+                    Ok(_) => good += 1,
+                    Err(EngineError::Io(IoError::Gone)) => away += 1,
+                    Err(error) => panic!("seed {seed} at {lba}: {error}"),
+                }
+            }
+            let all = inner.read(volume, Lba(0), Blocks::zeroed(600)).await;
+            (good, away, all.err())
+        };
+        let (good, away, all) = pool.executor.block_on(read);
+        assert!(good > 0 && away > 0, "seed {seed}: {good} and {away}");
+        assert_eq!(all, Some(EngineError::Io(IoError::Gone)), "seed {seed}");
+        pool.dense.gone.set(false);
+        let host = verify(&pool, host).expect("every block is there");
+        drop(host);
+        assert_eq!(engine.counters().get("blocks_lost"), None, "seed {seed}");
+    }
+}
+
 /// One host after there is no room left beneath the dense tier: it writes until it is refused, asks
 /// again and again, deallocates as often, reads everything.
 async fn without_room(mut host: Host, seed: u64) -> Host {
