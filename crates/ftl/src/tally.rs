@@ -6,12 +6,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 38] = [
+const NAMES: [&str; 39] = [
     "admission_waits",
     "background_yields",
     "blocks_lost",
     "checkpoints",
     "chunks_cleaned",
+    "chunks_deferred",
     "chunks_stuck",
     "clean_failures",
     "clean_read_errors",

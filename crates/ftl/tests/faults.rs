@@ -107,6 +107,36 @@ fn a_dense_tier_that_comes_back_has_lost_nothing() {
     }
 }
 
+/// What chunks hold cannot be read for a while: they are emptied afterwards, without a start in between.
+#[test]
+fn a_chunk_that_cannot_be_read_now_is_emptied_later() {
+    for seed in 1..=4 {
+        let pool = Pool::new(seed, 1, 1 + (seed % 2) as u8);
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        host = pool.executor.block_on(async move {
+            host.run(300).await;
+            host
+        });
+        pool.fast.late_heads.set(true);
+        let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
+        let running = world.run(async move {
+            host.run(400).await;
+            host
+        });
+        for _ in 0..60_000 {
+            pool.executor.turn();
+        }
+        let counters = engine.counters();
+        assert!(counters.get("chunks_deferred") > Some(&0), "seed {seed}");
+        pool.fast.late_heads.set(false);
+        let host = pool.executor.block_on(running);
+        pool.executor.drain();
+        assert_eq!(engine.counters().get("chunks_stuck"), None, "seed {seed}");
+        verify(&pool, host).expect("every block is there");
+    }
+}
+
 /// The dense tier does not answer for a while: reads of what lies there fail, and nothing is said to be
 /// lost. The same reads succeed when it is back.
 #[test]

@@ -9,6 +9,7 @@ use super::Damage;
 use super::scan::{LaneChunks, Scan};
 use super::whole::{Broken, whole_batch};
 use crate::geometry::{CHUNK_HEAD_SECTORS, Geometry};
+use crate::ways::Ways;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use varve_format::{BatchHead, ChunkHeader, LanePosition, Record, batch};
@@ -78,28 +79,39 @@ pub(crate) async fn read_batch(
     geometry: &Geometry,
     expect: &Expect,
 ) -> Option<(BatchHead, Vec<Record>)> {
-    match seek_batch(fast, geometry, expect).await {
+    match seek_batch(fast, geometry, expect, &mut Ways::default()).await {
         Sought::Found(head, records) => Some((head, records)),
         Sought::Absent | Sought::Unreadable => None,
     }
 }
 
-/// [`read_batch`], which tells what is not there from what cannot be read.
-pub(crate) async fn seek_batch(fast: &dyn Drive, geometry: &Geometry, expect: &Expect) -> Sought {
+/// [`read_batch`], which tells what is not there from what cannot be read. `ways` are told what came of
+/// each copy.
+pub(crate) async fn seek_batch(
+    fast: &dyn Drive,
+    geometry: &Geometry,
+    expect: &Expect,
+    ways: &mut Ways,
+) -> Sought {
     let chunk = geometry.chunk_of(expect.sector);
     let end = geometry.chunk_start(chunk) + geometry.chunk_sectors();
     let unit = u64::from(geometry.lba_bytes) / SECTOR_BYTES;
     // The last chunk may be full to the drive's end.
     if expect.sector >= geometry.fast_sectors() || expect.sector + unit > end {
+        ways.note_mismatch();
         return Sought::Absent;
     }
     let mut sought = Sought::Unreadable;
     for copy in 0..fast.info().copies {
         let offset = expect.sector * SECTOR_BYTES;
-        let first = fast
-            .read_meta(offset, Sectors::zeroed(unit as usize), copy)
-            .await;
-        let Ok(first) = first else { continue };
+        let into = Sectors::zeroed(unit as usize);
+        let first = match fast.read_meta(offset, into, copy).await {
+            Ok(first) => first,
+            Err(error) => {
+                ways.note_error(error);
+                continue;
+            }
+        };
         let head = batch::decode_head(first.bytes());
         // Its checksum covers the whole header, which is read by what it says itself.
         let fits = |head: &BatchHead| {
@@ -108,6 +120,7 @@ pub(crate) async fn seek_batch(fast: &dyn Drive, geometry: &Geometry, expect: &E
                 && expect.sector + head.batch_bytes() / SECTOR_BYTES <= end
         };
         let Some(head) = head.ok().filter(fits) else {
+            ways.note_mismatch();
             sought = Sought::Absent;
             continue;
         };
@@ -117,12 +130,18 @@ pub(crate) async fn seek_batch(fast: &dyn Drive, geometry: &Geometry, expect: &E
         } else {
             match fast.read_meta(offset, Sectors::zeroed(sectors), copy).await {
                 Ok(whole) => whole,
-                Err(_) => continue,
+                Err(error) => {
+                    ways.note_error(error);
+                    continue;
+                }
             }
         };
         match batch::decode(whole.bytes()) {
             Ok((head, records)) if expect.accepts(&head) => return Sought::Found(head, records),
-            _ => sought = Sought::Absent,
+            _ => {
+                ways.note_mismatch();
+                sought = Sought::Absent;
+            }
         }
     }
     sought
@@ -223,7 +242,7 @@ impl LaneWalk {
             let (chunk, header) = &lane.by_sequence[sequence];
             let sector = scan.geometry.chunk_start(*chunk) + CHUNK_HEAD_SECTORS;
             let expect = Expect::of(scan, header, Some(cursor.batch), sector);
-            match seek_batch(fast, &scan.geometry, &expect).await {
+            match seek_batch(fast, &scan.geometry, &expect, &mut Ways::default()).await {
                 Sought::Found(head, records) => {
                     cursor.chunk = Some((*chunk, *header));
                     cursor.chunk_sequence = Some(*sequence);
@@ -237,7 +256,7 @@ impl LaneWalk {
         }
         if let Some((chunk, header)) = cursor.chunk {
             let expect = Expect::of(scan, &header, Some(cursor.batch), cursor.sector);
-            match seek_batch(fast, &scan.geometry, &expect).await {
+            match seek_batch(fast, &scan.geometry, &expect, &mut Ways::default()).await {
                 Sought::Found(head, records) => {
                     self.take(scan, chunk, header, head, records, cursor);
                     return true;

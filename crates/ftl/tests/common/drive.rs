@@ -29,6 +29,8 @@ pub struct MemoryDrive {
     pub no_space: Cell<bool>,
     /// Reads of metadata that lie here fail on every copy.
     pub bad: Cell<Option<(u64, u64)>>,
+    /// Reads of metadata at multiples of 1 MiB, where chunks have their headers, end too late.
+    pub late_heads: Cell<bool>,
     /// Reads that touch these bytes of this copy fail.
     pub bad_on: RefCell<Vec<(u8, Range<u64>)>>,
     /// So many more reads of each copy say that it is gone.
@@ -57,6 +59,7 @@ impl MemoryDrive {
             gone: Cell::default(),
             no_space: Cell::default(),
             bad: Cell::default(),
+            late_heads: Cell::default(),
             bad_on: RefCell::default(),
             gone_reads: RefCell::new(vec![0; usize::from(copies)]),
             last_write: RefCell::default(),
@@ -96,6 +99,10 @@ impl MemoryDrive {
                     && from < offset + length as u64
                 {
                     return Err(IoError::Media);
+                }
+                let is_head = matches!(into, Target::Meta(_)) && offset.is_multiple_of(1 << 20);
+                if is_head && self.late_heads.get() {
+                    return Err(IoError::Timeout);
                 }
                 let gone = &mut self.gone_reads.borrow_mut()[usize::from(copy)];
                 if *gone > 0 {
