@@ -28,6 +28,7 @@ const GUARD_BYTES: u64 = 1 << 20;
 const FEATURES: &[&str] = &[
     "admission_waits",
     "background_yields",
+    "batches_read_again",
     "checkpoints",
     "chunks_cleaned",
     "compacted_blocks",
