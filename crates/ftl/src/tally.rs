@@ -6,9 +6,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 39] = [
+const NAMES: [&str; 40] = [
     "admission_waits",
     "background_yields",
+    "batches_read_again",
     "blocks_lost",
     "checkpoints",
     "chunks_cleaned",

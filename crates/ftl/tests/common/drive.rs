@@ -38,6 +38,9 @@ pub struct MemoryDrive {
     /// Where the last write went.
     pub last_write: RefCell<Range<u64>>,
     pub written: Cell<u64>,
+    /// Reads of metadata on their way, and the most there were.
+    pub reads: Cell<usize>,
+    pub reads_most: Cell<usize>,
 }
 
 impl MemoryDrive {
@@ -64,6 +67,8 @@ impl MemoryDrive {
             gone_reads: RefCell::new(vec![0; usize::from(copies)]),
             last_write: RefCell::default(),
             written: Cell::default(),
+            reads: Cell::default(),
+            reads_most: Cell::default(),
         })
     }
 
@@ -190,8 +195,20 @@ impl Drive for MemoryDrive {
         }
         let (sender, completion) = Completion::waiting();
         let drive = self.itself.upgrade().expect("a drive in use lives");
-        self.executor
-            .later(move || sender.send(drive.execute(command)));
+        let is_meta = matches!(
+            &command,
+            Command::Read {
+                into: Target::Meta(_),
+                ..
+            }
+        );
+        self.reads.set(self.reads.get() + usize::from(is_meta));
+        self.reads_most
+            .set(self.reads_most.get().max(self.reads.get()));
+        self.executor.later(move || {
+            drive.reads.set(drive.reads.get() - usize::from(is_meta));
+            sender.send(drive.execute(command));
+        });
         completion
     }
 }
