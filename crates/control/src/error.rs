@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use varve_ftl::EngineError;
 use varve_hostio::{NoIo, OpenError};
+use varve_io::IoError;
 use varve_pool::label::{CreateError, ImportError};
 use varve_pool::{PlanError, PoolError};
 
@@ -440,6 +441,9 @@ fn engine_next(error: &EngineError) -> Option<String> {
             EngineError::NameTaken => "choose another name, or varve volume list",
             EngineError::BadName => "use 1 to 48 characters of A-Z a-z 0-9 . _ -",
             EngineError::BadSize(_) => "choose a size of 4 KiB to 4 PiB",
+            EngineError::Io(IoError::NoSpace) => {
+                "make room on the file system beneath the drives; writes go on by themselves then"
+            }
             EngineError::Stopped | EngineError::Io(_) => {
                 "varve pool status shows which drive failed; opening the pool again recovers it"
             }

@@ -107,7 +107,7 @@ impl Shard {
     /// without a place count, however much room there is.
     ///
     /// # Errors
-    /// There is no room for new blocks or leaves, the engine stopped.
+    /// There is no room for new blocks or leaves, none beneath the dense tier, the engine stopped.
     pub(crate) async fn set_room_aside(
         &self,
         volume: VolumeId,
@@ -184,6 +184,8 @@ impl Shard {
             if shared.is_stopped() {
                 return Err(EngineError::Stopped);
             }
+            // Before log is written to find room that would be of no use.
+            shared.refuse_starved(blocks)?;
             // Looked up and compared without a pause: what was mapped a moment ago may not be now.
             let Some(fresh) = self.count_fresh(volume, lba, blocks) else {
                 self.ensure_image(LeafKey { volume, leaf }).await?;
@@ -258,6 +260,7 @@ impl Shard {
             if shared.is_stopped() {
                 return Err(EngineError::Stopped);
             }
+            shared.refuse_starved(1)?;
             let purged = shared.purged.listen();
             if shared.is_purging() {
                 purged.await;

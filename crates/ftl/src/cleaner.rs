@@ -13,8 +13,9 @@
 //! holds parts a start would read is no victim.
 
 use crate::config::Canary;
+use crate::contents::Unknown;
 use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
-use crate::limits::CLEANER_RUN_MAX;
+use crate::limits::{CLEANER_RUN_MAX, OUTAGE_PAUSE_MAX};
 use crate::map::{LeafKey, Live};
 use crate::placement::{Item, Progress, Stream, StreamId, Writer};
 use crate::shard::Shard;
@@ -75,6 +76,8 @@ pub(crate) enum Verdict {
     Emptied,
     /// It cannot be emptied before the next start.
     Stuck,
+    /// What it holds cannot be read now; it is to be tried after a while.
+    Deferred,
     /// Something in it could not be moved; it may be tried again.
     Failed,
 }
@@ -140,7 +143,12 @@ impl Shared {
     }
 
     /// What becomes of a victim.
-    pub(crate) async fn conclude(&self, id: UnitId, verdict: Verdict, failures: &'static str) {
+    pub(crate) async fn conclude(
+        self: &Rc<Self>,
+        id: UnitId,
+        verdict: Verdict,
+        failures: &'static str,
+    ) {
         let control = self.control();
         match verdict {
             Verdict::Emptied => control.emptied(self, id),
@@ -148,11 +156,27 @@ impl Shared {
                 control.set_stuck(id);
                 self.units.transition(id, UnitState::Closed);
             }
+            Verdict::Deferred => {
+                control.defer(id);
+                self.units.transition(id, UnitState::Closed);
+                let shared = Rc::clone(self);
+                self.spawn(async move { shared.end_deferral(id).await });
+            }
             Verdict::Failed => {
                 self.count(failures, 1);
                 self.units.transition(id, UnitState::Closed);
                 self.world.sleep(crate::limits::RETRY_PAUSE).await;
             }
+        }
+    }
+
+    /// A chunk that could not be read is a victim again after a while.
+    async fn end_deferral(&self, id: UnitId) {
+        self.world.sleep(OUTAGE_PAUSE_MAX).await;
+        if !self.is_stopped() {
+            let control = self.control();
+            control.end_deferral(id);
+            control.cleaner_wanted.notify();
         }
     }
 
@@ -226,6 +250,7 @@ impl Shared {
         self.units.unit(chunk).state() == UnitState::Closed
             && !control.holds_parts(chunk.index)
             && !control.is_stuck(chunk)
+            && !control.is_deferred(chunk)
     }
 
     /// The chunk that costs least to empty, if one should be emptied.
@@ -265,9 +290,16 @@ impl Shared {
         if self.is_stopped() {
             return None;
         }
-        let Some(records) = records else {
-            self.count("chunks_stuck", 1);
-            return Some(Verdict::Stuck);
+        let records = match records {
+            Ok(records) => records,
+            Err(Unknown::Lost) => {
+                self.count("chunks_stuck", 1);
+                return Some(Verdict::Stuck);
+            }
+            Err(Unknown::Away) => {
+                self.count("chunks_deferred", 1);
+                return Some(Verdict::Deferred);
+            }
         };
         let progress = Rc::new(Progress::default());
         let mut candidates = self.sort_out(&records).await;

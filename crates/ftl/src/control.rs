@@ -42,6 +42,8 @@ pub struct Control {
     retiring: RefCell<BTreeSet<UnitId>>,
     /// Units whose headers cannot be read: they are not tried again before the next start.
     stuck: RefCell<BTreeSet<UnitId>>,
+    /// Chunks that could not be read a while ago.
+    deferred: RefCell<BTreeSet<UnitId>>,
     /// When each closed group was closed, in nanoseconds.
     closed_at: RefCell<BTreeMap<u32, u64>>,
     /// Parts that the newest commit needs, by chunk.
@@ -95,6 +97,7 @@ impl Control {
             emptied: RefCell::default(),
             retiring: RefCell::default(),
             stuck: RefCell::default(),
+            deferred: RefCell::default(),
             closed_at: RefCell::default(),
             part_chunks: RefCell::default(),
             new_part_chunks: RefCell::default(),
@@ -339,6 +342,21 @@ impl Control {
     /// True if this unit could not be emptied.
     pub(crate) fn is_stuck(&self, unit: UnitId) -> bool {
         self.stuck.borrow().contains(&unit)
+    }
+
+    /// What this chunk holds cannot be read now.
+    pub(crate) fn defer(&self, chunk: UnitId) {
+        self.deferred.borrow_mut().insert(chunk);
+    }
+
+    /// This chunk may be tried again.
+    pub(crate) fn end_deferral(&self, chunk: UnitId) {
+        self.deferred.borrow_mut().remove(&chunk);
+    }
+
+    /// True if this chunk could not be read a while ago.
+    pub(crate) fn is_deferred(&self, chunk: UnitId) -> bool {
+        self.deferred.borrow().contains(&chunk)
     }
 
     /// True if this unit will be taken out of use when it is empty.

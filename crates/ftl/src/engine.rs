@@ -196,7 +196,8 @@ impl Engine {
     /// Reads blocks.
     ///
     /// # Errors
-    /// Unknown volume, range beyond its end, a lost block, a stopped engine.
+    /// Unknown volume, range beyond its end, a lost block, a stopped engine; [`EngineError::Io`] with
+    /// `Gone` or `Timeout` if a copy does not answer now: nothing is lost, the read may be tried again.
     pub async fn read(
         &self,
         volume: VolumeId,
@@ -232,7 +233,8 @@ impl Engine {
     /// cache; else at the next [`Engine::flush`].
     ///
     /// # Errors
-    /// Unknown volume, range beyond its end, no room for new blocks, a stopped engine.
+    /// Unknown volume, range beyond its end, no room for new blocks, none beneath the dense tier, a
+    /// stopped engine.
     pub async fn write(
         &self,
         volume: VolumeId,
@@ -362,7 +364,8 @@ impl Engine {
     /// flush on. Works on a full pool.
     ///
     /// # Errors
-    /// Unknown volume, range beyond its end, a stopped engine.
+    /// Unknown volume, range beyond its end, a stopped engine; no room beneath the dense tier, and as
+    /// little in the log.
     pub async fn discard(
         &self,
         volume: VolumeId,
@@ -384,7 +387,7 @@ impl Engine {
     /// Writes zeroes without taking space.
     ///
     /// # Errors
-    /// Unknown volume, range beyond its end, a stopped engine.
+    /// As [`Engine::discard`].
     pub async fn write_zeroes(
         &self,
         volume: VolumeId,

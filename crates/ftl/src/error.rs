@@ -23,7 +23,8 @@ pub enum EngineError {
     CapacityExceeded,
     /// The content of this block is lost: no copy of it passes its check.
     Lost(VolumeId, Lba),
-    /// A drive failed in a way that redundancy did not absorb.
+    /// A drive failed in a way that redundancy did not absorb. `NoSpace` of a write or a deallocation:
+    /// there is no room beneath the dense tier; some of it may have been done.
     Io(IoError),
     /// The engine stopped; the pool must be opened again.
     Stopped,

@@ -8,6 +8,8 @@
 //! 4. When free chunks run short, each write costs time: the less is left, the more. So hosts slow
 //!    down until they write what cleaning frees, instead of stopping each time nothing is left.
 //!
+//! Where the dense tier has no room either, who would wait for that is refused (`shortage`).
+//!
 //! Correctness knows no clock: what may pass is decided by the room in the log alone.
 //!
 //! Room is the pool's; reactors take it as they come.
@@ -32,6 +34,9 @@ const PACE_MAX: Nanos = Nanos::from_millis(1);
 /// Time that is not worth sleeping for; it is kept and added to the next.
 const PACE_MIN: Nanos = Nanos::from_micros(50);
 
+/// What a write that waits is told: it passes, or why it does not.
+type Pass = Result<(), EngineError>;
+
 /// Writes that wait, by tenant.
 #[derive(Default)]
 pub(crate) struct Gate {
@@ -51,7 +56,7 @@ struct Queues {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<(u64, Sender<bool>)>,
+    waiting: VecDeque<(u64, Sender<Pass>)>,
     /// Blocks it may still spend in this turn.
     deficit: u64,
 }
@@ -66,7 +71,7 @@ impl Gate {
 }
 
 impl Queues {
-    fn push(&mut self, tenant: TenantId, cost: u64, pass: Sender<bool>) {
+    fn push(&mut self, tenant: TenantId, cost: u64, pass: Sender<Pass>) {
         let queue = self.tenants.entry(tenant).or_default();
         if queue.waiting.is_empty() {
             queue.deficit = QUANTUM;
@@ -92,7 +97,7 @@ impl Queues {
     }
 
     /// Takes the write whose turn it is.
-    fn pop(&mut self) -> Option<Sender<bool>> {
+    fn pop(&mut self) -> Option<Sender<Pass>> {
         let tenant = *self.turns.front()?;
         let queue = self.tenants.get_mut(&tenant).expect("it has a turn");
         let (cost, pass) = queue.waiting.pop_front().expect("it waits");
@@ -108,6 +113,10 @@ impl Queues {
 impl Shared {
     /// Waits until a record of `blocks` blocks may enter the log: what is on its way and this
     /// must fit the chunks above the reserve, however badly they are used.
+    ///
+    /// # Errors
+    /// The engine stopped, there is no room and the dense tier has none either. Whoever set room aside
+    /// for it gives that back.
     pub(crate) async fn pass_gate(&self, tenant: TenantId, blocks: u64) -> Result<(), EngineError> {
         if self.is_stopped() {
             return Err(EngineError::Stopped);
@@ -119,11 +128,7 @@ impl Shared {
         let (pass, passed) = slot();
         self.gate.queues.borrow_mut().push(tenant, cost, pass);
         self.gate.came.notify();
-        if passed.await {
-            Ok(())
-        } else {
-            Err(EngineError::Stopped)
-        }
+        passed.await
     }
 
     /// True if a record of `blocks` blocks passes at once: nobody waits and there is room.
@@ -140,7 +145,12 @@ impl Shared {
                 continue;
             };
             if !self.has_log_room(cost) {
-                self.wait_for_room(cost).await;
+                if self.is_starved(cost) {
+                    let pass = self.gate.queues.borrow_mut().pop();
+                    pass.expect("somebody waits").send(Err(self.refusal()));
+                } else {
+                    self.wait_for_room(cost).await;
+                }
                 continue;
             }
             let ahead = self.gate.next.get().saturating_sub(self.world.now().0);
@@ -157,7 +167,7 @@ impl Shared {
             }
             self.charge(price);
             let pass = self.gate.queues.borrow_mut().pop();
-            pass.expect("somebody waits").send(true);
+            pass.expect("somebody waits").send(Ok(()));
         }
         self.close_gate();
     }
@@ -169,7 +179,7 @@ impl Shared {
             queue
                 .waiting
                 .into_iter()
-                .for_each(|(_, pass)| pass.send(false));
+                .for_each(|(_, pass)| pass.send(Err(EngineError::Stopped)));
         }
         self.gate.came.notify();
     }
@@ -179,7 +189,7 @@ impl Shared {
         // Said before looking a last time: room that is made from here on is heard of.
         self.set_waits(self.reactor);
         let freed = self.freed.listen();
-        if self.has_log_room(cost) {
+        if self.has_log_room(cost) || self.is_starved(cost) {
             return;
         }
         let pending = self.pending_log();
@@ -305,7 +315,7 @@ mod tests {
                 loop {
                     let next = queues.next_cost().expect("somebody waits");
                     let tenant = *queues.turns.front().expect("somebody waits");
-                    queues.pop().expect("somebody waits").send(true);
+                    queues.pop().expect("somebody waits").send(Ok(()));
                     if tenant == TenantId(2) {
                         break;
                     }
@@ -319,7 +329,7 @@ mod tests {
                 // The flood goes on between the few writes.
                 for _ in 0..3 {
                     queues.next_cost().expect("somebody waits");
-                    queues.pop().expect("somebody waits").send(true);
+                    queues.pop().expect("somebody waits").send(Ok(()));
                     push(&mut queues, 1, cost);
                 }
             }
@@ -342,7 +352,7 @@ mod tests {
             let cost = queues.next_cost().expect("somebody waits");
             let tenant = queues.turns.front().expect("somebody waits").0;
             spent[tenant as usize] += cost;
-            queues.pop().expect("somebody waits").send(true);
+            queues.pop().expect("somebody waits").send(Ok(()));
             push(&mut queues, tenant);
         }
         let (less, more) = (spent[0].min(spent[1]), spent[0].max(spent[1]));

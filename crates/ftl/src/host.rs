@@ -122,6 +122,8 @@ impl Shard {
         };
         let tenant = self.shared.tenant_of(volume);
         if let Err(error) = self.shared.pass_gate(tenant, blocks).await {
+            let leaf = lba.leaf();
+            self.give_room_back(LeafKey { volume, leaf }, blocks, makes_leaf);
             return Some(Err(error));
         }
         let record = Record::Put {
@@ -138,7 +140,7 @@ impl Shard {
         None
     }
 
-    /// Writes blocks of one leaf for which room was set aside.
+    /// Writes blocks of one leaf for which room was set aside. On errors that is given back.
     pub(crate) async fn put(
         &self,
         volume: VolumeId,
@@ -172,6 +174,7 @@ impl Shard {
     ) -> Result<(), EngineError> {
         let most = self.shared.config.lane.batch_blocks_max as usize;
         let mut waiting = Vec::new();
+        let mut outcome = Ok(());
         for from in (0..range.len()).step_by(most) {
             let length = most.min(range.len() - from);
             let part = range.start + from..range.start + from + length;
@@ -179,15 +182,27 @@ impl Shard {
             let lba = Lba(lba.0 + from as u64);
             let payload = (Rc::clone(&data), part);
             let makes_leaf = makes_leaf && from == 0;
-            let appended = self.put_record(volume, lba, payload, crcs, makes_leaf);
-            waiting.push(appended.await?);
+            match self
+                .put_record(volume, lba, payload, crcs, makes_leaf)
+                .await
+            {
+                Ok(appended) => waiting.push(appended),
+                Err(error) => {
+                    // The record has given back its own; the ones behind it are never made.
+                    let left = (range.len() - from - length) as u64;
+                    self.shared.pending_blocks.fetch_sub(left, Ordering::SeqCst);
+                    outcome = Err(error);
+                    break;
+                }
+            }
         }
         for appended in waiting {
-            acknowledged(appended).await?;
+            outcome = outcome.and(acknowledged(appended).await);
         }
-        Ok(())
+        outcome
     }
 
+    /// Queues one record of a write. On errors what was set aside for it is given back.
     async fn put_record(
         &self,
         volume: VolumeId,
@@ -198,7 +213,11 @@ impl Shard {
     ) -> Result<Waiting, EngineError> {
         let length = payload.1.len();
         let tenant = self.shared.tenant_of(volume);
-        self.shared.pass_gate(tenant, length as u64).await?;
+        if let Err(error) = self.shared.pass_gate(tenant, length as u64).await {
+            let leaf = lba.leaf();
+            self.give_room_back(LeafKey { volume, leaf }, length as u64, makes_leaf);
+            return Err(error);
+        }
         let record = Record::Put {
             volume,
             lba,
@@ -219,7 +238,7 @@ impl Shard {
             blocks,
             zero,
         } = hole;
-        let mut waiting = Vec::new();
+        let (mut waiting, mut outcome) = (Vec::new(), Ok(()));
         for slice in slices {
             let record = Record::Discard {
                 slice,
@@ -228,13 +247,17 @@ impl Shard {
                 blocks,
                 zero,
             };
+            if let Err(error) = self.shared.refuse_hole() {
+                outcome = Err(error);
+                break;
+            }
             let appended = self.append(record, None, DISCARD_NODES, (0, false));
             waiting.push(appended.await);
         }
         for appended in waiting {
-            acknowledged(appended).await?;
+            outcome = outcome.and(acknowledged(appended).await);
         }
-        Ok(())
+        outcome
     }
 
     /// The planted bug: the map changes, the log does not.

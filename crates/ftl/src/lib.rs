@@ -57,6 +57,7 @@ mod recovery;
 mod reserve;
 mod shard;
 mod shared;
+mod shortage;
 mod tally;
 mod turn;
 mod usage;

@@ -402,6 +402,7 @@ impl Shared {
             }
             match done {
                 Ok(()) => {
+                    self.note_dense_room();
                     self.units
                         .unit(UnitId::group(open.group))
                         .expect_moves(items.len() as u32);
@@ -412,8 +413,10 @@ impl Shared {
                 }
                 Err(error) => {
                     self.count("stripe_write_errors", 1);
-                    if error == IoError::Media {
-                        self.give_up_group(stream, open);
+                    match error {
+                        IoError::Media => self.give_up_group(stream, open),
+                        IoError::NoSpace => self.note_no_space(pause),
+                        _ => {}
                     }
                     if self.is_stopped() {
                         break;

@@ -93,6 +93,8 @@ pub struct Common {
     pub(crate) group_waiters: AtomicU32,
     /// Deleted volumes whose blocks are being given back.
     pub(crate) purges: AtomicU32,
+    /// There is no room left beneath the dense tier (`shortage`).
+    pub(crate) is_dense_full: AtomicBool,
     pub(crate) tally: Tally,
 }
 
@@ -130,6 +132,7 @@ impl Common {
             waiters: AtomicU32::new(0),
             group_waiters: AtomicU32::new(0),
             purges: AtomicU32::new(0),
+            is_dense_full: AtomicBool::new(false),
             tally: Tally::new(config.lanes),
         }
     }

@@ -36,7 +36,10 @@ pub(crate) struct Spot {
 enum Verdict {
     Good,
     Moved,
+    /// No copy passes its check, and none can be asked another time.
     Lost,
+    /// A copy may answer another time.
+    Away(IoError),
 }
 
 /// Contiguous blocks of one unit to be read in one command.
@@ -126,8 +129,15 @@ impl Shard {
                 match verdict {
                     Verdict::Good => {}
                     Verdict::Moved => again.push(*block),
-                    Verdict::Lost if self.has_moved(key, first + block, *want) => {
+                    Verdict::Lost | Verdict::Away(_)
+                        if self.has_moved(key, first + block, *want) =>
+                    {
                         again.push(*block);
+                    }
+                    // Nothing is written off: the host may ask again.
+                    Verdict::Away(error) => {
+                        self.shared.count("reads_away", 1);
+                        return Err(EngineError::Io(error));
                     }
                     Verdict::Lost => {
                         self.shared.count("blocks_lost", 1);
@@ -305,10 +315,9 @@ impl Shard {
             }
         }
         if self.shared.is_reused(run.place.unit, run.generation) {
-            Err(Verdict::Moved)
-        } else {
-            Err(Verdict::Lost)
+            return Err(Verdict::Moved);
         }
+        Err(ways.away().map_or(Verdict::Lost, Verdict::Away))
     }
 
     /// Writes verified content back to the usual copy, which failed. The unit is pinned, so that

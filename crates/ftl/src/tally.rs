@@ -6,18 +6,21 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 35] = [
+const NAMES: [&str; 40] = [
     "admission_waits",
     "background_yields",
+    "batches_read_again",
     "blocks_lost",
     "checkpoints",
     "chunks_cleaned",
+    "chunks_deferred",
     "chunks_stuck",
     "clean_failures",
     "clean_read_errors",
     "clean_repairs",
     "commands_crossed",
     "compacted_blocks",
+    "dense_full",
     "discards_redone",
     "full_rejections",
     "gc_blocks",
@@ -32,9 +35,11 @@ const NAMES: [&str; 35] = [
     "log_write_errors",
     "move_records_crossed",
     "moves_redone",
+    "no_space_refusals",
     "paced_writes",
     "questions_crossed",
     "read_retries",
+    "reads_away",
     "recounts",
     "repair_failures",
     "repairs",

@@ -49,6 +49,18 @@ impl Engine {
             ("pending_log", shared.pending_log()),
             ("log_room", shared.log_room()),
             ("log_waiters", all(&shared.waiters)),
+            (
+                "pending_blocks",
+                shared.pending_blocks.load(Ordering::SeqCst),
+            ),
+            (
+                "pending_leaves",
+                shared.pending_leaves.load(Ordering::SeqCst),
+            ),
+            (
+                "dense_full",
+                u64::from(shared.is_dense_full.load(Ordering::SeqCst)),
+            ),
             ("group_waiters", all(&shared.group_waiters)),
             ("free_chunks", control.free_chunks() as u64),
             ("reserve_chunks", shared.config.reserve.chunks.into()),

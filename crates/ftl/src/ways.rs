@@ -60,6 +60,18 @@ impl Ways {
         self.pending
     }
 
+    /// What is in the way of it, unless it is gone for good.
+    pub(crate) const fn away(self) -> Option<IoError> {
+        if self.is_lost() {
+            return None;
+        }
+        Some(if self.pending {
+            IoError::Timeout
+        } else {
+            IoError::Gone
+        })
+    }
+
     /// True if it is gone for good; false if it may be there when the drives answer again.
     pub(crate) const fn is_lost(self) -> bool {
         self.answered && !self.pending
@@ -107,5 +119,10 @@ mod tests {
         assert!(of(&[Some(IoError::Gone), None]).is_lost());
         assert!(!of(&[Some(IoError::Gone), Some(IoError::Gone)]).is_lost());
         assert!(!of(&[Some(IoError::Timeout), None]).is_lost());
+        assert_eq!(of(&[None, Some(IoError::Media)]).away(), None);
+        let gone = Some(IoError::Gone);
+        assert_eq!(of(&[gone, gone]).away(), gone);
+        let timeout = Some(IoError::Timeout);
+        assert_eq!(of(&[timeout, None]).away(), timeout);
     }
 }

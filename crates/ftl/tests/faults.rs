@@ -3,10 +3,11 @@
 mod common;
 
 use common::{Host, Pool, VOLUME_BLOCKS, first_word};
+use ftl::EngineError;
 use std::rc::Rc;
 use varve_ftl as ftl;
-use varve_io::{Blocks, World};
-use varve_units::Lba;
+use varve_io::{Blocks, IoError, World};
+use varve_units::{Lba, Nanos};
 
 fn verify(pool: &Pool, host: Host) -> Result<Host, String> {
     pool.executor.block_on(async move {
@@ -99,6 +100,149 @@ fn a_dense_tier_that_comes_back_has_lost_nothing() {
         let counters = engine.counters();
         assert_eq!(counters.get("blocks_lost"), None, "seed {seed}");
         assert_eq!(counters.get("units_retired"), None, "seed {seed}");
+        assert_eq!(engine.stop_reason(), None, "seed {seed}");
+        for host in hosts {
+            verify(&pool, host).expect("every block is there");
+        }
+    }
+}
+
+/// What chunks hold cannot be read for a while: they are emptied afterwards, without a start in between.
+#[test]
+fn a_chunk_that_cannot_be_read_now_is_emptied_later() {
+    for seed in 1..=4 {
+        let pool = Pool::new(seed, 1, 1 + (seed % 2) as u8);
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        host = pool.executor.block_on(async move {
+            host.run(300).await;
+            host
+        });
+        pool.fast.late_heads.set(true);
+        let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
+        let running = world.run(async move {
+            host.run(400).await;
+            host
+        });
+        for _ in 0..60_000 {
+            pool.executor.turn();
+        }
+        let counters = engine.counters();
+        assert!(counters.get("chunks_deferred") > Some(&0), "seed {seed}");
+        pool.fast.late_heads.set(false);
+        let host = pool.executor.block_on(running);
+        pool.executor.drain();
+        assert_eq!(engine.counters().get("chunks_stuck"), None, "seed {seed}");
+        verify(&pool, host).expect("every block is there");
+    }
+}
+
+/// The dense tier does not answer for a while: reads of what lies there fail, and nothing is said to be
+/// lost. The same reads succeed when it is back.
+#[test]
+fn reads_of_a_tier_that_is_away_may_be_tried_again() {
+    for seed in 1..=4 {
+        let pool = Pool::new(seed, 1, 1 + (seed % 2) as u8);
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let mut other = pool.host(&engine, 2);
+        let host = pool.executor.block_on(async move {
+            host.run(300).await;
+            other.run(300).await;
+            host
+        });
+        pool.executor.drain();
+        pool.dense.gone.set(true);
+        let (inner, volume) = (Rc::clone(&engine), host.volume);
+        let read = async move {
+            let (mut good, mut away) = (0, 0);
+            for lba in 0..VOLUME_BLOCKS {
+                match inner.read(volume, Lba(lba), Blocks::zeroed(1)).await {
+                    Ok(_) => good += 1,
+                    Err(EngineError::Io(IoError::Gone)) => away += 1,
+                    Err(error) => panic!("seed {seed} at {lba}: {error}"),
+                }
+            }
+            let all = inner.read(volume, Lba(0), Blocks::zeroed(600)).await;
+            (good, away, all.err())
+        };
+        let (good, away, all) = pool.executor.block_on(read);
+        assert!(good > 0 && away > 0, "seed {seed}: {good} and {away}");
+        assert_eq!(all, Some(EngineError::Io(IoError::Gone)), "seed {seed}");
+        pool.dense.gone.set(false);
+        let host = verify(&pool, host).expect("every block is there");
+        drop(host);
+        assert_eq!(engine.counters().get("blocks_lost"), None, "seed {seed}");
+    }
+}
+
+/// One host after there is no room left beneath the dense tier: it writes until it is refused, asks
+/// again and again, deallocates as often, reads everything.
+async fn without_room(mut host: Host, seed: u64) -> Host {
+    let refused = |done: &Result<(), EngineError>| match done {
+        Ok(()) => false,
+        Err(EngineError::Io(IoError::NoSpace)) => true,
+        Err(error) => panic!("seed {seed}: {error}"),
+    };
+    let mut step = 0;
+    while !refused(&host.try_write(step * 11 % 1000, 4).await) {
+        step += 1;
+        assert!(step < 4000, "seed {seed}: the log is not that large");
+    }
+    // Of several records and leaves: what was set aside for the rest is given back.
+    assert!(refused(&host.try_write(400, 150).await), "seed {seed}");
+    let mut holes = 0;
+    for step in 0..3000 {
+        let lba = step % 2 * 512 + step % 500;
+        holes += u32::from(!refused(&host.try_discard(lba, 1).await));
+        let again = host.try_write(lba, 1).await;
+        assert!(refused(&again), "seed {seed}: no chunk can be emptied");
+    }
+    assert!(holes > 0, "seed {seed}: deallocations find room for longer");
+    host.verify().await.expect("every block is there");
+    host
+}
+
+/// There is no room left beneath the dense tier: hosts get an error instead of waiting for it,
+/// reads go on, and when there is room again so do writes.
+#[test]
+fn no_room_beneath_is_an_error_until_there_is_some() {
+    for seed in 1..=6 {
+        let pool = Pool::new(seed, 1, 1);
+        let engine = pool.create();
+        let hosts = [1, 2].map(|number| pool.host(&engine, number));
+        let hosts = hosts.map(|mut host| {
+            pool.executor.block_on(async move {
+                host.run(300).await;
+                host
+            })
+        });
+        pool.dense.no_space.set(true);
+        let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
+        let hosts = hosts.map(|host| world.run(without_room(host, seed)));
+        let hosts = hosts.map(|host| pool.executor.block_on(host));
+        let counters = engine.counters();
+        assert!(counters["no_space_refusals"] > 0, "seed {seed}");
+        assert_eq!(counters.get("units_retired"), None, "seed {seed}");
+        assert_eq!(engine.waits()["dense_full"], 1, "seed {seed}");
+        pool.dense.no_space.set(false);
+        let hosts = hosts.map(|mut host| {
+            let world = Rc::clone(&world);
+            pool.executor.block_on(async move {
+                // The next attempt comes by itself.
+                while host.try_write(0, 1).await.is_err() {
+                    world.sleep(Nanos::from_millis(100)).await;
+                }
+                host.run(300).await;
+                host
+            })
+        });
+        pool.executor.drain();
+        let waits = engine.waits();
+        for name in ["dense_full", "pending_blocks", "pending_leaves"] {
+            assert_eq!(waits[name], 0, "seed {seed}: {name}");
+        }
+        assert_eq!(engine.counters().get("blocks_lost"), None, "seed {seed}");
         assert_eq!(engine.stop_reason(), None, "seed {seed}");
         for host in hosts {
             verify(&pool, host).expect("every block is there");

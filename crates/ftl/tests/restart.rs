@@ -198,7 +198,7 @@ fn a_start_with_few_chunks_and_little_memory_ends() {
         pool.config = small;
         let (engine, report) = pool.try_open(2).expect("a pool that was used");
         assert_eq!(free, u64::from(small.reserve.urgent_chunks));
-        assert!(report.records > 1000 && engine.counters()["leaf_merges"] > 50);
+        assert!(report.batches > 100 && engine.counters()["leaf_merges"] > 50);
         let mut host = pool.host(&engine, 30);
         let used = async move {
             fill(&mut host, 0, 300).await;
@@ -250,5 +250,37 @@ fn closing_waits_for_hosts_alone() {
             let written = pool.executor.block_on(write);
             written.expect("a write that was accepted before");
         }
+    }
+}
+
+/// A start over many chunks of log reads several headers at the same time, and batches that it had no
+/// memory for a second time. The same pool whose delta nodes leave more memory reads each once.
+#[test]
+fn a_start_reads_ahead_and_reads_again_what_it_could_not_keep() {
+    for (seed, is_roomy) in [(1, false), (2, false), (1, true), (2, true)] {
+        let mut pool = Pool::new(seed, 1, 1);
+        pool.config.checkpoint_records = 4000;
+        pool.config.checkpoint_bytes = 64 << 20;
+        if is_roomy {
+            pool.config.map.delta_nodes = 64 << 10;
+        }
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let host = pool.executor.block_on(async move {
+            host.run(700).await;
+            host
+        });
+        pool.executor.crash();
+        drop(engine);
+        pool.fast.reads.set(0);
+        pool.fast.reads_most.set(0);
+        let (engine, report) = pool.try_open(2).expect("a pool that was used");
+        assert!(report.batches > 10, "seed {seed}: {report:?}");
+        assert!(pool.fast.reads_most.get() >= 8, "seed {seed}");
+        let again = engine.counters().get("batches_read_again").copied();
+        assert_eq!(again.is_none(), is_roomy, "seed {seed}: {again:?}");
+        let host = host.moved_to(&engine);
+        let verified = pool.executor.block_on(async move { host.verify().await });
+        verified.expect("every block is there");
     }
 }

@@ -174,6 +174,8 @@ mod tests {
             (EngineError::CapacityExceeded, Failure::NoSpace),
             (EngineError::Lost(volume, Lba(0)), Failure::Unreadable),
             (EngineError::Io(IoError::Gone), Failure::NotReady),
+            (EngineError::Io(IoError::Timeout), Failure::NotReady),
+            (EngineError::Io(IoError::NoSpace), Failure::NoSpace),
             (EngineError::Stopped, Failure::Stopped),
         ];
         for (error, expected) in table {

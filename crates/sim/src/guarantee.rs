@@ -15,13 +15,14 @@ pub const OPERATIONS_MIN: u64 = 2_000;
 pub const CRASHES_MIN: u64 = 3;
 
 /// Faults that are injected, by their names in the tally of a drive.
-const FAULTS: [&str; 9] = [
+const FAULTS: [&str; 10] = [
     "bit_rot",
     "gone",
     "hung_reads",
     "lost_write",
     "media_error",
     "misdirected_write",
+    "no_space",
     "slow",
     "slow_reads",
     "write_error",

@@ -13,6 +13,7 @@ use crate::executor::Reactor;
 use crate::fingerprint::Action;
 use crate::patience::Patience;
 use crate::rng::Rng;
+use crate::shortage::Shortage;
 use crate::subject::{Outcome, Subject, SubjectError};
 use crate::wire::{Fabric, Place};
 use crate::workload::{Kind, Op, Workload};
@@ -25,6 +26,9 @@ use varve_units::{Lba, Nanos, TenantId, VolumeId};
 
 /// How long a host waits before it looks again whether a volume is idle.
 const PAUSE: Nanos = Nanos::from_micros(20);
+/// Longest pause of a host that was refused for want of room beneath a drive. Arbitrary: a shortage is
+/// not to take up all operations of a life.
+const SHORT_PAUSE_MAX: Nanos = Nanos::from_millis(500);
 /// How long after a repeated write what came late is looked for, at most. Arbitrary: half of the time
 /// in which something may come late.
 const LATE_MAX: Nanos = Nanos::from_secs(1);
@@ -51,6 +55,8 @@ pub struct Shared {
     pub fabric: Option<Rc<Fabric>>,
     /// Operations under way on the hosts' machine, by volume.
     pub afloat: RefCell<BTreeMap<VolumeId, u64>>,
+    /// Room beneath the dense drive.
+    pub shortage: Shortage,
 }
 
 impl Shared {
@@ -312,7 +318,12 @@ impl Hosts {
         let hosts = Rc::clone(self);
         let write = async move { hosts.write_one(volume, lba, count, forced).await };
         let outcome = self.afloat(Some(volume), write).await;
-        if outcome == Err(SubjectError::CapacityExceeded) {
+        if outcome.is_err() && self.is_short() {
+            // Who asks at once asks in vain.
+            let pause = self.rng.borrow_mut().magnitude(PAUSE.0, SHORT_PAUSE_MAX.0);
+            self.reactor.sleep(Nanos(pause)).await;
+        }
+        if let Err(SubjectError::CapacityExceeded | SubjectError::NoSpace) = outcome {
             // A full pool is to be worked on, not only knocked at.
             self.reactor.sleep(PAUSE).await;
             if self.rng.borrow_mut().chance(1, 4) {
@@ -357,7 +368,7 @@ impl Hosts {
         } else {
             self.subject.discard(volume, lba, count).await
         };
-        if outcome == Err(SubjectError::CapacityExceeded) {
+        if outcome == Err(SubjectError::CapacityExceeded) && !self.is_short() {
             self.fail(format!("zeroing {count} blocks of {volume} needs no space"));
         }
         self.end_change(ticket, volume, lba, count, false, outcome);
@@ -377,6 +388,10 @@ impl Hosts {
         let oracle = &mut *self.shared.oracle.borrow_mut();
         match outcome {
             Ok(()) => oracle.end_write(ticket, forced),
+            Err(SubjectError::CapacityExceeded | SubjectError::NoSpace) if self.is_short() => {
+                oracle.end_failed(ticket);
+                self.shared.count("host_no_space");
+            }
             Err(SubjectError::CapacityExceeded) => {
                 let space = self.subject.space();
                 if let Err(what) = oracle.check_refusal(space, ticket, volume, lba, count) {
@@ -389,6 +404,12 @@ impl Hosts {
                 "write of {count} blocks to {volume} {lba}: {error}"
             )),
         }
+    }
+
+    /// True if a refusal that is seen now may be for want of room beneath the dense drive.
+    fn is_short(&self) -> bool {
+        let over_wire = self.shared.fabric.is_some();
+        self.shared.shortage.explains(self.reactor.now(), over_wire)
     }
 
     /// Flushes the pool.

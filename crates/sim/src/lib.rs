@@ -34,6 +34,7 @@ pub mod reference;
 pub mod rng;
 pub mod run;
 pub mod scenario;
+pub mod shortage;
 pub mod shrink;
 pub mod stress;
 pub mod subject;

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_ftl::{Engine, EngineError, GROUPS_MIN, Identity, NewVolume};
-use varve_io::{Blocks, Drive, ReactorId, World};
+use varve_io::{Blocks, Drive, IoError, ReactorId, World};
 use varve_pool::label::{CreateError, LabelStore, Owner, PoolId, RESERVED_BYTES, Role};
 use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
 use varve_units::{BLOCK_BYTES, Lba, Nanos, TenantId, VolumeId};
@@ -28,6 +28,7 @@ const GUARD_BYTES: u64 = 1 << 20;
 const FEATURES: &[&str] = &[
     "admission_waits",
     "background_yields",
+    "batches_read_again",
     "checkpoints",
     "chunks_cleaned",
     "compacted_blocks",
@@ -44,6 +45,7 @@ const FEATURES: &[&str] = &[
     "leaf_reads",
     "members_lost",
     "moves_redone",
+    "no_space_refusals",
     "paced_writes",
     "read_retries",
     "remirrors",
@@ -210,6 +212,10 @@ impl Factory for Real {
     }
 
     fn repeats_creation(&self) -> bool {
+        true
+    }
+
+    fn tells_shortage(&self) -> bool {
         true
     }
 
@@ -415,6 +421,7 @@ const fn outcome(error: EngineError) -> SubjectError {
     match error {
         EngineError::CapacityExceeded => SubjectError::CapacityExceeded,
         EngineError::Lost(..) => SubjectError::Lost,
+        EngineError::Io(IoError::NoSpace) => SubjectError::NoSpace,
         EngineError::Io(_) => SubjectError::Media,
         _ => SubjectError::Stopped,
     }

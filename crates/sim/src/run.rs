@@ -18,8 +18,9 @@ use crate::laps::Laps;
 use crate::patience::Patience;
 use crate::rng::Rng;
 use crate::scenario::{Options, Plan, draw_trigger, inject};
+use crate::shortage::{Planned, Shortage};
 use crate::stress::Stress;
-use crate::subject::{Config, Factory, Subject, SubjectError};
+use crate::subject::{Config, Dense, Factory, Subject, SubjectError};
 use crate::wire::subject::Served;
 use crate::wire::{Cuts, Fabric};
 use crate::workload::Workload;
@@ -139,6 +140,8 @@ struct Life {
     fault_distance: u64,
     stress: Stress,
     has_faults: bool,
+    /// When room beneath the dense drive runs out.
+    shortage: Option<Planned>,
     crash_at: Option<u64>,
     is_open: Rc<Cell<bool>>,
     /// The pool once it serves, for what it says of itself when it makes no progress.
@@ -221,6 +224,7 @@ impl<'a> Machine<'a> {
             volume_blocks_max: Cell::new(64),
             fabric,
             afloat: RefCell::default(),
+            shortage: Shortage::default(),
         };
         shared.count(plan.stress.name());
         Self {
@@ -417,6 +421,7 @@ impl<'a> Machine<'a> {
         }
         self.is_created |= is_open.get();
         self.shared.oracle.borrow_mut().crash();
+        self.shared.shortage.end(self.now);
         for drive in &self.drives {
             drive.power_fail();
             if !self.is_created && !self.factory.repeats_creation() {
@@ -496,6 +501,7 @@ impl<'a> Machine<'a> {
             fault_distance: self.plan.fault_distance,
             stress: self.plan.stress,
             has_faults: self.options.has_faults,
+            shortage: self.plan_shortage(),
             crash_at: self.options.crash_at,
             is_open: Rc::default(),
             subject: Rc::default(),
@@ -504,6 +510,15 @@ impl<'a> Machine<'a> {
             replaced: Rc::clone(&self.replaced),
             is_closing: Rc::default(),
         }
+    }
+
+    /// When room runs out beneath a dense tier of one drive. Drawn apart: seeds without such a tier are
+    /// what they are without this.
+    fn plan_shortage(&self) -> Option<Planned> {
+        let is_alone = self.plan.config.dense == Dense::Single;
+        let may = self.options.has_faults && is_alone && self.factory.tells_shortage();
+        let mut rng = self.rng.split_at("shortage", self.lives);
+        may.then(|| Planned::draw(&mut rng)).flatten()
     }
 
     fn start(
@@ -676,6 +691,8 @@ impl Life {
     /// Lets faults strike while hosts work, until enough operations have ended.
     async fn oversee(&self, target: u64, subject: &Rc<dyn Subject>) {
         let (mut due, mut seen) = (0, 0);
+        let begun = self.shared.operations.get();
+        let mut shortage = self.shortage;
         let mut cut = self
             .shared
             .fabric
@@ -694,6 +711,12 @@ impl Life {
             {
                 cut.strike(operations);
             }
+            if let Some(planned) = shortage
+                && operations >= begun + planned.after
+            {
+                shortage = None;
+                self.run_short(planned);
+            }
             if self.has_faults && operations >= due {
                 let rng = &mut *self.rng.borrow_mut();
                 due = operations + rng.within(1, self.fault_distance * 2);
@@ -701,6 +724,13 @@ impl Life {
                 self.replace_some(rng, subject);
             }
         }
+    }
+
+    /// There is no room left beneath the dense drive.
+    fn run_short(&self, planned: Planned) {
+        let until = self.shared.shortage.begin(self.reactor.now(), planned.span);
+        let drive = self.drives.last().expect("a pool has drives");
+        drive.run_out(until);
     }
 
     /// Begins to replace a lost drive, now and then.
@@ -783,6 +813,7 @@ impl Life {
     /// Faults stop: from now on operations must end soon.
     fn calm(&self) {
         self.drives.iter().for_each(SimDrive::disarm);
+        self.shared.shortage.end(self.reactor.now());
         if let Some(fabric) = &self.shared.fabric {
             fabric.network().calm();
         }

@@ -89,6 +89,8 @@ impl Config {
 pub enum SubjectError {
     /// The pool is full.
     CapacityExceeded,
+    /// There is no room beneath the pool's drives.
+    NoSpace,
     /// A block cannot be read or written.
     Media,
     /// A block's content is known to be lost.
@@ -105,6 +107,7 @@ impl fmt::Display for SubjectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::CapacityExceeded => "capacity exceeded",
+            Self::NoSpace => "no space beneath the drives",
             Self::Media => "unrecovered media error",
             Self::Lost => "content lost",
             Self::Stopped => "pool stopped",
@@ -169,6 +172,11 @@ pub trait Factory {
 
     /// Where the chunks of the fast tier lie, if it is a log: every seed must have wrapped it.
     fn log_area(&self, config: &Config) -> Option<LogArea>;
+
+    /// True if a pool tells its hosts when there is no room beneath a drive, and goes on when there is.
+    fn tells_shortage(&self) -> bool {
+        false
+    }
 
     /// A bug to be planted between the pool and its hosts.
     fn wire_canary(&self) -> Option<WireCanary> {

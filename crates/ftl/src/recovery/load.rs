@@ -1,11 +1,11 @@
 //! From a commit's parts to slices (`slices`), units and catalogue.
 
 use super::RecoverError;
+use super::names::NamedGroup;
 use super::walk::LaneWalk;
 use crate::engine::Engine;
 use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
 use crate::lane::Stopped;
-use crate::placement::Writer;
 use crate::shared::Shared;
 use crate::units::{UnitRestore, UnitState};
 use alloc::collections::BTreeMap;
@@ -13,9 +13,9 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{
     CatalogueEntry, ChunkEntry, ChunkState, CommitBody, CommitPlace, GroupEntry, GroupState,
-    PartKind, PartPlace, Record, UnitBits,
+    PartKind, PartPlace, UnitBits,
 };
-use varve_units::{Ppa, SliceId, VolumeId};
+use varve_units::SliceId;
 
 impl Engine {
     /// Loads what the commit names, and works out the state of every unit.
@@ -227,28 +227,14 @@ impl Engine {
     /// Groups that the redo range names.
     fn named_groups(&self, walks: &[LaneWalk]) -> BTreeMap<u32, NamedGroup> {
         let geometry = self.shared.units.geometry();
-        let mut named: BTreeMap<u32, NamedGroup> = BTreeMap::new();
-        let mut name = |ppa: Ppa, count: u64, volume: VolumeId, by: Writer| {
-            let place = geometry.locate(ppa);
-            if let Some(place) = place.filter(|place| place.unit.tier == Tier::Dense) {
-                let end = place.bit + count as u32;
-                let group = named.entry(place.unit.index);
-                let group = group.or_insert(NamedGroup { end, volume, by });
-                group.end = group.end.max(end);
+        let mut named = BTreeMap::new();
+        for walk in walks {
+            let mut names = walk.names.clone();
+            for found in &walk.found {
+                let records = found.records.as_deref().unwrap_or_default();
+                names.note(geometry, found.head.sequence, records);
             }
-        };
-        let found = walks.iter().flat_map(|walk| &walk.found);
-        for record in found.flat_map(|found| &found.records) {
-            match record {
-                Record::External {
-                    ppa, crcs, volume, ..
-                } => name(*ppa, crcs.len() as u64, *volume, Writer::Compaction),
-                Record::Move { items, volume, .. } => items.iter().for_each(|item| {
-                    let by = Writer::of_moves_from(geometry, item.old);
-                    name(item.new, 1, *volume, by);
-                }),
-                _ => {}
-            }
+            names.add_to(&mut named);
         }
         named
     }
@@ -323,16 +309,6 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-/// A group that records behind the checkpoint name.
-struct NamedGroup {
-    /// Behind the last block named.
-    end: u32,
-    /// Of the first record that names it.
-    volume: VolumeId,
-    /// Who wrote it.
-    by: Writer,
 }
 
 /// Write pointer of a unit: the checkpoint that frees one still has what it had in use.

@@ -3,6 +3,8 @@
 //! 1. `scan`: read all chunk headers; choose the newest commit.
 //! 2. `walk`: follow each lane of the commit's epoch from its redo position to its end.
 //! 3. `load`: slices, unit tables, bitmaps, catalogue from the commit's parts.
+//!    `ahead` reads headers of several chunks side by side. What was flushed and finds no room in
+//!    memory is not kept: it is read again in step 4.
 //! 4. `redo`: apply the records behind the cuts, once, in lane order.
 //! 5. Make the unflushed tail equal on all copies; commit a checkpoint; serve.
 //!
@@ -10,7 +12,9 @@
 //! under a new epoch: a crash at any point leaves the next start with the same commit to begin
 //! from, or with the new one (ADR 9, 10).
 
+mod ahead;
 mod load;
+mod names;
 mod redo;
 mod scan;
 mod slices;
@@ -24,17 +28,21 @@ use crate::engine::{Engine, Seats};
 use crate::error::EngineError;
 use crate::geometry::Geometry;
 use crate::shared::Identity;
+use ahead::Ahead;
 use alloc::vec::Vec;
 use core::fmt;
 use scan::Scan;
 use varve_format::CommitBody;
 use varve_units::{LaneId, Lsn};
 use walk::LaneWalk;
-pub(crate) use walk::{Expect, read_batch};
+pub(crate) use walk::{Expect, Sought, seek_batch};
 
 /// LSNs skipped at a start: more than can have been handed out beyond what was found
 /// (discarded tails were never acknowledged as durable; arbitrary, far above any such number).
 const LSN_GAP: u64 = 1 << 16;
+
+/// Bytes of a delta node (`map`).
+const DELTA_NODE_BYTES: usize = 64;
 
 /// Why a pool could not be recovered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +60,11 @@ pub enum RecoverError {
         /// The checkpoint that wrote it.
         checkpoint: u64,
         /// Fast-tier sector of its payload.
+        sector: u64,
+    },
+    /// A batch that was read a moment ago cannot be read again. Another start may.
+    BatchUnreadable {
+        /// Fast-tier sector of its header.
         sector: u64,
     },
     /// A part does not fit the pool's geometry.
@@ -76,6 +89,10 @@ impl fmt::Display for RecoverError {
             Self::PartUnreadable { checkpoint, sector } => write!(
                 f,
                 "a part of checkpoint {checkpoint} at fast-tier sector {sector} cannot be read"
+            ),
+            Self::BatchUnreadable { sector } => write!(
+                f,
+                "the batch at fast-tier sector {sector} cannot be read a second time"
             ),
             Self::PartMismatch { sector } => {
                 write!(
@@ -167,9 +184,12 @@ impl Engine {
         let (body, place) = scan.newest_commit(&*seats.fast).await?;
         ended(StartPhase::Scan);
         let mut walks = Vec::new();
+        let room = redo_bytes(&config) / body.lanes.len().max(1);
         for position in &body.lanes {
             let lane = scan.lane(body.epoch, position.lane);
-            walks.push(LaneWalk::follow(&*seats.fast, &scan, position, &lane).await);
+            let ahead = Ahead::new(&seats.world, &seats.fast);
+            let walk = LaneWalk::follow(&*seats.fast, &scan, position, &lane, ahead, room);
+            walks.push(walk.await);
         }
         ended(StartPhase::Walk);
         let next = first_lsn(&scan, &body, &walks);
@@ -202,6 +222,12 @@ impl Engine {
         ended(StartPhase::Commit);
         Ok((engine, report))
     }
+}
+
+/// Memory for the records of all lanes between walk and redo: an eighth of what the delta nodes take,
+/// which are there for the same records. Beside it stands only what was not flushed.
+const fn redo_bytes(config: &Config) -> usize {
+    config.map.delta_nodes * DELTA_NODE_BYTES / 8 * config.lanes as usize
 }
 
 /// An LSN above every one that was ever handed out.

@@ -1,6 +1,6 @@
 //! Redo: the records behind the cuts, once, in lane order; then equal copies.
 
-use super::walk::{Found, LaneWalk};
+use super::walk::{Expect, LaneWalk, Sought, seek_batch};
 use super::{RecoverError, RecoveryReport};
 use crate::config::Canary;
 use crate::engine::Engine;
@@ -10,12 +10,17 @@ use crate::lane::Appended;
 use crate::map::{Change, Dead, LeafKey, Map, MapFull};
 use crate::shard::{Shard, discard_pieces, for_each_change};
 use crate::shared::Shared;
-use alloc::collections::BTreeMap;
+use crate::ways::Ways;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use varve_format::{PayloadLayout, Record, block_crc, crc24};
-use varve_io::{Blocks, ReactorId};
+use varve_format::{BatchHead, PayloadLayout, Record, block_crc, crc24};
+use varve_io::{Blocks, ReactorId, Receiver};
 use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, SECTOR_BYTES};
+
+/// Batches read again ahead of their turn: a MiB of headers at most. Arbitrary: as many as keep a drive
+/// busy.
+const BATCHES_AHEAD: usize = 16;
 
 impl Engine {
     /// Applies every record of a lane that lies behind its slice's cut. The records are used up.
@@ -24,27 +29,62 @@ impl Engine {
         walk: &mut LaneWalk,
         report: &mut RecoveryReport,
     ) -> Result<(), RecoverError> {
+        let mut reading = VecDeque::new();
+        let dropped = walk.found.iter().filter(|found| found.records.is_none());
+        let mut dropped = dropped.map(|found| found.head).collect::<VecDeque<_>>();
         for found in &mut walk.found {
+            let records = match found.records.take() {
+                Some(records) => records,
+                None => {
+                    while reading.len() < BATCHES_AHEAD
+                        && let Some(head) = dropped.pop_front()
+                    {
+                        reading.push_back(self.read_again(head));
+                    }
+                    let next = reading.pop_front().expect("as many as were not kept");
+                    let sector = found.head.address;
+                    let unreadable = RecoverError::BatchUnreadable { sector };
+                    next.await.ok_or(unreadable)?
+                }
+            };
             report.batches += 1;
-            report.records += found.records.len() as u64;
-            self.redo_batch(found).await?;
+            report.records += records.len() as u64;
+            self.redo_batch(&found.head, records).await?;
         }
         Ok(())
     }
 
+    /// Begins to read the records of a batch again.
+    fn read_again(&self, head: BatchHead) -> Receiver<Option<Vec<Record>>> {
+        let shared = self.shared.rc();
+        shared.count("batches_read_again", 1);
+        let world = Rc::clone(&shared.world);
+        world.run(async move {
+            let (expect, mut ways) = (Expect::again(&head), Ways::default());
+            let geometry = shared.units.geometry();
+            loop {
+                match seek_batch(&*shared.fast, geometry, &expect, &mut ways).await {
+                    Sought::Found(_, records) => return Some(records),
+                    Sought::Absent | Sought::Unreadable if ways.tries_again() => {}
+                    Sought::Absent | Sought::Unreadable => return None,
+                }
+            }
+        })
+    }
+
     /// Gives each reactor the records of its slices, in order, and waits until they are applied.
-    async fn redo_batch(&self, found: &mut Found) -> Result<(), RecoverError> {
+    async fn redo_batch(&self, head: &BatchHead, records: Vec<Record>) -> Result<(), RecoverError> {
         let shared = &self.shared;
-        let places: Vec<_> = PayloadLayout::new(&found.head, &found.records)
+        let places: Vec<_> = PayloadLayout::new(head, &records)
             .map(|at| Appended {
-                lsn: found.head.lsn(at.record),
+                lsn: head.lsn(at.record),
                 data_sector: at.data_sector,
                 meta_sector: at.meta_sector,
-                batch_sector: found.head.address,
+                batch_sector: head.address,
             })
             .collect();
         let mut by_owner: BTreeMap<ReactorId, Vec<(Record, Appended)>> = BTreeMap::new();
-        for (record, at) in core::mem::take(&mut found.records).into_iter().zip(places) {
+        for (record, at) in records.into_iter().zip(places) {
             if let Record::Catalogue { entry } = record {
                 shared.volumes.borrow_mut().note(*entry);
             } else if let Some(owner) = shared.record_owner(&record) {

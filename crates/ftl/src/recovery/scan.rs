@@ -5,12 +5,15 @@ use super::walk::{Expect, read_batch};
 use crate::config::{Canary, Config};
 use crate::geometry::{CHUNK_HEAD_SECTORS, Geometry};
 use crate::shared::Identity;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 use varve_format::{ChunkHeader, CommitBody, CommitPlace, PayloadLayout, Record, crc32c};
-use varve_io::{Drive, Sectors};
+use varve_io::{Command, Done, Drive, Sectors, Target};
 use varve_units::{LaneId, Lsn, SECTOR_BYTES};
+
+/// Chunk headers read at the same time. Arbitrary: as many as keep a drive busy.
+const HEADERS_AHEAD: usize = 32;
 
 /// The chunks of a lane.
 pub(super) struct LaneChunks {
@@ -40,13 +43,26 @@ impl Scan {
         identity: Identity,
     ) -> Self {
         let mut headers = Vec::with_capacity(geometry.chunks as usize);
+        let copies = fast.info().copies;
+        let places = (0..geometry.chunks).flat_map(|chunk| (0..copies).map(move |c| (chunk, c)));
+        let mut places = places.map(|(chunk, copy)| Command::Read {
+            offset: geometry.chunk_start(chunk) * SECTOR_BYTES,
+            into: Target::Meta(Sectors::zeroed(CHUNK_HEAD_SECTORS as usize)),
+            copy,
+        });
+        let mut reading: VecDeque<_> = VecDeque::with_capacity(HEADERS_AHEAD);
         for chunk in 0..geometry.chunks {
             let address = geometry.chunk_start(chunk);
             let mut newest: Option<ChunkHeader> = None;
-            for copy in 0..fast.info().copies {
-                let into = Sectors::zeroed(CHUNK_HEAD_SECTORS as usize);
-                let read = fast.read_meta(address * SECTOR_BYTES, into, copy).await;
-                let Ok(sectors) = read else { continue };
+            for _ in 0..copies {
+                let more = HEADERS_AHEAD - reading.len();
+                reading.extend(places.by_ref().take(more).map(|read| fast.submit(read)));
+                let read = reading
+                    .pop_front()
+                    .expect("every copy of every chunk is read");
+                let Ok(Done::Read(Target::Meta(sectors))) = read.await else {
+                    continue;
+                };
                 for header in ChunkHeader::decode_each(sectors.bytes(), &identity.pool, address) {
                     if newest.is_none_or(|newest| age(&newest) < age(&header)) {
                         newest = Some(header);

@@ -1,8 +1,16 @@
 //! Starts from states that the public interface reaches by chance only.
 
+use super::ahead::{Ahead, batch_bytes};
+use super::names::{GroupNames, NamedGroup};
+use super::scan::Scan;
+use super::walk::LaneWalk;
 use crate::common::Pool;
 use crate::engine::Engine;
+use crate::shared::Identity;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use std::rc::Rc;
+use varve_io::{Drive, World};
 
 /// A lane has given up a chunk and all in it is acknowledged, but its pump has not come round to
 /// hand it back when a checkpoint notes where redo begins: behind that chunk.
@@ -33,4 +41,87 @@ fn a_chunk_given_up_and_not_yet_handed_back_is_kept() {
         let verified = pool.executor.block_on(async move { host.verify().await });
         verified.expect("every block is there");
     }
+}
+
+/// Every lane of a pool that crashed, followed with `room` bytes for records.
+fn follow(pool: &Pool, room: usize) -> Vec<LaneWalk> {
+    let (world, fast) = (Rc::clone(&pool.executor), Rc::clone(&pool.fast));
+    let (world, fast) = (world as Rc<dyn World>, fast as Rc<dyn Drive>);
+    let drive = Rc::clone(&pool.fast);
+    let (geometry, config) = (pool.geometry, pool.config);
+    let identity = Identity {
+        pool: pool.id,
+        epoch: 2,
+    };
+    pool.executor.block_on(async move {
+        let scan = Scan::read(&*fast, &geometry, &config, identity).await;
+        let (body, _) = scan.newest_commit(&*fast).await.expect("a checkpoint");
+        let mut walks = Vec::new();
+        drive.reads_most.set(0);
+        for position in &body.lanes {
+            let lane = scan.lane(body.epoch, position.lane);
+            let ahead = Ahead::new(&world, &fast);
+            walks.push(LaneWalk::follow(&*fast, &scan, position, &lane, ahead, room).await);
+        }
+        walks
+    })
+}
+
+/// What lanes name, whether their records were kept or not.
+fn names(pool: &Pool, walks: &[LaneWalk]) -> Vec<(u32, u32, u64)> {
+    let mut all: BTreeMap<u32, NamedGroup> = BTreeMap::new();
+    for walk in walks {
+        let mut names: GroupNames = walk.names.clone();
+        for found in &walk.found {
+            let records = found.records.as_deref().unwrap_or_default();
+            names.note(&pool.geometry, found.head.sequence, records);
+        }
+        names.add_to(&mut all);
+    }
+    let list = all.into_iter();
+    list.map(|(group, named)| (group, named.end, named.volume.0))
+        .collect()
+}
+
+/// What a walk keeps of batches that were flushed fits the memory there is for it; what it finds, and
+/// the groups that are named, are the same however little that is.
+#[test]
+fn a_walk_keeps_no_more_records_than_fit() {
+    let mut named = 0;
+    for seed in 1..=6 {
+        let mut pool = Pool::new(seed, 1, 1 + (seed % 2) as u8);
+        pool.config.checkpoint_records = 4000;
+        pool.config.checkpoint_bytes = 64 << 20;
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let host = pool.executor.block_on(async move {
+            host.run(700).await;
+            host
+        });
+        pool.executor.crash();
+        drop((host, engine));
+        let all = follow(&pool, usize::MAX);
+        let heads = |walks: &[LaneWalk]| -> Vec<_> {
+            let found = walks.iter().flat_map(|walk| &walk.found);
+            found
+                .map(|found| (found.head.address, found.head.first_lsn))
+                .collect()
+        };
+        assert!(heads(&all).len() > 20, "seed {seed}: {}", heads(&all).len());
+        named += names(&pool, &all).len();
+        let kept = all.iter().flat_map(|walk| &walk.found);
+        assert!(kept.into_iter().all(|found| found.records.is_some()));
+        for room in [0, 2000, 20_000] {
+            let walks = follow(&pool, room);
+            assert_eq!(heads(&walks), heads(&all), "seed {seed}");
+            assert_eq!(names(&pool, &walks), names(&pool, &all), "seed {seed}");
+            for walk in &walks {
+                let found = walk.found.iter().filter(|found| found.rewrite.is_none());
+                let kept = found.filter_map(|found| Some((found.head, found.records.as_ref()?)));
+                let kept = kept.map(|(head, records)| batch_bytes(&head, records.len()));
+                assert!(kept.sum::<usize>() <= room, "seed {seed}: more than {room}");
+            }
+        }
+    }
+    assert!(named > 0, "groups are named");
 }

@@ -6,9 +6,12 @@
 //! reported and stepped over (engine.md U7).
 
 use super::Damage;
+use super::ahead::{Ahead, batch_bytes};
+use super::names::GroupNames;
 use super::scan::{LaneChunks, Scan};
 use super::whole::{Broken, whole_batch};
 use crate::geometry::{CHUNK_HEAD_SECTORS, Geometry};
+use crate::ways::Ways;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use varve_format::{BatchHead, ChunkHeader, LanePosition, Record, batch};
@@ -51,6 +54,26 @@ impl Expect {
         }
     }
 
+    /// The batch with this head, seen before.
+    pub(super) const fn again(head: &BatchHead) -> Self {
+        Self {
+            tag: Some(head.epoch),
+            lane: head.lane,
+            sequence: Some(head.sequence),
+            sector: head.address,
+            chunk_sequence: head.chunk_sequence,
+        }
+    }
+
+    /// Another batch of the same chunk.
+    pub(super) const fn at(&self, sequence: u64, sector: u64) -> Self {
+        Self {
+            sequence: Some(sequence),
+            sector,
+            ..*self
+        }
+    }
+
     fn accepts(&self, head: &BatchHead) -> bool {
         self.tag.is_none_or(|tag| head.epoch == tag)
             && head.lane == self.lane
@@ -78,28 +101,39 @@ pub(crate) async fn read_batch(
     geometry: &Geometry,
     expect: &Expect,
 ) -> Option<(BatchHead, Vec<Record>)> {
-    match seek_batch(fast, geometry, expect).await {
+    match seek_batch(fast, geometry, expect, &mut Ways::default()).await {
         Sought::Found(head, records) => Some((head, records)),
         Sought::Absent | Sought::Unreadable => None,
     }
 }
 
-/// [`read_batch`], which tells what is not there from what cannot be read.
-pub(crate) async fn seek_batch(fast: &dyn Drive, geometry: &Geometry, expect: &Expect) -> Sought {
+/// [`read_batch`], which tells what is not there from what cannot be read. `ways` are told what came of
+/// each copy.
+pub(crate) async fn seek_batch(
+    fast: &dyn Drive,
+    geometry: &Geometry,
+    expect: &Expect,
+    ways: &mut Ways,
+) -> Sought {
     let chunk = geometry.chunk_of(expect.sector);
     let end = geometry.chunk_start(chunk) + geometry.chunk_sectors();
     let unit = u64::from(geometry.lba_bytes) / SECTOR_BYTES;
     // The last chunk may be full to the drive's end.
     if expect.sector >= geometry.fast_sectors() || expect.sector + unit > end {
+        ways.note_mismatch();
         return Sought::Absent;
     }
     let mut sought = Sought::Unreadable;
     for copy in 0..fast.info().copies {
         let offset = expect.sector * SECTOR_BYTES;
-        let first = fast
-            .read_meta(offset, Sectors::zeroed(unit as usize), copy)
-            .await;
-        let Ok(first) = first else { continue };
+        let into = Sectors::zeroed(unit as usize);
+        let first = match fast.read_meta(offset, into, copy).await {
+            Ok(first) => first,
+            Err(error) => {
+                ways.note_error(error);
+                continue;
+            }
+        };
         let head = batch::decode_head(first.bytes());
         // Its checksum covers the whole header, which is read by what it says itself.
         let fits = |head: &BatchHead| {
@@ -108,6 +142,7 @@ pub(crate) async fn seek_batch(fast: &dyn Drive, geometry: &Geometry, expect: &E
                 && expect.sector + head.batch_bytes() / SECTOR_BYTES <= end
         };
         let Some(head) = head.ok().filter(fits) else {
+            ways.note_mismatch();
             sought = Sought::Absent;
             continue;
         };
@@ -117,12 +152,18 @@ pub(crate) async fn seek_batch(fast: &dyn Drive, geometry: &Geometry, expect: &E
         } else {
             match fast.read_meta(offset, Sectors::zeroed(sectors), copy).await {
                 Ok(whole) => whole,
-                Err(_) => continue,
+                Err(error) => {
+                    ways.note_error(error);
+                    continue;
+                }
             }
         };
         match batch::decode(whole.bytes()) {
             Ok((head, records)) if expect.accepts(&head) => return Sought::Found(head, records),
-            _ => sought = Sought::Absent,
+            _ => {
+                ways.note_mismatch();
+                sought = Sought::Absent;
+            }
         }
     }
     sought
@@ -131,7 +172,8 @@ pub(crate) async fn seek_batch(fast: &dyn Drive, geometry: &Geometry, expect: &E
 /// A batch found.
 pub(super) struct Found {
     pub(super) head: BatchHead,
-    pub(super) records: Vec<Record>,
+    /// `None` if there was no memory to keep them: they are read again when they are redone.
+    pub(super) records: Option<Vec<Record>>,
     /// The chunk's header goes with its first batch.
     pub(super) header: Option<ChunkHeader>,
     /// What to write to make all copies equal; none if the batch was flushed.
@@ -145,6 +187,14 @@ pub(super) struct LaneWalk {
     pub(super) chunks: BTreeMap<u32, (ChunkHeader, u32)>,
     pub(super) last_lsn: Lsn,
     pub(super) damage: Vec<Damage>,
+    /// Groups that batches name whose records were not kept.
+    pub(super) names: GroupNames,
+    /// Memory left for records.
+    room: usize,
+    /// Batches from here on may have to be verified.
+    unverified: usize,
+    /// Up to here the lane was flushed.
+    durable: Lsn,
     /// The place where the next batch would lie cannot be read.
     is_cut: bool,
 }
@@ -164,12 +214,18 @@ impl LaneWalk {
         scan: &Scan,
         position: &LanePosition,
         lane: &LaneChunks,
+        mut ahead: Ahead,
+        room: usize,
     ) -> Self {
         let mut walk = Self {
             found: Vec::new(),
             chunks: BTreeMap::new(),
             last_lsn: Lsn(position.first_lsn.0.saturating_sub(1)),
             damage: Vec::new(),
+            names: GroupNames::default(),
+            room,
+            unverified: 0,
+            durable: Lsn::ZERO,
             is_cut: false,
         };
         let start = lane
@@ -183,11 +239,12 @@ impl LaneWalk {
             batch: position.batch,
         };
         loop {
-            while walk.step(fast, scan, lane, &mut cursor).await {}
+            while walk.step(scan, lane, &mut ahead, &mut cursor).await {}
             if !walk.step_over_damage(fast, scan, lane, &mut cursor).await {
                 break;
             }
         }
+        ahead.end().await;
         if walk.is_cut {
             walk.note_cut(position.lane, walk.last_lsn.next());
         }
@@ -206,9 +263,9 @@ impl LaneWalk {
     /// Takes the next batch. False at the lane's end.
     async fn step(
         &mut self,
-        fast: &dyn Drive,
         scan: &Scan,
         lane: &LaneChunks,
+        ahead: &mut Ahead,
         cursor: &mut Cursor,
     ) -> bool {
         // A batch whose write failed stands again at the start of a later chunk, and may all the
@@ -222,8 +279,8 @@ impl LaneWalk {
         for sequence in later {
             let (chunk, header) = &lane.by_sequence[sequence];
             let sector = scan.geometry.chunk_start(*chunk) + CHUNK_HEAD_SECTORS;
-            let expect = Expect::of(scan, header, Some(cursor.batch), sector);
-            match seek_batch(fast, &scan.geometry, &expect).await {
+            let at = (cursor.batch, sector);
+            match ahead.seek(scan, lane, header, at).await {
                 Sought::Found(head, records) => {
                     cursor.chunk = Some((*chunk, *header));
                     cursor.chunk_sequence = Some(*sequence);
@@ -236,8 +293,8 @@ impl LaneWalk {
             }
         }
         if let Some((chunk, header)) = cursor.chunk {
-            let expect = Expect::of(scan, &header, Some(cursor.batch), cursor.sector);
-            match seek_batch(fast, &scan.geometry, &expect).await {
+            let at = (cursor.batch, cursor.sector);
+            match ahead.seek(scan, lane, &header, at).await {
                 Sought::Found(head, records) => {
                     self.take(scan, chunk, header, head, records, cursor);
                     return true;
@@ -263,14 +320,35 @@ impl LaneWalk {
         cursor.batch = head.sequence + 1;
         self.last_lsn = self.last_lsn.max(head.last_lsn());
         let header = is_first.then_some(header);
+        self.durable = self.durable.max(head.durable_through);
         self.found.push(Found {
             head,
-            records,
+            records: Some(records),
             header,
             rewrite: None,
         });
+        self.save_memory(&scan.geometry);
         if let Some((chunk, header)) = cursor.chunk {
             self.chunks.insert(chunk, (header, 0));
+        }
+    }
+
+    /// Batches that are known to have been flushed need not be verified: without room their records are
+    /// not kept.
+    fn save_memory(&mut self, geometry: &Geometry) {
+        while let Some(found) = self.found.get_mut(self.unverified)
+            && found.head.last_lsn() <= self.durable
+        {
+            self.unverified += 1;
+            let count = found.records.as_ref().map_or(0, Vec::len);
+            match self.room.checked_sub(batch_bytes(&found.head, count)) {
+                Some(room) => self.room = room,
+                None => {
+                    self.room = 0;
+                    let records = found.records.take().unwrap_or_default();
+                    self.names.note(geometry, found.head.sequence, &records);
+                }
+            }
         }
     }
 
@@ -329,12 +407,7 @@ impl LaneWalk {
     /// Batches beyond what was flushed may be torn: the first with a payload on no copy ends the
     /// lane. The others are read whole, to be written back to all copies.
     async fn verify_tail(&mut self, fast: &dyn Drive, scan: &Scan, lane: LaneId) {
-        let durable = self
-            .found
-            .iter()
-            .map(|found| found.head.durable_through)
-            .max();
-        let durable = durable.unwrap_or(Lsn::ZERO);
+        let durable = self.durable;
         for index in 0..self.found.len() {
             if self.found[index].head.last_lsn() <= durable {
                 continue;

@@ -26,7 +26,8 @@ pub(super) enum Broken {
 
 /// What a batch's header says of its payloads.
 struct Payloads<'a> {
-    found: &'a Found,
+    head: &'a BatchHead,
+    records: &'a [Record],
     /// Fast-tier sector of the first data block, and of the metadata.
     data_start: u64,
     meta_start: u64,
@@ -42,8 +43,11 @@ pub(super) async fn whole_batch(
 ) -> Result<Gather, Broken> {
     let head = &found.head;
     let data_start = head.address + u64::from(head.header_bytes) / SECTOR_BYTES;
+    let records = found.records.as_deref();
+    let records = records.expect("the records of what may be torn are kept");
     let payloads = Payloads {
-        found,
+        head,
+        records,
         data_start,
         meta_start: data_start + u64::from(head.data_blocks) * BLOCK_SECTORS,
         unit: u64::from(scan.geometry.lba_bytes) / SECTOR_BYTES,
@@ -55,11 +59,7 @@ pub(super) async fn whole_batch(
         gather.push_meta(header.encode_twice());
     }
     let start = start_of(head);
-    gather.push_meta(batch::encode(
-        &start,
-        &found.records,
-        scan.geometry.lba_bytes,
-    ));
+    gather.push_meta(batch::encode(&start, records, scan.geometry.lba_bytes));
     if !data.is_empty() {
         gather.push(Segment::Data(Rc::new(data), 0..head.data_blocks as usize));
     }
@@ -72,8 +72,8 @@ pub(super) async fn whole_batch(
 impl Payloads<'_> {
     /// Checksums of the data blocks, in order.
     fn block_crcs(&self) -> Vec<u32> {
-        let mut all = Vec::with_capacity(self.found.head.data_blocks as usize);
-        for record in &self.found.records {
+        let mut all = Vec::with_capacity(self.head.data_blocks as usize);
+        for record in self.records {
             match record {
                 Record::Put { crcs, .. } => all.extend_from_slice(crcs.as_slice()),
                 Record::Keep { items, .. } => all.extend(items.iter().map(|item| item.crc)),
@@ -85,7 +85,7 @@ impl Payloads<'_> {
 
     async fn read_data(&self, fast: &dyn Drive, elided: bool) -> Result<Blocks, Broken> {
         let crcs = self.block_crcs();
-        let count = self.found.head.data_blocks as usize;
+        let count = self.head.data_blocks as usize;
         assert_eq!(crcs.len(), count, "the decoder compares records and blocks");
         let mut all = Blocks::new(count, elided);
         let mut missing: Vec<usize> = (0..count).collect();
@@ -132,10 +132,10 @@ impl Payloads<'_> {
     }
 
     async fn read_meta(&self, fast: &dyn Drive) -> Result<Sectors, Broken> {
-        let head = &self.found.head;
+        let head = self.head;
         let mut all = Sectors::zeroed((u64::from(head.meta_bytes) / SECTOR_BYTES) as usize);
-        for at in PayloadLayout::new(head, &self.found.records) {
-            let record = &self.found.records[at.record];
+        for at in PayloadLayout::new(head, self.records) {
+            let record = &self.records[at.record];
             let bytes = record.meta_bytes();
             if bytes == 0 {
                 continue;

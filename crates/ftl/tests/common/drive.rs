@@ -25,8 +25,12 @@ pub struct MemoryDrive {
     /// After so many more writes at a multiple of 1 MiB one does not reach copy 0, silently.
     pub lose_start_in: Cell<Option<u32>>,
     pub gone: Cell<bool>,
+    /// Writes find no space beneath the drive.
+    pub no_space: Cell<bool>,
     /// Reads of metadata that lie here fail on every copy.
     pub bad: Cell<Option<(u64, u64)>>,
+    /// Reads of metadata at multiples of 1 MiB, where chunks have their headers, end too late.
+    pub late_heads: Cell<bool>,
     /// Reads that touch these bytes of this copy fail.
     pub bad_on: RefCell<Vec<(u8, Range<u64>)>>,
     /// So many more reads of each copy say that it is gone.
@@ -34,6 +38,9 @@ pub struct MemoryDrive {
     /// Where the last write went.
     pub last_write: RefCell<Range<u64>>,
     pub written: Cell<u64>,
+    /// Reads of metadata on their way, and the most there were.
+    pub reads: Cell<usize>,
+    pub reads_most: Cell<usize>,
 }
 
 impl MemoryDrive {
@@ -53,11 +60,15 @@ impl MemoryDrive {
             lose_in: Cell::default(),
             lose_start_in: Cell::default(),
             gone: Cell::default(),
+            no_space: Cell::default(),
             bad: Cell::default(),
+            late_heads: Cell::default(),
             bad_on: RefCell::default(),
             gone_reads: RefCell::new(vec![0; usize::from(copies)]),
             last_write: RefCell::default(),
             written: Cell::default(),
+            reads: Cell::default(),
+            reads_most: Cell::default(),
         })
     }
 
@@ -94,6 +105,10 @@ impl MemoryDrive {
                 {
                     return Err(IoError::Media);
                 }
+                let is_head = matches!(into, Target::Meta(_)) && offset.is_multiple_of(1 << 20);
+                if is_head && self.late_heads.get() {
+                    return Err(IoError::Timeout);
+                }
                 let gone = &mut self.gone_reads.borrow_mut()[usize::from(copy)];
                 if *gone > 0 {
                     *gone -= 1;
@@ -113,6 +128,7 @@ impl MemoryDrive {
                 }
                 return Ok(Done::Read(into));
             }
+            Command::Write { .. } if self.no_space.get() => return Err(IoError::NoSpace),
             Command::Write { offset, gather } => {
                 if let Some(left) = self.writes_left.get() {
                     self.writes_left.set(left.checked_sub(1));
@@ -179,8 +195,20 @@ impl Drive for MemoryDrive {
         }
         let (sender, completion) = Completion::waiting();
         let drive = self.itself.upgrade().expect("a drive in use lives");
-        self.executor
-            .later(move || sender.send(drive.execute(command)));
+        let is_meta = matches!(
+            &command,
+            Command::Read {
+                into: Target::Meta(_),
+                ..
+            }
+        );
+        self.reads.set(self.reads.get() + usize::from(is_meta));
+        self.reads_most
+            .set(self.reads_most.get().max(self.reads.get()));
+        self.executor.later(move || {
+            drive.reads.set(drive.reads.get() - usize::from(is_meta));
+            sender.send(drive.execute(command));
+        });
         completion
     }
 }

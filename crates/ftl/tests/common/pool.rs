@@ -179,23 +179,39 @@ impl Host {
 
     /// Writes blocks.
     pub async fn write(&mut self, lba: u64, length: u64) {
+        let done = self.try_write(lba, length).await;
+        done.expect("a write in range, within capacity");
+    }
+
+    /// Writes blocks. Refused, it has changed nothing if it is one record.
+    pub async fn try_write(&mut self, lba: u64, length: u64) -> Result<(), EngineError> {
         let mut data = Blocks::zeroed(length as usize);
-        for (index, block) in data.bytes_mut().chunks_mut(BLOCK).enumerate() {
+        let first = self.stamp + 1;
+        for block in data.bytes_mut().chunks_mut(BLOCK) {
             self.stamp += 1;
             block[..8].copy_from_slice(&self.stamp.to_le_bytes());
-            self.model.insert(lba + index as u64, self.stamp);
         }
         let (volume, engine) = (self.volume, Rc::clone(&self.engine));
-        let done = engine.write(volume, Lba(lba), data, false).await;
-        done.expect("a write in range, within capacity");
+        engine.write(volume, Lba(lba), data, false).await?;
+        for index in 0..length {
+            self.model.insert(lba + index, first + index);
+        }
+        Ok(())
     }
 
     /// Deallocates blocks.
     pub async fn discard(&mut self, lba: u64, length: u64) {
-        let length = length.min(VOLUME_BLOCKS - lba);
-        let done = self.engine.discard(self.volume, Lba(lba), length).await;
+        let done = self.try_discard(lba, length).await;
         done.expect("a discard in range");
+    }
+
+    /// Deallocates blocks. Refused, it has changed nothing if they are of one leaf.
+    pub async fn try_discard(&mut self, lba: u64, length: u64) -> Result<(), EngineError> {
+        let length = length.min(VOLUME_BLOCKS - lba);
+        let engine = Rc::clone(&self.engine);
+        engine.discard(self.volume, Lba(lba), length).await?;
         self.model.retain(|at, _| !(lba..lba + length).contains(at));
+        Ok(())
     }
 
     /// Blocks it has written and not deallocated.

@@ -27,6 +27,7 @@ impl Attached {
             Ok(_) => "ok",
             Err(IoError::Media) => "media error",
             Err(IoError::Gone) => "gone",
+            Err(IoError::NoSpace) => "no space",
             Err(_) => "error",
         };
         let code = u64::from(outcome.is_ok());
@@ -194,6 +195,14 @@ impl Drive for Attached {
                 self.later(now + Nanos(span), trace, sender, move |state| {
                     state.read(offset, into)
                 });
+            }
+            Command::Write { .. } if self.state.borrow().is_full(now, offset) => {
+                let span = self.state.borrow_mut().latency(now, Kind::Write);
+                let full = |state: &mut State| {
+                    state.count("no_space");
+                    Err(IoError::NoSpace)
+                };
+                self.later(now + Nanos(span), trace, sender, full);
             }
             Command::Write { gather, .. } | Command::Repair { gather, .. } => {
                 if let Some(laps) = &self.state.borrow().laps {

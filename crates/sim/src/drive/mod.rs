@@ -75,6 +75,7 @@ impl SimDrive {
             slow_until: Nanos(0),
             slow_reads_until: Nanos(0),
             hung_reads_until: Nanos(0),
+            no_space_until: Nanos(0),
             laps: None,
             next: 0,
             trace: VecDeque::new(),
@@ -108,6 +109,7 @@ impl SimDrive {
         state.slow_until = Nanos(0);
         state.slow_reads_until = Nanos(0);
         state.hung_reads_until = Nanos(0);
+        state.no_space_until = Nanos(0);
     }
 
     /// Reads of a range near a random written place fail until it is rewritten. False if the
@@ -147,9 +149,18 @@ impl SimDrive {
         self.0.borrow_mut().armed.push(fault);
     }
 
-    /// Forgets faults that have not struck yet.
+    /// Forgets faults that have not struck yet; there is room again.
     pub fn disarm(&self) {
-        self.0.borrow_mut().armed.clear();
+        let state = &mut *self.0.borrow_mut();
+        state.armed.clear();
+        state.no_space_until = Nanos(0);
+    }
+
+    /// Writes behind the labels find no space until `until`: the file system beneath a sparse drive is
+    /// full. Labels have theirs. Not for a drive whose peers could do without it: it would be lost, and
+    /// the atlas does not know.
+    pub fn run_out(&self, until: Nanos) {
+        self.0.borrow_mut().no_space_until = until;
     }
 
     /// Every command fails from now on. False if the atlas refuses.

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 use varve_io::{Blocks, Done, IoError, Outcome, Target};
+use varve_pool::label::RESERVED_BYTES;
 use varve_units::{BLOCK, BLOCK_BYTES, Nanos, SECTOR, SECTOR_BYTES};
 
 /// Commands that a drive remembers for failure reports.
@@ -70,6 +71,7 @@ pub(super) struct State {
     pub(super) slow_until: Nanos,
     pub(super) slow_reads_until: Nanos,
     pub(super) hung_reads_until: Nanos,
+    pub(super) no_space_until: Nanos,
     pub(super) laps: Option<Rc<RefCell<Laps>>>,
     pub(super) next: u64,
     pub(super) trace: VecDeque<Trace>,
@@ -126,6 +128,11 @@ impl State {
         } else {
             drawn
         }
+    }
+
+    /// True if a write to `offset` finds no space.
+    pub(super) fn is_full(&self, now: Nanos, offset: u64) -> bool {
+        now < self.no_space_until && offset >= RESERVED_BYTES
     }
 
     pub(super) fn record(&mut self, trace: Trace) {

@@ -57,6 +57,7 @@ impl Volume {
     fn error(&self, error: SubjectError, lba: Lba) -> EngineError {
         match error {
             SubjectError::CapacityExceeded => EngineError::CapacityExceeded,
+            SubjectError::NoSpace => EngineError::Io(IoError::NoSpace),
             SubjectError::Media => EngineError::Io(IoError::Media),
             SubjectError::Lost => EngineError::Lost(self.id, lba),
             _ => EngineError::Stopped,
