@@ -326,10 +326,7 @@ impl Shared {
     }
 
     pub(crate) fn place_offset(&self, ppa: Ppa) -> u64 {
-        self.units
-            .geometry()
-            .locate(ppa)
-            .map_or(0, |place| place.offset)
+        self.units.geometry().offset(ppa).unwrap_or(0)
     }
 
     /// Asks of each record of a chunk what is live: blocks are returned, leaves merged.
@@ -376,7 +373,8 @@ impl Shared {
             .chunks(LOOK_AHEAD)
             .zip(live.chunks_mut(LOOK_AHEAD))
         {
-            shard.look_ahead(run);
+            let places = run.iter().map(|one| (one.key(), one.lba.index() as u16));
+            shard.map.borrow().prefetch(places);
             for (candidate, live) in run.iter().zip(live) {
                 if self.owner_of_leaf(candidate.key()) == self.reactor {
                     *live = shard.is_perhaps_live(candidate);
@@ -609,15 +607,6 @@ impl Candidate {
 }
 
 impl Shard {
-    /// Has what the map knows of some blocks in the processor's cache.
-    fn look_ahead(&self, candidates: &[Candidate]) {
-        let map = self.map.borrow();
-        let bits = candidates.iter().fold(0, |bits, one| {
-            bits ^ map.prefetch(one.key(), one.lba.index() as u16)
-        });
-        core::hint::black_box(bits);
-    }
-
     /// True unless the map knows that it does not need a block.
     fn is_perhaps_live(&self, candidate: &Candidate) -> bool {
         let index = candidate.lba.index() as u16;

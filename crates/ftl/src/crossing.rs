@@ -53,6 +53,17 @@ pub(crate) enum Request {
     Find { volume: VolumeId, lba: Lba },
 }
 
+impl Request {
+    /// The first block it is about.
+    const fn block(&self) -> (VolumeId, Lba) {
+        match self {
+            Self::Write { volume, lba, .. }
+            | Self::Read { volume, lba, .. }
+            | Self::Find { volume, lba } => (*volume, *lba),
+        }
+    }
+}
+
 /// How it ended.
 pub(crate) enum Answer {
     /// The payload's memory goes home with it: who writes more than others would run out of it.
@@ -340,21 +351,15 @@ impl Shared {
 
     /// Has the map's entries fetched that parcels ask for, all at once.
     fn look_ahead(&self, parcels: &[Parcel]) {
-        let shard = self.shard();
-        let map = shard.map.borrow();
-        let seen = parcels.iter().fold(0, |seen, parcel| match parcel {
-            Parcel::Ask(
-                _,
-                Request::Find { volume, lba }
-                | Request::Read { volume, lba, .. }
-                | Request::Write { volume, lba, .. },
-            ) => {
-                let (volume, leaf) = (*volume, lba.leaf());
-                seen ^ map.prefetch(LeafKey { volume, leaf }, lba.index() as u16)
-            }
-            Parcel::Answer(..) => seen,
+        let asked = parcels.iter().filter_map(|parcel| match parcel {
+            Parcel::Ask(_, request) => Some(request.block()),
+            Parcel::Answer(..) => None,
         });
-        core::hint::black_box(seen);
+        let places = asked.map(|(volume, lba)| {
+            let leaf = lba.leaf();
+            (LeafKey { volume, leaf }, lba.index() as u16)
+        });
+        self.shard().map.borrow().prefetch(places);
     }
 
     fn attend(self: &Rc<Self>, caller: Caller, request: Request) {

@@ -116,30 +116,32 @@ impl Geometry {
     /// What `ppa` names; `None` for reserved values and for places beyond the pool.
     #[must_use]
     pub fn locate(&self, ppa: Ppa) -> Option<Place> {
+        let offset = self.offset(ppa)?;
+        if ppa.bits() < self.dense_blocks() {
+            let group = ppa.bits() / u64::from(self.group_blocks);
+            let bit = (ppa.bits() % u64::from(self.group_blocks)) as u32;
+            let unit = UnitId::group(group as u32);
+            return Some(Place { unit, bit, offset });
+        }
+        let sector = ppa.sectors_below_reserved();
+        let chunk = sector / self.chunk_sectors();
+        let bit = (sector % self.chunk_sectors() / BLOCK_SECTORS) as u32;
+        let unit = UnitId::chunk(chunk as u32);
+        Some(Place { unit, bit, offset })
+    }
+
+    /// Byte offset on its tier of what `ppa` names, as [`Geometry::locate`] tells it, and no more: the
+    /// rest takes two divisions.
+    #[must_use]
+    pub fn offset(&self, ppa: Ppa) -> Option<u64> {
         if !ppa.is_place() {
             return None;
         }
         if ppa.bits() < self.dense_blocks() {
-            let group = ppa.bits() / u64::from(self.group_blocks);
-            let bit = ppa.bits() % u64::from(self.group_blocks);
-            let unit = UnitId::group(group as u32);
-            return Some(Place {
-                unit,
-                bit: bit as u32,
-                offset: ppa.bits() * BLOCK_BYTES,
-            });
+            return Some(ppa.bits() * BLOCK_BYTES);
         }
         let sector = ppa.sectors_below_reserved();
-        (sector < self.fast_sectors()).then(|| {
-            let chunk = sector / self.chunk_sectors();
-            let bit = sector % self.chunk_sectors() / BLOCK_SECTORS;
-            let unit = UnitId::chunk(chunk as u32);
-            Place {
-                unit,
-                bit: bit as u32,
-                offset: sector * SECTOR_BYTES,
-            }
-        })
+        (sector < self.fast_sectors()).then_some(sector * SECTOR_BYTES)
     }
 
     /// Chunk that holds fast-tier sector `sector`.

@@ -27,7 +27,7 @@ use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, VolumeId};
 
 /// Records whose map entries are fetched before the first of them is applied. Arbitrary: more cache
 /// misses than a processor has in flight.
-const RECORDS_AHEAD: usize = 16;
+const RECORDS_AHEAD: usize = 32;
 
 /// One reactor's part of the engine.
 pub struct Shard {
@@ -487,22 +487,19 @@ impl Shard {
 
     /// Has what the map holds of the blocks of some records in the processor's cache.
     fn glance(&self, records: &[Record]) {
-        let map = self.map.borrow();
-        let look = |volume: VolumeId, lba: Lba| {
-            let leaf = lba.leaf();
-            map.prefetch(LeafKey { volume, leaf }, lba.index() as u16)
-        };
-        let bits = records.iter().fold(0, |bits, record| {
-            bits ^ match record {
-                Record::Put { volume, lba, .. } => look(*volume, *lba),
-                Record::Move { volume, items, .. } => {
-                    let items = items.iter();
-                    items.fold(0, |bits, item| bits ^ look(*volume, item.lba))
-                }
-                _ => 0,
-            }
+        let places = records.iter().flat_map(|record| {
+            let (volume, put, moves) = match record {
+                Record::Put { volume, lba, .. } => (*volume, Some(*lba), &[][..]),
+                Record::Move { volume, items, .. } => (*volume, None, &items[..]),
+                _ => (VolumeId(0), None, &[][..]),
+            };
+            let moves = moves.iter().map(|item: &MoveItem| item.lba);
+            put.into_iter().chain(moves).map(move |lba| {
+                let leaf = lba.leaf();
+                (LeafKey { volume, leaf }, lba.index() as u16)
+            })
         });
-        core::hint::black_box(bits);
+        self.map.borrow().prefetch(places);
     }
 
     /// Lets the other reactors know what the map holds.

@@ -7,6 +7,9 @@ use std::ptr;
 /// Alignment of a piece, and the size of a huge page.
 const ALIGN: usize = 2 << 20;
 
+/// Processors fetch ahead by themselves only within so many bytes.
+const PAGE: usize = 4096;
+
 /// `MADV_HUGEPAGE` of `linux/mman.h`.
 const MADV_HUGEPAGE: i32 = 14;
 
@@ -42,18 +45,26 @@ impl Piece {
         }
     }
 
-    /// Copies the bytes from `at` on.
+    /// Copies the bytes from `at` on. Those behind them are likely to be read next if `goes_on`.
     ///
     /// # Panics
     /// If they do not lie inside.
     #[expect(unsafe_code, reason = "memory that other threads may write")]
-    pub fn read(&self, at: usize, into: &mut [u8]) {
+    pub fn read(&self, at: usize, into: &mut [u8], goes_on: bool) {
         assert!(
             at <= self.length && into.len() <= self.length - at,
             "inside the piece"
         );
-        // SAFETY: source within the allocation by the assertion, target a live slice of its own.
-        unsafe { ptr::copy_nonoverlapping(self.start.add(at), into.as_mut_ptr(), into.len()) }
+        let start = self.start.wrapping_add(at);
+        let end = if goes_on { usize::MAX } else { into.len() };
+        for (index, part) in into.chunks_mut(PAGE).enumerate() {
+            let from = start.wrapping_add(index * PAGE);
+            if (index + 1) * PAGE < end {
+                stream::begin(from.wrapping_add(PAGE));
+            }
+            // SAFETY: source within the allocation by the assertion, target a live slice of its own.
+            unsafe { ptr::copy_nonoverlapping(from, part.as_mut_ptr(), part.len()) }
+        }
     }
 
     /// Replaces the bytes from `at` on, past the processor's cache: nobody reads them soon, and

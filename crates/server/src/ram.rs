@@ -75,7 +75,7 @@ impl RamStore {
         for run in runs {
             let part = rest.split_off_mut(..run.bytes).expect("a run of the range");
             match &pieces[run.piece] {
-                Some(piece) => piece.read(run.start, part),
+                Some(piece) => piece.read(run.start, part, false),
                 None => part.fill(0),
             }
         }

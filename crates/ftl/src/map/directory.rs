@@ -129,6 +129,22 @@ impl Directory {
         exists.then(|| page * PAGE_LEAVES as u32 + at)
     }
 
+    /// The page of a leaf, most likely, and which of its leaves it is; for [`Directory::glance`].
+    pub(super) fn guess(&self, key: LeafKey) -> (u32, u32) {
+        let (page, at) = self.place(key);
+        (self.table[page.hash() & (self.table.len() - 1)], at)
+    }
+
+    /// A leaf's head, if there is one at the place of a guess.
+    pub(super) fn glance(&self, page: u32, at: u32) -> Option<&LeafHead> {
+        if page == NIL {
+            return None;
+        }
+        let page = &self.pages[page];
+        let head = &page.heads[at as usize];
+        (page.present >> at & 1 == 1).then_some(head)
+    }
+
     /// Number of the leaf; creates it empty if need be.
     pub(super) fn ensure(&mut self, key: LeafKey) -> u32 {
         let (page_key, at) = self.place(key);

@@ -1,9 +1,14 @@
 //! Looking up entries, and asking whether a block is live.
 
 use super::chain::IndexSet;
+use super::pool::{Chain, NIL};
 use super::{LeafKey, Map};
 use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES};
 use varve_units::{Lsn, Ppa};
+
+/// Blocks whose entries are fetched side by side. Arbitrary: more misses than a processor has in
+/// flight, less than its first cache holds.
+const AHEAD: usize = 32;
 
 /// What the map says of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,24 +69,39 @@ impl Map {
         }
     }
 
-    /// Reads what an apply or look-up of the block will read, and tells bits of it that mean
-    /// nothing. For a batch: the cache misses of calls that follow one another overlap, those of
-    /// changes do not. Pass the result to [`core::hint::black_box`] so that it is not left out.
+    /// Has what applies or look-ups of these blocks will read in the processor's cache.
     ///
-    /// # Panics
-    /// If the index is beyond the leaf.
-    #[must_use]
-    pub fn prefetch(&self, key: LeafKey, index: u16) -> u64 {
-        let Some(leaf) = self.leaves.find(key) else {
-            return 0;
-        };
-        let head = self.leaves.head(leaf);
-        let node = u64::from(self.pool.glance(head.chain));
-        let image = head.image().map(|slot| self.cache.glance(slot));
-        let entry = image.map_or(0, |image| {
-            image.entry(index).bits() ^ u64::from(image.placement(index).bits())
-        });
-        entry ^ node
+    /// A miss at each step from the table to the entry: the steps are taken for many blocks at a time,
+    /// because reads that do not depend on one another overlap, and one block's all depend on the
+    /// one before.
+    pub fn prefetch(&self, blocks: impl IntoIterator<Item = (LeafKey, u16)>) {
+        let mut blocks = blocks.into_iter();
+        let (mut bits, mut seen) = (0, AHEAD);
+        while seen == AHEAD {
+            seen = 0;
+            let mut guesses = [(NIL, 0, 0); AHEAD];
+            for (guess, (key, index)) in guesses.iter_mut().zip(&mut blocks) {
+                let (page, at) = self.leaves.guess(key);
+                *guess = (page, at, index);
+                seen += 1;
+            }
+            let mut heads = [(Chain::EMPTY, None, 0); AHEAD];
+            for (head, &(page, at, index)) in heads.iter_mut().zip(&guesses[..seen]) {
+                if let Some(found) = self.leaves.glance(page, at) {
+                    *head = (found.chain, found.image(), index);
+                }
+            }
+            for &(chain, image, index) in &heads[..seen] {
+                bits ^= u64::from(self.pool.glance(chain));
+                if let Some(slot) = image {
+                    let image = self.cache.glance(slot);
+                    bits ^= image.entry(index).bits();
+                    bits ^= u64::from(image.placement(index).bits());
+                }
+            }
+        }
+        // Reads of which nothing comes would be left out.
+        core::hint::black_box(bits);
     }
 
     /// Where the blocks from `first` on are, as many as `out` is long.
