@@ -396,7 +396,7 @@ impl Shared {
         // them be read after it. Who frees a unit raises the generation (acquire and release) before
         // anything in it is written again.
         fence(Ordering::Acquire);
-        let planted = self.config.canary == Some(Canary::GenerationIgnored);
-        self.units.unit(unit).generation() != generation && !planted
+        self.units.unit(unit).generation() != generation
+            && !self.config.is_planted(Canary::GenerationIgnored)
     }
 }

@@ -84,7 +84,10 @@ impl Server {
     /// If it does not end with status 0.
     pub fn stop(mut self) -> io::Result<()> {
         let id = self.process.id().to_string();
-        Command::new("kill").args(["-TERM", &id]).status()?;
+        // The shell has one of its own, kill(1) need not be there.
+        Command::new("sh")
+            .args(["-c", r#"kill -TERM "$0""#, &id])
+            .status()?;
         let status = self.process.wait()?;
         if status.success() {
             return Ok(());

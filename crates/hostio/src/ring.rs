@@ -30,6 +30,10 @@ const SUBMISSIONS: u32 = 256;
 const COMPLETIONS: u32 = 4096;
 /// What marks the completion of a cancellation, which nobody waits for.
 const CANCELLATION: u64 = u64::MAX;
+/// How often, and how far apart, memory for a ring is asked for: a second in all. Arbitrary: the kernel
+/// takes milliseconds.
+const MEMORY_TRIES_MAX: u32 = 100;
+const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 
 /// What the kernel does for a reactor.
 ///
@@ -287,13 +291,34 @@ fn set_up(flavours: &[Flavour]) -> io::Result<IoUring> {
             }
             Flavour::Plain => {}
         }
-        match builder.build(SUBMISSIONS) {
+        match build(&builder) {
             Ok(uring) => return Ok(uring),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last = Some(error),
             Err(error) => return Err(error),
         }
     }
     Err(last.unwrap_or_else(|| io::ErrorKind::Unsupported.into()))
+}
+
+/// Builds a ring. Memory of rings counts against what a user may lock (`RLIMIT_MEMLOCK`), and the kernel
+/// gives back that of a closed one a moment later: a refusal is asked again for a while.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "before its ring there is no reactor to wait on"
+)]
+fn build(builder: &io_uring::Builder) -> io::Result<IoUring> {
+    let mut tries = 0;
+    loop {
+        match builder.build(SUBMISSIONS) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::ENOMEM) && tries < MEMORY_TRIES_MAX =>
+            {
+                tries += 1;
+                std::thread::sleep(MEMORY_PAUSE);
+            }
+            built => return built,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

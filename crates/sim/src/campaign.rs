@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 42] = [
+pub const FEATURES: [&str; 40] = [
     "audits",
     "bit_rot",
     "came_back",
@@ -32,7 +32,6 @@ pub const FEATURES: [&str; 42] = [
     "host_discard",
     "host_discard_huge",
     "host_flush",
-    "host_no_space",
     "host_read",
     "host_refused",
     "host_resize",
@@ -46,7 +45,6 @@ pub const FEATURES: [&str; 42] = [
     "media_error",
     "media_error_hit",
     "misdirected_write",
-    "no_space",
     "replaced",
     "slow",
     "short_lives",
