@@ -401,7 +401,7 @@ impl Control {
     pub(crate) fn is_freeing_due(&self, shared: &Shared) -> bool {
         let is_short = self.free_chunks() <= shared.config.reserve.chunks as usize;
         let stands_still = self.has_waiters() || self.chunk_wanted.get() || is_short;
-        if !stands_still && !shared.is_below_aim() {
+        if !stands_still && !shared.is_slowed() {
             return false;
         }
         let freeable = self.freeable_chunks(shared);

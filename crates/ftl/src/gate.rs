@@ -263,21 +263,15 @@ impl Shared {
     }
 
     /// True if room is so short that host writes cost time.
-    fn is_slowed(&self) -> bool {
+    pub(crate) fn is_slowed(&self) -> bool {
         self.log_room() < self.slow_room() + self.pending_log()
     }
 
-    /// True if there is less room than the cleaner aims at.
-    pub(crate) fn is_below_aim(&self) -> bool {
-        self.log_room() < 2 * self.slow_room() + self.pending_log()
-    }
-
-    /// Room below which hosts are slowed down: half of what the cleaner aims at. Above it, bursts are
-    /// taken at full speed, and cleaning that keeps up with hosts slows nobody down.
+    /// Room below which hosts are slowed down: half of what the cleaner aims at. Above it, bursts
+    /// are taken at full speed.
     fn slow_room(&self) -> u64 {
         let spare = self.clean_spare() as u64;
-        // Room counts half of each chunk.
-        spare * u64::from(self.units.geometry().chunk_blocks()) / 4
+        spare * u64::from(self.units.geometry().chunk_blocks()) / 2
     }
 
     /// Background reads make way: while hosts read and nobody waits for what is being emptied,

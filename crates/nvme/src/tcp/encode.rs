@@ -2,11 +2,24 @@
 
 use super::digest::{DIGEST_BYTES, Digests, data_digest};
 use super::header::Header;
+use super::kind::Kind;
 use super::{COMMON_BYTES, flag};
 use core::ops::Deref;
 
-/// Bytes of the longest header with its digest and padding: a command capsule aligned to 128.
-pub const HEADER_BYTES_MAX: usize = 128;
+/// Bytes of the longest header with its digest and padding: a command capsule, 76 bytes with its digest,
+/// aligned to 72 (a peer may ask for any multiple of 4 up to 128).
+pub const HEADER_BYTES_MAX: usize = 144;
+
+// Of all alignments a peer can ask for, and of all kinds: a command capsule is the longest header.
+const _: () = {
+    let mut pda = 0;
+    while pda < 32 {
+        let header_bytes = Kind::CapsuleCmd.header_bytes();
+        assert!(payload_offset(header_bytes, false, pda) <= HEADER_BYTES_MAX);
+        assert!(payload_offset(header_bytes, true, pda) <= HEADER_BYTES_MAX);
+        pda += 1;
+    }
+};
 
 /// Header, digest and padding up to the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
