@@ -32,6 +32,9 @@ const LINKS: [(&str, &str); 7] = [
 /// What QEMU reads besides its libraries; folders of the packages.
 const QEMU_FOLDERS: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
 
+/// Where parts of QEMU are that it loads when it needs them; Ubuntu's has its translator there.
+const QEMU_MODULES: &str = "usr/lib/x86_64-linux-gnu/qemu";
+
 /// Where the libraries of the guest are, whatever the packages call it.
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
@@ -134,7 +137,7 @@ fn tree<W: Write>(
 /// # Errors
 /// If a file is missing or cannot be written.
 pub fn qemu(bundle: &Bundle, target: &Path) -> Result<(), Unprepared> {
-    for part in ["lib", "data"] {
+    for part in ["lib", "data", "modules"] {
         let folder = target.join(part);
         fs::create_dir_all(&folder).map_err(Unprepared::file(folder))?;
     }
@@ -146,14 +149,23 @@ pub fn qemu(bundle: &Bundle, target: &Path) -> Result<(), Unprepared> {
         copy(&file, &target.join("lib").join(name))?;
     }
     for folder in QEMU_FOLDERS {
-        let folder = bundle.root.join(folder);
-        for entry in fs::read_dir(&folder).map_err(Unprepared::file(&folder))? {
-            let from = entry.map_err(Unprepared::file(&folder))?.path();
-            // Links of a package may lead to packages that were not asked for.
-            if from.is_file() {
-                let name = from.file_name().expect("an entry has a name");
-                copy(&from, &target.join("data").join(name))?;
-            }
+        files(&bundle.root.join(folder), &target.join("data"))?;
+    }
+    let modules = bundle.root.join(QEMU_MODULES);
+    if modules.is_dir() {
+        files(&modules, &target.join("modules"))?;
+    }
+    Ok(())
+}
+
+/// Copies the files of a folder into another.
+fn files(folder: &Path, target: &Path) -> Result<(), Unprepared> {
+    for entry in fs::read_dir(folder).map_err(Unprepared::file(folder))? {
+        let from = entry.map_err(Unprepared::file(folder))?.path();
+        // Links of a package may lead to packages that were not asked for.
+        if from.is_file() {
+            let name = from.file_name().expect("an entry has a name");
+            copy(&from, &target.join(name))?;
         }
     }
     Ok(())

@@ -161,6 +161,7 @@ impl Machine {
         command.arg("--library-path").arg(qemu.join("lib"));
         command.arg(qemu.join("qemu-system-x86_64"));
         command.arg("-L").arg(qemu.join("data"));
+        command.env("QEMU_MODULE_DIR", qemu.join("modules"));
         command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "Nehalem"]);
         command.args(["-smp", "2", "-m", &MEMORY_MIB.to_string()]);
         command.args([

@@ -34,7 +34,7 @@ impl Prepared {
         }
     }
 
-    /// QEMU and its files: `loader`, `qemu-system-x86_64`, `lib`, `data`.
+    /// QEMU and its files: `loader`, `qemu-system-x86_64`, `lib`, `data`, `modules`.
     pub fn qemu(&self) -> PathBuf {
         self.folder.join("qemu")
     }
