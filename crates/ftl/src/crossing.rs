@@ -1,10 +1,11 @@
 //! Commands of hosts, within one leaf, that another reactor owns: half of all on two reactors.
 //!
 //! 1. The command is a parcel in a box for its owner. The box's courier, a flow, takes what has
-//!    gathered when its turn comes, and sends it as one job.
+//!    gathered when its turn comes, and sends it as one job; a full box is sent at once.
 //! 2. The owner queues a write that finds room everywhere at its lane at once; when that is
-//!    acknowledged, the answer goes into the box for the caller's reactor. What must wait, and each
-//!    read, is served by a *hand*: a flow that does one command after another.
+//!    acknowledged, the answer goes into the box for the caller's reactor. Of a single block that is
+//!    read it tells the place, and the caller reads. What must wait, and longer reads, are served by
+//!    a *hand*: a flow that does one command after another.
 //! 3. Answers travel as commands do. The caller waits at a number.
 //!
 //! So a crossing costs no task and no allocation of its own, on either side, beside those of the
