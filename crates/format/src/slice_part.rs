@@ -171,7 +171,8 @@ const PARENT: u16 = 1 << 10;
 const DISCARDED: u16 = 1 << 11;
 const GONE: u16 = 1 << 12;
 const VOLUME: u16 = 1 << 13;
-const KNOWN: u16 = MAPPED | PARENT | DISCARDED | GONE | VOLUME;
+const BOUND: u16 = 1 << 14;
+const KNOWN: u16 = MAPPED | PARENT | DISCARDED | GONE | VOLUME | BOUND;
 
 /// Section of one leaf.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -195,6 +196,8 @@ pub enum SectionState {
         parent: Option<SectionParent>,
         /// Mapped entries of the base image, or an upper bound, 0..=512.
         mapped: u16,
+        /// `mapped` is an upper bound: nobody has seen the image since a start.
+        is_bound: bool,
         /// Deltas, oldest first.
         deltas: Vec<Delta>,
     },
@@ -221,8 +224,13 @@ impl Section {
             SectionState::Present {
                 parent,
                 mapped,
+                is_bound,
                 deltas,
-            } => (*mapped, parent, &deltas[..]),
+            } => (
+                *mapped | if *is_bound { BOUND } else { 0 },
+                parent,
+                &deltas[..],
+            ),
         };
         let discarded = parent.and_then(|p| p.discarded);
         let parent = parent.map(|p| p.parent);
@@ -327,6 +335,8 @@ pub struct StateView<'a> {
     pub parent: Option<SectionParent>,
     /// Mapped entries of the effective base.
     pub mapped: u16,
+    /// `mapped` is an upper bound.
+    pub is_bound: bool,
     deltas: &'a [[u8; DELTA_BYTES]],
 }
 
@@ -408,7 +418,8 @@ fn view_section(before: Option<VolumeId>, bytes: &[u8]) -> Option<(SectionView<'
         state: None,
     };
     if flags & GONE != 0 {
-        let empty = head.deltas.get() == 0 && mapped == 0 && flags & (PARENT | DISCARDED) == 0;
+        let others = PARENT | DISCARDED | BOUND;
+        let empty = head.deltas.get() == 0 && mapped == 0 && flags & others == 0;
         return empty.then_some((section, rest));
     }
     if flags & (PARENT | DISCARDED) == DISCARDED {
@@ -437,6 +448,7 @@ fn view_section(before: Option<VolumeId>, bytes: &[u8]) -> Option<(SectionView<'
     section.state = Some(StateView {
         parent,
         mapped,
+        is_bound: flags & BOUND != 0,
         deltas: raw.as_chunks::<DELTA_BYTES>().0,
     });
     Some((section, rest))
@@ -486,6 +498,7 @@ mod tests {
                 Some(state) => SectionState::Present {
                     parent: state.parent,
                     mapped: state.mapped,
+                    is_bound: state.is_bound,
                     deltas: state
                         .deltas()
                         .map(|delta| delta.expect("written"))
@@ -517,6 +530,7 @@ mod tests {
                     discarded: leaf.is_multiple_of(2).then_some(Lsn(12)),
                 }),
                 mapped: 8,
+                is_bound: leaf.is_multiple_of(3),
                 deltas: alloc::vec![Delta::new(1, body, Lsn(20)); deltas],
             },
         }

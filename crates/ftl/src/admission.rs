@@ -198,10 +198,12 @@ impl Shard {
             if shared.reserve_blocks(blocks, fresh, own) {
                 return Ok(fresh);
             }
+            let taken = shared.room_taken();
             let purged = shared.purged.listen();
             if shared.is_purging() {
                 purged.await;
-            } else if !self.tighten_all().await {
+            } else if !self.tighten_all().await && shared.room_taken() == taken {
+                // If others had made room meanwhile, it would be compared again.
                 break;
             }
         }
@@ -286,8 +288,9 @@ impl Shard {
         }
     }
 
-    /// Brings the upper bound of mapped blocks closer to their number: merges the longest chain
-    /// of every shard, or waits for a merge that is under way. False if there was neither.
+    /// Brings the upper bound of mapped blocks closer to their number, in every shard: reads a base
+    /// that a start has only guessed at, merges the longest chain, or waits for a merge that is under
+    /// way. False if there was nothing of that.
     async fn tighten_all(&self) -> bool {
         let mut any = false;
         for to in self.shared.reactors() {
@@ -302,6 +305,13 @@ impl Shard {
     async fn tighten(&self) -> bool {
         if self.shared.is_stopped() {
             return false;
+        }
+        // After a start. A read costs no log.
+        let bound = self.map.borrow_mut().next_bound();
+        if let Some(key) = bound
+            && self.ensure_image(key).await.is_ok()
+        {
+            return true;
         }
         let fullest = self.map.borrow_mut().fullest();
         if let Some(key) = fullest {

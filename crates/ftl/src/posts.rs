@@ -212,6 +212,13 @@ impl Common {
             .sum()
     }
 
+    /// Blocks mapped, at most, and blocks set aside for writes on their way.
+    pub(crate) fn room_taken(&self) -> (u64, u64) {
+        // In the order of `reserve_blocks`.
+        let pending = self.pending_blocks.load(Ordering::SeqCst);
+        (self.used_upper(), pending)
+    }
+
     /// Leaves that all volumes together have.
     pub(crate) fn leaves(&self) -> u64 {
         let posts = self.posts.iter();

@@ -58,6 +58,38 @@ fn a_full_volume_is_deleted_under_writes() {
     }
 }
 
+/// What a start could not count takes no room from hosts: bases that were merged since the last
+/// checkpoint are read before a write is refused.
+#[test]
+fn a_start_takes_no_room() {
+    for seed in 1..=8 {
+        let mut pool = Pool::new(seed, 1, 1);
+        pool.config.reserve.capacity_blocks = 1000;
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let host = pool.executor.block_on(async move {
+            for from in [0, 976] {
+                fill(&mut host, from, 1000).await;
+                // Before it is refused all leaves are merged.
+                let full = host.try_write(1040, 1).await;
+                assert_eq!(full, Err(EngineError::CapacityExceeded), "seed {seed}");
+            }
+            host
+        });
+        pool.executor.crash();
+        let again = pool.open(2);
+        assert!(again.used_upper() > 1000, "seed {seed}: the start guesses");
+        let mut host = host.moved_to(&again);
+        pool.executor.block_on(async move {
+            // Of the other leaf than the one that was merged twice: that has no chain.
+            host.discard(0, 20).await;
+            fill(&mut host, 1024, 1044).await;
+            let full = host.try_write(1044, 1).await;
+            assert_eq!(full, Err(EngineError::CapacityExceeded), "seed {seed}");
+        });
+    }
+}
+
 /// What the log holds at the leaf limit can be redone, and what a start then checkpoints can be
 /// loaded: leaves that a lost cut had dropped are still there.
 #[test]

@@ -98,6 +98,7 @@ impl Map {
         let state = SectionState::Present {
             parent: (full || head.is_switched()).then_some(parent),
             mapped: head.mapped,
+            is_bound: head.is_bound(),
             deltas,
         };
         (

@@ -264,7 +264,16 @@ impl Directory {
 
     /// All leaves, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
-        self.walk(|_| true)
+        self.iter_from(0)
+    }
+
+    /// All leaves with a number of `from` or above.
+    pub(super) fn iter_from(&self, mut from: u32) -> impl Iterator<Item = u32> {
+        core::iter::from_fn(move || {
+            let leaf = self.scan(from, |_| true)?;
+            from = leaf + 1;
+            Some(leaf)
+        })
     }
 
     /// All leaves of a slice.
@@ -275,15 +284,6 @@ impl Directory {
             (0..PAGE_LEAVES as u32)
                 .filter(move |at| present >> at & 1 == 1)
                 .map(move |at| number * PAGE_LEAVES as u32 + at)
-        })
-    }
-
-    fn walk(&self, wanted: impl Fn(&Page) -> bool) -> impl Iterator<Item = u32> {
-        let mut from = 0;
-        core::iter::from_fn(move || {
-            let leaf = self.scan(from, &wanted)?;
-            from = leaf + 1;
-            Some(leaf)
         })
     }
 

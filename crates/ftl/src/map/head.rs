@@ -13,7 +13,8 @@ pub(super) struct LeafHead {
     pub(super) chain: Chain,
     /// Slot of the cached image, or `NIL`.
     pub(super) image: u32,
-    /// Mapped entries of the effective base (0 if discarded), or an upper bound of them.
+    /// Mapped entries of the effective base (0 if discarded), or a bound: those that the chain does
+    /// not discard are not more.
     pub(super) mapped: u16,
     /// In the slice's list of leaves changed since the last cut.
     pub(super) changed: bool,
@@ -26,6 +27,7 @@ struct BaseMarks(u8);
 
 const SWITCHED: u8 = 1;
 const FULL: u8 = 2;
+const BOUND: u8 = 4;
 
 const _: () = assert!(size_of::<LeafHead>() == 32);
 
@@ -57,6 +59,15 @@ impl LeafHead {
 
     pub(super) const fn set_full(&mut self, full: bool) {
         self.base.0 = self.base.0 & !FULL | if full { FULL } else { 0 };
+    }
+
+    /// True if `mapped` is an upper bound: a start switched the base, and nobody has seen it since.
+    pub(super) const fn is_bound(&self) -> bool {
+        self.base.0 & BOUND != 0
+    }
+
+    pub(super) const fn set_bound(&mut self, bound: bool) {
+        self.base.0 = self.base.0 & !BOUND | if bound { BOUND } else { 0 };
     }
 
     /// Slot of the cached image.

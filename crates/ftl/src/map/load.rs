@@ -101,6 +101,8 @@ const PARENT: u8 = 4;
 const DISCARDED: u8 = 8;
 /// Older sections say nothing that counts.
 const DECIDED: u8 = 16;
+/// `mapped` is an upper bound.
+const BOUND: u8 = 32;
 
 impl LoadedLeaf {
     const UNKNOWN: Self = Self {
@@ -235,6 +237,7 @@ impl SliceLoad {
         if is_newest {
             leaf.marks |= EXISTS;
             leaf.mapped = state.mapped;
+            leaf.marks |= if state.is_bound { BOUND } else { 0 };
         }
         let mut stated = Lsn::ZERO;
         if let Some(said) = state.parent {
@@ -390,6 +393,9 @@ impl Map {
                 head.mapped = found.mapped;
                 self.mapped += u64::from(found.mapped);
                 self.leaves.set_discard(leaf, found.discarded());
+                if found.is(BOUND) {
+                    self.set_bound(leaf);
+                }
             }
         }
         deltas.clear();

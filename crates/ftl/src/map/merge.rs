@@ -200,8 +200,8 @@ impl Map {
             |&(_, delta): &(_, Delta)| delta.brings_place() && self.lsn(leaf, delta) <= through;
         let puts = self.pool.newest_first(head.chain).filter(folded).count();
         let mapped = (usize::from(head.mapped) + puts).min(varve_format::LEAF_ENTRIES);
-        // The count is exact only once the image is folded again.
         self.forget_image(leaf);
         self.switch(leaf, Parent::new(sector, through, crc), mapped as u16);
+        self.set_bound(leaf);
     }
 }

@@ -207,6 +207,10 @@ pub struct Map {
     lost: BTreeSet<u32>,
     /// Sum of `mapped` over all leaves.
     mapped: u64,
+    /// Leaves of which `mapped` is an upper bound.
+    bounds: usize,
+    /// Where the walk over them goes on.
+    bounds_at: u32,
     /// Deltas on their way from one form of a chain to another; empty between calls.
     scratch: Vec<Delta>,
 }
@@ -227,6 +231,8 @@ impl Map {
             merging: BTreeMap::new(),
             lost: BTreeSet::new(),
             mapped: 0,
+            bounds: 0,
+            bounds_at: 0,
             scratch: Vec::new(),
         }
     }
@@ -354,6 +360,16 @@ impl Map {
         self.mapped = self.mapped - u64::from(head.mapped) + u64::from(mapped);
         head.mapped = mapped;
         head.set_full(false);
+        if head.is_bound() {
+            head.set_bound(false);
+            self.bounds -= 1;
+        }
+    }
+
+    /// What was set last is an upper bound.
+    fn set_bound(&mut self, leaf: u32) {
+        self.leaves.head_mut(leaf).set_bound(true);
+        self.bounds += 1;
     }
 
     /// [`Map::set_mapped`] by who has seen the image.

@@ -1,6 +1,6 @@
 //! How many blocks the leaves of a slice map, by volume.
 
-use super::Map;
+use super::{LeafKey, Map};
 use alloc::collections::BTreeMap;
 use varve_format::{DeltaBody, LEAF_ENTRIES};
 use varve_units::{SliceId, VolumeId};
@@ -20,7 +20,20 @@ impl Map {
         }
     }
 
-    /// Blocks that a leaf maps, at most: exact if its image is cached or it has no chain.
+    /// The next leaf, in turn, whose image must be read before what it maps is known.
+    pub fn next_bound(&mut self) -> Option<LeafKey> {
+        if self.bounds == 0 {
+            return None;
+        }
+        let is_bound = |&leaf: &u32| self.leaves.head(leaf).is_bound();
+        let behind = self.leaves.iter_from(self.bounds_at).find(is_bound);
+        let leaf = behind.or_else(|| self.leaves.iter_from(0).find(is_bound))?;
+        self.bounds_at = leaf + 1;
+        Some(self.leaves.key(leaf))
+    }
+
+    /// Blocks that a leaf maps, at most: exact if its image is cached, or it has no chain and its
+    /// base was seen.
     fn leaf_usage(&self, leaf: u32) -> u64 {
         let head = self.leaves.head(leaf);
         if let Some(slot) = head.image() {
