@@ -1,6 +1,6 @@
 //! The gate host writes pass, one on each reactor for the leaves it owns, before they enter the log: who is next, and when.
 //!
-//! 1. A write that finds the gate idle and room in the log passes at once.
+//! 1. A write that finds the gate idle and room in the log passes at once, unless it came too soon (4).
 //! 2. Others wait in the queue of their tenant. Tenants take turns; in its turn a tenant may spend
 //!    [`QUANTUM`] blocks of log (deficit round robin), one that comes anew has the next turn.
 //! 3. Behind the gate at most a window of log is on its way, so that whoever passes is not behind
@@ -131,10 +131,25 @@ impl Shared {
         passed.await
     }
 
-    /// True if a record of `blocks` blocks passes at once: nobody waits and there is room.
+    /// True if a record of `blocks` blocks passes at once: nobody waits, there is room, and what the
+    /// writes before it cost is not worth sleeping for.
     pub(crate) fn try_gate(&self, blocks: u64) -> bool {
-        let is_idle = self.gate.queues.borrow().turns.is_empty();
-        is_idle && !self.is_slowed() && self.reserve_log(log_cost(blocks), self.gate_window())
+        let cost = log_cost(blocks);
+        if !self.gate.queues.borrow().turns.is_empty() {
+            return false;
+        }
+        if !self.is_slowed() {
+            return self.reserve_log(cost, self.gate_window());
+        }
+        if self.time_ahead() > PACE_MIN.0 {
+            return false;
+        }
+        let price = self.price(cost);
+        let passes = self.reserve_log(cost, self.gate_window());
+        if passes {
+            self.charge(price);
+        }
+        passes
     }
 
     /// Lets writes pass; runs for the engine's life.
@@ -153,7 +168,7 @@ impl Shared {
                 }
                 continue;
             }
-            let ahead = self.gate.next.get().saturating_sub(self.world.now().0);
+            let ahead = self.time_ahead();
             if ahead > PACE_MIN.0 {
                 self.count("paced_writes", 1);
                 self.world.sleep(Nanos(ahead)).await;
@@ -234,6 +249,11 @@ impl Shared {
         let short = u128::from(slow.saturating_sub(left));
         let price = u128::from(pace * cost) * short / u128::from(left.max(1));
         price.min(PACE_MAX.0.into()) as u64
+    }
+
+    /// Nanoseconds until the next write may pass.
+    fn time_ahead(&self) -> u64 {
+        self.gate.next.get().saturating_sub(self.world.now().0)
     }
 
     /// A write that passes now puts off the ones behind it.
