@@ -85,6 +85,8 @@ pub struct CommitBody {
     /// LSN drawn when the unit tables were taken: a unit that they call free and that is in use
     /// all the same was opened later, and every reference to it is younger.
     pub table_stamp: Lsn,
+    /// LSN drawn when the live bits had been taken: what records from here on did is not in them.
+    pub bits_stamp: Lsn,
     /// Where redo begins, lane by lane.
     pub lanes: Vec<LanePosition>,
     /// LSN cut of each slice, by slice number.
@@ -97,7 +99,7 @@ pub struct CommitBody {
 
 media! {
     /// A [`CommitBody`] on media; followed by lanes, cuts (8 bytes each) and parts.
-    struct CommitBodyRaw: 56 {
+    struct CommitBodyRaw: 64 {
         magic: [u8; 4],
         version: U16,
         reserved: [u8; 2],
@@ -106,6 +108,7 @@ media! {
         checkpoint: U64,
         next_volume: U64,
         table_stamp: U64,
+        bits_stamp: U64,
         window: U32,
         parts: U32,
         lanes: U16,
@@ -160,6 +163,7 @@ impl CommitBody {
         let size = self.encoded_bytes();
         assert!(size <= COMMIT_BYTES_MAX, "commit of {size} bytes");
         assert!(self.table_stamp <= Lsn::MAX, "table stamp beyond 56 bits");
+        assert!(self.bits_stamp <= Lsn::MAX, "bits stamp beyond 56 bits");
         let lanes = u16::try_from(self.lanes.len()).expect("lanes fit 16 bits");
         let slices = u16::try_from(self.cuts.len()).expect("slices fit 16 bits");
         let parts = u32::try_from(self.parts.len()).expect("parts fit their limit");
@@ -171,6 +175,7 @@ impl CommitBody {
             next_volume: self.next_volume.into(),
             window: self.window.into(),
             table_stamp: self.table_stamp.0.into(),
+            bits_stamp: self.bits_stamp.0.into(),
             lanes: lanes.into(),
             slices: slices.into(),
             parts: parts.into(),
@@ -217,6 +222,7 @@ impl CommitBody {
             epoch: raw.epoch.get(),
             window: raw.window.get(),
             table_stamp: lsn(raw.table_stamp.get(), "table stamp")?,
+            bits_stamp: lsn(raw.bits_stamp.get(), "bits stamp")?,
             lanes: lanes
                 .iter()
                 .map(LanePosition::checked)

@@ -159,6 +159,7 @@ impl Shared {
         let present = self.present(id)?;
         let before = present.size;
         let entry = CatalogueEntry { size, ..present };
+        self.refuse_hole()?;
         if size < before {
             self.withdraw(entry).await?;
         }
@@ -169,6 +170,7 @@ impl Shared {
                 lba: Lba(start.0),
                 blocks: (end - start).0,
                 zero: false,
+                is_resize: true,
             };
             self.punch(between).await?;
             self.flush_log().await.map_err(EngineError::Io)?;

@@ -112,6 +112,7 @@ impl Shared {
         let table_stamp = self.draw_stamp();
         let freed = emptied.iter().copied().collect();
         parts.extend(self.dump_tables(number, extent, &freed).await?);
+        let bits_stamp = self.draw_stamp();
         self.flush_log().await.map_err(|_| Stopped)?;
         let parts = self.parts_in_window(number, everything, parts);
         let body = CommitBody {
@@ -121,6 +122,7 @@ impl Shared {
             lanes,
             cuts,
             table_stamp,
+            bits_stamp,
             next_volume: self.volumes.borrow().next_id,
             parts: parts.clone(),
         };
@@ -324,8 +326,8 @@ impl Shared {
         Ok(places)
     }
 
-    /// Bitmaps of the units whose turn it is, or that changed if they are asked for, in payloads of
-    /// parts.
+    /// Bitmaps of the units whose turn it is, of chunks that are open or were since the last checkpoint, and
+    /// of what changed if that is asked for, in payloads of parts.
     fn bitmaps(&self, number: u64, extent: Extent, emptied: &BTreeSet<UnitId>) -> Vec<Vec<u8>> {
         let units = self
             .units
@@ -334,12 +336,18 @@ impl Shared {
         let mut payloads: Vec<Vec<u8>> = Vec::new();
         for id in units {
             let unit = self.units.unit(id);
-            let turn = extent.everything || self.is_full_turn(number, u64::from(id.index));
             let used = !matches!(
                 unit.state(),
                 UnitState::Free | UnitState::Emptied | UnitState::Retired
             );
-            if !used || emptied.contains(&id) || !(turn || extent.changed_bits) {
+            if !used || emptied.contains(&id) {
+                continue;
+            }
+            // Groups are long, and fill up: what is appended to one is live for a while.
+            let is_new = id.tier == Tier::Fast && unit.take_undumped();
+            let is_due = extent.everything || self.is_full_turn(number, u64::from(id.index));
+            let turn = is_due || is_new;
+            if !turn && !extent.changed_bits {
                 continue;
             }
             // What changes from here on is noted for the next dump.

@@ -380,6 +380,7 @@ impl Engine {
                 lba,
                 blocks,
                 zero,
+                is_resize: false,
             })
             .await
     }
@@ -402,6 +403,7 @@ impl Engine {
             lba,
             blocks,
             zero,
+            is_resize: false,
         };
         self.shared.punch(hole).await?;
         if fua { self.flush().await } else { Ok(()) }

@@ -27,6 +27,8 @@ pub(crate) struct Hole {
     pub(crate) lba: Lba,
     pub(crate) blocks: u64,
     pub(crate) zero: bool,
+    /// Of a volume that is being resized: it was asked before anything changed whether there is room.
+    pub(crate) is_resize: bool,
 }
 
 /// Acknowledgements to come.
@@ -237,6 +239,7 @@ impl Shard {
             lba,
             blocks,
             zero,
+            is_resize,
         } = hole;
         let (mut waiting, mut outcome) = (Vec::new(), Ok(()));
         for slice in slices {
@@ -247,7 +250,7 @@ impl Shard {
                 blocks,
                 zero,
             };
-            if let Err(error) = self.shared.refuse_hole() {
+            if !is_resize && let Err(error) = self.shared.refuse_hole() {
                 outcome = Err(error);
                 break;
             }

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 40] = [
+const NAMES: [&str; 41] = [
     "admission_waits",
     "background_yields",
     "batches_read_again",
@@ -40,6 +40,7 @@ const NAMES: [&str; 40] = [
     "questions_crossed",
     "read_retries",
     "reads_away",
+    "records_passed_over",
     "recounts",
     "repair_failures",
     "repairs",

@@ -86,6 +86,9 @@ pub struct Unit {
     arriving: AtomicU32,
     /// Bits or write pointer differ from what the newest checkpoint that dumped them has.
     changed: AtomicBool,
+    /// No checkpoint has dumped it since it was closed: a start would have to take all that was appended
+    /// for live.
+    undumped: AtomicBool,
     /// Some of its bits may be of blocks whose death was reported before a start and will not be
     /// reported again.
     doubtful: AtomicBool,
@@ -110,6 +113,7 @@ impl Unit {
             pins: AtomicU32::new(0),
             arriving: AtomicU32::new(0),
             changed: AtomicBool::new(false),
+            undumped: AtomicBool::new(false),
             doubtful: AtomicBool::new(false),
             resumed: AtomicBool::new(false),
             bits: bits.expect("memory for live bits within their limits"),
@@ -222,6 +226,15 @@ impl Unit {
         self.changed.swap(false, Ordering::AcqRel)
     }
 
+    /// True while the unit is open, and once when it has been closed: it is to be dumped, whoever's turn
+    /// it is.
+    pub fn take_undumped(&self) -> bool {
+        match self.state() {
+            UnitState::Open => self.undumped.load(Ordering::Acquire),
+            _ => self.undumped.swap(false, Ordering::AcqRel),
+        }
+    }
+
     /// True if dead blocks may keep their bits for as long as the unit is in use: only the map can
     /// tell.
     pub fn is_doubtful(&self) -> bool {
@@ -232,6 +245,11 @@ impl Unit {
     /// again in the same generation.
     pub fn is_resumed(&self) -> bool {
         self.resumed.load(Ordering::Acquire)
+    }
+
+    /// The bits are to be dumped once the unit is closed.
+    pub(crate) fn note_undumped(&self) {
+        self.undumped.store(true, Ordering::Release);
     }
 
     fn note_changed(&self) {
@@ -391,6 +409,7 @@ impl UnitTable {
         assert_eq!(unit.live(), 0, "{id:?} opened with live bits");
         unit.stamp.store(stamp.0, Ordering::Release);
         unit.write_pointer.store(0, Ordering::Release);
+        unit.note_undumped();
     }
 
     /// Frees an emptied unit: the generation is raised first, so that readers who looked up a
@@ -434,6 +453,16 @@ impl UnitTable {
             .locate(ppa)
             .expect("an appended block has a place");
         self.unit(place.unit).set(place.bit);
+    }
+
+    /// Marks a block perhaps live that a record of the redo range names (recovery), if it lies in the
+    /// fast tier: everything that was appended to a group is, anyway.
+    pub fn append_again(&self, ppa: Ppa) {
+        if let Some(place) = self.geometry.locate(ppa)
+            && place.unit.tier == Tier::Fast
+        {
+            self.unit(place.unit).set(place.bit);
+        }
     }
 
     /// Marks `count` appended blocks that lie behind one another in one unit perhaps live.
@@ -538,11 +567,11 @@ impl UnitTable {
         self.restore_words(id, first_word, words);
     }
 
-    /// Bits of a unit that lie below its write pointer.
+    /// Bits of blocks that end at a unit's write pointer or before.
     fn appended_bits(&self, id: UnitId) -> u32 {
         let pointer = self.unit(id).write_pointer();
         match id.tier {
-            Tier::Fast => pointer.div_ceil(crate::geometry::BLOCK_SECTORS as u32),
+            Tier::Fast => pointer / crate::geometry::BLOCK_SECTORS as u32,
             Tier::Dense => pointer,
         }
     }

@@ -109,52 +109,67 @@ fn what_crashes_bring_back_is_collected() {
     }
 }
 
-/// A full pool crashes again and again, each time in the midst of compaction and garbage collection:
-/// no start takes a group for good.
+/// A full pool is overwritten and crashes 148 times, each time after less than `turns` turns of the
+/// executor. Then it can be overwritten whole. Returns the open groups that all starts found.
+fn crash_again_and_again(pool: &Pool, turns: usize) -> u64 {
+    let mut engine = pool.create();
+    let hosts = [1, 2].map(|number| pool.host(&engine, number));
+    let filled = async move {
+        let [mut first, mut second] = hosts;
+        fill(&mut first, 0, 860).await;
+        fill(&mut second, 0, 860).await;
+        [first, second]
+    };
+    let mut hosts = within(pool, 500_000, &engine, filled);
+    let mut resumed = 0;
+    for epoch in 2..150 {
+        for host in &hosts {
+            let (inner, volume) = (Rc::clone(&engine), host.volume);
+            pool.executor.spawn(Box::pin(async move {
+                for at in (0..860).step_by(20) {
+                    let data = Blocks::zeroed(20);
+                    let _ = inner.write(volume, Lba(at), data, false).await;
+                }
+            }));
+        }
+        for _ in 0..pool.executor.below(turns) {
+            if !pool.executor.turn() {
+                break;
+            }
+        }
+        pool.executor.crash();
+        drop(engine);
+        engine = pool.open(epoch);
+        hosts = hosts.map(|host| host.moved_to(&engine));
+        resumed += engine.gauges()["idle_groups"];
+    }
+    let again = async move {
+        let [mut first, mut second] = hosts;
+        fill(&mut first, 0, 860).await;
+        fill(&mut second, 0, 860).await;
+        first.verify().await.expect("no block is lost");
+        second.verify().await.expect("no block is lost");
+    };
+    within(pool, 900_000, &engine, again);
+    resumed
+}
+
+/// In the midst of compaction and garbage collection: no start takes a group for good.
 #[test]
 fn crashes_leak_no_group() {
     for seed in 1..=3 {
-        let pool = Pool::new(seed, 1, 1);
-        let mut engine = pool.create();
-        let hosts = [1, 2].map(|number| pool.host(&engine, number));
-        let filled = async move {
-            let [mut first, mut second] = hosts;
-            fill(&mut first, 0, 860).await;
-            fill(&mut second, 0, 860).await;
-            [first, second]
-        };
-        let mut hosts = within(&pool, 500_000, &engine, filled);
-        let mut resumed = 0;
-        for epoch in 2..150 {
-            for host in &hosts {
-                let (inner, volume) = (Rc::clone(&engine), host.volume);
-                pool.executor.spawn(Box::pin(async move {
-                    for at in (0..860).step_by(20) {
-                        let data = Blocks::zeroed(20);
-                        let _ = inner.write(volume, Lba(at), data, false).await;
-                    }
-                }));
-            }
-            for _ in 0..pool.executor.below(6000) {
-                if !pool.executor.turn() {
-                    break;
-                }
-            }
-            pool.executor.crash();
-            drop(engine);
-            engine = pool.open(epoch);
-            hosts = hosts.map(|host| host.moved_to(&engine));
-            resumed += engine.gauges()["idle_groups"];
-        }
+        let resumed = crash_again_and_again(&Pool::new(seed, 1, 1), 6000);
         assert!(resumed > 0, "no start found an open group");
-        let again = async move {
-            let [mut first, mut second] = hosts;
-            fill(&mut first, 0, 860).await;
-            fill(&mut second, 0, 860).await;
-            first.verify().await.expect("no block is lost");
-            second.verify().await.expect("no block is lost");
-        };
-        within(&pool, 900_000, &engine, again);
+    }
+}
+
+/// Before much has been moved: what a short life logs keeps no chunk in use.
+#[test]
+fn short_lives_leak_no_chunk() {
+    for (seed, turns) in
+        (1..=2).flat_map(|seed| [20, 80, 150, 300, 1000].map(|turns| (seed, turns)))
+    {
+        crash_again_and_again(&Pool::new(seed, 1, 1), turns);
     }
 }
 

@@ -550,6 +550,10 @@ impl Hosts {
         match outcome {
             Ok(()) => oracle.end_resize(volume, size, ticket),
             Err(SubjectError::CapacityExceeded) => oracle.end_resize_failed(volume, ticket),
+            Err(SubjectError::NoSpace) if self.is_short() => {
+                oracle.end_resize_failed(volume, ticket);
+                self.shared.count("host_no_space");
+            }
             Err(error) => self.fail(format!("resize of {volume}: {error}")),
         }
     }

@@ -237,6 +237,7 @@ impl Draw {
             epoch: self.half(),
             window: self.half(),
             table_stamp: self.lsn(),
+            bits_stamp: self.lsn(),
             lanes: (0..self.below(9)).map(|_| self.lane_position()).collect(),
             cuts: (0..self.below(257)).map(|_| self.lsn()).collect(),
             next_volume: self.word(),

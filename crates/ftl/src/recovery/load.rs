@@ -43,12 +43,13 @@ impl Engine {
         }
         self.load_slices(body, slices).await?;
         shared.volumes.borrow_mut().next_id = body.next_volume;
-        self.place_chunks(body, walks);
+        self.close_chunks(body);
         self.place_groups(body, walks);
         self.assume_live();
         for part in &bits {
             self.restore_bits(part).await?;
         }
+        self.place_chunks(walks);
         self.list_free();
         let control = shared.control();
         control.checkpoint.set(body.checkpoint);
@@ -137,10 +138,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Chunks of the redo range are in use, whatever the table says. One that was open at the
-    /// checkpoint is used as far as its lane was followed: what the table says may cover batches
-    /// that the crash took.
-    fn place_chunks(&self, body: &CommitBody, walks: &[LaneWalk]) {
+    /// Chunks that were open at the checkpoint are used as far as redo does not tell: what the table says
+    /// of them may cover batches that the crash took.
+    fn close_chunks(&self, body: &CommitBody) {
         let units = &self.shared.units;
         for id in units.ids(Tier::Fast) {
             if units.unit(id).state() == UnitState::Open {
@@ -159,6 +159,12 @@ impl Engine {
                 units.restore(id, &restore);
             }
         }
+    }
+
+    /// Chunks of the redo range are in use, whatever the table says, as far as their lane was followed.
+    /// What is live in them redo tells.
+    fn place_chunks(&self, walks: &[LaneWalk]) {
+        let units = &self.shared.units;
         for (chunk, (header, used)) in walks.iter().flat_map(|walk| &walk.chunks) {
             let id = UnitId::chunk(*chunk);
             let known = units.unit(id).write_pointer();
@@ -173,6 +179,7 @@ impl Engine {
                 is_resumed: false,
             };
             units.restore(id, &restore);
+            units.unit(id).note_undumped();
         }
     }
 

@@ -204,8 +204,9 @@ impl Engine {
             checkpoint: body.checkpoint,
             ..Default::default()
         };
+        let passed_over = engine.is_short().then_some(body.bits_stamp);
         for walk in &mut walks {
-            engine.redo(walk, &mut report).await?;
+            engine.redo(walk, &mut report, passed_over).await?;
             report.damage.extend(&walk.damage);
         }
         ended(StartPhase::Redo);

@@ -14,6 +14,7 @@ use crate::ways::Ways;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use varve_format::{BatchHead, PayloadLayout, Record, block_crc, crc24};
 use varve_io::{Blocks, ReactorId, Receiver};
 use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, SECTOR_BYTES};
@@ -23,11 +24,13 @@ use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, SECTOR_BYTES};
 const BATCHES_AHEAD: usize = 16;
 
 impl Engine {
-    /// Applies every record of a lane that lies behind its slice's cut. The records are used up.
+    /// Applies every record of a lane that lies behind its slice's cut, but for the pool's own work
+    /// since `passed_over`. The records are used up.
     pub(super) async fn redo(
         &self,
         walk: &mut LaneWalk,
         report: &mut RecoveryReport,
+        passed_over: Option<Lsn>,
     ) -> Result<(), RecoverError> {
         let mut reading = VecDeque::new();
         let dropped = walk.found.iter().filter(|found| found.records.is_none());
@@ -49,9 +52,20 @@ impl Engine {
             };
             report.batches += 1;
             report.records += records.len() as u64;
-            self.redo_batch(&found.head, records).await?;
+            self.redo_batch(&found.head, records, passed_over).await?;
         }
         Ok(())
+    }
+
+    /// True if hosts could write nothing. What the pool itself has logged since the live bits of the newest
+    /// checkpoint were taken is passed over then: whatever it moved is still in its old place, and called
+    /// live there, as nothing is freed before a commit.
+    ///
+    /// A crash ends all open chunks. If the few moves and leaves of a life that was cut short kept its
+    /// chunks in use, pools that start again and again would run out of chunks, and could start no more.
+    pub(super) fn is_short(&self) -> bool {
+        let shared = &self.shared;
+        shared.free_chunks.load(Ordering::SeqCst) <= shared.config.reserve.chunks
     }
 
     /// Begins to read the records of a batch again.
@@ -73,7 +87,12 @@ impl Engine {
     }
 
     /// Gives each reactor the records of its slices, in order, and waits until they are applied.
-    async fn redo_batch(&self, head: &BatchHead, records: Vec<Record>) -> Result<(), RecoverError> {
+    async fn redo_batch(
+        &self,
+        head: &BatchHead,
+        records: Vec<Record>,
+        passed_over: Option<Lsn>,
+    ) -> Result<(), RecoverError> {
         let shared = &self.shared;
         let places: Vec<_> = PayloadLayout::new(head, &records)
             .map(|at| Appended {
@@ -85,6 +104,10 @@ impl Engine {
             .collect();
         let mut by_owner: BTreeMap<ReactorId, Vec<(Record, Appended)>> = BTreeMap::new();
         for (record, at) in records.into_iter().zip(places) {
+            if passed_over.is_some_and(|since| at.lsn >= since) && is_own_work(&record) {
+                shared.count("records_passed_over", 1);
+                continue;
+            }
             if let Record::Catalogue { entry } = record {
                 shared.volumes.borrow_mut().note(*entry);
             } else if let Some(owner) = shared.record_owner(&record) {
@@ -104,6 +127,14 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// True for records of what the pool does by itself.
+const fn is_own_work(record: &Record) -> bool {
+    matches!(
+        record,
+        Record::Move { .. } | Record::Keep { .. } | Record::Leaf { .. }
+    )
 }
 
 impl Shared {
@@ -213,6 +244,10 @@ impl Shard {
         }
         let mut dead = Vec::new();
         for (key, index, change) in changes {
+            if let Change::Put { ppa, .. } | Change::Move { new: ppa, .. } = change {
+                // Also where the slice has it already: perhaps it was not dumped as live.
+                self.shared.units.append_again(*ppa);
+            }
             if let Some(ppa) = self.overruled(*key, *index, *change) {
                 dead.push(Dead { ppa, since: lsn });
                 continue;
