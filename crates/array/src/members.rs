@@ -207,14 +207,34 @@ impl Members {
         })
     }
 
-    /// Flushes every member that takes writes.
+    /// Flushes every member that takes writes. Whoever was asked may be lost before it answers, and
+    /// another drive be live in its place by then: that is asked, too.
     pub(crate) fn flush(self: &Rc<Self>) -> Completion {
         if !self.holds(self.live()) {
             return Completion::ready(Err(IoError::Gone));
         }
         let this = Rc::clone(self);
-        let parts = self.broadcast(|_, _| Command::Flush);
-        Completion::flow(async move { this.conclude(parts).await })
+        let mut parts = self.broadcast(|_, _| Command::Flush);
+        Completion::flow(async move {
+            loop {
+                let asked: Vec<_> = parts.iter().map(|p| (p.member, p.incarnation)).collect();
+                let outcome = this.conclude(parts).await;
+                if outcome.is_ok() || !this.has_others(&asked) {
+                    return outcome;
+                }
+                parts = this.broadcast(|_, _| Command::Flush);
+            }
+        })
+    }
+
+    /// True if a live member is none of these.
+    fn has_others(&self, asked: &[(usize, u32)]) -> bool {
+        let live = self.live();
+        let seats = self.seats.borrow();
+        let mut seats = seats.iter().enumerate();
+        seats.any(|(member, seat)| {
+            live.contains(member) && !asked.contains(&(member, seat.incarnation))
+        })
     }
 
     /// Sends a hint to every member that takes writes; how it ends there is of no consequence.

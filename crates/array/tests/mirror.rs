@@ -444,6 +444,26 @@ fn flush_reaches_a_rebuilding_member() {
     assert_eq!(rig.read(0, BLOCK, 0).err(), Some(IoError::Gone), "no reads");
 }
 
+/// One drive is replaced and the other lost while a flush is under way: what was written before it is
+/// on the new drive, which is asked as well.
+#[test]
+fn a_flush_outlives_those_it_was_sent_to() {
+    let rig = rig(2);
+    assert!(rig.write(0, &pattern(1, BLOCK)).is_ok());
+    let flush = rig.mirror.submit(Command::Flush);
+    rig.drives[0].broken.set(Some(IoError::Gone));
+    rig.mirror.set_lost(0);
+    let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES as u64);
+    rig.mirror.replace(0, Rc::clone(&fresh) as _, BASE).unwrap();
+    rig.mirror.set_live(0);
+    rig.drives[1].broken.set(Some(IoError::Gone));
+    assert!(rig.executor.block_on(flush).is_ok());
+    assert_eq!(
+        (fresh.flushes.get(), rig.mirror.state(1)),
+        (1, MemberState::Lost)
+    );
+}
+
 #[test]
 #[should_panic(expected = "goes live before writes it missed were copied")]
 fn a_member_that_missed_writes_is_not_set_live() {
