@@ -332,9 +332,9 @@ fn a_batch_is_put_together_from_both_copies() {
 fn an_unreadable_end_of_the_log_is_reported() {
     for seed in 1..=8 {
         let (pool, _, batch) = after_one_batch(seed);
-        // A chunk's first write begins with the chunk's header.
+        // A chunk's first write begins with the chunk's header, twice.
         let is_first = batch.start.is_multiple_of(1 << 20);
-        let at = batch.start + if is_first { 4096 } else { 0 };
+        let at = batch.start + if is_first { 8192 } else { 0 };
         for copy in 0..2 {
             pool.fast.bad_on.borrow_mut().push((copy, at..at + 512));
         }

@@ -27,7 +27,7 @@ impl Bench {
         let pool = Pool::new(3, 1, 1);
         let engine = pool.create();
         let mut host = pool.host(&engine, 1);
-        pool.executor.block_on(async move { host.run(1_200).await });
+        pool.executor.block_on(async move { host.run(1_000).await });
         pool.executor.drain();
         let inner = Rc::clone(&engine);
         let snapshot = pool.executor.block_on(async move {
