@@ -156,18 +156,34 @@ impl Shard {
         before: Aside,
         exact: bool,
     ) -> Result<u64, EngineError> {
-        let shared = &self.shared;
         let own = before.blocks - before.fresh;
-        if !exact && shared.reserve_blocks(blocks, blocks, own) {
-            return Ok(blocks);
-        }
-        if self.count_fresh(volume, lba, blocks) == Some(0) {
-            // Overwrites of a pool that is nearly full, mostly.
-            shared.pending_blocks.fetch_add(blocks, Ordering::SeqCst);
-            return Ok(0);
+        if let Some(fresh) = self.try_reserve_blocks(volume, lba, blocks, own, exact) {
+            return Ok(fresh);
         }
         // Apart: what is rare must not make the flow of every write larger.
         Box::pin(self.reserve_fresh(volume, lba, blocks, own)).await
+    }
+
+    /// Sets blocks of one leaf aside if that needs no waiting: how many of them count as new. `own`
+    /// blocks without need of room were set aside for the same write already.
+    pub(crate) fn try_reserve_blocks(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: u64,
+        own: u64,
+        exact: bool,
+    ) -> Option<u64> {
+        let shared = &self.shared;
+        if !exact && shared.reserve_blocks(blocks, blocks, own) {
+            return Some(blocks);
+        }
+        // Overwrites of a pool that is nearly full, mostly.
+        if self.count_fresh(volume, lba, blocks) != Some(0) {
+            return None;
+        }
+        shared.pending_blocks.fetch_add(blocks, Ordering::SeqCst);
+        Some(0)
     }
 
     /// Looks the blocks up: only those without a place need room.

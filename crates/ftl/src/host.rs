@@ -69,7 +69,8 @@ impl Shard {
             && !shared.is_stopped()
             && self.map.borrow().is_kept(LeafKey { volume, leaf })
             && self.has_room_now(nodes);
-        let passes = is_easy && shared.reserve_blocks(blocks, blocks, 0) && {
+        let reserved = || self.try_reserve_blocks(volume, lba, blocks, 0, false);
+        let passes = is_easy && reserved().is_some() && {
             let passes = shared.try_gate(blocks);
             if !passes {
                 shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);

@@ -3,10 +3,11 @@
 mod common;
 
 use common::{Pool, VOLUME_BLOCKS};
+use ftl::EngineError;
 use std::rc::Rc;
 use varve_ftl as ftl;
-use varve_io::{Blocks, World};
-use varve_units::{BLOCK, Blocks as Count, Lba};
+use varve_io::{Blocks, IoError, World};
+use varve_units::{BLOCK, Blocks as Count, Lba, Nanos};
 
 /// A volume is made smaller, the power fails at any moment of that, and it is made larger again:
 /// what it holds beyond the smaller size is zeroes.
@@ -65,4 +66,53 @@ fn what_a_volume_lost_does_not_come_back_when_it_grows() {
         (5..60).contains(&shrank),
         "{shrank} crashes after the size was committed"
     );
+}
+
+/// There is no room left beneath the dense tier, nor in the log for deallocations: a smaller size is
+/// refused before anything has changed, and taken when there is room again.
+#[test]
+fn a_size_that_is_refused_changes_nothing() {
+    const SMALL: Count = Count(100);
+    let no_room = Err(EngineError::Io(IoError::NoSpace));
+    for seed in 1..=6_u64 {
+        let pool = Pool::new(seed, 1, 1);
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let volume = host.volume;
+        let dense = Rc::clone(&pool.dense);
+        let host = pool.executor.block_on(async move {
+            host.run(300).await;
+            dense.no_space.set(true);
+            let mut step = 0;
+            while host.try_write(step * 11 % 1000, 4).await.is_ok() {
+                step += 1;
+            }
+            while host.try_discard(step * 7 % 1000, 1).await.is_ok() {
+                step += 1;
+            }
+            host
+        });
+        let inner = Rc::clone(&engine);
+        let refused = pool
+            .executor
+            .block_on(async move { inner.resize_volume(volume, SMALL).await });
+        assert_eq!(refused, no_room, "seed {seed}");
+        let size = engine.volumes()[0].size;
+        assert_eq!(size, Count(VOLUME_BLOCKS), "seed {seed}");
+        pool.executor.block_on(async move {
+            host.verify().await.expect("every block is there");
+        });
+        pool.dense.no_space.set(false);
+        let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
+        let inner = Rc::clone(&engine);
+        pool.executor.block_on(async move {
+            while inner.resize_volume(volume, SMALL).await.is_err() {
+                world.sleep(Nanos::from_millis(100)).await;
+            }
+        });
+        assert_eq!(engine.volumes()[0].size, SMALL, "seed {seed}");
+        pool.executor.crash();
+        drop(engine);
+        assert_eq!(pool.open(2).volumes()[0].size, SMALL, "seed {seed}");
+    }
 }

@@ -418,6 +418,24 @@ fn losses_under_load() {
     });
 }
 
+/// What was lost while it takes leave can be asked for: a flush in flight fails for it.
+#[test]
+fn a_loss_under_a_leave_is_told() {
+    run(|world, machine| async move {
+        let drive = connect(&world, &machine).await;
+        let plain: &dyn Drive = &*drive;
+        plain.write(0, gather(1, 1)).await.expect("a write");
+        let flush = drive.request(Operation::Flush);
+        machine.cut();
+        drive.close().await;
+        assert!(flush.await.is_err());
+        let events = drive.take_events();
+        let lost = |event: &Event| matches!(event, Event::Lost { is_final: true, .. });
+        assert!(events.iter().any(lost), "{events:?}");
+        assert!(!events.contains(&Event::Closed));
+    });
+}
+
 #[test]
 fn there_is_no_drive_without_a_target() {
     run(|world, machine| async move {

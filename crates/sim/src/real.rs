@@ -50,6 +50,7 @@ const FEATURES: &[&str] = &[
     "no_space_refusals",
     "paced_writes",
     "read_retries",
+    "records_passed_over",
     "remirrors",
     "repairs",
     "volumes_purged",

@@ -51,6 +51,8 @@ pub(super) struct Line {
     /// Writes that were answered and not flushed may have been lost with the target's power, and no
     /// flush has failed since.
     owes: Cell<bool>,
+    /// Hosts take leave of it.
+    is_left: Cell<bool>,
 }
 
 enum Slot {
@@ -190,6 +192,7 @@ impl Fabric {
         let world: &dyn World = &*self.machine;
         for (_, slot) in left {
             if let Slot::Connected(line) = slot {
+                line.is_left.set(true);
                 world.spawn(Box::pin(async move { line.drive.close().await }));
             }
         }
@@ -246,6 +249,7 @@ impl Fabric {
                 answered: Cell::new(0),
                 flushed: Cell::new(0),
                 owes: Cell::new(false),
+                is_left: Cell::new(false),
             });
             let slot = Slot::Connected(Rc::clone(&line));
             self.lines.borrow_mut().insert(key, slot);
@@ -280,7 +284,8 @@ impl Fabric {
                         self.tally.count("nvme_lost");
                     }
                     // A flush of all volumes may meet one that is being deleted, and come back too late.
-                    if is_final && self.volumes.borrow().contains_key(&line.volume) {
+                    let is_served = self.volumes.borrow().contains_key(&line.volume);
+                    if is_final && is_served && !line.is_left.get() {
                         let what = format!("a host has given up its target: {loss}");
                         self.machine.journal().fail(what);
                     }
