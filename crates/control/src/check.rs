@@ -35,7 +35,8 @@ pub struct CheckView {
     pub stripes: u64,
     /// Parts of the newest checkpoint that were read.
     pub parts: u64,
-    /// Records of the log that were redone to open the pool; 0 after a clean close.
+    /// Records of the log that were redone to open the pool; after a clean close those of its last
+    /// checkpoint.
     pub redone_records: u64,
 }
 
@@ -76,6 +77,14 @@ impl Pools {
             && (view.bad_copies, view.lost_blocks) == (0, 0)
             && (view.damaged_ranges, view.drives_away) == (0, 0);
         Ok(view)
+    }
+
+    /// True if an open pool has dense drives.
+    ///
+    /// # Errors
+    /// [`ControlError::NoPool`].
+    pub fn has_dense_tier(&self, pool: &str) -> Result<bool, ControlError> {
+        Ok(self.running(pool)?.pool.geometry().groups > 0)
     }
 
     /// Counters of an open pool since it was opened.

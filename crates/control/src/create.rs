@@ -31,6 +31,8 @@ pub(crate) const OVER_PROVISION_USUAL: u32 = 20;
 /// Smallest drives: what any pool needs of them, the labels and 16 chunks or 12 groups.
 const FAST_BYTES_MIN: u64 = RESERVED_BYTES + (16 << 20);
 const DENSE_BYTES_MIN: u64 = RESERVED_BYTES + (3 << 20);
+/// Largest drive: 1 PiB. Arbitrary: larger than any there is, so small that no sum over a pool overflows.
+const DRIVE_BYTES_MAX: u64 = 1 << 50;
 /// Logical sector of files.
 const FILE_LBA_BYTES: u32 = 4096;
 
@@ -198,6 +200,16 @@ impl Pools {
             drives.iter().map(|drive| info(drive, &found)).collect()
         };
         let (fast, dense) = (infos(&new.fast), infos(&new.dense));
+        for (drive, info) in new.all().zip(fast.iter().chain(&dense)) {
+            if info.bytes > DRIVE_BYTES_MAX {
+                let text = format!(
+                    "has {} bytes, a drive of a pool has 1 PiB at most",
+                    info.bytes
+                );
+                let finding = Finding::new(Severity::Refusal, "too-large", text);
+                return Err(refusal(vec![finding.at(&drive.path)]));
+            }
+        }
         let raw_bytes = fast.iter().chain(&dense).map(|drive| drive.bytes).sum();
         let settings = self.settings(raw_bytes);
         let plan = Plan::new(&fast, &dense, protect, over_provision, &settings);
@@ -324,6 +336,9 @@ impl Pools {
     /// [`ControlError`]: unknown, drives missing or in use, not closed in good order; then it is not
     /// forgotten.
     pub async fn export(&self, pool: &str) -> Result<(), ControlError> {
+        if let Some(id) = self.gone(pool)? {
+            return self.home.change(|registry| registry.remove(&id));
+        }
         self.open(pool).await?;
         let _turn = self.turn.take().await;
         let running = self.running(pool)?;
@@ -332,6 +347,26 @@ impl Pools {
         drop(running);
         self.close(pool, true).await?;
         self.home.change(|registry| registry.remove(&id))
+    }
+
+    /// The identity of a pool that is known here and of which nothing is left where its drives were.
+    fn gone(&self, pool: &str) -> Result<Option<String>, ControlError> {
+        if self.running(pool).is_ok() {
+            return Ok(None);
+        }
+        let registry = self.home.registry()?;
+        let entry = registry.get(pool);
+        let entry = entry.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
+        let is_gone = |path: &PathBuf| {
+            let scan = scan(path);
+            let is_ours = |label: &varve_format::Label| random::hex(&label.pool) == entry.id;
+            match &scan.found {
+                Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+                Ok(_) => !scan.label().is_some_and(is_ours),
+            }
+        };
+        let is_gone = entry.paths.iter().all(is_gone);
+        Ok(is_gone.then(|| entry.id.clone()))
     }
 
     /// Destroys a pool: its drives carry no label any more. Files stay where they are.

@@ -251,11 +251,7 @@ impl ControlError {
                  drives)"
                     .to_owned()
             }
-            Self::Model { .. } => {
-                "varve lab drive --help names the data sheets; without its .model file a \
-                                   drive keeps no account"
-                    .to_owned()
-            }
+            Self::Model { .. } => model_next(),
             Self::OverProvision(_) => "use --over-provision 5 to 80".to_owned(),
             Self::NoPool(_) => "varve pool list, or varve pool import PATH... if its drives are \
                                 here"
@@ -295,7 +291,7 @@ impl ControlError {
                     "varve pool status {pool} tells why; varve pool import --pool {pool} opens it"
                 )
             }
-            Self::Served(pool) => format!("end the daemon, or varve pool export {pool}, first"),
+            Self::Served(_) => "end the daemon first".to_owned(),
             Self::Request(_) => "use the same version of varve on both sides".to_owned(),
             Self::Ended | Self::Daemonless(_) => {
                 "see whether varve serve still runs; if not, try again".to_owned()
@@ -377,6 +373,14 @@ fn pool_code(error: &PoolError) -> &'static str {
         PoolError::Engine(error) => engine_code(error),
         _ => "pool",
     }
+}
+
+fn model_next() -> String {
+    let sheets: Vec<_> = varve_media::sheets().collect();
+    format!(
+        "use one of {}; without its .model file a drive keeps no account",
+        sheets.join(", ")
+    )
 }
 
 fn pool_next(pool: &str, error: &PoolError) -> Option<String> {

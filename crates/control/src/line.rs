@@ -102,7 +102,12 @@ impl Pools {
                 self.world.spawn(Box::pin(async move {
                     let outcome = match &request {
                         Request::PoolCheck { pool } => {
-                            Err(ControlError::Served(pool.clone()).into())
+                            let known = pools.home.registry();
+                            Err(match known.map(|all| all.get(pool).is_some()) {
+                                Ok(true) => ControlError::Served(pool.clone()).into(),
+                                Ok(false) => ControlError::NoPool(pool.clone()).into(),
+                                Err(error) => error.into(),
+                            })
                         }
                         _ => pools.answer(request).await,
                     };

@@ -90,7 +90,9 @@ async fn one(
     {
         return Err(ControlError::NoPool(pool.clone()).into());
     }
-    if let Some(pool) = request.pool() {
+    // An export opens what it needs itself: there may be nothing left to open.
+    let is_export = matches!(request, Request::PoolExport { .. });
+    if let Some(pool) = request.pool().filter(|_| !is_export) {
         let without = match &request {
             // Whoever replaces a drive says by that that it may be gone.
             Request::DriveReplace(wanted) => Some(wanted.drive.clone()),

@@ -210,13 +210,21 @@ impl Pools {
             drives.push(drive);
             paths.push(one.path.clone());
         }
-        if drives.is_empty() {
-            let pool = name.to_owned();
-            return Err(ControlError::Missing { pool, findings });
-        }
         let mut found = Vec::new();
         for drive in &drives {
             found.push(LabelStore::open(Rc::clone(drive)).await.finding());
+        }
+        for at in behind(id, &found).into_iter().rev() {
+            let text =
+                "holds what it held before the pool was used last: it was put back from a copy";
+            let finding = Finding::new(Severity::Refusal, "put-back", text);
+            findings.push(finding.at(paths.remove(at)));
+            drives.remove(at);
+            found.remove(at);
+        }
+        if drives.is_empty() {
+            let pool = name.to_owned();
+            return Err(ControlError::Missing { pool, findings });
         }
         let chosen = label::choose(
             id,
@@ -237,6 +245,33 @@ impl Pools {
             Err(error) => Err(ControlError::pool(name)(PoolError::Import(error))),
         }
     }
+}
+
+/// Drives whose own label is older than a session that closed the pool in good order. Each label is
+/// written when a session begins and when it ends, and a close waits until its drives are let go, so
+/// no active member is behind unless it was put back from a copy: it lacks what was written since,
+/// although the member table knows nothing of that.
+fn behind(id: PoolId, found: &[label::Finding]) -> Vec<usize> {
+    let labels = found
+        .iter()
+        .enumerate()
+        .filter_map(|(at, found)| match found {
+            label::Finding::Label(label) if label.state.pool == id => Some((at, label)),
+            _ => None,
+        });
+    let labels: Vec<_> = labels.collect();
+    let newest = labels.iter().map(|(_, label)| &label.state);
+    let newest = newest.max_by_key(|state| state.generation);
+    let Some(newest) = newest.filter(|state| state.clean) else {
+        return Vec::new();
+    };
+    let is_behind = |(_, label): &&(usize, &label::Label)| {
+        let row = newest.members.get(label.own);
+        let is_used = row.is_some_and(|row| row.state.is_voter());
+        is_used && label.state.epoch < newest.generation.epoch()
+    };
+    let all = labels.iter().filter(is_behind);
+    all.map(|(at, _)| *at).collect()
 }
 
 fn parse_id(entry: &Entry) -> Result<PoolId, ControlError> {

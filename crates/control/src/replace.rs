@@ -14,6 +14,7 @@ use crate::scan::scan;
 use crate::status::{drive_name, open_drives};
 use crate::view::DriveView;
 use serde::{Deserialize, Serialize};
+use std::error::Error;
 use std::rc::Rc;
 use varve_hostio::{Wanted, preflight};
 use varve_io::Drive;
@@ -88,6 +89,17 @@ impl Pools {
         let kind = self.look_at(&running, slot, wanted)?;
         let drive = self.new_drive(&wanted.new, None)?;
         let failed = |error| ControlError::pool(&wanted.pool)(error);
+        if let Err(error) = running.pool.check_fit(slot, &drive) {
+            if wanted.new.create_bytes.is_some() {
+                // Best effort: what does not fit is told.
+                let _ = std::fs::remove_file(&wanted.new.path);
+            }
+            let why = error
+                .source()
+                .map_or_else(|| error.to_string(), ToString::to_string);
+            let finding = Finding::new(Severity::Refusal, "too-small", why);
+            return Err(crate::create::refusal(vec![finding.at(&wanted.new.path)]));
+        }
         if state != SlotState::Lost {
             running.pool.give_up(slot).await.map_err(failed)?;
         }

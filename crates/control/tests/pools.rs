@@ -6,7 +6,9 @@ use common::{MIB, Scratch, new_pool, new_volume, pattern, session};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
-use varve_control::{ControlError, CreatePool, Event, Exit, Failure, Health, ImportPool};
+use varve_control::{
+    ControlError, CreatePool, Event, Exit, Failure, Health, ImportPool, ReplaceDrive,
+};
 use varve_format::{LABEL_BYTES, Label};
 use varve_ftl::EngineError;
 use varve_io::Blocks;
@@ -221,6 +223,82 @@ fn a_creation_that_was_cut_short_is_repeated_with_the_same_drives_only() {
             .create_volume(&new_volume("p", "v", 10))
             .await
             .unwrap();
+        pools.close_all().await;
+    });
+}
+
+/// Drives larger than any there is are refused before anything is made.
+#[test]
+fn a_drive_of_absurd_size_is_refused() {
+    let scratch = Scratch::new();
+    let wanted = CreatePool {
+        fast: scratch.drives("f", 1, u64::MAX / MIB / 2),
+        dense: scratch.drives("d", 1, u64::MAX / MIB / 2),
+        ..new_pool(&scratch, "p")
+    };
+    session(&scratch.path("home"), |pools| async move {
+        let refused = Failure::from(pools.create_pool(&wanted).await.unwrap_err());
+        assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
+        assert!(wanted.fast.iter().all(|drive| !drive.path.exists()));
+    });
+}
+
+/// The healthy drive is given up only for one that can take its place.
+#[test]
+fn a_drive_is_not_given_up_for_one_that_does_not_fit() {
+    let scratch = Scratch::new();
+    let pool = new_pool(&scratch, "p");
+    let small = |name: &str, mib: u64| scratch.drives(name, 1, mib).remove(0);
+    let news = [("fast0", small("sf", 63)), ("dense1", small("sd", 127))];
+    session(&scratch.path("home"), |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        for (drive, new) in news {
+            let path = new.path.clone();
+            let wanted = ReplaceDrive {
+                pool: "p".to_owned(),
+                drive: drive.to_owned(),
+                new,
+                give_up: true,
+                overwrite: false,
+            };
+            let refused = Failure::from(pools.replace_drive(&wanted).await.unwrap_err());
+            assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
+            assert!(!path.exists(), "{drive}");
+            let drives = pools.list_drives(Some("p")).await.unwrap();
+            assert!(
+                drives.iter().all(|drive| drive.state == "live"),
+                "{drives:?}"
+            );
+        }
+        pools.close_all().await;
+    });
+}
+
+/// Of a pool whose drives are gone for good nothing is left but its name here, which can be let go.
+#[test]
+fn a_pool_that_is_gone_can_be_forgotten() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let pool = new_pool(&scratch, "p");
+    let files: Vec<_> = pool.fast.iter().chain(&pool.dense).cloned().collect();
+    session(&home, |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        pools.close_all().await;
+    });
+    std::fs::remove_file(&files[0].path).unwrap();
+    session(&home, |pools| async move {
+        // One drive is away: that is no reason to forget the others.
+        pools.export("p").await.unwrap_err();
+        assert_eq!(pools.list().await.unwrap().len(), 1);
+    });
+    for drive in &files[1..] {
+        std::fs::remove_file(&drive.path).unwrap();
+    }
+    let again = new_pool(&scratch, "p");
+    session(&home, |pools| async move {
+        pools.export("p").await.unwrap();
+        assert!(pools.list().await.unwrap().is_empty());
+        pools.create_pool(&again).await.unwrap();
         pools.close_all().await;
     });
 }

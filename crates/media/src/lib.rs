@@ -39,6 +39,6 @@ pub use counters::{Counters, Meter};
 pub use modelled::Modelled;
 pub use op::{Op, Place, Why};
 pub use shape::{Shape, ShapeError};
-pub use sheet::Sheet;
+pub use sheet::{Sheet, names as sheets};
 pub use snapshot::SnapshotError;
 pub use ssd::{Ssd, Wear};

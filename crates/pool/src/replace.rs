@@ -83,6 +83,15 @@ impl Pool {
         Ok(tier.lose(number, id).await?)
     }
 
+    /// Whether a drive could take a slot's place.
+    ///
+    /// # Errors
+    /// No such slot, a drive that is too small or of the wrong sort.
+    pub fn check_fit(&self, slot: Slot, drive: &Rc<dyn Drive>) -> Result<(), PoolError> {
+        let (tier, number) = self.tier(slot)?;
+        Ok(tier.check_fit(number, drive)?)
+    }
+
     /// Puts another drive into a slot whose member is lost, and copies to it what it should hold
     /// while hosts go on; ends when redundancy is whole again. The drive is blank, or it is the
     /// lost one itself: that is filled again from the start too. `report` is called after each

@@ -8,8 +8,9 @@
 //! alike, as those of a host are whose connection lives on one core: with two, half of the commands
 //! cross. A run that stands still is ended, and what each reactor waits for told (`watch`).
 //!
-//! A remote namespace (`remote`) is loaded by the same flows and checked by the same oracle; what state its
-//! target is in is not known here.
+//! What is there already (`standing`) is loaded by the same flows and checked by the same oracle: a remote
+//! namespace (`remote`), of whose target's state nothing is known here, or a volume whose pool is opened in
+//! this process (`volume`).
 //!
 //! The load's own cost (random numbers, payload, check, histogram) is part of what is measured.
 //!
@@ -20,9 +21,13 @@ mod remote;
 mod report;
 mod rig;
 mod run;
+mod standing;
 mod station;
+mod volume;
 mod watch;
 
 pub(crate) use plan::PlanRequest;
 pub(crate) use remote::{RemoteRequest, run_remote};
 pub(crate) use run::{BenchError, Load, Request, run};
+pub(crate) use standing::Wanted;
+pub(crate) use volume::{VolumeRequest, run_volume};

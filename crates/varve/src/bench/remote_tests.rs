@@ -1,9 +1,13 @@
 //! The whole path: bench, initiator and sockets here, sockets and target on another thread.
 
 use super::*;
+use crate::bench::run::{FILL_BLOCKS, Load};
+use crate::load::{Direction, Order};
+use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use varve_hostio::Io;
 use varve_hostio::{Endpoint, Listener, Outgoing, Stream};
 use varve_io::Event as Signal;
@@ -200,21 +204,23 @@ fn request(port: u16, direction: Direction, bytes: u64) -> RemoteRequest {
         address: format!("nvme+tcp://127.0.0.1:{port}/{NQN}")
             .parse()
             .expect("an address"),
-        load: Load {
-            direction,
-            order: Order::Uniform,
-            bytes,
-            in_flight: 16,
-            verifies: true,
-            seed: 5,
-        },
-        size: None,
         terms: Terms {
             queues: 2,
             depth: 8,
             digests: Digests::default(),
         },
-        runtime: Duration::from_millis(200),
+        wanted: Wanted {
+            load: Load {
+                direction,
+                order: Order::Uniform,
+                bytes,
+                in_flight: 16,
+                verifies: true,
+                seed: 5,
+            },
+            size: None,
+            runtime: Duration::from_millis(200),
+        },
     }
 }
 
@@ -246,7 +252,7 @@ fn a_remote_namespace_is_measured_and_reads_back() {
 fn a_loss_in_the_window_is_made_good() {
     let (port, thread) = serve(Some(DISK_BLOCKS as u64 / FILL_BLOCKS + 500));
     let mut request = request(port, Direction::Write, 4096);
-    request.runtime = Duration::from_secs(1);
+    request.wanted.runtime = Duration::from_secs(1);
     let report = run_remote(request).expect("a result");
     assert_eq!(report.shortcoming(), None);
     let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");

@@ -3,6 +3,7 @@
 use super::plan::Plan;
 use super::rig::Written;
 use super::run::Load;
+use super::standing::Window;
 use crate::envelope;
 use crate::load::{Direction, Order, Phase};
 use serde::Serialize;
@@ -113,6 +114,9 @@ struct EngineFigures {
     dense_bytes_per_host_byte: Option<f64>,
     /// Share of look-ups by host reads that found their leaf in memory; not known for writes.
     map_hit_ratio: Option<f64>,
+    /// There is something to collect.
+    #[serde(skip)]
+    has_dense: bool,
 }
 
 /// What happened on the way to a remote namespace.
@@ -146,9 +150,9 @@ impl Report {
 
     /// Of a remote namespace.
     pub(super) fn of_remote(
-        (target, load, user_bytes): (String, &Load, u64),
-        window: &Phase,
-        (from, to): (&Moment, &Moment),
+        (target, user_bytes): (String, u64),
+        load: &Load,
+        Window { phase, from, to }: &Window,
         path: PathSetup,
         figures: PathFigures,
     ) -> Self {
@@ -156,7 +160,27 @@ impl Report {
         setup.path = Some(path);
         Self {
             path: Some(figures),
-            ..Self::of_window(setup, load, window, from, to)
+            ..Self::of_window(setup, load, phase, from, to)
+        }
+    }
+
+    /// Of a volume whose pool is open in this process. What its drives were written is not known: others
+    /// than the engine write to them too.
+    pub(super) fn of_volume(
+        (target, user_bytes, has_dense): (String, u64, bool),
+        load: &Load,
+        Window { phase, from, to }: &Window,
+    ) -> Self {
+        let setup = Setup::new(target, load, user_bytes);
+        let engine = EngineFigures {
+            fast_writes_per_host_write: None,
+            dense_bytes_per_host_byte: None,
+            has_dense,
+            ..EngineFigures::new(load, phase, from, to)
+        };
+        Self {
+            engine: Some(engine),
+            ..Self::of_window(setup, load, phase, from, to)
         }
     }
 
@@ -201,7 +225,7 @@ impl Report {
             Some(engine) if self.is_write && engine.chunks_cleaned == 0 => {
                 Some("no compaction in the measured window: this is not steady state")
             }
-            Some(engine) if self.is_write && engine.groups_collected == 0 => {
+            Some(engine) if self.is_write && engine.has_dense && engine.groups_collected == 0 => {
                 Some("no garbage collection in the measured window: this is not steady state")
             }
             _ => None,
@@ -211,7 +235,13 @@ impl Report {
     /// What to do about that.
     pub(crate) const fn next(&self) -> &'static str {
         match (&self.engine, self.errors) {
+            (Some(_), 0) if self.setup.pool.is_none() => {
+                "give it a longer --runtime, or run it again: the pool goes on where it was"
+            }
             (Some(_), 0) => "give it a longer --runtime or a larger --warm-up",
+            (Some(_), _) if self.setup.pool.is_none() => {
+                "look at the first error: varve pool status"
+            }
             (Some(_), _) => "report this as a bug, with the command line",
             (None, _) => "look at the first error, the last loss and what the target says",
         }
@@ -295,6 +325,7 @@ impl EngineFigures {
             fast_writes_per_host_write: per_host(after.fast - before.fast, BLOCK_BYTES),
             dense_bytes_per_host_byte: per_host(after.dense - before.dense, BLOCK_BYTES),
             map_hit_ratio: (!is_write).then(|| 1.0 - ratio(counted("leaf_reads"), host_blocks)),
+            has_dense: true,
         }
     }
 

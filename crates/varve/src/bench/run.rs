@@ -13,6 +13,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 use varve_array::AssembleError;
+use varve_control::Failure;
 use varve_ftl::{Engine, EngineError, Identity, NewVolume};
 use varve_hostio::{Stalled, run_reactors, thread_cpu_time};
 use varve_io::{ReactorId, World};
@@ -85,7 +86,9 @@ pub(crate) enum BenchError {
     NotSteady { seconds: u64, collected: u64 },
     /// The target cannot be used.
     Unreachable(Unreachable),
-    /// The namespace has not room for one operation.
+    /// The pool cannot be opened or closed, or has no such volume.
+    Control(Box<Failure>),
+    /// The namespace or volume has not room for one operation.
     Small { bytes: u64, io: u64 },
 }
 
@@ -111,6 +114,7 @@ impl fmt::Display for BenchError {
                 "not in steady state after {seconds} s: {collected} groups were collected"
             ),
             Self::Unreachable(error) => error.fmt(f),
+            Self::Control(failure) => f.write_str(&failure.error),
             Self::Small { bytes, io } => {
                 write!(f, "{bytes} bytes have no room for operations of {io} bytes")
             }
@@ -120,7 +124,7 @@ impl fmt::Display for BenchError {
 
 impl BenchError {
     /// What the user can do about it.
-    pub(crate) const fn next(&self) -> &'static str {
+    pub(crate) fn next(&self) -> &str {
         match self {
             Self::Plan(PlanError::UnevenSize { .. }) => "give a --size that --bs divides",
             Self::Plan(PlanError::Share { .. }) => {
@@ -134,6 +138,7 @@ impl BenchError {
             Self::Memory { .. } => "give a smaller --size",
             Self::NotSteady { .. } => "give a larger --warm-up-max or a smaller --size",
             Self::Unreachable(error) => error.next(),
+            Self::Control(failure) => failure.next.as_deref().unwrap_or(""),
             Self::Small { .. } => "give a larger --size or a smaller --bs",
             Self::Assemble(_)
             | Self::Engine(_)

@@ -1,23 +1,26 @@
 //! `varve bench`.
 
 use super::bench_pool::PoolOptions;
+use super::front::{self, parse_place};
 use super::{Exit, complain};
-use crate::bench::{self, BenchError, Load, RemoteRequest, Request};
+use crate::bench::{self, BenchError, Load, RemoteRequest, Request, VolumeRequest, Wanted};
 use crate::load::{Direction, Order};
 use crate::remote::{Address, Terms};
 use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 use std::time::Duration;
+use varve_control::Home;
 use varve_nvme::tcp::Digests;
 
 /// Options of `varve bench`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What to measure: `ram:`, an in-process pool on drives in memory (the engine's cost alone), or
-    /// a remote namespace, `nvme+tcp://host:port/NQN` with `?nsid=N` behind it for another than the
-    /// first
+    /// What to measure: `ram:`, an in-process pool on drives in memory (the engine's cost alone);
+    /// `pool:NAME/VOLUME`, a volume whose pool is opened in this process and that no daemon has open; or a
+    /// remote namespace, `nvme+tcp://host:port/NQN` with `?nsid=N` behind it for another than the first
     #[arg(value_parser = parse_target)]
     target: Target,
-    /// Kind of load: randwrite for `ram:` if nothing is said, randread for a remote namespace
+    /// Kind of load: randwrite for `ram:` if nothing is said, randread for anything else
     #[arg(long, value_enum)]
     rw: Option<Rw>,
     /// Block size in bytes, a multiple of 4096; `k` and `m` are understood
@@ -26,14 +29,14 @@ pub(crate) struct Options {
     /// Operations each job keeps in flight, on each core
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     iodepth: u32,
-    /// Jobs; each has an I/O queue of its own to a remote namespace
+    /// Jobs: so many times --iodepth in flight; each has an I/O queue of its own to a remote namespace
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: u32,
     /// Seconds the measured window lasts
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86400))]
     runtime: u64,
     /// Check that each read returns the newest version of each block. All of --size is written
-    /// first, whatever the load is
+    /// first, whatever the load is: what a namespace or volume held there is lost
     #[arg(long)]
     verify: bool,
     /// Skew of random loads: Zipf's exponent, above 0 and not 1
@@ -42,13 +45,16 @@ pub(crate) struct Options {
     /// Seed of the load
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// User data in bytes, `m` and `g` are understood: 4g if nothing is said, less if a remote
-    /// namespace has less. Of a namespace its first bytes
+    /// User data in bytes, `m` and `g` are understood: 4g if nothing is said, less if a namespace or
+    /// volume has less. Of these the first bytes
     #[arg(long, value_parser = parse_bytes)]
     size: Option<u64>,
     /// Digests of PDUs to a remote namespace: none if nothing is said
     #[arg(long, value_enum)]
     digest: Option<Digest>,
+    /// State directory that knows the pool of `pool:` [default: as for `varve pool`]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
     #[command(flatten)]
     pool: PoolOptions,
     /// Write the result as JSON
@@ -59,6 +65,8 @@ pub(crate) struct Options {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Target {
     Ram,
+    /// Pool and volume.
+    Volume(String, String),
     Remote(Address),
 }
 
@@ -101,6 +109,7 @@ impl Options {
         }
         let outcome = match &self.target {
             Target::Ram => bench::run(&self.request()),
+            Target::Volume(pool, volume) => bench::run_volume(self.volume_request(pool, volume)),
             Target::Remote(address) => bench::run_remote(self.remote_request(address)),
         };
         match outcome {
@@ -121,6 +130,7 @@ impl Options {
                     }
                 }
             }
+            Err(BenchError::Control(failure)) => front::fail(&failure, self.json),
             Err(error) => {
                 complain(&error.to_string(), error.next());
                 match error {
@@ -132,31 +142,42 @@ impl Options {
         }
     }
 
-    /// Options that say something about the other kind of target, and what to do: a result that was not
+    /// Options that say something about another kind of target, and what to do: a result that was not
     /// measured as asked for would mislead.
     fn misplaced(&self) -> Option<(String, &'static str)> {
-        let (given, whose, next) = match self.target {
+        let digest = self.digest.map(|_| "--digest");
+        let state = self.state.as_ref().map(|_| "--state");
+        let about_ram = (self.pool.given(), "the pool of `ram:` has");
+        let about_remote = (digest.into_iter().collect(), "a remote namespace has");
+        let about_volume = (
+            state.into_iter().collect(),
+            "a volume, `pool:NAME/VOLUME`, has",
+        );
+        let (others, next): ([(Vec<&str>, &str); 2], _) = match self.target {
             Target::Ram => (
-                self.digest.map(|_| "--digest").into_iter().collect(),
-                "a remote namespace has",
-                "leave it out: nothing is sent to a pool in memory",
+                [about_remote, about_volume],
+                "leave it out: the pool in memory is made for the run",
+            ),
+            Target::Volume(..) => (
+                [about_ram, about_remote],
+                "leave it out: a volume is as its pool made it",
             ),
             Target::Remote(_) => (
-                self.pool.given(),
-                "the pool of `ram:` has",
+                [about_ram, about_volume],
                 "leave it out: a remote namespace is as its target made it",
             ),
         };
-        let given: Vec<&str> = given;
-        (!given.is_empty()).then(|| (format!("only {whose} {}", given.join(", ")), next))
+        let mut others = others.into_iter().filter(|(given, _)| !given.is_empty());
+        let (given, whose) = others.next()?;
+        Some((format!("only {whose} {}", given.join(", ")), next))
     }
 
-    /// The load that was asked for, or one that suits the target: nothing is written to a remote
-    /// namespace unless it was asked for.
+    /// The load that was asked for, or one that suits the target: nothing is written to what is there
+    /// already unless it was asked for.
     fn rw(&self) -> Rw {
         let usual = match self.target {
             Target::Ram => Rw::Randwrite,
-            Target::Remote(_) => Rw::Randread,
+            Target::Volume(..) | Target::Remote(_) => Rw::Randread,
         };
         self.rw.unwrap_or(usual)
     }
@@ -190,13 +211,28 @@ impl Options {
         };
         RemoteRequest {
             address: address.clone(),
-            load: self.load(),
-            size: self.size,
             terms: Terms {
                 queues: self.jobs as u16,
                 depth: self.iodepth,
                 digests: Digests { header, data },
             },
+            wanted: self.wanted(),
+        }
+    }
+
+    fn volume_request(&self, pool: &str, volume: &str) -> VolumeRequest {
+        VolumeRequest {
+            home: self.state.clone().unwrap_or_else(Home::usual),
+            pool: pool.to_owned(),
+            volume: volume.to_owned(),
+            wanted: self.wanted(),
+        }
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            load: self.load(),
+            size: self.size,
             runtime: Duration::from_secs(self.runtime),
         }
     }
@@ -216,16 +252,27 @@ impl Options {
 
 /// The target in this process.
 const RAM: &str = "ram:";
+/// How a volume begins.
+const POOL: &str = "pool:";
+/// How a remote namespace begins, as far as it is told from anything else.
+const NVME: &str = "nvme";
 /// Operations in flight that can be checked.
 const VERIFIED_MAX: u32 = (1 << 15) - 1;
 /// User data of a pool in memory if nothing is said.
 const SIZE_DEFAULT: u64 = 4 << 30;
 
 fn parse_target(text: &str) -> Result<Target, String> {
-    match text {
-        RAM => Ok(Target::Ram),
-        _ => text.parse().map(Target::Remote),
+    if text == RAM {
+        return Ok(Target::Ram);
     }
+    if let Some(place) = text.strip_prefix(POOL) {
+        let (pool, volume) = parse_place(place).map_err(|_| "write pool:NAME/VOLUME".to_owned())?;
+        return Ok(Target::Volume(pool, volume));
+    }
+    if text.starts_with(NVME) {
+        return text.parse().map(Target::Remote);
+    }
+    Err("one of ram:, pool:NAME/VOLUME and nvme+tcp://host:port/NQN".to_owned())
 }
 
 /// Bytes: a number with `k`, `m` or `g` (powers of 1024) behind it, or none.
@@ -272,6 +319,29 @@ mod tests {
         assert!(parse_bytes("4kk").is_err());
         assert!(parse_bytes("").is_err());
         assert!(parse_bytes("99999999999g").is_err());
+    }
+
+    #[test]
+    fn targets_are_told_apart() {
+        let volume = |text| match parse_target(text) {
+            Ok(Target::Volume(pool, volume)) => Some((pool, volume)),
+            _ => None,
+        };
+        assert_eq!(volume("pool:p/v"), Some(("p".to_owned(), "v".to_owned())));
+        for wrong in [
+            "pool:",
+            "pool:p",
+            "pool:p/",
+            "pool:/v",
+            "pool:p/v/w",
+            "p/v",
+            "",
+            "ram",
+        ] {
+            assert!(parse_target(wrong).is_err(), "{wrong}");
+        }
+        assert!(matches!(parse_target("ram:"), Ok(Target::Ram)));
+        assert!(matches!(parse_target(REMOTE), Ok(Target::Remote(_))));
     }
 
     #[test]
@@ -328,5 +398,10 @@ mod tests {
         assert_eq!(what, "only a remote namespace has --digest");
         assert_eq!(parse(&[REMOTE, "--digest", "both"]).misplaced(), None);
         assert_eq!(parse(&[REMOTE, "--size", "1g"]).misplaced(), None);
+        let (what, _) = parse(&["ram:", "--state", "x"]).misplaced().unwrap();
+        assert_eq!(what, "only a volume, `pool:NAME/VOLUME`, has --state");
+        let (what, _) = parse(&["pool:p/v", "--cores", "1"]).misplaced().unwrap();
+        assert_eq!(what, "only the pool of `ram:` has --cores");
+        assert_eq!(parse(&["pool:p/v", "--state", "x"]).misplaced(), None);
     }
 }

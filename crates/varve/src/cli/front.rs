@@ -57,18 +57,23 @@ impl Front {
 
     /// Shows what failed.
     pub(super) fn fail(&self, failure: &Failure) -> Exit {
-        if self.json {
-            print!("{}", envelope::json("Failure", failure));
-        }
-        let mut what = failure.error.clone();
-        for cause in &failure.causes {
-            what += ": ";
-            what += cause;
-        }
-        show_findings(&failure.findings);
-        complain(&what, failure.next.as_deref().unwrap_or(""));
-        failure.exit.into()
+        fail(failure, self.json)
     }
+}
+
+/// Shows what failed, as JSON too if that is wanted.
+pub(super) fn fail(failure: &Failure, json: bool) -> Exit {
+    if json {
+        print!("{}", envelope::json("Failure", failure));
+    }
+    let mut what = failure.error.clone();
+    for cause in &failure.causes {
+        what += ": ";
+        what += cause;
+    }
+    show_findings(&failure.findings);
+    complain(&what, failure.next.as_deref().unwrap_or(""));
+    failure.exit.into()
 }
 
 /// How a command ended by its reply: a check that found something wrong failed.

@@ -300,7 +300,7 @@ fn show_plan(plan: &PlanView) {
     let verb = if plan.is_made {
         "created"
     } else {
-        "would be created; nothing was written"
+        "would be created; nothing was written to the drives"
     };
     println!("pool {} {verb}", plan.pool);
     println!(

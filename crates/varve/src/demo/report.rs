@@ -116,7 +116,7 @@ impl Report {
         );
         let _ = writeln!(
             text,
-            "  WAF        FTL {} x device {} (with parity and P2L: {} in all); {} read-modify-writes",
+            "  WAF        of the dense tier: FTL {} x device {} (with parity and P2L {} for each byte compacted); {} read-modify-writes",
             self.waf_ftl, self.waf_device, self.waf_total, self.rmw_reads
         );
         if self.io_errors > 0 {

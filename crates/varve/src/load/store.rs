@@ -1,7 +1,8 @@
-//! What a load goes to: a volume of an engine, or a remote namespace.
+//! What a load goes to: a volume of an engine or of a pool, or a remote namespace.
 
 use crate::remote::HostTransport;
 use std::rc::Rc;
+use varve_control::Volume;
 use varve_ftl::Engine;
 use varve_initiator::RemoteDrive;
 use varve_io::{Blocks, Drive, Gather};
@@ -11,6 +12,8 @@ use varve_units::{BLOCK_BYTES, Lba, VolumeId};
 pub(crate) enum Store {
     /// A volume of an engine in this process.
     Engine(Engine, VolumeId),
+    /// A volume of a pool that is open in this process.
+    Volume(Volume),
     /// A namespace somewhere else.
     Remote(Rc<RemoteDrive<HostTransport>>),
 }
@@ -20,11 +23,11 @@ impl Store {
     pub(crate) const fn engine(&self) -> Option<&Engine> {
         match self {
             Self::Engine(engine, _) => Some(engine),
-            Self::Remote(_) => None,
+            Self::Volume(_) | Self::Remote(_) => None,
         }
     }
 
-    /// True if nothing will succeed any more. A remote drive ends its commands by itself.
+    /// True if nothing will succeed any more. A remote drive and a pool end their commands by themselves.
     pub(crate) fn has_stopped(&self) -> bool {
         let engine = self.engine();
         engine.is_some_and(|engine| engine.stop_reason().is_some())
@@ -35,6 +38,10 @@ impl Store {
         match self {
             Self::Engine(engine, volume) => {
                 let written = engine.write(*volume, lba, data, false).await;
+                written.map_err(|error| error.to_string())
+            }
+            Self::Volume(volume) => {
+                let written = volume.write(lba, data, false).await;
                 written.map_err(|error| error.to_string())
             }
             Self::Remote(drive) => {
@@ -52,6 +59,10 @@ impl Store {
         match self {
             Self::Engine(engine, volume) => {
                 let read = engine.read(*volume, lba, into).await;
+                read.map_err(|error| error.to_string())
+            }
+            Self::Volume(volume) => {
+                let read = volume.read(lba, into).await;
                 read.map_err(|error| error.to_string())
             }
             Self::Remote(drive) => {

@@ -1,7 +1,7 @@
 //! Why nothing is served.
 
 use super::config::ConfigError;
-use super::plan::SPIN_US_MAX;
+use super::plan::{MAP_BYTES, SPIN_US_MAX};
 use crate::cli::Exit;
 use std::fmt;
 use std::io;
@@ -30,6 +30,8 @@ pub(crate) enum ServeError {
     OpenMetrics(SocketAddr),
     /// The reactor would look for work for longer than makes sense.
     Spin(Nanos),
+    /// More memory for a map than any machine has, or less than any pool needs.
+    MapBytes(u64),
     /// The configuration is none.
     Config(ConfigError),
     /// Nothing can be sent or received.
@@ -61,6 +63,7 @@ impl ServeError {
             Self::Name(..)
             | Self::DiscoveryName
             | Self::Spin(_)
+            | Self::MapBytes(_)
             | Self::Namespace(_)
             | Self::Config(_) => Exit::Usage,
             Self::Anybody(_)
@@ -84,6 +87,7 @@ impl ServeError {
             Self::Control(error) => return error.next().unwrap_or_default(),
             Self::Name(..) => "a name looks like nqn.2026-11.com.example:pool",
             Self::DiscoveryName => "give the subsystem a name of its own with --nqn",
+            Self::MapBytes(_) => "leave it out: a pool takes what suits its drives",
             Self::Spin(_) => "50 are a good start, 0 to sleep at once",
             Self::Anybody(_) => {
                 "name the hosts with --allow-host NQN (on a host: cat /etc/nvme/hostnqn)"
@@ -127,6 +131,12 @@ impl fmt::Display for ServeError {
                 f,
                 "the reactor cannot look for work for {} us: {SPIN_US_MAX} at most",
                 span.0 / 1000
+            ),
+            Self::MapBytes(bytes) => write!(
+                f,
+                "map_bytes = {bytes}: from {} to {}",
+                MAP_BYTES.start(),
+                MAP_BYTES.end()
             ),
             Self::Config(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),

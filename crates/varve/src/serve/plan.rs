@@ -3,6 +3,7 @@
 use super::error::ServeError;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use varve_nvme::Nqn;
 use varve_target::Hosts;
@@ -11,6 +12,9 @@ use varve_units::Nanos;
 /// Longest time the reactor looks for work before it sleeps, in microseconds. Arbitrary: many times
 /// what a wake-up takes.
 pub(super) const SPIN_US_MAX: u32 = 10_000;
+/// Memory for the map of a pool in bytes. Arbitrary: what the smallest pools need, and many times what the
+/// largest do.
+pub(super) const MAP_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 40;
 
 /// A port where hosts connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,6 +92,14 @@ impl Plan {
         if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
             return Err(ServeError::OpenMetrics(address));
         }
+        if let Source::Pools {
+            map_bytes: Some(bytes),
+            ..
+        } = self.source
+            && !MAP_BYTES.contains(&bytes)
+        {
+            return Err(ServeError::MapBytes(bytes));
+        }
         if self.spin > Nanos::from_micros(SPIN_US_MAX.into()) {
             return Err(ServeError::Spin(self.spin));
         }
@@ -158,6 +170,19 @@ mod tests {
         assert!(matches!(refused, ServeError::Spin(_)), "{refused}");
         eager.spin = Nanos::from_micros(10_000);
         assert!(eager.check().is_ok());
+        for (bytes, is_good) in [
+            (0, false),
+            (1 << 20, true),
+            (1 << 40, true),
+            (1 << 50, false),
+        ] {
+            eager.source = Source::Pools {
+                state_dir: None,
+                map_bytes: Some(bytes),
+                degraded: false,
+            };
+            assert_eq!(eager.check().is_ok(), is_good, "{bytes}");
+        }
         let refused = plan("127.0.0.1:1", None, &["me"]).check().unwrap_err();
         assert!(matches!(refused, ServeError::Name(..)), "{refused}");
     }

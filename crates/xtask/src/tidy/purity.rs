@@ -12,13 +12,15 @@ use crate::tree::Source;
 const RULE: &str = "purity";
 
 /// Crates that run unchanged in production and in the simulator.
-pub const ENGINE: [&str; 8] = [
+pub const ENGINE: [&str; 10] = [
     "units",
     "format",
     "gf",
     "io",
+    "nvme",
     "array",
     "ftl",
+    "target",
     "initiator",
     "pool",
 ];
