@@ -7,7 +7,7 @@ use crate::size::SizeError;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use varve_ftl::EngineError;
+use varve_ftl::{EngineError, RecoverError};
 use varve_hostio::{NoIo, OpenError};
 use varve_io::IoError;
 use varve_pool::label::{CreateError, ImportError};
@@ -403,6 +403,9 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
             format!("bring the missing drives back; varve drive list {pool} names them")
         }
         PoolError::Plan(_) => "use larger drives".to_owned(),
+        PoolError::Recover(RecoverError::Engine(EngineError::Io(IoError::NoSpace))) => {
+            format!("make room beneath the fast drives of {pool}, then try again")
+        }
         PoolError::Recover(_) => {
             format!("varve inspect on each drive of {pool} shows what is left")
         }

@@ -118,7 +118,7 @@ fn counters(running: &Running) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn stop_text(reason: StopReason) -> String {
+pub(crate) fn stop_text(reason: StopReason) -> String {
     match reason {
         StopReason::Log(error) => format!("the log cannot be written: {error}"),
         StopReason::Flush(error) => format!("the fast tier cannot be flushed: {error}"),

@@ -25,14 +25,14 @@ mod whole;
 
 use crate::config::Config;
 use crate::engine::{Engine, Seats};
-use crate::error::EngineError;
+use crate::error::{EngineError, StopReason};
 use crate::geometry::Geometry;
 use crate::shared::Identity;
 use ahead::Ahead;
 use alloc::vec::Vec;
 use core::fmt;
 use scan::Scan;
-use varve_format::CommitBody;
+use varve_format::{CommitBody, CommitPlace};
 use varve_units::{LaneId, Lsn};
 use walk::LaneWalk;
 pub(crate) use walk::{Expect, Sought, seek_batch};
@@ -100,7 +100,10 @@ impl fmt::Display for RecoverError {
                     "the checkpoint part at fast-tier sector {sector} does not fit the pool"
                 )
             }
-            Self::Engine(_) => f.write_str("the engine stopped while it recovered"),
+            Self::Engine(EngineError::Stopped) => {
+                f.write_str("the engine stopped while it recovered")
+            }
+            Self::Engine(error) => write!(f, "the engine stopped while it recovered: {error}"),
         }
     }
 }
@@ -194,34 +197,59 @@ impl Engine {
         ended(StartPhase::Walk);
         let next = first_lsn(&scan, &body, &walks);
         let engine = Self::assemble(seats, geometry, config, identity, next).await?;
-        engine.load(&body, place, &walks).await?;
+        match engine.recover(&body, place, walks, ended).await {
+            Ok(report) => Ok((engine, report)),
+            Err(error) => Err(engine.why(error)),
+        }
+    }
+
+    /// Why a start failed: of an engine that stopped, what stopped it.
+    fn why(&self, error: RecoverError) -> RecoverError {
+        let stopped = RecoverError::Engine(EngineError::Stopped);
+        match self.stop_reason() {
+            Some(StopReason::Log(why) | StopReason::Flush(why)) if error == stopped => {
+                RecoverError::Engine(EngineError::Io(why))
+            }
+            _ => error,
+        }
+    }
+
+    /// Loads what the newest checkpoint says, redoes what came behind it, and serves.
+    async fn recover(
+        &self,
+        body: &CommitBody,
+        place: CommitPlace,
+        mut walks: Vec<LaneWalk>,
+        ended: impl Fn(StartPhase),
+    ) -> Result<RecoveryReport, RecoverError> {
+        self.load(body, place, &walks).await?;
         ended(StartPhase::Load);
         let stopped = RecoverError::Engine(EngineError::Stopped);
         // Merges ask it: places of volumes that this checkpoint knows as deleted may be others'.
-        engine.shared.share_catalogue().await.map_err(|_| stopped)?;
-        engine.run().await?;
+        self.shared.share_catalogue().await.map_err(|_| stopped)?;
+        self.run().await?;
         let mut report = RecoveryReport {
             checkpoint: body.checkpoint,
             ..Default::default()
         };
-        let passed_over = engine.is_short().then_some(body.bits_stamp);
+        let passed_over = self.is_short().then_some(body.bits_stamp);
         for walk in &mut walks {
-            engine.redo(walk, &mut report, passed_over).await?;
+            self.redo(walk, &mut report, passed_over).await?;
             report.damage.extend(&walk.damage);
         }
         ended(StartPhase::Redo);
-        engine.count_leaves().await.map_err(|_| stopped)?;
-        engine.shared.resume_open_groups();
-        engine.empty_dead_chunks(&walks);
+        self.count_leaves().await.map_err(|_| stopped)?;
+        self.shared.resume_open_groups();
+        self.empty_dead_chunks(&walks);
         for walk in &walks {
-            report.equalised += engine.equalise(walk).await?;
+            report.equalised += self.equalise(walk).await?;
         }
-        engine.shared.share_catalogue().await.map_err(|_| stopped)?;
-        engine.shared.take_checkpoint().await.map_err(|_| stopped)?;
-        engine.serve();
-        engine.resume_deletes();
+        self.shared.share_catalogue().await.map_err(|_| stopped)?;
+        self.shared.take_checkpoint().await.map_err(|_| stopped)?;
+        self.serve();
+        self.resume_deletes();
         ended(StartPhase::Commit);
-        Ok((engine, report))
+        Ok(report)
     }
 }
 

@@ -14,6 +14,7 @@ mod ports;
 mod report;
 mod run;
 mod test_namespace;
+mod vigil;
 
 pub(crate) use config::{DISCOVERY_LISTENER, IO_LISTENER, read as read_config};
 pub(crate) use error::ServeError;

@@ -9,6 +9,7 @@ use super::plan::{Plan, Source, TestNamespace};
 use super::ports::Ports;
 use super::report::{Serving, Shown};
 use super::test_namespace;
+use super::vigil;
 use crate::cli::Exit;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -133,6 +134,7 @@ async fn serve_pools(
     let pools = Pools::new(Rc::clone(&world), home.clone(), config)?;
     let watch = pools.watch();
     opening::open_all(&*world, &pools).await;
+    world.spawn(Box::pin(vigil::watch(Rc::clone(&world), Rc::clone(&pools))));
     let namespaces = Namespaces::new(
         Rc::clone(&world),
         server.clone(),

@@ -1,0 +1,74 @@
+//! What is wrong with a pool that is open.
+
+use crate::error::ControlError;
+use crate::pools::Pools;
+use crate::status::{open_drives, stop_text};
+use std::fmt;
+use std::path::PathBuf;
+use varve_ftl::StopReason;
+
+/// Something that is wrong with a pool that is open.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Trouble {
+    /// A drive does not hold what it should.
+    Drive {
+        /// Its place, `fast0` say.
+        drive: String,
+        /// Where it was found.
+        path: Option<PathBuf>,
+        /// `rebuilding`, `leaving` or `lost`.
+        state: String,
+    },
+    /// The engine stopped by itself: why.
+    Stopped(String),
+}
+
+impl Trouble {
+    /// What to do next, if anything has to be done.
+    #[must_use]
+    pub fn next(&self, pool: &str) -> Option<String> {
+        match self {
+            Self::Drive { drive, state, .. } if state == "lost" => {
+                Some(format!("varve drive replace {pool}/{drive} NEW"))
+            }
+            Self::Drive { .. } => None,
+            Self::Stopped(_) => Some(format!("varve pool status {pool}")),
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Drive { drive, path, state } => {
+                write!(f, "drive {drive}")?;
+                if let Some(path) = path {
+                    write!(f, " ({})", path.display())?;
+                }
+                write!(f, " is {state}")
+            }
+            Self::Stopped(why) => write!(f, "stopped, hosts get errors: {why}"),
+        }
+    }
+}
+
+impl Pools {
+    /// What is wrong with an open pool.
+    ///
+    /// # Errors
+    /// [`ControlError::NoPool`].
+    pub fn troubles(&self, pool: &str) -> Result<Vec<Trouble>, ControlError> {
+        let running = self.running(pool)?;
+        let drives = open_drives(&self.models, &running).into_iter();
+        let drives = drives.filter(|drive| drive.state != "live");
+        let drives = drives.map(|drive| Trouble::Drive {
+            drive: drive.drive,
+            path: drive.path,
+            state: drive.state,
+        });
+        let stopped = running.pool.engine().stop_reason();
+        let stopped = stopped.filter(|why| *why != StopReason::Closed);
+        let stopped = stopped.map(|why| Trouble::Stopped(stop_text(why)));
+        Ok(drives.chain(stopped).collect())
+    }
+}
