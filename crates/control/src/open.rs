@@ -17,6 +17,9 @@ use varve_io::Drive;
 use varve_pool::label::{self, Import, LabelStore, MemberId, PoolId, Terms};
 use varve_pool::{Pool, PoolError};
 
+/// What a drive is that holds an older state than the pool was closed in.
+const PUT_BACK: &str = "put-back";
+
 /// What to import, on which terms.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -171,7 +174,7 @@ impl Pools {
         };
         let world = Rc::clone(&self.world);
         let pool = Pool::open(world, &drives, Some(id), settings).await;
-        let pool = pool.map_err(ControlError::pool(&name))?;
+        let pool = pool.map_err(|error| refused(&name, findings, error))?;
         let running = Running::new(name, pool, paths, &drives);
         self.add(Rc::clone(&running));
         Ok(running)
@@ -217,7 +220,7 @@ impl Pools {
         for at in behind(id, &found).into_iter().rev() {
             let text =
                 "holds what it held before the pool was used last: it was put back from a copy";
-            let finding = Finding::new(Severity::Refusal, "put-back", text);
+            let finding = Finding::new(Severity::Refusal, PUT_BACK, text);
             findings.push(finding.at(paths.remove(at)));
             drives.remove(at);
             found.remove(at);
@@ -242,9 +245,19 @@ impl Pools {
                 import,
                 findings,
             }),
-            Err(error) => Err(ControlError::pool(name)(PoolError::Import(error))),
+            Err(error) => Err(refused(name, findings, PoolError::Import(error))),
         }
     }
+}
+
+/// Why a pool does not open. Where a drive was put back, what it lacks for is here, but old: that is what
+/// has to be said.
+fn refused(pool: &str, findings: Vec<Finding>, error: PoolError) -> ControlError {
+    if findings.iter().any(|finding| finding.code == PUT_BACK) {
+        let pool = pool.to_owned();
+        return ControlError::Missing { pool, findings };
+    }
+    ControlError::pool(pool)(error)
 }
 
 /// Drives whose own label is older than a session that closed the pool in good order. Each label is

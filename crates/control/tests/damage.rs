@@ -283,6 +283,15 @@ fn without_redundancy_a_flipped_byte_is_an_error() {
     assert!(losses > 0, "the damage met blocks");
 }
 
+/// Import of pool `p` although drives are missing.
+fn degraded() -> ImportPool {
+    ImportPool {
+        pool: Some("p".to_owned()),
+        degraded: true,
+        ..ImportPool::default()
+    }
+}
+
 #[test]
 fn a_truncated_or_missing_drive_is_told_and_can_be_done_without() {
     let scratch = Scratch::new();
@@ -321,12 +330,7 @@ fn a_truncated_or_missing_drive_is_told_and_can_be_done_without() {
             (refused.exit, &*refused.code),
             (Exit::Refused, "drives-missing")
         );
-        let import = ImportPool {
-            pool: Some("p".to_owned()),
-            degraded: true,
-            ..ImportPool::default()
-        };
-        pools.import(&import).await.unwrap();
+        pools.import(&degraded()).await.unwrap();
         assert_eq!(lost(&pools, "p").await, 0);
         let list = pools.list_volumes(Some("p")).await.unwrap();
         assert_eq!(list[0].unprotected_bytes, list[0].used_bytes);
@@ -342,10 +346,8 @@ fn a_truncated_or_missing_drive_is_told_and_can_be_done_without() {
         let refused = Failure::from(pools.open("p").await.unwrap_err());
         assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
         let import = ImportPool {
-            pool: Some("p".to_owned()),
-            degraded: true,
             accept_loss: true,
-            ..ImportPool::default()
+            ..degraded()
         };
         assert!(pools.import(&import).await.is_err());
     });
@@ -381,14 +383,14 @@ fn a_drive_put_back_from_a_copy_is_not_used() {
         let other = all[usize::from(index == 3) * 2].clone();
         let (away, back) = (scratch.path("away"), other.clone());
         std::fs::rename(&other, &away).unwrap();
-        let degraded = || ImportPool {
-            pool: Some("p".to_owned()),
-            degraded: true,
-            ..ImportPool::default()
-        };
         session(&home, move |pools| async move {
             // Without the one that it is a copy's part of there is nothing to go on with.
-            pools.import(&degraded()).await.unwrap_err();
+            let refused = Failure::from(pools.import(&degraded()).await.unwrap_err());
+            let told = refused.findings.iter();
+            assert!(
+                told.clone().any(|found| found.code == "put-back"),
+                "{refused:?}"
+            );
         });
         std::fs::rename(&away, &back).unwrap();
         let place = all[index].clone();
