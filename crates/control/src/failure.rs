@@ -25,6 +25,22 @@ pub enum Exit {
     Degraded = 6,
 }
 
+impl Exit {
+    /// The word for it, as documents have it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::NotFound => "not-found",
+            Self::Refused => "refused",
+            Self::Conflict => "conflict",
+            Self::Degraded => "degraded",
+        }
+    }
+}
+
 /// What failed, why, and what to do next.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Failure {

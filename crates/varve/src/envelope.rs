@@ -1,9 +1,19 @@
 //! The frame around every JSON document that a command prints.
 
 use serde::Serialize;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Version of the documents; raised when a field changes its meaning or goes away.
 const SCHEMA_VERSION: u32 = 1;
+
+/// True once a document was made. Who makes one prints it; it is noted here, so that no command can leave
+/// a second one because it forgot to say so.
+static IS_MADE: AtomicBool = AtomicBool::new(false);
+
+/// True if this process has made a document.
+pub(crate) fn is_made() -> bool {
+    IS_MADE.load(Ordering::Relaxed)
+}
 
 #[derive(Serialize)]
 struct Envelope<'a, T> {
@@ -32,6 +42,7 @@ pub(crate) fn json_line(kind: &'static str, body: &impl Serialize) -> String {
 }
 
 fn framed<'a, T>(kind: &'static str, body: &'a T) -> Envelope<'a, T> {
+    IS_MADE.store(true, Ordering::Relaxed);
     Envelope {
         schema_version: SCHEMA_VERSION,
         kind,
@@ -51,6 +62,7 @@ struct Tagged<'a, T> {
 /// # Panics
 /// If `body` has maps whose keys are not text.
 pub(crate) fn tagged(body: &impl Serialize) -> String {
+    IS_MADE.store(true, Ordering::Relaxed);
     let envelope = Tagged {
         schema_version: SCHEMA_VERSION,
         body,

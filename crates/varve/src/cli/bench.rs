@@ -130,7 +130,7 @@ impl Options {
                     }
                 }
             }
-            Err(BenchError::Control(failure)) => front::fail(&failure, self.json),
+            Err(BenchError::Control(failure)) => front::fail(&failure),
             Err(error) => {
                 complain(&error.to_string(), error.next());
                 match error {

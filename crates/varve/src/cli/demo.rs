@@ -1,7 +1,8 @@
 //! `varve demo`.
 
+use super::failure::keep;
 use super::{Exit, complain};
-use crate::demo::{self, Report, Request};
+use crate::demo::{self, DemoError, Report, Request};
 use crate::serve::{DISCOVERY_LISTENER, IO_LISTENER};
 use clap::Args;
 use std::io::Write;
@@ -56,6 +57,9 @@ impl Options {
             Ok(false) => Exit::Failed,
             Err(error) => {
                 complain(&error.to_string(), &error.next());
+                if let DemoError::Control(failure) = &error {
+                    keep((**failure).clone());
+                }
                 error.exit()
             }
         }

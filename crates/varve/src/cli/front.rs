@@ -3,6 +3,7 @@
 //! If a daemon listens in the state directory it is asked; else the command opens what it needs
 //! itself, under the drives' locks.
 
+use super::failure::keep;
 use super::{Exit, complain};
 use crate::envelope;
 use clap::Args;
@@ -31,7 +32,7 @@ impl Front {
                 judge(&reply)
             }
             Ok(reply) => show(&reply),
-            Err(failure) => self.fail(&failure),
+            Err(failure) => fail(&failure),
         }
     }
 
@@ -46,7 +47,7 @@ impl Front {
                 }
                 judge(&reply)
             }
-            Err(failure) => self.fail(&failure),
+            Err(failure) => fail(&failure),
         }
     }
 
@@ -54,18 +55,10 @@ impl Front {
     pub(super) const fn is_json(&self) -> bool {
         self.json
     }
-
-    /// Shows what failed.
-    pub(super) fn fail(&self, failure: &Failure) -> Exit {
-        fail(failure, self.json)
-    }
 }
 
-/// Shows what failed, as JSON too if that is wanted.
-pub(super) fn fail(failure: &Failure, json: bool) -> Exit {
-    if json {
-        print!("{}", envelope::json("Failure", failure));
-    }
+/// Shows what failed.
+pub(super) fn fail(failure: &Failure) -> Exit {
     let mut what = failure.error.clone();
     for cause in &failure.causes {
         what += ": ";
@@ -73,7 +66,8 @@ pub(super) fn fail(failure: &Failure, json: bool) -> Exit {
     }
     show_findings(&failure.findings);
     complain(&what, failure.next.as_deref().unwrap_or(""));
-    failure.exit.into()
+    keep(failure.clone());
+    failure.exit
 }
 
 /// How a command ended by its reply: a check that found something wrong failed.

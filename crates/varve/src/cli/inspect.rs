@@ -23,6 +23,9 @@ pub(crate) struct Options {
     json: bool,
 }
 
+/// What to do where there is no drive.
+const NEXT: &str = "name a drive of a pool: varve drive list shows them";
+
 impl Options {
     /// Prints what was asked for.
     pub(crate) fn run(&self) -> Exit {
@@ -40,15 +43,13 @@ impl Options {
                 if view.labels.iter().any(Option::is_some) {
                     Exit::Ok
                 } else {
-                    complain(
-                        &format!("{} has no label of a pool", path.display()),
-                        "name a drive of a pool: varve drive list shows them",
-                    );
+                    let what = format!("{} has no label of a pool", path.display());
+                    complain(&what, NEXT);
                     Exit::NotFound
                 }
             }
             Err(error) => {
-                complain(&format!("{}: {error}", path.display()), "");
+                complain(&format!("{}: {error}", path.display()), NEXT);
                 match error.kind() {
                     ErrorKind::NotFound => Exit::NotFound,
                     ErrorKind::InvalidInput => Exit::Usage,

@@ -1,12 +1,14 @@
 //! The command line: one file per subcommand, each with its options and its `run`.
 //!
-//! Standard output is data, standard error is progress and errors. Exit codes are [`Exit`].
+//! Standard output is data, standard error is progress and errors. Exit codes are [`Exit`]. With `--json`
+//! a command that fails leaves a document too (`failure`).
 
 mod bench;
 mod bench_pool;
 mod check;
 mod demo;
 mod drive;
+mod failure;
 mod front;
 mod inspect;
 mod lab;
@@ -15,9 +17,13 @@ mod pool;
 mod serve;
 mod sim;
 mod table;
+mod usage;
 mod volume;
 
-use clap::{Parser, Subcommand};
+pub(crate) use failure::{abandon, complain};
+pub(crate) use varve_control::Exit;
+
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Host flash translation layer: makes dense flash behave like fast, safe, ordinary disks.
@@ -55,66 +61,29 @@ enum Command {
     Volume(volume::Action),
 }
 
-/// How a command ended, as its exit code tells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Exit {
-    /// It did what was asked.
-    Ok = 0,
-    /// It failed.
-    Failed = 1,
-    /// It was asked for something that makes no sense.
-    Usage = 2,
-    /// What it was to act on does not exist.
-    NotFound = 3,
-    /// It cannot run here; nothing was changed.
-    Refused = 4,
-    /// Someone else uses it, or it exists already.
-    Conflict = 5,
-    /// What was looked at is not as it should be.
-    Degraded = 6,
-}
-
-impl From<varve_control::Exit> for Exit {
-    fn from(exit: varve_control::Exit) -> Self {
-        match exit {
-            varve_control::Exit::Ok => Self::Ok,
-            varve_control::Exit::Failed => Self::Failed,
-            varve_control::Exit::Usage => Self::Usage,
-            varve_control::Exit::NotFound => Self::NotFound,
-            varve_control::Exit::Refused => Self::Refused,
-            varve_control::Exit::Conflict => Self::Conflict,
-            varve_control::Exit::Degraded => Self::Degraded,
-        }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
-    }
-}
-
-/// Parses the arguments and runs the subcommand. A usage error ends the process with code 2.
+/// Parses the arguments and runs the subcommand.
 pub(crate) fn run() -> ExitCode {
-    let exit = match Cli::parse().command {
-        Command::Bench(options) => options.run(),
-        Command::Check(options) => options.run(),
-        Command::Demo(options) => options.run(),
-        Command::Drive(action) => action.run(),
-        Command::Inspect(options) => options.run(),
-        Command::Lab(options) => options.run(),
-        Command::Serve(options) => options.run(),
-        Command::Pool(action) => action.run(),
-        Command::Sim(options) => options.run(),
-        Command::Volume(action) => action.run(),
+    let exit = match Cli::try_parse() {
+        Ok(cli) => cli.command.run(),
+        Err(error) => usage::explain(&error, &Cli::command()),
     };
-    exit.into()
+    failure::end(exit);
+    ExitCode::from(exit as u8)
 }
 
-/// Tells on standard error what went wrong and what to do next.
-pub(crate) fn complain(what: &str, next: &str) {
-    eprintln!("error: {what}");
-    if !next.is_empty() {
-        eprintln!("next:  {next}");
+impl Command {
+    fn run(&self) -> Exit {
+        match self {
+            Self::Bench(options) => options.run(),
+            Self::Check(options) => options.run(),
+            Self::Demo(options) => options.run(),
+            Self::Drive(action) => action.run(),
+            Self::Inspect(options) => options.run(),
+            Self::Lab(options) => options.run(),
+            Self::Serve(options) => options.run(),
+            Self::Pool(action) => action.run(),
+            Self::Sim(options) => options.run(),
+            Self::Volume(action) => action.run(),
+        }
     }
 }

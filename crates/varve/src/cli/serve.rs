@@ -1,6 +1,7 @@
 //! `varve serve`.
 
 use super::bench::parse_bytes;
+use super::front;
 use super::{Exit, complain};
 use crate::serve::{
     self, DISCOVERY_LISTENER, IO_LISTENER, ListenerPlan, Plan, ServeError, Serving, Source,
@@ -11,6 +12,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::thread::Builder;
+use varve_control::Failure;
 use varve_units::Nanos;
 
 /// Options of `varve serve`.
@@ -89,6 +91,7 @@ impl Options {
         let served = self.plan().and_then(|plan| serve::run(plan, when_ready));
         match served {
             Ok(()) => Exit::Ok,
+            Err(ServeError::Control(error)) => front::fail(&Failure::from(error)),
             Err(error) => {
                 complain(&error.to_string(), &error.next());
                 error.exit()

@@ -21,5 +21,6 @@ mod site;
 mod tenant;
 mod watch;
 
+pub(crate) use error::DemoError;
 pub(crate) use report::Report;
 pub(crate) use run::{Request, run};

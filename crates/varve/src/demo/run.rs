@@ -6,10 +6,10 @@ use super::report::{Report, connect_lines};
 use super::selftest::SelfTest;
 use super::server::Server;
 use super::site::{DENSE, FAST, POOL, SHEET, Site, VOLUMES};
+use crate::cli::abandon;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::exit;
 use std::rc::Rc;
 use varve_hostio::{Executor, Io, Signals};
 use varve_io::{Event, World};
@@ -105,7 +105,7 @@ impl Signalled {
             own.came.set(true);
             own.event.notify();
             if signals.next().await.is_ok() {
-                exit(crate::cli::Exit::Failed as i32);
+                abandon("ended by a second signal");
             }
         }));
         Ok(signalled)

@@ -76,7 +76,7 @@ impl ServeError {
             | Self::Thread(_)
             | Self::Socket(..)
             | Self::Identity(_) => Exit::Refused,
-            Self::Control(error) => error.exit().into(),
+            Self::Control(error) => error.exit(),
             Self::Stalled => Exit::Failed,
         }
     }
@@ -103,6 +103,9 @@ impl ServeError {
                 "listen on loopback and have a collector on this machine read them"
             }
             Self::Bind(..) => "see the addresses of this machine with `ip address`",
+            Self::Config(_) => {
+                "correct it, or leave --config out to serve the usual state directory"
+            }
             Self::Numbers(_) => {
                 "restore the file from a copy, or delete it: hosts may find volumes under other numbers then"
             }

@@ -10,7 +10,7 @@ use super::ports::Ports;
 use super::report::{Serving, Shown};
 use super::test_namespace;
 use super::vigil;
-use crate::cli::Exit;
+use crate::cli::abandon;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -226,8 +226,7 @@ async fn until_a_signal(world: &Rc<dyn World>, signals: Signals) -> Result<(), S
     world.spawn(Box::pin(async move {
         // Signals that cannot be read are as good as none.
         if signals.next().await.is_ok() {
-            eprintln!("ended before it was drained");
-            std::process::exit(Exit::Failed as i32);
+            abandon("ended before it was drained");
         }
     }));
     Ok(())

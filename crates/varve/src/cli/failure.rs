@@ -1,0 +1,129 @@
+//! What a command that fails leaves: text on standard error and, if the command line asks for JSON, one
+//! document on standard output.
+//!
+//! Why it fails is said where that is known, with [`complain`]; how the process ends, and whether the
+//! command has left a document of its result, is known at its end only. So what was said last is kept until
+//! then, and [`end`] writes the document for every command alike.
+//!
+//! **Invariant**: with `--json` a process that fails has left exactly one document.
+//!
+//! **Not here**: the form of the document ([`Failure`], which the daemon answers with too).
+
+use crate::envelope;
+use std::ffi::OsString;
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use varve_control::{Exit, Failure};
+
+/// What was complained of last.
+static LAST: Mutex<Option<Failure>> = Mutex::new(None);
+
+fn last() -> MutexGuard<'static, Option<Failure>> {
+    // Whoever panicked with it in hand cannot have left half of it.
+    LAST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells on standard error what went wrong and what to do next.
+pub(crate) fn complain(what: &str, next: &str) {
+    eprintln!("error: {what}");
+    if !next.is_empty() {
+        eprintln!("next:  {next}");
+    }
+    keep(plain(what, next));
+}
+
+/// Keeps what failed, which was told already, for the document.
+pub(super) fn keep(failure: Failure) {
+    *last() = Some(failure);
+}
+
+/// A failure of which no more is known than its text; its class is that of the process's end.
+pub(super) fn plain(what: &str, next: &str) -> Failure {
+    Failure {
+        exit: Exit::Failed,
+        code: String::new(),
+        error: what.to_owned(),
+        causes: Vec::new(),
+        findings: Vec::new(),
+        next: (!next.is_empty()).then(|| next.to_owned()),
+    }
+}
+
+/// Writes the document of a failure, if one is wanted and no other document was made.
+pub(super) fn end(exit: Exit) {
+    if exit == Exit::Ok || envelope::is_made() || !asks_for_json(std::env::args_os()) {
+        return;
+    }
+    let failure = classed(last().take(), exit);
+    // A reader that is gone has not changed how the command ended.
+    let mut out = std::io::stdout();
+    let text = envelope::json("Failure", &failure);
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Ends the process at once, as failed, because of `what`.
+pub(crate) fn abandon(what: &str) -> ! {
+    complain(what, "");
+    end(Exit::Failed);
+    std::process::exit(Exit::Failed as i32)
+}
+
+/// What was complained of, with the class that the process ends with.
+fn classed(failure: Option<Failure>, exit: Exit) -> Failure {
+    let mut failure = failure.unwrap_or_else(|| plain("the command failed", ""));
+    if failure.code.is_empty() {
+        exit.word().clone_into(&mut failure.code);
+    }
+    Failure { exit, ..failure }
+}
+
+/// True if `--json` is among the options of a command line, also of one that makes no sense.
+fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
+    let mut options = arguments.skip(1).take_while(|argument| argument != "--");
+    options
+        .any(|argument| argument == "--json" || argument.as_encoded_bytes().starts_with(b"--json="))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_asked_for_by_an_option() {
+        let asks = |line: &str| asks_for_json(line.split(' ').map(OsString::from));
+        for line in ["varve --json", "varve a --b --json c", "varve a --json=b"] {
+            assert!(asks(line), "{line}");
+        }
+        for line in [
+            "varve a",
+            "--json a",
+            "varve a -- --json",
+            "varve a --jsons",
+            "varve json",
+        ] {
+            assert!(!asks(line), "{line}");
+        }
+    }
+
+    /// The document never contradicts the exit code, and always has a word for programs.
+    #[test]
+    fn the_class_is_that_of_the_end() {
+        let failure = classed(Some(plain("a", "b")), Exit::Refused);
+        assert_eq!(
+            (failure.exit, &failure.code[..]),
+            (Exit::Refused, "refused")
+        );
+        assert_eq!(failure.next.as_deref(), Some("b"));
+        let known = Failure {
+            code: "no-pool".to_owned(),
+            ..plain("a", "")
+        };
+        let failure = classed(Some(known), Exit::NotFound);
+        assert_eq!(
+            (failure.exit, &failure.code[..]),
+            (Exit::NotFound, "no-pool")
+        );
+        assert_eq!(failure.next, None);
+        assert_eq!(classed(None, Exit::Failed).code, "failed");
+    }
+}

@@ -1,0 +1,322 @@
+//! What programs get when a command fails: with `--json` one document on standard output, whatever the
+//! command is and wherever it failed; without it nothing there.
+
+use serde_json::Value;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A directory that goes with all it holds.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("failures-{}-{number}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&path).expect("a scratch directory");
+        Self(path)
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+        command.args(line.split(' ')).current_dir(&self.0);
+        let output = command.stdin(Stdio::null()).output();
+        output.expect("the binary runs")
+    }
+
+    /// The only document that a command leaves which ends with `code`, and what it says to people.
+    fn document(&self, code: i32, line: &str) -> (Value, String) {
+        let output = self.run(line);
+        let told = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(code), "{line}: {told}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let document: Value = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{line}: {error}: {text}{told}"));
+        assert_eq!(document["schema_version"], 1, "{line}: {text}");
+        (document, told)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Command lines that the parser refuses.
+const NONSENSE: [&str; 26] = [
+    "--json",
+    "nonsense --json",
+    "pool --json",
+    "pool crate --json",
+    "pool create --json",
+    "pool create tank --fast --json",
+    "pool create tank --fast f:64M --protect all --json",
+    "pool list --nonsense --json",
+    "pool list --json=yes",
+    "pool list --state --json",
+    "pool list --json --json",
+    "volume create tank 10M --json",
+    "volume create tank/v 0 --json",
+    "drive replace --json",
+    "check --json",
+    "check tank more --json",
+    "inspect --json",
+    "inspect --layout --json",
+    "sim --json --operations 0",
+    "lab --json",
+    "lab recovery --json",
+    "lab drive slc-002 --job sleep --json",
+    "serve --json --listen nowhere",
+    "serve --config c --state s --json",
+    "demo --json --listen nowhere",
+    "bench tape: --json",
+];
+
+/// Command lines that a command refuses, or fails with: exit code, class, word for programs.
+const FAILING: [(i32, &str, &str, &str); 31] = [
+    (
+        3,
+        "not-found",
+        "no-pool",
+        "pool status none --state s --json",
+    ),
+    (
+        3,
+        "not-found",
+        "no-pool",
+        "pool destroy none --state s --json",
+    ),
+    (
+        1,
+        "failed",
+        "state-directory",
+        "pool list --state /dev/null/s --json",
+    ),
+    (
+        2,
+        "usage",
+        "bad-name",
+        "pool create a/b --fast f:64M --dense d:64M --state s --json",
+    ),
+    (
+        4,
+        "refused",
+        "preflight",
+        "pool create a --fast none --dense d:64M --state s --json",
+    ),
+    (
+        3,
+        "not-found",
+        "no-pool",
+        "volume list none --state s --json",
+    ),
+    (
+        3,
+        "not-found",
+        "no-pool",
+        "drive list none --state s --json",
+    ),
+    (3, "not-found", "no-pool", "check none --state s --json"),
+    (3, "not-found", "not-found", "inspect none --json"),
+    (2, "usage", "usage", "inspect . --json"),
+    (2, "usage", "usage", "sim --seeds 3..1 --json"),
+    (2, "usage", "usage", "sim --canary none --json"),
+    (
+        2,
+        "usage",
+        "usage",
+        "lab recovery --capacity 1TB --scale 3 --json",
+    ),
+    (2, "usage", "usage", "lab drive none --job seqread --json"),
+    (
+        2,
+        "usage",
+        "usage",
+        "lab drive slc-002 --job seqread --qd 0 --json",
+    ),
+    (2, "usage", "usage", "serve --config none --json"),
+    (
+        2,
+        "usage",
+        "usage",
+        "serve --nqn varve --test-namespace null --json",
+    ),
+    (4, "refused", "refused", "serve --listen 0.0.0.0:0 --json"),
+    (
+        4,
+        "refused",
+        "refused",
+        "serve --listen 203.0.113.1:0 --allow-host nqn.2026-11.a:b --json",
+    ),
+    (
+        1,
+        "failed",
+        "state-directory",
+        "serve --listen 127.0.0.1:0 --discovery 127.0.0.1:0 --state /dev/null --json",
+    ),
+    (4, "refused", "refused", "demo --dir /dev/null/demo --json"),
+    (
+        4,
+        "refused",
+        "refused",
+        "demo --once --dir /dev/null/demo --json",
+    ),
+    (
+        2,
+        "usage",
+        "usage",
+        "bench ram: --rw read --zipf 1.2 --json",
+    ),
+    (
+        2,
+        "usage",
+        "usage",
+        "bench ram: --verify --iodepth 4096 --jobs 64 --json",
+    ),
+    (2, "usage", "usage", "bench ram: --digest none --json"),
+    (2, "usage", "usage", "bench ram: --size 4k --json"),
+    (4, "refused", "refused", "bench ram: --size 4000000g --json"),
+    (2, "usage", "usage", "bench pool:none/v --elided --json"),
+    (
+        3,
+        "not-found",
+        "no-pool",
+        "bench pool:none/v --state s --json",
+    ),
+    (
+        2,
+        "usage",
+        "usage",
+        "bench nvme+tcp://127.0.0.1:1/nqn.2026-11.a:b --state s --json",
+    ),
+    (
+        1,
+        "failed",
+        "failed",
+        "bench nvme+tcp://127.0.0.1:1/nqn.2026-11.a:b --json",
+    ),
+];
+
+/// The document says what failed, of which class, and what to do next; people are told the same, and
+/// without `--json` they alone are.
+#[test]
+fn every_failure_is_one_document() {
+    let place = Place::new();
+    let nonsense = NONSENSE.map(|line| (2, "usage", "usage", line));
+    for (code, class, word, line) in nonsense.into_iter().chain(FAILING) {
+        let (document, told) = place.document(code, line);
+        assert_eq!(document["kind"], "Failure", "{line}: {document}");
+        assert_eq!(document["exit"], class, "{line}: {document}");
+        assert_eq!(document["code"], word, "{line}: {document}");
+        let text = |name: &str| document[name].as_str().unwrap_or("").to_owned();
+        for name in ["error", "next"] {
+            assert!(!text(name).is_empty(), "{line}: {name}: {document}");
+        }
+        for name in ["causes", "findings"] {
+            assert!(document[name].is_array(), "{line}: {name}: {document}");
+        }
+        assert!(
+            told.starts_with("error: ") || told.contains("\nerror: "),
+            "{line}: {told}"
+        );
+        assert!(!told.contains("schema_version"), "{line}: {told}");
+    }
+    for (code, _, _, line) in FAILING {
+        let line = line.replace(" --json", "");
+        let output = place.run(&line);
+        let told = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(code), "{line}: {told}");
+        assert!(output.stdout.is_empty(), "{line}: {told}");
+        assert!(told.contains("next:  "), "{line}: {told}");
+    }
+}
+
+/// A next step that the parser cannot know leads to the help of the command that was meant.
+#[test]
+fn the_parsers_next_step_is_a_command() {
+    let place = Place::new();
+    for (line, next) in [
+        ("--json", "varve --help"),
+        ("pool crate --json", "varve pool --help"),
+        (
+            "volume create tank/v 0 --json",
+            "varve volume create --help",
+        ),
+    ] {
+        let (document, _) = place.document(2, line);
+        assert_eq!(document["next"], next, "{line}");
+        assert_eq!(
+            place.run(&next["varve ".len()..]).status.code(),
+            Some(0),
+            "{next}"
+        );
+    }
+}
+
+#[test]
+fn help_and_version_stay_text() {
+    let place = Place::new();
+    for line in [
+        "--help",
+        "--version",
+        "pool create --json --help",
+        "sim --json --version",
+    ] {
+        let output = place.run(line);
+        assert_eq!(output.status.code(), Some(0), "{line}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(
+            !text.is_empty() && !text.contains("schema_version"),
+            "{text}"
+        );
+    }
+}
+
+/// What a command found is its document, also if that makes it fail: there is no second one.
+#[test]
+fn a_result_that_fails_is_the_only_document() {
+    let place = Place::new();
+    std::fs::write(place.0.join("noise"), vec![1; 4 << 20]).expect("a file");
+    let (seen, told) = place.document(3, "inspect noise --json");
+    assert_eq!(seen["kind"], "Inspect");
+    assert!(told.contains("no label"), "{told}");
+    // Far too little happens for every feature to be seen.
+    let (found, told) = place.document(1, "sim --seeds 0..100 --operations 1 --no-faults --json");
+    assert_eq!(
+        (&found["kind"], &found["passed"]),
+        (&"Simulation".into(), &false.into())
+    );
+    assert!(told.contains("never seen"), "{told}");
+    let create = "pool create tank --fast f0:64M f1:64M --dense d:128M --state s";
+    assert_eq!(place.run(create).status.code(), Some(0));
+    std::fs::remove_file(place.0.join("f1")).expect("a drive");
+    let (status, _) = place.document(6, "pool status tank --check --state s --json");
+    assert_eq!(
+        (&status["kind"], &status["pool"]),
+        (&"PoolStatus".into(), &"tank".into())
+    );
+}
+
+/// A port that another process has, as `serve` and `demo` find it.
+#[test]
+fn a_busy_port_is_a_document() {
+    let place = Place::new();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address");
+    for line in [
+        format!("serve --listen {address} --discovery 127.0.0.1:0 --state s --json"),
+        format!("demo --once --listen {address} --discovery 127.0.0.1:0 --dir d --json"),
+    ] {
+        let (document, _) = place.document(4, &line);
+        assert_eq!(
+            (&document["kind"], &document["exit"]),
+            (&"Failure".into(), &"refused".into())
+        );
+        let error = document["error"].as_str().expect("text");
+        assert!(error.contains(&address.to_string()), "{document}");
+    }
+}
