@@ -2,6 +2,7 @@
 
 use crate::create::busy;
 use crate::error::ControlError;
+use crate::losses::{self, Loss, Losses};
 use crate::pools::Pools;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,10 +14,23 @@ pub struct CheckView {
     pub pool: String,
     /// True if all agrees.
     pub agrees: bool,
-    /// The first thing found that no copy can mend.
+    /// The first thing found that no copy can mend. What was counted after it is 0.
     pub broken: Option<String>,
     /// Copies of blocks and of the map that do not pass their check; another copy does.
     pub bad_copies: u64,
+    /// Blocks that cannot be read, by volume: the first hundred ranges of them. Of a leaf that no copy
+    /// holds these are all its blocks, those included that hold nothing.
+    #[serde(default)]
+    pub losses: Vec<Loss>,
+    /// Ranges of such blocks.
+    #[serde(default)]
+    pub loss_ranges: u64,
+    /// Blocks in all these ranges.
+    #[serde(default)]
+    pub unreadable_blocks: u64,
+    /// True if not every block was looked at, so that others may be lost too.
+    #[serde(default)]
+    pub is_partial: bool,
     /// Blocks whose content was declared lost before.
     pub lost_blocks: u64,
     /// Ranges of the log that were lost before the last start.
@@ -60,9 +74,16 @@ impl Pools {
             drives_away: away.count() as u64,
             ..CheckView::default()
         };
+        let mut losses = Losses::default();
         match running.pool.engine().audit_all_copies().await {
-            Err(error) => view.broken = Some(error.to_string()),
+            Err(error) => {
+                view.broken = Some(losses::told(&error, &running));
+                losses = Losses::after(&error, &*self.world, &running).await;
+            }
             Ok(report) => {
+                if report.lost > 0 {
+                    losses = Losses::find(&*self.world, &running).await;
+                }
                 view.bad_copies = report.bad_copies;
                 view.lost_blocks = report.lost;
                 view.leaves = report.leaves;
@@ -73,6 +94,10 @@ impl Pools {
                 view.parts = report.parts;
             }
         }
+        view.losses = losses.named;
+        view.loss_ranges = losses.ranges;
+        view.unreadable_blocks = losses.blocks;
+        view.is_partial = losses.is_partial;
         view.agrees = view.broken.is_none()
             && (view.bad_copies, view.lost_blocks) == (0, 0)
             && (view.damaged_ranges, view.drives_away) == (0, 0);

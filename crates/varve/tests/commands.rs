@@ -353,6 +353,51 @@ fn a_lost_drive_is_replaced_by_commands() {
     place.refused(1, "move", &["pool", "list"]);
 }
 
+/// A check says by volume and byte what is lost, as a table and as JSON.
+#[test]
+fn what_is_lost_is_named() {
+    let place = Place::new();
+    let create = [
+        "pool", "create", "p", "--fast", "f:64M", "--dense", "d:256M",
+    ];
+    place.ok(&[&create[..], &["--protect", "none"]].concat());
+    place.ok(&["volume", "create", "p/v", "100M"]);
+    // More than the fast tier holds. So short a run is no measurement, and that is told as a failure.
+    let fill = "bench pool:p/v --rw write --bs 128k --size 96m --verify --runtime 1";
+    let filled = place.run(&fill.split(' ').collect::<Vec<_>>());
+    assert!(
+        filled.out.contains("errors                       0"),
+        "{filled:?}"
+    );
+    let path = place.0.join("d");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[8 << 20..40 << 20]
+        .iter_mut()
+        .step_by(4096)
+        .for_each(|byte| *byte ^= 1);
+    std::fs::write(&path, bytes).unwrap();
+    let check = place.run(&["check", "p", "--json"]);
+    assert_eq!(check.code, 1, "{check:?}");
+    let found: Value = serde_json::from_str(&check.out).unwrap();
+    assert_eq!(found["losses"][0]["volume"], "v", "{found}");
+    let (offset, blocks) = (
+        &found["losses"][0]["offset_bytes"],
+        &found["unreadable_blocks"],
+    );
+    assert!(blocks.as_u64().unwrap() > 1, "{found}");
+    let check = place.run(&["check", "p"]);
+    assert_eq!(check.code, 1, "{check:?}");
+    let line = format!("bytes from byte {offset} on");
+    assert!(check.out.contains(&line), "{check:?}");
+    assert!(
+        check
+            .err
+            .contains(&format!("{blocks} blocks cannot be read")),
+        "{check:?}"
+    );
+    assert!(check.err.contains("next:  "), "{check:?}");
+}
+
 /// No command panics on a drive of noise, and none takes it for a pool's.
 #[test]
 fn noise_is_no_drive() {

@@ -28,6 +28,19 @@ impl Options {
 }
 
 fn show(check: &CheckView) {
+    if check.broken.is_none() {
+        show_counts(check);
+    }
+    if check.agrees {
+        println!("pool {}: map, P2L and checksums agree", check.pool);
+        return;
+    }
+    show_losses(check);
+    let (what, next) = verdict(check);
+    complain(&what, &next);
+}
+
+fn show_counts(check: &CheckView) {
     println!(
         "{} blocks ({} fast, {} dense), {} leaves, {} stripes, {} checkpoint parts read by every copy",
         check.mapped_blocks,
@@ -37,10 +50,26 @@ fn show(check: &CheckView) {
         check.stripes,
         check.parts
     );
-    if check.agrees {
-        println!("pool {}: map, P2L and checksums agree", check.pool);
-        return;
+}
+
+/// What is lost, for whoever has to bring it back.
+fn show_losses(check: &CheckView) {
+    for loss in &check.losses {
+        println!("{loss} cannot be read");
     }
+    let more = check.loss_ranges.saturating_sub(check.losses.len() as u64);
+    if more > 0 {
+        println!("and {more} more such ranges");
+    }
+    if check.is_partial {
+        println!("not every block was looked at: more may be lost");
+    } else if check.broken.is_some() && check.loss_ranges == 0 {
+        println!("every block of every volume can be read");
+    }
+}
+
+/// What is wrong, and what to do about it.
+fn verdict(check: &CheckView) -> (String, String) {
     let mut faults = Vec::new();
     if let Some(broken) = &check.broken {
         faults.push(broken.clone());
@@ -50,6 +79,7 @@ fn show(check: &CheckView) {
             faults.push(format!("{number} {what}"));
         }
     };
+    count(check.unreadable_blocks, "blocks cannot be read");
     count(
         check.bad_copies,
         "copies do not pass their check, another copy does",
@@ -59,11 +89,11 @@ fn show(check: &CheckView) {
     count(check.drives_away, "drives do not hold all they should");
     let next = if check.drives_away > 0 {
         format!("varve drive list {}", check.pool)
+    } else if check.loss_ranges > 0 {
+        "write what is lost once more from a backup: a block that is written is whole".to_owned()
     } else {
         String::new()
     };
-    complain(
-        &format!("pool {}: {}", check.pool, faults.join("; ")),
-        &next,
-    );
+    let what = format!("pool {}: {}", check.pool, faults.join("; "));
+    (what, next)
 }
