@@ -290,9 +290,10 @@ impl Oracle {
         };
         let afloat = &self.afloat;
         self.outstanding.retain(|begun, _| afloat.contains(begun));
+        let oldest = afloat.first().copied().unwrap_or(moment);
         for volume in self.volumes.values_mut() {
             for block in &mut volume.blocks {
-                block.crash(moment, self.flushed, again);
+                block.crash(moment, self.flushed, again, oldest);
             }
         }
         self.flushed = 0;

@@ -73,7 +73,7 @@ mod tests {
             leaf[block].invoke(id, false, at);
             leaf[block].acknowledge(id, at + 1, false, at, 0);
         }
-        leaf.iter_mut().for_each(|block| block.crash(30, 0, 30));
+        leaf.iter_mut().for_each(|block| block.crash(30, 0, 30, 30));
         leaf
     }
 
@@ -112,7 +112,7 @@ mod tests {
                 block.repeat(5);
             }
             block.acknowledge(5, 20, false, 10, 0);
-            block.crash(30, 0, 30);
+            block.crash(30, 0, 30, 30);
         }
         assert_eq!(leaf[0].returned(5, 31, 32), Ok(()));
         assert_eq!(leaf[1].returned_zero(31, 32), Ok(()));

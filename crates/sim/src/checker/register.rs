@@ -81,6 +81,11 @@ pub struct Register {
     open: Vec<Cluster>,
     /// The moment of that crash.
     crashed: Moment,
+    /// What the block was known to be at earlier crashes that some read has outlived, the last one
+    /// included.
+    outlived: Vec<Self>,
+    /// Of those: the moment at which it ended.
+    until: Moment,
 }
 
 impl Register {
@@ -103,6 +108,8 @@ impl Register {
             floor: 0,
             open: Vec::new(),
             crashed: 0,
+            outlived: Vec::new(),
+            until: NEVER,
         }
     }
 
@@ -164,6 +171,20 @@ impl Register {
     /// # Errors
     /// If no legal order allows that.
     pub fn returned(&mut self, id: WriteId, begun: Moment, ended: Moment) -> Result<(), Wrong> {
+        if self.was_answered(begun, |was| was.returned_alive(id, begun, was.until)) {
+            return Ok(());
+        }
+        self.returned_alive(id, begun, ended)
+    }
+
+    /// True if `check` passes at a crash since `begun`: the answer of a read may have been on its way when
+    /// the power failed. It tells nothing then of what came later.
+    fn was_answered(&self, begun: Moment, check: impl Fn(&mut Self) -> Result<(), Wrong>) -> bool {
+        let mut outlived = self.outlived.iter().filter(|was| begun < was.until);
+        outlived.any(|was| check(&mut was.clone()).is_ok())
+    }
+
+    fn returned_alive(&mut self, id: WriteId, begun: Moment, ended: Moment) -> Result<(), Wrong> {
         self.fix(|cluster| cluster.id == id && !cluster.is_zero);
         let found = self.clusters.iter().position(|cluster| cluster.id == id);
         let index = found.ok_or(Wrong::Stale)?;
@@ -184,6 +205,13 @@ impl Register {
     /// # Errors
     /// If no legal order allows that.
     pub fn returned_zero(&mut self, begun: Moment, ended: Moment) -> Result<(), Wrong> {
+        if self.was_answered(begun, |was| was.returned_zero_alive(begun, was.until)) {
+            return Ok(());
+        }
+        self.returned_zero_alive(begun, ended)
+    }
+
+    fn returned_zero_alive(&mut self, begun: Moment, ended: Moment) -> Result<(), Wrong> {
         self.fix(|cluster| cluster.is_zero);
         let mut zeroes = (0..self.clusters.len()).filter(|&index| self.clusters[index].is_zero);
         if zeroes.any(|index| self.tells_nothing(index, begun)) {
@@ -231,8 +259,10 @@ impl Register {
     }
 
     /// The power failed. `flushed` is the moment through which acknowledged writes are durable. Writes
-    /// that their hosts send again count as invoked at `again`, after the crash.
-    pub fn crash(&mut self, moment: Moment, flushed: Moment, again: Moment) {
+    /// that their hosts send again count as invoked at `again`, after the crash. `oldest` is the earliest
+    /// invocation among operations that outlive it.
+    pub fn crash(&mut self, moment: Moment, flushed: Moment, again: Moment, oldest: Moment) {
+        self.remember(moment, oldest);
         self.mark(flushed);
         let afloat: Vec<Cluster> = self
             .clusters
@@ -254,6 +284,23 @@ impl Register {
                 last_begin: again,
                 ..cluster
             }));
+    }
+
+    /// Keeps what the block is known to be for operations that outlive a crash. A value that is the only
+    /// one is the only one after it too.
+    fn remember(&mut self, moment: Moment, oldest: Moment) {
+        self.outlived.retain(|was| oldest < was.until);
+        if oldest < moment && self.clusters.len() > 1 {
+            let was = Self {
+                clusters: self.clusters.clone(),
+                floor: self.floor,
+                open: Vec::new(),
+                crashed: self.crashed,
+                outlived: Vec::new(),
+                until: moment,
+            };
+            self.outlived.push(was);
+        }
     }
 
     /// Clusters that do not stand before a durable one are what the block may hold.
@@ -445,7 +492,7 @@ mod tests {
             written(&mut register, 1, 10, 11);
             written(&mut register, 2, 12, 13);
             register.invoke(3, false, 14);
-            register.crash(20, 12, 20);
+            register.crash(20, 12, 20, 20);
             assert_eq!(register.clone().returned(9, 21, 22), Err(Wrong::Stale));
             assert_eq!(register.clone().returned_zero(21, 22), Err(Wrong::Lost));
             assert_eq!(register.returned(survivor, 21, 22), Ok(()));
@@ -457,7 +504,7 @@ mod tests {
                 };
                 assert_eq!(register.clone().returned(other, 23, 24), expected);
             }
-            register.crash(30, 0, 30);
+            register.crash(30, 0, 30, 30);
             let expected = if survivor == 1 {
                 Ok(())
             } else {
@@ -475,10 +522,10 @@ mod tests {
         register.invoke(2, true, 12);
         register.acknowledge(2, 13, false, 12, 0);
         let mut kept = register.clone();
-        kept.crash(20, 14, 20);
+        kept.crash(20, 14, 20, 20);
         assert_eq!(kept.clone().returned(1, 21, 22), Err(Wrong::Stale));
         assert_eq!(kept.returned_zero(21, 22), Ok(()));
-        register.crash(20, 12, 20);
+        register.crash(20, 12, 20, 20);
         assert_eq!(register.returned(1, 21, 22), Ok(()));
         assert_eq!(register.returned_zero(23, 24), Err(Wrong::Lost));
     }
@@ -521,7 +568,7 @@ mod tests {
         written(&mut register, 1, 4, 5);
         register.invoke(2, false, 10);
         register.repeat(2);
-        register.crash(20, 6, 21);
+        register.crash(20, 6, 21, 20);
         assert_eq!(register.returned(1, 22, 23), Ok(()));
         assert_eq!(register.returned(2, 24, 25), Ok(()));
         assert_eq!(register.returned_zero(24, 25), Err(Wrong::Lost));
@@ -543,5 +590,25 @@ mod tests {
         assert_eq!(register.returned(100, 3_000, 3_001), Err(Wrong::Stale));
         assert_eq!(register.returned(199, 3_000, 3_001), Ok(()));
         assert_eq!(register.mapped(), (1, 1));
+    }
+
+    /// The answer of a read may be on its way when the power fails: it may be older than what the crash
+    /// left, and tells nothing of that.
+    #[test]
+    fn an_answer_may_outlive_a_crash() {
+        let mut register = Register::new(1);
+        written(&mut register, 1, 10, 11);
+        register.invoke(2, false, 13);
+        register.acknowledge(2, 14, true, 12, 0);
+        register.crash(20, 0, 20, 12);
+        assert_eq!(register.clone().returned(1, 15, 25), Err(Wrong::Stale));
+        assert_eq!(register.clone().returned(1, 21, 25), Err(Wrong::Stale));
+        assert_eq!(register.clone().returned_zero(12, 25), Err(Wrong::Lost));
+        assert_eq!(register.returned(1, 12, 25), Ok(()));
+        assert_eq!(register.returned(2, 26, 27), Ok(()));
+        assert_eq!(register.returned(1, 28, 29), Err(Wrong::Stale));
+        // The next crash is outlived by nothing.
+        register.crash(30, 0, 30, 30);
+        assert_eq!(register.returned(1, 12, 31), Err(Wrong::Stale));
     }
 }
