@@ -8,6 +8,7 @@
 //!
 //! **Not here**: telling the engine (`recovery`).
 
+use crate::draw::Scatter;
 use std::cell::OnceCell;
 use varve_format::{Entry, LeafImage, P2l, P2lEntry, Placement, block_crc, crc24};
 use varve_ftl::Geometry;
@@ -23,9 +24,7 @@ const HINT_SHIFT: u32 = 12;
 pub(crate) struct Aged {
     geometry: Geometry,
     volume: VolumeId,
-    user_blocks: u64,
-    factor: u64,
-    inverse: u64,
+    scatter: Scatter,
     group_user: u64,
     stripe_user: u32,
     /// In the order of blocks, where each group begins; the end of the last one.
@@ -61,13 +60,10 @@ impl Aged {
             }
             hints.push(group as u32);
         }
-        let factor = factor_for(user_blocks);
         Self {
             geometry: *geometry,
             volume,
-            user_blocks,
-            factor,
-            inverse: inverse(factor, user_blocks),
+            scatter: Scatter::new(user_blocks),
             group_user,
             stripe_user: geometry.stripe_user_blocks(),
             starts,
@@ -95,7 +91,7 @@ impl Aged {
     pub(crate) fn image(&self, leaf: LeafIndex) -> LeafImage {
         let mut image = LeafImage::BLANK;
         let first = leaf.first().0;
-        let mut at = self.times(first, self.factor);
+        let mut at = self.scatter.of(first);
         let given = &self.given().groups;
         let group_blocks = u64::from(self.geometry.group_blocks);
         for index in 0..LEAF_BLOCKS {
@@ -104,10 +100,7 @@ impl Aged {
             let symbol = symbol(Lba(first + index));
             let crc = block_crc(BlockRef::Symbol(symbol));
             image.set(index as u16, Entry::new(ppa, crc24(crc)), MOVED);
-            at += self.factor;
-            if at >= self.user_blocks {
-                at -= self.user_blocks;
-            }
+            at = self.scatter.after(at);
         }
         image
     }
@@ -173,7 +166,7 @@ impl Aged {
 
     fn lba(&self, age: u32, block: u32) -> Option<Lba> {
         let at = self.in_order(age, block)?;
-        Some(Lba(self.times(at, self.inverse)))
+        Some(Lba(self.scatter.undo(at)))
     }
 
     /// Where in the order the block of a group stands, if it is alive.
@@ -203,10 +196,6 @@ impl Aged {
         let user = ((at - self.starts[age]) * self.group_user / live) as u32;
         let (stripe, within) = (user / self.stripe_user, user % self.stripe_user);
         (age, stripe * self.geometry.stripe_blocks + within)
-    }
-
-    fn times(&self, a: u64, b: u64) -> u64 {
-        (u128::from(a) * u128::from(b) % u128::from(self.user_blocks)) as u64
     }
 }
 
@@ -247,32 +236,6 @@ fn starts(blocks: u64, group_user: u64, groups: u32) -> Vec<u64> {
         starts[group] = starts[group].max(starts[group + 1].saturating_sub(group_user));
     }
     starts
-}
-
-/// A factor near the golden section that shares no divisor with `blocks`.
-fn factor_for(blocks: u64) -> u64 {
-    let near = (blocks as f64 * 0.618_033_988_749_894_9) as u64 | 1;
-    (near..blocks)
-        .find(|factor| gcd(*factor, blocks) == 1)
-        .unwrap_or(1)
-}
-
-const fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-/// The number that undoes a multiplication by `factor` modulo `blocks`.
-fn inverse(factor: u64, blocks: u64) -> u64 {
-    let (mut old, mut new) = ((i128::from(factor), 1), (i128::from(blocks), 0));
-    while new.0 != 0 {
-        let quotient = old.0 / new.0;
-        (old, new) = (new, (old.0 - quotient * new.0, old.1 - quotient * new.1));
-    }
-    assert_eq!(old.0, 1, "the factor shares no divisor");
-    old.1.rem_euclid(i128::from(blocks)) as u64
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Closed loop in virtual time: so many commands are in flight, each that ends is followed by
 //! another at once. The submitter takes no time, so the figures are the drive's.
 
-use crate::load::Random;
+use crate::draw::Random;
 use crate::model::Model;
 use crate::recovery::Watch;
 use serde::Serialize;

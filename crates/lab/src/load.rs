@@ -1,35 +1,11 @@
 //! What is done to the pool: flows that each keep one write in flight.
 
+use crate::draw::Random;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use varve_ftl::{Engine, EngineError};
 use varve_io::{Blocks, World};
 use varve_units::{Lba, VolumeId};
-
-/// Pseudo-random numbers: `SplitMix64`.
-///
-/// # Source
-/// Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in `0..end`.
-    pub(crate) const fn below(&mut self, end: u64) -> u64 {
-        ((self.next() as u128 * end as u128) >> 64) as u64
-    }
-}
 
 /// In which order blocks are written.
 pub(crate) enum Order {
@@ -129,7 +105,7 @@ pub(crate) async fn run(
 }
 
 /// Content of blocks: which block, and a few bits of which write, in 40 bits, never 0.
-fn symbols(lba: Lba, blocks: u64, version: u64) -> Blocks {
+pub(crate) fn symbols(lba: Lba, blocks: u64, version: u64) -> Blocks {
     let mut data = Blocks::elided(blocks as usize);
     for (index, symbol) in data.symbols_mut().iter_mut().enumerate() {
         let lba = lba.0 + index as u64 + 1;

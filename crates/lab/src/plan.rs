@@ -120,7 +120,7 @@ impl Plan {
             take_over: false,
             accept_loss: false,
             lanes: 1,
-            map_bytes: dram * MAP_PER_CENT / 100,
+            map_bytes: map_share(dram),
             elided: true,
             canary: None,
         };
@@ -163,6 +163,15 @@ impl Plan {
     pub const fn leaves(&self) -> u64 {
         self.user_blocks / LEAF_BLOCKS
     }
+}
+
+/// Memory that deltas and images may take by default, of a capacity in bytes.
+pub(crate) fn map_bytes(capacity: u64) -> u64 {
+    map_share(dram_limit(capacity))
+}
+
+const fn map_share(dram: u64) -> u64 {
+    dram * MAP_PER_CENT / 100
 }
 
 /// Default of the memory limit of a capacity.

@@ -3,7 +3,8 @@
 
 use crate::aged::Aged;
 use crate::clock::{Clock, Paced};
-use crate::load::{Order, Phase, Random, run};
+use crate::draw::Random;
+use crate::load::{Order, Phase, run};
 use crate::media::{Kind, ModelDrive, Traffic};
 use crate::plan::Plan;
 use crate::report::{Memory, PhaseCost, Report, Restart, Window};
@@ -63,6 +64,12 @@ pub struct Request {
 
 /// Told how far a phase is: its name, its share (0 to 1), what else there is to tell.
 pub type Watch = Rc<dyn Fn(&'static str, f64, &str)>;
+
+/// Told and tells nobody.
+#[must_use]
+pub fn unwatched() -> Watch {
+    Rc::new(|_, _, _| ())
+}
 
 /// Why there is no result.
 #[derive(Debug)]
@@ -184,7 +191,7 @@ pub fn creation(plan: &Plan) -> Result<Nanos, LabError> {
             Rc::clone(&clock),
         )),
         clock,
-        watch: Rc::new(|_, _, _| ()),
+        watch: unwatched(),
         engine: RefCell::default(),
     });
     let flow = Rc::clone(&machine);

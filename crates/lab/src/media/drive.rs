@@ -84,6 +84,25 @@ enum Power {
     Off,
 }
 
+/// What the drive below is told: it keeps an account of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Moved {
+    /// Bytes were written.
+    Written {
+        /// From here on.
+        offset: u64,
+        /// So many.
+        bytes: u64,
+    },
+    /// Bytes are no longer needed.
+    Discarded {
+        /// From here on.
+        offset: u64,
+        /// So many.
+        bytes: u64,
+    },
+}
+
 /// A modelled tier.
 pub(crate) struct ModelDrive {
     info: DriveInfo,
@@ -104,7 +123,11 @@ pub(crate) struct ModelDrive {
     scratch: RefCell<Vec<u8>>,
     /// What lies where nothing was written, and what leaves were at first.
     aged: RefCell<Option<Rc<Aged>>>,
+    /// Told what moves.
+    below: RefCell<Option<Below>>,
 }
+
+type Below = Box<dyn FnMut(Moved)>;
 
 impl ModelDrive {
     /// A blank fast tier.
@@ -138,12 +161,24 @@ impl ModelDrive {
             is_timed: Cell::new(false),
             scratch: RefCell::default(),
             aged: RefCell::default(),
+            below: RefCell::default(),
         }
     }
 
     /// From here on the drive answers as if the pool had this past. Before any leaf is written.
     pub(crate) fn set_past(&self, aged: &Rc<Aged>) {
         self.aged.replace(Some(Rc::clone(aged)));
+    }
+
+    /// From here on `below` is told what is written and discarded.
+    pub(crate) fn watch(&self, below: Below) {
+        self.below.replace(Some(below));
+    }
+
+    fn tell(&self, moved: Moved) {
+        if let Some(below) = &mut *self.below.borrow_mut() {
+            below(moved);
+        }
     }
 
     /// What was moved so far.
@@ -215,6 +250,8 @@ impl ModelDrive {
             Power::Off => {}
             Power::On | Power::Armed => {
                 self.store(offset, gather);
+                let bytes = gather.bytes();
+                self.tell(Moved::Written { offset, bytes });
                 if commits {
                     let mut traffic = self.traffic.get();
                     traffic.commits += 1;
@@ -504,7 +541,13 @@ impl Drive for ModelDrive {
                 written.map(|()| Done::Nothing)
             }
             Command::Flush | Command::Discard { .. } if self.is_off() => Err(IoError::Gone),
-            Command::Flush | Command::Discard { .. } => Ok(Done::Nothing),
+            Command::Flush => Ok(Done::Nothing),
+            Command::Discard { offset, length } => {
+                self.check(offset, length);
+                let bytes = length;
+                self.tell(Moved::Discarded { offset, bytes });
+                Ok(Done::Nothing)
+            }
         };
         Completion::ready(done)
     }

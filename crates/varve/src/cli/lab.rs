@@ -20,11 +20,19 @@ pub(crate) struct Options {
 
 #[derive(Subcommand)]
 enum Experiment {
+    /// The experiments: what each reproduces, and of which document
+    List(super::lab_run::ListOptions),
+    /// Run one experiment: published figures beside ours
+    Run(super::lab_run::RunOptions),
+    /// Run all experiments, on all processors
+    All(super::lab_run::AllOptions),
     /// What a pool of a capacity costs: fast-tier writes, checkpoints, memory, a start after the
     /// loss of power at the worst instant
     Recovery(Recovery),
     /// What a modelled drive does alone, in virtual time, beside what is published of it
     Drive(super::lab_drive::Options),
+    /// Write amplification of a placement policy: the engine's beside others', without time
+    Waf(super::lab_waf::Options),
 }
 
 /// Options of `varve lab recovery`.
@@ -82,6 +90,10 @@ impl Options {
         match &self.experiment {
             Experiment::Recovery(recovery) => recovery.run(),
             Experiment::Drive(drive) => drive.run(),
+            Experiment::Waf(waf) => waf.run(),
+            Experiment::List(list) => list.run(),
+            Experiment::Run(run) => run.run(),
+            Experiment::All(all) => all.run(),
         }
     }
 }
@@ -159,7 +171,7 @@ pub(super) fn watch() -> Watch {
 }
 
 #[expect(clippy::disallowed_methods, reason = "progress is shown in real time")]
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     Instant::now()
 }
 

@@ -1,5 +1,6 @@
 //! Where the next operation goes.
 
+use varve_lab::draw::{Random, Scatter, Zipf, gcd};
 use varve_units::LEAF_BLOCKS;
 
 /// In which order blocks are visited.
@@ -11,80 +12,6 @@ pub(crate) enum Order {
     Uniform,
     /// With Zipf's law, scattered over the volume.
     Zipf(f64),
-}
-
-/// Pseudo-random numbers: `SplitMix64`.
-///
-/// # Source
-/// Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in `0..end`.
-    pub(crate) const fn below(&mut self, end: u64) -> u64 {
-        ((self.next() as u128 * end as u128) >> 64) as u64
-    }
-
-    /// Uniform in `[0, 1)`.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
-
-/// Ranks with Zipf's distribution: rank *r* (from 0) with a weight of `(r + 1)^-theta`.
-///
-/// The two first ranks are exact, the others follow the continuous law.
-///
-/// # Source
-/// Gray et al.: Quickly Generating Billion-Record Synthetic Databases, SIGMOD 1994.
-pub(crate) struct Zipf {
-    items: u64,
-    alpha: f64,
-    eta: f64,
-    zeta: f64,
-    /// Weights of the first two ranks together.
-    zeta_two: f64,
-}
-
-impl Zipf {
-    /// `items` ranks; `theta` above 0 and not 1.
-    pub(crate) fn new(items: u64, theta: f64) -> Self {
-        let zeta: f64 = (1..=items).map(|rank| (rank as f64).powf(-theta)).sum();
-        let zeta_two = 1.0 + 0.5_f64.powf(theta);
-        let eta = (1.0 - (2.0 / items as f64).powf(1.0 - theta)) / (1.0 - zeta_two / zeta);
-        Self {
-            items,
-            alpha: 1.0 / (1.0 - theta),
-            eta,
-            zeta,
-            zeta_two,
-        }
-    }
-
-    pub(crate) fn rank(&self, random: &mut Random) -> u64 {
-        let unit = random.unit();
-        let weight = unit * self.zeta;
-        if weight < 1.0 {
-            return 0;
-        }
-        if weight < self.zeta_two {
-            return 1;
-        }
-        let rank = self.items as f64 * (self.eta * unit - self.eta + 1.0).powf(self.alpha);
-        (rank as u64).min(self.items - 1)
-    }
 }
 
 /// Blocks that one generator's places lie behind one another: larger operations have that many more.
@@ -152,7 +79,7 @@ pub(crate) struct Draw {
 enum Kind {
     Sequential,
     Uniform,
-    Zipf { zipf: Zipf, factor: u64 },
+    Zipf { zipf: Zipf, scatter: Scatter },
 }
 
 impl Draw {
@@ -163,7 +90,7 @@ impl Draw {
             Order::Uniform => Kind::Uniform,
             Order::Zipf(theta) => Kind::Zipf {
                 zipf: Zipf::new(slots, theta),
-                factor: scramble_factor(slots),
+                scatter: Scatter::new(slots),
             },
         };
         Self {
@@ -182,28 +109,9 @@ impl Draw {
                 slot
             }
             Kind::Uniform => self.random.below(self.slots),
-            Kind::Zipf { zipf, factor } => {
-                let rank = zipf.rank(&mut self.random);
-                (u128::from(rank) * u128::from(*factor) % u128::from(self.slots)) as u64
-            }
+            Kind::Zipf { zipf, scatter } => scatter.of(zipf.rank(&mut self.random)),
         }
     }
-}
-
-/// A multiplier that permutes `0..slots` and scatters neighbours: near the golden section of
-/// `slots`, and coprime to it.
-fn scramble_factor(slots: u64) -> u64 {
-    let golden = (slots as f64 * 0.618_033_988_749_895) as u64;
-    (golden.max(1)..)
-        .find(|&factor| gcd(factor, slots) == 1)
-        .expect("slots + 1 is coprime to slots")
-}
-
-const fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 #[cfg(test)]
@@ -247,46 +155,6 @@ mod tests {
 
     use super::*;
     use std::collections::BTreeSet;
-
-    /// Shares of the hottest ranks against the exact law.
-    #[test]
-    fn zipf_follows_its_law() {
-        for theta in [0.8, 0.99, 1.2] {
-            let items = 10_000_u64;
-            let zipf = Zipf::new(items, theta);
-            let mut random = Random::new(7);
-            let mut counts = vec![0_u64; items as usize];
-            let draws = 1_000_000;
-            for _ in 0..draws {
-                counts[zipf.rank(&mut random) as usize] += 1;
-            }
-            let zeta: f64 = (1..=items).map(|rank| (rank as f64).powf(-theta)).sum();
-            for top in [1, 2, 10, 100, 1000, 5000] {
-                let drawn: u64 = counts[..top].iter().sum();
-                let drawn = drawn as f64 / f64::from(draws);
-                let exact: f64 = (1..=top)
-                    .map(|rank| (rank as f64).powf(-theta))
-                    .sum::<f64>();
-                let exact = exact / zeta;
-                assert!(
-                    (drawn - exact).abs() < 0.04,
-                    "theta {theta} top {top}: {drawn} {exact}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn scrambling_is_a_permutation() {
-        for slots in [1, 2, 7, 1000, 1 << 16] {
-            let factor = scramble_factor(slots);
-            let mut seen = vec![false; slots as usize];
-            for rank in 0..slots {
-                seen[(rank * factor % slots) as usize] = true;
-            }
-            assert!(seen.iter().all(|&seen| seen), "{slots}");
-        }
-    }
 
     #[test]
     fn a_sequence_wraps() {

@@ -1,8 +1,8 @@
 //! What is written: random bytes that do not compress, each block stamped with what it is; or, with
 //! payloads elided, the stamps alone, as symbols.
 
-use super::draw::Random;
 use varve_io::{BlockRef, Blocks, World};
+use varve_lab::draw::Random;
 use varve_units::{BLOCK, Lba};
 
 /// Bytes of random payload, used in turn. As large as what a socket's receive ring would keep in
@@ -36,7 +36,7 @@ impl Ring {
             }
             let mut payload = Blocks::zeroed(blocks);
             for word in payload.bytes_mut().chunks_exact_mut(8) {
-                word.copy_from_slice(&random.next().to_le_bytes());
+                word.copy_from_slice(&random.bits().to_le_bytes());
             }
             payload
         };

@@ -1,0 +1,240 @@
+//! Pseudo-random numbers, and the laws by which loads choose places.
+
+/// Pseudo-random numbers: `SplitMix64`.
+///
+/// # Source
+/// Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014.
+pub struct Random(u64);
+
+impl Random {
+    /// The numbers of a seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// 64 random bits.
+    pub const fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in `0..end`.
+    pub const fn below(&mut self, end: u64) -> u64 {
+        ((self.bits() as u128 * end as u128) >> 64) as u64
+    }
+
+    /// Uniform in `[0, 1)`.
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Ranks with Zipf's law: rank *r* (from 0) with a weight of `(r + 1)^-theta`, drawn by rejection, so
+/// that each has its exact probability whatever their number.
+///
+/// # Source
+/// Hörmann, Derflinger: Rejection-Inversion to Generate Variates from Monotone Discrete
+/// Distributions, 1996.
+pub struct Zipf {
+    items: f64,
+    theta: f64,
+    /// Integral of the weight up to the middle of rank 0, less its weight; up to the end of the last.
+    first: f64,
+    last: f64,
+    /// A point this close below a rank is taken without a look at the weight.
+    sure: f64,
+}
+
+impl Zipf {
+    /// `items` ranks, at least one; `theta` above 0.
+    ///
+    /// # Panics
+    /// If there are no ranks or the exponent is no positive number.
+    #[must_use]
+    pub fn new(items: u64, theta: f64) -> Self {
+        assert!(items > 0 && theta > 0.0, "{items} ranks, exponent {theta}");
+        let items = items as f64;
+        Self {
+            items,
+            theta,
+            first: integral(1.5, theta) - 1.0,
+            last: integral(items + 0.5, theta),
+            sure: 2.0 - inverse(integral(2.5, theta) - 2.0_f64.powf(-theta), theta),
+        }
+    }
+
+    /// The next rank, from 0.
+    pub fn rank(&self, random: &mut Random) -> u64 {
+        loop {
+            let at = self.last + random.unit() * (self.first - self.last);
+            let x = inverse(at, self.theta);
+            let rank = x.round().clamp(1.0, self.items);
+            if rank - x <= self.sure
+                || at >= integral(rank + 0.5, self.theta) - rank.powf(-self.theta)
+            {
+                return rank as u64 - 1;
+            }
+        }
+    }
+
+    /// Probability of a rank, were the sum of all weights `total`.
+    #[must_use]
+    pub fn weight(rank: u64, theta: f64) -> f64 {
+        (rank as f64 + 1.0).powf(-theta)
+    }
+}
+
+/// Integral of `x^-theta`, up to a constant.
+fn integral(x: f64, theta: f64) -> f64 {
+    let log = x.ln();
+    let power = (1.0 - theta) * log;
+    let ratio = if power.abs() > 1e-8 {
+        power.exp_m1() / power
+    } else {
+        1.0 + power / 2.0
+    };
+    ratio * log
+}
+
+/// Where [`integral`] has a value.
+fn inverse(value: f64, theta: f64) -> f64 {
+    let power = (value * (1.0 - theta)).max(-1.0);
+    let ratio = if power.abs() > 1e-8 {
+        power.ln_1p() / power
+    } else {
+        1.0 - power / 2.0
+    };
+    (ratio * value).exp()
+}
+
+/// A permutation of `0..items` that scatters neighbours, and can be undone.
+#[derive(Clone, Copy)]
+pub struct Scatter {
+    items: u64,
+    factor: u64,
+    inverse: u64,
+}
+
+impl Scatter {
+    /// A permutation of `0..items`, at least one.
+    ///
+    /// # Panics
+    /// If there are none.
+    #[must_use]
+    pub fn new(items: u64) -> Self {
+        assert!(items > 0, "nothing to scatter");
+        // Near the golden section, so that neighbours come far apart.
+        let golden = (items as f64 * 0.618_033_988_749_895) as u64;
+        let factor = (golden.max(1)..).find(|&factor| gcd(factor, items) == 1);
+        let factor = factor.expect("items + 1 is coprime to items") % items;
+        Self {
+            items,
+            factor,
+            inverse: inverse_of(factor, items),
+        }
+    }
+
+    /// Where an item goes.
+    #[must_use]
+    pub const fn of(&self, item: u64) -> u64 {
+        times(item, self.factor, self.items)
+    }
+
+    /// Where the item behind the one that went to `place` goes: cheaper than [`Self::of`].
+    #[must_use]
+    pub const fn after(&self, place: u64) -> u64 {
+        let next = place + self.factor;
+        if next >= self.items {
+            next - self.items
+        } else {
+            next
+        }
+    }
+
+    /// Which item went there.
+    #[must_use]
+    pub const fn undo(&self, place: u64) -> u64 {
+        times(place, self.inverse, self.items)
+    }
+}
+
+const fn times(a: u64, b: u64, modulus: u64) -> u64 {
+    (a as u128 * b as u128 % modulus as u128) as u64
+}
+
+/// The number that `factor` times it is 1 modulo `items`, to which it is coprime.
+fn inverse_of(factor: u64, items: u64) -> u64 {
+    let (mut r, mut next_r) = (i128::from(items), i128::from(factor % items));
+    let (mut t, mut next_t) = (0_i128, 1_i128);
+    while next_r != 0 {
+        let quotient = r / next_r;
+        (t, next_t) = (next_t, t - quotient * next_t);
+        (r, next_r) = (next_r, r - quotient * next_r);
+    }
+    u64::try_from(t.rem_euclid(i128::from(items))).expect("a remainder of a u64")
+}
+
+/// Greatest common divisor.
+#[must_use]
+pub const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shares of the hottest ranks against the exact law, within what a million draws scatter.
+    #[test]
+    fn zipf_follows_its_law() {
+        for theta in [0.2, 0.8, 0.99, 1.0, 1.2, 2.5] {
+            let items = 10_000_u64;
+            let zipf = Zipf::new(items, theta);
+            let mut random = Random::new(7);
+            let mut counts = vec![0_u64; items as usize];
+            let draws = 1_000_000;
+            for _ in 0..draws {
+                counts[zipf.rank(&mut random) as usize] += 1;
+            }
+            let total: f64 = (0..items).map(|rank| Zipf::weight(rank, theta)).sum();
+            for top in [1_u64, 2, 3, 10, 100, 1000, 5000] {
+                let drawn: u64 = counts[..top as usize].iter().sum();
+                let drawn = drawn as f64 / f64::from(draws);
+                let exact: f64 = (0..top).map(|rank| Zipf::weight(rank, theta)).sum();
+                let exact = exact / total;
+                assert!(
+                    (drawn - exact).abs() < 0.002,
+                    "theta {theta} top {top}: {drawn} {exact}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn one_rank_is_drawn_always() {
+        let (zipf, mut random) = (Zipf::new(1, 0.99), Random::new(3));
+        assert!((0..1000).all(|_| zipf.rank(&mut random) == 0));
+    }
+
+    #[test]
+    fn scattering_is_a_permutation_and_can_be_undone() {
+        for items in [1, 2, 7, 1000, 1 << 16] {
+            let scatter = Scatter::new(items);
+            let mut seen = vec![false; items as usize];
+            for item in 0..items {
+                let place = scatter.of(item);
+                assert_eq!(scatter.undo(place), item, "of {items}");
+                assert_eq!(scatter.after(place), scatter.of((item + 1) % items));
+                seen[place as usize] = true;
+            }
+            assert!(seen.iter().all(|&seen| seen), "{items}");
+        }
+    }
+}

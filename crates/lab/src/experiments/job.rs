@@ -1,0 +1,108 @@
+//! What can be run, as plain data.
+
+use crate::drive::{DriveError, DriveReport, Measure, measure};
+use crate::recovery::Watch;
+use crate::waf::{WafError, WafReport, WafRequest, run};
+use std::fmt;
+use varve_media::AnySheet;
+
+/// Something to run.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Job {
+    /// A placement policy under a load.
+    Waf(WafRequest),
+    /// A modelled drive alone.
+    Drive {
+        /// Its name.
+        model: &'static str,
+        /// What is done to it.
+        what: Measure,
+    },
+}
+
+/// What a job found.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Finding {
+    /// Of a placement policy.
+    Waf(Box<WafReport>),
+    /// Of a drive.
+    Drive(Box<DriveReport>),
+}
+
+/// Why a job found nothing.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum JobError {
+    /// A placement policy.
+    Waf(WafError),
+    /// A drive.
+    Drive(DriveError),
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Waf(error) => error.fmt(f),
+            Self::Drive(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for JobError {}
+
+impl Job {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// If it makes no sense at this scale, or the engine fails.
+    ///
+    /// # Panics
+    /// If an experiment names a drive that there is not.
+    pub fn run(&self, watch: &Watch) -> Result<Finding, JobError> {
+        match self {
+            Self::Waf(request) => {
+                let report = run(request, watch).map_err(JobError::Waf)?;
+                Ok(Finding::Waf(Box::new(report)))
+            }
+            Self::Drive { model, what } => {
+                let sheet = AnySheet::named(model).expect("experiments name drives that there are");
+                let report = measure(&sheet, what, watch).map_err(JobError::Drive)?;
+                Ok(Finding::Drive(Box::new(report)))
+            }
+        }
+    }
+
+    /// How long it takes, in parts that are only comparable to one another: for progress.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        match self {
+            Self::Waf(request) => request.weight(),
+            // Ageing a drive takes some seconds.
+            Self::Drive { .. } => 10_000_000,
+        }
+    }
+}
+
+impl Finding {
+    /// What a placement policy found.
+    ///
+    /// # Panics
+    /// If the job was another.
+    pub(super) fn waf(&self) -> &WafReport {
+        match self {
+            Self::Waf(report) => report,
+            Self::Drive(_) => panic!("the finding is of a drive"),
+        }
+    }
+
+    /// What a drive did.
+    ///
+    /// # Panics
+    /// If the job was another.
+    pub(super) fn drive(&self) -> &DriveReport {
+        match self {
+            Self::Drive(report) => report,
+            Self::Waf(_) => panic!("the finding is of a placement policy"),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Published figures beside what the laboratory finds.
+//!
+//! An experiment is a list of independent jobs, plain data that any thread may run, and a function that
+//! makes rows, plots and verdicts of their results. Reading order: [`job`] (what can be run), [`outcome`]
+//! (what is told), the experiments, one file each, [`plot`] and [`page`] (how it looks).
+
+mod drive_table;
+mod job;
+mod outcome;
+mod page;
+mod plot;
+mod waf_fast_tier;
+mod waf_formula;
+mod waf_isolation;
+mod waf_policies;
+mod waf_scale;
+
+pub use job::{Finding, Job, JobError};
+pub use outcome::{Outcome, Row, Verdict};
+pub use page::{Chapter, page};
+pub use plot::Plot;
+
+/// What the user may choose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// Seed of all places.
+    pub seed: u64,
+    /// Sizes are divided by this; ratios stay.
+    pub scale: u32,
+}
+
+/// A published figure and how it is sought.
+pub struct Experiment {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is about, in one sentence.
+    pub title: &'static str,
+    /// Document and figure it reproduces.
+    pub source: &'static str,
+    /// What there is to run.
+    pub jobs: fn(&Ask) -> Vec<Job>,
+    /// What the findings, in the order of the jobs, come to.
+    outcome: fn(&Ask, &[Finding]) -> Outcome,
+}
+
+impl Experiment {
+    /// What the findings, in the order of the jobs, come to.
+    #[must_use]
+    pub fn conclude(&self, ask: &Ask, findings: &[Finding]) -> Outcome {
+        let mut outcome = (self.outcome)(ask, findings);
+        for plot in &mut outcome.plots {
+            plot.set_note(&format!(
+                "{}, seed {}, sizes by {}",
+                self.name, ask.seed, ask.scale
+            ));
+        }
+        outcome
+    }
+}
+
+/// All of them.
+pub const EXPERIMENTS: [&Experiment; 6] = [
+    &drive_table::EXPERIMENT,
+    &waf_formula::EXPERIMENT,
+    &waf_policies::EXPERIMENT,
+    &waf_fast_tier::EXPERIMENT,
+    &waf_isolation::EXPERIMENT,
+    &waf_scale::EXPERIMENT,
+];
+
+/// The experiment of a name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Experiment> {
+    EXPERIMENTS
+        .into_iter()
+        .find(|experiment| experiment.name == name)
+}

@@ -1,0 +1,154 @@
+//! What an experiment comes to.
+
+use super::plot::Plot;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Whether ours is what was published.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within the tolerance.
+    Reproduced,
+    /// Outside it.
+    Off,
+    /// Nothing was published of it: ours stands beside the others.
+    Beside,
+}
+
+/// A figure.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Row {
+    /// What it is of.
+    pub what: String,
+    /// What was published.
+    pub original: Option<f64>,
+    /// What came out here.
+    pub ours: f64,
+    /// How much more, per cent.
+    pub off_per_cent: Option<f64>,
+    /// How far off it may be, per cent.
+    pub tolerance_per_cent: Option<f64>,
+    /// The comparison.
+    pub verdict: Verdict,
+}
+
+impl Row {
+    /// A figure beside what was published of it.
+    #[must_use]
+    pub fn against(what: String, original: f64, ours: f64, tolerance_per_cent: f64) -> Self {
+        let off = (ours / original - 1.0) * 100.0;
+        let is_near = off.abs() <= tolerance_per_cent;
+        Self {
+            what,
+            original: Some(original),
+            ours,
+            off_per_cent: Some((off * 100.0).round() / 100.0),
+            tolerance_per_cent: Some(tolerance_per_cent),
+            verdict: if is_near {
+                Verdict::Reproduced
+            } else {
+                Verdict::Off
+            },
+        }
+    }
+
+    /// A figure of which nothing was published.
+    #[must_use]
+    pub const fn beside(what: String, ours: f64) -> Self {
+        Self {
+            what,
+            original: None,
+            ours,
+            off_per_cent: None,
+            tolerance_per_cent: None,
+            verdict: Verdict::Beside,
+        }
+    }
+}
+
+/// What an experiment comes to.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Outcome {
+    /// Unit of all figures.
+    pub unit: &'static str,
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// What has to be known beside them.
+    pub notes: Vec<String>,
+    /// Pictures of them.
+    #[serde(skip)]
+    pub plots: Vec<Plot>,
+}
+
+impl Outcome {
+    /// Rows of a verdict.
+    #[must_use]
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.rows
+            .iter()
+            .filter(|row| row.verdict == verdict)
+            .count()
+    }
+
+    /// A table for people.
+    ///
+    /// # Panics
+    /// Never: a string can grow.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let width = self
+            .rows
+            .iter()
+            .map(|row| row.what.len())
+            .max()
+            .unwrap_or(0)
+            .max(8);
+        let mut table = format!(
+            "{:<width$}  {:>10}  {:>10}  {:>8}  {:>9}  verdict\n",
+            self.unit, "published", "ours", "off", "tolerance"
+        );
+        for row in &self.rows {
+            let original = row.original.map_or(String::new(), number);
+            let off = row
+                .off_per_cent
+                .map_or(String::new(), |off| format!("{off:+.1} %"));
+            let tolerance = row
+                .tolerance_per_cent
+                .map_or(String::new(), |per_cent| format!("{per_cent} %"));
+            writeln!(
+                table,
+                "{:<width$}  {original:>10}  {:>10}  {off:>8}  {tolerance:>9}  {}",
+                row.what,
+                number(row.ours),
+                row.verdict.name()
+            )
+            .expect("a string can grow");
+        }
+        for note in &self.notes {
+            writeln!(table, "note: {note}").expect("a string can grow");
+        }
+        table
+    }
+}
+
+impl Verdict {
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Off => "OFF",
+            Self::Beside => "beside",
+        }
+    }
+}
+
+/// As many digits as tell something.
+pub(super) fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}

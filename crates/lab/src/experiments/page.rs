@@ -1,0 +1,132 @@
+//! All experiments on one page that needs nothing else: no network, no script.
+
+use super::outcome::{Outcome, Verdict, number};
+use super::plot::{escaped, style};
+use super::{Ask, Experiment};
+use std::fmt::Write;
+
+/// An experiment that was run.
+pub struct Chapter<'a> {
+    /// Which one.
+    pub experiment: &'a Experiment,
+    /// What it came to.
+    pub outcome: Outcome,
+    /// Seconds its jobs took.
+    pub elapsed_s: f64,
+}
+
+const STYLE: &str = "\
+    :root{color-scheme:light dark}\
+    body{font:15px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem;\
+    background:#fff;color:#1b1f24}\
+    h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}\
+    table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;margin:.75rem 0}\
+    th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #8884}\
+    th:first-child,td:first-child,th:last-child,td:last-child{text-align:left}\
+    .reproduced{color:#00704f}.off{color:#b03a00;font-weight:600}.quiet{color:#57606a}\
+    nav a{margin-right:1rem}a{color:#0058a3}\
+    @media (prefers-color-scheme:dark){body{background:#14171a;color:#e6e6e6}\
+    .reproduced{color:#4fd0a5}.off{color:#ff9a66}.quiet{color:#a3abb3}a{color:#7ab8ff}}\
+    @media print{body{background:#fff;color:#000;max-width:none}nav{display:none}\
+    section{break-inside:avoid-page}}";
+
+/// The page.
+///
+/// # Panics
+/// Never: a string can grow.
+#[must_use]
+pub fn page(ask: &Ask, version: &str, chapters: &[Chapter<'_>]) -> String {
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\">\
+         <title>Varve: the laboratory</title><style>{STYLE}{}</style></head><body>\n\
+         <h1>Varve: the laboratory</h1>\n",
+        style()
+    );
+    let counts = |verdict| -> usize {
+        chapters
+            .iter()
+            .map(|chapter| chapter.outcome.count(verdict))
+            .sum()
+    };
+    let command = format!(
+        "varve lab all --seed {} --scale {} --html DIR",
+        ask.seed, ask.scale
+    );
+    write!(
+        page,
+        "<p>Published figures beside what the laboratory finds: {} reproduced within their tolerance, \
+         {} not, {} without a published figure.</p>\n\
+         <p class=\"quiet\">Varve {}, seed {}, sizes by {}. Again: <code>{}</code></p>\n<nav>",
+        counts(Verdict::Reproduced),
+        counts(Verdict::Off),
+        counts(Verdict::Beside),
+        escaped(version),
+        ask.seed,
+        ask.scale,
+        escaped(&command),
+    )
+    .expect("a string can grow");
+    for chapter in chapters {
+        let name = chapter.experiment.name;
+        write!(page, "<a href=\"#{name}\">{name}</a>").expect("a string can grow");
+    }
+    page += "</nav>\n";
+    chapters
+        .iter()
+        .for_each(|chapter| section(&mut page, ask, chapter));
+    page + "</body></html>\n"
+}
+
+fn section(page: &mut String, ask: &Ask, chapter: &Chapter<'_>) {
+    let (experiment, outcome) = (chapter.experiment, &chapter.outcome);
+    write!(
+        page,
+        "<section id=\"{name}\"><h2>{}</h2>\n<p class=\"quiet\">Original: {}. \
+         <code>varve lab run {name} --seed {} --scale {}</code>, {:.0} s.</p>\n",
+        escaped(experiment.title),
+        escaped(experiment.source),
+        ask.seed,
+        ask.scale,
+        chapter.elapsed_s,
+        name = experiment.name,
+    )
+    .expect("a string can grow");
+    for plot in &outcome.plots {
+        *page += &plot.part();
+    }
+    writeln!(
+        page,
+        "<table><thead><tr><th>{}</th><th>published</th><th>ours</th><th>off</th><th>tolerance</th>\
+         <th>verdict</th></tr></thead><tbody>",
+        escaped(outcome.unit)
+    )
+    .expect("a string can grow");
+    for row in &outcome.rows {
+        let original = row.original.map_or(String::new(), number);
+        let off = row
+            .off_per_cent
+            .map_or(String::new(), |off| format!("{off:+.1} %"));
+        let tolerance = row.tolerance_per_cent;
+        let tolerance = tolerance.map_or(String::new(), |per_cent| format!("{per_cent} %"));
+        let class = match row.verdict {
+            Verdict::Reproduced => "reproduced",
+            Verdict::Off => "off",
+            Verdict::Beside => "quiet",
+        };
+        writeln!(
+            page,
+            "<tr><td>{}</td><td>{original}</td><td>{}</td><td>{off}</td><td>{tolerance}</td>\
+             <td class=\"{class}\">{}</td></tr>",
+            escaped(&row.what),
+            number(row.ours),
+            row.verdict.name()
+        )
+        .expect("a string can grow");
+    }
+    *page += "</tbody></table>\n";
+    for note in &outcome.notes {
+        writeln!(page, "<p>{}</p>", escaped(note)).expect("a string can grow");
+    }
+    *page += "</section>\n";
+}

@@ -1,0 +1,330 @@
+//! Pictures of figures, as SVG that follows the colours of the page it stands in.
+
+use super::outcome::number;
+use std::fmt::Write;
+
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 340.0;
+const LEFT: f64 = 56.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 76.0;
+const BOTTOM: f64 = 56.0;
+/// Distance of two entries of the legend.
+const LEGEND: f64 = 126.0;
+/// Entries of a row of it.
+const LEGEND_ROW: usize = 5;
+/// Lines across, about.
+const TICKS: f64 = 5.0;
+/// Series that a page has colours for.
+const COLOURS: usize = 8;
+
+/// A picture: series over common places.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plot {
+    title: String,
+    /// What the figures are.
+    unit: String,
+    /// How it came about.
+    note: String,
+    over: Over,
+    series: Vec<(String, Vec<f64>)>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Over {
+    /// Groups of bars, by name.
+    Names(Vec<String>),
+    /// Lines over numbers.
+    Numbers { caption: String, at: Vec<f64> },
+}
+
+impl Plot {
+    /// Bars side by side, a group for each name.
+    #[must_use]
+    pub fn bars(title: &str, unit: &str, names: Vec<String>) -> Self {
+        Self::new(title, unit, Over::Names(names))
+    }
+
+    /// Lines over numbers, of which `caption` tells what they are.
+    #[must_use]
+    pub fn lines(title: &str, unit: &str, caption: &str, at: Vec<f64>) -> Self {
+        let caption = caption.to_owned();
+        Self::new(title, unit, Over::Numbers { caption, at })
+    }
+
+    fn new(title: &str, unit: &str, over: Over) -> Self {
+        Self {
+            title: title.to_owned(),
+            unit: unit.to_owned(),
+            note: String::new(),
+            over,
+            series: Vec::new(),
+        }
+    }
+
+    /// Adds a series.
+    ///
+    /// # Panics
+    /// If it has not a figure for each place, or there are more series than colours.
+    pub fn series(&mut self, name: &str, figures: Vec<f64>) {
+        let places = match &self.over {
+            Over::Names(names) => names.len(),
+            Over::Numbers { at, .. } => at.len(),
+        };
+        assert_eq!(figures.len(), places, "a figure for each place");
+        assert!(self.series.len() < COLOURS, "a colour for each series");
+        self.series.push((name.to_owned(), figures));
+    }
+
+    /// Tells how the figures came about, in the picture's corner.
+    pub(super) fn set_note(&mut self, note: &str) {
+        note.clone_into(&mut self.note);
+    }
+
+    /// The picture on its own, colours included.
+    #[must_use]
+    pub fn file(&self) -> String {
+        self.svg(&format!("<style>{}</style>", style()))
+    }
+
+    /// The picture as part of a page that has [`style`].
+    pub(super) fn part(&self) -> String {
+        self.svg("")
+    }
+
+    fn svg(&self, style: &str) -> String {
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+             role=\"img\" class=\"plot\"><title>{}</title>{style}",
+            escaped(&self.title)
+        );
+        text(&mut svg, (LEFT, 18.0), "title", &self.title);
+        text(&mut svg, (WIDTH - RIGHT, 18.0), "note", &self.note);
+        self.legend(&mut svg);
+        let scale = self.scale();
+        self.grid(&mut svg, &scale);
+        match &self.over {
+            Over::Names(names) => self.draw_bars(&mut svg, &scale, names),
+            Over::Numbers { caption, at } => self.draw_lines(&mut svg, &scale, caption, at),
+        }
+        svg + "</svg>\n"
+    }
+
+    fn legend(&self, svg: &mut String) {
+        for (at, (name, _)) in self.series.iter().enumerate() {
+            let (column, row) = (at % LEGEND_ROW, at / LEGEND_ROW);
+            let (x, y) = (LEFT + column as f64 * LEGEND, 36.0 + row as f64 * 14.0);
+            put(
+                svg,
+                format_args!(
+                    "<rect class=\"s{at}\" x=\"{x}\" y=\"{}\" width=\"10\" height=\"10\"/>",
+                    y - 9.0
+                ),
+            );
+            text(svg, (x + 14.0, y), "legend", name);
+        }
+    }
+
+    fn scale(&self) -> Scale {
+        let figures = self.series.iter().flat_map(|(_, figures)| figures);
+        Scale::up_to(figures.copied().fold(0.0, f64::max))
+    }
+
+    fn grid(&self, svg: &mut String, scale: &Scale) {
+        let mut tick = 0.0;
+        while tick <= scale.end * 1.0001 {
+            let y = scale.y(tick);
+            put(
+                svg,
+                format_args!(
+                    "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{}\"/>",
+                    WIDTH - RIGHT
+                ),
+            );
+            text(svg, (LEFT - 6.0, y + 4.0), "tick", &short(tick));
+            tick += scale.step;
+        }
+        text(svg, (LEFT, TOP - 8.0), "unit", &self.unit);
+    }
+
+    fn draw_bars(&self, svg: &mut String, scale: &Scale, names: &[String]) {
+        let group = (WIDTH - LEFT - RIGHT) / names.len() as f64;
+        let bar = group * 0.8 / self.series.len().max(1) as f64;
+        for (at, name) in names.iter().enumerate() {
+            let middle = LEFT + (at as f64 + 0.5) * group;
+            text(svg, (middle, HEIGHT - BOTTOM + 18.0), "name", name);
+            for (index, (_, figures)) in self.series.iter().enumerate() {
+                let x = middle - group * 0.4 + index as f64 * bar;
+                let y = scale.y(figures[at]);
+                put(
+                    svg,
+                    format_args!(
+                        "<rect class=\"s{index}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
+                     <title>{}</title></rect>",
+                        (bar - 1.0).max(1.0),
+                        scale.y(0.0) - y,
+                        number(figures[at])
+                    ),
+                );
+            }
+        }
+    }
+
+    fn draw_lines(&self, svg: &mut String, scale: &Scale, caption: &str, at: &[f64]) {
+        let (first, last) = (at[0], at[at.len() - 1]);
+        let x = |place: f64| LEFT + (place - first) / (last - first) * (WIDTH - LEFT - RIGHT);
+        for place in at {
+            text(
+                svg,
+                (x(*place), HEIGHT - BOTTOM + 18.0),
+                "name",
+                &short(*place),
+            );
+        }
+        text(
+            svg,
+            (f64::midpoint(LEFT, WIDTH - RIGHT), HEIGHT - 14.0),
+            "name",
+            caption,
+        );
+        for (index, (_, figures)) in self.series.iter().enumerate() {
+            let points = at.iter().zip(figures);
+            let points: Vec<_> = points
+                .map(|(at, figure)| (x(*at), scale.y(*figure)))
+                .collect();
+            let path: Vec<_> = points
+                .iter()
+                .map(|(x, y)| format!("{x:.1} {y:.1}"))
+                .collect();
+            put(
+                svg,
+                format_args!("<path class=\"l{index}\" d=\"M{}\"/>", path.join("L")),
+            );
+            for (x, y) in points {
+                put(
+                    svg,
+                    format_args!(
+                        "<circle class=\"s{index}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>"
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// From nothing to a round number.
+struct Scale {
+    end: f64,
+    step: f64,
+}
+
+impl Scale {
+    fn up_to(most: f64) -> Self {
+        let most = most.max(1e-9);
+        let rough = most / TICKS;
+        let power = 10_f64.powf(rough.log10().floor());
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
+        let step = steps.into_iter().find(|step| *step >= rough);
+        let step = step.expect("ten times a power of ten is more");
+        Self {
+            end: (most / step).ceil() * step,
+            step,
+        }
+    }
+
+    fn y(&self, figure: f64) -> f64 {
+        let bottom = HEIGHT - BOTTOM;
+        bottom - figure / self.end * (bottom - TOP)
+    }
+}
+
+/// The colours of plots, for light and dark.
+///
+/// Colours are those of Okabe and Ito, told apart by all kinds of eyes.
+pub(super) fn style() -> String {
+    let colours = [
+        "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#b8a400", "#7f7f7f",
+    ];
+    let mut style = ".plot{font:12px system-ui,sans-serif;color:#1b1f24;max-width:100%}\
+        .plot text{fill:currentColor}.plot .title{font-weight:600;font-size:14px}\
+        .plot .tick,.plot .note{text-anchor:end}.plot .note{font-size:10px;opacity:.7}.plot .name{text-anchor:middle}.plot .unit{font-style:italic}\
+        .plot .grid{stroke:currentColor;stroke-opacity:.2}\
+        @media (prefers-color-scheme:dark){.plot{color:#e6e6e6}}\
+        @media print{.plot{color:#000}}"
+        .to_owned();
+    for (at, colour) in colours.into_iter().enumerate() {
+        put(
+            &mut style,
+            format_args!(
+                ".plot .s{at}{{fill:{colour}}}.plot .l{at}{{fill:none;stroke:{colour};stroke-width:2}}"
+            ),
+        );
+    }
+    style
+}
+
+fn text(svg: &mut String, (x, y): (f64, f64), class: &str, text: &str) {
+    put(
+        svg,
+        format_args!(
+            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
+            escaped(text)
+        ),
+    );
+}
+
+fn put(svg: &mut String, what: std::fmt::Arguments<'_>) {
+    svg.write_fmt(what).expect("a string can grow");
+}
+
+/// A place on an axis: no digits that say nothing.
+fn short(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Text as a page may hold it.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_end_at_round_numbers_above_all_figures() {
+        for (most, end, step) in [
+            (4.46, 5.0, 1.0),
+            (0.43, 0.5, 0.1),
+            (7.3, 8.0, 2.0),
+            (1350.0, 1500.0, 500.0),
+        ] {
+            let scale = Scale::up_to(most);
+            assert!((scale.end - end).abs() < 1e-9, "{most}: {}", scale.end);
+            assert!((scale.step - step).abs() < 1e-9, "{most}: {}", scale.step);
+        }
+    }
+
+    #[test]
+    fn every_figure_is_drawn_and_text_is_escaped() {
+        let mut plot = Plot::bars("a < b", "waf", vec!["x".to_owned(), "y & z".to_owned()]);
+        plot.series("one", vec![1.0, 2.0]);
+        plot.series("two", vec![3.0, 4.0]);
+        let svg = plot.file();
+        assert_eq!(svg.matches("<rect class=\"s").count(), 2 + 4);
+        assert!(svg.contains("a &lt; b") && svg.contains("y &amp; z"));
+        let mut plot = Plot::lines("t", "waf", "over", vec![1.0, 2.0, 4.0]);
+        plot.series("one", vec![1.0, 2.0, 3.0]);
+        assert_eq!(plot.file().matches("<circle").count(), 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "a figure for each place")]
+    fn a_series_has_a_figure_for_each_place() {
+        Plot::bars("t", "u", vec!["x".to_owned()]).series("one", Vec::new());
+    }
+}

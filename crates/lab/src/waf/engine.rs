@@ -1,0 +1,313 @@
+//! The project's own policy: the real engine, on modelled tiers whose blocks are symbols.
+//!
+//! Tenants of a load have a volume each. Time passes with the bytes that drives move, so the seed
+//! decides everything.
+
+use super::device::Device;
+use super::report::{Bytes, WafReport};
+use super::request::{Sizes, WafError, WafRequest};
+use super::tiers::Sums;
+use super::workload::Source;
+use crate::clock::{Clock, Paced};
+use crate::load::symbols;
+use crate::media::{Kind, ModelDrive, Moved};
+use crate::plan::map_bytes;
+use crate::recovery::{LabError, Watch, identity};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use varve_ftl::{Config, Engine, EngineError, Geometry, NewVolume, Seats};
+use varve_hostio::Executor;
+use varve_io::{Drive, World};
+use varve_pool::label::Owner;
+use varve_pool::{Settings, engine_config};
+use varve_units::{BLOCK_BYTES, Blocks, LEAF_BLOCKS, Lba, TenantId, VolumeId};
+
+/// Blocks of a stripe: 1 MiB of data.
+const STRIPE_BLOCKS: u32 = 256;
+/// Chunks of a fast tier, about.
+const CHUNKS: u64 = 128;
+/// Bytes of a chunk at least.
+const CHUNK_BYTES_MIN: u64 = 1 << 20;
+/// Slices of the map: as many as small pools have.
+const SLICES: u16 = 16;
+/// Writes in flight.
+const DEPTH: usize = 64;
+/// Blocks of one write of the fill.
+const FILL_BLOCKS: u64 = 128;
+/// Writes from one look of the watch to the next.
+const WATCHED: u64 = 1 << 12;
+/// Bytes a second of the tiers: they pace the modelled clock, which ages are measured by.
+const FAST_BANDWIDTH: u64 = 6_000_000_000;
+const DENSE_BANDWIDTH: u64 = 3_000_000_000;
+/// Room that the pool has for users beyond the volumes: one part in so many.
+const SLACK: u64 = 50;
+
+/// Geometry and settings of the engine for a run.
+struct Plan {
+    geometry: Geometry,
+    config: Config,
+    /// Blocks of each tenant's volume.
+    volume_blocks: u64,
+    sizes: Sizes,
+}
+
+impl Plan {
+    fn new(request: &WafRequest) -> Result<Self, WafError> {
+        let asked = request.sizes()?;
+        if request.fast_tier == 0.0 {
+            return Err(WafError::NoFastTier);
+        }
+        let stripes = ((asked.unit_blocks + STRIPE_BLOCKS / 2) / STRIPE_BLOCKS).max(2);
+        let mut geometry = Geometry {
+            chunk_bytes: 0,
+            chunks: 0,
+            lba_bytes: 512,
+            group_blocks: stripes * STRIPE_BLOCKS,
+            groups: request.groups,
+            stripe_blocks: STRIPE_BLOCKS,
+            p2l_copies: 1,
+            slices: SLICES,
+        };
+        let data = u64::from(stripes) * u64::from(geometry.stripe_user_blocks());
+        let dense = data * u64::from(request.groups);
+        let tenants = request.workload.tenants() as u64;
+        let user = (dense as f64 * (1.0 - request.over_provision / 100.0)) as u64;
+        let volume_blocks = user / tenants / LEAF_BLOCKS * LEAF_BLOCKS;
+        let user = volume_blocks * tenants;
+        let fast = (user as f64 * request.fast_tier / 100.0) as u64 * BLOCK_BYTES;
+        geometry.chunk_bytes = 1 << (fast / CHUNKS).max(CHUNK_BYTES_MIN).ilog2();
+        geometry.chunks = (fast / geometry.chunk_bytes) as u32;
+        let settings = Settings {
+            owner: Owner::NOBODY,
+            take_over: false,
+            accept_loss: false,
+            lanes: 1,
+            map_bytes: map_bytes(user * BLOCK_BYTES),
+            elided: true,
+            canary: None,
+        };
+        let mut config = engine_config(&geometry, 0, &settings).map_err(WafError::Reserve)?;
+        let usable = config.reserve.capacity_blocks;
+        if user >= usable {
+            return Err(WafError::Capacity { user, usable });
+        }
+        config.reserve.capacity_blocks = usable.min(user + user / SLACK);
+        let sizes = Sizes {
+            units: request.groups,
+            unit_blocks: data as u32,
+            user,
+            fast: fast / BLOCK_BYTES,
+        };
+        Ok(Self {
+            geometry,
+            config,
+            volume_blocks,
+            sizes,
+        })
+    }
+}
+
+/// Runs the engine under a workload.
+pub(super) fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafError> {
+    let plan = Plan::new(request)?;
+    let clock = Rc::new(Clock::default());
+    let dense_bytes = plan.geometry.dense_blocks() * BLOCK_BYTES;
+    let device = Device::new(plan.geometry.dense_blocks(), request.groups.into());
+    let device = Rc::new(RefCell::new(device.map_err(WafError::Drive)?));
+    let below = Rc::clone(&device);
+    let fast_bytes = plan.geometry.chunk_bytes * u64::from(plan.geometry.chunks);
+    let fast = ModelDrive::fast(fast_bytes, FAST_BANDWIDTH, Rc::clone(&clock));
+    let dense = ModelDrive::dense(dense_bytes, DENSE_BANDWIDTH, Rc::clone(&clock));
+    dense.watch(Box::new(move |moved| tell(&mut below.borrow_mut(), moved)));
+    let machine = Rc::new(Machine {
+        request: *request,
+        source: RefCell::new(request.source(&plan.sizes)),
+        plan,
+        clock,
+        fast: Rc::new(fast),
+        dense: Rc::new(dense),
+        device,
+        watch: Rc::clone(watch),
+    });
+    let executor = Executor::new();
+    let flow = Rc::clone(&machine);
+    let lived = executor.run({
+        let world = executor.world();
+        async move { flow.life(world).await }
+    });
+    drop(executor);
+    let lived = lived.map_err(|stalled| LabError::Stalled(stalled, Default::default()));
+    lived.and_then(|lived| lived).map_err(WafError::Engine)
+}
+
+/// Tells the drive below what the engine did to its dense tier.
+fn tell(device: &mut Device, moved: Moved) {
+    match moved {
+        Moved::Written { offset, bytes } => {
+            let first = offset / BLOCK_BYTES;
+            (first..first + bytes / BLOCK_BYTES).for_each(|place| device.write(place));
+        }
+        Moved::Discarded { offset, bytes } => {
+            device.discard(offset / BLOCK_BYTES, bytes / BLOCK_BYTES);
+        }
+    }
+}
+
+/// Drives, load and clock of a run.
+struct Machine {
+    request: WafRequest,
+    plan: Plan,
+    source: RefCell<Source>,
+    clock: Rc<Clock>,
+    fast: Rc<ModelDrive>,
+    dense: Rc<ModelDrive>,
+    device: Rc<RefCell<Device>>,
+    watch: Watch,
+}
+
+/// A running engine with its volumes, by tenant.
+struct Subject {
+    engine: Rc<Engine>,
+    volumes: Vec<VolumeId>,
+}
+
+/// Writes of a phase.
+struct Phase {
+    name: &'static str,
+    blocks: u64,
+    writes: u64,
+    begun: Cell<u64>,
+    failure: Cell<Option<EngineError>>,
+}
+
+impl Machine {
+    async fn life(self: Rc<Self>, world: Rc<dyn World>) -> Result<WafReport, LabError> {
+        let subject = Rc::new(self.create(&world).await?);
+        let fills = self.plan.sizes.user / FILL_BLOCKS;
+        self.write(&world, &subject, ("fill", FILL_BLOCKS, fills))
+            .await?;
+        let (warm_up, measured) = self.request.writes(&self.plan.sizes);
+        self.write(&world, &subject, ("warm up", 1, warm_up))
+            .await?;
+        let before = self.sums(&subject, 0);
+        let bytes = self.bytes();
+        self.write(&world, &subject, ("measure", 1, measured))
+            .await?;
+        let sums = self.sums(&subject, measured).since(&before);
+        let bytes = self.bytes().since(&bytes);
+        let (stripe, user) = (
+            f64::from(STRIPE_BLOCKS),
+            f64::from(self.plan.geometry.stripe_user_blocks()),
+        );
+        let report = WafReport::new(&self.request, &self.plan.sizes, &sums, stripe / user - 1.0);
+        subject.engine.close().await?;
+        Ok(report.with_fast_bytes(bytes))
+    }
+
+    async fn create(&self, world: &Rc<dyn World>) -> Result<Subject, EngineError> {
+        let seats = Seats {
+            world: Rc::new(Paced {
+                inner: Rc::clone(world),
+                clock: Rc::clone(&self.clock),
+            }),
+            fast: Rc::clone(&self.fast) as Rc<dyn Drive>,
+            dense: Some(Rc::clone(&self.dense) as Rc<dyn Drive>),
+        };
+        let (geometry, config) = (self.plan.geometry, self.plan.config);
+        let engine = Engine::create(seats, geometry, config, identity(1)).await?;
+        let mut volumes = Vec::new();
+        for tenant in 0..self.request.workload.tenants() as u8 {
+            let volume = NewVolume {
+                name: &format!("tenant{tenant}"),
+                size: Blocks(self.plan.volume_blocks),
+                tenant: TenantId(u32::from(tenant) + 1),
+                uuid: [tenant + 1; 16],
+                nguid: [tenant + 1; 16],
+            };
+            volumes.push(engine.create_volume(volume).await?);
+        }
+        Ok(Subject {
+            engine: Rc::new(engine),
+            volumes,
+        })
+    }
+
+    /// Writes as often as asked for, with several writes in flight.
+    async fn write(
+        self: &Rc<Self>,
+        world: &Rc<dyn World>,
+        subject: &Rc<Subject>,
+        (name, blocks, writes): (&'static str, u64, u64),
+    ) -> Result<(), EngineError> {
+        let phase = Rc::new(Phase {
+            name,
+            blocks,
+            writes,
+            begun: Cell::new(0),
+            failure: Cell::new(None),
+        });
+        let flows: Vec<_> = (0..DEPTH)
+            .map(|_| {
+                let (machine, subject) = (Rc::clone(self), Rc::clone(subject));
+                let phase = Rc::clone(&phase);
+                world.run(async move { machine.flow(&subject, &phase).await })
+            })
+            .collect();
+        for flow in flows {
+            flow.await;
+        }
+        phase.failure.get().map_or(Ok(()), Err)
+    }
+
+    async fn flow(&self, subject: &Subject, phase: &Phase) {
+        while let Some((volume, lba, data)) = self.next(subject, phase) {
+            if let Err(error) = subject.engine.write(volume, lba, data, false).await {
+                phase.failure.set(phase.failure.get().or(Some(error)));
+                phase.begun.set(phase.writes);
+            }
+        }
+    }
+
+    /// The next write of a phase. The fill goes from the first block to the last.
+    fn next(&self, subject: &Subject, phase: &Phase) -> Option<(VolumeId, Lba, varve_io::Blocks)> {
+        let number = phase.begun.get();
+        if number >= phase.writes {
+            return None;
+        }
+        phase.begun.set(number + 1);
+        if number.is_multiple_of(WATCHED) {
+            (self.watch)(phase.name, number as f64 / phase.writes as f64, "");
+        }
+        let block = match phase.blocks {
+            1 => self.source.borrow_mut().next(),
+            blocks => number * blocks,
+        };
+        let tenant = block / self.plan.volume_blocks;
+        let lba = Lba(block % self.plan.volume_blocks);
+        let data = symbols(lba, phase.blocks, number);
+        Some((subject.volumes[tenant as usize], lba, data))
+    }
+
+    /// Blocks written so far, `host` of them by hosts.
+    fn sums(&self, subject: &Subject, host: u64) -> Sums {
+        let counters = subject.engine.counters();
+        // What never happened is not in the list.
+        let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+        Sums {
+            host,
+            fast: self.fast.traffic().of(Kind::Data) / BLOCK_BYTES,
+            compacted: count("compacted_blocks"),
+            collected: count("gc_blocks"),
+            device: self.device.borrow_mut().counters(),
+        }
+    }
+
+    fn bytes(&self) -> Bytes {
+        let traffic = self.fast.traffic();
+        Bytes {
+            headers: traffic.of(Kind::Headers),
+            leaves: traffic.of(Kind::Leaves),
+            checkpoints: traffic.of(Kind::Checkpoints),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! CSAL as its paper describes it: compaction sorts a chunk's blocks by tenant and appends each
+//! tenant's to a zone of that tenant; garbage collection has a zone of its own.
+//!
+//! The paper does not say which zone is emptied next; here it is the one with the fewest live blocks.
+//!
+//! # Source
+//! Document 002; facts A4 to A7.
+
+use super::super::policy::{Moving, Policy, View};
+
+/// CSAL's published placement.
+pub(super) struct CsalPaper {
+    tenants: usize,
+}
+
+impl CsalPaper {
+    /// With so many tenants.
+    pub(super) const fn new(tenants: usize) -> Self {
+        Self { tenants }
+    }
+}
+
+impl Policy for CsalPaper {
+    fn streams(&self) -> usize {
+        self.tenants + 1
+    }
+
+    fn stream_of_new(&mut self, moving: &Moving) -> usize {
+        moving.tenant
+    }
+
+    fn stream_of_moved(&mut self, _moving: &Moving, _from: usize) -> usize {
+        self.tenants
+    }
+
+    fn victim(&mut self, view: &View<'_>) -> Option<u32> {
+        view.units.emptiest()
+    }
+}

@@ -1,0 +1,60 @@
+//! What a placement policy decides.
+
+use super::units::Units;
+
+/// What a policy may look at.
+pub(super) struct View<'a> {
+    /// State of the units.
+    pub(super) units: &'a Units,
+    /// Blocks that hosts have written so far.
+    pub(super) now: u64,
+}
+
+/// A block on its way to the dense tier.
+#[derive(Clone, Copy)]
+pub(super) struct Moving {
+    /// Which one.
+    pub(super) block: u32,
+    /// Whose it is.
+    pub(super) tenant: usize,
+    /// Host writes since it was written last.
+    pub(super) age: u64,
+    /// Host writes that pass on average before it is written again: only an oracle may look.
+    pub(super) interval: f64,
+}
+
+/// A placement policy.
+pub(super) trait Policy {
+    /// How many streams it has.
+    fn streams(&self) -> usize;
+
+    /// Free units below or at which it empties another before it opens one for what hosts wrote.
+    fn reserve(&self) -> usize {
+        1
+    }
+
+    /// True if it tells the drive which units it has emptied.
+    fn discards(&self) -> bool {
+        true
+    }
+
+    /// Blocks of metadata for each block it writes to the dense tier.
+    fn metadata_per_block(&self) -> f64 {
+        0.0
+    }
+
+    /// A host wrote a block, `lifespan` host writes after the last time; `None` the first time.
+    fn written(&mut self, _block: u32, _lifespan: Option<u64>) {}
+
+    /// The stream of a block that reaches the dense tier for the first time since a host wrote it.
+    fn stream_of_new(&mut self, moving: &Moving) -> usize;
+
+    /// The stream of a live block of a victim of `from`.
+    fn stream_of_moved(&mut self, moving: &Moving, from: usize) -> usize;
+
+    /// A unit was filled.
+    fn closed(&mut self, _unit: u32) {}
+
+    /// The unit to empty next; closed ones only.
+    fn victim(&mut self, view: &View<'_>) -> Option<u32>;
+}

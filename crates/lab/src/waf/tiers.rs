@@ -1,0 +1,227 @@
+//! Both tiers under a comparator: where every block lies, and what is written for whom.
+
+use super::dense::Dense;
+use super::device::Device;
+use super::fifo_tier::FifoTier;
+use super::policy::{Moving, Policy, View};
+use super::workload::Source;
+use varve_media::Counters;
+
+/// No place. Places of the fast tier begin where those of the dense tier end.
+const NOWHERE: u32 = u32::MAX;
+
+/// Blocks written so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sums {
+    /// By hosts.
+    pub(super) host: u64,
+    /// To the fast tier.
+    pub(super) fast: u64,
+    /// To the dense tier for the first time.
+    pub(super) compacted: u64,
+    /// To the dense tier again.
+    pub(super) collected: u64,
+    /// By the drive below.
+    pub(super) device: Counters,
+}
+
+impl Sums {
+    /// What was written since `before`.
+    pub(super) const fn since(&self, before: &Self) -> Self {
+        Self {
+            host: self.host - before.host,
+            fast: self.fast - before.fast,
+            compacted: self.compacted - before.compacted,
+            collected: self.collected - before.collected,
+            device: self.device.since(&before.device),
+        }
+    }
+}
+
+/// Fast tier, dense tier and drive.
+pub(super) struct Tiers {
+    policy: Box<dyn Policy>,
+    dense: Dense,
+    dense_blocks: u32,
+    fast: Option<FifoTier>,
+    device: Device,
+    /// By block.
+    places: Vec<u32>,
+    /// By block, when it was written last, in host writes.
+    born: Vec<u64>,
+    sums: Sums,
+}
+
+impl Tiers {
+    /// Empty tiers for a volume of `blocks` blocks.
+    pub(super) fn new(
+        policy: Box<dyn Policy>,
+        dense: Dense,
+        fast: Option<FifoTier>,
+        device: Device,
+        blocks: u64,
+    ) -> Self {
+        let dense_blocks = dense.units.count() as u32 * dense.units.blocks();
+        Self {
+            policy,
+            dense,
+            dense_blocks,
+            fast,
+            device,
+            places: vec![NOWHERE; blocks as usize],
+            born: vec![0; blocks as usize],
+            sums: Sums::default(),
+        }
+    }
+
+    /// What was written so far.
+    pub(super) fn sums(&mut self) -> Sums {
+        self.sums.device = self.device.counters();
+        self.sums
+    }
+
+    /// A host writes a block.
+    pub(super) fn write(&mut self, block: u32, source: &Source) {
+        self.sums.host += 1;
+        let at = block as usize;
+        let lifespan = (self.places[at] != NOWHERE).then(|| self.sums.host - self.born[at]);
+        self.born[at] = self.sums.host;
+        self.policy.written(block, lifespan);
+        self.kill(block);
+        let Some(due) = self.fast.as_ref().map(FifoTier::due) else {
+            return self.compact(block, source);
+        };
+        for slot in due.into_iter().flatten() {
+            let owner = self.fast.as_ref().and_then(|fast| fast.owner(slot));
+            let Some(owner) = owner else { continue };
+            if self.places[owner as usize] == self.dense_blocks + slot {
+                self.compact(owner, source);
+            }
+        }
+        let fast = self.fast.as_mut().expect("there is a fast tier");
+        self.places[at] = self.dense_blocks + fast.append(block);
+        self.sums.fast += 1;
+    }
+
+    /// What lies anywhere of a block is dead.
+    fn kill(&mut self, block: u32) {
+        let place = std::mem::replace(&mut self.places[block as usize], NOWHERE);
+        if place < self.dense_blocks {
+            self.dense.units.kill(self.dense.unit_of(place));
+        }
+    }
+
+    /// A block reaches the dense tier.
+    fn compact(&mut self, block: u32, source: &Source) {
+        let stream = self.policy.stream_of_new(&self.moving(block, source));
+        // What is moved may open a unit in the stream, which hosts then go on in: one stream mixes.
+        while self.dense.needs_unit(stream) && self.dense.units.free() <= self.policy.reserve() {
+            self.collect(source);
+        }
+        self.append(stream, block);
+        self.sums.compacted += 1;
+    }
+
+    /// Empties a unit.
+    fn collect(&mut self, source: &Source) {
+        let view = View {
+            units: &self.dense.units,
+            now: self.sums.host,
+        };
+        let unit = self.policy.victim(&view);
+        let unit = unit.expect("a tier without free units has closed ones");
+        self.dense.units.take(unit);
+        let from = self.dense.units.stream(unit);
+        let places = self.dense.places(unit);
+        let (first, count) = (places.start, places.len());
+        for place in places {
+            let block = self.dense.owner(place);
+            if self.places.get(block as usize) != Some(&place) {
+                continue;
+            }
+            let stream = self
+                .policy
+                .stream_of_moved(&self.moving(block, source), from);
+            self.kill(block);
+            self.append(stream, block);
+            self.sums.collected += 1;
+        }
+        self.dense.units.release(unit);
+        if self.policy.discards() {
+            self.device.discard(first.into(), count as u64);
+        }
+    }
+
+    fn append(&mut self, stream: usize, block: u32) {
+        let appended = self.dense.append(stream, block, self.sums.host);
+        self.places[block as usize] = appended.place;
+        self.device.write(appended.place.into());
+        if let Some(unit) = appended.closed {
+            self.policy.closed(unit);
+        }
+    }
+
+    fn moving(&self, block: u32, source: &Source) -> Moving {
+        Moving {
+            block,
+            tenant: source.tenant(block.into()),
+            age: self.sums.host - self.born[block as usize],
+            interval: source.interval(block.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::policies::POLICIES;
+    use super::super::workload::Workload;
+    use super::*;
+
+    impl Tiers {
+        /// Every block lies in one place that names it, and units count what lives in them.
+        fn check(&self) {
+            let mut live = vec![0; self.dense.units.count()];
+            for (block, &place) in self.places.iter().enumerate() {
+                let owner = match place.checked_sub(self.dense_blocks) {
+                    None => {
+                        live[self.dense.unit_of(place) as usize] += 1;
+                        Some(self.dense.owner(place))
+                    }
+                    Some(slot) => self.fast.as_ref().and_then(|fast| fast.owner(slot)),
+                };
+                assert_eq!(owner, Some(block as u32), "at {place}");
+            }
+            for (unit, live) in live.into_iter().enumerate() {
+                assert_eq!(self.dense.units.live(unit as u32), live, "unit {unit}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_block_is_lost_or_doubled_under_any_policy() {
+        let (units, unit_blocks, user) = (144, 64, 6000);
+        for policy in POLICIES {
+            for (load, fast) in [(Workload::Mixed4, 0), (Workload::HotCold, 300)] {
+                let Some(model) = policy.model(user, load.tenants()) else {
+                    continue;
+                };
+                let dense = Dense::new(units, unit_blocks, model.streams());
+                let device = Device::new(u64::from(units * unit_blocks), 24).unwrap();
+                let mut tiers = Tiers::new(model, dense, FifoTier::new(fast), device, user);
+                let mut source = Source::new(load, user, 1, 5);
+                (0..user).for_each(|block| tiers.write(block as u32, &source));
+                for _ in 0..20 {
+                    for _ in 0..user / 4 {
+                        let block = source.next();
+                        tiers.write(block as u32, &source);
+                    }
+                    tiers.check();
+                }
+                let sums = tiers.sums();
+                assert!(sums.collected > 0, "{policy} {load}");
+                let written = sums.compacted + sums.collected;
+                assert_eq!(sums.device.host_bytes, written * 4096);
+            }
+        }
+    }
+}

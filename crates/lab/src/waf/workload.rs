@@ -1,0 +1,325 @@
+//! Which block is written next.
+
+use crate::draw::{Random, Scatter, Zipf};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// Share of the writes that go to the hot window of `hotcold`, and share of the blocks in it.
+const HOT_WRITES: f64 = 0.9;
+const HOT_BLOCKS: f64 = 0.1;
+/// Writes to the whole volume for which a block of `hotcold` stays hot, in volumes.
+const HOT_SPAN: f64 = 2.0;
+/// Exponents of the two skewed tenants of `mixed4`.
+const MIXED_THETAS: [f64; 2] = [0.8, 1.2];
+/// Tenants of `mixed4`: equal shares of the writes and of the blocks.
+const MIXED_TENANTS: u64 = 4;
+/// Exponents from here on are concentrated on a handful of blocks.
+const THETA_END: f64 = 5.0;
+
+/// A kind of load.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Workload {
+    /// All blocks equally likely.
+    Uniform,
+    /// From the first to the last and again.
+    Sequential,
+    /// Zipf's law with this exponent, scattered over the volume.
+    Zipf(f64),
+    /// Nine writes of ten go to a tenth of the blocks, and that tenth drifts: a block stays hot for
+    /// two overwrites of the volume.
+    HotCold,
+    /// Four tenants with a quarter of the volume each: sequential, uniform, Zipf 0.8, Zipf 1.2.
+    ///
+    /// # Source
+    /// Document 000, test configuration 3.
+    Mixed4,
+}
+
+impl Workload {
+    /// Tenants whose blocks it writes.
+    pub(super) const fn tenants(self) -> usize {
+        match self {
+            Self::Mixed4 => MIXED_TENANTS as usize,
+            Self::Uniform | Self::Sequential | Self::Zipf(_) | Self::HotCold => 1,
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform => f.write_str("uniform"),
+            Self::Sequential => f.write_str("seq"),
+            Self::Zipf(theta) => write!(f, "zipf:{theta}"),
+            Self::HotCold => f.write_str("hotcold"),
+            Self::Mixed4 => f.write_str("mixed4"),
+        }
+    }
+}
+
+impl Serialize for Workload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "uniform" => return Ok(Self::Uniform),
+            "seq" => return Ok(Self::Sequential),
+            "hotcold" => return Ok(Self::HotCold),
+            "mixed4" => return Ok(Self::Mixed4),
+            _ => {}
+        }
+        let Some(theta) = text.strip_prefix("zipf:") else {
+            return Err("one of uniform, seq, zipf:THETA, hotcold, mixed4".to_owned());
+        };
+        match theta.parse() {
+            Ok(theta) if 0.0 < theta && theta < THETA_END => Ok(Self::Zipf(theta)),
+            _ => Err(format!("THETA lies above 0 and below {THETA_END}")),
+        }
+    }
+}
+
+/// The blocks that a load writes, one after the other.
+pub(super) struct Source {
+    blocks: u64,
+    random: Random,
+    law: Law,
+}
+
+enum Law {
+    Uniform,
+    Sequential { next: u64 },
+    Zipf(Skew),
+    HotCold { scatter: Scatter, written: u64 },
+    Mixed { next: u64, skews: [Skew; 2] },
+}
+
+/// Zipf's law over a range of blocks.
+struct Skew {
+    zipf: Zipf,
+    ranks_per_block: u64,
+    scatter: Scatter,
+    /// By place in the order of heat: writes to the range from one write of a block to the next, on
+    /// average.
+    intervals: Vec<f32>,
+}
+
+impl Skew {
+    fn new(blocks: u64, theta: f64, ranks_per_block: u64) -> Self {
+        let ranks = |at: u64| at * ranks_per_block..(at + 1) * ranks_per_block;
+        let weight = |at| -> f64 { ranks(at).map(|rank| Zipf::weight(rank, theta)).sum() };
+        let weights: Vec<f64> = (0..blocks).map(weight).collect();
+        let total: f64 = weights.iter().sum();
+        Self {
+            zipf: Zipf::new(blocks * ranks_per_block, theta),
+            ranks_per_block,
+            scatter: Scatter::new(blocks),
+            intervals: weights
+                .iter()
+                .map(|weight| (total / weight) as f32)
+                .collect(),
+        }
+    }
+
+    fn block(&self, random: &mut Random) -> u64 {
+        self.scatter
+            .of(self.zipf.rank(random) / self.ranks_per_block)
+    }
+
+    fn interval(&self, block: u64) -> f64 {
+        self.intervals[self.scatter.undo(block) as usize].into()
+    }
+}
+
+impl Source {
+    /// A load on `blocks` blocks. Zipf's law is drawn over so many ranks a block, neighbours of which
+    /// share one: a volume of a fraction of the size then has the skew of the whole one, whose hottest
+    /// tenth, say, takes as many writes.
+    pub(super) fn new(workload: Workload, blocks: u64, ranks_per_block: u32, seed: u64) -> Self {
+        let skew = |blocks, theta| Skew::new(blocks, theta, ranks_per_block.into());
+        let law = match workload {
+            Workload::Uniform => Law::Uniform,
+            Workload::Sequential => Law::Sequential { next: 0 },
+            Workload::Zipf(theta) => Law::Zipf(skew(blocks, theta)),
+            Workload::HotCold => Law::HotCold {
+                scatter: Scatter::new(blocks),
+                written: 0,
+            },
+            Workload::Mixed4 => Law::Mixed {
+                next: 0,
+                skews: MIXED_THETAS.map(|theta| skew(blocks / MIXED_TENANTS, theta)),
+            },
+        };
+        Self {
+            blocks,
+            random: Random::new(seed),
+            law,
+        }
+    }
+
+    /// The next block.
+    pub(super) fn next(&mut self) -> u64 {
+        let (blocks, random) = (self.blocks, &mut self.random);
+        match &mut self.law {
+            Law::Uniform => random.below(blocks),
+            Law::Sequential { next } => cycle(next, blocks),
+            Law::Zipf(skew) => skew.block(random),
+            Law::HotCold { scatter, written } => {
+                let hot = hot_blocks(blocks);
+                let start = window_start(blocks, *written);
+                *written += 1;
+                let (from, count) = if random.unit() < HOT_WRITES {
+                    (start, hot)
+                } else {
+                    (start + hot, blocks - hot)
+                };
+                scatter.of((from + random.below(count)) % blocks)
+            }
+            Law::Mixed { next, skews } => {
+                let quarter = blocks / MIXED_TENANTS;
+                let tenant = random.below(MIXED_TENANTS);
+                let within = match tenant {
+                    0 => cycle(next, quarter),
+                    1 => random.below(quarter),
+                    2 => skews[0].block(random),
+                    _ => skews[1].block(random),
+                };
+                tenant * quarter + within
+            }
+        }
+    }
+
+    /// Whose a block is.
+    pub(super) const fn tenant(&self, block: u64) -> usize {
+        match self.law {
+            Law::Mixed { .. } => {
+                let tenant = block / (self.blocks / MIXED_TENANTS);
+                // What the division by four left over belongs to the last one.
+                (if tenant < MIXED_TENANTS {
+                    tenant
+                } else {
+                    MIXED_TENANTS - 1
+                }) as usize
+            }
+            _ => 0,
+        }
+    }
+
+    /// Host writes from one write of a block to the next, on average, as things stand: what an
+    /// oracle knows.
+    pub(super) fn interval(&self, block: u64) -> f64 {
+        let blocks = self.blocks as f64;
+        match &self.law {
+            Law::Uniform | Law::Sequential { .. } => blocks,
+            Law::Zipf(skew) => skew.interval(block),
+            Law::HotCold { scatter, written } => {
+                let start = window_start(self.blocks, *written);
+                let behind = (scatter.undo(block) + self.blocks - start) % self.blocks;
+                if behind < hot_blocks(self.blocks) {
+                    blocks * HOT_BLOCKS / HOT_WRITES
+                } else {
+                    blocks * (1.0 - HOT_BLOCKS) / (1.0 - HOT_WRITES)
+                }
+            }
+            Law::Mixed { skews, .. } => {
+                let (tenant, within) = (self.tenant(block), block % (self.blocks / MIXED_TENANTS));
+                let of_tenant = match tenant {
+                    0 | 1 => blocks / MIXED_TENANTS as f64,
+                    2 => skews[0].interval(within),
+                    _ => skews[1].interval(within),
+                };
+                of_tenant * MIXED_TENANTS as f64
+            }
+        }
+    }
+}
+
+fn hot_blocks(blocks: u64) -> u64 {
+    (blocks as f64 * HOT_BLOCKS) as u64
+}
+
+/// Where the hot window begins: it passes its own length while the volume is written `HOT_SPAN` times.
+fn window_start(blocks: u64, written: u64) -> u64 {
+    (written as f64 * HOT_BLOCKS / HOT_SPAN) as u64 % blocks
+}
+
+/// The next of `0..end`, over and over.
+const fn cycle(next: &mut u64, end: u64) -> u64 {
+    let at = *next;
+    *next = if at + 1 == end { 0 } else { at + 1 };
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for text in ["uniform", "seq", "zipf:0.99", "zipf:1", "hotcold", "mixed4"] {
+            assert_eq!(text.parse::<Workload>().unwrap().to_string(), text);
+        }
+        for text in [
+            "", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:5", "zipf:nan", "Uniform",
+        ] {
+            assert!(text.parse::<Workload>().is_err(), "{text}");
+        }
+    }
+
+    /// What the oracle knows is how often blocks are really written.
+    #[test]
+    fn intervals_are_those_of_the_load() {
+        let blocks = 1000;
+        let loads = ["uniform", "seq", "zipf:0.8", "zipf:1.2", "mixed4"];
+        let loads = loads.map(|load| load.parse::<Workload>().unwrap());
+        for (load, ranks) in loads.into_iter().flat_map(|load| [(load, 1), (load, 4)]) {
+            let mut source = Source::new(load, blocks, ranks, 3);
+            let expected: Vec<f64> = (0..blocks).map(|block| source.interval(block)).collect();
+            let mut counts = vec![0_u32; blocks as usize];
+            let writes = 2_000_000;
+            (0..writes).for_each(|_| counts[source.next() as usize] += 1);
+            for (count, interval) in counts.iter().zip(&expected) {
+                let expected = f64::from(writes) / interval;
+                let off = (f64::from(*count) - expected).abs();
+                assert!(
+                    off < 6.0 * expected.sqrt() + 1.0,
+                    "{load}: {count} for {expected}"
+                );
+            }
+        }
+    }
+
+    /// The window holds what it should at any moment, and has left its first place after a while.
+    #[test]
+    fn the_hot_window_drifts() {
+        let blocks = 10_000;
+        let mut source = Source::new(Workload::HotCold, blocks, 1, 3);
+        let hot = |source: &Source| -> Vec<u64> {
+            let middle = blocks as f64;
+            (0..blocks)
+                .filter(|block| source.interval(*block) < middle)
+                .collect()
+        };
+        let first = hot(&source);
+        assert_eq!(first.len(), 1000);
+        let writes = 5_000;
+        let into = (0..writes).filter(|_| {
+            let block = source.next();
+            source.interval(block) < blocks as f64
+        });
+        let share = into.count() as f64 / f64::from(writes);
+        assert!((share - 0.9).abs() < 0.02, "{share}");
+        (0..3 * blocks).for_each(|_| {
+            source.next();
+        });
+        let later = hot(&source);
+        assert_eq!(later.len(), 1000);
+        assert!(later.iter().all(|block| !first.contains(block)));
+    }
+}

@@ -1,0 +1,80 @@
+//! Jobs of the laboratory, on all processors.
+
+use super::lab::now;
+use crate::progress::Progress;
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use varve_lab::experiments::{Ask, Chapter, Experiment, Finding, Job, JobError};
+use varve_lab::recovery::unwatched;
+use varve_units::Nanos;
+
+/// Nothing is shown before a run has lasted this long.
+const SILENCE: Nanos = Nanos::from_secs(2);
+
+/// What a job found, and the seconds it took.
+type Found = (Finding, f64);
+
+/// Runs the jobs of experiments on all processors.
+pub(super) fn run_all<'a>(
+    experiments: &[&'a Experiment],
+    ask: Ask,
+) -> Result<Vec<Chapter<'a>>, JobError> {
+    let jobs: Vec<Vec<Job>> = experiments
+        .iter()
+        .map(|experiment| (experiment.jobs)(&ask))
+        .collect();
+    let flat: Vec<&Job> = jobs.iter().flatten().collect();
+    let mut findings = run_jobs(&flat)?.into_iter();
+    let chapters = experiments.iter().zip(&jobs).map(|(experiment, jobs)| {
+        let found: Vec<_> = findings.by_ref().take(jobs.len()).collect();
+        let elapsed_s: f64 = found.iter().map(|(_, seconds)| seconds).sum();
+        let found: Vec<Finding> = found.into_iter().map(|(finding, _)| finding).collect();
+        Chapter {
+            experiment,
+            outcome: experiment.conclude(&ask, &found),
+            elapsed_s: (elapsed_s * 10.0).round() / 10.0,
+        }
+    });
+    Ok(chapters.collect())
+}
+
+/// What each job found, and the seconds it took, in their order.
+fn run_jobs(jobs: &[&Job]) -> Result<Vec<Found>, JobError> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let total: u64 = jobs.iter().map(|job| job.weight()).sum();
+    let (next, done, start) = (AtomicUsize::new(0), AtomicU64::new(0), now());
+    let elapsed = || Nanos(start.elapsed().as_nanos() as u64);
+    let progress = Mutex::new(Progress::after("lab", elapsed(), SILENCE));
+    let results: Mutex<Vec<(usize, Result<Found, JobError>)>> = Mutex::default();
+    let worker = || {
+        while let Some((at, job)) = pick(jobs, &next) {
+            let begun = now();
+            let result = job.run(&unwatched());
+            let seconds = begun.elapsed().as_secs_f64();
+            let result = result.map(|finding| (finding, seconds));
+            results
+                .lock()
+                .expect("no worker panics with it")
+                .push((at, result));
+            let done = done.fetch_add(job.weight(), Ordering::Relaxed) + job.weight();
+            let mut progress = progress.lock().expect("showing progress does not panic");
+            if progress.is_due(elapsed()) {
+                progress.show(elapsed(), done as f64 / total as f64, "");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(jobs.len()) {
+            scope.spawn(worker);
+        }
+    });
+    let mut results = results.into_inner().expect("all workers have ended");
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn pick<'a>(jobs: &[&'a Job], next: &AtomicUsize) -> Option<(usize, &'a Job)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    jobs.get(at).map(|job| (at, *job))
+}

@@ -1,0 +1,229 @@
+//! `varve lab list`, `varve lab run`, `varve lab all`.
+
+use super::lab::now;
+use super::lab_jobs::run_all;
+use super::{Exit, complain};
+use crate::envelope;
+use clap::Args;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use varve_lab::experiments::{
+    Ask, Chapter, EXPERIMENTS, Experiment, JobError, Outcome, Verdict, named, page,
+};
+
+/// Options of `varve lab list`.
+#[derive(Args)]
+pub(crate) struct ListOptions {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options that all experiments take.
+#[derive(Args)]
+struct Common {
+    /// Seed of all places
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Divide all sizes by this; ratios stay
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    scale: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options of `varve lab run`.
+#[derive(Args)]
+pub(crate) struct RunOptions {
+    /// Name of the experiment, as `varve lab list` shows it
+    name: String,
+    #[command(flatten)]
+    common: Common,
+    /// Write the picture there, as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+}
+
+/// Options of `varve lab all`.
+#[derive(Args)]
+pub(crate) struct AllOptions {
+    #[command(flatten)]
+    common: Common,
+    /// Write a page that needs nothing else to this directory, as index.html
+    #[arg(long, value_name = "DIR")]
+    html: Option<PathBuf>,
+}
+
+/// An experiment in a list.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    title: &'static str,
+    source: &'static str,
+}
+
+/// All experiments.
+#[derive(Serialize)]
+struct List {
+    experiments: Vec<Listed>,
+}
+
+/// An experiment that was run.
+#[derive(Serialize)]
+struct Ran<'a> {
+    name: &'static str,
+    title: &'static str,
+    source: &'static str,
+    seed: u64,
+    scale: u32,
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+    elapsed_s: f64,
+}
+
+/// Several.
+#[derive(Serialize)]
+struct AllRan<'a> {
+    experiments: Vec<Ran<'a>>,
+    elapsed_s: f64,
+}
+
+impl ListOptions {
+    /// Prints what there is.
+    pub(crate) fn run(&self) -> Exit {
+        let of = |experiment: &Experiment| Listed {
+            name: experiment.name,
+            title: experiment.title,
+            source: experiment.source,
+        };
+        let experiments = EXPERIMENTS.map(of).into();
+        if self.json {
+            print!("{}", envelope::json("LabList", &List { experiments }));
+        } else {
+            for listed in experiments {
+                println!(
+                    "{:<16} {}\n{:16} {}",
+                    listed.name, listed.title, "", listed.source
+                );
+            }
+        }
+        Exit::Ok
+    }
+}
+
+impl Common {
+    const fn ask(&self) -> Ask {
+        Ask {
+            seed: self.seed,
+            scale: self.scale,
+        }
+    }
+}
+
+impl RunOptions {
+    /// Runs one experiment and prints what it came to.
+    pub(crate) fn run(&self) -> Exit {
+        let Some(experiment) = named(&self.name) else {
+            complain(
+                &format!("there is no experiment {:?}", self.name),
+                "varve lab list",
+            );
+            return Exit::NotFound;
+        };
+        let ask = self.common.ask();
+        let chapters = match run_all(&[experiment], ask) {
+            Ok(chapters) => chapters,
+            Err(error) => return refused(&error),
+        };
+        let chapter = &chapters[0];
+        if let (Some(path), Some(plot)) = (&self.plot, chapter.outcome.plots.first())
+            && let Err(exit) = write(path, &plot.file())
+        {
+            return exit;
+        }
+        if self.plot.is_some() && chapter.outcome.plots.is_empty() {
+            complain(
+                &format!("{} has no picture", experiment.name),
+                "leave --plot out",
+            );
+            return Exit::Usage;
+        }
+        if self.common.json {
+            print!("{}", envelope::json("LabRun", &ran(chapter, ask)));
+        } else {
+            print!("{}", chapter.outcome.table());
+        }
+        verdict(&chapters)
+    }
+}
+
+impl AllOptions {
+    /// Runs all experiments.
+    pub(crate) fn run(&self) -> Exit {
+        let (ask, begun) = (self.common.ask(), now());
+        let chapters = match run_all(&EXPERIMENTS, ask) {
+            Ok(chapters) => chapters,
+            Err(error) => return refused(&error),
+        };
+        if let Some(directory) = &self.html {
+            let text = page(&ask, env!("CARGO_PKG_VERSION"), &chapters);
+            let file = directory.join("index.html");
+            if let Err(error) = std::fs::create_dir_all(directory) {
+                let what = format!("{} cannot be made: {error}", directory.display());
+                complain(&what, "name a directory that can be written");
+                return Exit::Failed;
+            }
+            if let Err(exit) = write(&file, &text) {
+                return exit;
+            }
+        }
+        if self.common.json {
+            let all = AllRan {
+                experiments: chapters.iter().map(|chapter| ran(chapter, ask)).collect(),
+                elapsed_s: begun.elapsed().as_secs_f64(),
+            };
+            print!("{}", envelope::json("LabAll", &all));
+        } else {
+            for chapter in &chapters {
+                println!("{}", chapter.experiment.title);
+                println!("{}", chapter.outcome.table());
+            }
+        }
+        verdict(&chapters)
+    }
+}
+
+fn ran<'a>(chapter: &'a Chapter<'_>, ask: Ask) -> Ran<'a> {
+    Ran {
+        name: chapter.experiment.name,
+        title: chapter.experiment.title,
+        source: chapter.experiment.source,
+        seed: ask.seed,
+        scale: ask.scale,
+        outcome: &chapter.outcome,
+        elapsed_s: chapter.elapsed_s,
+    }
+}
+
+/// A figure outside its tolerance is told in the table and by the exit code.
+fn verdict(chapters: &[Chapter<'_>]) -> Exit {
+    let off: usize = chapters
+        .iter()
+        .map(|chapter| chapter.outcome.count(Verdict::Off))
+        .sum();
+    if off == 0 { Exit::Ok } else { Exit::Degraded }
+}
+
+fn refused(error: &JobError) -> Exit {
+    complain(&error.to_string(), "give a smaller --scale");
+    Exit::Usage
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Exit> {
+    std::fs::write(path, text).map_err(|error| {
+        let what = format!("{} cannot be written: {error}", path.display());
+        complain(&what, "name a file in a directory that can be written");
+        Exit::Failed
+    })
+}

@@ -1,0 +1,110 @@
+//! `varve lab waf`.
+
+use super::lab::{now, watch};
+use super::{Exit, complain};
+use crate::envelope;
+use clap::Args;
+use serde::Serialize;
+use varve_lab::waf::{PolicyName, WafError, WafReport, WafRequest, Workload, run};
+
+/// Options of `varve lab waf`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// What is written: uniform, seq, zipf:THETA, hotcold (nine of ten writes to a tenth of the
+    /// blocks, which drifts) or mixed4 (four tenants: seq, uniform, zipf:0.8, zipf:1.2)
+    #[arg(long, value_name = "LOAD", value_parser = str::parse::<Workload>)]
+    workload: Workload,
+    /// Where it is put: varve (the engine itself), csal-today, csal-paper, greedy-1, fifo-1,
+    /// greedy-2, cost-benefit-2, sepbit or oracle
+    #[arg(long, value_name = "NAME", value_parser = str::parse::<PolicyName>)]
+    policy: PolicyName,
+    /// Blocks of the dense tier that are not exported, per cent of all
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
+    over_provision: f64,
+    /// Fast tier, per cent of the user's blocks; 0 for none, which the engine cannot do
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    fast_tier: f64,
+    /// Groups of the dense tier: as many as a large drive has erase units
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    groups: u32,
+    /// Blocks of 4 KiB of the dense tier
+    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
+    pages: u64,
+    /// Overwrite the volume this many times before the measured window
+    #[arg(long, value_name = "TIMES", default_value_t = 4.0)]
+    warm_up: f64,
+    /// Overwrite the volume this many times in the measured window
+    #[arg(long, value_name = "TIMES", default_value_t = 4.0)]
+    measure: f64,
+    /// Ranks of Zipf's law for each block: how many times smaller the run is than what it stands for
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    zipf_ranks: u32,
+    /// Seed of the places written
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A report and how long it took.
+#[derive(Serialize)]
+struct Timed<'a> {
+    #[serde(flatten)]
+    report: &'a WafReport,
+    elapsed_s: f64,
+}
+
+impl Options {
+    /// Runs the policy and prints the result.
+    pub(crate) fn run(&self) -> Exit {
+        let request = WafRequest {
+            workload: self.workload,
+            policy: self.policy,
+            over_provision: self.over_provision,
+            fast_tier: self.fast_tier,
+            groups: self.groups,
+            blocks: self.pages,
+            warm_up: self.warm_up,
+            measure: self.measure,
+            ranks_per_block: self.zipf_ranks,
+            seed: self.seed,
+        };
+        let begun = now();
+        match run(&request, &watch()) {
+            Ok(report) => {
+                let elapsed_s = (begun.elapsed().as_secs_f64() * 1e3).round() / 1e3;
+                if self.json {
+                    let timed = Timed {
+                        report: &report,
+                        elapsed_s,
+                    };
+                    print!("{}", envelope::json("LabWaf", &timed));
+                } else {
+                    print!("{}", report.table());
+                    println!("{:<28} {elapsed_s} s", "took");
+                }
+                Exit::Ok
+            }
+            Err(error) => {
+                complain(&error.to_string(), next_of(&error));
+                match error {
+                    WafError::Engine(_) => Exit::Failed,
+                    _ => Exit::Usage,
+                }
+            }
+        }
+    }
+}
+
+/// What would help.
+fn next_of(error: &WafError) -> &'static str {
+    match error {
+        WafError::NoFastTier => "give --fast-tier 5, or another --policy",
+        WafError::FastTierTooSmall => "give a larger --fast-tier, or 0, or more --pages",
+        WafError::Blocks { .. } => "give other --pages or --groups",
+        WafError::Capacity { .. } => "give a larger --over-provision or more --groups",
+        WafError::Reserve(_) => "give more --pages or a larger --fast-tier",
+        _ => "see `varve lab waf --help`",
+    }
+}

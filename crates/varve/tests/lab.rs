@@ -1,0 +1,102 @@
+//! The laboratory's commands, as a user runs them.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+    let output = command.args(line.split(' ')).output();
+    output.expect("the binary runs")
+}
+
+fn document(line: &str) -> Value {
+    let output = run(line);
+    let text = String::from_utf8(output.stdout).expect("text");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"))
+}
+
+const SMALL: &str = "lab waf --workload zipf:0.9 --policy varve --pages 100000 --groups 50 \
+                     --over-provision 25 --fast-tier 12 --warm-up 0.5 --measure 0.5 --json";
+
+/// Apart from how long it took, a run is what its seed and parameters make it.
+#[test]
+fn a_run_comes_out_the_same_again() {
+    let without_time = |line: &str| {
+        let mut document = document(line);
+        let took = document["elapsed_s"].take();
+        assert!(took.as_f64().is_some_and(|took| took > 0.0), "{took}");
+        document
+    };
+    let line = SMALL.split_whitespace().collect::<Vec<_>>().join(" ");
+    let one = without_time(&line);
+    assert_eq!(one.to_string(), without_time(&line).to_string());
+    assert_ne!(
+        one.to_string(),
+        without_time(&(line + " --seed 9")).to_string()
+    );
+    for field in [
+        "waf_ftl",
+        "dense_writes_per_host_write",
+        "fast_writes_per_host_write",
+        "waf_device",
+        "waf_total",
+    ] {
+        assert!(
+            one[field].as_f64().is_some_and(|value| value > 0.0),
+            "{field}: {one}"
+        );
+    }
+    assert!(
+        one["host_blocks"]
+            .as_u64()
+            .is_some_and(|blocks| blocks > 30_000)
+    );
+    assert_eq!(one["parameters"]["policy"], "varve");
+    assert_eq!(one["parameters"]["workload"], "zipf:0.9");
+}
+
+#[test]
+fn every_experiment_is_listed_and_nothing_else_runs() {
+    let list = document("lab list --json");
+    let names: Vec<&str> = list["experiments"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|listed| listed["name"].as_str())
+        .collect();
+    assert!(
+        names.contains(&"waf-formula") && names.contains(&"drive-table"),
+        "{names:?}"
+    );
+    let none = run("lab run waf-nothing --json");
+    assert_eq!(none.status.code(), Some(3));
+    let large = run("lab run waf-formula --scale 64 --json");
+    assert_eq!(
+        large.status.code(),
+        Some(2),
+        "2,000 units of 16 blocks are the fewest"
+    );
+}
+
+/// The figures hold at an eighth of the size, and the picture shows them.
+#[test]
+fn an_experiment_tells_figures_and_draws_them() {
+    let file =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lab-{}.svg", std::process::id()));
+    let line = format!(
+        "lab run waf-formula --scale 8 --seed 5 --json --plot {}",
+        file.display()
+    );
+    let ran = document(&line);
+    let rows = ran["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 7);
+    for row in rows {
+        let off = row["off_per_cent"].as_f64().expect("a comparison");
+        // Units of 125 blocks profit from chance, where little is spare.
+        assert!(off.abs() < 6.0, "{row}");
+    }
+    let svg = std::fs::read_to_string(&file).expect("the picture");
+    assert!(svg.starts_with("<svg") && svg.contains("greedy-1") && svg.contains("seed 5"));
+    std::fs::remove_file(&file).expect("the picture goes");
+}
