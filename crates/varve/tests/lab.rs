@@ -71,6 +71,10 @@ fn every_experiment_is_listed_and_nothing_else_runs() {
     );
     let none = run("lab run waf-nothing --json");
     assert_eq!(none.status.code(), Some(3));
+    let drawn = run("lab run drive-table --plot /tmp/none.svg --json");
+    assert_eq!(drawn.status.code(), Some(2), "refused before it runs");
+    let nowhere = run("lab all --html /proc/nowhere --json");
+    assert_eq!(nowhere.status.code(), Some(1), "refused before it runs");
     let large = run("lab run waf-formula --scale 64 --json");
     assert_eq!(
         large.status.code(),

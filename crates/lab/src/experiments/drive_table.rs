@@ -8,6 +8,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "drive-table",
     title: "SLC, MLC, TLC, QLC and hard disk alone: sequential bandwidth, random operations",
     source: "document 002, table of drives (facts A)",
+    is_drawn: false,
     jobs,
     outcome,
 };
@@ -104,6 +105,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
             "Sizes do not scale: each drive is the smallest that has the times of its sheet."
                 .to_owned(),
         ],
+        parameters: Vec::new(),
         plots: Vec::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::drive::{DriveError, DriveReport, Measure, measure};
 use crate::recovery::Watch;
-use crate::waf::{WafError, WafReport, WafRequest, run};
+use crate::waf::{Parameters, WafError, WafReport, WafRequest, run};
 use std::fmt;
 use varve_media::AnySheet;
 
@@ -84,6 +84,14 @@ impl Job {
 }
 
 impl Finding {
+    /// What was run, where that is more than the job's name tells.
+    pub(super) fn parameters(&self) -> Option<Parameters> {
+        match self {
+            Self::Waf(report) => Some(report.parameters.clone()),
+            Self::Drive(_) => None,
+        }
+    }
+
     /// What a placement policy found.
     ///
     /// # Panics

@@ -37,6 +37,8 @@ pub struct Experiment {
     pub title: &'static str,
     /// Document and figure it reproduces.
     pub source: &'static str,
+    /// True if there is a picture of it.
+    pub is_drawn: bool,
     /// What there is to run.
     pub jobs: fn(&Ask) -> Vec<Job>,
     /// What the findings, in the order of the jobs, come to.
@@ -48,6 +50,7 @@ impl Experiment {
     #[must_use]
     pub fn conclude(&self, ask: &Ask, findings: &[Finding]) -> Outcome {
         let mut outcome = (self.outcome)(ask, findings);
+        outcome.parameters = findings.iter().filter_map(Finding::parameters).collect();
         for plot in &mut outcome.plots {
             plot.set_note(&format!(
                 "{}, seed {}, sizes by {}",

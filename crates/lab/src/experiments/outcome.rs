@@ -1,6 +1,7 @@
 //! What an experiment comes to.
 
 use super::plot::Plot;
+use crate::waf::Parameters;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -76,6 +77,8 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// What has to be known beside them.
     pub notes: Vec<String>,
+    /// What was run, job by job.
+    pub parameters: Vec<Parameters>,
     /// Pictures of them.
     #[serde(skip)]
     pub plots: Vec<Plot>,

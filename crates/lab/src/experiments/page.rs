@@ -128,5 +128,28 @@ fn section(page: &mut String, ask: &Ask, chapter: &Chapter<'_>) {
     for note in &outcome.notes {
         writeln!(page, "<p>{}</p>", escaped(note)).expect("a string can grow");
     }
+    setups(page, outcome);
     *page += "</section>\n";
+}
+
+/// Sizes of the runs, each once, with the policies that had them.
+fn setups(page: &mut String, outcome: &Outcome) {
+    let mut setups: Vec<(String, Vec<&str>)> = Vec::new();
+    for parameters in &outcome.parameters {
+        let (line, name) = (parameters.line(), parameters.policy().name());
+        match setups.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => setups.push((line, vec![name])),
+        }
+    }
+    if setups.is_empty() {
+        return;
+    }
+    *page += "<ul class=\"quiet\">\n";
+    for (line, names) in setups {
+        writeln!(page, "<li>{}: {}</li>", names.join(", "), escaped(&line))
+            .expect("a string can grow");
+    }
+    *page += "</ul>\n";
 }

@@ -9,6 +9,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "waf-fast-tier",
     title: "Dense-tier writes for each host write behind a fast tier of 5 % of the user's blocks",
     source: "an independent simulation of these rules behind a FIFO log: 2.0 M blocks, 200 groups, 20 %",
+    is_drawn: true,
     jobs,
     outcome,
 };
@@ -76,6 +77,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
              its log holds headers, leaves and checkpoints as well."
                 .to_owned(),
         ],
+        parameters: Vec::new(),
         plots: vec![plot],
     }
 }

@@ -8,6 +8,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "waf-formula",
     title: "Uniform random writes, one stream, greedy: over over-provisioning, beside the formula",
     source: "WA = a/(a + W0(-a e^-a)): Desnoyers 2012; Xiang and Kurkoski 2012",
+    is_drawn: true,
     jobs,
     outcome,
 };
@@ -59,6 +60,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
             .map(row)
             .collect(),
         notes: Vec::new(),
+        parameters: Vec::new(),
         plots: vec![plot],
     }
 }

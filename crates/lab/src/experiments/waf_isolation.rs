@@ -9,6 +9,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "waf-isolation",
     title: "Four tenants (seq, uniform, zipf 0.8, zipf 1.2): mixed in zones, and in zones of their own",
     source: "document 000, configuration 3; document 002: media-level 3.8 mixed, 2.3 apart (facts A6, A13)",
+    is_drawn: true,
     jobs,
     outcome,
 };
@@ -80,6 +81,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
              fill; here each tenant has a quarter of the volume and a quarter of the writes."
                 .to_owned(),
         ],
+        parameters: Vec::new(),
         plots: vec![plot],
     }
 }

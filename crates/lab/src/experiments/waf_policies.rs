@@ -8,6 +8,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "waf-policies",
     title: "Write amplification of placement policies without a fast tier, uniform and skewed",
     source: "an independent simulation of these rules: 2.0 M blocks, 200 groups, 20 % (documents 000 and 002 tell no such figures)",
+    is_drawn: true,
     jobs,
     outcome,
 };
@@ -103,6 +104,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         unit: "waf_ftl",
         rows,
         notes: vec!["The engine always has a fast tier: it stands in waf-fast-tier.".to_owned()],
+        parameters: Vec::new(),
         plots: vec![plot],
     }
 }

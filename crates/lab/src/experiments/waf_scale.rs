@@ -9,6 +9,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "waf-scale",
     title: "The same runs at a quarter of the size, the skew of the whole kept",
     source: "none: what the laboratory says of small runs has to hold for large ones",
+    is_drawn: false,
     jobs,
     outcome,
 };
@@ -54,6 +55,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         unit: "D",
         rows: runs.zip(pairs).map(row).collect(),
         notes: vec!["What stands under \"published\" is ours at the larger size.".to_owned()],
+        parameters: Vec::new(),
         plots: Vec::new(),
     }
 }

@@ -36,6 +36,34 @@ pub struct Parameters {
     device_spare: f64,
 }
 
+impl Parameters {
+    /// Sizes in a line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let fast = match self.fast_blocks {
+            0 => "no fast tier".to_owned(),
+            blocks => format!("fast tier of {blocks} blocks"),
+        };
+        format!(
+            "{} user blocks, {} % over-provisioning, {} units of {} blocks ({} groups), {fast}; {} overwrites \
+             before, {} measured",
+            self.user_blocks,
+            self.over_provision_per_cent,
+            self.units,
+            self.unit_blocks,
+            self.groups,
+            self.warm_up,
+            self.measure
+        )
+    }
+
+    /// Which policy it is of.
+    #[must_use]
+    pub const fn policy(&self) -> Policy {
+        self.policy
+    }
+}
+
 /// Bytes the engine wrote to its fast tier beside the blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bytes {

@@ -345,9 +345,10 @@ mod tests {
     }
 
     #[test]
-    fn a_skew_of_one_is_refused() {
+    fn skews_are_read() {
         assert_eq!(parse_theta("1.2"), Ok(1.2));
-        assert!(parse_theta("1").is_err());
+        assert_eq!(parse_theta("1"), Ok(1.0));
+        assert!(parse_theta("5").is_err());
         assert!(parse_theta("0").is_err());
         assert!(parse_theta("x").is_err());
     }

@@ -131,6 +131,16 @@ impl RunOptions {
             );
             return Exit::NotFound;
         };
+        if let Some(path) = &self.plot {
+            if !experiment.is_drawn {
+                let what = format!("{} has no picture", experiment.name);
+                complain(&what, "leave --plot out");
+                return Exit::Usage;
+            }
+            if let Err(exit) = can_write(path) {
+                return exit;
+            }
+        }
         let ask = self.common.ask();
         let chapters = match run_all(&[experiment], ask) {
             Ok(chapters) => chapters,
@@ -141,13 +151,6 @@ impl RunOptions {
             && let Err(exit) = write(path, &plot.file())
         {
             return exit;
-        }
-        if self.plot.is_some() && chapter.outcome.plots.is_empty() {
-            complain(
-                &format!("{} has no picture", experiment.name),
-                "leave --plot out",
-            );
-            return Exit::Usage;
         }
         if self.common.json {
             print!("{}", envelope::json("LabRun", &ran(chapter, ask)));
@@ -162,18 +165,16 @@ impl AllOptions {
     /// Runs all experiments.
     pub(crate) fn run(&self) -> Exit {
         let (ask, begun) = (self.common.ask(), now());
+        let file = match self.html.as_deref().map(page_in).transpose() {
+            Ok(file) => file,
+            Err(exit) => return exit,
+        };
         let chapters = match run_all(&EXPERIMENTS, ask) {
             Ok(chapters) => chapters,
             Err(error) => return refused(&error),
         };
-        if let Some(directory) = &self.html {
+        if let Some(file) = file {
             let text = page(&ask, env!("CARGO_PKG_VERSION"), &chapters);
-            let file = directory.join("index.html");
-            if let Err(error) = std::fs::create_dir_all(directory) {
-                let what = format!("{} cannot be made: {error}", directory.display());
-                complain(&what, "name a directory that can be written");
-                return Exit::Failed;
-            }
             if let Err(exit) = write(&file, &text) {
                 return exit;
             }
@@ -181,7 +182,7 @@ impl AllOptions {
         if self.common.json {
             let all = AllRan {
                 experiments: chapters.iter().map(|chapter| ran(chapter, ask)).collect(),
-                elapsed_s: begun.elapsed().as_secs_f64(),
+                elapsed_s: (begun.elapsed().as_secs_f64() * 10.0).round() / 10.0,
             };
             print!("{}", envelope::json("LabAll", &all));
         } else {
@@ -220,10 +221,33 @@ fn refused(error: &JobError) -> Exit {
     Exit::Usage
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Exit> {
-    std::fs::write(path, text).map_err(|error| {
-        let what = format!("{} cannot be written: {error}", path.display());
-        complain(&what, "name a file in a directory that can be written");
+/// The page's file in a directory that is made if it is not there.
+fn page_in(directory: &Path) -> Result<PathBuf, Exit> {
+    std::fs::create_dir_all(directory).map_err(|error| {
+        let what = format!("{} cannot be made: {error}", directory.display());
+        complain(&what, "name a directory that can be written");
         Exit::Failed
-    })
+    })?;
+    let file = directory.join("index.html");
+    can_write(&file)?;
+    Ok(file)
+}
+
+/// Asks before the minutes that a run takes, and leaves what is there as it is.
+fn can_write(path: &Path) -> Result<(), Exit> {
+    let opened = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(path);
+    opened.map(drop).map_err(|error| unwritable(path, &error))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Exit> {
+    std::fs::write(path, text).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Exit {
+    let what = format!("{} cannot be written: {error}", path.display());
+    complain(&what, "name a file in a directory that can be written");
+    Exit::Failed
 }
