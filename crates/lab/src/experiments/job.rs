@@ -2,7 +2,7 @@
 
 use crate::drive::{DriveError, DriveReport, Measure, measure};
 use crate::recovery::Watch;
-use crate::waf::{Parameters, WafError, WafReport, WafRequest, run};
+use crate::waf::{Parameters, WafError, WafReport, WafRequest, check, run};
 use std::fmt;
 use varve_media::AnySheet;
 
@@ -51,6 +51,17 @@ impl fmt::Display for JobError {
 impl std::error::Error for JobError {}
 
 impl Job {
+    /// Looks whether it makes sense, without running it.
+    ///
+    /// # Errors
+    /// If it does not, at this scale.
+    pub fn check(&self) -> Result<(), JobError> {
+        match self {
+            Self::Waf(request) => check(request).map_err(JobError::Waf),
+            Self::Drive { .. } => Ok(()),
+        }
+    }
+
     /// Runs it.
     ///
     /// # Errors

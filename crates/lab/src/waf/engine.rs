@@ -107,6 +107,11 @@ impl Plan {
     }
 }
 
+/// Looks whether the engine can be run like that.
+pub(super) fn check(request: &WafRequest) -> Result<(), WafError> {
+    Plan::new(request).map(|_| ())
+}
+
 /// Runs the engine under a workload.
 pub(super) fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafError> {
     let plan = Plan::new(request)?;

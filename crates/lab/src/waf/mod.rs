@@ -29,6 +29,6 @@ mod workload;
 pub use policies::{POLICIES, Policy as PolicyName};
 pub use report::{Parameters, WafReport};
 pub use request::{WafError, WafRequest};
-pub use run::run;
+pub use run::{check, run};
 pub use theory::uniform_waf;
 pub use workload::Workload;

@@ -4,6 +4,7 @@ use super::dense::Dense;
 use super::device::Device;
 use super::engine;
 use super::fifo_tier::FifoTier;
+use super::policies::Policy as PolicyName;
 use super::policy::Policy;
 use super::report::WafReport;
 use super::request::{Sizes, WafError, WafRequest};
@@ -13,6 +14,21 @@ use crate::recovery::Watch;
 
 /// Writes from one look of the watch to the next. Arbitrary: some milliseconds.
 const WATCHED: u64 = 1 << 16;
+
+/// Looks whether there is such a run, without running it.
+///
+/// # Errors
+/// As [`run`], but for what only running shows.
+pub fn check(request: &WafRequest) -> Result<(), WafError> {
+    let sizes = request.sizes()?;
+    if request.policy == PolicyName::Varve {
+        return engine::check(request);
+    }
+    if sizes.fast > 0 && FifoTier::new(sizes.fast).is_none() {
+        return Err(WafError::FastTierTooSmall);
+    }
+    Ok(())
+}
 
 /// Runs a policy under a workload; `watch` is told how far it is.
 ///

@@ -25,6 +25,8 @@ pub(super) fn run_all<'a>(
         .map(|experiment| (experiment.jobs)(&ask))
         .collect();
     let flat: Vec<&Job> = jobs.iter().flatten().collect();
+    // Minutes of the others are not to pass before one is refused.
+    flat.iter().try_for_each(|job| job.check())?;
     let mut findings = run_jobs(&flat)?.into_iter();
     let chapters = experiments.iter().zip(&jobs).map(|(experiment, jobs)| {
         let found: Vec<_> = findings.by_ref().take(jobs.len()).collect();
