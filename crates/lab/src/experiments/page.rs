@@ -28,7 +28,7 @@ const STYLE: &str = "\
     @media (prefers-color-scheme:dark){body{background:#14171a;color:#e6e6e6}\
     .reproduced{color:#4fd0a5}.off{color:#ff9a66}.quiet{color:#a3abb3}a{color:#7ab8ff}}\
     @media print{body{background:#fff;color:#000;max-width:none}nav{display:none}\
-    section{break-inside:avoid-page}}";
+    tr,.plot{break-inside:avoid}h2,h2+p{break-after:avoid}}";
 
 /// The page.
 ///
