@@ -50,6 +50,14 @@ impl fmt::Display for JobError {
 
 impl std::error::Error for JobError {}
 
+impl JobError {
+    /// True if the engine failed; else what was asked for makes no sense.
+    #[must_use]
+    pub const fn is_of_engine(&self) -> bool {
+        matches!(self, Self::Waf(WafError::Engine(_)))
+    }
+}
+
 impl Job {
     /// Looks whether it makes sense, without running it.
     ///

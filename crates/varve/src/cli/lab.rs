@@ -11,6 +11,9 @@ use varve_lab::plan::{Plan, PlanRequest};
 use varve_lab::recovery::{Fill, Request, Watch, experiment};
 use varve_units::Nanos;
 
+/// What to do when the engine fails.
+pub(super) const BUG: &str = "report this as a bug, with the command line";
+
 /// Options of `varve lab`.
 #[derive(Args)]
 pub(crate) struct Options {
@@ -142,10 +145,7 @@ impl Recovery {
                 }
             }
             Err(error) => {
-                complain(
-                    &error.to_string(),
-                    "report this as a bug, with the command line",
-                );
+                complain(&error.to_string(), BUG);
                 Exit::Failed
             }
         }

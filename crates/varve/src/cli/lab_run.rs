@@ -1,6 +1,6 @@
 //! `varve lab list`, `varve lab run`, `varve lab all`.
 
-use super::lab::now;
+use super::lab::{BUG, now};
 use super::lab_jobs::run_all;
 use super::{Exit, complain};
 use crate::envelope;
@@ -217,6 +217,10 @@ fn verdict(chapters: &[Chapter<'_>]) -> Exit {
 }
 
 fn refused(error: &JobError) -> Exit {
+    if error.is_of_engine() {
+        complain(&error.to_string(), BUG);
+        return Exit::Failed;
+    }
     complain(&error.to_string(), "give a smaller --scale");
     Exit::Usage
 }

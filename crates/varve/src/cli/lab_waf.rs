@@ -1,6 +1,6 @@
 //! `varve lab waf`.
 
-use super::lab::{now, watch};
+use super::lab::{BUG, now, watch};
 use super::{Exit, complain};
 use crate::envelope;
 use clap::Args;
@@ -105,6 +105,7 @@ fn next_of(error: &WafError) -> &'static str {
         WafError::Blocks { .. } => "give other --pages or --groups",
         WafError::Capacity { .. } => "give a larger --over-provision or more --groups",
         WafError::Reserve(_) => "give more --pages or a larger --fast-tier",
+        WafError::Engine(_) => BUG,
         _ => "see `varve lab waf --help`",
     }
 }
