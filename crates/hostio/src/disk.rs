@@ -142,6 +142,14 @@ struct Inner {
     takes_discards: AtomicBool,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.kind == DiskKind::File {
+            lock::release(&self.file);
+        }
+    }
+}
+
 impl Disk {
     /// Opens a file or device that exists, and holds it exclusively.
     ///
