@@ -333,7 +333,8 @@ fn report(sheet: &AnySheet, what: &Measure, modelled_bytes: u64, run: &Window) -
     }
 }
 
-fn latency(all: &[u64]) -> Latency {
+/// Latencies of all these, in nanoseconds.
+pub(crate) fn latency(all: &[u64]) -> Latency {
     let mut sorted = all.to_vec();
     sorted.sort_unstable();
     let at = |share: f64| {

@@ -15,6 +15,7 @@ mod clock;
 mod load;
 mod media;
 mod model;
+mod small_pool;
 
 pub mod draw;
 pub mod drive;
@@ -23,4 +24,5 @@ pub mod plan;
 pub mod published;
 pub mod recovery;
 pub mod report;
+pub mod rig;
 pub mod waf;

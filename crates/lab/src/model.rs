@@ -12,21 +12,36 @@ pub(crate) enum Model {
 }
 
 impl Model {
+    /// A drive with the times of a sheet; if it is flash, in the state of `ssd`.
+    ///
+    /// # Panics
+    /// If flash comes without a state.
+    pub(crate) fn of(sheet: &AnySheet, ssd: Option<Box<Ssd>>) -> Self {
+        match sheet {
+            AnySheet::Flash(sheet) => {
+                let ssd = ssd.expect("flash has a state");
+                Self::Flash(Box::new(Timed::new(*ssd, sheet)))
+            }
+            AnySheet::InPlace(sheet) => Self::InPlace(Box::new(InPlaceDrive::new(sheet))),
+            AnySheet::Disk(sheet) => Self::Disk(Box::new(DiskDrive::new(sheet))),
+        }
+    }
+
     /// The smallest drive that has the times of the sheet; if it is flash, after `age` was done to
     /// it without time.
     ///
     /// # Errors
     /// If the sheet describes no possible drive.
     pub(crate) fn aged(sheet: &AnySheet, age: impl FnOnce(&mut Ssd)) -> Result<Self, ShapeError> {
-        Ok(match sheet {
+        let ssd = match sheet {
             AnySheet::Flash(sheet) => {
                 let mut ssd = Ssd::new(Shape::scaled(sheet, Shape::smallest(sheet))?);
                 age(&mut ssd);
-                Self::Flash(Box::new(Timed::new(ssd, sheet)))
+                Some(Box::new(ssd))
             }
-            AnySheet::InPlace(sheet) => Self::InPlace(Box::new(InPlaceDrive::new(sheet))),
-            AnySheet::Disk(sheet) => Self::Disk(Box::new(DiskDrive::new(sheet))),
-        })
+            AnySheet::InPlace(_) | AnySheet::Disk(_) => None,
+        };
+        Ok(Self::of(sheet, ssd))
     }
 
     /// Bytes of that drive.

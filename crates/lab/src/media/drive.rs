@@ -4,7 +4,7 @@
 //! power at the next commit of a checkpoint: the worst instant of the checkpoint cycle, because
 //! everything logged since the last one is to be redone and the parts were written for nothing.
 
-use super::leaves::Leaves;
+use super::leaves::{LeafName, Leaves};
 use super::pack::{self, Base};
 use super::region::{Content, Found, REGION_BYTES, Region};
 use crate::aged::Aged;
@@ -16,7 +16,7 @@ use varve_hostio::thread_cpu_time;
 use varve_io::{
     Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Sectors, Segment, Target,
 };
-use varve_units::{BLOCK_BYTES, LeafIndex, Nanos, SECTOR, SECTOR_BYTES};
+use varve_units::{BLOCK_BYTES, Nanos, SECTOR, SECTOR_BYTES};
 use zerocopy::IntoBytes;
 
 const REGION_SECTORS: u64 = REGION_BYTES / SECTOR_BYTES;
@@ -364,23 +364,22 @@ impl ModelDrive {
     }
 
     /// A leaf image may cross from one region to the next: the run is noted in the first.
-    fn store_leaf(&self, sector: u64, leaf: u64, bytes: &[u8]) {
+    fn store_leaf(&self, sector: u64, leaf: LeafName, bytes: &[u8]) {
         let mut packed = self.scratch.borrow_mut();
         packed.clear();
         let first = self.first_image(leaf);
         pack::pack(bytes, leaf_base(first.as_ref()), &mut packed);
         self.leaves.borrow_mut().write(leaf, sector, &packed);
-        let number = u32::try_from(leaf).expect("leaves of the laboratory have 32 bits");
         self.with_region(sector, |region, first| {
             let count = (LEAF_BYTES / SECTOR) as u16;
-            region.write(first, count, Content::Elsewhere(number), |_| ())
+            region.write(first, count, Content::Elsewhere(leaf.0), |_| ())
         });
     }
 
     /// What a leaf was when the pool got its past, if it has one.
-    fn first_image(&self, leaf: u64) -> Option<LeafImage> {
+    fn first_image(&self, leaf: LeafName) -> Option<LeafImage> {
         let aged = self.aged.borrow();
-        aged.as_ref().map(|aged| aged.image(LeafIndex(leaf)))
+        aged.as_ref().map(|aged| aged.image(leaf.index()))
     }
 
     fn read_symbols(&self, offset: u64, into: &mut Blocks) {
@@ -429,9 +428,9 @@ impl ModelDrive {
                 }) => {
                     let leaves = self.leaves.borrow();
                     let start = number as u64 * REGION_SECTORS + u64::from(start);
-                    match leaves.read(u64::from(leaf), start) {
+                    match leaves.read(LeafName(leaf), start) {
                         Some(packed) => {
-                            let first = self.first_image(leaf.into());
+                            let first = self.first_image(LeafName(leaf));
                             let base = leaf_base(first.as_ref());
                             unpack_part(packed, base, LEAF_BYTES / SECTOR, from, target);
                         }
@@ -490,7 +489,7 @@ fn is_commit(segment: &Segment) -> bool {
 }
 
 /// Where in a batch which leaf's image lies.
-fn leaf_places(gather: &Gather) -> Vec<(u64, u64)> {
+fn leaf_places(gather: &Gather) -> Vec<(u64, LeafName)> {
     let metas = gather
         .segments()
         .iter()
@@ -512,7 +511,9 @@ fn leaf_places(gather: &Gather) -> Vec<(u64, u64)> {
     };
     PayloadLayout::new(&head, &records)
         .filter_map(|at| match &records[at.record] {
-            Record::Leaf { leaf, .. } => Some((at.meta_sector, leaf.0)),
+            Record::Leaf { volume, leaf, .. } => {
+                Some((at.meta_sector, LeafName::new(*volume, *leaf)))
+            }
             _ => None,
         })
         .collect()

@@ -7,9 +7,38 @@
 //! zeroes: an image is no header either.)
 
 use std::collections::{BTreeMap, VecDeque};
+use varve_units::{LeafIndex, VolumeId};
 
 /// Commits after which a superseded image is forgotten.
 const COMMITS_KEPT: u64 = 2;
+
+/// Bits of a leaf's index in its name: a volume of 128 TiB.
+const INDEX_BITS: u32 = 26;
+
+/// Volume and index of a leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LeafName(pub(super) u32);
+
+impl LeafName {
+    /// The name of a leaf.
+    ///
+    /// # Panics
+    /// If a pool of the laboratory has 64 volumes, or one of more than 128 TiB.
+    pub(super) fn new(volume: VolumeId, leaf: LeafIndex) -> Self {
+        let (volume, index) = (u64::from(volume.0), leaf.0);
+        assert!(volume < 1 << (u32::BITS - INDEX_BITS) && index < 1 << INDEX_BITS);
+        Self((volume << INDEX_BITS | index) as u32)
+    }
+
+    const fn volume(self) -> usize {
+        (self.0 >> INDEX_BITS) as usize
+    }
+
+    /// The index in its volume.
+    pub(super) const fn index(self) -> LeafIndex {
+        LeafIndex((self.0 & ((1 << INDEX_BITS) - 1)) as u64)
+    }
+}
 
 #[derive(Default)]
 struct Newest {
@@ -17,10 +46,11 @@ struct Newest {
     packed: Box<[u8]>,
 }
 
-/// Leaf images of one volume.
+/// Leaf images.
 #[derive(Default)]
 pub(super) struct Leaves {
-    newest: Vec<Newest>,
+    /// By volume and index.
+    newest: Vec<Vec<Newest>>,
     /// Which leaf the image at a sector is of, and superseded images by sector.
     old: BTreeMap<u64, Box<[u8]>>,
     /// Superseded images in order: commits seen then, sector.
@@ -31,17 +61,21 @@ pub(super) struct Leaves {
 
 impl Leaves {
     /// Keeps an image, packed.
-    pub(super) fn write(&mut self, leaf: u64, sector: u64, packed: &[u8]) {
-        let index = usize::try_from(leaf).expect("leaves fit memory");
-        if index >= self.newest.len() {
-            self.newest.resize_with(index + 1, Newest::default);
+    pub(super) fn write(&mut self, leaf: LeafName, sector: u64, packed: &[u8]) {
+        let (volume, index) = (leaf.volume(), leaf.index().0 as usize);
+        if volume >= self.newest.len() {
+            self.newest.resize_with(volume + 1, Vec::new);
+        }
+        let newest = &mut self.newest[volume];
+        if index >= newest.len() {
+            newest.resize_with(index + 1, Newest::default);
         }
         self.bytes += packed.len();
         let new = Newest {
             sector,
             packed: packed.into(),
         };
-        let old = std::mem::replace(&mut self.newest[index], new);
+        let old = std::mem::replace(&mut newest[index], new);
         if !old.packed.is_empty() {
             self.order.push_back((self.commits, old.sector));
             if let Some(older) = self.old.insert(old.sector, old.packed) {
@@ -64,8 +98,9 @@ impl Leaves {
     }
 
     /// The image of a leaf at a sector; `None` if it was superseded long ago.
-    pub(super) fn read(&self, leaf: u64, sector: u64) -> Option<&[u8]> {
-        let newest = self.newest.get(leaf as usize);
+    pub(super) fn read(&self, leaf: LeafName, sector: u64) -> Option<&[u8]> {
+        let of_volume = self.newest.get(leaf.volume());
+        let newest = of_volume.and_then(|leaves| leaves.get(leaf.index().0 as usize));
         match newest.filter(|newest| newest.sector == sector) {
             Some(newest) => Some(&newest.packed),
             None => self.old.get(&sector).map(|packed| &**packed),
@@ -74,7 +109,8 @@ impl Leaves {
 
     /// Bytes of memory, roughly.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.newest.capacity() * (size_of::<Newest>() + 16) + self.old.len() * 64
+        let leaves: usize = self.newest.iter().map(Vec::capacity).sum();
+        self.bytes + leaves * (size_of::<Newest>() + 16) + self.old.len() * 64
     }
 }
 
@@ -85,15 +121,19 @@ mod tests {
     #[test]
     fn a_superseded_image_is_kept_for_two_commits() {
         let mut leaves = Leaves::default();
-        leaves.write(3, 100, &[1]);
-        leaves.write(3, 200, &[2]);
-        assert_eq!(leaves.read(3, 100), Some(&[1][..]));
+        let leaf = LeafName::new(VolumeId(1), LeafIndex(3));
+        let other = LeafName::new(VolumeId(2), LeafIndex(3));
+        leaves.write(other, 50, &[7]);
+        leaves.write(leaf, 100, &[1]);
+        leaves.write(leaf, 200, &[2]);
+        assert_eq!(leaves.read(leaf, 100), Some(&[1][..]));
         leaves.committed();
         leaves.committed();
-        assert_eq!(leaves.read(3, 100), Some(&[1][..]));
+        assert_eq!(leaves.read(leaf, 100), Some(&[1][..]));
         leaves.committed();
-        assert_eq!(leaves.read(3, 100), None);
-        assert_eq!(leaves.read(3, 200), Some(&[2][..]));
+        assert_eq!(leaves.read(leaf, 100), None);
+        assert_eq!(leaves.read(leaf, 200), Some(&[2][..]));
+        assert_eq!(leaves.read(other, 50), Some(&[7][..]));
         assert!(leaves.old.is_empty() && leaves.order.is_empty());
     }
 }

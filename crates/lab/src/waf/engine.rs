@@ -11,25 +11,15 @@ use super::workload::Source;
 use crate::clock::{Clock, Paced};
 use crate::load::symbols;
 use crate::media::{Kind, ModelDrive, Moved};
-use crate::plan::map_bytes;
 use crate::recovery::{LabError, Watch, identity};
+use crate::small_pool::{PoolError, PoolRequest, STRIPE_BLOCKS, SmallPool};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use varve_ftl::{Config, Engine, EngineError, Geometry, NewVolume, Seats};
+use varve_ftl::{Engine, EngineError, NewVolume, Seats};
 use varve_hostio::Executor;
 use varve_io::{Drive, World};
-use varve_pool::label::Owner;
-use varve_pool::{Settings, engine_config};
-use varve_units::{BLOCK_BYTES, Blocks, LEAF_BLOCKS, Lba, TenantId, VolumeId};
+use varve_units::{BLOCK_BYTES, Blocks, Lba, TenantId, VolumeId};
 
-/// Blocks of a stripe: 1 MiB of data.
-const STRIPE_BLOCKS: u32 = 256;
-/// Chunks of a fast tier, about.
-const CHUNKS: u64 = 128;
-/// Bytes of a chunk at least.
-const CHUNK_BYTES_MIN: u64 = 1 << 20;
-/// Slices of the map: as many as small pools have.
-const SLICES: u16 = 16;
 /// Writes in flight.
 const DEPTH: usize = 64;
 /// Blocks of one write of the fill.
@@ -39,15 +29,9 @@ const WATCHED: u64 = 1 << 12;
 /// Bytes a second of the tiers: they pace the modelled clock, which ages are measured by.
 const FAST_BANDWIDTH: u64 = 6_000_000_000;
 const DENSE_BANDWIDTH: u64 = 3_000_000_000;
-/// Room that the pool has for users beyond the volumes: one part in so many.
-const SLACK: u64 = 50;
-
-/// Geometry and settings of the engine for a run.
+/// The engine's pool for a run.
 struct Plan {
-    geometry: Geometry,
-    config: Config,
-    /// Blocks of each tenant's volume.
-    volume_blocks: u64,
+    pool: SmallPool,
     sizes: Sizes,
 }
 
@@ -57,53 +41,24 @@ impl Plan {
         if request.fast_tier == 0.0 {
             return Err(WafError::NoFastTier);
         }
-        let stripes = ((asked.unit_blocks + STRIPE_BLOCKS / 2) / STRIPE_BLOCKS).max(2);
-        let mut geometry = Geometry {
-            chunk_bytes: 0,
-            chunks: 0,
-            lba_bytes: 512,
-            group_blocks: stripes * STRIPE_BLOCKS,
+        let pool = SmallPool::new(&PoolRequest {
             groups: request.groups,
-            stripe_blocks: STRIPE_BLOCKS,
-            p2l_copies: 1,
-            slices: SLICES,
-        };
-        let data = u64::from(stripes) * u64::from(geometry.stripe_user_blocks());
-        let dense = data * u64::from(request.groups);
-        let tenants = request.workload.tenants() as u64;
-        let user = (dense as f64 * (1.0 - request.over_provision / 100.0)) as u64;
-        let volume_blocks = user / tenants / LEAF_BLOCKS * LEAF_BLOCKS;
-        let user = volume_blocks * tenants;
-        let fast = (user as f64 * request.fast_tier / 100.0) as u64 * BLOCK_BYTES;
-        geometry.chunk_bytes = 1 << (fast / CHUNKS).max(CHUNK_BYTES_MIN).ilog2();
-        geometry.chunks = (fast / geometry.chunk_bytes) as u32;
-        let settings = Settings {
-            owner: Owner::NOBODY,
-            take_over: false,
-            accept_loss: false,
-            lanes: 1,
-            map_bytes: map_bytes(user * BLOCK_BYTES),
-            elided: true,
-            canary: None,
-        };
-        let mut config = engine_config(&geometry, 0, &settings).map_err(WafError::Reserve)?;
-        let usable = config.reserve.capacity_blocks;
-        if user >= usable {
-            return Err(WafError::Capacity { user, usable });
-        }
-        config.reserve.capacity_blocks = usable.min(user + user / SLACK);
+            group_blocks: asked.unit_blocks,
+            over_provision: request.over_provision,
+            fast_tier: request.fast_tier,
+            volumes: request.workload.tenants() as u64,
+        });
+        let pool = pool.map_err(|error| match error {
+            PoolError::Reserve(error) => WafError::Reserve(error),
+            PoolError::Capacity { user, usable } => WafError::Capacity { user, usable },
+        })?;
         let sizes = Sizes {
             units: request.groups,
-            unit_blocks: data as u32,
-            user,
-            fast: fast / BLOCK_BYTES,
+            unit_blocks: pool.group_data_blocks,
+            user: pool.user_blocks,
+            fast: pool.fast_bytes() / BLOCK_BYTES,
         };
-        Ok(Self {
-            geometry,
-            config,
-            volume_blocks,
-            sizes,
-        })
+        Ok(Self { pool, sizes })
     }
 }
 
@@ -116,12 +71,11 @@ pub(super) fn check(request: &WafRequest) -> Result<(), WafError> {
 pub(super) fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafError> {
     let plan = Plan::new(request)?;
     let clock = Rc::new(Clock::default());
-    let dense_bytes = plan.geometry.dense_blocks() * BLOCK_BYTES;
-    let device = Device::new(plan.geometry.dense_blocks(), request.groups.into());
+    let dense_bytes = plan.pool.dense_bytes();
+    let device = Device::new(dense_bytes / BLOCK_BYTES, request.groups.into());
     let device = Rc::new(RefCell::new(device.map_err(WafError::Drive)?));
     let below = Rc::clone(&device);
-    let fast_bytes = plan.geometry.chunk_bytes * u64::from(plan.geometry.chunks);
-    let fast = ModelDrive::fast(fast_bytes, FAST_BANDWIDTH, Rc::clone(&clock));
+    let fast = ModelDrive::fast(plan.pool.fast_bytes(), FAST_BANDWIDTH, Rc::clone(&clock));
     let dense = ModelDrive::dense(dense_bytes, DENSE_BANDWIDTH, Rc::clone(&clock));
     dense.watch(Box::new(move |moved| tell(&mut below.borrow_mut(), moved)));
     let machine = Rc::new(Machine {
@@ -202,7 +156,7 @@ impl Machine {
         let bytes = self.bytes().since(&bytes);
         let (stripe, user) = (
             f64::from(STRIPE_BLOCKS),
-            f64::from(self.plan.geometry.stripe_user_blocks()),
+            f64::from(self.plan.pool.geometry.stripe_user_blocks()),
         );
         let report = WafReport::new(&self.request, &self.plan.sizes, &sums, stripe / user - 1.0);
         subject.engine.close().await?;
@@ -218,13 +172,13 @@ impl Machine {
             fast: Rc::clone(&self.fast) as Rc<dyn Drive>,
             dense: Some(Rc::clone(&self.dense) as Rc<dyn Drive>),
         };
-        let (geometry, config) = (self.plan.geometry, self.plan.config);
+        let (geometry, config) = (self.plan.pool.geometry, self.plan.pool.config);
         let engine = Engine::create(seats, geometry, config, identity(1)).await?;
         let mut volumes = Vec::new();
         for tenant in 0..self.request.workload.tenants() as u8 {
             let volume = NewVolume {
                 name: &format!("tenant{tenant}"),
-                size: Blocks(self.plan.volume_blocks),
+                size: Blocks(self.plan.pool.volume_blocks),
                 tenant: TenantId(u32::from(tenant) + 1),
                 uuid: [tenant + 1; 16],
                 nguid: [tenant + 1; 16],
@@ -287,8 +241,8 @@ impl Machine {
             1 => self.source.borrow_mut().next(),
             blocks => number * blocks,
         };
-        let tenant = block / self.plan.volume_blocks;
-        let lba = Lba(block % self.plan.volume_blocks);
+        let tenant = block / self.plan.pool.volume_blocks;
+        let lba = Lba(block % self.plan.pool.volume_blocks);
         let data = symbols(lba, phase.blocks, number);
         Some((subject.volumes[tenant as usize], lba, data))
     }

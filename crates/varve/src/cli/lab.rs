@@ -36,6 +36,8 @@ enum Experiment {
     Drive(super::lab_drive::Options),
     /// Write amplification of a placement policy: the engine's beside others', without time
     Waf(super::lab_waf::Options),
+    /// A storage system on modelled drives in virtual time: the engine, or a model of another
+    Rig(super::lab_rig::Options),
 }
 
 /// Options of `varve lab recovery`.
@@ -94,6 +96,7 @@ impl Options {
             Experiment::Recovery(recovery) => recovery.run(),
             Experiment::Drive(drive) => drive.run(),
             Experiment::Waf(waf) => waf.run(),
+            Experiment::Rig(rig) => rig.run(),
             Experiment::List(list) => list.run(),
             Experiment::Run(run) => run.run(),
             Experiment::All(all) => all.run(),

@@ -84,7 +84,7 @@ impl Options {
 }
 
 /// Bytes as fio takes them: a number, perhaps with k or m, powers of 1024.
-fn parse_block(text: &str) -> Result<u64, String> {
+pub(super) fn parse_block(text: &str) -> Result<u64, String> {
     let text = text.to_ascii_lowercase();
     let (digits, unit) = match text.strip_suffix(['k', 'm']) {
         Some(digits) if text.ends_with('k') => (digits, 1 << 10),

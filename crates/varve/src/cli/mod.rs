@@ -14,6 +14,7 @@ mod inspect;
 mod lab;
 mod lab_drive;
 mod lab_jobs;
+mod lab_rig;
 mod lab_run;
 mod lab_waf;
 mod pool;

@@ -1,0 +1,310 @@
+//! Builds a system on its drives, brings it into its state and measures it.
+
+use super::load::{Load, Seen, Span};
+use super::mix::Mix;
+use super::report::{RigReport, TierReport, Way};
+use super::request::{RigRequest, SystemName};
+use super::station::{Station, Traffic};
+use super::system::{Role, System, SystemError};
+use super::systems::concat::Concat;
+use super::systems::varve::Varve;
+use crate::drive::latency;
+use crate::recovery::Watch;
+use crate::small_pool::{PoolError, PoolRequest, SmallPool};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+use varve_io::World;
+use varve_media::{AnySheet, Counters, Shape, ShapeError};
+use varve_sim::executor::{Executor, Journal, Reactor, Stop};
+use varve_sim::rng::Rng;
+use varve_units::{BLOCK_BYTES, Nanos};
+
+/// Disks of the array: one for each of the document's eight machines.
+const DISKS: u32 = 8;
+/// Before the window: a second, or so many requests; and the window.
+const RAMP: (Nanos, u64) = (Nanos::from_secs(2), 200_000);
+const WINDOW: (Nanos, u64) = (Nanos::from_secs(5), 400_000);
+/// What is written in larger pieces takes fewer of them.
+const WINDOW_BYTES: u64 = 8 << 30;
+
+/// Why nothing was measured.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RigError {
+    /// A drive's sheet describes no possible drive of that size.
+    Drive(ShapeError),
+    /// The engine makes no pool of that.
+    Pool(String),
+    /// Requests have from 4 KiB to 1 MiB, in blocks.
+    Bytes(u64),
+    /// Jobs, depth, or shares beyond their limits.
+    Limits(&'static str),
+    /// The engine failed.
+    Engine(SystemError),
+    /// The run came to a halt.
+    Stopped(&'static str),
+}
+
+impl fmt::Display for RigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Drive(error) => error.fmt(f),
+            Self::Pool(error) => f.write_str(error),
+            Self::Bytes(bytes) => write!(
+                f,
+                "requests of {bytes} bytes: 4096 to 1048576, multiples of 4096"
+            ),
+            Self::Limits(what) => f.write_str(what),
+            Self::Engine(error) => error.fmt(f),
+            Self::Stopped(why) => write!(f, "the run came to a halt: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for RigError {}
+
+/// Looks whether a request makes sense.
+///
+/// # Errors
+/// If it does not.
+pub fn check(request: &RigRequest) -> Result<(), RigError> {
+    let Mix {
+        jobs,
+        depth,
+        bytes,
+        reads_per_cent,
+        ..
+    } = request.mix;
+    if !(BLOCK_BYTES..=1 << 20).contains(&bytes) || !bytes.is_multiple_of(BLOCK_BYTES) {
+        return Err(RigError::Bytes(bytes));
+    }
+    let limits = [
+        ((1..=64).contains(&jobs), "from 1 to 64 jobs"),
+        (
+            (1..=1024).contains(&depth),
+            "from 1 to 1024 requests in flight for each job",
+        ),
+        (reads_per_cent <= 100, "reads are a share in per cent"),
+        ((1..=64).contains(&request.cores), "from 1 to 64 processors"),
+    ];
+    limits
+        .into_iter()
+        .find(|(holds, _)| !holds)
+        .map_or(Ok(()), |(_, what)| Err(RigError::Limits(what)))
+}
+
+/// Measures a system under a load.
+///
+/// # Errors
+/// If the request makes no sense, or the engine fails.
+pub fn run(request: &RigRequest, watch: &Watch) -> Result<RigReport, RigError> {
+    check(request)?;
+    let journal = Rc::new(Journal::default());
+    let rng = Rng::new(request.seed);
+    let mut executor = Executor::new(journal, rng, Nanos(0)).in_order();
+    let flow = life(executor.reactor(), *request, Rc::clone(watch));
+    let lived = executor.run(flow);
+    executor.crash();
+    lived.map_err(|stop| {
+        RigError::Stopped(match stop {
+            Stop::Deadlock => "everything waits for everything",
+            Stop::Runaway => "flows run on without a request that ends",
+            Stop::Stuck => "no request has ended for a minute of virtual time",
+            Stop::Crash | Stop::Failed => "it was told to",
+        })
+    })?
+}
+
+async fn life(
+    reactor: Rc<Reactor>,
+    request: RigRequest,
+    watch: Watch,
+) -> Result<RigReport, RigError> {
+    let system = build(&reactor, &request).await?;
+    let places = request.mix.places(system.bytes(), request.seed);
+    let places = Rc::new(RefCell::new(places));
+    let load = Rc::new(Load {
+        reactor,
+        system: Rc::clone(&system),
+        watch,
+    });
+    let mix = request.mix;
+    // What does not keep a state needs none.
+    let has_state = system.drives().iter().any(|(_, drive)| drive.has_state());
+    if has_state {
+        load.age(&mix, &places, request.passes)
+            .await
+            .map_err(RigError::Engine)?;
+    }
+    system.start();
+    let before = Rc::new(RefCell::new(Sums::default()));
+    let (opened, marked) = (Rc::clone(&before), Rc::clone(&system));
+    let mark = move || *opened.borrow_mut() = Sums::of(&*marked);
+    let requests = (WINDOW_BYTES / mix.bytes).clamp(1 << 12, WINDOW.1);
+    let span = Span {
+        ramp: (RAMP.0, requests / 2),
+        window: (WINDOW.0, requests),
+    };
+    let seen = load
+        .measure(&mix, &places, span, mark)
+        .await
+        .map_err(RigError::Engine)?;
+    let after = Sums::of(&*system);
+    let report = report(&request, &*system, &seen, (&before.borrow(), &after));
+    Ok(report)
+}
+
+fn dense_bytes(sheet: &AnySheet, scale: u32) -> u64 {
+    match sheet {
+        AnySheet::Flash(sheet) => Shape::smallest(sheet) / u64::from(scale),
+        AnySheet::InPlace(_) | AnySheet::Disk(_) => sheet.capacity().user_bytes.value,
+    }
+}
+
+async fn build(reactor: &Rc<Reactor>, request: &RigRequest) -> Result<Rc<dyn System>, RigError> {
+    let named = |name| AnySheet::named(name).expect("requests name drives that there are");
+    let station =
+        |sheet: &AnySheet, bytes| Station::new(sheet, bytes, reactor).map_err(RigError::Drive);
+    let dense = named(request.dense);
+    let dense_bytes = dense_bytes(&dense, request.scale);
+    Ok(match request.system {
+        SystemName::HddArray => {
+            let sheet = named("hdd-002");
+            let bytes = sheet.capacity().user_bytes.value;
+            let disks: Result<Vec<_>, _> = (0..DISKS).map(|_| station(&sheet, bytes)).collect();
+            Concat::new(disks?)
+        }
+        SystemName::DropIn => Concat::new(vec![station(&dense, dense_bytes)?]),
+        SystemName::Varve => {
+            let pool = pool(request, &dense, dense_bytes)?;
+            let dense = station(&dense, dense_bytes)?;
+            let fast = named(request.fast);
+            let fast = station(&fast, pool.fast_bytes())?;
+            let world = Rc::clone(reactor) as Rc<dyn World>;
+            Varve::create(world, pool, (fast, dense), request.cores)
+                .await
+                .map_err(RigError::Engine)?
+        }
+    })
+}
+
+/// As many groups as the drive has erase units, which fill it.
+fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool, RigError> {
+    let groups = match dense {
+        AnySheet::Flash(sheet) => {
+            sheet.capacity.user_bytes.value / sheet.flash.erase_unit_bytes.value
+        }
+        AnySheet::InPlace(_) | AnySheet::Disk(_) => 200,
+    };
+    let blocks = bytes / BLOCK_BYTES;
+    // Whole stripes, rounded down: the groups must fit the drive.
+    let stripe = u64::from(crate::small_pool::STRIPE_BLOCKS);
+    let group_blocks = (blocks / groups / stripe).max(2) * stripe;
+    let pool = SmallPool::new(&PoolRequest {
+        groups: (blocks / group_blocks) as u32,
+        group_blocks: group_blocks as u32,
+        over_provision: request.over_provision,
+        fast_tier: request.fast_tier,
+        volumes: request.mix.jobs.into(),
+    });
+    pool.map_err(|error| {
+        RigError::Pool(match error {
+            PoolError::Reserve(error) => error.to_string(),
+            PoolError::Capacity { user, usable } => {
+                format!("{user} blocks for hosts, of {usable} that there is room for")
+            }
+        })
+    })
+}
+
+/// What each drive, and the software, has done so far.
+#[derive(Default)]
+struct Sums {
+    drives: Vec<(Role, Traffic, Counters)>,
+    software: BTreeMap<&'static str, u64>,
+}
+
+impl Sums {
+    fn of(system: &dyn System) -> Self {
+        let of = |(role, drive): (Role, Rc<Station>)| (role, drive.traffic(), drive.counters());
+        Self {
+            drives: system.drives().into_iter().map(of).collect(),
+            software: system.counters(),
+        }
+    }
+}
+
+fn report(
+    request: &RigRequest,
+    system: &dyn System,
+    seen: &Seen,
+    (before, after): (&Sums, &Sums),
+) -> RigReport {
+    let [reads, writes] = &seen.latencies_ns;
+    let host_bytes = writes.len() as u64 * request.mix.bytes;
+    let tier = |role| tier(role, host_bytes, before, after);
+    let dense = tier(Role::Dense);
+    let waf_total =
+        dense.and_then(|(_, media)| (host_bytes > 0).then(|| media as f64 / host_bytes as f64));
+    RigReport {
+        request: *request,
+        parameters: system.parameters().into_iter().collect(),
+        bytes: system.bytes(),
+        virtual_ns: seen.span.0,
+        reads: way(reads, request.mix.bytes, seen.span),
+        writes: way(writes, request.mix.bytes, seen.span),
+        fast: tier(Role::Fast).map(|(report, _)| report),
+        dense: dense.map(|(report, _)| report),
+        waf_total,
+        counters: counters(before, after),
+    }
+}
+
+/// What was counted in the window. Gauges, which go down as well, are as they were at its end.
+fn counters(before: &Sums, after: &Sums) -> BTreeMap<&'static str, u64> {
+    let since = |(name, count): (&&'static str, &u64)| {
+        let earlier = before.software.get(name).copied().unwrap_or(0);
+        (*name, count.checked_sub(earlier).unwrap_or(*count))
+    };
+    after.software.iter().map(since).collect()
+}
+
+fn way(latencies: &[u64], bytes: u64, span: Nanos) -> Option<Way> {
+    let requests = latencies.len() as u64;
+    let per_second =
+        |amount: u64| (u128::from(amount) * 1_000_000_000 / u128::from(span.0.max(1))) as u64;
+    (requests > 0).then(|| Way {
+        requests,
+        iops: per_second(requests),
+        bytes_per_s: per_second(requests * bytes),
+        latency: latency(latencies),
+    })
+}
+
+/// What a tier did in the window, and the bytes its media were programmed with.
+fn tier(role: Role, host_bytes: u64, before: &Sums, after: &Sums) -> Option<(TierReport, u64)> {
+    let mut report = TierReport {
+        drives: 0,
+        read_bytes: 0,
+        written_bytes: 0,
+        written_per_host_byte: None,
+        waf_device: None,
+    };
+    let (mut to_drives, mut media) = (0, 0);
+    let both = before.drives.iter().zip(&after.drives);
+    for ((_, traffic, counters), (_, traffic_after, after)) in both.filter(|(b, _)| b.0 == role) {
+        let traffic = traffic_after.since(traffic);
+        let counters = after.since(counters);
+        report.drives += 1;
+        report.read_bytes += traffic.read_bytes;
+        report.written_bytes += traffic.written_bytes;
+        to_drives += counters.host_bytes;
+        media += counters.media_bytes;
+    }
+    let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
+    report.written_per_host_byte = ratio(report.written_bytes, host_bytes);
+    report.waf_device = ratio(media, to_drives);
+    (report.drives > 0).then_some((report, media))
+}

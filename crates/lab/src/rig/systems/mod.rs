@@ -1,0 +1,4 @@
+//! The storage systems that can be measured.
+
+pub(crate) mod concat;
+pub(crate) mod varve;

@@ -1,0 +1,64 @@
+//! A modelled drive as the engine sees it: its content, and the time that takes.
+
+use super::station::Station;
+use crate::clock::Clock;
+use crate::media::ModelDrive;
+use std::rc::Rc;
+use varve_io::{Command, Completion, Drive, DriveInfo};
+use varve_media::timed::Ask;
+
+/// What paces the clock of a content that nobody asks for the time: the station has it.
+const NO_PACE: u64 = u64::MAX;
+
+/// Content on a station.
+pub(crate) struct TimedDrive {
+    content: ModelDrive,
+    station: Rc<Station>,
+}
+
+impl TimedDrive {
+    /// A log of `bytes`.
+    pub(crate) fn fast(bytes: u64, station: &Rc<Station>) -> Rc<Self> {
+        let content = ModelDrive::fast(bytes, NO_PACE, Rc::new(Clock::default()));
+        Self::of(content, station)
+    }
+
+    /// A dense tier of `bytes`.
+    pub(crate) fn dense(bytes: u64, station: &Rc<Station>) -> Rc<Self> {
+        let content = ModelDrive::dense(bytes, NO_PACE, Rc::new(Clock::default()));
+        Self::of(content, station)
+    }
+
+    fn of(content: ModelDrive, station: &Rc<Station>) -> Rc<Self> {
+        assert!(content.info().bytes <= station.bytes(), "a tier has room");
+        Rc::new(Self {
+            content,
+            station: Rc::clone(station),
+        })
+    }
+}
+
+impl Drive for TimedDrive {
+    fn info(&self) -> DriveInfo {
+        self.content.info()
+    }
+
+    /// What the command does to the content it does at once; the answer comes when the drive has
+    /// done it.
+    fn submit(&self, command: Command) -> Completion {
+        let (ask, offset, bytes) = match &command {
+            Command::Read { offset, into, .. } => (Ask::Read, *offset, into.bytes()),
+            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+                (Ask::Write, *offset, gather.bytes())
+            }
+            Command::Flush => (Ask::Flush, 0, 0),
+            Command::Discard { offset, length } => (Ask::Deallocate, *offset, *length),
+        };
+        let done = self.content.submit(command);
+        let timed = self.station.ask(ask, offset, bytes);
+        Completion::flow(async move {
+            timed.await;
+            done.await
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! Geometry and settings of a pool that is small enough to be run whole.
+
+use crate::plan::map_bytes;
+use varve_ftl::{Config, Geometry, ReserveError};
+use varve_pool::label::Owner;
+use varve_pool::{Settings, engine_config};
+use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
+
+/// Blocks of a stripe: 1 MiB of data.
+pub(crate) const STRIPE_BLOCKS: u32 = 256;
+/// Chunks of a fast tier, about.
+const CHUNKS: u64 = 128;
+/// Bytes of a chunk at least.
+const CHUNK_BYTES_MIN: u64 = 1 << 20;
+/// Slices of the map: as many as small pools have.
+const SLICES: u16 = 16;
+/// Room that the pool has for users beyond the volumes: one part in so many.
+const SLACK: u64 = 50;
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct PoolRequest {
+    /// Groups of the dense tier.
+    pub(crate) groups: u32,
+    /// Blocks of a group, about: whole stripes are made of it.
+    pub(crate) group_blocks: u32,
+    /// Dense data blocks that are not exported, per cent of all.
+    pub(crate) over_provision: f64,
+    /// Fast tier, per cent of what is exported.
+    pub(crate) fast_tier: f64,
+    /// Volumes, all alike.
+    pub(crate) volumes: u64,
+}
+
+/// Why there is no such pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PoolError {
+    /// A tier is too small for what the engine keeps back.
+    Reserve(ReserveError),
+    /// The volumes do not fit.
+    Capacity {
+        /// Blocks of the volumes.
+        user: u64,
+        /// Blocks there is room for.
+        usable: u64,
+    },
+}
+
+/// Geometry and settings of such a pool.
+pub(crate) struct SmallPool {
+    pub(crate) geometry: Geometry,
+    pub(crate) config: Config,
+    /// Blocks of each volume.
+    pub(crate) volume_blocks: u64,
+    /// Blocks of all volumes.
+    pub(crate) user_blocks: u64,
+    /// User data blocks of a group.
+    pub(crate) group_data_blocks: u32,
+}
+
+impl SmallPool {
+    /// Plans a pool; its map is resident.
+    pub(crate) fn new(request: &PoolRequest) -> Result<Self, PoolError> {
+        let stripes = ((request.group_blocks + STRIPE_BLOCKS / 2) / STRIPE_BLOCKS).max(2);
+        let mut geometry = Geometry {
+            chunk_bytes: 0,
+            chunks: 0,
+            lba_bytes: 512,
+            group_blocks: stripes * STRIPE_BLOCKS,
+            groups: request.groups,
+            stripe_blocks: STRIPE_BLOCKS,
+            p2l_copies: 1,
+            slices: SLICES,
+        };
+        let data = u64::from(stripes) * u64::from(geometry.stripe_user_blocks());
+        let dense = data * u64::from(request.groups);
+        let user = (dense as f64 * (1.0 - request.over_provision / 100.0)) as u64;
+        let volume_blocks = user / request.volumes / LEAF_BLOCKS * LEAF_BLOCKS;
+        let user = volume_blocks * request.volumes;
+        let fast = (user as f64 * request.fast_tier / 100.0) as u64 * BLOCK_BYTES;
+        geometry.chunk_bytes = 1 << (fast / CHUNKS).max(CHUNK_BYTES_MIN).ilog2();
+        geometry.chunks = (fast / geometry.chunk_bytes) as u32;
+        let settings = Settings {
+            owner: Owner::NOBODY,
+            take_over: false,
+            accept_loss: false,
+            lanes: 1,
+            map_bytes: map_bytes(user * BLOCK_BYTES),
+            elided: true,
+            canary: None,
+        };
+        let mut config = engine_config(&geometry, 0, &settings).map_err(PoolError::Reserve)?;
+        let usable = config.reserve.capacity_blocks;
+        if user >= usable {
+            return Err(PoolError::Capacity { user, usable });
+        }
+        config.reserve.capacity_blocks = usable.min(user + user / SLACK);
+        Ok(Self {
+            geometry,
+            config,
+            volume_blocks,
+            user_blocks: user,
+            group_data_blocks: data as u32,
+        })
+    }
+
+    /// Bytes of the fast tier.
+    pub(crate) fn fast_bytes(&self) -> u64 {
+        self.geometry.chunk_bytes * u64::from(self.geometry.chunks)
+    }
+
+    /// Bytes of the dense tier.
+    pub(crate) const fn dense_bytes(&self) -> u64 {
+        self.geometry.dense_blocks() * BLOCK_BYTES
+    }
+}

@@ -1,0 +1,179 @@
+//! `varve lab rig`.
+
+use super::lab::{BUG, now, watch};
+use super::lab_drive::parse_block;
+use super::{Exit, complain};
+use crate::envelope;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use varve_lab::rig::{Law, Mix, RigError, RigReport, RigRequest, SystemName, run};
+use varve_media::any_sheet;
+
+/// Options of `varve lab rig`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// What stands on the drives; a wrong name lists them all
+    #[arg(value_name = "SYSTEM", value_parser = str::parse::<SystemName>)]
+    system: SystemName,
+    /// What hosts do
+    #[arg(long, value_enum)]
+    rw: Way,
+    /// Bytes of a request, such as 4k
+    #[arg(long, value_name = "BYTES", value_parser = parse_block, default_value = "4k")]
+    bs: u64,
+    /// Skew of random places, in place of equal chances: THETA of Zipf's law
+    #[arg(long, value_name = "THETA")]
+    zipf: Option<f64>,
+    /// Requests that read, per cent; for --rw randrw
+    #[arg(long, value_name = "PERCENT", default_value_t = 50)]
+    reads: u32,
+    /// Jobs, each a tenant with an equal part of the addresses
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    jobs: u32,
+    /// Requests that each job keeps in flight
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    iodepth: u32,
+    /// Drive of the fast tier, as `varve lab drive` knows it
+    #[arg(long, value_name = "DRIVE", default_value = "slc-002")]
+    fast: String,
+    /// Drive of the dense tier
+    #[arg(long, value_name = "DRIVE", default_value = "qlc-002")]
+    dense: String,
+    /// Blocks of the dense tier that are not exported, per cent of all
+    #[arg(long, value_name = "PERCENT", default_value_t = 18.0)]
+    over_provision: f64,
+    /// Fast tier, per cent of what is exported
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    fast_tier: f64,
+    /// Overwrite all addresses this many times before time counts
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
+    passes: f64,
+    /// Processors for the system's software
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    cores: usize,
+    /// Make the dense drive smaller by this
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    scale: u32,
+    /// Seed of the places
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What hosts do.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Way {
+    /// Each job reads its part in order
+    Read,
+    /// Each job writes its part in order
+    Write,
+    /// Reads anywhere
+    Randread,
+    /// Writes anywhere
+    Randwrite,
+    /// Reads and writes anywhere, as --reads says
+    Randrw,
+}
+
+/// A report and how long it took.
+#[derive(Serialize)]
+struct Timed<'a> {
+    #[serde(flatten)]
+    report: &'a RigReport,
+    elapsed_s: f64,
+}
+
+impl Options {
+    /// Measures and prints the result.
+    pub(crate) fn run(&self) -> Exit {
+        let request = match self.request() {
+            Ok(request) => request,
+            Err(exit) => return exit,
+        };
+        let begun = now();
+        match run(&request, &watch()) {
+            Ok(report) => {
+                let elapsed_s = (begun.elapsed().as_secs_f64() * 1e3).round() / 1e3;
+                if self.json {
+                    let timed = Timed {
+                        report: &report,
+                        elapsed_s,
+                    };
+                    print!("{}", envelope::json("LabRig", &timed));
+                } else {
+                    print!("{}", report.table());
+                    println!("{:<18} {elapsed_s} s", "took");
+                }
+                Exit::Ok
+            }
+            Err(error) => {
+                complain(&error.to_string(), next_of(&error));
+                match error {
+                    RigError::Engine(_) | RigError::Stopped(_) => Exit::Failed,
+                    _ => Exit::Usage,
+                }
+            }
+        }
+    }
+
+    fn request(&self) -> Result<RigRequest, Exit> {
+        let law = match (self.rw, self.zipf) {
+            (Way::Read | Way::Write, Some(_)) => {
+                complain(
+                    "--zipf is for random places",
+                    "leave it out, or give --rw randwrite",
+                );
+                return Err(Exit::Usage);
+            }
+            (Way::Read | Way::Write, None) => Law::Sequential,
+            (_, Some(theta)) => Law::Zipf(theta),
+            (_, None) => Law::Uniform,
+        };
+        Ok(RigRequest {
+            system: self.system,
+            mix: Mix {
+                jobs: self.jobs,
+                depth: self.iodepth,
+                bytes: self.bs,
+                reads_per_cent: match self.rw {
+                    Way::Read | Way::Randread => 100,
+                    Way::Write | Way::Randwrite => 0,
+                    Way::Randrw => self.reads,
+                },
+                law,
+            },
+            fast: known(&self.fast)?,
+            dense: known(&self.dense)?,
+            over_provision: self.over_provision,
+            fast_tier: self.fast_tier,
+            passes: self.passes,
+            cores: self.cores,
+            scale: self.scale,
+            seed: self.seed,
+        })
+    }
+}
+
+/// A drive that there is a sheet of.
+fn known(name: &str) -> Result<&'static str, Exit> {
+    any_sheet::names()
+        .find(|known| *known == name)
+        .ok_or_else(|| {
+            let names: Vec<_> = any_sheet::names().collect();
+            let next = format!("name one of {}", names.join(", "));
+            complain(&format!("there is no drive {name:?}"), &next);
+            Exit::NotFound
+        })
+}
+
+/// What would help.
+fn next_of(error: &RigError) -> &'static str {
+    match error {
+        RigError::Pool(_) => "give another --over-provision, --fast-tier or --scale",
+        RigError::Drive(_) => "give a smaller --scale",
+        RigError::Engine(_) | RigError::Stopped(_) => BUG,
+        _ => "see `varve lab rig --help`",
+    }
+}
