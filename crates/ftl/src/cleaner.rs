@@ -15,9 +15,10 @@
 use crate::config::Canary;
 use crate::contents::Unknown;
 use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
-use crate::limits::{CLEANER_RUN_MAX, OUTAGE_PAUSE_MAX};
+use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX, OUTAGE_PAUSE_MAX};
 use crate::map::{LeafKey, Live};
 use crate::placement::{Item, Progress, Stream, StreamId, Writer};
+use crate::read_ahead::ReadAhead;
 use crate::shard::Shard;
 use crate::shared::{FIRST, Shared};
 use crate::units::UnitState;
@@ -219,13 +220,17 @@ impl Shared {
         self.victims_max().max(chunks / 16)
     }
 
-    /// Bytes of the cleaner's and garbage collection's buffers at most: a run of blocks for each
-    /// victim that is read, and its records and candidates, a block each at worst.
+    /// Bytes of the cleaner's and garbage collection's buffers at most: for each victim, or stripe of
+    /// one, that is read the blocks under way, and its records and candidates, a block each at worst.
     pub(crate) fn cleaner_bytes(&self) -> u64 {
-        let run = CLEANER_RUN_MAX as u64 * BLOCK_BYTES;
+        let geometry = self.units.geometry();
         let block = (size_of::<Record>() + size_of::<Candidate>()) as u64;
-        let chunk = u64::from(self.units.geometry().chunk_blocks()) * block;
-        self.victims_max() as u64 * (run + chunk) + run
+        let bytes = |blocks: u32| {
+            let under_way = (CLEANER_RUN_MAX as u64).min(blocks.into()) * BLOCK_BYTES;
+            under_way + u64::from(blocks) * block
+        };
+        self.victims_max() as u64 * bytes(geometry.chunk_blocks())
+            + GC_STRIPES_MAX as u64 * bytes(geometry.stripe_blocks)
     }
 
     /// Free chunks below which the cleaner works.
@@ -429,60 +434,68 @@ impl Shared {
         writer: Writer,
         progress: &Rc<Progress>,
     ) {
-        let trusting =
-            writer == Writer::GarbageCollection && self.config.is_planted(Canary::P2lUnverified);
+        let mut reads = ReadAhead::new(self, unit, candidates);
         let mut target = None;
-        let mut first = 0;
-        while first < candidates.len() && !self.is_stopped() {
-            let length = self.run_length(&candidates[first..]);
-            let run = &candidates[first..first + length];
-            first += length;
-            self.yield_to_reads().await;
-            let offset = self.place_offset(run[0].ppa);
-            let into = self.world.blocks(length, self.config.elided);
-            let read = self
-                .drive_of(unit)
-                .read_data(offset, into, 0)
-                .await
-                .ok()
-                .map(Rc::new);
-            for (index, candidate) in run.iter().enumerate() {
-                let data = match &read {
-                    Some(blocks) if trusting || block_crc(blocks.block(index)) == candidate.crc => {
-                        Some((Rc::clone(blocks), index))
-                    }
-                    _ => match self.read_other_copy(unit, candidate).await {
-                        Ok(block) => Some((Rc::new(block), 0)),
-                        Err(ways) if ways.is_lost() => None,
-                        Err(_) => {
-                            // It may be there when the tier is: the unit is cleaned another time.
-                            progress.fail();
-                            self.count("clean_read_errors", 1);
-                            return;
-                        }
-                    },
-                };
-                let Some(data) = data else {
-                    self.declare_lost(candidate, progress).await;
-                    continue;
-                };
-                let item = candidate.with(data);
-                if self.dense.is_none() {
-                    // Back to the log: no stream is ever started.
-                    self.re_append(item, progress).await;
-                    continue;
-                }
-                let stream = self.target(&mut target, candidate.volume, writer);
-                if let Err(item) = self.try_place(&stream, item, progress) {
-                    // It may not know yet what its queue is full of.
-                    stream.wake();
-                    self.place(stream.id(), item, progress).await;
-                }
+        while !self.is_stopped()
+            && let Some((run, read)) = reads.next().await
+        {
+            let run = &candidates[run];
+            let read = read.ok().map(Rc::new);
+            let moved = self
+                .move_run((unit, run), read, writer, (&mut target, progress))
+                .await;
+            if moved.is_err() {
+                // It may be there when the tier is: the unit is cleaned another time.
+                progress.fail();
+                self.count("clean_read_errors", 1);
+                break;
             }
             if let Some((_, stream)) = &target {
                 stream.wake();
             }
         }
+        reads.end().await;
+    }
+
+    /// Hands what was read of a run to its streams; an error if some of it cannot be read now.
+    async fn move_run(
+        self: &Rc<Self>,
+        (unit, run): (UnitId, &[Candidate]),
+        read: Option<Rc<Blocks>>,
+        writer: Writer,
+        (target, progress): (&mut Option<(VolumeId, Rc<Stream>)>, &Rc<Progress>),
+    ) -> Result<(), Ways> {
+        let trusting =
+            writer == Writer::GarbageCollection && self.config.is_planted(Canary::P2lUnverified);
+        for (index, candidate) in run.iter().enumerate() {
+            let data = match &read {
+                Some(blocks) if trusting || block_crc(blocks.block(index)) == candidate.crc => {
+                    Some((Rc::clone(blocks), index))
+                }
+                _ => match self.read_other_copy(unit, candidate).await {
+                    Ok(block) => Some((Rc::new(block), 0)),
+                    Err(ways) if ways.is_lost() => None,
+                    Err(ways) => return Err(ways),
+                },
+            };
+            let Some(data) = data else {
+                self.declare_lost(candidate, progress).await;
+                continue;
+            };
+            let item = candidate.with(data);
+            if self.dense.is_none() {
+                // Back to the log: no stream is ever started.
+                self.re_append(item, progress).await;
+                continue;
+            }
+            let stream = self.target(target, candidate.volume, writer);
+            if let Err(item) = self.try_place(&stream, item, progress) {
+                // It may not know yet what its queue is full of.
+                stream.wake();
+                self.place(stream.id(), item, progress).await;
+            }
+        }
+        Ok(())
     }
 
     /// The stream of a volume's blocks: that of the last block, most often.
@@ -503,20 +516,6 @@ impl Shared {
         let stream = self.stream_named(self.stream(volume, writer));
         *last = Some((volume, Rc::clone(&stream)));
         stream
-    }
-
-    /// How many candidates from the first on lie behind one another.
-    fn run_length(&self, candidates: &[Candidate]) -> usize {
-        let start = self.place_offset(candidates[0].ppa);
-        let follows = |(index, candidate): &(usize, &Candidate)| {
-            self.place_offset(candidate.ppa) == start + *index as u64 * BLOCK_BYTES
-        };
-        let most = candidates.len().min(CLEANER_RUN_MAX);
-        candidates[..most]
-            .iter()
-            .enumerate()
-            .take_while(follows)
-            .count()
     }
 
     /// A block by whichever copy passes its check, or what all copies came to.

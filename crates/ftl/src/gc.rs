@@ -9,15 +9,33 @@
 use crate::cleaner::Candidate;
 use crate::config::Canary;
 use crate::geometry::UnitId;
+use crate::limits::GC_STRIPES_MAX;
 use crate::placement::{Progress, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
 use crate::ways::Ways;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use varve_format::{P2l, P2lEntry};
 use varve_io::{IoError, Sectors};
 use varve_units::{BLOCK, BLOCK_BYTES, VolumeId};
+
+/// Stripes of a victim, and who takes which.
+struct Stripes {
+    next: Cell<u32>,
+    end: u32,
+    /// One of them cannot be read.
+    unreadable: Cell<bool>,
+}
+
+impl Stripes {
+    fn take(&self) -> Option<u32> {
+        let stripe = self.next.get();
+        self.next.set(stripe + 1);
+        (stripe < self.end).then_some(stripe)
+    }
+}
 
 impl Shared {
     /// Empties groups whenever fewer are free than the pool wants; runs for the engine's life.
@@ -84,24 +102,23 @@ impl Shared {
         let progress = Rc::new(Progress::default());
         let geometry = *self.units.geometry();
         let stripes = self.units.unit(id).write_pointer() / geometry.stripe_blocks;
-        let mut unreadable = false;
-        for stripe in 0..stripes {
-            if !self.stripe_has_live(group, stripe) {
-                continue;
-            }
-            match self.read_p2l(group, stripe).await {
-                Ok(entries) => {
-                    let candidates = self.stripe_candidates(group, stripe, &entries).await;
-                    let writer = Writer::GarbageCollection;
-                    self.move_all(id, &candidates, writer, &progress).await;
-                }
-                Err(ways) if ways.is_lost() => unreadable = true,
-                Err(_) => progress.fail(),
-            }
-            if progress.has_failed() {
-                break;
-            }
+        let stripes = Rc::new(Stripes {
+            next: Cell::new(0),
+            end: stripes,
+            unreadable: Cell::new(false),
+        });
+        let readers: Vec<_> = (0..GC_STRIPES_MAX.min(stripes.end as usize))
+            .map(|_| {
+                let (shared, stripes) = (Rc::clone(self), Rc::clone(&stripes));
+                let progress = Rc::clone(&progress);
+                self.world
+                    .run(async move { shared.collect_stripes(id, &stripes, &progress).await })
+            })
+            .collect();
+        for reader in readers {
+            reader.await;
         }
+        let unreadable = stripes.unreadable.get();
         let work = &self.control().gc_work;
         work.settles(1);
         self.control().gc_wanted.notify();
@@ -121,6 +138,32 @@ impl Shared {
         }
         self.count("groups_collected", 1);
         self.control().emptied(self, id);
+    }
+
+    /// Moves what is live in one stripe after the other, while others do the same.
+    async fn collect_stripes(
+        self: &Rc<Self>,
+        id: UnitId,
+        stripes: &Stripes,
+        progress: &Rc<Progress>,
+    ) {
+        while let Some(stripe) = stripes.take() {
+            if self.is_stopped() || progress.has_failed() {
+                return;
+            }
+            if !self.stripe_has_live(id.index, stripe) {
+                continue;
+            }
+            match self.read_p2l(id.index, stripe).await {
+                Ok(entries) => {
+                    let candidates = self.stripe_candidates(id.index, stripe, &entries).await;
+                    let writer = Writer::GarbageCollection;
+                    self.move_all(id, &candidates, writer, progress).await;
+                }
+                Err(ways) if ways.is_lost() => stripes.unreadable.set(true),
+                Err(_) => progress.fail(),
+            }
+        }
     }
 
     fn stripe_has_live(&self, group: u32, stripe: u32) -> bool {

@@ -52,6 +52,7 @@ mod placement;
 mod posts;
 mod preload;
 mod read;
+mod read_ahead;
 mod recount;
 mod recovery;
 mod reserve;

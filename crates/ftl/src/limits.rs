@@ -13,11 +13,16 @@ pub const LANE_QUEUE_MAX: usize = 2048;
 pub const MERGES_MAX: usize = 16;
 /// Chain length at which a leaf is merged even if the delta pool has room (engine.md U2).
 pub const CHAIN_MAX: usize = 64;
-/// Blocks read ahead by the cleaner in one device read at most (512 KiB).
+/// Blocks that are read beside one another from a victim, or a stripe of one, at most, in one read of
+/// the device or in several (512 KiB).
 pub const CLEANER_RUN_MAX: usize = 128;
 /// Groups in the hands of garbage collection at most, nearly all waiting for their last stripe to
 /// fill. Arbitrary: the blocks that they wait for are less than a stripe in all.
 pub const GC_VICTIMS_MAX: usize = 8;
+/// Stripes of a victim that garbage collection reads beside one another at most. Dense flash takes
+/// milliseconds for a read whose die is programmed, and a stripe takes two, one after the other.
+/// Arbitrary: 10 ms a stripe of 1 MiB, half of it alive, are 800 MB a second then.
+pub const GC_STRIPES_MAX: usize = 16;
 /// Deallocations and moves that a chain may hold, those on their way to their shard included;
 /// beside them it holds at most one put for each block. Records that could add more wait.
 pub const CHAIN_ROOM: usize = crate::map::CHAIN_MAX - varve_units::LEAF_BLOCKS as usize;
