@@ -6,6 +6,7 @@
 
 mod cpu;
 mod load;
+mod map_cache;
 mod mix;
 mod report;
 mod request;

@@ -12,13 +12,23 @@ pub enum SystemName {
     HddArray,
     /// The dense drive as it is.
     DropIn,
+    /// CSAL as its paper describes it.
+    CsalPaper,
+    /// CSAL as open-sourced.
+    CsalToday,
     /// The engine.
     Varve,
 }
 
 impl SystemName {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::HddArray, Self::DropIn, Self::Varve];
+    pub const ALL: [Self; 5] = [
+        Self::HddArray,
+        Self::DropIn,
+        Self::CsalPaper,
+        Self::CsalToday,
+        Self::Varve,
+    ];
 
     /// What users call it.
     #[must_use]
@@ -26,6 +36,8 @@ impl SystemName {
         match self {
             Self::HddArray => "hdd-array",
             Self::DropIn => "drop-in",
+            Self::CsalPaper => "csal-paper",
+            Self::CsalToday => "csal-today",
             Self::Varve => "varve",
         }
     }
@@ -70,6 +82,8 @@ pub struct RigRequest {
     pub over_provision: f64,
     /// Fast tier, per cent of what is exported.
     pub fast_tier: f64,
+    /// Pages of the map that a model keeps in memory, per cent.
+    pub map_cache: f64,
     /// How often all addresses are overwritten by the mix before time counts.
     pub passes: f64,
     /// Processors for the system's software.

@@ -7,10 +7,12 @@ use super::request::{RigRequest, SystemName};
 use super::station::{Station, Traffic};
 use super::system::{Role, System, SystemError};
 use super::systems::concat::Concat;
+use super::systems::csal::{Csal, CsalPlan};
 use super::systems::varve::Varve;
 use crate::drive::latency;
 use crate::recovery::Watch;
 use crate::small_pool::{PoolError, PoolRequest, SmallPool};
+use crate::waf::PolicyName;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +25,9 @@ use varve_units::{BLOCK_BYTES, Nanos};
 
 /// Disks of the array: one for each of the document's eight machines.
 const DISKS: u32 = 8;
+/// Reclaim groups of CSAL, and blocks of a band at least.
+const GROUPS: u32 = 200;
+const BAND_BLOCKS_MIN: u64 = 64;
 /// Before the window: a second, or so many requests; and the window.
 const RAMP: (Nanos, u64) = (Nanos::from_secs(2), 200_000);
 const WINDOW: (Nanos, u64) = (Nanos::from_secs(5), 400_000);
@@ -177,6 +182,13 @@ async fn build(reactor: &Rc<Reactor>, request: &RigRequest) -> Result<Rc<dyn Sys
             Concat::new(disks?)
         }
         SystemName::DropIn => Concat::new(vec![station(&dense, dense_bytes)?]),
+        SystemName::CsalPaper | SystemName::CsalToday => {
+            let plan = csal_plan(request, dense_bytes);
+            let dense = station(&dense, dense_bytes)?;
+            let fast = station(&named(request.fast), plan.fast_bytes())?;
+            let world = Rc::clone(reactor) as Rc<dyn World>;
+            Csal::create(world, plan, (fast, dense))
+        }
         SystemName::Varve => {
             let pool = pool(request, &dense, dense_bytes)?;
             let dense = station(&dense, dense_bytes)?;
@@ -188,6 +200,33 @@ async fn build(reactor: &Rc<Reactor>, request: &RigRequest) -> Result<Rc<dyn Sys
                 .map_err(RigError::Engine)?
         }
     })
+}
+
+/// As many bands as 72 for each of 200 erase units of a drive are, which fill it.
+fn csal_plan(request: &RigRequest, bytes: u64) -> CsalPlan {
+    let policy = match request.system {
+        SystemName::CsalToday => PolicyName::CsalToday,
+        _ => PolicyName::CsalPaper,
+    };
+    let blocks = bytes / BLOCK_BYTES;
+    let groups = (blocks / u64::from(policy.units_per_group(GROUPS)) / BAND_BLOCKS_MIN)
+        .min(GROUPS.into()) as u32;
+    let bands = groups * policy.units_per_group(groups);
+    let band_blocks = (blocks / u64::from(bands)) as u32;
+    let dense = u64::from(bands) * u64::from(band_blocks);
+    let user = (dense as f64 * (1.0 - request.over_provision / 100.0)) as u64;
+    let tenants = u64::from(request.mix.jobs);
+    let user = user / tenants * tenants;
+    CsalPlan {
+        policy,
+        bands,
+        band_blocks,
+        user_blocks: user,
+        tenants,
+        fast_blocks: (user as f64 * request.fast_tier / 100.0) as u64,
+        map_cache: request.map_cache,
+        cores: request.cores,
+    }
 }
 
 /// As many groups as the drive has erase units, which fill it.

@@ -6,8 +6,8 @@ use super::units::Units;
 const NOBODY: u32 = u32::MAX;
 
 /// A dense tier of numbers.
-pub(super) struct Dense {
-    pub(super) units: Units,
+pub(crate) struct Dense {
+    pub(crate) units: Units,
     /// By place, the block that was written there last, alive or not.
     owners: Vec<u32>,
     /// By stream.
@@ -21,16 +21,16 @@ struct Open {
 }
 
 /// What an append did.
-pub(super) struct Appended {
+pub(crate) struct Appended {
     /// Where the block lies now.
-    pub(super) place: u32,
+    pub(crate) place: u32,
     /// The unit that is full now.
-    pub(super) closed: Option<u32>,
+    pub(crate) closed: Option<u32>,
 }
 
 impl Dense {
     /// An empty tier.
-    pub(super) fn new(units: u32, unit_blocks: u32, streams: usize) -> Self {
+    pub(crate) fn new(units: u32, unit_blocks: u32, streams: usize) -> Self {
         Self {
             units: Units::new(units, unit_blocks),
             owners: vec![NOBODY; units as usize * unit_blocks as usize],
@@ -39,22 +39,22 @@ impl Dense {
     }
 
     /// True if an append to the stream takes a free unit.
-    pub(super) fn needs_unit(&self, stream: usize) -> bool {
+    pub(crate) fn needs_unit(&self, stream: usize) -> bool {
         self.open[stream].is_none()
     }
 
     /// The unit of a place.
-    pub(super) fn unit_of(&self, place: u32) -> u32 {
+    pub(crate) fn unit_of(&self, place: u32) -> u32 {
         place / self.units.blocks()
     }
 
     /// The block that was written last to a place.
-    pub(super) fn owner(&self, place: u32) -> u32 {
+    pub(crate) fn owner(&self, place: u32) -> u32 {
         self.owners[place as usize]
     }
 
     /// Places of a unit.
-    pub(super) fn places(&self, unit: u32) -> std::ops::Range<u32> {
+    pub(crate) fn places(&self, unit: u32) -> std::ops::Range<u32> {
         let first = unit * self.units.blocks();
         first..first + self.units.blocks()
     }
@@ -65,7 +65,7 @@ impl Dense {
     /// # Panics
     /// If no stream has room. Whoever keeps one unit free before host writes never sees that: what
     /// lives in a victim fits a unit.
-    pub(super) fn append(&mut self, stream: usize, block: u32, now: u64) -> Appended {
+    pub(crate) fn append(&mut self, stream: usize, block: u32, now: u64) -> Appended {
         let stream = self.ready(stream, now);
         let Open { unit, next } = self.open[stream].expect("a stream that is ready has a unit");
         let place = unit * self.units.blocks() + next;

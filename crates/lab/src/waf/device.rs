@@ -10,12 +10,12 @@ use varve_units::BLOCK_BYTES;
 ///
 /// # Source
 /// The sheet of the D5-P5316 (`media`, drive `qlc-p5316`), fitted there to its random writes.
-pub(super) const SPARE_MILLIONTHS: u64 = 1_078_000;
+pub(crate) const SPARE_MILLIONTHS: u64 = 1_078_000;
 /// IUs written in part that can wait for their rest: none ever does here.
 const MERGE_SLOTS: u32 = 32;
 
 /// A drive below the dense tier.
-pub(super) struct Device {
+pub(crate) struct Device {
     ssd: Ssd,
     /// Blocks behind one another that are not yet told to the drive.
     run: Option<(u64, u64)>,
@@ -26,7 +26,7 @@ impl Device {
     ///
     /// # Errors
     /// If there is no such drive.
-    pub(super) fn new(blocks: u64, erase_units: u64) -> Result<Self, ShapeError> {
+    pub(crate) fn new(blocks: u64, erase_units: u64) -> Result<Self, ShapeError> {
         let bytes = blocks * BLOCK_BYTES;
         let iu = BLOCK_BYTES as u32;
         let shape = Shape::new(bytes, iu, erase_units, SPARE_MILLIONTHS, MERGE_SLOTS, true)?;
@@ -37,7 +37,7 @@ impl Device {
     }
 
     /// A block was written.
-    pub(super) fn write(&mut self, place: u64) {
+    pub(crate) fn write(&mut self, place: u64) {
         match &mut self.run {
             Some((first, count)) if *first + *count == place => *count += 1,
             _ => {
@@ -48,14 +48,14 @@ impl Device {
     }
 
     /// Blocks are no longer needed.
-    pub(super) fn discard(&mut self, first: u64, count: u64) {
+    pub(crate) fn discard(&mut self, first: u64, count: u64) {
         self.settle();
         self.ssd
             .deallocate(first * BLOCK_BYTES, count * BLOCK_BYTES);
     }
 
     /// What it has done.
-    pub(super) fn counters(&mut self) -> Counters {
+    pub(crate) fn counters(&mut self) -> Counters {
         self.settle();
         *self.ssd.counters()
     }

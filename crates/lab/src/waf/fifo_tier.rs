@@ -6,7 +6,7 @@ const CHUNKS: u32 = 100;
 const NOBODY: u32 = u32::MAX;
 
 /// A log of blocks.
-pub(super) struct FifoTier {
+pub(crate) struct FifoTier {
     chunk_blocks: u32,
     slots: Vec<u32>,
     next: u32,
@@ -14,7 +14,7 @@ pub(super) struct FifoTier {
 
 impl FifoTier {
     /// A log of about `blocks` blocks; none if that is not a block for each chunk.
-    pub(super) fn new(blocks: u64) -> Option<Self> {
+    pub(crate) fn new(blocks: u64) -> Option<Self> {
         let chunk_blocks =
             u32::try_from(blocks / u64::from(CHUNKS)).expect("blocks are counted in 32 bits");
         (chunk_blocks > 0).then(|| Self {
@@ -25,19 +25,19 @@ impl FifoTier {
     }
 
     /// The chunk that the next block begins, if it begins one: its slots, to be emptied before.
-    pub(super) fn due(&self) -> Option<std::ops::Range<u32>> {
+    pub(crate) fn due(&self) -> Option<std::ops::Range<u32>> {
         let is_first = self.next.is_multiple_of(self.chunk_blocks);
         is_first.then(|| self.next..self.next + self.chunk_blocks)
     }
 
     /// The block that was written last to a slot.
-    pub(super) fn owner(&self, slot: u32) -> Option<u32> {
+    pub(crate) fn owner(&self, slot: u32) -> Option<u32> {
         let owner = self.slots[slot as usize];
         (owner != NOBODY).then_some(owner)
     }
 
     /// Writes a block; returns its slot.
-    pub(super) fn append(&mut self, block: u32) -> u32 {
+    pub(crate) fn append(&mut self, block: u32) -> u32 {
         let slot = self.next;
         self.slots[slot as usize] = block;
         self.next = (slot + 1) % self.slots.len() as u32;

@@ -12,17 +12,17 @@
 //! # Source
 //! What each comparator is and the figures it is held to are named in its file.
 
-mod dense;
-mod device;
+pub(crate) mod dense;
+pub(crate) mod device;
 mod engine;
-mod fifo_tier;
+pub(crate) mod fifo_tier;
 mod policies;
 mod policy;
 mod report;
 mod request;
 mod run;
 mod theory;
-mod tiers;
+pub(crate) mod tiers;
 mod units;
 mod workload;
 

@@ -3,28 +3,28 @@
 use super::units::Units;
 
 /// What a policy may look at.
-pub(super) struct View<'a> {
+pub(crate) struct View<'a> {
     /// State of the units.
-    pub(super) units: &'a Units,
+    pub(crate) units: &'a Units,
     /// Blocks that hosts have written so far.
-    pub(super) now: u64,
+    pub(crate) now: u64,
 }
 
 /// A block on its way to the dense tier.
 #[derive(Clone, Copy)]
-pub(super) struct Moving {
+pub(crate) struct Moving {
     /// Which one.
-    pub(super) block: u32,
+    pub(crate) block: u32,
     /// Whose it is.
-    pub(super) tenant: usize,
+    pub(crate) tenant: usize,
     /// Host writes since it was written last.
-    pub(super) age: u64,
+    pub(crate) age: u64,
     /// Host writes that pass on average before it is written again: only an oracle may look.
-    pub(super) interval: f64,
+    pub(crate) interval: f64,
 }
 
 /// A placement policy.
-pub(super) trait Policy {
+pub(crate) trait Policy {
     /// How many streams it has.
     fn streams(&self) -> usize;
 

@@ -71,7 +71,7 @@ fn build(policy: Box<dyn Policy>, request: &WafRequest, sizes: &Sizes) -> Result
         return Err(WafError::FastTierTooSmall);
     }
     let device = Device::new(sizes.dense(), request.groups.into()).map_err(WafError::Drive)?;
-    Ok(Tiers::new(policy, dense, fast, device, sizes.user))
+    Ok(Tiers::new(policy, dense, fast, Some(device), sizes.user))
 }
 
 fn overwrite(tiers: &mut Tiers, source: &mut Source, phase: (&'static str, u64), watch: &Watch) {

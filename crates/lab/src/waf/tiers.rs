@@ -4,7 +4,6 @@ use super::dense::Dense;
 use super::device::Device;
 use super::fifo_tier::FifoTier;
 use super::policy::{Moving, Policy, View};
-use super::workload::Source;
 use varve_media::Counters;
 
 /// No place. Places of the fast tier begin where those of the dense tier end.
@@ -12,22 +11,22 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Blocks written so far.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Sums {
+pub(crate) struct Sums {
     /// By hosts.
-    pub(super) host: u64,
+    pub(crate) host: u64,
     /// To the fast tier.
-    pub(super) fast: u64,
+    pub(crate) fast: u64,
     /// To the dense tier for the first time.
-    pub(super) compacted: u64,
+    pub(crate) compacted: u64,
     /// To the dense tier again.
-    pub(super) collected: u64,
+    pub(crate) collected: u64,
     /// By the drive below.
-    pub(super) device: Counters,
+    pub(crate) device: Counters,
 }
 
 impl Sums {
     /// What was written since `before`.
-    pub(super) const fn since(&self, before: &Self) -> Self {
+    pub(crate) const fn since(&self, before: &Self) -> Self {
         Self {
             host: self.host - before.host,
             fast: self.fast - before.fast,
@@ -38,27 +37,65 @@ impl Sums {
     }
 }
 
+/// What a model may ask of a load.
+pub(crate) trait Known {
+    /// Whose a block is.
+    fn tenant(&self, block: u64) -> usize;
+
+    /// Host writes from one write of a block to the next, on average: what only an oracle knows.
+    fn interval(&self, block: u64) -> f64;
+}
+
+/// Something that was done behind a host's write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// A block went from a slot of the fast tier to a place of the dense one.
+    Compacted {
+        /// The slot.
+        from: u32,
+        /// The place.
+        to: u32,
+    },
+    /// A block went from one place of the dense tier to another.
+    Collected {
+        /// Where it lay.
+        from: u32,
+        /// Where it lies.
+        to: u32,
+    },
+    /// The drive is told that places are no longer needed.
+    Discarded {
+        /// The first of them.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+}
+
 /// Fast tier, dense tier and drive.
-pub(super) struct Tiers {
+pub(crate) struct Tiers {
     policy: Box<dyn Policy>,
     dense: Dense,
     dense_blocks: u32,
     fast: Option<FifoTier>,
-    device: Device,
+    /// The account of a drive below, where nobody else keeps one.
+    device: Option<Device>,
     /// By block.
     places: Vec<u32>,
     /// By block, when it was written last, in host writes.
     born: Vec<u64>,
     sums: Sums,
+    /// What was done, for whoever carries it out in time.
+    steps: Option<Vec<Step>>,
 }
 
 impl Tiers {
     /// Empty tiers for a volume of `blocks` blocks.
-    pub(super) fn new(
+    pub(crate) fn new(
         policy: Box<dyn Policy>,
         dense: Dense,
         fast: Option<FifoTier>,
-        device: Device,
+        device: Option<Device>,
         blocks: u64,
     ) -> Self {
         let dense_blocks = dense.units.count() as u32 * dense.units.blocks();
@@ -71,17 +108,45 @@ impl Tiers {
             places: vec![NOWHERE; blocks as usize],
             born: vec![0; blocks as usize],
             sums: Sums::default(),
+            steps: None,
+        }
+    }
+
+    /// From here on every step is noted.
+    pub(crate) fn note_steps(&mut self) {
+        self.steps = Some(Vec::new());
+    }
+
+    /// The steps noted since the last call.
+    pub(crate) fn take_steps(&mut self) -> Vec<Step> {
+        self.steps.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Where a block lies: a slot of the fast tier, or a place of the dense one; `None` if nowhere.
+    pub(crate) fn place(&self, block: u32) -> Option<Result<u32, u32>> {
+        let place = self.places[block as usize];
+        (place != NOWHERE).then(|| match place.checked_sub(self.dense_blocks) {
+            Some(slot) => Ok(slot),
+            None => Err(place),
+        })
+    }
+
+    fn note(&mut self, step: Step) {
+        if let Some(steps) = &mut self.steps {
+            steps.push(step);
         }
     }
 
     /// What was written so far.
-    pub(super) fn sums(&mut self) -> Sums {
-        self.sums.device = self.device.counters();
+    pub(crate) fn sums(&mut self) -> Sums {
+        if let Some(device) = &mut self.device {
+            self.sums.device = device.counters();
+        }
         self.sums
     }
 
     /// A host writes a block.
-    pub(super) fn write(&mut self, block: u32, source: &Source) {
+    pub(crate) fn write(&mut self, block: u32, known: &dyn Known) {
         self.sums.host += 1;
         let at = block as usize;
         let lifespan = (self.places[at] != NOWHERE).then(|| self.sums.host - self.born[at]);
@@ -89,13 +154,15 @@ impl Tiers {
         self.policy.written(block, lifespan);
         self.kill(block);
         let Some(due) = self.fast.as_ref().map(FifoTier::due) else {
-            return self.compact(block, source);
+            self.compact(block, known);
+            return;
         };
         for slot in due.into_iter().flatten() {
             let owner = self.fast.as_ref().and_then(|fast| fast.owner(slot));
             let Some(owner) = owner else { continue };
             if self.places[owner as usize] == self.dense_blocks + slot {
-                self.compact(owner, source);
+                let to = self.compact(owner, known);
+                self.note(Step::Compacted { from: slot, to });
             }
         }
         let fast = self.fast.as_mut().expect("there is a fast tier");
@@ -111,19 +178,19 @@ impl Tiers {
         }
     }
 
-    /// A block reaches the dense tier.
-    fn compact(&mut self, block: u32, source: &Source) {
-        let stream = self.policy.stream_of_new(&self.moving(block, source));
+    /// A block reaches the dense tier; returns its place there.
+    fn compact(&mut self, block: u32, known: &dyn Known) -> u32 {
+        let stream = self.policy.stream_of_new(&self.moving(block, known));
         // What is moved may open a unit in the stream, which hosts then go on in: one stream mixes.
         while self.dense.needs_unit(stream) && self.dense.units.free() <= self.policy.reserve() {
-            self.collect(source);
+            self.collect(known);
         }
-        self.append(stream, block);
         self.sums.compacted += 1;
+        self.append(stream, block)
     }
 
     /// Empties a unit.
-    fn collect(&mut self, source: &Source) {
+    fn collect(&mut self, known: &dyn Known) {
         let view = View {
             units: &self.dense.units,
             now: self.sums.host,
@@ -141,32 +208,40 @@ impl Tiers {
             }
             let stream = self
                 .policy
-                .stream_of_moved(&self.moving(block, source), from);
+                .stream_of_moved(&self.moving(block, known), from);
             self.kill(block);
-            self.append(stream, block);
+            let to = self.append(stream, block);
+            self.note(Step::Collected { from: place, to });
             self.sums.collected += 1;
         }
         self.dense.units.release(unit);
         if self.policy.discards() {
-            self.device.discard(first.into(), count as u64);
+            if let Some(device) = &mut self.device {
+                device.discard(first.into(), count as u64);
+            }
+            let count = count as u32;
+            self.note(Step::Discarded { first, count });
         }
     }
 
-    fn append(&mut self, stream: usize, block: u32) {
+    fn append(&mut self, stream: usize, block: u32) -> u32 {
         let appended = self.dense.append(stream, block, self.sums.host);
         self.places[block as usize] = appended.place;
-        self.device.write(appended.place.into());
+        if let Some(device) = &mut self.device {
+            device.write(appended.place.into());
+        }
         if let Some(unit) = appended.closed {
             self.policy.closed(unit);
         }
+        appended.place
     }
 
-    fn moving(&self, block: u32, source: &Source) -> Moving {
+    fn moving(&self, block: u32, known: &dyn Known) -> Moving {
         Moving {
             block,
-            tenant: source.tenant(block.into()),
+            tenant: known.tenant(block.into()),
             age: self.sums.host - self.born[block as usize],
-            interval: source.interval(block.into()),
+            interval: known.interval(block.into()),
         }
     }
 }
@@ -174,7 +249,7 @@ impl Tiers {
 #[cfg(test)]
 mod tests {
     use super::super::policies::POLICIES;
-    use super::super::workload::Workload;
+    use super::super::workload::{Source, Workload};
     use super::*;
 
     impl Tiers {
@@ -207,7 +282,7 @@ mod tests {
                 };
                 let dense = Dense::new(units, unit_blocks, model.streams());
                 let device = Device::new(u64::from(units * unit_blocks), 24).unwrap();
-                let mut tiers = Tiers::new(model, dense, FifoTier::new(fast), device, user);
+                let mut tiers = Tiers::new(model, dense, FifoTier::new(fast), Some(device), user);
                 let mut source = Source::new(load, user, 1, 5);
                 (0..user).for_each(|block| tiers.write(block as u32, &source));
                 for _ in 0..20 {

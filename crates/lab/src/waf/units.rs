@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 const NOT_CLOSED: u32 = u32::MAX;
 
 /// State of all units.
-pub(super) struct Units {
+pub(crate) struct Units {
     blocks: u32,
     live: Vec<u32>,
     /// Live blocks of closed units, more than any has for others.
@@ -24,7 +24,7 @@ pub(super) struct Units {
 
 impl Units {
     /// `count` empty units of `blocks` blocks.
-    pub(super) fn new(count: u32, blocks: u32) -> Self {
+    pub(crate) fn new(count: u32, blocks: u32) -> Self {
         let count = count as usize;
         Self {
             blocks,
@@ -39,22 +39,22 @@ impl Units {
     }
 
     /// Blocks of a unit.
-    pub(super) const fn blocks(&self) -> u32 {
+    pub(crate) const fn blocks(&self) -> u32 {
         self.blocks
     }
 
     /// How many units there are.
-    pub(super) const fn count(&self) -> usize {
+    pub(crate) const fn count(&self) -> usize {
         self.live.len()
     }
 
     /// How many are empty and unused.
-    pub(super) fn free(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         self.free.len()
     }
 
     /// Opens the unit that has been free for longest.
-    pub(super) fn open(&mut self, stream: usize, now: u64) -> Option<u32> {
+    pub(crate) fn open(&mut self, stream: usize, now: u64) -> Option<u32> {
         let unit = self.free.pop_front()?;
         let at = unit as usize;
         self.opened_at[at] = now;
@@ -64,12 +64,12 @@ impl Units {
     }
 
     /// A block was written to an open unit.
-    pub(super) fn add(&mut self, unit: u32) {
+    pub(crate) fn add(&mut self, unit: u32) {
         self.live[unit as usize] += 1;
     }
 
     /// A block died.
-    pub(super) fn kill(&mut self, unit: u32) {
+    pub(crate) fn kill(&mut self, unit: u32) {
         let at = unit as usize;
         self.live[at] -= 1;
         if self.closed_live[at] != NOT_CLOSED {
@@ -78,14 +78,14 @@ impl Units {
     }
 
     /// An open unit is full.
-    pub(super) fn close(&mut self, unit: u32, now: u64) {
+    pub(crate) fn close(&mut self, unit: u32, now: u64) {
         let at = unit as usize;
         self.closed_live[at] = self.live[at];
         self.closed_at[at] = now;
     }
 
     /// A closed unit is being emptied: it is no victim any more.
-    pub(super) fn take(&mut self, unit: u32) {
+    pub(crate) fn take(&mut self, unit: u32) {
         assert!(
             self.is_closed(unit),
             "unit {unit} is emptied and not closed"
@@ -94,7 +94,7 @@ impl Units {
     }
 
     /// A unit that was taken holds nothing that lives.
-    pub(super) fn release(&mut self, unit: u32) {
+    pub(crate) fn release(&mut self, unit: u32) {
         assert_eq!(
             self.live[unit as usize], 0,
             "unit {unit} is released with live blocks"
@@ -103,32 +103,32 @@ impl Units {
     }
 
     /// Live blocks.
-    pub(super) fn live(&self, unit: u32) -> u32 {
+    pub(crate) fn live(&self, unit: u32) -> u32 {
         self.live[unit as usize]
     }
 
     /// True if a unit is full and nobody empties it.
-    pub(super) fn is_closed(&self, unit: u32) -> bool {
+    pub(crate) fn is_closed(&self, unit: u32) -> bool {
         self.closed_live[unit as usize] != NOT_CLOSED
     }
 
     /// When it was opened, in host writes.
-    pub(super) fn opened_at(&self, unit: u32) -> u64 {
+    pub(crate) fn opened_at(&self, unit: u32) -> u64 {
         self.opened_at[unit as usize]
     }
 
     /// How often it was opened.
-    pub(super) fn openings(&self, unit: u32) -> u32 {
+    pub(crate) fn openings(&self, unit: u32) -> u32 {
         self.openings[unit as usize]
     }
 
     /// Whose it is, or was when it was closed.
-    pub(super) fn stream(&self, unit: u32) -> usize {
+    pub(crate) fn stream(&self, unit: u32) -> usize {
         self.stream[unit as usize].into()
     }
 
     /// The closed unit with the fewest live blocks.
-    pub(super) fn emptiest(&self) -> Option<u32> {
+    pub(crate) fn emptiest(&self) -> Option<u32> {
         let fewest = self.closed_live.iter().copied().min()?;
         let at = self.closed_live.iter().position(|live| *live == fewest)?;
         (fewest != NOT_CLOSED).then_some(at as u32)
@@ -138,7 +138,7 @@ impl Units {
     ///
     /// # Source
     /// Rosenblum, Ousterhout: The Design and Implementation of a Log-Structured File System, 1992.
-    pub(super) fn best_by_cost_and_benefit(&self, now: u64) -> Option<u32> {
+    pub(crate) fn best_by_cost_and_benefit(&self, now: u64) -> Option<u32> {
         let all = f64::from(self.blocks);
         let mut best = None;
         for (at, &live) in self.closed_live.iter().enumerate() {

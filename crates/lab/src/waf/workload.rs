@@ -1,5 +1,6 @@
 //! Which block is written next.
 
+use super::tiers::Known;
 use crate::draw::{Random, Scatter, Zipf};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -194,9 +195,10 @@ impl Source {
             }
         }
     }
+}
 
-    /// Whose a block is.
-    pub(super) const fn tenant(&self, block: u64) -> usize {
+impl Known for Source {
+    fn tenant(&self, block: u64) -> usize {
         match self.law {
             Law::Mixed { .. } => {
                 let tenant = block / (self.blocks / MIXED_TENANTS);
@@ -211,9 +213,8 @@ impl Source {
         }
     }
 
-    /// Host writes from one write of a block to the next, on average, as things stand: what an
-    /// oracle knows.
-    pub(super) fn interval(&self, block: u64) -> f64 {
+    /// As things stand.
+    fn interval(&self, block: u64) -> f64 {
         let blocks = self.blocks as f64;
         match &self.law {
             Law::Uniform | Law::Sequential { .. } => blocks,

@@ -45,6 +45,9 @@ pub(crate) struct Options {
     /// Fast tier, per cent of what is exported
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     fast_tier: f64,
+    /// Pages of the map that a model keeps in memory, per cent
+    #[arg(long, value_name = "PERCENT", default_value_t = 12.5)]
+    map_cache: f64,
     /// Overwrite all addresses this many times before time counts
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     passes: f64,
@@ -148,6 +151,7 @@ impl Options {
             dense: known(&self.dense)?,
             over_provision: self.over_provision,
             fast_tier: self.fast_tier,
+            map_cache: self.map_cache,
             passes: self.passes,
             cores: self.cores,
             scale: self.scale,

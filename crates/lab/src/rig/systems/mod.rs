@@ -1,4 +1,5 @@
 //! The storage systems that can be measured.
 
 pub(crate) mod concat;
+pub(crate) mod csal;
 pub(crate) mod varve;

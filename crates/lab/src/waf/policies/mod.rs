@@ -81,7 +81,7 @@ impl Policy {
     }
 
     /// Units of each group.
-    pub(super) const fn units_per_group(self, groups: u32) -> u32 {
+    pub(crate) const fn units_per_group(self, groups: u32) -> u32 {
         match self {
             Self::Varve => 1,
             Self::CsalToday | Self::CsalPaper => BANDS_PER_GROUP,
@@ -96,7 +96,7 @@ impl Policy {
 
     /// The comparator, for a volume of `blocks` blocks with `tenants` tenants; `None` for the engine,
     /// which is no model.
-    pub(super) fn model(self, blocks: u64, tenants: usize) -> Option<Box<dyn policy::Policy>> {
+    pub(crate) fn model(self, blocks: u64, tenants: usize) -> Option<Box<dyn policy::Policy>> {
         use streams::{Rule, Streams};
         Some(match self {
             Self::Varve => return None,
