@@ -14,8 +14,6 @@ const HOT_SPAN: f64 = 2.0;
 const MIXED_THETAS: [f64; 2] = [0.8, 1.2];
 /// Tenants of `mixed4`: equal shares of the writes and of the blocks.
 const MIXED_TENANTS: u64 = 4;
-/// Exponents from here on are concentrated on a handful of blocks.
-const THETA_END: f64 = 5.0;
 
 /// A kind of load.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -79,8 +77,8 @@ impl FromStr for Workload {
             return Err("one of uniform, seq, zipf:THETA, hotcold, mixed4".to_owned());
         };
         match theta.parse() {
-            Ok(theta) if 0.0 < theta && theta < THETA_END => Ok(Self::Zipf(theta)),
-            _ => Err(format!("THETA lies above 0 and below {THETA_END}")),
+            Ok(theta) if 0.0 < theta && theta < Zipf::THETA_END => Ok(Self::Zipf(theta)),
+            _ => Err(format!("THETA lies above 0 and below {}", Zipf::THETA_END)),
         }
     }
 }
