@@ -50,6 +50,9 @@ pub struct Zipf {
 }
 
 impl Zipf {
+    /// Exponents from here on leave a handful of ranks: loads do not take them.
+    pub const THETA_END: f64 = 5.0;
+
     /// `items` ranks, at least one; `theta` above 0.
     ///
     /// # Panics
@@ -120,6 +123,12 @@ pub struct Scatter {
 }
 
 impl Scatter {
+    /// How many there are.
+    #[must_use]
+    pub const fn items(&self) -> u64 {
+        self.items
+    }
+
     /// A permutation of `0..items`, at least one.
     ///
     /// # Panics
@@ -159,6 +168,56 @@ impl Scatter {
     #[must_use]
     pub const fn undo(&self, place: u64) -> u64 {
         times(place, self.inverse, self.items)
+    }
+}
+
+/// A permutation of `0..items` that looks random: one for each key.
+///
+/// Four rounds of a Feistel network over the next power of four, walked until it is back within.
+///
+/// # Source
+/// Luby, Rackoff: How to Construct Pseudorandom Permutations from Pseudorandom Functions, 1988;
+/// Black, Rogaway: Ciphers with Arbitrary Finite Domains, 2002 (the walk).
+#[derive(Clone, Copy)]
+pub struct Shuffle {
+    items: u64,
+    half_bits: u32,
+    keys: [u64; 4],
+}
+
+impl Shuffle {
+    /// The permutation of `0..items`, at least one, that belongs to a key.
+    ///
+    /// # Panics
+    /// If there are none.
+    #[must_use]
+    pub fn new(items: u64, key: u64) -> Self {
+        assert!(items > 0, "nothing to shuffle");
+        let bits = u64::BITS - (items - 1).leading_zeros();
+        let mut random = Random::new(key);
+        Self {
+            items,
+            half_bits: bits.div_ceil(2).max(1),
+            keys: [(); 4].map(|()| random.bits()),
+        }
+    }
+
+    /// Where an item goes.
+    #[must_use]
+    pub fn of(&self, item: u64) -> u64 {
+        let mask = (1 << self.half_bits) - 1;
+        let mut at = item;
+        loop {
+            let (mut left, mut right) = (at >> self.half_bits, at & mask);
+            for key in self.keys {
+                let next = left ^ (Random::new(key ^ right).bits() & mask);
+                (left, right) = (right, next);
+            }
+            at = left << self.half_bits | right;
+            if at < self.items {
+                return at;
+            }
+        }
     }
 }
 
@@ -235,6 +294,25 @@ mod tests {
                 seen[place as usize] = true;
             }
             assert!(seen.iter().all(|&seen| seen), "{items}");
+        }
+    }
+
+    /// Each key has its own order, and in none of them an item has a preferred place.
+    #[test]
+    fn shuffling_is_a_permutation_without_preferences() {
+        for items in [1, 2, 3, 7, 1000, 4097] {
+            let shuffle = Shuffle::new(items, 5);
+            let mut seen = vec![false; items as usize];
+            (0..items).for_each(|item| seen[shuffle.of(item) as usize] = true);
+            assert!(seen.iter().all(|&seen| seen), "{items}");
+        }
+        let (items, keys) = (50_u64, 20_000);
+        let mut counts = vec![0_u32; items as usize];
+        (0..keys).for_each(|key| counts[Shuffle::new(items, key).of(7) as usize] += 1);
+        let expected = keys as f64 / items as f64;
+        for count in counts {
+            let off = (f64::from(count) - expected).abs();
+            assert!(off < 5.0 * expected.sqrt(), "{count} for {expected}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Blocks are symbols, so that a drive of many terabytes takes only what its metadata take, and
 //! those are kept packed. Reading order: [`plan`] (what pool), `media` (what it stands on), `load`
 //! (what is done to it), [`recovery`] (the experiment), [`report`] (what is told of it). Apart from
-//! that stand [`drive`], a modelled drive alone; [`waf`], placement policies and the engine under one
+//! that stand [`fio`], job files as loads; [`drive`], a modelled drive alone; [`waf`], placement policies and the engine under one
 //! load, without time; and [`experiments`], which set published figures beside what these find.
 //!
 //! The same seed gives the same figures, except those that are measured times.
@@ -20,6 +20,7 @@ mod small_pool;
 pub mod draw;
 pub mod drive;
 pub mod experiments;
+pub mod fio;
 pub mod plan;
 pub mod published;
 pub mod recovery;

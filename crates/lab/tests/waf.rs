@@ -1,7 +1,11 @@
 //! Placement policies against published figures, the formula and one another.
 
+use std::sync::Arc;
 use varve_lab::recovery::unwatched;
-use varve_lab::waf::{POLICIES, PolicyName, WafError, WafReport, WafRequest, Workload, run};
+use varve_lab::waf::{
+    FioLoad, FioLoadError, POLICIES, PolicyName, WafError, WafReport, WafRequest, Workload, check,
+    run,
+};
 
 const LOADS: [Workload; 4] = [
     Workload::Uniform,
@@ -38,7 +42,7 @@ fn waf(workload: Workload, policy: PolicyName) -> f64 {
 #[test]
 fn csal_costs_what_is_published() {
     for (load, published) in LOADS.into_iter().zip([2.70, 3.46, 4.18, 4.46]) {
-        let waf = waf(load, PolicyName::CsalToday);
+        let waf = waf(load.clone(), PolicyName::CsalToday);
         let off = (waf / published - 1.0) * 100.0;
         println!("{load}: {waf:.3}, published {published}, {off:+.1} %");
         assert!(off.abs() < 5.0, "{load}: {waf}, published {published}");
@@ -124,6 +128,100 @@ fn tenants_apart_cost_less() {
     assert!(apart < together * 0.9, "{apart} and {together}");
 }
 
+/// The writes of a job file.
+fn fio(text: &str) -> Result<Workload, FioLoadError> {
+    let plan = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    FioLoad::new("test", &plan).map(|load| Workload::Fio(Arc::new(load)))
+}
+
+/// `mixed4` is configuration 3 by another name: what the two cost differs by chance alone.
+#[test]
+fn configuration_3_costs_what_the_built_in_load_does() {
+    let file = include_str!("../../../workloads/000-configuration-3.fio");
+    for policy in [PolicyName::CsalPaper, PolicyName::Oracle] {
+        let (file, built_in) = (
+            waf(fio(file).unwrap(), policy),
+            waf(Workload::Mixed4, policy),
+        );
+        println!("{policy}: {file:.3} of the file, {built_in:.3} built in");
+        assert!(
+            (file / built_in - 1.0).abs() < 0.03,
+            "{policy}: {file} and {built_in}"
+        );
+    }
+}
+
+/// Large writes lie together and die together, and with fio's map every block dies once a pass.
+#[test]
+fn files_cost_less_where_they_say_more() {
+    let of = |options: &str| {
+        let text = format!("[a]\nrw=randwrite\n{options}");
+        waf(fio(&text).unwrap(), PolicyName::Greedy1)
+    };
+    let drawn = of("norandommap");
+    let uniform = waf(Workload::Uniform, PolicyName::Greedy1);
+    assert!((drawn / uniform - 1.0).abs() < 0.02, "{drawn} {uniform}");
+    let (mapped, large) = (of("bs=4k"), of("norandommap\nbs=256k"));
+    println!("drawn {drawn:.3}, mapped {mapped:.3}, 256 KiB {large:.3}");
+    assert!(
+        mapped < drawn * 0.95 && large < drawn * 0.99,
+        "{mapped} {large} {drawn}"
+    );
+}
+
+/// The engine under a file: jobs have a volume each, large I/Os are one write, reads are passed over.
+#[test]
+fn the_engine_runs_under_a_file() {
+    let text = "[a]\nrw=randrw\nrwmixread=70\nbs=64k\niodepth=3\n[b]\nrw=randwrite\nnumjobs=5\n\
+                random_distribution=zipf\n[c]\nrw=randread";
+    let report = report(&WafRequest {
+        fast_tier: 10.0,
+        groups: 50,
+        blocks: 200_000,
+        warm_up: 0.5,
+        measure: 0.5,
+        ..request(fio(text).unwrap(), PolicyName::Varve)
+    });
+    assert!(report.host_blocks.abs_diff(80_000) < 2_000, "{report:?}");
+    assert!(
+        (1.0..1.01).contains(&report.fast_writes_per_host_write),
+        "{report:?}"
+    );
+    let told = report.table();
+    assert!(told.contains("reads are left out, of jobs: a, c"), "{told}");
+}
+
+#[test]
+fn files_that_are_no_load_of_placement_are_refused() {
+    let many: String = (0..9).map(|job| format!("[{job}]\nrw=write\n")).collect();
+    for (text, expected) in [
+        ("[a]\nrw=read", FioLoadError::NoWrites),
+        (
+            "[a]\nrw=write\n[b]\nstonewall\nrw=rw",
+            FioLoadError::Groups(2),
+        ),
+        (&many, FioLoadError::Tenants(9)),
+    ] {
+        assert_eq!(fio(text).err(), Some(expected));
+        assert!(!expected.next().is_empty());
+    }
+    assert!(
+        fio("[a]\nrw=write\n[b]\nstonewall\n[c]\nstonewall").is_ok(),
+        "the others read"
+    );
+    for policy in [PolicyName::Greedy1, PolicyName::Varve] {
+        let asked = WafRequest {
+            fast_tier: 10.0,
+            ..request(fio("[a]\nrw=write\nsize=1t").unwrap(), policy)
+        };
+        assert!(matches!(check(&asked), Err(WafError::Area(_))), "{policy}");
+        assert!(
+            matches!(run(&asked, &unwatched()), Err(WafError::Area(_))),
+            "{policy}"
+        );
+    }
+}
+
 #[test]
 fn the_seed_decides_everything() {
     for policy in [PolicyName::CsalToday, PolicyName::Sepbit, PolicyName::Varve] {
@@ -137,7 +235,8 @@ fn the_seed_decides_everything() {
         };
         let one = report(&asked);
         assert_eq!(one, report(&asked), "{policy}");
-        let other = report(&WafRequest { seed: 12, ..asked });
+        let seed = 12;
+        let other = report(&WafRequest { seed, ..asked });
         assert_ne!(one.collected_blocks, other.collected_blocks, "{policy}");
         let off = other.dense_writes_per_host_write / one.dense_writes_per_host_write - 1.0;
         assert!(off.abs() < 0.05, "{policy}: seeds differ by {off}");
@@ -147,64 +246,68 @@ fn the_seed_decides_everything() {
 #[test]
 fn runs_that_cannot_be_are_refused() {
     let base = request(Workload::Uniform, PolicyName::Greedy1);
-    let error = |request: WafRequest| run(&request, &unwatched()).err();
+    let error = |request: &WafRequest| run(request, &unwatched()).err();
     type Case = (WafRequest, fn(&WafError) -> bool);
     let cases: [Case; 8] = [
         (
             WafRequest {
                 over_provision: 0.0,
-                ..base
+                ..base.clone()
             },
             |error| matches!(error, WafError::OverProvision(_)),
         ),
         (
             WafRequest {
                 over_provision: f64::NAN,
-                ..base
+                ..base.clone()
             },
             |error| matches!(error, WafError::OverProvision(_)),
         ),
         (
             WafRequest {
                 fast_tier: 101.0,
-                ..base
+                ..base.clone()
             },
             |error| matches!(error, WafError::FastTier(_)),
         ),
         (
             WafRequest {
                 fast_tier: 1e-3,
-                ..base
+                ..base.clone()
             },
             |error| matches!(error, WafError::FastTierTooSmall),
         ),
-        (WafRequest { groups: 23, ..base }, |error| {
-            matches!(error, WafError::Groups(23))
-        }),
+        (
+            WafRequest {
+                groups: 23,
+                ..base.clone()
+            },
+            |error| matches!(error, WafError::Groups(23)),
+        ),
         (
             WafRequest {
                 blocks: 1000,
-                ..base
+                ..base.clone()
             },
             |error| matches!(error, WafError::Blocks { .. }),
         ),
         (
             WafRequest {
                 measure: 0.0,
-                ..base
+                ..base.clone()
             },
             |error| matches!(error, WafError::Window),
         ),
         (
             WafRequest {
                 policy: PolicyName::Varve,
-                ..base
+                ..base.clone()
             },
             |error| matches!(error, WafError::NoFastTier),
         ),
     ];
     for (request, expected) in cases {
-        let error = error(request).expect("refused");
+        let error = error(&request).expect("refused");
         assert!(expected(&error), "{request:?}: {error}");
     }
 }

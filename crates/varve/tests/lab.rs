@@ -106,3 +106,44 @@ fn an_experiment_tells_figures_and_draws_them() {
     assert!(svg.starts_with("<svg") && svg.contains("greedy-1") && svg.contains("seed 5"));
     std::fs::remove_file(&file).expect("the picture goes");
 }
+
+/// A job file is a load; one that is not tells why, and how to go on.
+#[test]
+fn a_job_file_is_a_load() {
+    let workloads = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let small = "--policy csal-today --pages 100000 --groups 24 --warm-up 0.2 --measure 0.2 --json";
+    let line = |file: &Path| format!("lab waf --workload fio:{} {small}", file.display());
+    let file = workloads.join("004-random-16k-70-30.fio");
+    let ran = document(&line(&file));
+    let parameters = &ran["parameters"];
+    let name = format!("fio:{}", file.display());
+    assert_eq!(parameters["workload"].as_str(), Some(&name[..]));
+    let notes = parameters["notes"].as_array().expect("notes");
+    assert_eq!(notes[0], "reads are left out, of jobs: random-16k-70-30");
+
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let bad = directory.join(format!("lab-{}.fio", std::process::id()));
+    let refused = |text: &str, exit: i32, error: &str| {
+        std::fs::write(&bad, text).expect("a file");
+        let output = run(&line(&bad));
+        assert_eq!(output.status.code(), Some(exit), "{text}");
+        let told: Value = serde_json::from_slice(&output.stdout).expect("one document");
+        let expected = format!("{}: {error}", bad.display());
+        assert_eq!(told["error"].as_str(), Some(&expected[..]));
+        assert!(told["next"].as_str().is_some_and(|next| !next.is_empty()));
+    };
+    let option = "line 3: option `verify` is not modelled, and not known to be without effect";
+    refused("[a]\nrw=write\nverify=md5", 2, option);
+    refused(
+        "[a]\nrw=read",
+        2,
+        "no job writes, and placement is about writes",
+    );
+    std::fs::remove_file(&bad).expect("the file goes");
+    assert_eq!(
+        run(&line(&bad)).status.code(),
+        Some(3),
+        "a file that is not there"
+    );
+    assert_eq!(run(&line(Path::new(""))).status.code(), Some(2), "no file");
+}

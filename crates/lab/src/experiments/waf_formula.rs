@@ -24,7 +24,7 @@ fn jobs(ask: &Ask) -> Vec<Job> {
         Job::Waf(WafRequest {
             over_provision,
             measure: 2.0,
-            ..request
+            ..request.clone()
         })
     };
     OVER_PROVISIONS.map(with).to_vec()

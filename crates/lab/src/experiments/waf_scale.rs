@@ -29,7 +29,7 @@ fn jobs(ask: &Ask) -> Vec<Job> {
             both.map(|ask| {
                 Job::Waf(WafRequest {
                     fast_tier: FAST_TIER,
-                    ..request(&ask, load, policy)
+                    ..request(&ask, load.clone(), policy)
                 })
             })
         })

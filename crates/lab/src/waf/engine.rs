@@ -7,7 +7,7 @@ use super::device::Device;
 use super::report::{Bytes, WafReport};
 use super::request::{Sizes, WafError, WafRequest};
 use super::tiers::Sums;
-use super::workload::Source;
+use super::workload::{Source, Write};
 use crate::clock::{Clock, Paced};
 use crate::load::symbols;
 use crate::media::{Kind, ModelDrive, Moved};
@@ -18,13 +18,14 @@ use std::rc::Rc;
 use varve_ftl::{Engine, EngineError, NewVolume, Seats};
 use varve_hostio::Executor;
 use varve_io::{Drive, World};
-use varve_units::{BLOCK_BYTES, Blocks, Lba, TenantId, VolumeId};
+use varve_units::{BLOCK_BYTES, Blocks, LEAF_BLOCKS, Lba, TenantId, VolumeId};
 
 /// Writes in flight.
 const DEPTH: usize = 64;
-/// Blocks of one write of the fill.
+/// Blocks of one write of the fill: volumes are whole numbers of them.
 const FILL_BLOCKS: u64 = 128;
-/// Writes from one look of the watch to the next.
+const _: () = assert!(LEAF_BLOCKS.is_multiple_of(FILL_BLOCKS));
+/// Blocks from one look of the watch to the next.
 const WATCHED: u64 = 1 << 12;
 /// Bytes a second of the tiers: they pace the modelled clock, which ages are measured by.
 const FAST_BANDWIDTH: u64 = 6_000_000_000;
@@ -58,6 +59,8 @@ impl Plan {
             user: pool.user_blocks,
             fast: pool.fast_bytes() / BLOCK_BYTES,
         };
+        let user = sizes.user;
+        request.workload.check(user).map_err(WafError::Area)?;
         Ok(Self { pool, sizes })
     }
 }
@@ -79,8 +82,8 @@ pub(super) fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafE
     let dense = ModelDrive::dense(dense_bytes, DENSE_BANDWIDTH, Rc::clone(&clock));
     dense.watch(Box::new(move |moved| tell(&mut below.borrow_mut(), moved)));
     let machine = Rc::new(Machine {
-        request: *request,
-        source: RefCell::new(request.source(&plan.sizes)),
+        request: request.clone(),
+        source: RefCell::new(request.source(&plan.sizes)?),
         plan,
         clock,
         fast: Rc::new(fast),
@@ -133,8 +136,10 @@ struct Subject {
 /// Writes of a phase.
 struct Phase {
     name: &'static str,
+    /// True if it goes from the first block to the last.
+    is_fill: bool,
+    /// Blocks to be written, and those whose writes have begun.
     blocks: u64,
-    writes: u64,
     begun: Cell<u64>,
     failure: Cell<Option<EngineError>>,
 }
@@ -142,16 +147,15 @@ struct Phase {
 impl Machine {
     async fn life(self: Rc<Self>, world: Rc<dyn World>) -> Result<WafReport, LabError> {
         let subject = Rc::new(self.create(&world).await?);
-        let fills = self.plan.sizes.user / FILL_BLOCKS;
-        self.write(&world, &subject, ("fill", FILL_BLOCKS, fills))
-            .await?;
+        let user = self.plan.sizes.user;
+        self.write(&world, &subject, ("fill", true, user)).await?;
         let (warm_up, measured) = self.request.writes(&self.plan.sizes);
-        self.write(&world, &subject, ("warm up", 1, warm_up))
+        self.write(&world, &subject, ("warm up", false, warm_up))
             .await?;
         let before = self.sums(&subject, 0);
         let bytes = self.bytes();
-        self.write(&world, &subject, ("measure", 1, measured))
-            .await?;
+        let measured = self.write(&world, &subject, ("measure", false, measured));
+        let measured = measured.await?;
         let sums = self.sums(&subject, measured).since(&before);
         let bytes = self.bytes().since(&bytes);
         let (stripe, user) = (
@@ -191,17 +195,18 @@ impl Machine {
         })
     }
 
-    /// Writes as often as asked for, with several writes in flight.
+    /// Writes as many blocks as asked for, with several writes in flight; tells how many: the last write may
+    /// be longer than what was left.
     async fn write(
         self: &Rc<Self>,
         world: &Rc<dyn World>,
         subject: &Rc<Subject>,
-        (name, blocks, writes): (&'static str, u64, u64),
-    ) -> Result<(), EngineError> {
+        (name, is_fill, blocks): (&'static str, bool, u64),
+    ) -> Result<u64, EngineError> {
         let phase = Rc::new(Phase {
             name,
+            is_fill,
             blocks,
-            writes,
             begun: Cell::new(0),
             failure: Cell::new(None),
         });
@@ -215,35 +220,40 @@ impl Machine {
         for flow in flows {
             flow.await;
         }
-        phase.failure.get().map_or(Ok(()), Err)
+        phase.failure.get().map_or(Ok(phase.begun.get()), Err)
     }
 
     async fn flow(&self, subject: &Subject, phase: &Phase) {
         while let Some((volume, lba, data)) = self.next(subject, phase) {
             if let Err(error) = subject.engine.write(volume, lba, data, false).await {
                 phase.failure.set(phase.failure.get().or(Some(error)));
-                phase.begun.set(phase.writes);
+                phase.begun.set(phase.blocks);
             }
         }
     }
 
-    /// The next write of a phase. The fill goes from the first block to the last.
+    /// The next write of a phase.
     fn next(&self, subject: &Subject, phase: &Phase) -> Option<(VolumeId, Lba, varve_io::Blocks)> {
-        let number = phase.begun.get();
-        if number >= phase.writes {
+        let begun = phase.begun.get();
+        if begun >= phase.blocks {
             return None;
         }
-        phase.begun.set(number + 1);
-        if number.is_multiple_of(WATCHED) {
-            (self.watch)(phase.name, number as f64 / phase.writes as f64, "");
-        }
-        let block = match phase.blocks {
-            1 => self.source.borrow_mut().next(),
-            blocks => number * blocks,
+        let write = if phase.is_fill {
+            Write {
+                block: begun,
+                blocks: FILL_BLOCKS,
+            }
+        } else {
+            self.source.borrow_mut().next()
         };
-        let tenant = block / self.plan.pool.volume_blocks;
-        let lba = Lba(block % self.plan.pool.volume_blocks);
-        let data = symbols(lba, phase.blocks, number);
+        let after = begun + write.blocks;
+        phase.begun.set(after);
+        if begun == 0 || begun / WATCHED != after / WATCHED {
+            (self.watch)(phase.name, begun as f64 / phase.blocks as f64, "");
+        }
+        let tenant = write.block / self.plan.pool.volume_blocks;
+        let lba = Lba(write.block % self.plan.pool.volume_blocks);
+        let data = symbols(lba, write.blocks, begun);
         Some((subject.volumes[tenant as usize], lba, data))
     }
 

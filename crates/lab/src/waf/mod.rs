@@ -16,6 +16,8 @@ pub(crate) mod dense;
 pub(crate) mod device;
 mod engine;
 pub(crate) mod fifo_tier;
+mod fio_load;
+mod fio_source;
 mod policies;
 mod policy;
 mod report;
@@ -26,6 +28,7 @@ pub(crate) mod tiers;
 mod units;
 mod workload;
 
+pub use fio_load::{FioLoad, FioLoadError};
 pub use policies::{POLICIES, Policy as PolicyName};
 pub use report::{Parameters, WafReport};
 pub use request::{WafError, WafRequest};

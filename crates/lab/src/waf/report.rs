@@ -34,6 +34,9 @@ pub struct Parameters {
     measure: f64,
     /// How many times the user data of the drive below fit into its flash.
     device_spare: f64,
+    /// What the load leaves out of what it was made from, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 impl Parameters {
@@ -136,7 +139,7 @@ impl WafReport {
             compacted_blocks: sums.compacted,
             collected_blocks: sums.collected,
             parameters: Parameters {
-                workload: request.workload,
+                workload: request.workload.clone(),
                 policy: request.policy,
                 seed: request.seed,
                 over_provision_per_cent: request.over_provision,
@@ -151,6 +154,7 @@ impl WafReport {
                 warm_up: request.warm_up,
                 measure: request.measure,
                 device_spare: SPARE_MILLIONTHS as f64 / 1e6,
+                notes: request.workload.notes().to_vec(),
             },
         }
     }
@@ -195,6 +199,9 @@ impl WafReport {
         }
         line("waf_device", format!("{:.3}", self.waf_device));
         line("waf_total", format!("{:.3}", self.waf_total));
+        for note in &of.notes {
+            line("note", note.clone());
+        }
         table
     }
 }

@@ -2,6 +2,7 @@
 
 use super::policies::Policy;
 use super::workload::{Source, Workload};
+use crate::fio::AreaError;
 use crate::recovery::LabError;
 use std::fmt;
 use varve_ftl::ReserveError;
@@ -15,7 +16,7 @@ const BLOCKS_MAX: u64 = 1 << 30;
 const UNIT_BLOCKS_MIN: u64 = 16;
 
 /// A run.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct WafRequest {
     /// What is written.
     pub workload: Workload,
@@ -65,6 +66,8 @@ pub enum WafError {
     },
     /// The window has to be something, and both are at most 1000 overwrites.
     Window,
+    /// A job of a file does not fit into its share of the volume.
+    Area(AreaError),
     /// No drive below.
     Drive(ShapeError),
     /// A tier is too small for what the engine keeps back.
@@ -99,6 +102,7 @@ impl fmt::Display for WafError {
             Self::Window => {
                 f.write_str("overwrites are above 0 (0 before the window), at most 1000")
             }
+            Self::Area(error) => error.fmt(f),
             Self::Drive(error) => error.fmt(f),
             Self::Reserve(error) => error.fmt(f),
             Self::Capacity { user, usable } => {
@@ -184,8 +188,12 @@ impl WafRequest {
     }
 
     /// The load.
-    pub(super) fn source(&self, sizes: &Sizes) -> Source {
-        Source::new(self.workload, sizes.user, self.ranks_per_block, self.seed)
+    ///
+    /// # Errors
+    /// If a job of a file does not fit.
+    pub(super) fn source(&self, sizes: &Sizes) -> Result<Source, WafError> {
+        let ranks = self.ranks_per_block;
+        Source::new(&self.workload, sizes.user, ranks, self.seed).map_err(WafError::Area)
     }
 
     /// Writes of the warm-up and of the window.

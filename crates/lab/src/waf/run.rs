@@ -27,7 +27,7 @@ pub fn check(request: &WafRequest) -> Result<(), WafError> {
     if sizes.fast > 0 && FifoTier::new(sizes.fast).is_none() {
         return Err(WafError::FastTierTooSmall);
     }
-    Ok(())
+    request.workload.check(sizes.user).map_err(WafError::Area)
 }
 
 /// Runs a policy under a workload; `watch` is told how far it is.
@@ -43,7 +43,7 @@ pub fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafError> {
     check_spare(policy.as_ref(), &sizes);
     let metadata_per_block = policy.metadata_per_block();
     let mut tiers = build(policy, request, &sizes)?;
-    let mut source = request.source(&sizes);
+    let mut source = request.source(&sizes)?;
     for block in 0..sizes.user {
         tiers.write(block as u32, &source);
         look(watch, "fill", block, sizes.user);
@@ -76,10 +76,13 @@ fn build(policy: Box<dyn Policy>, request: &WafRequest, sizes: &Sizes) -> Result
 
 fn overwrite(tiers: &mut Tiers, source: &mut Source, phase: (&'static str, u64), watch: &Watch) {
     let (name, writes) = phase;
-    for done in 0..writes {
-        let block = source.next();
-        tiers.write(block as u32, source);
-        look(watch, name, done, writes);
+    let mut done = 0;
+    while done < writes {
+        for block in source.next().range() {
+            tiers.write(block as u32, source);
+            look(watch, name, done, writes);
+            done += 1;
+        }
     }
 }
 

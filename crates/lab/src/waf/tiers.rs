@@ -283,11 +283,11 @@ mod tests {
                 let dense = Dense::new(units, unit_blocks, model.streams());
                 let device = Device::new(u64::from(units * unit_blocks), 24).unwrap();
                 let mut tiers = Tiers::new(model, dense, FifoTier::new(fast), Some(device), user);
-                let mut source = Source::new(load, user, 1, 5);
+                let mut source = Source::new(&load, user, 1, 5).unwrap();
                 (0..user).for_each(|block| tiers.write(block as u32, &source));
                 for _ in 0..20 {
                     for _ in 0..user / 4 {
-                        let block = source.next();
+                        let block = source.next().block;
                         tiers.write(block as u32, &source);
                     }
                     tiers.check();

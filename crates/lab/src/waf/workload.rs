@@ -1,10 +1,15 @@
 //! Which block is written next.
 
+use super::fio_load::FioLoad;
+use super::fio_source::FioSource;
 use super::tiers::Known;
 use crate::draw::{Random, Scatter, Zipf};
+use crate::fio::AreaError;
 use serde::{Serialize, Serializer};
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Share of the writes that go to the hot window of `hotcold`, and share of the blocks in it.
 const HOT_WRITES: f64 = 0.9;
@@ -15,11 +20,9 @@ const HOT_SPAN: f64 = 2.0;
 const MIXED_THETAS: [f64; 2] = [0.8, 1.2];
 /// Tenants of `mixed4`: equal shares of the writes and of the blocks.
 const MIXED_TENANTS: u64 = 4;
-/// Exponents from here on are concentrated on a handful of blocks.
-const THETA_END: f64 = 5.0;
 
 /// A kind of load.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Workload {
     /// All blocks equally likely.
     Uniform,
@@ -35,14 +38,36 @@ pub enum Workload {
     /// # Source
     /// Document 000, test configuration 3.
     Mixed4,
+    /// The writes of a job file of fio.
+    Fio(Arc<FioLoad>),
 }
 
 impl Workload {
-    /// Tenants whose blocks it writes.
-    pub(super) const fn tenants(self) -> usize {
+    /// Tenants whose blocks it writes, in equal parts of the volume.
+    pub(super) fn tenants(&self) -> usize {
         match self {
             Self::Mixed4 => MIXED_TENANTS as usize,
+            Self::Fio(load) => load.tenants(),
             Self::Uniform | Self::Sequential | Self::Zipf(_) | Self::HotCold => 1,
+        }
+    }
+
+    /// What it leaves out of what it was made from, in sentences.
+    pub(super) fn notes(&self) -> &[String] {
+        match self {
+            Self::Fio(load) => load.notes(),
+            _ => &[],
+        }
+    }
+
+    /// Looks whether it can be on a volume of so many blocks.
+    ///
+    /// # Errors
+    /// If a job of a file does not fit.
+    pub(super) fn check(&self, blocks: u64) -> Result<(), AreaError> {
+        match self {
+            Self::Fio(load) => load.check(blocks),
+            _ => Ok(()),
         }
     }
 }
@@ -55,6 +80,7 @@ impl fmt::Display for Workload {
             Self::Zipf(theta) => write!(f, "zipf:{theta}"),
             Self::HotCold => f.write_str("hotcold"),
             Self::Mixed4 => f.write_str("mixed4"),
+            Self::Fio(load) => load.fmt(f),
         }
     }
 }
@@ -77,18 +103,41 @@ impl FromStr for Workload {
             _ => {}
         }
         let Some(theta) = text.strip_prefix("zipf:") else {
-            return Err("one of uniform, seq, zipf:THETA, hotcold, mixed4".to_owned());
+            return Err("one of uniform, seq, zipf:THETA, hotcold, mixed4, fio:FILE".to_owned());
         };
         match theta.parse() {
-            Ok(theta) if 0.0 < theta && theta < THETA_END => Ok(Self::Zipf(theta)),
-            _ => Err(format!("THETA lies above 0 and below {THETA_END}")),
+            Ok(theta) if 0.0 < theta && theta < Zipf::THETA_END => Ok(Self::Zipf(theta)),
+            _ => Err(format!("THETA lies above 0 and below {}", Zipf::THETA_END)),
         }
     }
 }
 
-/// The blocks that a load writes, one after the other.
+/// Blocks that a host writes at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Write {
+    /// The first.
+    pub(super) block: u64,
+    /// How many.
+    pub(super) blocks: u64,
+}
+
+impl Write {
+    /// Of no blocks.
+    pub(super) const NOTHING: Self = Self {
+        block: 0,
+        blocks: 0,
+    };
+
+    /// The blocks.
+    pub(super) const fn range(&self) -> Range<u64> {
+        self.block..self.block + self.blocks
+    }
+}
+
+/// The blocks that a load writes, one write after the other.
 pub(super) struct Source {
     blocks: u64,
+    tenants: u64,
     random: Random,
     law: Law,
 }
@@ -99,6 +148,7 @@ enum Law {
     Zipf(Skew),
     HotCold { scatter: Scatter, written: u64 },
     Mixed { next: u64, skews: [Skew; 2] },
+    Fio(FioSource),
 }
 
 /// Zipf's law over a range of blocks.
@@ -142,12 +192,20 @@ impl Source {
     /// A load on `blocks` blocks. Zipf's law is drawn over so many ranks a block, neighbours of which
     /// share one: a volume of a fraction of the size then has the skew of the whole one, whose hottest
     /// tenth, say, takes as many writes.
-    pub(super) fn new(workload: Workload, blocks: u64, ranks_per_block: u32, seed: u64) -> Self {
+    ///
+    /// # Errors
+    /// If a job of a file does not fit.
+    pub(super) fn new(
+        workload: &Workload,
+        blocks: u64,
+        ranks_per_block: u32,
+        seed: u64,
+    ) -> Result<Self, AreaError> {
         let skew = |blocks, theta| Skew::new(blocks, theta, ranks_per_block.into());
         let law = match workload {
             Workload::Uniform => Law::Uniform,
             Workload::Sequential => Law::Sequential { next: 0 },
-            Workload::Zipf(theta) => Law::Zipf(skew(blocks, theta)),
+            Workload::Zipf(theta) => Law::Zipf(skew(blocks, *theta)),
             Workload::HotCold => Law::HotCold {
                 scatter: Scatter::new(blocks),
                 written: 0,
@@ -156,18 +214,21 @@ impl Source {
                 next: 0,
                 skews: MIXED_THETAS.map(|theta| skew(blocks / MIXED_TENANTS, theta)),
             },
+            Workload::Fio(load) => Law::Fio(FioSource::new(load, blocks, ranks_per_block, seed)?),
         };
-        Self {
+        Ok(Self {
             blocks,
+            tenants: workload.tenants() as u64,
             random: Random::new(seed),
             law,
-        }
+        })
     }
 
-    /// The next block.
-    pub(super) fn next(&mut self) -> u64 {
+    /// The next write.
+    pub(super) fn next(&mut self) -> Write {
         let (blocks, random) = (self.blocks, &mut self.random);
-        match &mut self.law {
+        let block = match &mut self.law {
+            Law::Fio(source) => return source.next(),
             Law::Uniform => random.below(blocks),
             Law::Sequential { next } => cycle(next, blocks),
             Law::Zipf(skew) => skew.block(random),
@@ -193,24 +254,16 @@ impl Source {
                 };
                 tenant * quarter + within
             }
-        }
+        };
+        Write { block, blocks: 1 }
     }
 }
 
 impl Known for Source {
+    /// What the division left over belongs to the last one.
     fn tenant(&self, block: u64) -> usize {
-        match self.law {
-            Law::Mixed { .. } => {
-                let tenant = block / (self.blocks / MIXED_TENANTS);
-                // What the division by four left over belongs to the last one.
-                (if tenant < MIXED_TENANTS {
-                    tenant
-                } else {
-                    MIXED_TENANTS - 1
-                }) as usize
-            }
-            _ => 0,
-        }
+        let tenant = block / (self.blocks / self.tenants);
+        tenant.min(self.tenants - 1) as usize
     }
 
     /// As things stand.
@@ -237,6 +290,7 @@ impl Known for Source {
                 };
                 of_tenant * MIXED_TENANTS as f64
             }
+            Law::Fio(source) => source.interval(block),
         }
     }
 }
@@ -261,6 +315,11 @@ const fn cycle(next: &mut u64, end: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn fio(text: &str) -> Workload {
+        let load = FioLoad::new("test", &text.parse().unwrap());
+        Workload::Fio(Arc::new(load.unwrap()))
+    }
+
     #[test]
     fn names_are_read_as_they_are_written() {
         for text in ["uniform", "seq", "zipf:0.99", "zipf:1", "hotcold", "mixed4"] {
@@ -278,15 +337,23 @@ mod tests {
     fn intervals_are_those_of_the_load() {
         let blocks = 1000;
         let loads = ["uniform", "seq", "zipf:0.8", "zipf:1.2", "mixed4"];
-        let loads = loads.map(|load| load.parse::<Workload>().unwrap());
-        for (load, ranks) in loads.into_iter().flat_map(|load| [(load, 1), (load, 4)]) {
-            let mut source = Source::new(load, blocks, ranks, 3);
+        let mut loads = loads.map(|load| load.parse::<Workload>().unwrap()).to_vec();
+        loads.push(fio(
+            "[global]\nrw=randrw\n[a]\niodepth=4\nrandom_distribution=zipf:1.2\nnumjobs=3\nsize=80%\n\
+             [b]\nbs=6k\nrwmixread=80\nnorandommap\n[c]\nbs=2k\nrw=write",
+        ));
+        for (load, ranks) in loads.iter().flat_map(|load| [(load, 1), (load, 4)]) {
+            let mut source = Source::new(load, blocks, ranks, 3).unwrap();
             let expected: Vec<f64> = (0..blocks).map(|block| source.interval(block)).collect();
             let mut counts = vec![0_u32; blocks as usize];
-            let writes = 2_000_000;
-            (0..writes).for_each(|_| counts[source.next() as usize] += 1);
+            let mut writes = 0;
+            while writes < 2_000_000 {
+                let write = source.next();
+                write.range().for_each(|block| counts[block as usize] += 1);
+                writes += write.blocks;
+            }
             for (count, interval) in counts.iter().zip(&expected) {
-                let expected = f64::from(writes) / interval;
+                let expected = writes as f64 / interval;
                 let off = (f64::from(*count) - expected).abs();
                 assert!(
                     off < 6.0 * expected.sqrt() + 1.0,
@@ -300,7 +367,7 @@ mod tests {
     #[test]
     fn the_hot_window_drifts() {
         let blocks = 10_000;
-        let mut source = Source::new(Workload::HotCold, blocks, 1, 3);
+        let mut source = Source::new(&Workload::HotCold, blocks, 1, 3).unwrap();
         let hot = |source: &Source| -> Vec<u64> {
             let middle = blocks as f64;
             (0..blocks)
@@ -311,8 +378,8 @@ mod tests {
         assert_eq!(first.len(), 1000);
         let writes = 5_000;
         let into = (0..writes).filter(|_| {
-            let block = source.next();
-            source.interval(block) < blocks as f64
+            let write = source.next();
+            source.interval(write.block) < blocks as f64
         });
         let share = into.count() as f64 / f64::from(writes);
         assert!((share - 0.9).abs() < 0.02, "{share}");

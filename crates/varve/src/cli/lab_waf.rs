@@ -5,15 +5,20 @@ use super::{Exit, complain};
 use crate::envelope;
 use clap::Args;
 use serde::Serialize;
-use varve_lab::waf::{PolicyName, WafError, WafReport, WafRequest, Workload, run};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use varve_lab::fio::{FioError, Plan};
+use varve_lab::waf::{FioLoad, PolicyName, WafError, WafReport, WafRequest, Workload, run};
 
 /// Options of `varve lab waf`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// What is written: uniform, seq, zipf:THETA, hotcold (nine of ten writes to a tenth of the
-    /// blocks, which drifts) or mixed4 (four tenants: seq, uniform, zipf:0.8, zipf:1.2)
-    #[arg(long, value_name = "LOAD", value_parser = str::parse::<Workload>)]
-    workload: Workload,
+    /// blocks, which drifts), mixed4 (four tenants: seq, uniform, zipf:0.8, zipf:1.2) or fio:FILE (the
+    /// writes of a job file of fio)
+    #[arg(long, value_name = "LOAD", value_parser = parse_load)]
+    workload: Load,
     /// Where it is put: varve (the engine itself), csal-today, csal-paper, greedy-1, fifo-1,
     /// greedy-2, cost-benefit-2, sepbit or oracle
     #[arg(long, value_name = "NAME", value_parser = str::parse::<PolicyName>)]
@@ -47,6 +52,51 @@ pub(crate) struct Options {
     json: bool,
 }
 
+/// A load as the command line names it.
+#[derive(Clone)]
+enum Load {
+    Named(Workload),
+    File(PathBuf),
+}
+
+fn parse_load(text: &str) -> Result<Load, String> {
+    match text.strip_prefix("fio:") {
+        Some("") => Err("the name of a job file follows fio:".to_owned()),
+        Some(file) => Ok(Load::File(file.into())),
+        None => text.parse().map(Load::Named),
+    }
+}
+
+/// What would help where there is no job file.
+const ANOTHER: &str = "give the path of a job file behind fio:";
+
+/// Reads a job file, or tells why it is no load.
+fn read(file: &Path) -> Result<Workload, Exit> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        let (next, exit) = match error.kind() {
+            ErrorKind::NotFound => (ANOTHER, Exit::NotFound),
+            ErrorKind::InvalidData | ErrorKind::IsADirectory => (ANOTHER, Exit::Usage),
+            _ => ("see that this user may read it", Exit::Failed),
+        };
+        complain(
+            &format!("the job file {name} cannot be read: {error}"),
+            next,
+        );
+        exit
+    })?;
+    let usage = |error: String, next: &str| {
+        complain(&format!("{name}: {error}"), next);
+        Exit::Usage
+    };
+    let plan: Plan = text
+        .parse()
+        .map_err(|error: FioError| usage(error.to_string(), error.next()))?;
+    let load = FioLoad::new(&name.to_string(), &plan);
+    let load = load.map_err(|error| usage(error.to_string(), error.next()))?;
+    Ok(Workload::Fio(Arc::new(load)))
+}
+
 /// A report and how long it took.
 #[derive(Serialize)]
 struct Timed<'a> {
@@ -58,8 +108,15 @@ struct Timed<'a> {
 impl Options {
     /// Runs the policy and prints the result.
     pub(crate) fn run(&self) -> Exit {
+        let workload = match &self.workload {
+            Load::Named(workload) => workload.clone(),
+            Load::File(file) => match read(file) {
+                Ok(workload) => workload,
+                Err(exit) => return exit,
+            },
+        };
         let request = WafRequest {
-            workload: self.workload,
+            workload,
             policy: self.policy,
             over_provision: self.over_provision,
             fast_tier: self.fast_tier,
@@ -104,6 +161,7 @@ fn next_of(error: &WafError) -> &'static str {
         WafError::FastTierTooSmall => "give a larger --fast-tier, or 0, or more --pages",
         WafError::Blocks { .. } => "give other --pages or --groups",
         WafError::Capacity { .. } => "give a larger --over-provision or more --groups",
+        WafError::Area(error) => error.next(),
         WafError::Reserve(_) => "give more --pages or a larger --fast-tier",
         WafError::Engine(_) => BUG,
         _ => "see `varve lab waf --help`",
