@@ -2,7 +2,7 @@
 
 use super::load::{Load, Seen, Span};
 use super::mix::Mix;
-use super::report::{RigReport, TierReport, Way};
+use super::report::{RigParameters, RigReport, TierReport, Way};
 use super::request::{RigRequest, SystemName};
 use super::station::{Station, Traffic};
 use super::system::{Role, System, SystemError};
@@ -28,9 +28,9 @@ const DISKS: u32 = 8;
 /// Reclaim groups of CSAL, and blocks of a band at least.
 const GROUPS: u32 = 200;
 const BAND_BLOCKS_MIN: u64 = 64;
-/// Before the window: a second, or so many requests; and the window.
-const RAMP: (Nanos, u64) = (Nanos::from_secs(2), 200_000);
-const WINDOW: (Nanos, u64) = (Nanos::from_secs(5), 400_000);
+/// Time before the window, and of the window, at most.
+const RAMP: Nanos = Nanos::from_secs(2);
+const WINDOW: Nanos = Nanos::from_secs(5);
 /// What is written in larger pieces takes fewer of them.
 const WINDOW_BYTES: u64 = 8 << 30;
 
@@ -147,10 +147,10 @@ async fn life(
     let before = Rc::new(RefCell::new(Sums::default()));
     let (opened, marked) = (Rc::clone(&before), Rc::clone(&system));
     let mark = move || *opened.borrow_mut() = Sums::of(&*marked);
-    let requests = (WINDOW_BYTES / mix.bytes).clamp(1 << 12, WINDOW.1);
+    let requests = (WINDOW_BYTES / mix.bytes).clamp(1 << 12, request.requests.max(1 << 12));
     let span = Span {
-        ramp: (RAMP.0, requests / 2),
-        window: (WINDOW.0, requests),
+        ramp: (RAMP, requests / 2),
+        window: (WINDOW, requests),
     };
     let seen = load
         .measure(&mix, &places, span, mark)
@@ -288,9 +288,11 @@ fn report(
     let waf_total =
         dense.and_then(|(_, media)| (host_bytes > 0).then(|| media as f64 / host_bytes as f64));
     RigReport {
-        request: *request,
-        parameters: system.parameters().into_iter().collect(),
-        bytes: system.bytes(),
+        parameters: RigParameters {
+            request: *request,
+            made_of: system.parameters().into_iter().collect(),
+            user_bytes: system.bytes(),
+        },
         virtual_ns: seen.span.0,
         reads: way(reads, request.mix.bytes, seen.span),
         writes: way(writes, request.mix.bytes, seen.span),
