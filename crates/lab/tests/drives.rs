@@ -69,6 +69,24 @@ fn hdd_of_document_002() {
 }
 
 #[test]
+fn p5800x() {
+    check("optane-p5800x", 16);
+}
+
+/// It has no garbage collection: whatever is written is written once, and depth 1 takes some
+/// microseconds.
+#[test]
+fn optane_writes_in_place() {
+    for (job, least_us, most_us) in [(Job::RandRead, 4.5, 5.5), (Job::RandWrite, 5.0, 6.0)] {
+        let report = run("optane-p5800x", job, 1);
+        let mean_us = report.latency.mean_ns as f64 / 1e3;
+        assert!((least_us..most_us).contains(&mean_us), "{job:?}: {mean_us}");
+        let waf = (job == Job::RandWrite).then_some(1.0);
+        assert_eq!(report.waf_device, waf, "{job:?}");
+    }
+}
+
+#[test]
 fn p5810() {
     check("slc-p5810", 256);
 }

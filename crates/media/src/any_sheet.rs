@@ -96,14 +96,32 @@ pub enum AnySheet {
     Disk(DiskSheet),
 }
 
-const SLC_002: &str = include_str!("../drives/slc-002.toml");
-const HDD_002: &str = include_str!("../drives/hdd-002.toml");
+/// How the text of a sheet is read.
+type Parse = fn(&str) -> Result<AnySheet, toml::de::Error>;
+
+/// The drives that come with the program and are no flash: name, file, kind.
+const DRIVES: [(&str, &str, Parse); 3] = [
+    ("slc-002", include_str!("../drives/slc-002.toml"), in_place),
+    (
+        "optane-p5800x",
+        include_str!("../drives/optane-p5800x.toml"),
+        in_place,
+    ),
+    ("hdd-002", include_str!("../drives/hdd-002.toml"), disk),
+];
+
+fn in_place(text: &str) -> Result<AnySheet, toml::de::Error> {
+    toml::from_str(text).map(AnySheet::InPlace)
+}
+
+fn disk(text: &str) -> Result<AnySheet, toml::de::Error> {
+    toml::from_str(text).map(AnySheet::Disk)
+}
 
 /// Names of the drives of all kinds that come with the program.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    ["slc-002", "hdd-002"]
-        .into_iter()
-        .chain(crate::sheet::names())
+    let others = DRIVES.iter().map(|(name, ..)| *name);
+    others.chain(crate::sheet::names())
 }
 
 impl AnySheet {
@@ -112,16 +130,12 @@ impl AnySheet {
     /// # Errors
     /// If none has that name.
     pub fn named(name: &str) -> Result<Self, SheetError> {
-        let malformed = |error: toml::de::Error| SheetError::Malformed {
-            what: error.to_string(),
+        let Some((_, text, parse)) = DRIVES.iter().find(|(known, ..)| *known == name) else {
+            return Sheet::named(name).map(|sheet| Self::Flash(Box::new(sheet)));
         };
-        match name {
-            "slc-002" => toml::from_str(SLC_002)
-                .map(Self::InPlace)
-                .map_err(malformed),
-            "hdd-002" => toml::from_str(HDD_002).map(Self::Disk).map_err(malformed),
-            _ => Sheet::named(name).map(|sheet| Self::Flash(Box::new(sheet))),
-        }
+        parse(text).map_err(|error| SheetError::Malformed {
+            what: error.to_string(),
+        })
     }
 
     /// What the drive is called.
