@@ -15,6 +15,7 @@ mod clock;
 mod load;
 mod media;
 mod model;
+mod zoned;
 
 pub mod draw;
 pub mod drive;

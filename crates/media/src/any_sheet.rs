@@ -1,6 +1,7 @@
-//! Sheets of drives that are no flash, and of any kind.
+//! Sheets of drives in place and of disks, and of any kind.
 
 use crate::sheet::{Capacity, Number, Published, Sheet, SheetError};
+use crate::zoned_sheet::ZonedSheet;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use serde::Deserialize;
@@ -94,13 +95,15 @@ pub enum AnySheet {
     InPlace(InPlaceSheet),
     /// Rotating.
     Disk(DiskSheet),
+    /// Flash in zones that hosts write in order.
+    Zoned(Box<ZonedSheet>),
 }
 
 /// How the text of a sheet is read.
 type Parse = fn(&str) -> Result<AnySheet, toml::de::Error>;
 
-/// The drives that come with the program and are no flash: name, file, kind.
-const DRIVES: [(&str, &str, Parse); 3] = [
+/// The drives that come with the program and have no page map: name, file, kind.
+const DRIVES: [(&str, &str, Parse); 4] = [
     ("slc-002", include_str!("../drives/slc-002.toml"), in_place),
     (
         "optane-p5800x",
@@ -108,6 +111,7 @@ const DRIVES: [(&str, &str, Parse); 3] = [
         in_place,
     ),
     ("hdd-002", include_str!("../drives/hdd-002.toml"), disk),
+    ("zns-zn540", include_str!("../drives/zns-zn540.toml"), zoned),
 ];
 
 fn in_place(text: &str) -> Result<AnySheet, toml::de::Error> {
@@ -116,6 +120,10 @@ fn in_place(text: &str) -> Result<AnySheet, toml::de::Error> {
 
 fn disk(text: &str) -> Result<AnySheet, toml::de::Error> {
     toml::from_str(text).map(AnySheet::Disk)
+}
+
+fn zoned(text: &str) -> Result<AnySheet, toml::de::Error> {
+    toml::from_str(text).map(|sheet| AnySheet::Zoned(Box::new(sheet)))
 }
 
 /// Names of the drives of all kinds that come with the program.
@@ -145,6 +153,7 @@ impl AnySheet {
             Self::Flash(sheet) => &sheet.name,
             Self::InPlace(sheet) => &sheet.name,
             Self::Disk(sheet) => &sheet.name,
+            Self::Zoned(sheet) => &sheet.name,
         }
     }
 
@@ -155,6 +164,7 @@ impl AnySheet {
             Self::Flash(sheet) => &sheet.capacity,
             Self::InPlace(sheet) => &sheet.capacity,
             Self::Disk(sheet) => &sheet.capacity,
+            Self::Zoned(sheet) => &sheet.capacity,
         }
     }
 
@@ -165,6 +175,7 @@ impl AnySheet {
             Self::Flash(sheet) => &sheet.published,
             Self::InPlace(sheet) => &sheet.published,
             Self::Disk(sheet) => &sheet.published,
+            Self::Zoned(sheet) => &sheet.published,
         }
     }
 }

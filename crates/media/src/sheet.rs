@@ -124,10 +124,12 @@ pub struct Published {
     pub sequential_write_bytes: Number<u64>,
     /// 4 KiB reads a second.
     pub random_reads: Number<u64>,
-    /// Writes a second, in steady state.
-    pub random_writes: Number<u64>,
+    /// Writes a second, in steady state; none of drives that are written in order.
+    pub random_writes: Option<Number<u64>>,
     /// Size of those.
-    pub random_write_bytes: Number<u64>,
+    pub random_write_bytes: Option<Number<u64>>,
+    /// 4 KiB appends a second, of zoned drives.
+    pub appends: Option<Number<u64>>,
 }
 
 /// The drives that come with the program: name and file.

@@ -135,6 +135,34 @@ impl Flash {
         self.underway.contains_key(&self.layout.row(place))
     }
 
+    /// The parts of a read: one for each flash page over all planes, named by what is sensed
+    /// together, and without a name what needs no die. `place` says where a byte lies.
+    ///
+    /// # Panics
+    /// If there is nothing to read.
+    pub(crate) fn parts(
+        &self,
+        offset: u64,
+        length: u64,
+        place: impl Fn(u64) -> Option<Place>,
+    ) -> Vec<(Option<(u32, u32)>, u64)> {
+        assert!(length > 0, "a read of nothing");
+        let iu = u64::from(self.layout.iu_bytes);
+        let mut parts: Vec<(Option<(u32, u32)>, u64)> = Vec::new();
+        let mut at = offset;
+        while at < offset + length {
+            let end = (at / iu * iu + iu).min(offset + length);
+            let on_die = place(at).filter(|place| !self.is_buffered(*place));
+            let sense = on_die.map(|place| self.layout.sense(place));
+            match parts.last_mut() {
+                Some((last, bytes)) if *last == sense => *bytes += end - at,
+                _ => parts.push((sense, end - at)),
+            }
+            at = end;
+        }
+        parts
+    }
+
     /// Reads a part of a row for a command.
     pub(crate) fn read(&mut self, now: Picos, row: u32, bytes: u64, command: u32) {
         let die = self.layout.die(row);
@@ -160,6 +188,13 @@ impl Flash {
         }
     }
 
+    /// A row that is on its way goes to its die as a whole.
+    pub(crate) fn send_row(&mut self, now: Picos, row: u32) {
+        let ius = self.layout.size(self.rows.get(row).number);
+        let bytes = u64::from(ius) * u64::from(self.layout.iu_bytes);
+        self.send(now, row, bytes);
+    }
+
     /// Each die erases its part of an erase unit.
     pub(crate) fn erase(&mut self, now: Picos) {
         for die in 0..self.dies.len() as u32 {
@@ -168,7 +203,9 @@ impl Flash {
         }
     }
 
-    fn begin_row(&mut self, number: u32, arrived: u32, buffered: u64) -> u32 {
+    /// A row is on its way from here on, so many IUs of it at its die and `buffered` bytes in the
+    /// buffer; returns the name under which it is.
+    pub(crate) fn begin_row(&mut self, number: u32, arrived: u32, buffered: u64) -> u32 {
         let row = self.rows.add(Row {
             number,
             arrived,

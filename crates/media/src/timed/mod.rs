@@ -27,6 +27,7 @@ mod in_place;
 mod layout;
 mod rate;
 mod slab;
+mod zoned;
 
 use crate::op::Op;
 use crate::sheet::Sheet;
@@ -43,6 +44,7 @@ use varve_units::Nanos;
 
 pub use disk::DiskDrive;
 pub use in_place::InPlaceDrive;
+pub use zoned::{ZoneAsk, ZoneCompletion, ZoneRequest, ZonedDrive};
 
 /// What a drive is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -249,24 +251,9 @@ impl Timed {
         }
     }
 
-    /// Sends the parts of a read to their dies: one for each flash page over all planes.
+    /// Sends the parts of a read to their dies.
     fn begin_read(&mut self, now: Picos, command: u32, offset: u64, length: u64) {
-        assert!(length > 0, "a read of nothing");
-        let layout = *self.flash.layout();
-        let iu = u64::from(layout.iu_bytes);
-        let mut parts: Vec<(Option<(u32, u32)>, u64)> = Vec::new();
-        let mut at = offset;
-        while at < offset + length {
-            let end = (at / iu * iu + iu).min(offset + length);
-            let place = self.ssd.place(at);
-            let on_die = place.filter(|place| !self.flash.is_buffered(*place));
-            let sense = on_die.map(|place| layout.sense(place));
-            match parts.last_mut() {
-                Some((last, bytes)) if *last == sense => *bytes += end - at,
-                _ => parts.push((sense, end - at)),
-            }
-            at = end;
-        }
+        let parts = self.flash.parts(offset, length, |at| self.ssd.place(at));
         self.underway.get(command).parts = parts.len() as u32;
         for (sense, bytes) in parts {
             if let Some((row, _)) = sense {
