@@ -347,6 +347,7 @@ impl Loop {
             ask: if is_read { Ask::Read } else { Ask::Write },
             offset,
             length,
+            handle: 0,
         };
         self.submitted += 1;
         self.begun.push_back(Some((now, length)));

@@ -113,6 +113,12 @@ fn p5336() {
     check("qlc-p5336", 256);
 }
 
+/// With one of its eight handles in use.
+#[test]
+fn pm9d3a() {
+    check("fdp-pm9d3a", 4096);
+}
+
 #[test]
 fn zn540() {
     let jobs = [Job::SeqRead, Job::SeqWrite, Job::RandRead, Job::Append];

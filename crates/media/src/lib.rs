@@ -11,7 +11,7 @@
 //!
 //! [`timed`] gives the same drives times: commands in, with the time, completions out.
 //!
-//! Reading order: [`sheet`], [`any_sheet`], `shape`, `op`, `counters`, `map`, `erase`, `buffer`,
+//! Reading order: [`sheet`], [`any_sheet`], `placement`, `shape`, `op`, `counters`, `map`, `erase`, `buffer`,
 //! `gc`, `ssd`, `snapshot`, `modelled`, [`zoned_sheet`], `zone_shape`, `zones`, [`timed`].
 //!
 //! **Invariants**: an IU of the drive is at no place or at exactly one; an erase unit is free, open
@@ -31,6 +31,7 @@ mod gc;
 mod map;
 mod modelled;
 mod op;
+mod placement;
 mod shape;
 pub mod sheet;
 mod snapshot;
@@ -44,6 +45,7 @@ pub use any_sheet::AnySheet;
 pub use counters::{Counters, Meter};
 pub use modelled::Modelled;
 pub use op::{Op, Place, Why};
+pub use placement::{HandleCounters, Isolation, Placement};
 pub use shape::{Shape, ShapeError};
 pub use sheet::{Sheet, names as sheets};
 pub use snapshot::SnapshotError;

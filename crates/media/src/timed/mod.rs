@@ -70,6 +70,8 @@ pub struct Request {
     pub offset: u64,
     /// Length in bytes, a multiple of 512.
     pub length: u64,
+    /// Placement handle of a write. Drives without placement take no notice of it.
+    pub handle: u8,
 }
 
 struct Underway {
@@ -121,7 +123,7 @@ impl Timed {
             dies: nand.dies.value,
             page_bytes: nand.planes.value * nand.page_bytes.value,
             pages_at_once: nand.pages_at_once.value,
-            rows_per_parity: Some(nand.programs_per_parity.value.max(1)),
+            rows_per_parity: Some(nand.programs_per_parity.value).filter(|rows| *rows > 0),
         };
         let layout = Layout::new(shape.iu_bytes, shape.unit_ius, &division);
         let unit_bytes = u64::from(shape.unit_ius) * u64::from(shape.iu_bytes);
@@ -285,9 +287,18 @@ impl Timed {
             let Some(command) = self.held.pop_front() else {
                 return;
             };
-            let Request { offset, length, .. } = self.underway.get(command).request;
+            let Request {
+                offset,
+                length,
+                handle,
+                ..
+            } = self.underway.get(command).request;
+            // A handle that a drive does not have is the first, as in NVMe.
+            let is_known = handle < self.ssd.shape().placement.handles;
+            let handle = if is_known { handle } else { 0 };
             let mut ops = core::mem::take(&mut self.ops);
-            self.ssd.write(offset, length, &mut |op| ops.push(op));
+            self.ssd
+                .write_to(handle, offset, length, &mut |op| ops.push(op));
             self.run(now, &ops);
             ops.clear();
             self.ops = ops;
