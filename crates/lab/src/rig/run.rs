@@ -44,6 +44,8 @@ pub enum RigError {
     Pool(String),
     /// Requests have from 4 KiB to 1 MiB, in blocks.
     Bytes(u64),
+    /// A zoned drive: no system here writes zones.
+    Zoned(&'static str),
     /// Jobs, depth, or shares beyond their limits.
     Limits(&'static str),
     /// The engine failed.
@@ -60,6 +62,10 @@ impl fmt::Display for RigError {
             Self::Bytes(bytes) => write!(
                 f,
                 "requests of {bytes} bytes: 4096 to 1048576, multiples of 4096"
+            ),
+            Self::Zoned(drive) => write!(
+                f,
+                "{drive} takes writes at the write pointers of its zones only, and no system here writes zones"
             ),
             Self::Limits(what) => f.write_str(what),
             Self::Engine(error) => error.fmt(f),
@@ -84,6 +90,11 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
     } = request.mix;
     if !(BLOCK_BYTES..=1 << 20).contains(&bytes) || !bytes.is_multiple_of(BLOCK_BYTES) {
         return Err(RigError::Bytes(bytes));
+    }
+    for name in [request.fast, request.dense] {
+        if matches!(AnySheet::named(name), Ok(AnySheet::Zoned(_))) {
+            return Err(RigError::Zoned(name));
+        }
     }
     let limits = [
         ((1..=64).contains(&jobs), "from 1 to 64 jobs"),
@@ -164,7 +175,9 @@ async fn life(
 fn dense_bytes(sheet: &AnySheet, scale: u32) -> u64 {
     match sheet {
         AnySheet::Flash(sheet) => Shape::smallest(sheet) / u64::from(scale),
-        AnySheet::InPlace(_) | AnySheet::Disk(_) => sheet.capacity().user_bytes.value,
+        AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => {
+            sheet.capacity().user_bytes.value
+        }
     }
 }
 
@@ -235,7 +248,7 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
         AnySheet::Flash(sheet) => {
             sheet.capacity.user_bytes.value / sheet.flash.erase_unit_bytes.value
         }
-        AnySheet::InPlace(_) | AnySheet::Disk(_) => 200,
+        AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => GROUPS.into(),
     };
     let blocks = bytes / BLOCK_BYTES;
     // Whole stripes, rounded down: the groups must fit the drive.

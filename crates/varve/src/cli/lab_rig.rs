@@ -180,6 +180,7 @@ fn known(name: &str) -> Result<&'static str, Exit> {
 fn next_of(error: &RigError) -> &'static str {
     match error {
         RigError::Pool(_) => "give another --over-provision, --fast-tier or --scale",
+        RigError::Zoned(_) => "name another drive",
         RigError::Drive(_) => "give a smaller --scale",
         RigError::Engine(_) | RigError::Stopped(_) => BUG,
         _ => "see `varve lab rig --help`",
