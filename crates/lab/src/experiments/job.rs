@@ -65,7 +65,7 @@ impl JobError {
     pub const fn is_of_engine(&self) -> bool {
         matches!(
             self,
-            Self::Waf(WafError::Engine(_)) | Self::Rig(RigError::Engine(_) | RigError::Stopped(_))
+            Self::Waf(WafError::Engine(_)) | Self::Rig(RigError::Engine(_) | RigError::Stopped(..))
         )
     }
 }

@@ -50,8 +50,8 @@ pub enum RigError {
     Limits(&'static str),
     /// The engine failed.
     Engine(SystemError),
-    /// The run came to a halt.
-    Stopped(&'static str),
+    /// The run came to a halt, with how things stood then.
+    Stopped(&'static str, BTreeMap<&'static str, u64>),
 }
 
 impl fmt::Display for RigError {
@@ -69,7 +69,14 @@ impl fmt::Display for RigError {
             ),
             Self::Limits(what) => f.write_str(what),
             Self::Engine(error) => error.fmt(f),
-            Self::Stopped(why) => write!(f, "the run came to a halt: {why}"),
+            Self::Stopped(why, gauges) => {
+                write!(f, "the run came to a halt: {why}")?;
+                if gauges.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, ": {gauges:?}")
+                }
+            }
         }
     }
 }
@@ -120,25 +127,39 @@ pub fn run(request: &RigRequest, watch: &Watch) -> Result<RigReport, RigError> {
     let journal = Rc::new(Journal::default());
     let rng = Rng::new(request.seed);
     let mut executor = Executor::new(journal, rng, Nanos(0)).in_order();
-    let flow = life(executor.reactor(), *request, Rc::clone(watch));
+    let built = Built::default();
+    let flow = life(
+        executor.reactor(),
+        *request,
+        Rc::clone(watch),
+        Rc::clone(&built),
+    );
     let lived = executor.run(flow);
+    let system = built.take();
+    let gauges = system.map(|system| system.gauges()).unwrap_or_default();
     executor.crash();
     lived.map_err(|stop| {
-        RigError::Stopped(match stop {
+        let why = match stop {
             Stop::Deadlock => "everything waits for everything",
             Stop::Runaway => "flows run on without a request that ends",
             Stop::Stuck => "no request has ended for a minute of virtual time",
             Stop::Crash | Stop::Failed => "it was told to",
-        })
+        };
+        RigError::Stopped(why, gauges)
     })?
 }
+
+/// The system of a run, once there is one.
+type Built = Rc<RefCell<Option<Rc<dyn System>>>>;
 
 async fn life(
     reactor: Rc<Reactor>,
     request: RigRequest,
     watch: Watch,
+    built: Built,
 ) -> Result<RigReport, RigError> {
     let system = build(&reactor, &request).await?;
+    built.replace(Some(Rc::clone(&system)));
     let places = request.mix.places(system.bytes(), request.seed);
     let places = Rc::new(RefCell::new(places));
     let load = Rc::new(Load {

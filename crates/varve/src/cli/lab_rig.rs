@@ -117,7 +117,7 @@ impl Options {
             Err(error) => {
                 complain(&error.to_string(), next_of(&error));
                 match error {
-                    RigError::Engine(_) | RigError::Stopped(_) => Exit::Failed,
+                    RigError::Engine(_) | RigError::Stopped(..) => Exit::Failed,
                     _ => Exit::Usage,
                 }
             }
@@ -182,7 +182,7 @@ fn next_of(error: &RigError) -> &'static str {
         RigError::Pool(_) => "give another --over-provision, --fast-tier or --scale",
         RigError::Zoned(_) => "name another drive",
         RigError::Drive(_) => "give a smaller --scale",
-        RigError::Engine(_) | RigError::Stopped(_) => BUG,
+        RigError::Engine(_) | RigError::Stopped(..) => BUG,
         _ => "see `varve lab rig --help`",
     }
 }

@@ -160,6 +160,10 @@ impl System for Varve {
         self.engine.counters()
     }
 
+    fn gauges(&self) -> BTreeMap<&'static str, u64> {
+        self.engine.waits()
+    }
+
     fn start(&self) {
         self.started.set(true);
         self.charged
