@@ -19,6 +19,7 @@ use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX, OUTAGE_PAUSE_MAX};
 use crate::map::{LeafKey, Live};
 use crate::placement::{Item, Progress, Stream, StreamId, Writer};
 use crate::read_ahead::ReadAhead;
+use crate::reserve::LEAF_LOG_BYTES;
 use crate::shard::Shard;
 use crate::shared::{FIRST, Shared};
 use crate::units::UnitState;
@@ -34,6 +35,10 @@ use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
 /// Chunks cleaned side by side. Arbitrary: enough to fill stripes of several streams.
 const VICTIMS_MAX: usize = 4;
 
+/// Moves that fit a block of log at least, headers counted: 16 bytes each, and a record and a header for
+/// those of a few leaves. Chosen on the safe side.
+const MOVES_PER_BLOCK: u64 = 64;
+
 /// Blocks whose map entries are fetched before the first of them is asked for. Arbitrary: more cache
 /// misses than a processor has in flight, far less than its first cache holds.
 const LOOK_AHEAD: usize = 32;
@@ -44,6 +49,8 @@ pub(crate) struct Work {
     pub(crate) running: Cell<usize>,
     /// Those that wait for their last moves.
     pub(crate) waiting: Cell<usize>,
+    /// Blocks of log that emptying all of them takes at most.
+    pub(crate) log: Cell<u64>,
 }
 
 impl Work {
@@ -103,7 +110,7 @@ impl Shared {
             let has_room =
                 work.busy() < self.victims_max() && work.running.get() < self.hands_max();
             let victim = if has_room { self.next_victim() } else { None };
-            let Some(victim) = victim else {
+            let Some(victim) = victim.filter(|chunk| self.has_log_for(*chunk)) else {
                 if work.running.get() == 0 && self.is_short_of_chunks() {
                     // Parts of old checkpoints may be all that keeps victims away.
                     control.unpin_chunks(&self);
@@ -121,13 +128,16 @@ impl Shared {
                 control.pace.begin(self.world.now());
             }
             work.running.set(work.running.get() + 1);
+            let log = self.log_of(victim);
+            work.log.set(work.log.get() + log);
             let shared = Rc::clone(&self);
-            self.spawn(async move { shared.have_cleaned(id).await });
+            self.spawn(async move { shared.have_cleaned(id, log).await });
         }
     }
 
-    /// Has a victim emptied by the reactor that knows most of it.
-    async fn have_cleaned(self: &Rc<Self>, id: UnitId) {
+    /// Has a victim emptied, for which `log` blocks of log were set aside, by the reactor that knows
+    /// most of it.
+    async fn have_cleaned(self: &Rc<Self>, id: UnitId, log: u64) {
         let clean = move |there: Rc<Self>| async move { there.clean(id.index).await };
         let verdict = self.call(self.worker(id), clean).await;
         if self.is_stopped() {
@@ -139,6 +149,7 @@ impl Shared {
         }
         let work = &control.cleaner_work;
         work.running.set(work.running.get() - 1);
+        work.log.set(work.log.get() - log);
         control.cleaner_wanted.notify();
         control.checkpoint_wanted.notify();
     }
@@ -205,6 +216,27 @@ impl Shared {
             self.count("victims_crossed", 1);
         }
         worker
+    }
+
+    /// Blocks of log that emptying a chunk takes at most: its leaves are merged into new ones, its
+    /// blocks moved by records, or without a dense tier written again.
+    fn log_of(&self, chunk: u32) -> u64 {
+        let unit = self.units.unit(UnitId::chunk(chunk));
+        let (leaves, live) = (u64::from(unit.leaves()), u64::from(unit.live()));
+        let blocks = match self.dense.is_some() {
+            true => live / MOVES_PER_BLOCK + 1,
+            false => live,
+        };
+        (leaves * LEAF_LOG_BYTES).div_ceil(BLOCK_BYTES) + blocks
+    }
+
+    /// True if what is left of the log, less a chunk for the moves and remains of those in hand, is
+    /// enough to empty a victim beside them. Victims that take what only they could free would wait
+    /// for one another for ever. One alone is always begun: the reserve has room for it.
+    fn has_log_for(&self, chunk: u32) -> bool {
+        let work = &self.control().cleaner_work;
+        let taken = work.log.get() + u64::from(self.units.geometry().chunk_blocks());
+        work.running.get() == 0 || taken + self.log_of(chunk) <= self.log_to_clean()
     }
 
     /// Chunks cleaned side by side. Without a dense tier one at a time: what it holds goes back to

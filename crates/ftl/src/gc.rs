@@ -50,7 +50,12 @@ impl Shared {
                 self.gather_tails();
                 self.hand_back_groups();
             }
-            if let Some(victim) = self.next_group() {
+            let victim = if self.may_collect() {
+                self.next_group()
+            } else {
+                None
+            };
+            if let Some(victim) = victim {
                 self.begin(victim);
                 continue;
             }
@@ -68,6 +73,13 @@ impl Shared {
             }
             control.gc_wanted.listen().await;
         }
+    }
+
+    /// True unless the log is as good as full: moves take log, and so do the leaves that they make long.
+    /// What is left is for the cleaner then, which gives back more than it takes, unless it waits for
+    /// groups itself.
+    fn may_collect(&self) -> bool {
+        self.control().has_group_waiters() || !self.is_log_short()
     }
 
     fn begin(self: &Rc<Self>, victim: u32) {

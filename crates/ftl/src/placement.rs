@@ -15,6 +15,7 @@
 //! group belongs to one stream of one reactor.
 
 use crate::config::Canary;
+use crate::gate::log_cost;
 use crate::geometry::UnitId;
 use crate::lane::{Appended, Stopped};
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
@@ -312,7 +313,8 @@ impl Shared {
                 let count = queued.min(full);
                 let items: Vec<_> = stream.queue.borrow_mut().drain(..count).collect();
                 stream.room.notify();
-                if items.len() * 2 < full && stream.id.writer == Writer::Compaction {
+                let is_little = items.len() * 2 < full && stream.id.writer == Writer::Compaction;
+                if is_little && self.has_log_to_keep(items.len()) {
                     self.keep(items).await;
                 } else {
                     stream.is_writing.set(true);
@@ -331,6 +333,14 @@ impl Shared {
             progress.done(1, false);
         }
         stream.room.notify();
+    }
+
+    /// True if so many blocks may go back to the log and a chunk is left for moves after that. Where
+    /// there is not, padding is written: what the dense tier then wastes it gets back, while victims that
+    /// wait for log would wait for themselves.
+    fn has_log_to_keep(&self, blocks: usize) -> bool {
+        let chunk = u64::from(self.units.geometry().chunk_blocks());
+        self.log_to_clean() >= log_cost(1) * blocks as u64 + chunk
     }
 
     /// Re-appends blocks at the head of the log: conditional, their birth kept.

@@ -256,6 +256,19 @@ impl Common {
         spare * u64::from(self.units.geometry().chunk_blocks()) / 2
     }
 
+    /// Blocks of the free chunks that not only a checkpoint may open.
+    pub(crate) fn log_to_clean(&self) -> u64 {
+        let free = u64::from(self.free_chunks.load(Ordering::SeqCst));
+        let chunks = free.saturating_sub(u64::from(self.config.reserve.urgent_chunks));
+        chunks * u64::from(self.units.geometry().chunk_blocks())
+    }
+
+    /// True if hosts wait for what the cleaner frees, or soon will: there is room for what is on its way
+    /// and no more.
+    pub(crate) fn is_log_short(&self) -> bool {
+        self.log_room() <= self.pending_log()
+    }
+
     /// Blocks of log on their way.
     pub(crate) fn pending_log(&self) -> u64 {
         self.pending_log.load(Ordering::SeqCst)

@@ -1,8 +1,8 @@
 //! What a pool's sizes leave for hosts: reserves, capacity, the leaf cap, all derived in one place.
 //!
 //! **Fast tier** (engine.md 2). Two chunks per lane (the one it has open and the one it goes on
-//! in), one pool-wide, one checkpoint interval, and what one whole checkpoint takes beyond the
-//! chunks only it may open. A pool without a dense tier keeps the cleaner's victim twice: one
+//! in), one pool-wide, one checkpoint interval, one of 64 for what garbage collection writes to the
+//! log, and what one whole checkpoint takes beyond the chunks only it may open. A pool without a dense tier keeps the cleaner's victim twice: one
 //! chunk that is read and one that is filled. Live leaves, the parts of checkpoints that a start
 //! would read, and the reserve fit three quarters of the tier.
 //!
@@ -30,8 +30,11 @@ const TENANT_STREAMS_MAX: u32 = 8;
 const WRITERS: u32 = 2;
 /// Free groups that compaction leaves to garbage collection: one to go on in, and one for starts.
 const GC_GROUPS: u32 = 2;
+/// Of so many chunks one more is reserved: for moves of garbage collection, and leaves they make long,
+/// while the cleaner waits for groups. Arbitrary.
+const SLACK_CHUNKS: u32 = 64;
 /// Log that a live leaf takes: payload, record, its share of a header.
-const LEAF_LOG_BYTES: u64 = 5120;
+pub(crate) const LEAF_LOG_BYTES: u64 = 5120;
 /// Bytes of a checkpoint for each leaf that exists: parent, key, head of its chain.
 const LEAF_STATE_BYTES: u64 = 48;
 /// Bytes of a checkpoint for each delta node: three deltas.
@@ -182,7 +185,8 @@ impl Reserve {
         let whole = state.div_ceil(geometry.chunk_bytes) as u32;
         // One more: the whole may begin at the end of a chunk.
         let urgent_chunks = whole + 1;
-        let chunks = 2 * lanes + 1 + interval + kept + (urgent_chunks - 2);
+        let slack = geometry.chunks / SLACK_CHUNKS;
+        let chunks = 2 * lanes + 1 + interval + kept + slack + (urgent_chunks - 2);
         let leaf_chunks = (leaves_max * LEAF_LOG_BYTES).div_ceil(geometry.chunk_bytes) as u32;
         // Beyond an eighth of the tier the next checkpoint holds the whole state (ADR 13).
         let part_chunks = geometry.chunks / 8 + whole + 1;

@@ -69,10 +69,7 @@ impl Engine {
             ("chunk_wanted", u64::from(control.is_chunk_wanted())),
             ("chunks_cleaned_now", work.running.get() as u64),
             ("chunks_settling", work.waiting.get() as u64),
-            (
-                "groups_collected_now",
-                control.gc_work.running.get() as u64,
-            ),
+            ("groups_collected_now", control.gc_work.running.get() as u64),
             ("groups_settling", control.gc_work.waiting.get() as u64),
             ("groups_spread", control.gc_spread.get() as u64),
             ("free_groups", control.free_groups() as u64),
