@@ -33,6 +33,8 @@ const BAND_BLOCKS_MIN: u64 = 64;
 /// Before the window: a second, or so many requests; and the window.
 const RAMP: (Nanos, u64) = (Nanos::from_secs(2), 200_000);
 const WINDOW: (Nanos, u64) = (Nanos::from_secs(5), 400_000);
+/// Blocks of a mebibyte.
+const MIB_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
 /// What is written in larger pieces takes fewer of them.
 const WINDOW_BYTES: u64 = 8 << 30;
 
@@ -289,8 +291,12 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
         1 => u64::from(crate::small_pool::STRIPE_BLOCKS),
         _ => STRIP_BYTES / BLOCK_BYTES,
     };
-    // Whole strips, rounded down: a zone of every drive for each group.
-    let zone_blocks = (blocks / groups / strip).max(2) * strip;
+    // Whole mebibytes of data: the content of the tier is emptied by them when a group is written
+    // anew, so no two groups may share one.
+    let stripe = strip * data;
+    let step = (MIB_BLOCKS >> stripe.trailing_zeros().min(MIB_BLOCKS.ilog2())) * strip;
+    // Rounded down: a zone of every drive for each group.
+    let zone_blocks = ((blocks / groups / step) * step).max(2.max(step / strip) * strip);
     let pool = SmallPool::new(&PoolRequest {
         groups: (blocks / zone_blocks) as u32,
         group_blocks: (zone_blocks * data) as u32,
