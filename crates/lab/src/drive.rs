@@ -4,7 +4,7 @@
 //! another at once. The submitter takes no time, so the figures are the drive's.
 
 use crate::draw::Random;
-use crate::model::Model;
+use crate::model::{Model, Runs};
 use crate::recovery::Watch;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use std::fmt;
 use std::fmt::Write;
 use varve_media::sheet::{Number, Published};
 use varve_media::timed::{Ask, Request};
-use varve_media::{AnySheet, Counters, ShapeError, Ssd};
+use varve_media::{AnySheet, Counters, ShapeError, Ssd, ZoneShapeError};
 use varve_units::Nanos;
 
 /// How often the drive is overwritten before random writes are measured: what garbage collection
@@ -38,11 +38,17 @@ pub enum Job {
     RandRead,
     /// Writes anywhere, when what garbage collection costs is steady.
     RandWrite,
+    /// Appends to one zone after the other of a drive written in order.
+    Append,
 }
 
 impl Job {
     const fn is_read(self) -> bool {
         matches!(self, Self::SeqRead | Self::RandRead)
+    }
+
+    pub(crate) const fn is_append(self) -> bool {
+        matches!(self, Self::Append)
     }
 
     const fn is_random(self) -> bool {
@@ -71,8 +77,14 @@ pub enum DriveError {
     Shape(ShapeError),
     /// Commands have from 512 bytes to 1 MiB, in sectors.
     Block(u64),
+    /// The sheet describes no possible zoned drive.
+    ZoneShape(ZoneShapeError),
     /// From 1 to 65536 commands are in flight.
     Depth(u32),
+    /// A zoned drive takes no writes anywhere.
+    InOrder,
+    /// Only zoned drives take appends.
+    NoZones,
 }
 
 impl fmt::Display for DriveError {
@@ -83,12 +95,27 @@ impl fmt::Display for DriveError {
                 f,
                 "commands of {bytes} bytes: 512 to 1048576, multiples of 512"
             ),
+            Self::ZoneShape(error) => error.fmt(f),
             Self::Depth(depth) => write!(f, "{depth} commands in flight: 1 to 65536"),
+            Self::InOrder => f.write_str("the zones of this drive are written in order only"),
+            Self::NoZones => f.write_str("this drive has no zones to append to"),
         }
     }
 }
 
 impl std::error::Error for DriveError {}
+
+impl DriveError {
+    /// What can be measured instead, if that depends on the drive.
+    #[must_use]
+    pub const fn instead(&self) -> &'static [Job] {
+        match self {
+            Self::InOrder => &[Job::SeqWrite, Job::Append],
+            Self::NoZones => &[Job::SeqWrite, Job::RandWrite],
+            _ => &[],
+        }
+    }
+}
 
 /// A published figure beside ours.
 #[derive(Clone, PartialEq, Serialize, Debug)]
@@ -156,18 +183,20 @@ pub fn measure(sheet: &AnySheet, what: &Measure, watch: &Watch) -> Result<DriveR
     if !(1..=65536).contains(&what.depth) {
         return Err(DriveError::Depth(what.depth));
     }
-    let modelled_bytes = Model::bytes(sheet).map_err(DriveError::Shape)?;
-    let mut places = Places {
-        random: Random::new(what.seed),
-        pieces: modelled_bytes / bytes,
-        is_random: what.job.is_random(),
-        next: 0,
-    };
-    let drive = Model::aged(sheet, |ssd| age(ssd, what, &mut places, watch));
-    let drive = drive.map_err(DriveError::Shape)?;
+    let is_zoned = matches!(sheet, AnySheet::Zoned(_));
+    if is_zoned && what.job == Job::RandWrite {
+        return Err(DriveError::InOrder);
+    }
+    if !is_zoned && what.job == Job::Append {
+        return Err(DriveError::NoZones);
+    }
+    let runs = Model::runs(sheet)?;
+    let modelled_bytes = runs.count * runs.bytes;
+    let mut places = Places::new(what, runs);
+    let drive = Model::aged(sheet, what, |ssd| age(ssd, what, &mut places, watch))?;
     let commands = match sheet {
         AnySheet::Disk(_) => DISK_COMMANDS,
-        AnySheet::Flash(_) | AnySheet::InPlace(_) => COMMANDS,
+        AnySheet::Flash(_) | AnySheet::InPlace(_) | AnySheet::Zoned(_) => COMMANDS,
     };
     let run = Loop::new(drive, what, places).run(commands, watch);
     Ok(report(sheet, what, modelled_bytes, &run))
@@ -186,8 +215,8 @@ fn age(ssd: &mut Ssd, what: &Measure, places: &mut Places, watch: &Watch) {
             if write % WATCHED == 0 {
                 watch("ageing", write as f64 / writes as f64, "");
             }
-            let at = places.next() * what.block_bytes;
-            ssd.write(at, what.block_bytes, &mut |_| {});
+            let (at, length) = places.next();
+            ssd.write(at, length, &mut |_| {});
         }
     }
 }
@@ -195,18 +224,46 @@ fn age(ssd: &mut Ssd, what: &Measure, places: &mut Places, watch: &Watch) {
 /// Where the next command goes, in pieces of a command's size.
 struct Places {
     random: Random,
+    runs: Runs,
+    /// Pieces of a run. Of a zone that is written, one more may be the rest of it.
     pieces: u64,
+    block_bytes: u64,
     is_random: bool,
     next: u64,
 }
 
 impl Places {
-    fn next(&mut self) -> u64 {
-        if self.is_random {
-            return self.random.below(self.pieces);
+    fn new(what: &Measure, runs: Runs) -> Self {
+        // A zone that is not written to its end would stay open for ever.
+        let is_to_end = runs.count > 1 && !what.job.is_random();
+        let pieces = if is_to_end {
+            runs.bytes.div_ceil(what.block_bytes)
+        } else {
+            runs.bytes / what.block_bytes
+        };
+        Self {
+            random: Random::new(what.seed),
+            // Written in order, a zone is begun at its start.
+            next: if is_to_end { u64::MAX } else { 0 },
+            runs,
+            pieces,
+            block_bytes: what.block_bytes,
+            is_random: what.job.is_random(),
         }
-        self.next = (self.next + 1) % self.pieces;
-        self.next
+    }
+
+    /// Offset and length.
+    fn next(&mut self) -> (u64, u64) {
+        let all = self.runs.count * self.pieces;
+        let at = if self.is_random {
+            self.random.below(all)
+        } else {
+            self.next = self.next.wrapping_add(1) % all;
+            self.next
+        };
+        let within = at % self.pieces * self.block_bytes;
+        let length = self.block_bytes.min(self.runs.bytes - within);
+        (at / self.pieces * self.runs.apart + within, length)
     }
 }
 
@@ -215,8 +272,9 @@ struct Loop {
     drive: Model,
     what: Measure,
     places: Places,
-    /// When each command in flight was submitted, from the oldest on; ended ones are none.
-    begun: VecDeque<Option<Nanos>>,
+    /// When each command in flight was submitted, and its length, from the oldest on; ended ones are
+    /// none.
+    begun: VecDeque<Option<(Nanos, u64)>>,
     first: u64,
     submitted: u64,
 }
@@ -224,6 +282,7 @@ struct Loop {
 /// What the window has seen.
 struct Window {
     latencies_ns: Vec<u64>,
+    bytes: u64,
     span: Nanos,
     sums: Counters,
 }
@@ -247,6 +306,7 @@ impl Loop {
         (0..self.what.depth).for_each(|_| self.submit(Nanos(0)));
         let mut window = Window {
             latencies_ns: Vec::new(),
+            bytes: 0,
             span: Nanos(0),
             sums: *self.drive.counters(),
         };
@@ -254,13 +314,15 @@ impl Loop {
         while let Some(now) = self.drive.next() {
             self.drive.advance(now, &mut |id, at| ends.push((id, at)));
             for (id, at) in ends.drain(..) {
-                let latency = at.since(self.end(id));
+                let (begun, length) = self.end(id);
+                let latency = at.since(begun);
                 ended += 1;
                 if ended == warm {
                     from = at;
                     window.sums = *self.drive.counters();
                 } else if ended > warm {
                     window.latencies_ns.push(latency.0);
+                    window.bytes += length;
                     window.span = at.since(from);
                 }
                 self.submit(at);
@@ -279,19 +341,21 @@ impl Loop {
 
     fn submit(&mut self, now: Nanos) {
         let is_read = self.what.job.is_read();
+        let (offset, length) = self.places.next();
         let request = Request {
             id: self.submitted,
             ask: if is_read { Ask::Read } else { Ask::Write },
-            offset: self.places.next() * self.what.block_bytes,
-            length: self.what.block_bytes,
+            offset,
+            length,
+            handle: 0,
         };
         self.submitted += 1;
-        self.begun.push_back(Some(now));
+        self.begun.push_back(Some((now, length)));
         self.drive.submit(now, request);
     }
 
-    /// When the command that has ended was submitted.
-    fn end(&mut self, id: u64) -> Nanos {
+    /// When the command that has ended was submitted, and its length.
+    fn end(&mut self, id: u64) -> (Nanos, u64) {
         let at = (id - self.first) as usize;
         let begun = self.begun[at].take().expect("a command ends once");
         while self.begun.front() == Some(&None) {
@@ -308,10 +372,7 @@ fn report(sheet: &AnySheet, what: &Measure, modelled_bytes: u64, run: &Window) -
         let amount = u128::from(amount) * 1_000_000_000;
         (amount / u128::from(run.span.0.max(1))) as u64
     };
-    let (iops, bytes_per_s) = (
-        per_second(commands),
-        per_second(commands * what.block_bytes),
-    );
+    let (iops, bytes_per_s) = (per_second(commands), per_second(run.bytes));
     DriveReport {
         drive: sheet.name().to_owned(),
         job: what.job,
@@ -356,13 +417,16 @@ fn compare(said: &Published, what: &Measure, iops: u64, bytes: u64) -> Option<Co
         return None;
     }
     let is_large = what.block_bytes >= LARGE_BYTES;
+    let is_of = |size: &Option<Number<u64>>| {
+        size.as_ref()
+            .is_some_and(|size| size.value == what.block_bytes)
+    };
     let (number, measured): (&Number<u64>, u64) = match what.job {
         Job::SeqRead if is_large => (&said.sequential_read_bytes, bytes),
         Job::SeqWrite if is_large => (&said.sequential_write_bytes, bytes),
         Job::RandRead if what.block_bytes == 4096 => (&said.random_reads, iops),
-        Job::RandWrite if what.block_bytes == said.random_write_bytes.value => {
-            (&said.random_writes, iops)
-        }
+        Job::RandWrite if is_of(&said.random_write_bytes) => (said.random_writes.as_ref()?, iops),
+        Job::Append if what.block_bytes == 4096 => (said.appends.as_ref()?, iops),
         _ => return None,
     };
     let off = measured as f64 / number.value as f64 - 1.0;

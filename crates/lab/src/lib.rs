@@ -16,6 +16,7 @@ mod load;
 mod media;
 mod model;
 mod small_pool;
+mod zoned;
 
 pub mod draw;
 pub mod drive;

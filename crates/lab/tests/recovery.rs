@@ -60,8 +60,9 @@ fn a_start_redoes_an_interval_and_the_seed_decides_all_but_times() {
     assert!(one["extrapolated"].is_null());
 }
 
-/// Pools of which a mean is taken. One alone may meet a burst of merges.
-const POOLS: [u64; 3] = [5, 6, 7];
+/// Pools of which a mean is taken. One alone may meet a burst of merges, and in a window between two
+/// checkpoints the cleaner, which works in bursts, moves 0.77 to 0.97 blocks for each that hosts write.
+const POOLS: [u64; 5] = [5, 6, 7, 8, 9];
 
 /// A stated past stands for a fill and overwrites that no large pool could be given.
 #[test]
@@ -72,7 +73,7 @@ fn a_past_measures_like_a_fill_and_overwrites() {
     // in a past, so leaves come less often: those are compared by hand (docs/figures.md).
     for (part, field, tolerance) in [
         ("window", "fast_per_host", 0.05),
-        ("window", "compacted_per_host", 0.1),
+        ("window", "compacted_per_host", 0.15),
         ("window", "checkpoint_bytes", 0.15),
         ("restart", "read_bytes", 0.25),
     ] {

@@ -1,6 +1,7 @@
-//! Sheets of drives that are no flash, and of any kind.
+//! Sheets of drives in place and of disks, and of any kind.
 
 use crate::sheet::{Capacity, Number, Published, Sheet, SheetError};
+use crate::zoned_sheet::ZonedSheet;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use serde::Deserialize;
@@ -94,16 +95,41 @@ pub enum AnySheet {
     InPlace(InPlaceSheet),
     /// Rotating.
     Disk(DiskSheet),
+    /// Flash in zones that hosts write in order.
+    Zoned(Box<ZonedSheet>),
 }
 
-const SLC_002: &str = include_str!("../drives/slc-002.toml");
-const HDD_002: &str = include_str!("../drives/hdd-002.toml");
+/// How the text of a sheet is read.
+type Parse = fn(&str) -> Result<AnySheet, toml::de::Error>;
+
+/// The drives that come with the program and have no page map: name, file, kind.
+const DRIVES: [(&str, &str, Parse); 4] = [
+    ("slc-002", include_str!("../drives/slc-002.toml"), in_place),
+    (
+        "optane-p5800x",
+        include_str!("../drives/optane-p5800x.toml"),
+        in_place,
+    ),
+    ("hdd-002", include_str!("../drives/hdd-002.toml"), disk),
+    ("zns-zn540", include_str!("../drives/zns-zn540.toml"), zoned),
+];
+
+fn in_place(text: &str) -> Result<AnySheet, toml::de::Error> {
+    toml::from_str(text).map(AnySheet::InPlace)
+}
+
+fn disk(text: &str) -> Result<AnySheet, toml::de::Error> {
+    toml::from_str(text).map(AnySheet::Disk)
+}
+
+fn zoned(text: &str) -> Result<AnySheet, toml::de::Error> {
+    toml::from_str(text).map(|sheet| AnySheet::Zoned(Box::new(sheet)))
+}
 
 /// Names of the drives of all kinds that come with the program.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    ["slc-002", "hdd-002"]
-        .into_iter()
-        .chain(crate::sheet::names())
+    let others = DRIVES.iter().map(|(name, ..)| *name);
+    others.chain(crate::sheet::names())
 }
 
 impl AnySheet {
@@ -112,16 +138,12 @@ impl AnySheet {
     /// # Errors
     /// If none has that name.
     pub fn named(name: &str) -> Result<Self, SheetError> {
-        let malformed = |error: toml::de::Error| SheetError::Malformed {
-            what: error.to_string(),
+        let Some((_, text, parse)) = DRIVES.iter().find(|(known, ..)| *known == name) else {
+            return Sheet::named(name).map(|sheet| Self::Flash(Box::new(sheet)));
         };
-        match name {
-            "slc-002" => toml::from_str(SLC_002)
-                .map(Self::InPlace)
-                .map_err(malformed),
-            "hdd-002" => toml::from_str(HDD_002).map(Self::Disk).map_err(malformed),
-            _ => Sheet::named(name).map(|sheet| Self::Flash(Box::new(sheet))),
-        }
+        parse(text).map_err(|error| SheetError::Malformed {
+            what: error.to_string(),
+        })
     }
 
     /// What the drive is called.
@@ -131,6 +153,7 @@ impl AnySheet {
             Self::Flash(sheet) => &sheet.name,
             Self::InPlace(sheet) => &sheet.name,
             Self::Disk(sheet) => &sheet.name,
+            Self::Zoned(sheet) => &sheet.name,
         }
     }
 
@@ -141,6 +164,7 @@ impl AnySheet {
             Self::Flash(sheet) => &sheet.capacity,
             Self::InPlace(sheet) => &sheet.capacity,
             Self::Disk(sheet) => &sheet.capacity,
+            Self::Zoned(sheet) => &sheet.capacity,
         }
     }
 
@@ -151,6 +175,7 @@ impl AnySheet {
             Self::Flash(sheet) => &sheet.published,
             Self::InPlace(sheet) => &sheet.published,
             Self::Disk(sheet) => &sheet.published,
+            Self::Zoned(sheet) => &sheet.published,
         }
     }
 }

@@ -16,6 +16,8 @@ pub(crate) const SLOTS_MAX: u32 = 256;
 pub(crate) struct Slot {
     pub(crate) iu: u32,
     pub(crate) written: Sectors,
+    /// Handle of the last write.
+    pub(crate) handle: u8,
     /// When it was written last, in writes.
     pub(crate) at: u64,
 }
@@ -34,8 +36,8 @@ pub(crate) enum Joined {
     Waits,
     /// Its IU is whole and has left.
     Whole,
-    /// It waits; this IU left in part to make room.
-    Evicted(u32),
+    /// It waits; this IU, last written under this handle, left in part to make room.
+    Evicted(u32, u8),
 }
 
 impl Buffer {
@@ -49,14 +51,15 @@ impl Buffer {
         }
     }
 
-    /// Bytes `from..to` of an IU are written.
-    pub(crate) fn join(&mut self, iu: u32, from: u64, to: u64) -> Joined {
+    /// Bytes `from..to` of an IU are written under a handle.
+    pub(crate) fn join(&mut self, iu: u32, from: u64, to: u64, handle: u8) -> Joined {
         let more = sectors(from, to);
         self.now += 1;
         if let Some(at) = self.find(iu) {
             let slot = &mut self.slots[at];
             slot.written |= more;
             slot.at = self.now;
+            slot.handle = handle;
             if slot.written != self.whole {
                 return Joined::Waits;
             }
@@ -66,6 +69,7 @@ impl Buffer {
         let slot = Slot {
             iu,
             written: more,
+            handle,
             at: self.now,
         };
         if self.slots.len() < self.slots_max {
@@ -74,7 +78,8 @@ impl Buffer {
         }
         let oldest = self.slots.iter_mut().min_by_key(|slot| slot.at);
         let oldest = oldest.expect("a buffer has slots");
-        Joined::Evicted(core::mem::replace(oldest, slot).iu)
+        let oldest = core::mem::replace(oldest, slot);
+        Joined::Evicted(oldest.iu, oldest.handle)
     }
 
     /// What waits of an IU was overwritten or deallocated. True if something did.
@@ -86,10 +91,11 @@ impl Buffer {
         found.is_some()
     }
 
-    /// The IU written longest ago leaves in part.
-    pub(crate) fn pop(&mut self) -> Option<u32> {
+    /// The IU written longest ago leaves in part, and its handle.
+    pub(crate) fn pop(&mut self) -> Option<(u32, u8)> {
         let oldest = (0..self.slots.len()).min_by_key(|at| self.slots[*at].at)?;
-        Some(self.slots.swap_remove(oldest).iu)
+        let oldest = self.slots.swap_remove(oldest);
+        Some((oldest.iu, oldest.handle))
     }
 
     /// IUs that wait.
@@ -147,12 +153,12 @@ mod tests {
     #[test]
     fn parts_join_and_the_oldest_leaves() {
         let mut buffer = Buffer::new(2, 16384);
-        assert!(matches!(buffer.join(7, 0, 8192), Joined::Waits));
-        assert!(matches!(buffer.join(8, 0, 4096), Joined::Waits));
+        assert!(matches!(buffer.join(7, 0, 8192, 0), Joined::Waits));
+        assert!(matches!(buffer.join(8, 0, 4096, 5), Joined::Waits));
         // What is written twice counts once.
-        assert!(matches!(buffer.join(7, 4096, 8192), Joined::Waits));
-        assert!(matches!(buffer.join(9, 0, 512), Joined::Evicted(8)));
-        assert!(matches!(buffer.join(7, 8192, 16384), Joined::Whole));
+        assert!(matches!(buffer.join(7, 4096, 8192, 1), Joined::Waits));
+        assert!(matches!(buffer.join(9, 0, 512, 0), Joined::Evicted(8, 5)));
+        assert!(matches!(buffer.join(7, 8192, 16384, 0), Joined::Whole));
         assert_eq!(buffer.len(), 1);
         assert!(buffer.drop(9));
         assert!(!buffer.drop(9));

@@ -3,6 +3,7 @@
 //! An erase unit is one flash block of every plane of every die, the unit in which the drive frees
 //! space.
 
+use crate::placement::SHARED;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -20,6 +21,8 @@ pub(crate) struct EraseUnits {
     states: Vec<State>,
     erases: Vec<u32>,
     free: Vec<u32>,
+    /// Whose data each unit holds, a handle or [`SHARED`]; of no meaning for free ones.
+    owners: Vec<u8>,
 }
 
 impl EraseUnits {
@@ -28,11 +31,12 @@ impl EraseUnits {
             states: vec![State::Free; units as usize],
             erases: vec![0; units as usize],
             free: (0..units).collect(),
+            owners: vec![SHARED; units as usize],
         }
     }
 
-    /// Units in these states, erased so often.
-    pub(crate) fn of(states: Vec<State>, erases: Vec<u32>) -> Self {
+    /// Units in these states, erased so often, of these owners.
+    pub(crate) fn of(states: Vec<State>, erases: Vec<u32>, owners: Vec<u8>) -> Self {
         let all = (0..).zip(&states);
         let free = all.filter(|(_, state)| **state == State::Free);
         let free = free.map(|(unit, _)| unit).collect();
@@ -40,6 +44,7 @@ impl EraseUnits {
             states,
             erases,
             free,
+            owners,
         }
     }
 
@@ -50,6 +55,11 @@ impl EraseUnits {
 
     pub(crate) fn state(&self, unit: u32) -> State {
         self.states[unit as usize]
+    }
+
+    /// Whose data a unit holds.
+    pub(crate) fn owner(&self, unit: u32) -> u8 {
+        self.owners[unit as usize]
     }
 
     /// How often each was erased.
@@ -64,12 +74,12 @@ impl EraseUnits {
             .map(|(unit, _)| unit)
     }
 
-    /// Opens a free unit: the least worn one for data that just came in, the most worn one for data
+    /// Opens a free unit for the data of an owner: the least worn one for data that just came in, the most worn one for data
     /// that has proved to live long.
     ///
     /// # Panics
     /// If none is free.
-    pub(crate) fn open(&mut self, is_worn: bool) -> u32 {
+    pub(crate) fn open(&mut self, is_worn: bool, owner: u8) -> u32 {
         let wear = |at: &usize| {
             let unit = self.free[*at];
             (self.erases[unit as usize], unit)
@@ -84,6 +94,7 @@ impl EraseUnits {
             .free
             .swap_remove(at.expect("an erase unit is kept free"));
         self.states[unit as usize] = State::Open;
+        self.owners[unit as usize] = owner;
         unit
     }
 

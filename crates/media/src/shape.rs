@@ -2,6 +2,7 @@
 
 use crate::buffer::SLOTS_MAX;
 use crate::gc::{FREE_RESERVE, FREE_TARGET};
+use crate::placement::{HANDLES_MAX, Placement};
 use crate::sheet::Sheet;
 use core::fmt;
 
@@ -34,6 +35,8 @@ pub struct Shape {
     pub merge_slots: u32,
     /// True if what waits survives the loss of power; a flush then programs nothing.
     pub is_protected: bool,
+    /// Placement handles.
+    pub placement: Placement,
 }
 
 /// Why a shape is impossible.
@@ -56,6 +59,10 @@ pub enum ShapeError {
     Spare(u64),
     /// Slots are 1 to 256.
     Slots(u32),
+    /// Handles are 1 to 128.
+    Handles(u8),
+    /// The spare does not hold so many open erase units.
+    Open(u64),
 }
 
 impl fmt::Display for ShapeError {
@@ -71,6 +78,8 @@ impl fmt::Display for ShapeError {
             }
             Self::Spare(spare) => write!(f, "spare factor {spare} is not in 1000001..=4000000"),
             Self::Slots(slots) => write!(f, "{slots} slots are not in 1..={SLOTS_MAX}"),
+            Self::Open(units) => write!(f, "no spare for {units} open erase units"),
+            Self::Handles(handles) => write!(f, "{handles} handles are not in 1..={HANDLES_MAX}"),
         }
     }
 }
@@ -95,7 +104,28 @@ impl Shape {
             millionths(flash.spare.value),
             flash.merge_slots.value,
             flash.power_loss_protected.value,
-        )
+        )?
+        .with_placement(sheet.placement())
+    }
+
+    /// The same drive with handles: what they keep open is taken from its spare.
+    ///
+    /// # Errors
+    /// If there is no such drive.
+    pub fn with_placement(self, placement: Placement) -> Result<Self, ShapeError> {
+        if !(1..=HANDLES_MAX).contains(&placement.handles) {
+            return Err(ShapeError::Handles(placement.handles));
+        }
+        // With all of them open, and those free below which a victim is looked for, one must still
+        // be closed that has something to give.
+        let slots = placement.slots() as u64;
+        let elsewhere = slots + FREE_TARGET as u64 - 1;
+        let closed = u64::from(self.units).saturating_sub(elsewhere);
+        let has_room = closed * u64::from(self.unit_ius) > u64::from(self.ius);
+        if placement.handles > 1 && !has_room {
+            return Err(ShapeError::Open(slots));
+        }
+        Ok(Self { placement, ..self })
     }
 
     /// Bytes of the smallest drive of a sheet in which each die still has a row in every erase
@@ -104,7 +134,12 @@ impl Shape {
     pub fn smallest(sheet: &Sheet) -> u64 {
         let (nand, flash) = (&sheet.nand, &sheet.flash);
         let per_parity = u64::from(nand.programs_per_parity.value);
-        let rows = u64::from(nand.dies.value) * per_parity / (per_parity + 1);
+        let dies = u64::from(nand.dies.value);
+        let rows = if per_parity == 0 {
+            dies
+        } else {
+            dies * per_parity / (per_parity + 1)
+        };
         let row_bytes = u64::from(nand.planes.value)
             * u64::from(nand.page_bytes.value)
             * u64::from(nand.pages_at_once.value);
@@ -169,6 +204,7 @@ impl Shape {
             unit_ius: narrow(unit_ius),
             merge_slots,
             is_protected,
+            placement: Placement::NONE,
         })
     }
 

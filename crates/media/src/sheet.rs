@@ -4,6 +4,7 @@
 //! asked for. A source begins with how much it is worth: *read* at the place named, *second-hand*,
 //! *computed* or *fitted* here (to what), *from memory* (unverified), *arbitrary*.
 
+use crate::placement::{Isolation, Placement};
 use alloc::string::{String, ToString};
 use core::fmt;
 use serde::Deserialize;
@@ -32,6 +33,8 @@ pub struct Sheet {
     pub controller: Controller,
     /// How fast its flash is.
     pub nand: Nand,
+    /// Its placement handles, if it has any.
+    pub placement: Option<PlacementOf>,
     /// What its vendor, or a document, says it does.
     pub published: Published,
 }
@@ -100,7 +103,7 @@ pub struct Nand {
     pub erase_ns: Number<u64>,
     /// Dies that may program at once: the limit of power.
     pub programs_max: Number<u32>,
-    /// Programs for each one that is parity.
+    /// Programs for each one that is parity; 0 without parity.
     pub programs_per_parity: Number<u32>,
     /// Interrupting a program or an erase, and going on with it, each.
     pub suspend_ns: Number<u64>,
@@ -110,6 +113,16 @@ pub struct Nand {
     pub channels: Number<u32>,
     /// Bytes a second of a channel.
     pub channel_bytes: Number<u64>,
+}
+
+/// Placement handles of a drive.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlacementOf {
+    /// Handles.
+    pub handles: Number<u8>,
+    /// True if what is moved stays with its handle.
+    pub persistently_isolated: Number<bool>,
 }
 
 /// What a drive is said to do.
@@ -124,14 +137,16 @@ pub struct Published {
     pub sequential_write_bytes: Number<u64>,
     /// 4 KiB reads a second.
     pub random_reads: Number<u64>,
-    /// Writes a second, in steady state.
-    pub random_writes: Number<u64>,
+    /// Writes a second, in steady state; none of drives that are written in order.
+    pub random_writes: Option<Number<u64>>,
     /// Size of those.
-    pub random_write_bytes: Number<u64>,
+    pub random_write_bytes: Option<Number<u64>>,
+    /// 4 KiB appends a second, of zoned drives.
+    pub appends: Option<Number<u64>>,
 }
 
 /// The drives that come with the program: name and file.
-const DRIVES: [(&str, &str); 7] = [
+const DRIVES: [(&str, &str); 8] = [
     ("mlc-002", include_str!("../drives/mlc-002.toml")),
     ("tlc-002", include_str!("../drives/tlc-002.toml")),
     ("qlc-002", include_str!("../drives/qlc-002.toml")),
@@ -139,6 +154,7 @@ const DRIVES: [(&str, &str); 7] = [
     ("tlc-p5520", include_str!("../drives/tlc-p5520.toml")),
     ("qlc-p5316", include_str!("../drives/qlc-p5316.toml")),
     ("qlc-p5336", include_str!("../drives/qlc-p5336.toml")),
+    ("fdp-pm9d3a", include_str!("../drives/fdp-pm9d3a.toml")),
 ];
 
 /// Why there is no sheet.
@@ -181,6 +197,22 @@ impl Sheet {
         let found = DRIVES.iter().find(|(known, _)| *known == name);
         let (_, text) = found.ok_or_else(|| SheetError::Unknown(name.to_string()))?;
         Self::parse(text)
+    }
+
+    /// Its placement handles.
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        let Some(placement) = &self.placement else {
+            return Placement::NONE;
+        };
+        Placement {
+            handles: placement.handles.value,
+            isolation: if placement.persistently_isolated.value {
+                Isolation::Persistently
+            } else {
+                Isolation::Initially
+            },
+        }
     }
 
     /// The drive that a TOML text describes.

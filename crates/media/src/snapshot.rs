@@ -2,12 +2,15 @@
 //!
 //! Little-endian: magic, shape, sums, number of victims so far; erases and state of each erase unit;
 //! fill of the open ones; the victim and why; IUs that wait; place of each IU; FNV-1a of all that.
+//! With placement handles (second magic) also: handles and isolation behind the shape, sums of each
+//! handle behind those of the drive, the owner of each erase unit, the handle of each IU that waits.
 
 use crate::buffer::Slot;
 use crate::counters::Counters;
 use crate::erase::{EraseUnits, State};
 use crate::gc::Victim;
 use crate::op::{Place, Why};
+use crate::placement::{HandleCounters, Isolation, SHARED};
 use crate::shape::Shape;
 use crate::ssd::{Open, Ssd};
 use alloc::vec;
@@ -15,6 +18,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 const MAGIC: &[u8] = b"VSSD0001";
+const MAGIC_PLACED: &[u8] = b"VSSD0002";
 /// Fill of an open unit that does not exist.
 const NONE: u32 = u32::MAX;
 
@@ -46,10 +50,13 @@ impl Ssd {
     /// The drive's state: 4 bytes per IU and little more.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
+        let is_placed = is_placed(self.shape());
+        let mut bytes = magic(self.shape()).to_vec();
         let mut add = |part: &[u8]| bytes.extend_from_slice(part);
         let words = shape_words(self.shape()).into_iter();
         let words = words.chain(self.counters().words());
+        let handles = self.handles.iter().filter(|_| is_placed);
+        let words = words.chain(handles.flat_map(handle_words));
         words.for_each(|word| add(&word.to_le_bytes()));
         add(&self.victims.to_le_bytes());
         for unit in 0..self.shape().units {
@@ -60,6 +67,9 @@ impl Ssd {
             };
             add(&self.units.erases()[unit as usize].to_le_bytes());
             add(&state.to_le_bytes());
+            if is_placed {
+                add(&[self.units.owner(unit)]);
+            }
         }
         for open in &self.open {
             let next = open.as_ref().map_or(NONE, |open| open.next);
@@ -74,6 +84,9 @@ impl Ssd {
         for slot in slots {
             add(&slot.iu.to_le_bytes());
             add(&slot.written.to_le_bytes());
+            if is_placed {
+                add(&[slot.handle]);
+            }
         }
         for iu in 0..self.shape().ius {
             let place = self.map.place(iu).map_or(NONE, |place| place.0);
@@ -95,7 +108,12 @@ impl Ssd {
         if fnv(body) != u64::from_le_bytes(*check) {
             return Err(SnapshotError::Damaged);
         }
-        let rest = body.strip_prefix(MAGIC).ok_or(SnapshotError::Damaged)?;
+        let rest = body.strip_prefix(MAGIC);
+        let rest = rest.or_else(|| body.strip_prefix(MAGIC_PLACED));
+        let rest = rest.ok_or(SnapshotError::Damaged)?;
+        if !body.starts_with(magic(&shape)) {
+            return Err(SnapshotError::Shape);
+        }
         let mut reader = Reader(rest);
         for expected in shape_words(&shape) {
             if reader.u64()? != expected {
@@ -104,6 +122,17 @@ impl Ssd {
         }
         let mut ssd = Self::new(shape);
         ssd.counters = Counters::of(reader.words()?);
+        if is_placed(&shape) {
+            for handle in &mut ssd.handles {
+                *handle = handle_of(reader.words()?);
+            }
+        } else {
+            ssd.handles = vec![handle_of([
+                ssd.counters.host_bytes,
+                ssd.counters.media_bytes,
+                ssd.counters.gc_moved_bytes,
+            ])];
+        }
         ssd.victims = reader.u64()?;
         restore_units(&mut ssd, &mut reader)?;
         let victim = (reader.u32()?, reader.u32()?);
@@ -127,8 +156,9 @@ impl Ssd {
 
 fn restore_units(ssd: &mut Ssd, reader: &mut Reader<'_>) -> Result<(), SnapshotError> {
     let mut states = Vec::new();
-    let mut erases = Vec::new();
-    let mut open = [None; 3];
+    let placement = ssd.shape.placement;
+    let (mut erases, mut owners) = (Vec::new(), Vec::new());
+    let mut open = vec![None; placement.slots()];
     for unit in 0..ssd.shape().units {
         erases.push(reader.u32()?);
         let state = reader.u32()?;
@@ -144,6 +174,7 @@ fn restore_units(ssd: &mut Ssd, reader: &mut Reader<'_>) -> Result<(), SnapshotE
                 State::Open
             }
         });
+        owners.push(restore_owner(ssd, reader, state)?);
     }
     for (unit, open) in open.into_iter().zip(&mut ssd.open) {
         let next = reader.u32()?;
@@ -153,15 +184,26 @@ fn restore_units(ssd: &mut Ssd, reader: &mut Reader<'_>) -> Result<(), SnapshotE
             _ => return Err(SnapshotError::Impossible),
         };
     }
-    ssd.units = EraseUnits::of(states, erases);
+    ssd.units = EraseUnits::of(states, erases, owners);
     Ok(())
 }
 
 fn restore_buffer(ssd: &mut Ssd, reader: &mut Reader<'_>) -> Result<(), SnapshotError> {
     for _ in 0..reader.u32()? {
         let (iu, written) = (reader.u32()?, reader.u128()?);
-        let slot = Slot { iu, written, at: 0 };
-        if iu >= ssd.shape.ius || !ssd.buffer.put(slot) {
+        let handle = if is_placed(&ssd.shape) {
+            reader.u8()?
+        } else {
+            0
+        };
+        let slot = Slot {
+            iu,
+            written,
+            handle,
+            at: 0,
+        };
+        let is_known = iu < ssd.shape.ius && handle < ssd.shape.placement.handles;
+        if !is_known || !ssd.buffer.put(slot) {
             return Err(SnapshotError::Impossible);
         }
     }
@@ -211,15 +253,62 @@ fn restore_victim(ssd: &mut Ssd, (unit, why): (u32, u32)) -> Result<(), Snapshot
         ssd.victim = Some(Victim::new(unit, why, map.live(unit), unit_ius));
     }
     let fits = |victim: &Victim| {
-        let open = ssd.open[victim.why as usize].as_ref();
+        let slot = ssd
+            .shape
+            .placement
+            .slot(victim.why, units.owner(victim.unit));
+        let open = ssd.open[slot].as_ref();
         map.live(victim.unit) <= open.map_or(0, |open| unit_ius - open.next)
     };
     let can_go_on = units.free() > 0 || ssd.victim.as_ref().is_some_and(fits);
     can_go_on.then_some(()).ok_or(SnapshotError::Impossible)
 }
 
-fn shape_words(shape: &Shape) -> [u64; 7] {
-    [
+/// Whose data a unit in this state holds.
+fn restore_owner(ssd: &Ssd, reader: &mut Reader<'_>, state: u32) -> Result<u8, SnapshotError> {
+    let placement = ssd.shape.placement;
+    let owner = if is_placed(&ssd.shape) {
+        reader.u8()?
+    } else {
+        0
+    };
+    let is_shared = placement.isolation == Isolation::Initially && owner == SHARED;
+    let is_possible = match state {
+        0 => true,
+        1 => owner < placement.handles || is_shared,
+        open => owner == placement.owner(open as usize - 2),
+    };
+    is_possible
+        .then_some(owner)
+        .ok_or(SnapshotError::Impossible)
+}
+
+fn is_placed(shape: &Shape) -> bool {
+    shape.placement.handles > 1
+}
+
+fn magic(shape: &Shape) -> &'static [u8] {
+    if is_placed(shape) {
+        MAGIC_PLACED
+    } else {
+        MAGIC
+    }
+}
+
+const fn handle_words(handle: &HandleCounters) -> [u64; 3] {
+    [handle.host_bytes, handle.media_bytes, handle.moved_bytes]
+}
+
+const fn handle_of([host_bytes, media_bytes, moved_bytes]: [u64; 3]) -> HandleCounters {
+    HandleCounters {
+        host_bytes,
+        media_bytes,
+        moved_bytes,
+    }
+}
+
+fn shape_words(shape: &Shape) -> Vec<u64> {
+    let mut words = vec![
         shape.bytes,
         shape.iu_bytes.into(),
         shape.ius.into(),
@@ -227,7 +316,12 @@ fn shape_words(shape: &Shape) -> [u64; 7] {
         shape.unit_ius.into(),
         shape.merge_slots.into(),
         shape.is_protected.into(),
-    ]
+    ];
+    if is_placed(shape) {
+        let is_persistent = shape.placement.isolation == Isolation::Persistently;
+        words.extend([u64::from(shape.placement.handles), is_persistent.into()]);
+    }
+    words
 }
 
 fn fnv(bytes: &[u8]) -> u64 {
@@ -245,6 +339,10 @@ impl Reader<'_> {
         Ok(*first)
     }
 
+    fn u8(&mut self) -> Result<u8, SnapshotError> {
+        self.take().map(u8::from_le_bytes)
+    }
+
     fn u32(&mut self) -> Result<u32, SnapshotError> {
         self.take().map(u32::from_le_bytes)
     }
@@ -257,8 +355,8 @@ impl Reader<'_> {
         self.take().map(u128::from_le_bytes)
     }
 
-    fn words(&mut self) -> Result<[u64; 7], SnapshotError> {
-        let mut words = [0; 7];
+    fn words<const N: usize>(&mut self) -> Result<[u64; N], SnapshotError> {
+        let mut words = [0; N];
         for word in &mut words {
             *word = self.u64()?;
         }

@@ -6,7 +6,10 @@ use crate::erase::EraseUnits;
 use crate::gc::{FREE_RESERVE, FREE_TARGET, Victim, choose};
 use crate::map::Map;
 use crate::op::{Op, Place, Why};
+use crate::placement::HandleCounters;
 use crate::shape::Shape;
+use alloc::vec;
+use alloc::vec::Vec;
 use varve_units::SECTOR_BYTES;
 
 /// A conventional SSD. Single-threaded, without time: what is asked of it is done at once.
@@ -17,11 +20,13 @@ pub struct Ssd {
     pub(crate) buffer: Buffer,
     pub(crate) map: Map,
     pub(crate) units: EraseUnits,
-    /// Open units, by [`Why`]: what hosts write, what is moved and what rests die at different rates.
-    pub(crate) open: [Option<Open>; 3],
+    /// Open units, by [`Why`] and handle: what hosts write, what is moved and what rests die at
+    /// different rates.
+    pub(crate) open: Vec<Option<Open>>,
     pub(crate) victim: Option<Victim>,
     pub(crate) victims: u64,
     pub(crate) counters: Counters,
+    pub(crate) handles: Vec<HandleCounters>,
 }
 
 /// An erase unit that is being filled.
@@ -51,10 +56,11 @@ impl Ssd {
             buffer: Buffer::new(shape.merge_slots, shape.iu_bytes),
             map: Map::new(shape.ius, shape.units, shape.unit_ius),
             units: EraseUnits::new(shape.units),
-            open: [None, None, None],
+            open: (0..shape.placement.slots()).map(|_| None).collect(),
             victim: None,
             victims: 0,
             counters: Counters::default(),
+            handles: vec![HandleCounters::default(); usize::from(shape.placement.handles)],
         }
     }
 
@@ -68,6 +74,12 @@ impl Ssd {
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// What was done under each handle.
+    #[must_use]
+    pub fn handles(&self) -> &[HandleCounters] {
+        &self.handles
     }
 
     /// How worn it is.
@@ -94,23 +106,41 @@ impl Ssd {
         self.buffer.len()
     }
 
-    /// The host writes bytes `offset..offset + length`; returns what that came to.
+    /// The host writes bytes `offset..offset + length` under handle 0; returns what that came to.
     ///
     /// # Panics
     /// If the range is not made of 512 B sectors of the drive.
     pub fn write(&mut self, offset: u64, length: u64, on: &mut impl FnMut(Op)) -> Counters {
+        self.write_to(0, offset, length, on)
+    }
+
+    /// The host writes bytes `offset..offset + length` under a handle; returns what that came to. An
+    /// IU written in part under several handles belongs to the last.
+    ///
+    /// # Panics
+    /// If the range is not made of 512 B sectors of the drive, or it has no such handle.
+    pub fn write_to(
+        &mut self,
+        handle: u8,
+        offset: u64,
+        length: u64,
+        on: &mut impl FnMut(Op),
+    ) -> Counters {
+        let handles = self.shape.placement.handles;
+        assert!(handle < handles, "handle {handle} of {handles}");
         let before = self.counters;
         self.counters.host_bytes += length;
+        self.handles[usize::from(handle)].host_bytes += length;
         for (iu, from, to) in self.pieces(offset, length) {
             if to - from == u64::from(self.shape.iu_bytes) {
                 self.buffer.drop(iu);
-                self.program(iu, on);
+                self.program(iu, handle, on);
                 continue;
             }
-            match self.buffer.join(iu, from, to) {
+            match self.buffer.join(iu, from, to, handle) {
                 Joined::Waits => {}
-                Joined::Whole => self.program(iu, on),
-                Joined::Evicted(oldest) => self.program_in_part(oldest, on),
+                Joined::Whole => self.program(iu, handle, on),
+                Joined::Evicted(oldest, handle) => self.program_in_part(oldest, handle, on),
             }
         }
         self.counters.since(&before)
@@ -140,8 +170,8 @@ impl Ssd {
     pub fn flush(&mut self, on: &mut impl FnMut(Op)) -> Counters {
         let before = self.counters;
         if !self.shape.is_protected {
-            while let Some(iu) = self.buffer.pop() {
-                self.program_in_part(iu, on);
+            while let Some((iu, handle)) = self.buffer.pop() {
+                self.program_in_part(iu, handle, on);
             }
         }
         self.counters.since(&before)
@@ -173,23 +203,24 @@ impl Ssd {
     }
 
     /// Programs an IU of which the host wrote a part only: the rest is read first, if there is one.
-    fn program_in_part(&mut self, iu: u32, on: &mut impl FnMut(Op)) {
+    fn program_in_part(&mut self, iu: u32, handle: u8, on: &mut impl FnMut(Op)) {
         if let Some(place) = self.map.place(iu) {
             self.counters.rmw_reads += 1;
             self.counters.rmw_bytes += u64::from(self.shape.iu_bytes);
             on(Op::Read(place, Why::Host));
         }
-        self.program(iu, on);
+        self.program(iu, handle, on);
     }
 
     /// Programs an IU that is whole in the buffer, and collects garbage in proportion.
-    fn program(&mut self, iu: u32, on: &mut impl FnMut(Op)) {
-        while self.open[Why::Host as usize].is_none() && self.units.free() <= FREE_RESERVE {
+    fn program(&mut self, iu: u32, handle: u8, on: &mut impl FnMut(Op)) {
+        while self.open[usize::from(handle)].is_none() && self.units.free() <= FREE_RESERVE {
             self.collect(on);
         }
-        let place = self.next_place(Why::Host);
+        let place = self.next_place(Why::Host, handle);
         self.map.set(iu, place);
         self.counters.media_bytes += u64::from(self.shape.iu_bytes);
+        self.handles[usize::from(handle)].media_bytes += u64::from(self.shape.iu_bytes);
         on(Op::Program(place, Why::Host));
         if self.victim.is_some() || self.units.free() < FREE_TARGET {
             self.victim().owe();
@@ -216,10 +247,16 @@ impl Ssd {
         if self.map.live(unit) > 0 {
             let (place, iu) = live.next().expect("live IUs lie behind the last one moved");
             on(Op::Read(place, why));
-            let target = self.next_place(why);
+            let owner = self.units.owner(unit);
+            let target = self.next_place(why, owner);
             self.map.set(iu, target);
-            self.counters.media_bytes += u64::from(self.shape.iu_bytes);
-            self.counters.gc_moved_bytes += u64::from(self.shape.iu_bytes);
+            let iu_bytes = u64::from(self.shape.iu_bytes);
+            self.counters.media_bytes += iu_bytes;
+            self.counters.gc_moved_bytes += iu_bytes;
+            if let Some(handle) = self.handles.get_mut(usize::from(owner)) {
+                handle.media_bytes += iu_bytes;
+                handle.moved_bytes += iu_bytes;
+            }
             on(Op::Program(target, why));
             self.victim().next = place.0 - unit * unit_ius + 1;
         }
@@ -231,17 +268,19 @@ impl Ssd {
         }
     }
 
-    /// The next place to program.
-    fn next_place(&mut self, why: Why) -> Place {
-        let open = self.open[why as usize].get_or_insert_with(|| Open {
-            unit: self.units.open(why != Why::Host),
+    /// The next place to program for data of an owner.
+    fn next_place(&mut self, why: Why, owner: u8) -> Place {
+        let placement = self.shape.placement;
+        let slot = placement.slot(why, owner);
+        let open = self.open[slot].get_or_insert_with(|| Open {
+            unit: self.units.open(why != Why::Host, placement.owner(slot)),
             next: 0,
         });
         let place = Place(open.unit * self.shape.unit_ius + open.next);
         open.next += 1;
         if open.next == self.shape.unit_ius {
             self.units.close(open.unit);
-            self.open[why as usize] = None;
+            self.open[slot] = None;
         }
         place
     }

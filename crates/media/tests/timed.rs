@@ -26,6 +26,7 @@ fn ask(id: u64, ask: Ask, offset: u64, length: u64) -> Request {
         ask,
         offset,
         length,
+        handle: 0,
     }
 }
 

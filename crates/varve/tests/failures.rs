@@ -77,7 +77,7 @@ const NONSENSE: [&str; 26] = [
 ];
 
 /// Command lines that a command refuses, or fails with: exit code, class, word for programs.
-const FAILING: [(i32, &str, &str, &str); 31] = [
+const FAILING: [(i32, &str, &str, &str); 33] = [
     (
         3,
         "not-found",
@@ -138,6 +138,13 @@ const FAILING: [(i32, &str, &str, &str); 31] = [
         "usage",
         "lab drive slc-002 --job seqread --qd 0 --json",
     ),
+    (
+        2,
+        "usage",
+        "usage",
+        "lab drive zns-zn540 --job randwrite --json",
+    ),
+    (2, "usage", "usage", "lab drive qlc-002 --job append --json"),
     (2, "usage", "usage", "serve --config none --json"),
     (
         2,

@@ -92,7 +92,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
             let report = finding.drive();
             let ours = match job {
                 Work::SeqRead | Work::SeqWrite => report.bytes_per_s as f64 / 1e9,
-                Work::RandRead | Work::RandWrite => report.iops as f64 / 1e3,
+                Work::RandRead | Work::RandWrite | Work::Append => report.iops as f64 / 1e3,
             };
             let what = format!("{}, {what}", line.name);
             rows.push(Row::against(what, line.published[at], ours, TOLERANCE));

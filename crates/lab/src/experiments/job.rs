@@ -1,8 +1,10 @@
 //! What can be run, as plain data.
 
+use super::outcome::Ran;
 use crate::drive::{DriveError, DriveReport, Measure, measure};
 use crate::recovery::Watch;
-use crate::waf::{Parameters, WafError, WafReport, WafRequest, check, run};
+use crate::rig::{self, RigError, RigReport, RigRequest};
+use crate::waf::{WafError, WafReport, WafRequest, check, run};
 use std::fmt;
 use varve_media::AnySheet;
 
@@ -18,6 +20,8 @@ pub enum Job {
         /// What is done to it.
         what: Measure,
     },
+    /// A storage system on modelled drives.
+    Rig(RigRequest),
 }
 
 /// What a job found.
@@ -27,6 +31,8 @@ pub enum Finding {
     Waf(Box<WafReport>),
     /// Of a drive.
     Drive(Box<DriveReport>),
+    /// Of a storage system.
+    Rig(Box<RigReport>),
 }
 
 /// Why a job found nothing.
@@ -37,6 +43,8 @@ pub enum JobError {
     Waf(WafError),
     /// A drive.
     Drive(DriveError),
+    /// A storage system.
+    Rig(RigError),
 }
 
 impl fmt::Display for JobError {
@@ -44,6 +52,7 @@ impl fmt::Display for JobError {
         match self {
             Self::Waf(error) => error.fmt(f),
             Self::Drive(error) => error.fmt(f),
+            Self::Rig(error) => error.fmt(f),
         }
     }
 }
@@ -54,7 +63,10 @@ impl JobError {
     /// True if the engine failed; else what was asked for makes no sense.
     #[must_use]
     pub const fn is_of_engine(&self) -> bool {
-        matches!(self, Self::Waf(WafError::Engine(_)))
+        matches!(
+            self,
+            Self::Waf(WafError::Engine(_)) | Self::Rig(RigError::Engine(_) | RigError::Stopped(_))
+        )
     }
 }
 
@@ -67,6 +79,7 @@ impl Job {
         match self {
             Self::Waf(request) => check(request).map_err(JobError::Waf),
             Self::Drive { .. } => Ok(()),
+            Self::Rig(request) => rig::check(request).map_err(JobError::Rig),
         }
     }
 
@@ -88,6 +101,10 @@ impl Job {
                 let report = measure(&sheet, what, watch).map_err(JobError::Drive)?;
                 Ok(Finding::Drive(Box::new(report)))
             }
+            Self::Rig(request) => {
+                let report = rig::run(request, watch).map_err(JobError::Rig)?;
+                Ok(Finding::Rig(Box::new(report)))
+            }
         }
     }
 
@@ -98,15 +115,17 @@ impl Job {
             Self::Waf(request) => request.weight(),
             // Ageing a drive takes some seconds.
             Self::Drive { .. } => 10_000_000,
+            Self::Rig(request) => request.weight(),
         }
     }
 }
 
 impl Finding {
     /// What was run, where that is more than the job's name tells.
-    pub(super) fn parameters(&self) -> Option<Parameters> {
+    pub(super) fn parameters(&self) -> Option<Ran> {
         match self {
-            Self::Waf(report) => Some(report.parameters.clone()),
+            Self::Waf(report) => Some(Ran::Waf(Box::new(report.parameters.clone()))),
+            Self::Rig(report) => Some(Ran::Rig(Box::new(report.parameters.clone()))),
             Self::Drive(_) => None,
         }
     }
@@ -118,7 +137,7 @@ impl Finding {
     pub(super) fn waf(&self) -> &WafReport {
         match self {
             Self::Waf(report) => report,
-            Self::Drive(_) => panic!("the finding is of a drive"),
+            Self::Drive(_) | Self::Rig(_) => panic!("the finding is not of a placement policy"),
         }
     }
 
@@ -129,7 +148,18 @@ impl Finding {
     pub(super) fn drive(&self) -> &DriveReport {
         match self {
             Self::Drive(report) => report,
-            Self::Waf(_) => panic!("the finding is of a placement policy"),
+            Self::Waf(_) | Self::Rig(_) => panic!("the finding is not of a drive"),
+        }
+    }
+
+    /// What a storage system did.
+    ///
+    /// # Panics
+    /// If the job was another.
+    pub(super) fn rig(&self) -> &RigReport {
+        match self {
+            Self::Rig(report) => report,
+            Self::Waf(_) | Self::Drive(_) => panic!("the finding is not of a storage system"),
         }
     }
 }

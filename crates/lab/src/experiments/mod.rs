@@ -9,6 +9,7 @@ mod job;
 mod outcome;
 mod page;
 mod plot;
+mod time_writes;
 mod waf_fast_tier;
 mod waf_formula;
 mod waf_isolation;
@@ -16,7 +17,7 @@ mod waf_policies;
 mod waf_scale;
 
 pub use job::{Finding, Job, JobError};
-pub use outcome::{Outcome, Row, Verdict};
+pub use outcome::{Outcome, Ran, Row, Verdict};
 pub use page::{Chapter, page};
 pub use plot::Plot;
 
@@ -62,13 +63,14 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 6] = [
+pub const EXPERIMENTS: [&Experiment; 7] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
     &waf_fast_tier::EXPERIMENT,
     &waf_isolation::EXPERIMENT,
     &waf_scale::EXPERIMENT,
+    &time_writes::EXPERIMENT,
 ];
 
 /// The experiment of a name.

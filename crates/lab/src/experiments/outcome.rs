@@ -1,6 +1,7 @@
 //! What an experiment comes to.
 
 use super::plot::Plot;
+use crate::rig::RigParameters;
 use crate::waf::Parameters;
 use serde::Serialize;
 use std::fmt::Write;
@@ -68,6 +69,34 @@ impl Row {
     }
 }
 
+/// What a job ran.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+#[serde(untagged)]
+pub enum Ran {
+    /// A placement policy.
+    Waf(Box<Parameters>),
+    /// A storage system.
+    Rig(Box<RigParameters>),
+}
+
+impl Ran {
+    /// Name of the policy or system.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Waf(parameters) => parameters.policy().name(),
+            Self::Rig(parameters) => parameters.request.system.name(),
+        }
+    }
+
+    /// The rest, in a line.
+    pub(super) fn line(&self) -> String {
+        match self {
+            Self::Waf(parameters) => parameters.line(),
+            Self::Rig(parameters) => parameters.line(),
+        }
+    }
+}
+
 /// What an experiment comes to.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Outcome {
@@ -78,7 +107,7 @@ pub struct Outcome {
     /// What has to be known beside them.
     pub notes: Vec<String>,
     /// What was run, job by job.
-    pub parameters: Vec<Parameters>,
+    pub parameters: Vec<Ran>,
     /// Pictures of them.
     #[serde(skip)]
     pub plots: Vec<Plot>,

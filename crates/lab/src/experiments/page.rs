@@ -136,7 +136,7 @@ fn section(page: &mut String, ask: &Ask, chapter: &Chapter<'_>) {
 fn setups(page: &mut String, outcome: &Outcome) {
     let mut setups: Vec<(String, Vec<&str>)> = Vec::new();
     for parameters in &outcome.parameters {
-        let (line, name) = (parameters.line(), parameters.policy().name());
+        let (line, name) = (parameters.line(), parameters.name());
         match setups.iter_mut().find(|(known, _)| *known == line) {
             Some((_, names)) if names.contains(&name) => {}
             Some((_, names)) => names.push(name),

@@ -18,6 +18,6 @@ mod systems;
 mod timed_drive;
 
 pub use mix::{Law, Mix};
-pub use report::{RigReport, TierReport, Way};
+pub use report::{RigParameters, RigReport, TierReport, Way};
 pub use request::{Protect, RigRequest, SystemName};
 pub use run::{RigError, check, run};

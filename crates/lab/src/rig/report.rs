@@ -36,15 +36,51 @@ pub struct TierReport {
     pub waf_device: Option<f64>,
 }
 
-/// What was measured.
+/// What was run.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct RigReport {
+pub struct RigParameters {
     /// What was asked for.
     pub request: RigRequest,
     /// What the system is made of.
-    pub parameters: BTreeMap<&'static str, String>,
+    pub made_of: BTreeMap<&'static str, String>,
     /// Bytes hosts can address.
-    pub bytes: u64,
+    pub user_bytes: u64,
+}
+
+impl RigParameters {
+    /// In a line.
+    pub(crate) fn line(&self) -> String {
+        let RigRequest {
+            mix,
+            passes,
+            scale,
+            seed,
+            ..
+        } = &self.request;
+        let made_of: Vec<_> = self
+            .made_of
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        format!(
+            "{} jobs of {} requests, {} KiB, {} % reads, {:?}; overwritten {passes} times before; \
+             1/{scale}, seed {seed}; {:.2} GiB for hosts; {}",
+            mix.jobs,
+            mix.depth,
+            mix.bytes >> 10,
+            mix.reads_per_cent,
+            mix.law,
+            self.user_bytes as f64 / (1_u64 << 30) as f64,
+            made_of.join(", ")
+        )
+    }
+}
+
+/// What was measured.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct RigReport {
+    /// What was run.
+    pub parameters: RigParameters,
     /// Length of the window, nanoseconds of virtual time.
     pub virtual_ns: u64,
     /// Reads.
@@ -84,8 +120,8 @@ impl RigReport {
         let mut line = |name: &str, value: String| {
             writeln!(table, "{name:<18} {value}").expect("a string can grow");
         };
-        line("system", self.request.system.to_string());
-        for (name, value) in &self.parameters {
+        line("system", self.parameters.request.system.to_string());
+        for (name, value) in &self.parameters.made_of {
             line(name, value.clone());
         }
         for (name, way) in [("reads", &self.reads), ("writes", &self.writes)] {

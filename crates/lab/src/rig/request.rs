@@ -189,6 +189,23 @@ pub struct RigRequest {
     pub cores: usize,
     /// Dense drives are smaller by this.
     pub scale: u32,
+    /// Requests of the window at most, and half as many before it.
+    pub requests: u64,
     /// Seed of all places.
     pub seed: u64,
+}
+
+impl RigRequest {
+    /// How long it takes, roughly, in writes of a placement model: for progress.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        let blocks = (16_u64 << 30) / u64::from(self.scale) / self.mix.bytes;
+        let aged = (blocks as f64 * self.passes) as u64;
+        let cost = if self.system == SystemName::Varve {
+            12
+        } else {
+            4
+        };
+        (aged + 2 * self.requests) * cost
+    }
 }

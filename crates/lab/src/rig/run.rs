@@ -2,7 +2,7 @@
 
 use super::load::{Load, Seen, Span};
 use super::mix::Mix;
-use super::report::{RigReport, TierReport, Way};
+use super::report::{RigParameters, RigReport, TierReport, Way};
 use super::request::{Protect, RigRequest, SystemName};
 use super::station::{Station, Traffic};
 use super::stripe_array::{STRIP_BYTES, StripeArray};
@@ -30,11 +30,11 @@ use varve_units::{BLOCK_BYTES, Nanos};
 /// Reclaim groups of CSAL, and blocks of a band at least.
 const GROUPS: u32 = 200;
 const BAND_BLOCKS_MIN: u64 = 64;
-/// Before the window: a second, or so many requests; and the window.
-const RAMP: (Nanos, u64) = (Nanos::from_secs(2), 200_000);
-const WINDOW: (Nanos, u64) = (Nanos::from_secs(5), 400_000);
 /// Blocks of a mebibyte.
 const MIB_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
+/// Time before the window, and of the window, at most.
+const RAMP: Nanos = Nanos::from_secs(2);
+const WINDOW: Nanos = Nanos::from_secs(5);
 /// What is written in larger pieces takes fewer of them.
 const WINDOW_BYTES: u64 = 8 << 30;
 
@@ -48,6 +48,8 @@ pub enum RigError {
     Pool(String),
     /// Requests have from 4 KiB to 1 MiB, in blocks.
     Bytes(u64),
+    /// A zoned drive: no system here writes zones.
+    Zoned(&'static str),
     /// Jobs, depth, or shares beyond their limits.
     Limits(&'static str),
     /// The system cannot have so many dense drives.
@@ -73,6 +75,10 @@ impl fmt::Display for RigError {
             Self::Bytes(bytes) => write!(
                 f,
                 "requests of {bytes} bytes: 4096 to 1048576, multiples of 4096"
+            ),
+            Self::Zoned(drive) => write!(
+                f,
+                "{drive} takes writes at the write pointers of its zones only, and no system here writes zones"
             ),
             Self::Limits(what) => f.write_str(what),
             Self::Drives {
@@ -106,6 +112,11 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
     } = request.mix;
     if !(BLOCK_BYTES..=1 << 20).contains(&bytes) || !bytes.is_multiple_of(BLOCK_BYTES) {
         return Err(RigError::Bytes(bytes));
+    }
+    for name in [request.fast, request.dense] {
+        if matches!(AnySheet::named(name), Ok(AnySheet::Zoned(_))) {
+            return Err(RigError::Zoned(name));
+        }
     }
     let limits = [
         ((1..=64).contains(&jobs), "from 1 to 64 jobs"),
@@ -178,10 +189,10 @@ async fn life(
     let before = Rc::new(RefCell::new(Sums::default()));
     let (opened, marked) = (Rc::clone(&before), Rc::clone(&system));
     let mark = move || *opened.borrow_mut() = Sums::of(&*marked);
-    let requests = (WINDOW_BYTES / mix.bytes).clamp(1 << 12, WINDOW.1);
+    let requests = (WINDOW_BYTES / mix.bytes).clamp(1 << 12, request.requests.max(1 << 12));
     let span = Span {
-        ramp: (RAMP.0, requests / 2),
-        window: (WINDOW.0, requests),
+        ramp: (RAMP, requests / 2),
+        window: (WINDOW, requests),
     };
     let seen = load
         .measure(&mix, &places, span, mark)
@@ -195,7 +206,9 @@ async fn life(
 fn dense_bytes(sheet: &AnySheet, scale: u32) -> u64 {
     match sheet {
         AnySheet::Flash(sheet) => Shape::smallest(sheet) / u64::from(scale),
-        AnySheet::InPlace(_) | AnySheet::Disk(_) => sheet.capacity().user_bytes.value,
+        AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => {
+            sheet.capacity().user_bytes.value
+        }
     }
 }
 
@@ -283,7 +296,7 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
         AnySheet::Flash(sheet) => {
             sheet.capacity.user_bytes.value / sheet.flash.erase_unit_bytes.value
         }
-        AnySheet::InPlace(_) | AnySheet::Disk(_) => 200,
+        AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => GROUPS.into(),
     };
     let blocks = bytes / BLOCK_BYTES;
     let data = u64::from(request.drives) - request.protect.strips() as u64;
@@ -296,7 +309,7 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
     let stripe = strip * data;
     let step = (MIB_BLOCKS >> stripe.trailing_zeros().min(MIB_BLOCKS.ilog2())) * strip;
     // Rounded down: a zone of every drive for each group.
-    let zone_blocks = ((blocks / groups / step) * step).max(2.max(step / strip) * strip);
+    let zone_blocks = (blocks / groups / step).max(2) * step;
     let pool = SmallPool::new(&PoolRequest {
         groups: (blocks / zone_blocks) as u32,
         group_blocks: (zone_blocks * data) as u32,
@@ -345,9 +358,11 @@ fn report(
     let waf_total =
         dense.and_then(|(_, media)| (host_bytes > 0).then(|| media as f64 / host_bytes as f64));
     RigReport {
-        request: *request,
-        parameters: system.parameters().into_iter().collect(),
-        bytes: system.bytes(),
+        parameters: RigParameters {
+            request: *request,
+            made_of: system.parameters().into_iter().collect(),
+            user_bytes: system.bytes(),
+        },
         virtual_ns: seen.span.0,
         reads: way(reads, request.mix.bytes, seen.span),
         writes: way(writes, request.mix.bytes, seen.span),

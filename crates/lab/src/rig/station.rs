@@ -69,6 +69,9 @@ impl Station {
     ///
     /// # Errors
     /// If the sheet describes no such drive.
+    ///
+    /// # Panics
+    /// If it is a zoned one: nothing here writes zones yet.
     pub(crate) fn new(
         sheet: &AnySheet,
         bytes: u64,
@@ -80,6 +83,7 @@ impl Station {
                 (Some(Box::new(Ssd::new(shape))), shape.bytes)
             }
             AnySheet::InPlace(_) | AnySheet::Disk(_) => (None, bytes),
+            AnySheet::Zoned(_) => unreachable!("zones take other commands"),
         };
         Ok(Rc::new_cyclic(|itself| Self {
             sheet: sheet.clone(),
@@ -163,6 +167,7 @@ impl Station {
                     ask,
                     offset,
                     length,
+                    handle: 0,
                 };
                 running.model.submit(self.reactor.now(), request);
             }

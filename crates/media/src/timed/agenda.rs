@@ -4,30 +4,21 @@ use super::rate::Picos;
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
-/// Something that happens at a time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Event {
-    /// A command has passed the controller and its firmware.
-    Understood(u32),
-    /// The die's operation of this number ends.
-    Die(u32, u64),
-    /// A piece has crossed the channel of its die.
-    Crossed(u32),
-    /// A part of a command's data has crossed the link.
-    Linked(u32),
-    /// A command is done.
-    Done(u32),
-}
-
 /// Events in order of time; those of one time in the order they were added.
-#[derive(Default)]
-pub(crate) struct Agenda {
-    events: BinaryHeap<Reverse<(Picos, u64, Event)>>,
+pub(crate) struct Agenda<E> {
+    events: BinaryHeap<Reverse<(Picos, u64, E)>>,
     added: u64,
 }
 
-impl Agenda {
-    pub(crate) fn add(&mut self, at: Picos, event: Event) {
+impl<E: Ord> Agenda<E> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            events: BinaryHeap::new(),
+            added: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, at: Picos, event: E) {
         self.added += 1;
         self.events.push(Reverse((at, self.added, event)));
     }
@@ -38,7 +29,7 @@ impl Agenda {
     }
 
     /// The next one, if it happens until `now`.
-    pub(crate) fn pop(&mut self, now: Picos) -> Option<(Picos, Event)> {
+    pub(crate) fn pop(&mut self, now: Picos) -> Option<(Picos, E)> {
         if self.next()? > now {
             return None;
         }

@@ -3,7 +3,7 @@
 //! A read passes controller, firmware, banks, channels, link; a write passes controller, firmware,
 //! link, channels, banks, and ends when it is in its place. Banks take 4 KiB, one after another.
 
-use super::agenda::{Agenda, Event};
+use super::agenda::Agenda;
 use super::rate::{NANO, Picos, Server};
 use super::slab::Slab;
 use super::{Ask, READ, Request, Underway, WRITE};
@@ -11,6 +11,20 @@ use crate::any_sheet::InPlaceSheet;
 use crate::counters::Counters;
 use alloc::vec::Vec;
 use varve_units::{BLOCK_BYTES, Nanos};
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A command has passed the controller and its firmware.
+    Understood(u32),
+    /// A part of a command's data has crossed the link.
+    Linked(u32),
+    /// A piece has crossed the channel of its bank.
+    Crossed(u32),
+    /// A piece was read or written.
+    Accessed(u32),
+    /// A command is done.
+    Done(u32),
+}
 
 struct Piece {
     command: u32,
@@ -29,7 +43,7 @@ pub struct InPlaceDrive {
     banks_free_at: Vec<Picos>,
     underway: Slab<Underway>,
     pieces: Slab<Piece>,
-    agenda: Agenda,
+    agenda: Agenda<Event>,
     counters: Counters,
 }
 
@@ -58,7 +72,7 @@ impl InPlaceDrive {
             banks_free_at: (0..media.banks.value).map(|_| 0).collect(),
             underway: Slab::new(),
             pieces: Slab::new(),
-            agenda: Agenda::default(),
+            agenda: Agenda::new(),
             counters: Counters::default(),
         }
     }
@@ -100,7 +114,7 @@ impl InPlaceDrive {
                 Event::Understood(command) => self.understood(at, command),
                 Event::Linked(command) => self.linked(at, command),
                 Event::Crossed(piece) => self.crossed(at, piece),
-                Event::Die(piece, _) => self.accessed(at, piece),
+                Event::Accessed(piece) => self.accessed(at, piece),
                 Event::Done(command) => {
                     let request = self.underway.take(command).request;
                     done(request.id, Nanos(at.div_ceil(NANO)));
@@ -144,7 +158,7 @@ impl InPlaceDrive {
     fn access(&mut self, now: Picos, piece: u32) {
         let free_at = &mut self.banks_free_at[self.pieces.get(piece).bank as usize];
         *free_at = now.max(*free_at) + self.access;
-        self.agenda.add(*free_at, Event::Die(piece, 0));
+        self.agenda.add(*free_at, Event::Accessed(piece));
     }
 
     fn cross(&mut self, now: Picos, piece: u32) {

@@ -26,9 +26,18 @@ impl Server {
 
     /// When `amount`, arriving now, will have been served.
     pub(crate) fn serve(&mut self, now: Picos, amount: u64) -> Picos {
-        let span = u128::from(amount) * SECOND / u128::from(self.per_second);
-        let span = Picos::try_from(span).expect("a span of days");
+        self.serve_for(now, span(amount, self.per_second))
+    }
+
+    /// When what arrives now and takes so long will have been served.
+    pub(crate) fn serve_for(&mut self, now: Picos, span: Picos) -> Picos {
         self.free_at = self.free_at.max(now) + span;
         self.free_at
     }
+}
+
+/// How long `amount` takes at so many a second.
+pub(crate) fn span(amount: u64, per_second: u64) -> Picos {
+    let span = u128::from(amount) * SECOND / u128::from(per_second);
+    Picos::try_from(span).expect("a span of days")
 }

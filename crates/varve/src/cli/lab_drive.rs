@@ -4,7 +4,7 @@ use super::lab::watch;
 use super::{Exit, complain};
 use crate::envelope;
 use clap::{Args, ValueEnum};
-use varve_lab::drive::{Job, Measure, measure};
+use varve_lab::drive::{DriveError, Job, Measure, measure};
 use varve_media::{AnySheet, any_sheet};
 
 /// Options of `varve lab drive`.
@@ -40,6 +40,8 @@ enum JobName {
     Randread,
     /// Writes anywhere, in steady state
     Randwrite,
+    /// Appends to one zone after the other, of zoned drives
+    Append,
 }
 
 impl Options {
@@ -55,12 +57,7 @@ impl Options {
             }
         };
         let what = Measure {
-            job: match self.job {
-                JobName::Seqread => Job::SeqRead,
-                JobName::Seqwrite => Job::SeqWrite,
-                JobName::Randread => Job::RandRead,
-                JobName::Randwrite => Job::RandWrite,
-            },
+            job: self.job.job(),
             block_bytes: self.bs,
             depth: self.qd,
             seed: self.seed,
@@ -76,11 +73,40 @@ impl Options {
                 Exit::Ok
             }
             Err(error) => {
-                complain(&error.to_string(), "see `varve lab drive --help`");
+                complain(&error.to_string(), &next(&error));
                 Exit::Usage
             }
         }
     }
+}
+
+impl JobName {
+    const fn job(self) -> Job {
+        match self {
+            Self::Seqread => Job::SeqRead,
+            Self::Seqwrite => Job::SeqWrite,
+            Self::Randread => Job::RandRead,
+            Self::Randwrite => Job::RandWrite,
+            Self::Append => Job::Append,
+        }
+    }
+}
+
+/// What to do about an error.
+fn next(error: &DriveError) -> String {
+    let option = |job: &Job| {
+        let all = JobName::value_variants().iter();
+        let name = all.filter(|name| name.job() == *job).find_map(|name| {
+            let value = name.to_possible_value()?;
+            Some(format!("--job {}", value.get_name()))
+        });
+        name.expect("each job has a name")
+    };
+    let options: Vec<_> = error.instead().iter().map(option).collect();
+    if options.is_empty() {
+        return "see `varve lab drive --help`".to_owned();
+    }
+    format!("use {}", options.join(" or "))
 }
 
 /// Bytes as fio takes them: a number, perhaps with k or m, powers of 1024.
@@ -99,6 +125,15 @@ pub(super) fn parse_block(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_is_answered_with_what_can() {
+        assert_eq!(
+            next(&DriveError::InOrder),
+            "use --job seqwrite or --job append"
+        );
+        assert_eq!(next(&DriveError::Depth(0)), "see `varve lab drive --help`");
+    }
 
     #[test]
     fn sizes_are_read_as_fio_reads_them() {

@@ -67,6 +67,9 @@ pub(crate) struct Options {
     /// Make the dense drive smaller by this
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     scale: u32,
+    /// Requests of the window at most, and half as many before it
+    #[arg(long, value_name = "N", default_value_t = 400_000)]
+    requests: u64,
     /// Seed of the places
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -168,6 +171,7 @@ impl Options {
             passes: self.passes,
             cores: self.cores,
             scale: self.scale,
+            requests: self.requests,
             seed: self.seed,
         })
     }
@@ -189,6 +193,7 @@ fn known(name: &str) -> Result<&'static str, Exit> {
 fn next_of(error: &RigError) -> &'static str {
     match error {
         RigError::Pool(_) => "give another --over-provision, --fast-tier or --scale",
+        RigError::Zoned(_) => "name another drive",
         RigError::Drive(_) => "give a smaller --scale",
         RigError::Drives { .. } => "give another --drives",
         RigError::Protect(_) => "leave --protect out",
