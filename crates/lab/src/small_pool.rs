@@ -6,7 +6,7 @@ use varve_pool::label::Owner;
 use varve_pool::{Settings, engine_config};
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 
-/// Blocks of a stripe: 1 MiB of data.
+/// Blocks of a stripe on one drive: 1 MiB of data.
 pub(crate) const STRIPE_BLOCKS: u32 = 256;
 /// Chunks of a fast tier, about.
 const CHUNKS: u64 = 128;
@@ -24,6 +24,8 @@ pub(crate) struct PoolRequest {
     pub(crate) groups: u32,
     /// Blocks of a group, about: whole stripes are made of it.
     pub(crate) group_blocks: u32,
+    /// Data blocks of a stripe.
+    pub(crate) stripe_blocks: u32,
     /// Dense data blocks that are not exported, per cent of all.
     pub(crate) over_provision: f64,
     /// Fast tier, per cent of what is exported.
@@ -61,14 +63,15 @@ pub(crate) struct SmallPool {
 impl SmallPool {
     /// Plans a pool; its map is resident.
     pub(crate) fn new(request: &PoolRequest) -> Result<Self, PoolError> {
-        let stripes = ((request.group_blocks + STRIPE_BLOCKS / 2) / STRIPE_BLOCKS).max(2);
+        let stripe_blocks = request.stripe_blocks;
+        let stripes = ((request.group_blocks + stripe_blocks / 2) / stripe_blocks).max(2);
         let mut geometry = Geometry {
             chunk_bytes: 0,
             chunks: 0,
             lba_bytes: 512,
-            group_blocks: stripes * STRIPE_BLOCKS,
+            group_blocks: stripes * stripe_blocks,
             groups: request.groups,
-            stripe_blocks: STRIPE_BLOCKS,
+            stripe_blocks,
             p2l_copies: 1,
             slices: SLICES,
         };

@@ -4,6 +4,8 @@
 //! makes rows, plots and verdicts of their results. Reading order: [`job`] (what can be run), [`outcome`]
 //! (what is told), the experiments, one file each, [`plot`] and [`page`] (how it looks).
 
+mod array_16k;
+mod array_io;
 mod drive_table;
 mod job;
 mod outcome;
@@ -63,7 +65,7 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 7] = [
+pub const EXPERIMENTS: [&Experiment; 9] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
@@ -71,6 +73,8 @@ pub const EXPERIMENTS: [&Experiment; 7] = [
     &waf_isolation::EXPERIMENT,
     &waf_scale::EXPERIMENT,
     &time_writes::EXPERIMENT,
+    &array_io::EXPERIMENT,
+    &array_16k::EXPERIMENT,
 ];
 
 /// The experiment of a name.

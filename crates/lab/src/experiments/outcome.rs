@@ -55,6 +55,16 @@ impl Row {
         }
     }
 
+    /// A figure beside one that was published as the least: any more is as good.
+    #[must_use]
+    pub fn at_least(what: String, original: f64, ours: f64, tolerance_per_cent: f64) -> Self {
+        let mut row = Self::against(what, original, ours, tolerance_per_cent);
+        if ours >= original {
+            row.verdict = Verdict::Reproduced;
+        }
+        row
+    }
+
     /// A figure of which nothing was published.
     #[must_use]
     pub const fn beside(what: String, ours: f64) -> Self {

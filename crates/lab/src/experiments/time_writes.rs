@@ -1,7 +1,7 @@
 //! Writes in time: the paper's schemes beside one another and beside the engine.
 
 use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
-use crate::rig::{Law, Mix, RigRequest, SystemName};
+use crate::rig::{Law, Mix, Protect, RigRequest, SystemName};
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -49,6 +49,9 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix) -> RigRequest {
         mix,
         fast: "slc-002",
         dense: "qlc-002",
+        drives: system.drives(),
+        protect: Protect::None,
+        rmw_level: 1,
         over_provision: OVER_PROVISION,
         fast_tier: FAST_TIER,
         map_cache: MAP_CACHE,

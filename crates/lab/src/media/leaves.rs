@@ -25,7 +25,7 @@ impl LeafName {
     /// # Panics
     /// If a pool of the laboratory has 64 volumes, or one of more than 128 TiB.
     pub(super) fn new(volume: VolumeId, leaf: LeafIndex) -> Self {
-        let (volume, index) = (u64::from(volume.0), leaf.0);
+        let (volume, index) = (volume.0, leaf.0);
         assert!(volume < 1 << (u32::BITS - INDEX_BITS) && index < 1 << INDEX_BITS);
         Self((volume << INDEX_BITS | index) as u32)
     }

@@ -1,7 +1,5 @@
 //! Pages of a map of which only some are in memory: least recently used go first.
 
-use std::collections::HashMap;
-
 /// Blocks whose places a page of 4 KiB holds, at four bytes each.
 const PAGE_BLOCKS: u64 = 1024;
 
@@ -17,7 +15,8 @@ pub(crate) struct Lookup {
 /// Pages in memory.
 pub(crate) struct MapCache {
     capacity: usize,
-    pages: HashMap<u64, usize>,
+    /// By page, its node.
+    pages: Vec<usize>,
     nodes: Vec<Node>,
     newest: usize,
     oldest: usize,
@@ -39,7 +38,7 @@ impl MapCache {
         let pages = blocks.div_ceil(PAGE_BLOCKS);
         Self {
             capacity: ((pages as f64 * per_cent / 100.0) as usize).max(1),
-            pages: HashMap::new(),
+            pages: vec![NONE; pages as usize],
             nodes: Vec::new(),
             newest: NONE,
             oldest: NONE,
@@ -49,7 +48,8 @@ impl MapCache {
     /// Looks a block up, to change its place if `changes`.
     pub(crate) fn look_up(&mut self, block: u64, changes: bool) -> Lookup {
         let page = block / PAGE_BLOCKS;
-        if let Some(&at) = self.pages.get(&page) {
+        let at = self.pages[page as usize];
+        if at != NONE {
             self.unlink(at);
             self.link(at);
             self.nodes[at].is_dirty |= changes;
@@ -71,10 +71,10 @@ impl MapCache {
             let at = self.oldest;
             self.unlink(at);
             let old = std::mem::replace(&mut self.nodes[at], node);
-            self.pages.remove(&old.page);
+            self.pages[old.page as usize] = NONE;
             (at, old.is_dirty)
         };
-        self.pages.insert(page, at);
+        self.pages[page as usize] = at;
         self.link(at);
         Lookup {
             reads: true,

@@ -12,11 +12,12 @@ mod report;
 mod request;
 mod run;
 mod station;
+mod stripe_array;
 mod system;
 mod systems;
 mod timed_drive;
 
 pub use mix::{Law, Mix};
 pub use report::{RigParameters, RigReport, TierReport, Way};
-pub use request::{RigRequest, SystemName};
+pub use request::{Protect, RigRequest, SystemName};
 pub use run::{RigError, check, run};

@@ -28,6 +28,8 @@ pub struct TierReport {
     pub read_bytes: u64,
     /// Written to them in the window.
     pub written_bytes: u64,
+    /// Read from their media by themselves in the window: to collect, and to complete IUs.
+    pub moved_bytes: u64,
     /// The same by bytes that hosts wrote.
     pub written_per_host_byte: Option<f64>,
     /// Bytes their media were programmed with by bytes written to them.

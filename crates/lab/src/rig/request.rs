@@ -5,6 +5,9 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
+/// Most dense drives: arbitrary.
+pub(super) const DRIVES_MAX: u32 = 64;
+
 /// A storage system that can be measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SystemName {
@@ -16,17 +19,29 @@ pub enum SystemName {
     CsalPaper,
     /// CSAL as open-sourced.
     CsalToday,
+    /// Chunks on all drives in turn, as Linux md does it.
+    Raid0,
+    /// Two copies, as Linux md does it.
+    Raid10,
+    /// One parity in place, as Linux md does it.
+    Raid5,
+    /// Two parities in place, as Linux md does it.
+    Raid6,
     /// The engine.
     Varve,
 }
 
 impl SystemName {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 9] = [
         Self::HddArray,
         Self::DropIn,
         Self::CsalPaper,
         Self::CsalToday,
+        Self::Raid0,
+        Self::Raid10,
+        Self::Raid5,
+        Self::Raid6,
         Self::Varve,
     ];
 
@@ -38,8 +53,40 @@ impl SystemName {
             Self::DropIn => "drop-in",
             Self::CsalPaper => "csal-paper",
             Self::CsalToday => "csal-today",
+            Self::Raid0 => "raid-0",
+            Self::Raid10 => "raid-10",
+            Self::Raid5 => "raid-5",
+            Self::Raid6 => "raid-6",
             Self::Varve => "varve",
         }
+    }
+
+    /// Dense drives it has if nobody says how many: eight of an array, as the documents 002 and 004
+    /// have them.
+    #[must_use]
+    pub const fn drives(self) -> u32 {
+        match self {
+            Self::HddArray | Self::Raid0 | Self::Raid10 | Self::Raid5 | Self::Raid6 => 8,
+            Self::DropIn | Self::CsalPaper | Self::CsalToday | Self::Varve => 1,
+        }
+    }
+
+    /// Fewest and most dense drives it can have.
+    pub(super) const fn drives_possible(self, protect: Protect) -> (u32, u32) {
+        let least = match self {
+            Self::Raid0 | Self::Raid10 => 2,
+            Self::Raid5 => 3,
+            Self::Raid6 => 4,
+            Self::Varve => match protect {
+                Protect::None => 1,
+                // As `varve-array` has it: fewer would be a mirror.
+                Protect::Parity1 => 3,
+                Protect::Parity2 => 4,
+            },
+            Self::HddArray => 1,
+            Self::DropIn | Self::CsalPaper | Self::CsalToday => return (1, 1),
+        };
+        (least, DRIVES_MAX)
     }
 }
 
@@ -67,6 +114,52 @@ impl FromStr for SystemName {
     }
 }
 
+/// What the engine's dense tier adds to its data.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protect {
+    /// Nothing.
+    None,
+    /// One strip of parity in each stripe.
+    Parity1,
+    /// Two.
+    Parity2,
+}
+
+impl Protect {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Parity1, Self::Parity2];
+
+    /// What users call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Parity1 => "parity1",
+            Self::Parity2 => "parity2",
+        }
+    }
+
+    /// Strips of a stripe that are parity.
+    #[must_use]
+    pub const fn strips(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Parity1 => 1,
+            Self::Parity2 => 2,
+        }
+    }
+}
+
+impl FromStr for Protect {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|protect| protect.name() == text);
+        found.ok_or_else(|| format!("one of {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
 /// What is to be measured.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct RigRequest {
@@ -78,6 +171,12 @@ pub struct RigRequest {
     pub fast: &'static str,
     /// Drive of the dense tier.
     pub dense: &'static str,
+    /// Dense drives; [`SystemName::drives`] if nobody cares.
+    pub drives: u32,
+    /// What the engine's dense tier adds to its data.
+    pub protect: Protect,
+    /// md's parity in place: 0 always reconstructs, 1 reads less, 2 modifies if both read as much.
+    pub rmw_level: u8,
     /// Blocks of the dense tier that are not exported, per cent, where the system decides that.
     pub over_provision: f64,
     /// Fast tier, per cent of what is exported.

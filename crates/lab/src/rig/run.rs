@@ -3,11 +3,15 @@
 use super::load::{Load, Seen, Span};
 use super::mix::Mix;
 use super::report::{RigParameters, RigReport, TierReport, Way};
-use super::request::{RigRequest, SystemName};
+use super::request::{Protect, RigRequest, SystemName};
 use super::station::{Station, Traffic};
+use super::stripe_array::{STRIP_BYTES, StripeArray};
 use super::system::{Role, System, SystemError};
 use super::systems::concat::Concat;
 use super::systems::csal::{Csal, CsalPlan};
+use super::systems::parity_raid::{Nobody, ParityRaid};
+use super::systems::raid0::Raid0;
+use super::systems::raid10::Raid10;
 use super::systems::varve::Varve;
 use crate::drive::latency;
 use crate::recovery::Watch;
@@ -23,11 +27,11 @@ use varve_sim::executor::{Executor, Journal, Reactor, Stop};
 use varve_sim::rng::Rng;
 use varve_units::{BLOCK_BYTES, Nanos};
 
-/// Disks of the array: one for each of the document's eight machines.
-const DISKS: u32 = 8;
 /// Reclaim groups of CSAL, and blocks of a band at least.
 const GROUPS: u32 = 200;
 const BAND_BLOCKS_MIN: u64 = 64;
+/// Blocks of a mebibyte.
+const MIB_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
 /// Time before the window, and of the window, at most.
 const RAMP: Nanos = Nanos::from_secs(2);
 const WINDOW: Nanos = Nanos::from_secs(5);
@@ -48,6 +52,15 @@ pub enum RigError {
     Zoned(&'static str),
     /// Jobs, depth, or shares beyond their limits.
     Limits(&'static str),
+    /// The system cannot have so many dense drives.
+    Drives {
+        /// The system.
+        system: SystemName,
+        /// Fewest and most it can have, as it is to be protected.
+        possible: (u32, u32),
+    },
+    /// Only the engine's tier is protected on demand.
+    Protect(SystemName),
     /// The engine failed.
     Engine(SystemError),
     /// The run came to a halt, with how things stood then.
@@ -68,6 +81,15 @@ impl fmt::Display for RigError {
                 "{drive} takes writes at the write pointers of its zones only, and no system here writes zones"
             ),
             Self::Limits(what) => f.write_str(what),
+            Self::Drives {
+                system,
+                possible: (1, 1),
+            } => write!(f, "{system} has one dense drive"),
+            Self::Drives {
+                system,
+                possible: (least, most),
+            } => write!(f, "{system} has from {least} to {most} dense drives"),
+            Self::Protect(system) => write!(f, "{system} is protected as it is"),
             Self::Engine(error) => error.fmt(f),
             Self::Stopped(why, gauges) => {
                 write!(f, "the run came to a halt: {why}")?;
@@ -111,11 +133,20 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
         ),
         (reads_per_cent <= 100, "reads are a share in per cent"),
         ((1..=64).contains(&request.cores), "from 1 to 64 processors"),
+        (request.rmw_level <= 2, "rmw_level is 0, 1 or 2"),
     ];
-    limits
-        .into_iter()
-        .find(|(holds, _)| !holds)
-        .map_or(Ok(()), |(_, what)| Err(RigError::Limits(what)))
+    if let Some((_, what)) = limits.into_iter().find(|(holds, _)| !holds) {
+        return Err(RigError::Limits(what));
+    }
+    let system = request.system;
+    if request.protect != Protect::None && system != SystemName::Varve {
+        return Err(RigError::Protect(system));
+    }
+    let possible = system.drives_possible(request.protect);
+    if !(possible.0..=possible.1).contains(&request.drives) {
+        return Err(RigError::Drives { system, possible });
+    }
+    Ok(())
 }
 
 /// Measures a system under a load.
@@ -208,27 +239,44 @@ async fn build(reactor: &Rc<Reactor>, request: &RigRequest) -> Result<Rc<dyn Sys
         |sheet: &AnySheet, bytes| Station::new(sheet, bytes, reactor).map_err(RigError::Drive);
     let dense = named(request.dense);
     let dense_bytes = dense_bytes(&dense, request.scale);
+    let world = Rc::clone(reactor) as Rc<dyn World>;
+    let array = |sheet: &AnySheet, bytes| -> Result<Vec<_>, RigError> {
+        (0..request.drives).map(|_| station(sheet, bytes)).collect()
+    };
+    let in_place = |parity| -> Result<Rc<dyn System>, RigError> {
+        let (drives, world) = (array(&dense, dense_bytes)?, Rc::clone(&world));
+        let level = request.rmw_level;
+        Ok(ParityRaid::new(
+            world,
+            drives,
+            parity,
+            level,
+            Rc::new(Nobody),
+        ))
+    };
     Ok(match request.system {
         SystemName::HddArray => {
             let sheet = named("hdd-002");
             let bytes = sheet.capacity().user_bytes.value;
-            let disks: Result<Vec<_>, _> = (0..DISKS).map(|_| station(&sheet, bytes)).collect();
-            Concat::new(disks?)
+            Concat::new(array(&sheet, bytes)?)
         }
         SystemName::DropIn => Concat::new(vec![station(&dense, dense_bytes)?]),
         SystemName::CsalPaper | SystemName::CsalToday => {
             let plan = csal_plan(request, dense_bytes);
             let dense = station(&dense, dense_bytes)?;
             let fast = station(&named(request.fast), plan.fast_bytes())?;
-            let world = Rc::clone(reactor) as Rc<dyn World>;
             Csal::create(world, plan, (fast, dense))
         }
+        SystemName::Raid0 => Raid0::new(array(&dense, dense_bytes)?),
+        SystemName::Raid10 => Raid10::new(array(&dense, dense_bytes)?),
+        SystemName::Raid5 => in_place(1)?,
+        SystemName::Raid6 => in_place(2)?,
         SystemName::Varve => {
             let pool = pool(request, &dense, dense_bytes)?;
-            let dense = station(&dense, dense_bytes)?;
+            let drives = array(&dense, dense_bytes)?;
+            let dense = StripeArray::new(drives, request.protect.strips());
             let fast = named(request.fast);
-            let fast = station(&fast, pool.fast_bytes())?;
-            let world = Rc::clone(reactor) as Rc<dyn World>;
+            let fast = StripeArray::new(vec![station(&fast, pool.fast_bytes())?], 0);
             Varve::create(world, pool, (fast, dense), request.cores)
                 .await
                 .map_err(RigError::Engine)?
@@ -272,12 +320,21 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
         AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => GROUPS.into(),
     };
     let blocks = bytes / BLOCK_BYTES;
-    // Whole stripes, rounded down: the groups must fit the drive.
-    let stripe = u64::from(crate::small_pool::STRIPE_BLOCKS);
-    let group_blocks = (blocks / groups / stripe).max(2) * stripe;
+    let data = u64::from(request.drives) - request.protect.strips() as u64;
+    let strip = match request.drives {
+        1 => u64::from(crate::small_pool::STRIPE_BLOCKS),
+        _ => STRIP_BYTES / BLOCK_BYTES,
+    };
+    // Whole mebibytes of data: the content of the tier is emptied by them when a group is written
+    // anew, so no two groups may share one.
+    let stripe = strip * data;
+    let step = (MIB_BLOCKS >> stripe.trailing_zeros().min(MIB_BLOCKS.ilog2())) * strip;
+    // Rounded down: a zone of every drive for each group.
+    let zone_blocks = (blocks / groups / step).max(2) * step;
     let pool = SmallPool::new(&PoolRequest {
-        groups: (blocks / group_blocks) as u32,
-        group_blocks: group_blocks as u32,
+        groups: (blocks / zone_blocks) as u32,
+        group_blocks: (zone_blocks * data) as u32,
+        stripe_blocks: (strip * data) as u32,
         over_provision: request.over_provision,
         fast_tier: request.fast_tier,
         volumes: request.mix.jobs.into(),
@@ -364,6 +421,7 @@ fn tier(role: Role, host_bytes: u64, before: &Sums, after: &Sums) -> Option<(Tie
         drives: 0,
         read_bytes: 0,
         written_bytes: 0,
+        moved_bytes: 0,
         written_per_host_byte: None,
         waf_device: None,
     };
@@ -375,6 +433,7 @@ fn tier(role: Role, host_bytes: u64, before: &Sums, after: &Sums) -> Option<(Tie
         report.drives += 1;
         report.read_bytes += traffic.read_bytes;
         report.written_bytes += traffic.written_bytes;
+        report.moved_bytes += counters.gc_moved_bytes + counters.rmw_bytes;
         to_drives += counters.host_bytes;
         media += counters.media_bytes;
     }

@@ -1,6 +1,6 @@
-//! A modelled drive as the engine sees it: its content, and the time that takes.
+//! A tier as the engine sees it: its content, and the time that takes.
 
-use super::station::Station;
+use super::stripe_array::StripeArray;
 use crate::clock::Clock;
 use crate::media::ModelDrive;
 use std::rc::Rc;
@@ -10,30 +10,30 @@ use varve_media::timed::Ask;
 /// What paces the clock of a content that nobody asks for the time: the station has it.
 const NO_PACE: u64 = u64::MAX;
 
-/// Content on a station.
+/// Content on drives.
 pub(crate) struct TimedDrive {
     content: ModelDrive,
-    station: Rc<Station>,
+    below: Rc<StripeArray>,
 }
 
 impl TimedDrive {
     /// A log of `bytes`.
-    pub(crate) fn fast(bytes: u64, station: &Rc<Station>) -> Rc<Self> {
+    pub(crate) fn fast(bytes: u64, below: &Rc<StripeArray>) -> Rc<Self> {
         let content = ModelDrive::fast(bytes, NO_PACE, Rc::new(Clock::default()));
-        Self::of(content, station)
+        Self::of(content, below)
     }
 
     /// A dense tier of `bytes`.
-    pub(crate) fn dense(bytes: u64, station: &Rc<Station>) -> Rc<Self> {
+    pub(crate) fn dense(bytes: u64, below: &Rc<StripeArray>) -> Rc<Self> {
         let content = ModelDrive::dense(bytes, NO_PACE, Rc::new(Clock::default()));
-        Self::of(content, station)
+        Self::of(content, below)
     }
 
-    fn of(content: ModelDrive, station: &Rc<Station>) -> Rc<Self> {
-        assert!(content.info().bytes <= station.bytes(), "a tier has room");
+    fn of(content: ModelDrive, below: &Rc<StripeArray>) -> Rc<Self> {
+        assert!(content.info().bytes <= below.bytes(), "a tier has room");
         Rc::new(Self {
             content,
-            station: Rc::clone(station),
+            below: Rc::clone(below),
         })
     }
 }
@@ -55,9 +55,11 @@ impl Drive for TimedDrive {
             Command::Discard { offset, length } => (Ask::Deallocate, *offset, *length),
         };
         let done = self.content.submit(command);
-        let timed = self.station.ask(ask, offset, bytes);
+        let timed = self.below.ask(ask, offset, bytes);
         Completion::flow(async move {
-            timed.await;
+            for part in timed {
+                part.await;
+            }
             done.await
         })
     }

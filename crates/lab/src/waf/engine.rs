@@ -45,6 +45,7 @@ impl Plan {
         let pool = SmallPool::new(&PoolRequest {
             groups: request.groups,
             group_blocks: asked.unit_blocks,
+            stripe_blocks: STRIPE_BLOCKS,
             over_provision: request.over_provision,
             fast_tier: request.fast_tier,
             volumes: request.workload.tenants() as u64,

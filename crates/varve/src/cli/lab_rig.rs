@@ -6,7 +6,7 @@ use super::{Exit, complain};
 use crate::envelope;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use varve_lab::rig::{Law, Mix, RigError, RigReport, RigRequest, SystemName, run};
+use varve_lab::rig::{Law, Mix, Protect, RigError, RigReport, RigRequest, SystemName, run};
 use varve_media::any_sheet;
 
 /// Options of `varve lab rig`.
@@ -39,6 +39,16 @@ pub(crate) struct Options {
     /// Drive of the dense tier
     #[arg(long, value_name = "DRIVE", default_value = "qlc-002")]
     dense: String,
+    /// Dense drives: eight of hdd-array and raid-*, one of the others if nothing is said
+    #[arg(long, value_name = "N")]
+    drives: Option<u32>,
+    /// What the dense tier of varve adds to its data: none, parity1 or parity2
+    #[arg(long, value_name = "HOW", value_parser = str::parse::<Protect>, default_value = "none")]
+    protect: Protect,
+    /// As Linux md has it, for raid-5 and raid-6: 0 always reconstructs parity from all data, 1 does
+    /// what reads less, 2 modifies parity if both read as much
+    #[arg(long, value_name = "LEVEL", default_value_t = 1)]
+    rmw_level: u8,
     /// Blocks of the dense tier that are not exported, per cent of all
     #[arg(long, value_name = "PERCENT", default_value_t = 18.0)]
     over_provision: f64,
@@ -152,6 +162,9 @@ impl Options {
             },
             fast: known(&self.fast)?,
             dense: known(&self.dense)?,
+            drives: self.drives.unwrap_or(self.system.drives()),
+            protect: self.protect,
+            rmw_level: self.rmw_level,
             over_provision: self.over_provision,
             fast_tier: self.fast_tier,
             map_cache: self.map_cache,
@@ -182,6 +195,8 @@ fn next_of(error: &RigError) -> &'static str {
         RigError::Pool(_) => "give another --over-provision, --fast-tier or --scale",
         RigError::Zoned(_) => "name another drive",
         RigError::Drive(_) => "give a smaller --scale",
+        RigError::Drives { .. } => "give another --drives",
+        RigError::Protect(_) => "leave --protect out",
         RigError::Engine(_) | RigError::Stopped(..) => BUG,
         _ => "see `varve lab rig --help`",
     }

@@ -196,7 +196,7 @@ impl Csal {
             let slot = slot.expect("what was written lies in the fast tier");
             match runs.last_mut() {
                 Some((start, blocks)) if u64::from(*start) + *blocks == u64::from(slot) => {
-                    *blocks += 1
+                    *blocks += 1;
                 }
                 _ => runs.push((slot, 1)),
             }

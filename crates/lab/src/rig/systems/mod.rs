@@ -2,4 +2,31 @@
 
 pub(crate) mod concat;
 pub(crate) mod csal;
+pub(crate) mod parity_raid;
+pub(crate) mod raid0;
+pub(crate) mod raid10;
+pub(crate) mod rotation;
+mod row_locks;
+mod stripe_update;
 pub(crate) mod varve;
+
+use super::station::Station;
+use std::rc::Rc;
+
+/// md's chunk: what lies on one drive before the next one's turn.
+///
+/// # Source
+/// `mdadm(8)`, `--chunk`: 512 KiB unless told (from memory).
+pub(crate) const CHUNK_BYTES: u64 = 512 << 10;
+
+/// What all of md's arrays tell of themselves.
+fn array_parameters(drives: &[Rc<Station>]) -> Vec<(&'static str, String)> {
+    vec![
+        (
+            "drives",
+            format!("{} of {}", drives.len(), drives[0].name()),
+        ),
+        ("chunk", format!("{} KiB", CHUNK_BYTES >> 10)),
+        ("processors", "not charged".to_owned()),
+    ]
+}

@@ -1,10 +1,11 @@
-//! The engine itself, on two modelled drives.
+//! The engine itself, on modelled drives: one for the fast tier, one or an array for the dense one.
 //!
 //! Data are symbols; all else (log, checkpoints, map, P2L) is what the engine writes. What it costs
 //! the processor is charged from measurements of the real thing.
 
 use super::super::cpu::Cpu;
 use super::super::station::Station;
+use super::super::stripe_array::{STRIP_BYTES, StripeArray};
 use super::super::system::{Flow, Io, Role, System, SystemError};
 use super::super::timed_drive::TimedDrive;
 use crate::load::symbols;
@@ -37,8 +38,8 @@ pub(crate) struct Varve {
     engine: Engine,
     volumes: Vec<VolumeId>,
     pool: SmallPool,
-    fast: Rc<Station>,
-    dense: Rc<Station>,
+    fast: Rc<StripeArray>,
+    dense: Rc<StripeArray>,
     started: Cell<bool>,
     writes: Cell<u64>,
     /// Dense blocks whose work was charged.
@@ -50,7 +51,7 @@ impl Varve {
     pub(crate) async fn create(
         world: Rc<dyn World>,
         pool: SmallPool,
-        (fast, dense): (Rc<Station>, Rc<Station>),
+        (fast, dense): (Rc<StripeArray>, Rc<StripeArray>),
         cores: usize,
     ) -> Result<Rc<Self>, SystemError> {
         let seats = Seats {
@@ -93,7 +94,7 @@ impl Varve {
         }
         let blocks = io.bytes / BLOCK_BYTES;
         let own = if io.is_read { READ } else { WRITE };
-        let dense = self.dense.traffic().written_bytes / BLOCK_BYTES;
+        let dense = self.dense.data_written() / BLOCK_BYTES;
         let behind = dense - self.charged.replace(dense);
         let further = FURTHER_BLOCK.0 * (blocks - 1);
         self.cpu
@@ -129,17 +130,24 @@ impl System for Varve {
     }
 
     fn drives(&self) -> Vec<(Role, Rc<Station>)> {
-        vec![
-            (Role::Fast, Rc::clone(&self.fast)),
-            (Role::Dense, Rc::clone(&self.dense)),
-        ]
+        let of = |role, tier: &StripeArray| {
+            let drives = tier
+                .drives()
+                .iter()
+                .map(move |drive| (role, Rc::clone(drive)));
+            drives.collect::<Vec<_>>()
+        };
+        [of(Role::Fast, &self.fast), of(Role::Dense, &self.dense)].concat()
     }
 
     fn parameters(&self) -> Vec<(&'static str, String)> {
         let geometry = &self.pool.geometry;
+        let drives = self.dense.drives();
         vec![
-            ("fast", self.fast.name().to_owned()),
-            ("dense", self.dense.name().to_owned()),
+            ("fast", self.fast.drives()[0].name().to_owned()),
+            ("dense", format!("{} of {}", drives.len(), drives[0].name())),
+            ("parity strips", self.dense.parity().to_string()),
+            ("strip", format!("{} KiB", STRIP_BYTES >> 10)),
             ("groups", geometry.groups.to_string()),
             ("chunks", geometry.chunks.to_string()),
             ("processors", self.cores.to_string()),
@@ -166,9 +174,9 @@ impl System for Varve {
 
     fn start(&self) {
         self.started.set(true);
-        self.charged
-            .set(self.dense.traffic().written_bytes / BLOCK_BYTES);
-        self.fast.start();
-        self.dense.start();
+        self.charged.set(self.dense.data_written() / BLOCK_BYTES);
+        for (_, drive) in self.drives() {
+            drive.start();
+        }
     }
 }
