@@ -16,17 +16,20 @@ pub enum SystemName {
     CsalPaper,
     /// CSAL as open-sourced.
     CsalToday,
+    /// A write-back cache before the dense drive, as Open-CAS Linux is.
+    OpenCas,
     /// The engine.
     Varve,
 }
 
 impl SystemName {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::HddArray,
         Self::DropIn,
         Self::CsalPaper,
         Self::CsalToday,
+        Self::OpenCas,
         Self::Varve,
     ];
 
@@ -38,6 +41,7 @@ impl SystemName {
             Self::DropIn => "drop-in",
             Self::CsalPaper => "csal-paper",
             Self::CsalToday => "csal-today",
+            Self::OpenCas => "open-cas",
             Self::Varve => "varve",
         }
     }

@@ -8,6 +8,7 @@ use super::station::{Station, Traffic};
 use super::system::{Role, System, SystemError};
 use super::systems::concat::Concat;
 use super::systems::csal::{Csal, CsalPlan};
+use super::systems::open_cas::OpenCas;
 use super::systems::varve::Varve;
 use crate::drive::latency;
 use crate::recovery::Watch;
@@ -93,6 +94,10 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
         ),
         (reads_per_cent <= 100, "reads are a share in per cent"),
         ((1..=64).contains(&request.cores), "from 1 to 64 processors"),
+        (
+            (0.1..=100.0).contains(&request.fast_tier),
+            "a fast tier from 0.1 to 100 per cent",
+        ),
     ];
     limits
         .into_iter()
@@ -189,6 +194,11 @@ async fn build(reactor: &Rc<Reactor>, request: &RigRequest) -> Result<Rc<dyn Sys
             let world = Rc::clone(reactor) as Rc<dyn World>;
             Csal::create(world, plan, (fast, dense))
         }
+        SystemName::OpenCas => {
+            let dense = station(&dense, dense_bytes)?;
+            let fast = station(&named(request.fast), fast_bytes(request, dense.bytes()))?;
+            OpenCas::create(Rc::clone(reactor) as Rc<dyn World>, (fast, dense))
+        }
         SystemName::Varve => {
             let pool = pool(request, &dense, dense_bytes)?;
             let dense = station(&dense, dense_bytes)?;
@@ -200,6 +210,12 @@ async fn build(reactor: &Rc<Reactor>, request: &RigRequest) -> Result<Rc<dyn Sys
                 .map_err(RigError::Engine)?
         }
     })
+}
+
+/// The fast tier of a system that exports all of its dense drive.
+fn fast_bytes(request: &RigRequest, dense: u64) -> u64 {
+    let blocks = dense as f64 / BLOCK_BYTES as f64 * request.fast_tier / 100.0;
+    blocks as u64 * BLOCK_BYTES
 }
 
 /// As many bands as 72 for each of 200 erase units of a drive are, which fill it.

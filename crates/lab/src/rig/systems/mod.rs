@@ -1,5 +1,10 @@
 //! The storage systems that can be measured.
 
+#[cfg(test)]
+mod bed;
 pub(crate) mod concat;
 pub(crate) mod csal;
+mod ledger;
+mod locks;
+pub(crate) mod open_cas;
 pub(crate) mod varve;
