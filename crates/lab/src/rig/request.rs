@@ -18,18 +18,21 @@ pub enum SystemName {
     CsalToday,
     /// A write-back cache before the dense drive, as Open-CAS Linux is.
     OpenCas,
+    /// The Linux target dm-zoned, with the fast drive as its cache.
+    DmZoned,
     /// The engine.
     Varve,
 }
 
 impl SystemName {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::HddArray,
         Self::DropIn,
         Self::CsalPaper,
         Self::CsalToday,
         Self::OpenCas,
+        Self::DmZoned,
         Self::Varve,
     ];
 
@@ -42,6 +45,7 @@ impl SystemName {
             Self::CsalPaper => "csal-paper",
             Self::CsalToday => "csal-today",
             Self::OpenCas => "open-cas",
+            Self::DmZoned => "dm-zoned",
             Self::Varve => "varve",
         }
     }

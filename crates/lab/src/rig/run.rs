@@ -8,6 +8,7 @@ use super::station::{Station, Traffic};
 use super::system::{Role, System, SystemError};
 use super::systems::concat::Concat;
 use super::systems::csal::{Csal, CsalPlan};
+use super::systems::dm_zoned::{DmZoned, DmZonedPlan};
 use super::systems::open_cas::OpenCas;
 use super::systems::varve::Varve;
 use crate::drive::latency;
@@ -198,6 +199,14 @@ async fn build(reactor: &Rc<Reactor>, request: &RigRequest) -> Result<Rc<dyn Sys
             let dense = station(&dense, dense_bytes)?;
             let fast = station(&named(request.fast), fast_bytes(request, dense.bytes()))?;
             OpenCas::create(Rc::clone(reactor) as Rc<dyn World>, (fast, dense))
+        }
+        SystemName::DmZoned => {
+            let dense = station(&dense, dense_bytes)?;
+            let plan = DmZonedPlan::new(dense.bytes(), fast_bytes(request, dense.bytes()));
+            let plan = plan.ok_or(RigError::Limits("drives with room for zones"))?;
+            let fast = station(&named(request.fast), plan.fast_bytes())?;
+            let world = Rc::clone(reactor) as Rc<dyn World>;
+            DmZoned::create(world, plan, (fast, dense))
         }
         SystemName::Varve => {
             let pool = pool(request, &dense, dense_bytes)?;

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::rc::Rc;
 use varve_io::World;
 use varve_media::AnySheet;
-use varve_sim::executor::{Executor, Journal};
+use varve_sim::executor::{Executor, Journal, Reactor};
 use varve_sim::rng::Rng;
 use varve_units::{BLOCK_BYTES, Nanos};
 
@@ -18,14 +18,14 @@ pub(super) type Pair = (Rc<Station>, Rc<Station>);
 /// took.
 pub(super) fn run<F: Future<Output = T> + 'static, T: 'static>(
     (fast, dense): (u64, u64),
-    flow: impl FnOnce(Rc<dyn World>, Pair) -> F,
+    flow: impl FnOnce(Rc<Reactor>, Pair) -> F,
 ) -> (T, Nanos) {
     let mut executor = Executor::new(Rc::new(Journal::default()), Rng::new(1), Nanos(0)).in_order();
     let reactor = executor.reactor();
     let sheet = AnySheet::named("slc-002").expect("there is this drive");
     let drive = |blocks| Station::new(&sheet, blocks * BLOCK_BYTES, &reactor);
     let drives = (drive(fast).unwrap(), drive(dense).unwrap());
-    let value = executor.run(flow(Rc::clone(&reactor) as Rc<dyn World>, drives));
+    let value = executor.run(flow(reactor, drives));
     let value = value.expect("the flow ends");
     (value, executor.crash())
 }
@@ -33,14 +33,15 @@ pub(super) fn run<F: Future<Output = T> + 'static, T: 'static>(
 /// Requests at random places and of random sizes up to `blocks_max`, of which a third reads, `depth`
 /// in flight.
 pub(super) async fn randomly(
-    world: &Rc<dyn World>,
+    reactor: &Rc<Reactor>,
     system: &Rc<dyn System>,
     (seed, requests): (u64, u64),
     (depth, blocks_max): (u64, u64),
 ) {
+    let world: &dyn World = &**reactor;
     let flows: Vec<_> = (0..depth)
         .map(|flow| {
-            let system = Rc::clone(system);
+            let (reactor, system) = (Rc::clone(reactor), Rc::clone(system));
             let blocks = system.bytes() / BLOCK_BYTES;
             world.run(async move {
                 let mut random = Random::new(seed * 1000 + flow);
@@ -51,6 +52,7 @@ pub(super) async fn randomly(
                         offset: random.below(blocks - count + 1) * BLOCK_BYTES,
                         bytes: count * BLOCK_BYTES,
                     };
+                    reactor.progress();
                     Rc::clone(&system)
                         .serve(io)
                         .await

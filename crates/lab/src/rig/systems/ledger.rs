@@ -55,6 +55,12 @@ impl Ledger {
         self.newest[block as usize] == number
     }
 
+    /// True if nothing was ever written to a block.
+    #[cfg(test)]
+    pub(crate) fn is_unwritten(&self, block: u64) -> bool {
+        self.newest[block as usize] == 0
+    }
+
     fn of(&mut self, place: Place) -> &mut u32 {
         match place {
             Place::Fast(at) => &mut self.fast[at as usize],

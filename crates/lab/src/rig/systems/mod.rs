@@ -4,6 +4,7 @@
 mod bed;
 pub(crate) mod concat;
 pub(crate) mod csal;
+pub(crate) mod dm_zoned;
 mod ledger;
 mod locks;
 pub(crate) mod open_cas;

@@ -30,7 +30,7 @@ impl OpenCas {
 fn every_block_is_found_where_it_was_written_last() {
     for seed in 0..8 {
         let (cache, _) = bed::run(SMALL, |world, drives| async move {
-            let cache = OpenCas::create(Rc::clone(&world), drives);
+            let cache = OpenCas::create(world.clone(), drives);
             let system = Rc::clone(&cache) as Rc<dyn System>;
             randomly(&world, &system, (seed, 4_000), (16, 20)).await;
             // What reads leave to be written to lines is done behind.
@@ -78,7 +78,7 @@ fn a_line_that_is_dirty_already_needs_no_metadata() {
 #[test]
 fn a_full_cache_lets_writes_through_and_cleans_a_batch() {
     bed::run(SMALL, |world, drives| async move {
-        let cache = OpenCas::create(Rc::clone(&world), drives);
+        let cache = OpenCas::create(world.clone(), drives);
         cache.start();
         // Pairs of adjacent blocks, later pairs first.
         for pair in (0..cache.count / 2).rev() {
@@ -135,7 +135,7 @@ fn long_streams_bypass_a_full_cache() {
 fn runs_repeat_exactly() {
     let run = || {
         let (counters, end) = bed::run(SMALL, |world, drives| async move {
-            let cache = OpenCas::create(Rc::clone(&world), drives) as Rc<dyn System>;
+            let cache = OpenCas::create(world.clone(), drives) as Rc<dyn System>;
             cache.start();
             randomly(&world, &cache, (5, 4_000), (16, 20)).await;
             cache.counters()
