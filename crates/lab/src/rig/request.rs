@@ -27,13 +27,17 @@ pub enum SystemName {
     Raid5,
     /// Two parities in place, as Linux md does it.
     Raid6,
+    /// A write-back cache before the dense drive, as Open-CAS Linux is.
+    OpenCas,
+    /// The Linux target dm-zoned, with the fast drive as its cache.
+    DmZoned,
     /// The engine.
     Varve,
 }
 
 impl SystemName {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::HddArray,
         Self::DropIn,
         Self::CsalPaper,
@@ -42,6 +46,8 @@ impl SystemName {
         Self::Raid10,
         Self::Raid5,
         Self::Raid6,
+        Self::OpenCas,
+        Self::DmZoned,
         Self::Varve,
     ];
 
@@ -57,6 +63,8 @@ impl SystemName {
             Self::Raid10 => "raid-10",
             Self::Raid5 => "raid-5",
             Self::Raid6 => "raid-6",
+            Self::OpenCas => "open-cas",
+            Self::DmZoned => "dm-zoned",
             Self::Varve => "varve",
         }
     }
@@ -67,7 +75,12 @@ impl SystemName {
     pub const fn drives(self) -> u32 {
         match self {
             Self::HddArray | Self::Raid0 | Self::Raid10 | Self::Raid5 | Self::Raid6 => 8,
-            Self::DropIn | Self::CsalPaper | Self::CsalToday | Self::Varve => 1,
+            Self::DropIn
+            | Self::CsalPaper
+            | Self::CsalToday
+            | Self::OpenCas
+            | Self::DmZoned
+            | Self::Varve => 1,
         }
     }
 
@@ -84,7 +97,9 @@ impl SystemName {
                 Protect::Parity2 => 4,
             },
             Self::HddArray => 1,
-            Self::DropIn | Self::CsalPaper | Self::CsalToday => return (1, 1),
+            Self::DropIn | Self::CsalPaper | Self::CsalToday | Self::OpenCas | Self::DmZoned => {
+                return (1, 1);
+            }
         };
         (least, DRIVES_MAX)
     }

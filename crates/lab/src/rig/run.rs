@@ -9,6 +9,8 @@ use super::stripe_array::{STRIP_BYTES, StripeArray};
 use super::system::{Role, System, SystemError};
 use super::systems::concat::Concat;
 use super::systems::csal::{Csal, CsalPlan};
+use super::systems::dm_zoned::{DmZoned, DmZonedPlan};
+use super::systems::open_cas::OpenCas;
 use super::systems::parity_raid::{Nobody, ParityRaid};
 use super::systems::raid0::Raid0;
 use super::systems::raid10::Raid10;
@@ -134,6 +136,10 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
         (reads_per_cent <= 100, "reads are a share in per cent"),
         ((1..=64).contains(&request.cores), "from 1 to 64 processors"),
         (request.rmw_level <= 2, "rmw_level is 0, 1 or 2"),
+        (
+            (0.1..=100.0).contains(&request.fast_tier),
+            "a fast tier from 0.1 to 100 per cent",
+        ),
     ];
     if let Some((_, what)) = limits.into_iter().find(|(holds, _)| !holds) {
         return Err(RigError::Limits(what));
@@ -271,6 +277,19 @@ async fn build(reactor: &Rc<Reactor>, request: &RigRequest) -> Result<Rc<dyn Sys
         SystemName::Raid10 => Raid10::new(array(&dense, dense_bytes)?),
         SystemName::Raid5 => in_place(1)?,
         SystemName::Raid6 => in_place(2)?,
+        SystemName::OpenCas => {
+            let dense = station(&dense, dense_bytes)?;
+            let fast = station(&named(request.fast), fast_bytes(request, dense.bytes()))?;
+            OpenCas::create(Rc::clone(reactor) as Rc<dyn World>, (fast, dense))
+        }
+        SystemName::DmZoned => {
+            let dense = station(&dense, dense_bytes)?;
+            let plan = DmZonedPlan::new(dense.bytes(), fast_bytes(request, dense.bytes()));
+            let plan = plan.ok_or(RigError::Limits("drives with room for zones"))?;
+            let fast = station(&named(request.fast), plan.fast_bytes())?;
+            let world = Rc::clone(reactor) as Rc<dyn World>;
+            DmZoned::create(world, plan, (fast, dense))
+        }
         SystemName::Varve => {
             let pool = pool(request, &dense, dense_bytes)?;
             let drives = array(&dense, dense_bytes)?;
@@ -282,6 +301,12 @@ async fn build(reactor: &Rc<Reactor>, request: &RigRequest) -> Result<Rc<dyn Sys
                 .map_err(RigError::Engine)?
         }
     })
+}
+
+/// The fast tier of a system that exports all of its dense drive.
+fn fast_bytes(request: &RigRequest, dense: u64) -> u64 {
+    let blocks = dense as f64 / BLOCK_BYTES as f64 * request.fast_tier / 100.0;
+    blocks as u64 * BLOCK_BYTES
 }
 
 /// As many bands as 72 for each of 200 erase units of a drive are, which fill it.
