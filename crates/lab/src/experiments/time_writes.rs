@@ -16,9 +16,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// How far off a ratio may be before the report says that the model does not reproduce it.
 const TOLERANCE: f64 = 20.0;
-const SYSTEMS: [SystemName; 5] = [
+const SYSTEMS: [SystemName; 7] = [
     SystemName::HddArray,
     SystemName::DropIn,
+    SystemName::OpenCas,
+    SystemName::DmZoned,
     SystemName::CsalPaper,
     SystemName::CsalToday,
     SystemName::Varve,
@@ -40,10 +42,14 @@ const FAST_TIER: f64 = 5.0;
 const MAP_CACHE: f64 = 12.5;
 /// The document filled twice in order and then wrote everywhere once.
 const PASSES: f64 = 2.0;
-const REQUESTS: u64 = 200_000;
+/// Requests of the window at most, 8 GiB and five seconds: so many that fast tiers are full and what
+/// garbage collection does is seen for longer than one burst.
+const REQUESTS: [u64; 4] = [800_000, 200_000, 600_000, 100_000];
+/// Disks cost the model most, and have no state that a longer window would show.
+const DISK_REQUESTS: u64 = 60_000;
 
 /// A system under a load of the document's shape.
-pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix) -> RigRequest {
+pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) -> RigRequest {
     RigRequest {
         system,
         mix,
@@ -63,10 +69,22 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix) -> RigRequest {
         },
         cores: 2,
         scale: ask.scale,
-        requests: REQUESTS,
+        requests,
         seed: ask.seed,
     }
 }
+
+/// What a reader has to know of rows that are off.
+const NOTES: [&str; 3] = [
+    "Open-CAS: most random writes find no line and go through, so it is as fast as the drive below, which is \
+     worn in here: 5.7 thousand 4 KiB writes a second, as the document's own table has it. The published \
+     ratio asks for some twice as many; in which state the drive was is not told.",
+    "dm-zoned: its zones are smaller here by as much as the drive is, so a zone is copied that much sooner; \
+     its processor time is not charged, nor are its bitmaps read. The published 10 MB/s at random writes may \
+     be of a cache that was not full.",
+    "A drop-in drive below the disks at writes in order, as the document has it, needs more streams than the \
+     drive has buffers for (32 here): eight tenants are fewer.",
+];
 
 const fn writes(law: Law, bytes: u64) -> Mix {
     Mix {
@@ -79,17 +97,83 @@ const fn writes(law: Law, bytes: u64) -> Mix {
 }
 
 fn jobs(ask: &Ask) -> Vec<Job> {
-    let of =
-        |system| LOADS.map(move |(law, bytes)| Job::Rig(request(ask, system, writes(law, bytes))));
+    let of = |system: SystemName| {
+        let loads = LOADS.into_iter().zip(REQUESTS);
+        loads.map(move |((law, bytes), requests)| {
+            let requests = match system {
+                SystemName::HddArray => requests.min(DISK_REQUESTS),
+                _ => requests,
+            };
+            Job::Rig(request(ask, system, writes(law, bytes), requests))
+        })
+    };
     SYSTEMS.into_iter().flat_map(of).collect()
 }
 
-fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
-    let rate = |system: SystemName, load: usize| {
+/// Bytes a second of a system under each load, in millions.
+struct Rates<'a>(&'a [Finding]);
+
+impl Rates<'_> {
+    fn of(&self, system: SystemName, load: usize) -> f64 {
         let at = SYSTEMS.iter().position(|other| *other == system);
         let at = at.expect("the system is among those measured");
-        findings[at * LOADS.len() + load].rig().written_per_s() as f64 / 1e6
-    };
+        self.0[at * LOADS.len() + load].rig().written_per_s() as f64 / 1e6
+    }
+}
+
+/// Place of a load in `LOADS`.
+const RANDOM_4K: usize = 0;
+const IN_ORDER_4K: usize = 2;
+const IN_ORDER_64K: usize = 3;
+
+fn headlines(rates: &Rates<'_>) -> Vec<Row> {
+    let csal = SystemName::CsalPaper;
+    let by = |other, load| rates.of(csal, load) / rates.of(other, load);
+    let against =
+        |what: &str, original, ours| Row::against(what.to_owned(), original, ours, TOLERANCE);
+    vec![
+        against(
+            "csal-paper by hdd-array, in order, 4 KiB",
+            1.0,
+            by(SystemName::HddArray, IN_ORDER_4K),
+        ),
+        against(
+            "csal-paper by open-cas, random, 4 KiB",
+            8.28,
+            by(SystemName::OpenCas, RANDOM_4K),
+        ),
+        against(
+            "csal-paper by dm-zoned, in order, 4 KiB",
+            5.24,
+            by(SystemName::DmZoned, IN_ORDER_4K),
+        ),
+        against(
+            "csal-paper by dm-zoned, in order, 64 KiB",
+            5.24,
+            by(SystemName::DmZoned, IN_ORDER_64K),
+        ),
+        against(
+            "dm-zoned, random, 4 KiB, MB/s",
+            10.0,
+            rates.of(SystemName::DmZoned, RANDOM_4K),
+        ),
+        Row::beside(
+            "varve by open-cas, random, 4 KiB".to_owned(),
+            rates.of(SystemName::Varve, RANDOM_4K) / rates.of(SystemName::OpenCas, RANDOM_4K),
+        ),
+        Row::beside(
+            "varve by csal-paper, random, 4 KiB".to_owned(),
+            rates.of(SystemName::Varve, RANDOM_4K) / rates.of(csal, RANDOM_4K),
+        ),
+        Row::beside(
+            "varve by csal-paper, in order, 4 KiB".to_owned(),
+            rates.of(SystemName::Varve, IN_ORDER_4K) / rates.of(csal, IN_ORDER_4K),
+        ),
+    ]
+}
+
+fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
+    let rates = Rates(findings);
     let names = LOADS.map(|(law, bytes)| {
         let order = if law == Law::Uniform {
             "random"
@@ -100,28 +184,20 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     });
     let mut plot = Plot::bars("Writes of eight tenants", "MB a second", names.to_vec());
     for system in SYSTEMS {
-        let rates = (0..LOADS.len()).map(|load| rate(system, load)).collect();
-        plot.series(system.name(), rates);
+        let of = (0..LOADS.len()).map(|load| rates.of(system, load));
+        plot.series(system.name(), of.collect());
     }
-    let csal = SystemName::CsalPaper;
-    let mut rows = vec![Row::against(
-        "csal-paper by hdd-array, 4 KiB in order".to_owned(),
-        1.0,
-        rate(csal, 2) / rate(SystemName::HddArray, 2),
-        TOLERANCE,
-    )];
+    let mut rows = headlines(&rates);
     for system in SYSTEMS {
         for (load, name) in names.iter().enumerate() {
-            rows.push(Row::beside(
-                format!("{system}, {name}, MB/s"),
-                rate(system, load),
-            ));
+            let what = format!("{system}, {name}, MB/s");
+            rows.push(Row::beside(what, rates.of(system, load)));
         }
     }
     Outcome {
         unit: "ratio, or as said",
         rows,
-        notes: Vec::new(),
+        notes: NOTES.map(str::to_owned).to_vec(),
         parameters: Vec::new(),
         plots: vec![plot],
     }

@@ -1,0 +1,152 @@
+//! Storage systems on modelled drives in virtual time.
+
+use std::rc::Rc;
+use varve_lab::recovery::Watch;
+use varve_lab::rig::{Law, Mix, RigError, RigReport, RigRequest, SystemName, check, run};
+
+fn request(system: SystemName, law: Law, bytes: u64) -> RigRequest {
+    RigRequest {
+        system,
+        mix: Mix {
+            jobs: 8,
+            depth: 128,
+            bytes,
+            reads_per_cent: 0,
+            law,
+        },
+        fast: "slc-002",
+        dense: "qlc-002",
+        over_provision: 18.0,
+        fast_tier: 5.0,
+        map_cache: 12.5,
+        passes: 1.0,
+        cores: 2,
+        scale: 8,
+        requests: 30_000,
+        seed: 7,
+        drives: system.drives(),
+        protect: varve_lab::rig::Protect::None,
+        rmw_level: 1,
+    }
+}
+
+fn measured(request: &RigRequest) -> RigReport {
+    let watch: Watch = Rc::new(|_, _, _| ());
+    run(request, &watch).unwrap_or_else(|error| panic!("{}: {error}", request.system))
+}
+
+fn millions(report: &RigReport) -> f64 {
+    report.written_per_s() as f64 / 1e6
+}
+
+/// The seed decides everything, of every system.
+#[test]
+fn two_runs_of_a_seed_are_one() {
+    for system in SystemName::ALL {
+        let request = RigRequest {
+            scale: 16,
+            passes: 0.5,
+            requests: 20_000,
+            ..request(system, Law::Zipf(0.9), 16 << 10)
+        };
+        let one = serde_json::to_value(measured(&request)).unwrap();
+        let other = serde_json::to_value(measured(&request)).unwrap();
+        assert_eq!(one, other, "{system}");
+        let another = RigRequest { seed: 8, ..request };
+        let another = serde_json::to_value(measured(&another)).unwrap();
+        assert_ne!(one["writes"], another["writes"], "{system}");
+    }
+}
+
+/// What is known of drives alone: disks write what passes under their heads (and what their caches take
+/// at first), a worn drive 5.7 thousand
+/// pieces a second and the hundredfold of what it is given.
+#[test]
+fn drives_are_as_fast_as_their_sheets_say() {
+    let disks = measured(&request(SystemName::HddArray, Law::Sequential, 64 << 10));
+    assert!(
+        (millions(&disks) / 2080.0 - 1.0).abs() < 0.06,
+        "{}",
+        millions(&disks)
+    );
+    let worn = RigRequest {
+        passes: 3.0,
+        scale: 1,
+        requests: 10_000,
+        ..request(SystemName::DropIn, Law::Uniform, 4 << 10)
+    };
+    let worn = measured(&worn);
+    let iops = worn.writes.as_ref().unwrap().iops;
+    assert!((5_000..6_500).contains(&iops), "{iops}");
+    assert!(worn.waf_total.unwrap() > 90.0, "{:?}", worn.waf_total);
+}
+
+/// Garbage collection keeps a dense drive busy, though each of its reads takes long: one at a time they
+/// left it 55 MB/s of hosts' writes.
+#[test]
+fn the_engine_keeps_the_dense_drive_busy() {
+    let request = RigRequest {
+        scale: 4,
+        passes: 2.0,
+        requests: 200_000,
+        ..request(SystemName::Varve, Law::Uniform, 4 << 10)
+    };
+    let report = measured(&request);
+    let dense = report.dense.unwrap();
+    let seconds = report.virtual_ns as f64 / 1e9;
+    let written = dense.written_bytes as f64 / 1e6 / seconds;
+    assert!(written > 0.6 * 2510.0, "{written} MB a second");
+    assert!(millions(&report) > 400.0, "{}", millions(&report));
+}
+
+/// With eight tenants, and leaves that change often, victims full of leaves took the log that only they
+/// could free; here the engine came to a halt within seconds.
+#[test]
+fn victims_full_of_leaves_leave_log_for_one_another() {
+    for bytes in [16 << 10, 64 << 10] {
+        let request = RigRequest {
+            scale: 4,
+            passes: 3.0,
+            ..request(SystemName::Varve, Law::Uniform, bytes)
+        };
+        assert!(millions(&measured(&request)) > 200.0);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let fine = request(SystemName::Varve, Law::Uniform, 4096);
+    assert!(check(&fine).is_ok());
+    let odd = RigRequest {
+        mix: Mix {
+            bytes: 5000,
+            ..fine.mix
+        },
+        ..fine
+    };
+    assert!(matches!(check(&odd), Err(RigError::Bytes(5000))));
+    let zoned = RigRequest {
+        dense: "zns-zn540",
+        ..fine
+    };
+    assert!(matches!(check(&zoned), Err(RigError::Zoned("zns-zn540"))));
+    for limits in [
+        RigRequest { cores: 0, ..fine },
+        RigRequest {
+            mix: Mix {
+                jobs: 0,
+                ..fine.mix
+            },
+            ..fine
+        },
+        RigRequest {
+            mix: Mix {
+                depth: 5000,
+                ..fine.mix
+            },
+            ..fine
+        },
+    ] {
+        assert!(matches!(check(&limits), Err(RigError::Limits(_))));
+    }
+}
