@@ -294,6 +294,22 @@ impl Report {
         }
     }
 
+    /// Bytes that a start of the full pool reads, at most.
+    #[must_use]
+    pub fn start_read_bytes(&self) -> u64 {
+        self.extrapolated
+            .as_ref()
+            .map_or(self.restart.read_bytes, |full| full.start_read_bytes)
+    }
+
+    /// Memory of the full pool, in bytes.
+    #[must_use]
+    pub fn dram_bytes(&self) -> u64 {
+        self.extrapolated
+            .as_ref()
+            .map_or(self.memory.total_bytes, |full| full.dram_bytes)
+    }
+
     /// For people.
     #[must_use]
     pub fn table(&self) -> String {

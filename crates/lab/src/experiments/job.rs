@@ -2,10 +2,12 @@
 
 use super::outcome::Ran;
 use crate::drive::{DriveError, DriveReport, Measure, measure};
-use crate::recovery::Watch;
+use crate::plan::{Plan, PlanError, PlanRequest};
+use crate::recovery::{self, Fill, LabError, Request, Watch};
 use crate::rig::{self, RigError, RigReport, RigRequest};
 use crate::waf::{WafError, WafReport, WafRequest, check, run};
 use std::fmt;
+use std::rc::Rc;
 use varve_media::AnySheet;
 
 /// Something to run.
@@ -22,6 +24,15 @@ pub enum Job {
     },
     /// A storage system on modelled drives.
     Rig(RigRequest),
+    /// The engine's start after the loss of power at the worst instant.
+    Start {
+        /// Exported bytes of the full pool.
+        capacity: u64,
+        /// The run is at 1/`scale`, a power of two.
+        scale: u64,
+        /// Seed of the places.
+        seed: u64,
+    },
 }
 
 /// What a job found.
@@ -33,6 +44,13 @@ pub enum Finding {
     Drive(Box<DriveReport>),
     /// Of a storage system.
     Rig(Box<RigReport>),
+    /// Of a start: what of it does not depend on the machine.
+    Start {
+        /// Bytes read from the fast tier, of the full pool.
+        read_bytes: u64,
+        /// Memory of the full pool, in bytes.
+        dram_bytes: u64,
+    },
 }
 
 /// Why a job found nothing.
@@ -45,6 +63,10 @@ pub enum JobError {
     Drive(DriveError),
     /// A storage system.
     Rig(RigError),
+    /// No pool of that size and scale.
+    Plan(PlanError),
+    /// The engine's start.
+    Start(LabError),
 }
 
 impl fmt::Display for JobError {
@@ -53,6 +75,8 @@ impl fmt::Display for JobError {
             Self::Waf(error) => error.fmt(f),
             Self::Drive(error) => error.fmt(f),
             Self::Rig(error) => error.fmt(f),
+            Self::Plan(error) => error.fmt(f),
+            Self::Start(error) => error.fmt(f),
         }
     }
 }
@@ -65,7 +89,9 @@ impl JobError {
     pub const fn is_of_engine(&self) -> bool {
         matches!(
             self,
-            Self::Waf(WafError::Engine(_)) | Self::Rig(RigError::Engine(_) | RigError::Stopped(..))
+            Self::Start(_)
+                | Self::Waf(WafError::Engine(_))
+                | Self::Rig(RigError::Engine(_) | RigError::Stopped(..))
         )
     }
 }
@@ -80,6 +106,9 @@ impl Job {
             Self::Waf(request) => check(request).map_err(JobError::Waf),
             Self::Drive { .. } => Ok(()),
             Self::Rig(request) => rig::check(request).map_err(JobError::Rig),
+            Self::Start {
+                capacity, scale, ..
+            } => start_plan(*capacity, *scale).map(|_| ()),
         }
     }
 
@@ -105,6 +134,11 @@ impl Job {
                 let report = rig::run(request, watch).map_err(JobError::Rig)?;
                 Ok(Finding::Rig(Box::new(report)))
             }
+            Self::Start {
+                capacity,
+                scale,
+                seed,
+            } => start(*capacity, *scale, *seed, watch),
         }
     }
 
@@ -116,8 +150,41 @@ impl Job {
             // Ageing a drive takes some seconds.
             Self::Drive { .. } => 10_000_000,
             Self::Rig(request) => request.weight(),
+            Self::Start {
+                capacity, scale, ..
+            } => capacity / scale / 1_000,
         }
     }
+}
+
+/// Shares of the pool of a start: what `varve lab recovery` has if nobody says otherwise.
+fn start_plan(capacity: u64, scale: u64) -> Result<Plan, JobError> {
+    let request = PlanRequest {
+        capacity,
+        dram: None,
+        scale,
+        over_provision: 20,
+        fast_per_cent: 3,
+    };
+    Plan::new(&request).map_err(JobError::Plan)
+}
+
+fn start(capacity: u64, scale: u64, seed: u64, watch: &Watch) -> Result<Finding, JobError> {
+    let plan = start_plan(capacity, scale)?;
+    let request = Request {
+        seed,
+        depth: 64,
+        fill: Fill::Past,
+        overwrites: 0.0,
+        // Nothing that is asked of the report depends on it.
+        bandwidth: 6_000_000_000,
+    };
+    let report = recovery::experiment(&plan, &request, Rc::clone(watch));
+    let report = report.map_err(JobError::Start)?;
+    Ok(Finding::Start {
+        read_bytes: report.start_read_bytes(),
+        dram_bytes: report.dram_bytes(),
+    })
 }
 
 impl Finding {
@@ -126,7 +193,7 @@ impl Finding {
         match self {
             Self::Waf(report) => Some(Ran::Waf(Box::new(report.parameters.clone()))),
             Self::Rig(report) => Some(Ran::Rig(Box::new(report.parameters.clone()))),
-            Self::Drive(_) => None,
+            Self::Drive(_) | Self::Start { .. } => None,
         }
     }
 
@@ -137,7 +204,9 @@ impl Finding {
     pub(super) fn waf(&self) -> &WafReport {
         match self {
             Self::Waf(report) => report,
-            Self::Drive(_) | Self::Rig(_) => panic!("the finding is not of a placement policy"),
+            Self::Drive(_) | Self::Rig(_) | Self::Start { .. } => {
+                panic!("the finding is not of a placement policy")
+            }
         }
     }
 
@@ -148,7 +217,9 @@ impl Finding {
     pub(super) fn drive(&self) -> &DriveReport {
         match self {
             Self::Drive(report) => report,
-            Self::Waf(_) | Self::Rig(_) => panic!("the finding is not of a drive"),
+            Self::Waf(_) | Self::Rig(_) | Self::Start { .. } => {
+                panic!("the finding is not of a drive")
+            }
         }
     }
 
@@ -159,7 +230,25 @@ impl Finding {
     pub(super) fn rig(&self) -> &RigReport {
         match self {
             Self::Rig(report) => report,
-            Self::Waf(_) | Self::Drive(_) => panic!("the finding is not of a storage system"),
+            Self::Waf(_) | Self::Drive(_) | Self::Start { .. } => {
+                panic!("the finding is not of a storage system")
+            }
+        }
+    }
+
+    /// Bytes that a start reads, and memory of its pool in bytes.
+    ///
+    /// # Panics
+    /// If the job was another.
+    pub(super) fn start(&self) -> (u64, u64) {
+        match self {
+            Self::Start {
+                read_bytes,
+                dram_bytes,
+            } => (*read_bytes, *dram_bytes),
+            Self::Waf(_) | Self::Drive(_) | Self::Rig(_) => {
+                panic!("the finding is not of a start")
+            }
         }
     }
 }

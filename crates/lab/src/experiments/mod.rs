@@ -11,6 +11,7 @@ mod job;
 mod outcome;
 mod page;
 mod plot;
+mod time_recovery;
 mod time_writes;
 mod waf_fast_tier;
 mod waf_formula;
@@ -65,7 +66,7 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 9] = [
+pub const EXPERIMENTS: [&Experiment; 10] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
@@ -73,6 +74,7 @@ pub const EXPERIMENTS: [&Experiment; 9] = [
     &waf_isolation::EXPERIMENT,
     &waf_scale::EXPERIMENT,
     &time_writes::EXPERIMENT,
+    &time_recovery::EXPERIMENT,
     &array_io::EXPERIMENT,
     &array_16k::EXPERIMENT,
 ];
