@@ -35,10 +35,6 @@ use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
 /// Chunks cleaned side by side. Arbitrary: enough to fill stripes of several streams.
 const VICTIMS_MAX: usize = 4;
 
-/// Moves that fit a block of log at least, headers counted: 16 bytes each, and a record and a header for
-/// those of a few leaves. Chosen on the safe side.
-const MOVES_PER_BLOCK: u64 = 64;
-
 /// Blocks whose map entries are fetched before the first of them is asked for. Arbitrary: more cache
 /// misses than a processor has in flight, far less than its first cache holds.
 const LOOK_AHEAD: usize = 32;
@@ -218,25 +214,25 @@ impl Shared {
         worker
     }
 
-    /// Blocks of log that emptying a chunk takes at most: its leaves are merged into new ones, its
-    /// blocks moved by records, or without a dense tier written again.
+    /// Blocks of log that the leaves of a chunk take at most when they are merged into new ones. Records
+    /// of moves are little beside them.
     fn log_of(&self, chunk: u32) -> u64 {
-        let unit = self.units.unit(UnitId::chunk(chunk));
-        let (leaves, live) = (u64::from(unit.leaves()), u64::from(unit.live()));
-        let blocks = match self.dense.is_some() {
-            true => live / MOVES_PER_BLOCK + 1,
-            false => live,
-        };
-        (leaves * LEAF_LOG_BYTES).div_ceil(BLOCK_BYTES) + blocks
+        let leaves = self.units.unit(UnitId::chunk(chunk)).leaves();
+        (u64::from(leaves) * LEAF_LOG_BYTES).div_ceil(BLOCK_BYTES)
     }
 
     /// True if what is left of the log, less a chunk for the moves and remains of those in hand, is
     /// enough to empty a victim beside them. Victims that take what only they could free would wait
-    /// for one another for ever. One alone is always begun: the reserve has room for it.
+    /// for one another for ever. One alone is always begun, since the reserve has room for it, and one
+    /// without leaves. Without a dense tier there is one at a time.
     fn has_log_for(&self, chunk: u32) -> bool {
         let work = &self.control().cleaner_work;
+        let log = self.log_of(chunk);
         let taken = work.log.get() + u64::from(self.units.geometry().chunk_blocks());
-        work.running.get() == 0 || taken + self.log_of(chunk) <= self.log_to_clean()
+        self.dense.is_none()
+            || log == 0
+            || work.running.get() == 0
+            || taken + log <= self.log_to_clean()
     }
 
     /// Chunks cleaned side by side. Without a dense tier one at a time: what it holds goes back to

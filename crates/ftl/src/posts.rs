@@ -263,10 +263,12 @@ impl Common {
         chunks * u64::from(self.units.geometry().chunk_blocks())
     }
 
-    /// True if hosts wait for what the cleaner frees, or soon will: there is room for what is on its way
-    /// and no more.
+    /// True if less than two chunks are left before those that only a checkpoint may open: hosts wait,
+    /// and what is left is for the cleaner. A pool without a dense tier has nobody who takes it away:
+    /// there one victim at a time is emptied, and goes before all else.
     pub(crate) fn is_log_short(&self) -> bool {
-        self.log_room() <= self.pending_log()
+        let geometry = self.units.geometry();
+        geometry.groups > 0 && self.log_to_clean() < 2 * u64::from(geometry.chunk_blocks())
     }
 
     /// Blocks of log on their way.

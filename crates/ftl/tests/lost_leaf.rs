@@ -41,7 +41,7 @@ fn prepared(copies: u8) -> (Pool, Rc<Engine>, Host) {
         for at in 0..80 {
             host.discard(600 + 2 * at, 1).await;
         }
-        for _ in 0..3 {
+        for _ in 0..2 {
             fill(&mut host, 0, 512).await;
         }
         host
