@@ -133,6 +133,25 @@ fn what_makes_no_sense_is_refused() {
     for limits in [
         RigRequest { cores: 0, ..fine },
         RigRequest {
+            over_provision: 200.0,
+            ..fine
+        },
+        RigRequest {
+            map_cache: -5.0,
+            ..fine
+        },
+        RigRequest {
+            passes: f64::NAN,
+            ..fine
+        },
+        RigRequest {
+            mix: Mix {
+                law: Law::Zipf(f64::NAN),
+                ..fine.mix
+            },
+            ..fine
+        },
+        RigRequest {
             mix: Mix {
                 jobs: 0,
                 ..fine.mix

@@ -83,7 +83,7 @@ const NOTES: [&str; 3] = [
      its processor time is not charged, nor are its bitmaps read. The published 10 MB/s at random writes may \
      be of a cache that was not full.",
     "A drop-in drive below the disks at writes in order, as the document has it, needs more streams than the \
-     drive has buffers for (32 here): eight tenants are fewer.",
+     drive has buffers for (32 here): eight tenants are fewer. See varve lab rig drop-in --rw write --jobs 64.",
 ];
 
 const fn writes(law: Law, bytes: u64) -> Mix {

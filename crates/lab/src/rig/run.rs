@@ -1,7 +1,7 @@
 //! Builds a system on its drives, brings it into its state and measures it.
 
 use super::load::{Load, Seen, Span};
-use super::mix::Mix;
+use super::mix::{Law, Mix};
 use super::report::{RigParameters, RigReport, TierReport, Way};
 use super::request::{Protect, RigRequest, SystemName};
 use super::station::{Station, Traffic};
@@ -15,6 +15,7 @@ use super::systems::parity_raid::{Nobody, ParityRaid};
 use super::systems::raid0::Raid0;
 use super::systems::raid10::Raid10;
 use super::systems::varve::Varve;
+use crate::draw::Zipf;
 use crate::drive::latency;
 use crate::recovery::Watch;
 use crate::small_pool::{PoolError, PoolRequest, SmallPool};
@@ -127,6 +128,10 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
             return Err(RigError::Zoned(name));
         }
     }
+    let is_skew = match request.mix.law {
+        Law::Zipf(theta) => 0.0 < theta && theta < Zipf::THETA_END,
+        Law::Sequential | Law::Uniform => true,
+    };
     let limits = [
         ((1..=64).contains(&jobs), "from 1 to 64 jobs"),
         (
@@ -135,6 +140,19 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
         ),
         (reads_per_cent <= 100, "reads are a share in per cent"),
         ((1..=64).contains(&request.cores), "from 1 to 64 processors"),
+        (is_skew, "THETA lies above 0 and below 5"),
+        (
+            (1.0..=90.0).contains(&request.over_provision),
+            "over-provisioning of 1 to 90 per cent",
+        ),
+        (
+            (0.0..=100.0).contains(&request.map_cache),
+            "0 to 100 per cent of a map in memory",
+        ),
+        (
+            (0.0..=1000.0).contains(&request.passes),
+            "overwritten 0 to 1000 times before",
+        ),
         (request.rmw_level <= 2, "rmw_level is 0, 1 or 2"),
         (
             (0.1..=100.0).contains(&request.fast_tier),
