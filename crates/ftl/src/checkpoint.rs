@@ -95,6 +95,7 @@ impl Shared {
         );
         let control = self.control();
         let number = control.checkpoint.get() + 1;
+        control.is_checkpointing.set(true);
         let emptied = control.take_emptied(self);
         let extent = Extent {
             everything: self.must_dump_everything(),
@@ -140,6 +141,7 @@ impl Shared {
         if !self.config.is_planted(Canary::FreeBeforeFlush) {
             control.free(self, emptied);
         }
+        control.is_checkpointing.set(false);
         control.committed.notify();
         control.cleaner_wanted.notify();
         for to in self.reactors() {

@@ -27,7 +27,7 @@ use crate::ways::Ways;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use varve_format::{BatchHead, PayloadLayout, Record, block_crc};
 use varve_io::{Blocks, ReactorId};
 use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
@@ -45,8 +45,10 @@ pub(crate) struct Work {
     pub(crate) running: Cell<usize>,
     /// Those that wait for their last moves.
     pub(crate) waiting: Cell<usize>,
-    /// Blocks of log that emptying all of them takes at most.
-    pub(crate) log: Cell<u64>,
+    /// Those of the cleaner's without blocks of hosts: they wait for no stripe.
+    bare: Cell<usize>,
+    /// Blocks of log that the leaves of each take at most, until they are merged.
+    log: RefCell<BTreeMap<u32, u64>>,
 }
 
 impl Work {
@@ -55,6 +57,26 @@ impl Work {
         let waiting = self.waiting.get().checked_add_signed(by);
         let waiting = waiting.expect("a victim begins to wait before it ends");
         self.waiting.set(waiting);
+    }
+
+    /// Sets log aside for the leaves of a victim.
+    fn takes_log(&self, victim: u32, blocks: u64) {
+        self.log.borrow_mut().insert(victim, blocks);
+    }
+
+    /// The leaves of a victim are merged, or never will be.
+    fn has_merged(&self, victim: u32) {
+        self.log.borrow_mut().remove(&victim);
+    }
+
+    /// Blocks of log that leaves of victims are still to take at most.
+    fn log(&self) -> u64 {
+        self.log.borrow().values().sum()
+    }
+
+    /// True if a chunk without blocks of hosts is in the cleaner's hands.
+    pub(crate) fn has_bare(&self) -> bool {
+        self.bare.get() > 0
     }
 
     /// Those that are read.
@@ -69,7 +91,8 @@ impl Work {
 
     /// True if there are victims and all of them wait: nothing fills the stripes they wait for.
     pub(crate) fn all_wait(&self) -> bool {
-        self.running.get() > 0 && self.is_idle()
+        let waiting = self.waiting.get();
+        waiting > 0 && waiting + self.bare.get() == self.running.get()
     }
 }
 
@@ -105,7 +128,8 @@ impl Shared {
             let work = &control.cleaner_work;
             let has_room =
                 work.busy() < self.victims_max() && work.running.get() < self.hands_max();
-            let victim = if has_room { self.next_victim() } else { None };
+            let victim = self.next_victim(has_room);
+            control.look_for_upkeep(&self);
             let Some(victim) = victim.filter(|chunk| self.has_log_for(*chunk)) else {
                 if work.running.get() == 0 && self.is_short_of_chunks() {
                     // Parts of old checkpoints may be all that keeps victims away.
@@ -124,17 +148,17 @@ impl Shared {
                 control.pace.begin(self.world.now());
             }
             work.running.set(work.running.get() + 1);
-            let log = self.log_of(victim);
-            work.log.set(work.log.get() + log);
+            work.takes_log(victim, self.log_of(victim));
+            let is_bare = self.is_bare(id);
+            work.bare.set(work.bare.get() + usize::from(is_bare));
             let shared = Rc::clone(&self);
-            self.spawn(async move { shared.have_cleaned(id, log).await });
+            self.spawn(async move { shared.have_cleaned(id, is_bare).await });
         }
     }
 
-    /// Has a victim emptied, for which `log` blocks of log were set aside, by the reactor that knows
-    /// most of it.
-    async fn have_cleaned(self: &Rc<Self>, id: UnitId, log: u64) {
-        let clean = move |there: Rc<Self>| async move { there.clean(id.index).await };
+    /// Has a victim emptied by the reactor that knows most of it.
+    async fn have_cleaned(self: &Rc<Self>, id: UnitId, is_bare: bool) {
+        let clean = move |there: Rc<Self>| async move { there.clean(id.index, is_bare).await };
         let verdict = self.call(self.worker(id), clean).await;
         if self.is_stopped() {
             return;
@@ -145,7 +169,8 @@ impl Shared {
         }
         let work = &control.cleaner_work;
         work.running.set(work.running.get() - 1);
-        work.log.set(work.log.get() - log);
+        work.bare.set(work.bare.get() - usize::from(is_bare));
+        work.has_merged(id.index);
         control.cleaner_wanted.notify();
         control.checkpoint_wanted.notify();
     }
@@ -221,18 +246,25 @@ impl Shared {
         (u64::from(leaves) * LEAF_LOG_BYTES).div_ceil(BLOCK_BYTES)
     }
 
-    /// True if what is left of the log, less a chunk for the moves and remains of those in hand, is
-    /// enough to empty a victim beside them. Victims that take what only they could free would wait
-    /// for one another for ever. One alone is always begun, since the reserve has room for it, and one
-    /// without leaves. Without a dense tier there is one at a time.
+    /// True if what is left of the log is enough to merge the leaves of a victim beside those in hand
+    /// and, if it holds blocks, for a chunk of moves and remains. Victims that take what only they
+    /// could free would wait for one another for ever. One alone is always begun, since the reserve has
+    /// room for it, and one without leaves. Without a dense tier there is one at a time.
     fn has_log_for(&self, chunk: u32) -> bool {
         let work = &self.control().cleaner_work;
         let log = self.log_of(chunk);
-        let taken = work.log.get() + u64::from(self.units.geometry().chunk_blocks());
+        // Those that wait for their last moves have merged their leaves.
+        let (moves, others) = match self.units.unit(UnitId::chunk(chunk)).live() {
+            0 => (0, work.busy()),
+            _ => (
+                u64::from(self.units.geometry().chunk_blocks()),
+                work.running.get(),
+            ),
+        };
         self.dense.is_none()
             || log == 0
-            || work.running.get() == 0
-            || taken + log <= self.log_to_clean()
+            || others == 0
+            || work.log() + moves + log <= self.log_to_clean()
     }
 
     /// Chunks cleaned side by side. Without a dense tier one at a time: what it holds goes back to
@@ -286,8 +318,27 @@ impl Shared {
             && !control.is_deferred(chunk)
     }
 
-    /// The chunk that costs least to empty, if one should be emptied.
-    fn next_victim(&self) -> Option<u32> {
+    /// True if a chunk could be emptied without a group, and something be gained by it.
+    pub(crate) fn has_bare_chunk(&self) -> bool {
+        let mut chunks = self.units.ids(Tier::Fast);
+        chunks.any(|id| self.can_empty(id) && self.is_bare(id) && self.pays(id))
+    }
+
+    /// True if a chunk holds no blocks of hosts.
+    fn is_bare(&self, chunk: UnitId) -> bool {
+        self.units.unit(chunk).live() == 0
+    }
+
+    /// True if the leaves of a chunk, written again, take a quarter less than it.
+    fn pays(&self, chunk: UnitId) -> bool {
+        let blocks = u64::from(self.units.geometry().chunk_blocks());
+        self.log_of(chunk.index) * 4 <= blocks * 3
+    }
+
+    /// The chunk that costs least to empty, if one should be emptied. With `has_room` any; else, of
+    /// chunks without blocks of hosts: those need neither stripes nor groups, and what waits for
+    /// groups may wait for the log that they give back.
+    fn next_victim(&self, has_room: bool) -> Option<u32> {
         if !self.is_short_of_chunks() {
             return None;
         }
@@ -297,9 +348,15 @@ impl Shared {
             let unit = self.units.unit(*id);
             unit.live() + 2 * unit.leaves()
         };
-        // Without a dense tier a full chunk gives nothing back, unless the map knows better.
+        // One full of leaves alone gives nothing back. Without a dense tier a full chunk does not either,
+        // unless the map knows better.
         let pays = |id: &UnitId| {
-            self.dense.is_some() || cost(id) < blocks || self.units.unit(*id).is_doubtful()
+            let unit = self.units.unit(*id);
+            match self.dense {
+                Some(_) if self.is_bare(*id) => self.pays(*id),
+                Some(_) => has_room,
+                None => has_room && (cost(id) < blocks || unit.is_doubtful()),
+            }
         };
         let best = closed
             .filter(pays)
@@ -307,8 +364,9 @@ impl Shared {
         Some(best.index)
     }
 
-    /// Empties one chunk, on whichever reactor. `None` if the engine stopped.
-    async fn clean(self: &Rc<Self>, chunk: u32) -> Option<Verdict> {
+    /// Empties one chunk, on whichever reactor; a bare one waits for no stripe. `None` if the engine
+    /// stopped.
+    async fn clean(self: &Rc<Self>, chunk: u32, is_bare: bool) -> Option<Verdict> {
         let id = UnitId::chunk(chunk);
         // What is moved must be durable in the log first: births in P2L are then below every LSN
         // that a start hands out.
@@ -342,12 +400,14 @@ impl Shared {
             .await;
         // Many victims may wait at once: what they were read into must not.
         drop(candidates);
-        self.tell_control(|control, _| {
-            control.cleaner_work.settles(1);
+        let settles = isize::from(!is_bare);
+        self.tell_control(move |control, _| {
+            control.cleaner_work.has_merged(chunk);
+            control.cleaner_work.settles(settles);
             control.cleaner_wanted.notify();
         });
         progress.settled().await;
-        self.tell_control(|control, _| control.cleaner_work.settles(-1));
+        self.tell_control(move |control, _| control.cleaner_work.settles(-settles));
         if self.is_stopped() {
             return None;
         }

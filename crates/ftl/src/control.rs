@@ -8,7 +8,7 @@ use crate::cleaner::Work;
 use crate::config::Canary;
 use crate::discards::Discards;
 use crate::geometry::{Tier, UnitId};
-use crate::lane::ChunkGrant;
+use crate::lane::{ChunkGrant, Grant, Rank};
 use crate::open_groups::OpenGroups;
 use crate::pace::Pace;
 use crate::placement::{StreamId, Writer};
@@ -56,6 +56,8 @@ pub struct Control {
     pub(crate) parts: RefCell<Vec<PartPlace>>,
     /// Chunks that the parts of the last checkpoint of the whole state took.
     pub(crate) pinned_by_whole: Cell<usize>,
+    /// A checkpoint is being taken.
+    pub(crate) is_checkpointing: Cell<bool>,
     /// Whose each open group is.
     pub(crate) open_groups: OpenGroups,
     /// Groups being collected into the streams of their tenants.
@@ -105,6 +107,7 @@ impl Control {
             checkpoint: Cell::default(),
             parts: RefCell::default(),
             pinned_by_whole: Cell::default(),
+            is_checkpointing: Cell::default(),
             open_groups: OpenGroups::default(),
             pace: Pace::default(),
             cleaner_work: Work::default(),
@@ -197,27 +200,73 @@ impl Control {
             .count()
     }
 
-    /// Free chunks that only urgent records may open: those of the checkpoint that frees others. A
-    /// start may have to write leaves before it has a checkpointer, and takes one of them: the
-    /// checkpoint that ends it goes on in that one.
-    fn chunks_kept(&self, shared: &Shared) -> usize {
+    /// Free chunks that a rank leaves to those above. A start may have to write leaves before it has a
+    /// checkpointer, and takes one of them: the checkpoint that ends it goes on in that one.
+    fn chunks_kept(&self, shared: &Shared, rank: Rank) -> usize {
         let starts = usize::from(!shared.is_serving.load(Ordering::SeqCst));
-        shared.config.reserve.urgent_chunks as usize - starts
+        let for_checkpoints = shared.config.reserve.urgent_chunks as usize - starts;
+        match rank {
+            Rank::Checkpoint => 0,
+            Rank::Upkeep => for_checkpoints,
+            Rank::Ordinary => for_checkpoints + shared.upkeep_chunks() as usize,
+        }
     }
 
-    /// Opens a free chunk for a lane.
+    /// True if records of this rank may have what is kept for checkpoints, all but the last chunk: none
+    /// is being taken and none would free a chunk, so they have to come first. A start may leave less
+    /// than it found, and a checkpoint that frees groups alone takes log and gives none back.
+    fn comes_first(&self, shared: &Shared, rank: Rank) -> bool {
+        let has_turn = match rank {
+            Rank::Ordinary => shared.upkeep_chunks() == 0,
+            Rank::Upkeep => true,
+            Rank::Checkpoint => false,
+        };
+        has_turn && !self.is_checkpointing.get() && self.freeable_chunks(shared) == 0
+    }
+
+    /// Looks whether there is a chunk to be emptied that holds leaves alone: as long as there is, log is
+    /// kept for them. Where there is none, whatever waits may have it.
+    pub(crate) fn look_for_upkeep(&self, shared: &Shared) {
+        let most = shared.config.reserve.upkeep_chunks;
+        if most == 0 || !shared.is_serving.load(Ordering::SeqCst) {
+            return;
+        }
+        let has_bare = self.cleaner_work.has_bare() || shared.has_bare_chunk();
+        let chunks = if has_bare { most } else { 0 };
+        if self.common.upkeep_chunks.swap(chunks, Ordering::SeqCst) > chunks {
+            let wake = |there: &Rc<Shared>| {
+                there.shard().pump.notify();
+                there.shard().merge_wanted.notify();
+            };
+            wake(&shared.rc());
+            shared.tell_others(wake);
+        }
+    }
+
+    /// Opens a free chunk for a lane's records of this rank, or lets it go on with them in the one it
+    /// has, which takes records of higher ranks alone (`has`).
     ///
-    /// The last few are for urgent records only, so that the checkpoint that frees more of them
-    /// can always be written.
+    /// The last few are for checkpoints only, so that the one that frees more of them can always be
+    /// written: nothing else goes to what is left of a chunk that a checkpoint took of them, before
+    /// there are as many again. The same for leaves.
     pub(crate) fn grant_chunk(
         &self,
         shared: &Shared,
         lane: ReactorId,
-        is_urgent: bool,
-    ) -> Option<ChunkGrant> {
-        if !is_urgent && self.free_chunks() <= self.chunks_kept(shared) {
+        (rank, has): (Rank, Option<Rank>),
+    ) -> Option<Grant> {
+        let free = self.free_chunks();
+        let kept = |rank| self.chunks_kept(shared, rank);
+        let comes_first = self.comes_first(shared, rank);
+        if has.is_some() && (free >= kept(rank) || comes_first) {
+            return Some(Grant::Lift(rank));
+        }
+        if free <= kept(rank) && !(comes_first && free > 1) {
             return None;
         }
+        let ranks = [Rank::Ordinary, Rank::Upkeep, Rank::Checkpoint];
+        let takes = ranks.into_iter().find(|rank| free > kept(*rank));
+        let takes = takes.map_or(rank, |takes| takes.min(rank));
         let chunk = self.free_chunks.borrow_mut().pop_front()?;
         self.show_free();
         let id = UnitId::chunk(chunk);
@@ -226,12 +275,13 @@ impl Control {
         shared.units.open(id, stamp);
         self.cleaner_wanted.notify();
         let generation = shared.units.unit(id).generation();
-        Some(ChunkGrant {
+        Some(Grant::Chunk(ChunkGrant {
             chunk,
             stamp,
             generation,
             commit: self.commit.get(),
-        })
+            takes,
+        }))
     }
 
     /// Takes a free group and opens it for a reactor's stream.

@@ -158,6 +158,43 @@ pub struct ChunkGrant {
     pub generation: Generation,
     /// The newest committed checkpoint, named in the chunk's header.
     pub commit: Option<CommitPlace>,
+    /// What it may take: one of the last few is for few records alone, until [`Lane::lift`].
+    pub takes: Rank,
+}
+
+/// Where a lane goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Grant {
+    /// In another chunk.
+    Chunk(ChunkGrant),
+    /// In the chunk it has, which may take this now.
+    Lift(Rank),
+}
+
+/// Of which free chunks a record may take one. Each rank leaves some to those above it, so that what
+/// frees chunks always finds room. Higher ranks overtake: what they depend on is acknowledged already.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Rank {
+    /// What hosts write, and what moves.
+    Ordinary,
+    /// Leaves, which free delta nodes and the chunks that only leaves keep; the catalogue.
+    Upkeep,
+    /// Parts of checkpoints and commits, which free units: every free chunk.
+    Checkpoint,
+}
+
+impl Rank {
+    /// All ranks, the highest first.
+    const DOWN: [Self; 3] = [Self::Checkpoint, Self::Upkeep, Self::Ordinary];
+
+    /// The rank of a record.
+    pub(crate) const fn of(record: &Record) -> Self {
+        match record {
+            Record::Part { .. } | Record::Commit { .. } => Self::Checkpoint,
+            Record::Leaf { .. } | Record::Catalogue { .. } => Self::Upkeep,
+            _ => Self::Ordinary,
+        }
+    }
 }
 
 /// Limits of a lane's batches.
@@ -176,8 +213,8 @@ pub enum Idle {
     Busy,
     /// A new chunk is needed.
     NeedsChunk {
-        /// For a record that frees space: it may take the last ones.
-        is_urgent: bool,
+        /// For a record of this rank.
+        rank: Rank,
     },
 }
 
@@ -194,10 +231,8 @@ pub struct Lane {
     next_chunk_sequence: u64,
     open: Option<OpenChunk>,
     closed: Vec<u32>,
-    queue: VecDeque<Pending>,
-    /// Records that free space, now or with the checkpoint they belong to. They overtake the
-    /// others: what they depend on is acknowledged already.
-    urgent: VecDeque<Pending>,
+    /// What waits, by rank.
+    queues: [VecDeque<Pending>; 3],
     /// Batches to be sealed again in another chunk after a failed write.
     again: VecDeque<Batch>,
     inflight: VecDeque<Batch>,
@@ -228,8 +263,7 @@ impl Lane {
             next_chunk_sequence: 0,
             open: None,
             closed: Vec::new(),
-            queue: VecDeque::new(),
-            urgent: VecDeque::new(),
+            queues: Default::default(),
             again: VecDeque::new(),
             inflight: VecDeque::new(),
             unflushed_bytes: 0,
@@ -237,19 +271,15 @@ impl Lane {
         }
     }
 
-    /// Queues a record.
+    /// Queues a record, ahead of those of lower ranks.
     pub fn push(&mut self, pending: Pending) {
-        self.queue.push_back(pending);
+        let rank = Rank::of(&pending.record);
+        self.queues[rank as usize].push_back(pending);
     }
 
-    /// Queues a record ahead of the ordinary ones.
-    pub fn push_urgent(&mut self, pending: Pending) {
-        self.urgent.push_back(pending);
-    }
-
-    /// Records queued and not yet sealed.
+    /// Ordinary records queued and not yet sealed.
     pub fn queued(&self) -> usize {
-        self.queue.len()
+        self.queues[Rank::Ordinary as usize].len()
     }
 
     /// Batches sealed and not yet acknowledged.
@@ -294,10 +324,25 @@ impl Lane {
 
     /// True if nothing is queued or in flight.
     pub fn is_drained(&self) -> bool {
-        self.queue.is_empty()
-            && self.urgent.is_empty()
-            && self.inflight.is_empty()
-            && self.again.is_empty()
+        self.first_queued().is_none() && self.inflight.is_empty() && self.again.is_empty()
+    }
+
+    /// The highest rank that is queued.
+    fn first_queued(&self) -> Option<Rank> {
+        let queued = |rank: &Rank| !self.queues[*rank as usize].is_empty();
+        Rank::DOWN.into_iter().find(queued)
+    }
+
+    /// What its open chunk may take.
+    pub fn takes(&self) -> Option<Rank> {
+        self.open.as_ref().map(|open| open.grant.takes)
+    }
+
+    /// Records of this rank may go to the open chunk: enough others are free for those above.
+    pub fn lift(&mut self, rank: Rank) {
+        if let Some(open) = &mut self.open {
+            open.grant.takes = open.grant.takes.min(rank);
+        }
     }
 
     /// Where redo must begin to see every record that is not yet acknowledged.
@@ -321,8 +366,11 @@ impl Lane {
     /// A free chunk for the lane to continue in.
     ///
     /// # Panics
-    /// If the open one was not found too small first.
+    /// If the open one was not found too small first, and takes whatever there is.
     pub fn give_chunk(&mut self, grant: ChunkGrant) {
+        if self.takes().is_some_and(|takes| takes > Rank::Ordinary) {
+            self.close_chunk();
+        }
         assert!(self.open.is_none(), "a lane has one open chunk");
         let start = self.geometry.chunk_start(grant.chunk);
         self.observe(grant.stamp);
@@ -386,7 +434,8 @@ impl Lane {
                     return Err(Idle::Busy);
                 }
                 self.close_chunk();
-                return Err(Idle::NeedsChunk { is_urgent: true });
+                let rank = Rank::Checkpoint;
+                return Err(Idle::NeedsChunk { rank });
             }
             let batch = self.again.pop_front().expect("just seen");
             let loads: Vec<Load> = batch.loads.into_iter().map(|(load, _)| load).collect();
@@ -395,24 +444,29 @@ impl Lane {
             self.next_lsn = first_lsn.plus(batch.records.len() as u64);
             return Ok(self.seal_records(batch.records, loads, batch.sequence, first_lsn));
         }
-        if self.queue.is_empty() && self.urgent.is_empty() {
+        let Some(rank) = self.first_queued() else {
             return Err(Idle::Busy);
-        }
-        let (urgent, ordinary) = self.fitting();
-        let count = urgent + ordinary;
+        };
+        let count = self.fitting();
         if count == 0 {
             if self.holds {
                 return Err(Idle::Busy);
             }
-            self.close_chunk();
-            return Err(self.needs_chunk());
+            // A chunk that is kept for others stays as it is.
+            if self.takes().is_some_and(|takes| takes <= rank) {
+                self.close_chunk();
+            }
+            return Err(Idle::NeedsChunk { rank });
         }
         let mut records = Vec::with_capacity(count);
         let mut loads = Vec::with_capacity(count);
-        let sealed = self.urgent.drain(..urgent);
-        for pending in sealed.chain(self.queue.drain(..ordinary)) {
-            records.push(pending.record);
-            loads.push(pending.load);
+        for rank in Rank::DOWN {
+            let queue = &mut self.queues[rank as usize];
+            let fitting = queue.len().min(count - records.len());
+            for pending in queue.drain(..fitting) {
+                records.push(pending.record);
+                loads.push(pending.load);
+            }
         }
         self.holds |= records
             .iter()
@@ -429,24 +483,18 @@ impl Lane {
             .is_some_and(|open| open.batch_start() + sectors <= open.end)
     }
 
-    /// A chunk is needed, and for what.
-    fn needs_chunk(&self) -> Idle {
-        let frees = |pending: &Pending| !matches!(pending.record, Record::Leaf { .. });
-        Idle::NeedsChunk {
-            is_urgent: self.urgent.iter().any(frees),
-        }
-    }
-
-    /// How many records from the heads of the urgent and the ordinary queue fit a batch and the
-    /// open chunk.
-    fn fitting(&self) -> (usize, usize) {
+    /// How many records that the open chunk takes, from the heads of the queues, fit a batch and it.
+    fn fitting(&self) -> usize {
         let Some(open) = &self.open else {
-            return (0, 0);
+            return 0;
         };
+        let ranks = Rank::DOWN.into_iter();
+        let taken = ranks.take_while(|rank| *rank >= open.grant.takes);
+        let pending = taken.flat_map(|rank| &self.queues[rank as usize]);
         let room = open.end.saturating_sub(open.batch_start());
         let mut size = Size::empty(self.geometry.lba_bytes);
         let mut count = 0;
-        for pending in self.urgent.iter().chain(&self.queue) {
+        for pending in pending {
             size.add(&pending.record);
             let over = size.data_blocks > self.limits.batch_blocks_max
                 || size.meta_sectors > BATCH_META_SECTORS_MAX
@@ -457,8 +505,7 @@ impl Lane {
             }
             count += 1;
         }
-        let urgent = count.min(self.urgent.len());
-        (urgent, count - urgent)
+        count
     }
 
     fn seal_records(
@@ -612,7 +659,8 @@ impl Lane {
 
     /// Everything that waits, to be told that the engine stopped.
     pub fn abandon(&mut self) -> Vec<Load> {
-        let queued = self.urgent.drain(..).chain(self.queue.drain(..));
+        let queues = self.queues.iter_mut().rev();
+        let queued = queues.flat_map(|queue| queue.drain(..));
         let queued = queued.map(|pending| pending.load);
         let sealed = self.again.drain(..).chain(self.inflight.drain(..));
         sealed

@@ -235,7 +235,7 @@ impl Shard {
         let key = map.fullest_except(&picked)?;
         // A long chain can wait while the log is short: the cleaner needs what is left of it.
         let is_long = || map.chain_len(key) >= CHAIN_MAX && !self.shared.is_log_short();
-        (short || is_long()).then_some(key)
+        ((short && !self.shared.is_log_for_upkeep()) || is_long()).then_some(key)
     }
 
     /// Merges a leaf now; waits if it is being merged already.

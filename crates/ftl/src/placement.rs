@@ -24,6 +24,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::sync::atomic::Ordering;
 use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2l, P2lEntry, Record};
 use varve_io::{Blocks, Event, Gather, IoError, ReactorId, Receiver, Sectors, Segment};
 use varve_units::{Lba, Lsn, Nanos, Ppa, SliceId, TenantId, VolumeId};
@@ -230,6 +231,7 @@ impl Shared {
     /// Puts a block back at the head of the log (a pool without a dense tier).
     pub(crate) async fn re_append(self: &Rc<Self>, item: Item, progress: &Rc<Progress>) {
         progress.add(1);
+        self.pending_keeps.fetch_add(log_cost(1), Ordering::SeqCst);
         self.keep(alloc::vec![(item, Rc::clone(progress))]).await;
     }
 
@@ -314,7 +316,7 @@ impl Shared {
                 let items: Vec<_> = stream.queue.borrow_mut().drain(..count).collect();
                 stream.room.notify();
                 let is_little = items.len() * 2 < full && stream.id.writer == Writer::Compaction;
-                if is_little && self.has_log_to_keep(items.len()) {
+                if is_little && self.reserve_log_to_keep(items.len()) {
                     self.keep(items).await;
                 } else {
                     stream.is_writing.set(true);
@@ -335,15 +337,29 @@ impl Shared {
         stream.room.notify();
     }
 
-    /// True if so many blocks may go back to the log and a chunk is left for moves after that. Where
-    /// there is not, padding is written: what the dense tier then wastes it gets back, while victims that
-    /// wait for log would wait for themselves.
-    fn has_log_to_keep(&self, blocks: usize) -> bool {
+    /// Sets log aside to keep so many blocks if a chunk is left for moves after that, and what is kept
+    /// for leaves. Where there is not, padding is written: what the dense tier then wastes it gets back,
+    /// while victims that wait for log would wait for themselves.
+    fn reserve_log_to_keep(&self, blocks: usize) -> bool {
         let chunk = u64::from(self.units.geometry().chunk_blocks());
-        self.log_to_clean() >= log_cost(1) * blocks as u64 + chunk
+        let least = chunk * u64::from(1 + self.config.reserve.upkeep_chunks);
+        let cost = log_cost(1) * blocks as u64;
+        let pending = self.pending_keeps.fetch_add(cost, Ordering::SeqCst);
+        let fits = self.log_to_clean() >= pending + cost + least;
+        if !fits {
+            self.pending_keeps.fetch_sub(cost, Ordering::SeqCst);
+        }
+        fits
     }
 
-    /// Re-appends blocks at the head of the log: conditional, their birth kept.
+    /// A block that log was set aside for is kept, or never will be.
+    fn kept(&self) {
+        let cost = log_cost(1);
+        self.pending_keeps.fetch_sub(cost, Ordering::SeqCst);
+    }
+
+    /// Re-appends blocks, for which log was set aside, at the head of the log: conditional, their birth
+    /// kept.
     async fn keep(self: &Rc<Self>, items: Vec<(Item, Rc<Progress>)>) {
         for (item, progress) in items {
             let Item {
@@ -374,8 +390,10 @@ impl Shared {
                 let (blocks, index) = data;
                 let payload = Some((blocks, index..index + 1));
                 let appended = self.shard().append(record, payload, 1, (0, false)).await;
+                let shared = Rc::clone(self);
                 self.spawn(async move {
                     let ok = appended.await.is_ok();
+                    shared.kept();
                     progress.done(1, ok);
                 });
             } else {
@@ -389,6 +407,7 @@ impl Shared {
                         appended.await.is_ok()
                     };
                     let ok = shared.call(owner, keep).await;
+                    shared.kept();
                     progress.done(1, ok == Ok(true));
                 });
             }

@@ -83,6 +83,10 @@ pub struct Common {
     pub(crate) pending_leaves: AtomicU64,
     /// Blocks of log that admitted host writes will take.
     pub(crate) pending_log: Apart<AtomicU64>,
+    /// Blocks of log that blocks on their way back to it will take.
+    pub(crate) pending_keeps: AtomicU64,
+    /// Free chunks kept for leaves.
+    pub(crate) upkeep_chunks: AtomicU32,
     /// Free chunks, as control has them.
     pub(crate) free_chunks: AtomicU32,
     /// Nanoseconds that cleaning takes for a block of log; 0 if nothing was freed yet.
@@ -127,6 +131,8 @@ impl Common {
             pending_blocks: Apart(AtomicU64::new(0)),
             pending_leaves: AtomicU64::new(0),
             pending_log: Apart(AtomicU64::new(0)),
+            pending_keeps: AtomicU64::new(0),
+            upkeep_chunks: AtomicU32::new(0),
             free_chunks: AtomicU32::new(0),
             pace: AtomicU64::new(0),
             waiters: AtomicU32::new(0),
@@ -269,6 +275,19 @@ impl Common {
     pub(crate) fn is_log_short(&self) -> bool {
         let geometry = self.units.geometry();
         geometry.groups > 0 && self.log_to_clean() < 2 * u64::from(geometry.chunk_blocks())
+    }
+
+    /// Free chunks that are kept for leaves now, above those kept for checkpoints.
+    pub(crate) fn upkeep_chunks(&self) -> u32 {
+        self.upkeep_chunks.load(Ordering::SeqCst)
+    }
+
+    /// True if only what is kept for leaves is left beside what is kept for checkpoints: it is for those
+    /// of the cleaner's victims.
+    pub(crate) fn is_log_for_upkeep(&self) -> bool {
+        let upkeep = self.upkeep_chunks();
+        let free = self.free_chunks.load(Ordering::SeqCst);
+        upkeep > 0 && free <= self.config.reserve.urgent_chunks + upkeep
     }
 
     /// Blocks of log on their way.

@@ -2,9 +2,10 @@
 //!
 //! **Fast tier** (engine.md 2). Two chunks per lane (the one it has open and the one it goes on
 //! in), one pool-wide, one checkpoint interval, one of 64 for what garbage collection writes to the
-//! log, and what one whole checkpoint takes beyond the chunks only it may open. A pool without a dense tier keeps the cleaner's victim twice: one
-//! chunk that is read and one that is filled. Live leaves, the parts of checkpoints that a start
-//! would read, and the reserve fit three quarters of the tier.
+//! log, one for leaves of chunks that hold nothing else, and what one whole checkpoint takes beyond the
+//! chunks only it may open. A pool without a dense tier keeps the cleaner's victim twice: one chunk that is
+//! read and one that is filled. Live leaves, the parts of checkpoints that a start would read, and the
+//! reserve fit three quarters of the tier.
 //!
 //! **Dense tier**. A group for each stream that may be open, and three: one for garbage collection,
 //! which can always finish the victim it has begun, one for what a crash costs that victim, and one
@@ -70,6 +71,9 @@ pub struct Reserve {
     pub chunks: u32,
     /// Of these, chunks that only a checkpoint may open.
     pub urgent_chunks: u32,
+    /// Of these, chunks that only leaves and a checkpoint may open: what a victim of the cleaner takes
+    /// that holds nothing but leaves. It needs no group, so it ends while all others wait for groups.
+    pub upkeep_chunks: u32,
     /// Chunks that live leaves fill at most.
     pub leaf_chunks: u32,
     /// Chunks that parts of checkpoints keep from being cleaned at most.
@@ -185,7 +189,8 @@ impl Reserve {
         let whole = state.div_ceil(geometry.chunk_bytes) as u32;
         // One more: the whole may begin at the end of a chunk.
         let urgent_chunks = whole + 1;
-        let slack = geometry.chunks / SLACK_CHUNKS;
+        let upkeep_chunks = u32::from(geometry.groups > 0);
+        let slack = geometry.chunks / SLACK_CHUNKS + upkeep_chunks;
         let chunks = 2 * lanes + 1 + interval + kept + slack + (urgent_chunks - 2);
         let leaf_chunks = (leaves_max * LEAF_LOG_BYTES).div_ceil(geometry.chunk_bytes) as u32;
         // Beyond an eighth of the tier the next checkpoint holds the whole state (ADR 13).
@@ -202,6 +207,7 @@ impl Reserve {
         Ok(Self {
             chunks,
             urgent_chunks,
+            upkeep_chunks,
             leaf_chunks,
             part_chunks,
             groups: if geometry.groups == 0 { 0 } else { groups },

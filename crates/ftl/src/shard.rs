@@ -11,7 +11,7 @@ use crate::crossing::Answer;
 use crate::error::{EngineError, StopReason};
 use crate::gate::log_cost;
 use crate::geometry::{BLOCK_SECTORS, UnitId};
-use crate::lane::{Appended, Batch, Idle, Lane, Load, Pending, Stopped, Ticket, Write};
+use crate::lane::{Appended, Batch, Grant, Idle, Lane, Load, Pending, Stopped, Ticket, Write};
 use crate::limits::{CHAIN_MAX, CHAIN_ROOM, LANE_QUEUE_MAX, REROUTES_MAX};
 use crate::map::{Change, Dead, LeafKey, Map};
 use crate::shared::{FIRST, Shared};
@@ -103,7 +103,7 @@ impl Shard {
             pending_leaf: false,
             ticket: Some(Ticket::Here(sender)),
         };
-        self.push(record, load, true);
+        self.push(record, load);
         receiver
     }
 
@@ -167,22 +167,16 @@ impl Shard {
             pending_leaf,
             ticket: Some(ticket),
         };
-        self.push(record, load, false);
+        self.push(record, load);
     }
 
-    fn push(&self, record: Record, load: Load, is_urgent: bool) {
+    fn push(&self, record: Record, load: Load) {
         if self.shared.is_stopped() {
             self.answer(load, Err(Stopped));
             return;
         }
         let pending = Pending { record, load };
-        let mut lane = self.lane.borrow_mut();
-        if is_urgent {
-            lane.push_urgent(pending);
-        } else {
-            lane.push(pending);
-        }
-        drop(lane);
+        self.lane.borrow_mut().push(pending);
         self.pump.notify();
     }
 
@@ -250,14 +244,15 @@ impl Shard {
                     self.hand_back_closed();
                     self.pump.listen().await;
                 }
-                Err(Idle::NeedsChunk { is_urgent }) => {
+                Err(Idle::NeedsChunk { rank }) => {
                     self.hand_back_closed();
                     // Heard from here on: chunks may be freed while the answer is on its way.
                     let woken = self.pump.listen();
                     let (shared, lane) = (&self.shared, self.shared.reactor);
+                    let what = (rank, self.lane.borrow().takes());
                     let grant = move |first: Rc<Shared>| async move {
                         let control = first.control();
-                        let granted = control.grant_chunk(&first, lane, is_urgent);
+                        let granted = control.grant_chunk(&first, lane, what);
                         if granted.is_none() {
                             control.wants_chunk();
                             first.lift_map_limits();
@@ -265,7 +260,8 @@ impl Shard {
                         granted
                     };
                     match shared.call(FIRST, grant).await {
-                        Ok(Some(grant)) => self.lane.borrow_mut().give_chunk(grant),
+                        Ok(Some(Grant::Chunk(grant))) => self.lane.borrow_mut().give_chunk(grant),
+                        Ok(Some(Grant::Lift(rank))) => self.lane.borrow_mut().lift(rank),
                         Ok(None) => woken.await,
                         Err(Stopped) => break,
                     }

@@ -50,7 +50,8 @@ impl Shared {
         if !self.is_dense_full() {
             return Ok(());
         }
-        let least = self.config.reserve.urgent_chunks + u32::from(self.config.lanes);
+        let reserve = &self.config.reserve;
+        let least = reserve.urgent_chunks + reserve.upkeep_chunks + u32::from(self.config.lanes);
         if self.free_chunks.load(Ordering::SeqCst) > least {
             return Ok(());
         }

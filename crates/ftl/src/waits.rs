@@ -47,7 +47,10 @@ impl Engine {
         let all = |counter: &core::sync::atomic::AtomicU32| counter.load(Ordering::SeqCst).into();
         waits.extend([
             ("pending_log", shared.pending_log()),
+            ("pending_keeps", shared.pending_keeps.load(Ordering::SeqCst)),
             ("log_room", shared.log_room()),
+            ("log_to_clean", shared.log_to_clean()),
+            ("upkeep_chunks", shared.upkeep_chunks().into()),
             ("log_waiters", all(&shared.waiters)),
             (
                 "pending_blocks",

@@ -398,7 +398,7 @@ fn what_was_gone_for_a_moment_is_not_written_off() {
             one.write(lba, 20).await;
             other.write(lba, 20).await;
         }
-        for step in 0..4000_u64 {
+        for step in 0..8000_u64 {
             dense.gone_reads.borrow_mut()[0] = 2 * u32::from(step % 10 == 0);
             let mixed = (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
             one.write(mixed % 860, 1).await;

@@ -1,7 +1,7 @@
 //! The append point by itself: what it hands back when writes fail.
 
 use varve_format::Record;
-use varve_ftl::lane::{Batch, ChunkGrant, Idle, Lane, LaneLimits, Load, Pending};
+use varve_ftl::lane::{Batch, ChunkGrant, Idle, Lane, LaneLimits, Load, Pending, Rank};
 use varve_ftl::{Geometry, Identity};
 use varve_units::{Generation, LaneId, Lba, Lsn, SliceId, VolumeId};
 
@@ -58,6 +58,7 @@ fn seal(lane: &mut Lane, chunk: u32) -> u64 {
                 stamp: Lsn(u64::from(chunk) + 1),
                 generation: Generation(0),
                 commit: None,
+                takes: Rank::Ordinary,
             }),
             Err(Idle::Busy) => panic!("nothing to seal"),
         }

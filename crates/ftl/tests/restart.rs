@@ -196,7 +196,7 @@ fn a_start_with_few_chunks_and_little_memory_ends() {
         pool.executor.spawn(Box::pin(async move {
             for step in 0..1000 {
                 for host in &mut hosts {
-                    host.write(step * 37 % 1000, 1).await;
+                    host.write(step * 37 % 80 * 12, 1).await;
                 }
             }
         }));

@@ -113,6 +113,49 @@ fn victims_full_of_leaves_leave_log_for_one_another() {
     }
 }
 
+/// Small pools, full to the brim, of one tenant and of many: all log was with moves that waited for groups,
+/// and groups with moves that waited for log.
+#[test]
+fn small_and_full_pools_go_on() {
+    let full = |jobs, depth, bytes| RigRequest {
+        mix: Mix {
+            jobs,
+            depth,
+            bytes,
+            reads_per_cent: 0,
+            law: Law::Uniform,
+        },
+        over_provision: 7.0,
+        scale: 16,
+        passes: 0.6,
+        requests: 10_000,
+        ..request(SystemName::Varve, Law::Uniform, bytes)
+    };
+    for request in [
+        RigRequest {
+            scale: 32,
+            fast_tier: 4.0,
+            seed: 167,
+            ..full(24, 16, 4 << 10)
+        },
+        RigRequest {
+            fast_tier: 2.3,
+            over_provision: 10.0,
+            seed: 261,
+            ..full(2, 16, 16 << 10)
+        },
+        RigRequest {
+            fast_tier: 5.0,
+            over_provision: 10.0,
+            seed: 989,
+            ..full(12, 4, 4 << 10)
+        },
+    ] {
+        let report = measured(&request);
+        assert!(millions(&report) > 10.0, "{}", millions(&report));
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let fine = request(SystemName::Varve, Law::Uniform, 4096);

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 40] = [
+pub const FEATURES: [&str; 41] = [
     "audits",
     "bit_rot",
     "came_back",
@@ -26,6 +26,7 @@ pub const FEATURES: [&str; 40] = [
     "crash_at_time",
     "crash_at_write",
     "crashes_in_recovery",
+    "crowded",
     "gone",
     "host_create",
     "host_delete",

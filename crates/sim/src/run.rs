@@ -227,6 +227,9 @@ impl<'a> Machine<'a> {
             shortage: Shortage::default(),
         };
         shared.count(plan.stress.name());
+        if plan.is_crowded {
+            shared.count("crowded");
+        }
         Self {
             seed,
             options,

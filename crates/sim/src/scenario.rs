@@ -65,6 +65,8 @@ pub struct Plan {
     pub tenants: u64,
     /// Most volumes at a time.
     pub volumes: usize,
+    /// Many tenants with a volume or two each: many streams, many leaves, little of each.
+    pub is_crowded: bool,
     /// Size of all volumes, in percent of the pool's capacity.
     pub fill_percent: u64,
     /// Lives in which hosts work.
@@ -116,18 +118,25 @@ impl Plan {
         drives.resize(config.drives(), spec(config.dense_bytes));
         let mut hosts = rng.split("hosts");
         let wire = wire::Plan::draw(&rng, &config);
-        Self {
+        let mut plan = Self {
             config,
             drives,
             depth: hosts.magnitude(1, 32).max(stress.depth_min()),
             tenants: hosts.within(1, 3),
             volumes: hosts.within(1, 4) as usize,
+            is_crowded: rng.split("crowded").chance(1, 4),
             fill_percent: hosts.within(75, 125),
             lives: hosts.within(5, 8),
             fault_distance: hosts.magnitude(20, 300).min(stress.fault_distance_max()),
             stress,
             wire,
+        };
+        if plan.is_crowded {
+            let mut crowd = rng.split("crowd");
+            plan.tenants = crowd.within(4, 8);
+            plan.volumes = crowd.within(8, 16) as usize;
         }
+        plan
     }
 }
 

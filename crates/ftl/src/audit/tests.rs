@@ -349,7 +349,9 @@ fn lists_that_are_not_the_states() {
     let (unit, state) = (bench.free_unit(), UnitState::Open);
     let control = bench.engine.shared.control();
     let shared = &bench.engine.shared;
-    control.grant_chunk(shared, FIRST, false).unwrap();
+    control
+        .grant_chunk(shared, FIRST, (crate::lane::Rank::Ordinary, None))
+        .unwrap();
     assert_eq!(bench.audit(), AuditError::ListedNowhere { unit, state });
 }
 

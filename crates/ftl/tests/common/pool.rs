@@ -28,13 +28,13 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// 16 chunks of 1 MiB and 13 groups of 1 MiB; each tier has `copies` copies. The reserve leaves
+    /// 18 chunks of 1 MiB and 13 groups of 1 MiB; each tier has `copies` copies. The reserve leaves
     /// hosts less of the log than their volumes hold, so what is cleaned is not all dead.
     pub fn new(seed: u64, p2l_copies: u32, copies: u8) -> Self {
         let executor = Executor::new(seed);
         let geometry = Geometry {
             chunk_bytes: 1 << 20,
-            chunks: 16,
+            chunks: 18,
             lba_bytes: 512,
             group_blocks: 256,
             groups: 13,
@@ -51,7 +51,7 @@ impl Pool {
         let reserve = Reserve::derive(&geometry, &demand).expect("room for the reserve");
         let drive = |bytes| MemoryDrive::new(Rc::clone(&executor), bytes, copies);
         Self {
-            fast: drive(16 << 20),
+            fast: drive(18 << 20),
             dense: drive(16 << 20),
             executor,
             geometry,
