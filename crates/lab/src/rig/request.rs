@@ -84,6 +84,19 @@ impl SystemName {
         }
     }
 
+    /// True if what it keeps in memory grows with every block of its dense drives.
+    pub(super) const fn keeps_blocks(self) -> bool {
+        match self {
+            Self::HddArray
+            | Self::DropIn
+            | Self::Raid0
+            | Self::Raid10
+            | Self::Raid5
+            | Self::Raid6 => false,
+            Self::CsalPaper | Self::CsalToday | Self::OpenCas | Self::DmZoned | Self::Varve => true,
+        }
+    }
+
     /// Fewest and most dense drives it can have.
     pub(super) const fn drives_possible(self, protect: Protect) -> (u32, u32) {
         let least = match self {

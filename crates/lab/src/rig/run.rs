@@ -35,6 +35,8 @@ const GROUPS: u32 = 200;
 const BAND_BLOCKS_MIN: u64 = 64;
 /// Blocks of a mebibyte.
 const MIB_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
+/// Bytes of a dense drive whose times do not depend on its size. Chosen: about those of `qlc-002`.
+const IN_PLACE_BYTES: u64 = 16 << 30;
 /// Time before the window, and of the window, at most.
 const RAMP: Nanos = Nanos::from_secs(2);
 const WINDOW: Nanos = Nanos::from_secs(5);
@@ -53,6 +55,13 @@ pub enum RigError {
     Bytes(u64),
     /// A zoned drive: no system here writes zones.
     Zoned(&'static str),
+    /// A disk below a system that keeps account of every block.
+    Disk {
+        /// The disk.
+        drive: &'static str,
+        /// The system.
+        system: SystemName,
+    },
     /// Jobs, depth, or shares beyond their limits.
     Limits(&'static str),
     /// The system cannot have so many dense drives.
@@ -82,6 +91,11 @@ impl fmt::Display for RigError {
             Self::Zoned(drive) => write!(
                 f,
                 "{drive} takes writes at the write pointers of its zones only, and no system here writes zones"
+            ),
+            Self::Disk { drive, system } => write!(
+                f,
+                "{drive} as the dense drive of {system}: what a disk does depends on how far its head goes, so it \
+                 is modelled at its whole size, and {system} keeps account of every block of it"
             ),
             Self::Limits(what) => f.write_str(what),
             Self::Drives {
@@ -127,6 +141,12 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
         if matches!(AnySheet::named(name), Ok(AnySheet::Zoned(_))) {
             return Err(RigError::Zoned(name));
         }
+    }
+    if matches!(AnySheet::named(request.dense), Ok(AnySheet::Disk(_)))
+        && request.system.keeps_blocks()
+    {
+        let (drive, system) = (request.dense, request.system);
+        return Err(RigError::Disk { drive, system });
     }
     let is_skew = match request.mix.law {
         Law::Zipf(theta) => 0.0 < theta && theta < Zipf::THETA_END,
@@ -251,9 +271,8 @@ async fn life(
 fn dense_bytes(sheet: &AnySheet, scale: u32) -> u64 {
     match sheet {
         AnySheet::Flash(sheet) => Shape::smallest(sheet) / u64::from(scale),
-        AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => {
-            sheet.capacity().user_bytes.value
-        }
+        AnySheet::InPlace(_) => IN_PLACE_BYTES / u64::from(scale),
+        AnySheet::Disk(_) | AnySheet::Zoned(_) => sheet.capacity().user_bytes.value,
     }
 }
 

@@ -194,6 +194,9 @@ fn next_of(error: &RigError) -> &'static str {
     match error {
         RigError::Pool(_) => "give another --over-provision, --fast-tier or --scale",
         RigError::Zoned(_) => "name another drive",
+        RigError::Disk { .. } => {
+            "name a flash drive with --dense, or take drop-in, hdd-array or raid-0"
+        }
         RigError::Drive(_) => "give a smaller --scale",
         RigError::Drives { .. } => "give another --drives",
         RigError::Protect(_) => "leave --protect out",
