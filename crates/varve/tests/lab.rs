@@ -65,10 +65,17 @@ fn every_experiment_is_listed_and_nothing_else_runs() {
         .iter()
         .filter_map(|listed| listed["name"].as_str())
         .collect();
-    assert!(
-        names.contains(&"waf-formula") && names.contains(&"drive-table"),
-        "{names:?}"
-    );
+    for name in [
+        "waf-formula",
+        "drive-table",
+        "time-skew",
+        "time-reads",
+        "time-mixed",
+        "time-map-cache",
+        "time-latency",
+    ] {
+        assert!(names.contains(&name), "{name} of {names:?}");
+    }
     let none = run("lab run waf-nothing --json");
     assert_eq!(none.status.code(), Some(3));
     let drawn = run("lab run drive-table --plot /tmp/none.svg --json");
