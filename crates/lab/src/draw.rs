@@ -33,6 +33,41 @@ impl Random {
     }
 }
 
+/// Instants of a Poisson process, in nanoseconds from its start.
+pub struct Poisson {
+    random: Random,
+    mean_ns: f64,
+    last_ns: u64,
+    /// How far behind the last one was in truth, below a nanosecond.
+    carry: f64,
+}
+
+impl Poisson {
+    /// One instant each `mean_ns` on average.
+    #[must_use]
+    pub const fn new(mean_ns: f64, random: Random) -> Self {
+        Self {
+            random,
+            mean_ns,
+            last_ns: 0,
+            carry: 0.0,
+        }
+    }
+}
+
+impl Iterator for Poisson {
+    type Item = u64;
+
+    /// Ends when time no longer fits, after centuries.
+    fn next(&mut self) -> Option<u64> {
+        let gap = self.mean_ns * -(1.0 - self.random.unit()).ln() + self.carry;
+        self.carry = gap.fract();
+        let next = self.last_ns.checked_add(gap as u64);
+        self.last_ns = next.unwrap_or(u64::MAX);
+        next
+    }
+}
+
 /// Ranks with Zipf's law: rank *r* (from 0) with a weight of `(r + 1)^-theta`, drawn by rejection, so
 /// that each has its exact probability whatever their number.
 ///

@@ -141,6 +141,8 @@ pub struct Latency {
     pub p99_ns: u64,
     /// 99.9 % of all are not slower.
     pub p999_ns: u64,
+    /// 99.99 % of all are not slower.
+    pub p9999_ns: u64,
 }
 
 /// What was measured.
@@ -408,6 +410,7 @@ pub(crate) fn latency(all: &[u64]) -> Latency {
         p50_ns: at(0.5),
         p99_ns: at(0.99),
         p999_ns: at(0.999),
+        p9999_ns: at(0.9999),
     }
 }
 

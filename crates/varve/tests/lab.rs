@@ -65,10 +65,17 @@ fn every_experiment_is_listed_and_nothing_else_runs() {
         .iter()
         .filter_map(|listed| listed["name"].as_str())
         .collect();
-    assert!(
-        names.contains(&"waf-formula") && names.contains(&"drive-table"),
-        "{names:?}"
-    );
+    for name in [
+        "waf-formula",
+        "drive-table",
+        "time-skew",
+        "time-reads",
+        "time-mixed",
+        "time-map-cache",
+        "time-latency",
+    ] {
+        assert!(names.contains(&name), "{name} of {names:?}");
+    }
     let none = run("lab run waf-nothing --json");
     assert_eq!(none.status.code(), Some(3));
     let drawn = run("lab run drive-table --plot /tmp/none.svg --json");
@@ -146,4 +153,41 @@ fn a_job_file_is_a_load() {
         "a file that is not there"
     );
     assert_eq!(run(&line(Path::new(""))).status.code(), Some(2), "no file");
+}
+
+/// The same files are loads in time; what cannot be done in time, or is said twice, is refused.
+#[test]
+fn a_job_file_is_a_load_in_time() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = directory.join(format!("lab-rig-{}.fio", std::process::id()));
+    let text = "[a]\nrw=randrw\nrate_iops=4000,1000\nrate_process=poisson\niodepth=32\nruntime=1\n";
+    std::fs::write(&file, text).expect("a file");
+    let line = format!(
+        "lab rig csal-paper --workload fio:{} --scale 32 --json",
+        file.display()
+    );
+    let without_time = || {
+        let mut ran = document(&line);
+        ran["elapsed_s"].take();
+        ran
+    };
+    let ran = without_time();
+    let iops = |way: &str| ran[way]["iops"].as_f64().expect("a rate");
+    assert!((iops("reads") / 4000.0 - 1.0).abs() < 0.1, "{ran}");
+    assert!((iops("writes") / 1000.0 - 1.0).abs() < 0.2, "{ran}");
+    assert_eq!(ran["jobs"][0]["name"], "a");
+    assert_eq!(ran.to_string(), without_time().to_string());
+
+    assert_eq!(run(&format!("{line} --rw randread")).status.code(), Some(2));
+    assert_eq!(run(&format!("{line} --rate-iops 5")).status.code(), Some(2));
+    std::fs::write(&file, "[a]\nrw=write\nbs=512").expect("a file");
+    let refused = run(&line);
+    assert_eq!(refused.status.code(), Some(2));
+    let told: Value = serde_json::from_slice(&refused.stdout).expect("one document");
+    let error = "line 1: job `a`: in time `bs` is a multiple of 4k, at most 1m";
+    let expected = format!("{}: {error}", file.display());
+    assert_eq!(told["error"].as_str(), Some(&expected[..]));
+    std::fs::remove_file(&file).expect("the file goes");
+    let slow = "lab rig drop-in --rw randread --rate-iops 0 --json";
+    assert_eq!(run(slow).status.code(), Some(2), "no rate");
 }

@@ -56,7 +56,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     let of = |found: &[Finding]| -> Vec<f64> {
         let rate = |finding: &Finding| {
             let report = finding.rig();
-            let ways = [&report.reads, &report.writes];
+            let ways = [&report.window.reads, &report.window.writes];
             let iops = |way: &Option<crate::rig::Way>| way.as_ref().map_or(0, |way| way.iops);
             ways.map(iops).iter().sum::<u64>() as f64 / 1e3
         };

@@ -1,7 +1,7 @@
 //! What parity in place costs, and what a host FTL above full stripes costs, in I/Os.
 
 use super::{Ask, Experiment, Finding, Job, Outcome, Row};
-use crate::rig::{Law, Mix, Protect, RigReport, RigRequest, SystemName};
+use crate::rig::{Hosts, Law, Mix, Pace, Protect, RigReport, RigRequest, SystemName};
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -106,13 +106,14 @@ const LINES: [Line; 5] = [
 pub(super) fn request(ask: &Ask, system: SystemName, reads_per_cent: u32) -> RigRequest {
     RigRequest {
         system,
-        mix: Mix {
+        hosts: Hosts::Mix(Mix {
             jobs: JOBS,
             depth: DEPTH,
             bytes: BYTES,
             reads_per_cent,
             law: Law::Uniform,
-        },
+            pace: Pace::Closed,
+        }),
         fast: "slc-002",
         dense: DENSE,
         drives: DRIVES,
@@ -122,6 +123,7 @@ pub(super) fn request(ask: &Ask, system: SystemName, reads_per_cent: u32) -> Rig
         fast_tier: 5.0,
         map_cache: 100.0,
         passes: 1.0,
+        zipf_ranks: 1,
         cores: CORES,
         scale: ask.scale,
         requests: 200_000,
@@ -154,13 +156,20 @@ struct Counts {
 impl Counts {
     fn of(report: &RigReport) -> Self {
         let requests = |way: &Option<crate::rig::Way>| way.as_ref().map_or(0, |way| way.requests);
-        let (reads, writes) = (requests(&report.reads), requests(&report.writes));
+        let (reads, writes) = (
+            requests(&report.window.reads),
+            requests(&report.window.writes),
+        );
         let hosts = (reads + writes) as f64 * BYTES as f64;
         let per = |bytes: f64| 100.0 * bytes / hosts;
-        let dense = report.dense.as_ref().expect("arrays have dense drives");
+        let dense = report
+            .window
+            .dense
+            .as_ref()
+            .expect("arrays have dense drives");
         let (read, written) = (dense.read_bytes as f64, dense.written_bytes as f64);
         let programmed = written * dense.waf_device.unwrap_or(1.0);
-        let fast = report.fast.as_ref().map_or([0.0; 2], |fast| {
+        let fast = report.window.fast.as_ref().map_or([0.0; 2], |fast| {
             [per(fast.read_bytes as f64), per(fast.written_bytes as f64)]
         });
         Self {

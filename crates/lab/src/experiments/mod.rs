@@ -7,11 +7,17 @@
 mod array_16k;
 mod array_io;
 mod drive_table;
+mod grid;
 mod job;
 mod outcome;
 mod page;
 mod plot;
+mod time_latency;
+mod time_map_cache;
+mod time_mixed;
+mod time_reads;
 mod time_recovery;
+mod time_skew;
 mod time_writes;
 mod waf_fast_tier;
 mod waf_formula;
@@ -66,7 +72,7 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 10] = [
+pub const EXPERIMENTS: [&Experiment; 15] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
@@ -74,6 +80,11 @@ pub const EXPERIMENTS: [&Experiment; 10] = [
     &waf_isolation::EXPERIMENT,
     &waf_scale::EXPERIMENT,
     &time_writes::EXPERIMENT,
+    &time_skew::EXPERIMENT,
+    &time_reads::EXPERIMENT,
+    &time_mixed::EXPERIMENT,
+    &time_map_cache::EXPERIMENT,
+    &time_latency::EXPERIMENT,
     &time_recovery::EXPERIMENT,
     &array_io::EXPERIMENT,
     &array_16k::EXPERIMENT,

@@ -65,6 +65,16 @@ impl Row {
         row
     }
 
+    /// A figure beside one that is the most: any less is as good.
+    #[must_use]
+    pub fn at_most(what: String, original: f64, ours: f64, tolerance_per_cent: f64) -> Self {
+        let mut row = Self::against(what, original, ours, tolerance_per_cent);
+        if ours <= original {
+            row.verdict = Verdict::Reproduced;
+        }
+        row
+    }
+
     /// A figure of which nothing was published.
     #[must_use]
     pub const fn beside(what: String, ours: f64) -> Self {
@@ -192,5 +202,25 @@ pub(super) fn number(value: f64) -> String {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
         _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bound is kept by whatever lies on its good side, however far, and by its tolerance on the other.
+    #[test]
+    fn bounds_have_one_good_side() {
+        let most = |ours| Row::at_most(String::new(), 2.0, ours, 10.0).verdict;
+        let least = |ours| Row::at_least(String::new(), 2.0, ours, 10.0).verdict;
+        for (ours, is_most, is_least) in [
+            (0.1, Verdict::Reproduced, Verdict::Off),
+            (1.9, Verdict::Reproduced, Verdict::Reproduced),
+            (2.1, Verdict::Reproduced, Verdict::Reproduced),
+            (9.0, Verdict::Off, Verdict::Reproduced),
+        ] {
+            assert_eq!((most(ours), least(ours)), (is_most, is_least), "{ours}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Writes in time: the paper's schemes beside one another and beside the engine.
 
 use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
-use crate::rig::{Law, Mix, Protect, RigRequest, SystemName};
+use crate::rig::{Hosts, Law, Mix, Pace, Protect, RigRequest, SystemName};
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -52,7 +52,7 @@ const DISK_REQUESTS: u64 = 60_000;
 pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) -> RigRequest {
     RigRequest {
         system,
-        mix,
+        hosts: Hosts::Mix(mix),
         fast: "slc-002",
         dense: "qlc-002",
         drives: system.drives(),
@@ -67,6 +67,7 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) ->
         } else {
             PASSES
         },
+        zipf_ranks: 1,
         cores: 2,
         scale: ask.scale,
         requests,
@@ -93,6 +94,7 @@ const fn writes(law: Law, bytes: u64) -> Mix {
         bytes,
         reads_per_cent: 0,
         law,
+        pace: Pace::Closed,
     }
 }
 
@@ -117,7 +119,7 @@ impl Rates<'_> {
     fn of(&self, system: SystemName, load: usize) -> f64 {
         let at = SYSTEMS.iter().position(|other| *other == system);
         let at = at.expect("the system is among those measured");
-        self.0[at * LOADS.len() + load].rig().written_per_s() as f64 / 1e6
+        self.0[at * LOADS.len() + load].rig().window.written_per_s() as f64 / 1e6
     }
 }
 

@@ -1,7 +1,7 @@
 //! When I/Os of an open loop are meant to begin.
 
 use super::job::{Job, Process};
-use crate::draw::Random;
+use crate::draw::{Poisson, Random};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -25,51 +25,53 @@ pub struct Arrivals {
 /// The process of one direction.
 struct Side {
     is_read: bool,
-    per_second: u64,
-    process: Process,
-    random: Random,
-    /// Starts so far, and when the last was; how far behind it was in truth, below a nanosecond.
-    count: u64,
-    last_ns: u64,
-    carry: f64,
+    starts: Starts,
     /// The next one, if there is one.
     next_ns: Option<u64>,
+}
+
+enum Starts {
+    Linear { per_second: u64, count: u64 },
+    Poisson(Poisson),
+}
+
+impl Starts {
+    /// The next start: the first of a linear process is at once.
+    fn next(&mut self) -> Option<u64> {
+        match self {
+            Self::Linear { per_second, count } => {
+                let at = u128::from(*count) * u128::from(NS_PER_S);
+                *count += 1;
+                u64::try_from(at / u128::from(*per_second)).ok()
+            }
+            Self::Poisson(process) => process.next(),
+        }
+    }
 }
 
 impl Side {
     fn new(job: &Job, clone: u32, is_read: bool, seed: u64) -> Option<Self> {
         let rate = job.rate?;
         let per_second = rate.per_second.of(is_read);
-        let mut side = (per_second > 0).then(|| Self {
-            is_read,
-            per_second,
-            process: rate.process,
-            random: Random::new(job.seed(clone, 2 + u64::from(is_read), seed)),
-            count: 0,
-            last_ns: 0,
-            carry: 0.0,
-            next_ns: None,
-        })?;
-        side.step();
-        Some(side)
-    }
-
-    /// Draws the next start: the first of a linear process is at once.
-    fn step(&mut self) {
-        self.next_ns = match self.process {
-            Process::Linear => {
-                let at = u128::from(self.count) * u128::from(NS_PER_S);
-                u64::try_from(at / u128::from(self.per_second)).ok()
-            }
+        if per_second == 0 {
+            return None;
+        }
+        let mut starts = match rate.process {
+            Process::Linear => Starts::Linear {
+                per_second,
+                count: 0,
+            },
             Process::Poisson => {
-                let mean = NS_PER_S as f64 / self.per_second as f64;
-                let gap = mean * -(1.0 - self.random.unit()).ln() + self.carry;
-                self.carry = gap.fract();
-                self.last_ns.checked_add(gap as u64)
+                let random = Random::new(job.seed(clone, 2 + u64::from(is_read), seed));
+                Starts::Poisson(Poisson::new(NS_PER_S as f64 / per_second as f64, random))
             }
         };
-        self.count += 1;
-        self.last_ns = self.next_ns.unwrap_or(u64::MAX);
+        let next_ns = starts.next();
+        Some(Self {
+            is_read,
+            starts,
+            next_ns,
+        })
     }
 
     fn arrival(&self) -> Option<Arrival> {
@@ -96,7 +98,7 @@ impl Iterator for Arrivals {
         let due = due.filter(|side| side.next_ns.is_some());
         let side = due.min_by_key(|side| side.next_ns)?;
         let arrival = side.arrival();
-        side.step();
+        side.next_ns = side.starts.next();
         arrival
     }
 }

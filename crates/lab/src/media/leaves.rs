@@ -14,8 +14,10 @@ const COMMITS_KEPT: u64 = 2;
 
 /// Bits of a leaf's index in its name: a volume of 128 TiB.
 const INDEX_BITS: u32 = 26;
+/// Volumes that the bits left can tell apart: as many as a rig has tenants at most.
+const VOLUMES: u64 = 1 << (u32::BITS - INDEX_BITS);
 
-/// Volume and index of a leaf.
+/// Volume and index of a leaf. Volumes count from 1, and here from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LeafName(pub(super) u32);
 
@@ -23,11 +25,11 @@ impl LeafName {
     /// The name of a leaf.
     ///
     /// # Panics
-    /// If a pool of the laboratory has 64 volumes, or one of more than 128 TiB.
+    /// If a pool of the laboratory has more than 64 volumes, or one of more than 128 TiB.
     pub(super) fn new(volume: VolumeId, leaf: LeafIndex) -> Self {
         let (volume, index) = (volume.0, leaf.0);
-        assert!(volume < 1 << (u32::BITS - INDEX_BITS) && index < 1 << INDEX_BITS);
-        Self((volume << INDEX_BITS | index) as u32)
+        assert!((1..=VOLUMES).contains(&volume) && index < 1 << INDEX_BITS);
+        Self(((volume - 1) << INDEX_BITS | index) as u32)
     }
 
     const fn volume(self) -> usize {
@@ -117,6 +119,20 @@ impl Leaves {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The first and the last volume and leaf that there can be have names of their own.
+    #[test]
+    fn names_tell_all_leaves_apart() {
+        let last = LeafIndex((1 << INDEX_BITS) - 1);
+        let names = [1, 2, VOLUMES - 1, VOLUMES]
+            .map(|volume| [LeafIndex(0), last].map(|leaf| LeafName::new(VolumeId(volume), leaf)));
+        for (at, name) in names.iter().flatten().enumerate() {
+            let same = names.iter().flatten().filter(|other| *other == name);
+            assert_eq!(same.count(), 1, "{at}");
+            assert_eq!(name.index(), if at % 2 == 0 { LeafIndex(0) } else { last });
+        }
+        assert_eq!(names[3][0].volume(), 63);
+    }
 
     #[test]
     fn a_superseded_image_is_kept_for_two_commits() {

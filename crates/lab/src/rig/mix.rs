@@ -1,5 +1,6 @@
-//! What hosts do: so many jobs, each on its own part of the addresses.
+//! What hosts do, said in a few numbers: so many jobs, each on its own part of the addresses.
 
+use super::system::Io;
 use crate::draw::{Random, Scatter, Zipf};
 use serde::Serialize;
 use std::rc::Rc;
@@ -16,12 +17,25 @@ pub enum Law {
     Zipf(f64),
 }
 
+/// How requests follow one another.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pace {
+    /// A closed loop: each request that ends is followed by another at once.
+    Closed,
+    /// An open loop: so many a second of all jobs, each job a Poisson process. No more than its depth
+    /// is in flight; who waits for that began when it was meant to.
+    Iops(u64),
+    /// The same with this share, per cent, of what a closed loop did just before on the same system.
+    PerCent(u32),
+}
+
 /// What hosts do.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct Mix {
     /// Jobs, each with an equal part of the addresses, each a tenant.
     pub jobs: u32,
-    /// Requests that each job keeps in flight.
+    /// Requests that each job keeps in flight, or has there at most.
     pub depth: u32,
     /// Bytes of a request.
     pub bytes: u64,
@@ -29,6 +43,8 @@ pub struct Mix {
     pub reads_per_cent: u32,
     /// Which places they go to.
     pub law: Law,
+    /// When they begin.
+    pub pace: Pace,
 }
 
 /// The requests of one job.
@@ -46,22 +62,34 @@ pub(crate) struct Places {
 enum Drawn {
     Sequential,
     Uniform,
-    Zipf(Rc<(Zipf, Scatter)>),
+    Zipf(Rc<Skew>),
+}
+
+/// Zipf's law over places.
+struct Skew {
+    zipf: Zipf,
+    ranks_per_place: u64,
+    scatter: Scatter,
 }
 
 impl Mix {
-    /// The jobs of the mix on `size` bytes.
-    pub(crate) fn places(&self, size: u64, seed: u64) -> Vec<Places> {
+    /// The jobs of the mix on `size` bytes. Zipf's law is drawn over so many ranks for each place.
+    pub(crate) fn places(&self, size: u64, ranks_per_place: u32, seed: u64) -> Vec<Places> {
         let area = size / u64::from(self.jobs) / self.bytes * self.bytes;
         let count = area / self.bytes;
-        let zipf = match self.law {
-            Law::Zipf(theta) => Some(Rc::new((Zipf::new(count, theta), Scatter::new(count)))),
+        let ranks_per_place = u64::from(ranks_per_place);
+        let skew = match self.law {
+            Law::Zipf(theta) => Some(Rc::new(Skew {
+                zipf: Zipf::new(count * ranks_per_place, theta),
+                ranks_per_place,
+                scatter: Scatter::new(count),
+            })),
             Law::Sequential | Law::Uniform => None,
         };
         let of = |job: u64| Places {
-            law: match (self.law, &zipf) {
+            law: match (self.law, &skew) {
                 (Law::Sequential, _) => Drawn::Sequential,
-                (_, Some(zipf)) => Drawn::Zipf(Rc::clone(zipf)),
+                (_, Some(skew)) => Drawn::Zipf(Rc::clone(skew)),
                 (_, None) => Drawn::Uniform,
             },
             random: Random::new(seed.wrapping_add(job.wrapping_mul(0x9e37_79b9))),
@@ -76,8 +104,8 @@ impl Mix {
 }
 
 impl Places {
-    /// The next request: whether it reads, and its first byte.
-    pub(crate) fn next(&mut self) -> (bool, u64) {
+    /// The next request.
+    pub(crate) fn next(&mut self) -> Io {
         let is_read = match self.reads_per_cent {
             0 => false,
             100 => true,
@@ -90,8 +118,15 @@ impl Places {
                 at
             }
             Drawn::Uniform => self.random.below(self.places),
-            Drawn::Zipf(zipf) => zipf.1.of(zipf.0.rank(&mut self.random)),
+            Drawn::Zipf(skew) => {
+                let heat = skew.zipf.rank(&mut self.random) / skew.ranks_per_place;
+                skew.scatter.of(heat)
+            }
         };
-        (is_read, self.first + place * self.bytes)
+        Io {
+            is_read,
+            offset: self.first + place * self.bytes,
+            bytes: self.bytes,
+        }
     }
 }

@@ -2,22 +2,36 @@
 //!
 //! One timeline of the simulator, in order of time, is all there is: drives are machines on it
 //! (`station`), systems are flows over them (`system`, one file each in `systems`), and the load asks
-//! them (`load`). What comes out depends on the request alone.
+//! them (`hosts`: a `mix` or a `file`; `load` before time counts, `round` then). What comes out depends on the request alone.
 
+mod account;
+mod build;
+mod check;
 mod cpu;
+mod error;
+mod file;
+mod hosts;
 mod load;
 mod map_cache;
 mod mix;
 mod report;
 mod request;
+mod round;
+#[cfg(test)]
+mod round_tests;
 mod run;
 mod station;
 mod stripe_array;
 mod system;
 mod systems;
 mod timed_drive;
+mod worker;
 
-pub use mix::{Law, Mix};
-pub use report::{RigParameters, RigReport, TierReport, Way};
+pub use check::check;
+pub use error::RigError;
+pub use file::{JobFile, JobFileError};
+pub use hosts::Hosts;
+pub use mix::{Law, Mix, Pace};
+pub use report::{JobReport, RigParameters, RigReport, TierReport, Way, Window};
 pub use request::{Protect, RigRequest, SystemName};
-pub use run::{RigError, check, run};
+pub use run::run;

@@ -51,7 +51,7 @@ impl RigParameters {
     /// In a line.
     pub(crate) fn line(&self) -> String {
         let RigRequest {
-            mix,
+            hosts,
             passes,
             scale,
             seed,
@@ -63,30 +63,44 @@ impl RigParameters {
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
         format!(
-            "{} jobs of {} requests, {} KiB, {} % reads, {:?}; overwritten {passes} times before; \
-             1/{scale}, seed {seed}; {:.2} GiB for hosts; {}",
-            mix.jobs,
-            mix.depth,
-            mix.bytes >> 10,
-            mix.reads_per_cent,
-            mix.law,
+            "{}; overwritten {passes} times before; 1/{scale}, seed {seed}; {:.2} GiB for hosts; {}",
+            hosts.line(),
             self.user_bytes as f64 / (1_u64 << 30) as f64,
             made_of.join(", ")
         )
     }
 }
 
-/// What was measured.
+/// Of one job of a file, with all its clones.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct RigReport {
-    /// What was run.
-    pub parameters: RigParameters,
-    /// Length of the window, nanoseconds of virtual time.
+pub struct JobReport {
+    /// What the file calls it.
+    pub name: String,
+    /// From the opening of the window to the end of its last request.
     pub virtual_ns: u64,
     /// Reads.
     pub reads: Option<Way>,
     /// Writes.
     pub writes: Option<Way>,
+}
+
+/// What was seen while jobs ran side by side.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Window {
+    /// Its length, nanoseconds of virtual time.
+    pub virtual_ns: u64,
+    /// True if it was closed before the jobs of a file had ended, since there were so many requests.
+    pub is_cut: bool,
+    /// Of an open loop of a mix, what was asked for a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offered_iops: Option<u64>,
+    /// Reads.
+    pub reads: Option<Way>,
+    /// Writes.
+    pub writes: Option<Way>,
+    /// The same of each job of a file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobReport>,
     /// What the fast tier did.
     pub fast: Option<TierReport>,
     /// What the dense tier did.
@@ -97,7 +111,15 @@ pub struct RigReport {
     pub counters: BTreeMap<&'static str, u64>,
 }
 
-impl RigReport {
+impl Window {
+    /// Requests a second.
+    #[must_use]
+    pub fn iops(&self) -> u64 {
+        let ways = [&self.reads, &self.writes];
+        let iops = ways.map(|way| way.as_ref().map_or(0, |way| way.iops));
+        iops.iter().sum()
+    }
+
     /// Bytes a second that hosts wrote.
     #[must_use]
     pub fn written_per_s(&self) -> u64 {
@@ -109,51 +131,104 @@ impl RigReport {
     pub fn read_per_s(&self) -> u64 {
         self.reads.as_ref().map_or(0, |way| way.bytes_per_s)
     }
+}
 
+/// What was measured.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct RigReport {
+    /// What was run.
+    pub parameters: RigParameters,
+    /// What was measured before, one after the other: groups of a file, the closed loop of which an open
+    /// one is a share.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Window>,
+    /// What was measured last.
+    #[serde(flatten)]
+    pub window: Window,
+}
+
+impl RigReport {
     /// A table for people.
     ///
     /// # Panics
     /// Never: a string can grow.
     #[must_use]
     pub fn table(&self) -> String {
-        let mut table = String::new();
-        let mut line = |name: &str, value: String| {
-            writeln!(table, "{name:<18} {value}").expect("a string can grow");
-        };
-        line("system", self.parameters.request.system.to_string());
+        let mut table = Table(String::new());
+        table.line("system", &self.parameters.request.system.to_string());
         for (name, value) in &self.parameters.made_of {
-            line(name, value.clone());
+            table.line(name, value);
         }
-        for (name, way) in [("reads", &self.reads), ("writes", &self.writes)] {
-            let Some(way) = way else { continue };
-            let rate = way.bytes_per_s as f64 / 1e6;
-            line(
-                name,
-                format!("{} a second, {rate:.1} MB a second", way.iops),
-            );
-            let micros = |ns: u64| ns as f64 / 1e3;
-            let latency = format!(
-                "mean {:.1}, median {:.1}, 99 % {:.1}, 99.9 % {:.1} us",
-                micros(way.latency.mean_ns),
-                micros(way.latency.p50_ns),
-                micros(way.latency.p99_ns),
-                micros(way.latency.p999_ns)
-            );
-            line("", latency);
+        for window in &self.earlier {
+            table.window(window);
+            table.line("then", "");
         }
-        for (name, tier) in [("fast tier", &self.fast), ("dense tier", &self.dense)] {
+        table.window(&self.window);
+        table.0
+    }
+}
+
+/// Names and values, line by line.
+struct Table(String);
+
+impl Table {
+    fn line(&mut self, name: &str, value: &str) {
+        let line = format!("{name:<18} {value}");
+        writeln!(self.0, "{}", line.trim_end()).expect("a string can grow");
+    }
+
+    fn window(&mut self, window: &Window) {
+        if let Some(iops) = window.offered_iops {
+            self.line("offered", &format!("{iops} a second"));
+        }
+        self.ways("", &window.reads, &window.writes);
+        for job in &window.jobs {
+            self.ways(&job.name, &job.reads, &job.writes);
+        }
+        for (name, tier) in [("fast tier", &window.fast), ("dense tier", &window.dense)] {
             let Some(tier) = tier else { continue };
             let times = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.2}"));
-            line(
-                name,
-                format!(
-                    "{} drives, written {} times what hosts wrote, waf_device {}",
-                    tier.drives,
-                    times(tier.written_per_host_byte),
-                    times(tier.waf_device)
-                ),
+            let value = format!(
+                "{} drives, written {} times what hosts wrote, waf_device {}",
+                tier.drives,
+                times(tier.written_per_host_byte),
+                times(tier.waf_device)
+            );
+            self.line(name, &value);
+        }
+        if window.is_cut {
+            self.line(
+                "cut",
+                "by --requests, before the jobs of the file had ended",
             );
         }
-        table
+    }
+
+    /// Both directions, of all jobs or of one.
+    fn ways(&mut self, job: &str, reads: &Option<Way>, writes: &Option<Way>) {
+        for (direction, way) in [("reads", reads), ("writes", writes)] {
+            let Some(way) = way else { continue };
+            let rate = way.bytes_per_s as f64 / 1e6;
+            let name = if job.is_empty() {
+                direction.to_owned()
+            } else {
+                format!("{direction} of {job}")
+            };
+            self.line(
+                &name,
+                &format!("{} a second, {rate:.1} MB a second", way.iops),
+            );
+            let micros = |ns: u64| ns as f64 / 1e3;
+            let latency = &way.latency;
+            let value = format!(
+                "mean {:.1}, median {:.1}, 99 % {:.1}, 99.9 % {:.1}, 99.99 % {:.1} us",
+                micros(latency.mean_ns),
+                micros(latency.p50_ns),
+                micros(latency.p99_ns),
+                micros(latency.p999_ns),
+                micros(latency.p9999_ns)
+            );
+            self.line("", &value);
+        }
     }
 }

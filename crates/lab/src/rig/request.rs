@@ -1,6 +1,6 @@
 //! What is to be measured.
 
-use super::mix::Mix;
+use super::hosts::Hosts;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -81,6 +81,19 @@ impl SystemName {
             | Self::OpenCas
             | Self::DmZoned
             | Self::Varve => 1,
+        }
+    }
+
+    /// True if what it keeps in memory grows with every block of its dense drives.
+    pub(super) const fn keeps_blocks(self) -> bool {
+        match self {
+            Self::HddArray
+            | Self::DropIn
+            | Self::Raid0
+            | Self::Raid10
+            | Self::Raid5
+            | Self::Raid6 => false,
+            Self::CsalPaper | Self::CsalToday | Self::OpenCas | Self::DmZoned | Self::Varve => true,
         }
     }
 
@@ -176,12 +189,12 @@ impl FromStr for Protect {
 }
 
 /// What is to be measured.
-#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct RigRequest {
     /// The system.
     pub system: SystemName,
     /// What hosts do.
-    pub mix: Mix,
+    pub hosts: Hosts,
     /// Drive of the fast tier, where there is one.
     pub fast: &'static str,
     /// Drive of the dense tier.
@@ -200,11 +213,15 @@ pub struct RigRequest {
     pub map_cache: f64,
     /// How often all addresses are overwritten by the mix before time counts.
     pub passes: f64,
+    /// Ranks of Zipf's law for each place: how many times smaller the system is than what it stands
+    /// for.
+    pub zipf_ranks: u32,
     /// Processors for the system's software.
     pub cores: usize,
     /// Dense drives are smaller by this.
     pub scale: u32,
-    /// Requests of the window at most, and half as many before it.
+    /// Requests of the window at most, and half as many before it; of a job file, requests of each
+    /// group's window at most.
     pub requests: u64,
     /// Seed of all places.
     pub seed: u64,
@@ -214,7 +231,7 @@ impl RigRequest {
     /// How long it takes, roughly, in writes of a placement model: for progress.
     #[must_use]
     pub fn weight(&self) -> u64 {
-        let blocks = (16_u64 << 30) / u64::from(self.scale) / self.mix.bytes;
+        let blocks = (16_u64 << 30) / u64::from(self.scale) / self.hosts.bytes();
         let aged = (blocks as f64 * self.passes) as u64;
         let cost = if self.system == SystemName::Varve {
             12

@@ -2,11 +2,15 @@
 
 use super::lab::{BUG, now, watch};
 use super::lab_drive::parse_block;
-use super::{Exit, complain};
+use super::{Exit, complain, job_file};
 use crate::envelope;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use varve_lab::rig::{Law, Mix, Protect, RigError, RigReport, RigRequest, SystemName, run};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use varve_lab::rig::{
+    Hosts, JobFile, Law, Mix, Pace, Protect, RigError, RigReport, RigRequest, SystemName, run,
+};
 use varve_media::any_sheet;
 
 /// Options of `varve lab rig`.
@@ -15,24 +19,36 @@ pub(crate) struct Options {
     /// What stands on the drives; a wrong name lists them all
     #[arg(value_name = "SYSTEM", value_parser = str::parse::<SystemName>)]
     system: SystemName,
+    /// The jobs of a job file of fio, as fio:FILE, in place of all that is said of jobs here
+    #[arg(long, value_name = "LOAD", value_parser = parse_load,
+          conflicts_with_all = ["rw", "bs", "zipf", "reads", "jobs", "iodepth", "rate_iops"])]
+    workload: Option<PathBuf>,
     /// What hosts do
-    #[arg(long, value_enum)]
-    rw: Way,
+    #[arg(long, value_enum, required_unless_present = "workload")]
+    rw: Option<Way>,
     /// Bytes of a request, such as 4k
     #[arg(long, value_name = "BYTES", value_parser = parse_block, default_value = "4k")]
     bs: u64,
     /// Skew of random places, in place of equal chances: THETA of Zipf's law
     #[arg(long, value_name = "THETA")]
     zipf: Option<f64>,
+    /// Ranks of Zipf's law for each place: how many times smaller the dense drive is than what it
+    /// stands for
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    zipf_ranks: u32,
     /// Requests that read, per cent; for --rw randrw
     #[arg(long, value_name = "PERCENT", default_value_t = 50)]
     reads: u32,
     /// Jobs, each a tenant with an equal part of the addresses
     #[arg(long, value_name = "N", default_value_t = 8)]
     jobs: u32,
-    /// Requests that each job keeps in flight
+    /// Requests that each job keeps in flight; with --rate-iops, that it has there at most
     #[arg(long, value_name = "N", default_value_t = 128)]
     iodepth: u32,
+    /// An open loop: so many requests a second of all jobs, as Poisson processes, or with % that share
+    /// of what a closed loop does just before; latency counts from the intended start
+    #[arg(long, value_name = "N", value_parser = parse_rate)]
+    rate_iops: Option<Pace>,
     /// Drive of the fast tier, as `varve lab drive` knows it
     #[arg(long, value_name = "DRIVE", default_value = "slc-002")]
     fast: String,
@@ -67,7 +83,8 @@ pub(crate) struct Options {
     /// Make the dense drive smaller by this
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     scale: u32,
-    /// Requests of the window at most, and half as many before it
+    /// Requests of the window at most, and half as many before it; of a job file, requests of each
+    /// group of jobs at most
     #[arg(long, value_name = "N", default_value_t = 400_000)]
     requests: u64,
     /// Seed of the places
@@ -135,7 +152,32 @@ impl Options {
     }
 
     fn request(&self) -> Result<RigRequest, Exit> {
-        let law = match (self.rw, self.zipf) {
+        Ok(RigRequest {
+            system: self.system,
+            hosts: match (&self.workload, self.rw) {
+                (Some(file), _) => Hosts::Fio(Arc::new(read(file)?)),
+                (None, Some(way)) => Hosts::Mix(self.mix(way)?),
+                (None, None) => unreachable!("one of both is required"),
+            },
+            fast: known(&self.fast)?,
+            dense: known(&self.dense)?,
+            drives: self.drives.unwrap_or(self.system.drives()),
+            protect: self.protect,
+            rmw_level: self.rmw_level,
+            over_provision: self.over_provision,
+            fast_tier: self.fast_tier,
+            map_cache: self.map_cache,
+            passes: self.passes,
+            zipf_ranks: self.zipf_ranks,
+            cores: self.cores,
+            scale: self.scale,
+            requests: self.requests,
+            seed: self.seed,
+        })
+    }
+
+    fn mix(&self, way: Way) -> Result<Mix, Exit> {
+        let law = match (way, self.zipf) {
             (Way::Read | Way::Write, Some(_)) => {
                 complain(
                     "--zipf is for random places",
@@ -147,34 +189,43 @@ impl Options {
             (_, Some(theta)) => Law::Zipf(theta),
             (_, None) => Law::Uniform,
         };
-        Ok(RigRequest {
-            system: self.system,
-            mix: Mix {
-                jobs: self.jobs,
-                depth: self.iodepth,
-                bytes: self.bs,
-                reads_per_cent: match self.rw {
-                    Way::Read | Way::Randread => 100,
-                    Way::Write | Way::Randwrite => 0,
-                    Way::Randrw => self.reads,
-                },
-                law,
+        Ok(Mix {
+            jobs: self.jobs,
+            depth: self.iodepth,
+            bytes: self.bs,
+            reads_per_cent: match way {
+                Way::Read | Way::Randread => 100,
+                Way::Write | Way::Randwrite => 0,
+                Way::Randrw => self.reads,
             },
-            fast: known(&self.fast)?,
-            dense: known(&self.dense)?,
-            drives: self.drives.unwrap_or(self.system.drives()),
-            protect: self.protect,
-            rmw_level: self.rmw_level,
-            over_provision: self.over_provision,
-            fast_tier: self.fast_tier,
-            map_cache: self.map_cache,
-            passes: self.passes,
-            cores: self.cores,
-            scale: self.scale,
-            requests: self.requests,
-            seed: self.seed,
+            law,
+            pace: self.rate_iops.unwrap_or(Pace::Closed),
         })
     }
+}
+
+fn parse_load(text: &str) -> Result<PathBuf, String> {
+    match text.strip_prefix("fio:") {
+        Some("") => Err("the name of a job file follows fio:".to_owned()),
+        Some(file) => Ok(file.into()),
+        None => Err("fio:FILE".to_owned()),
+    }
+}
+
+/// Requests a second, or a share of those of a closed loop.
+fn parse_rate(text: &str) -> Result<Pace, String> {
+    let pace = match text.strip_suffix('%') {
+        Some(share) => share.parse().map(Pace::PerCent),
+        None => text.parse().map(Pace::Iops),
+    };
+    pace.map_err(|_| "requests a second, or per cent with %".to_owned())
+}
+
+/// Reads a job file, or tells why it is no load.
+fn read(file: &Path) -> Result<JobFile, Exit> {
+    let plan = job_file::read(file)?;
+    JobFile::new(&file.display().to_string(), &plan)
+        .map_err(|error| job_file::refused(file, &error.to_string(), error.next()))
 }
 
 /// A drive that there is a sheet of.
@@ -193,7 +244,11 @@ fn known(name: &str) -> Result<&'static str, Exit> {
 fn next_of(error: &RigError) -> &'static str {
     match error {
         RigError::Pool(_) => "give another --over-provision, --fast-tier or --scale",
+        RigError::Area(error) => error.next(),
         RigError::Zoned(_) => "name another drive",
+        RigError::Disk { .. } => {
+            "name a flash drive with --dense, or take drop-in, hdd-array or raid-0"
+        }
         RigError::Drive(_) => "give a smaller --scale",
         RigError::Drives { .. } => "give another --drives",
         RigError::Protect(_) => "leave --protect out",

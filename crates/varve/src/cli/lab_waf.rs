@@ -1,14 +1,12 @@
 //! `varve lab waf`.
 
 use super::lab::{BUG, now, watch};
-use super::{Exit, complain};
+use super::{Exit, complain, job_file};
 use crate::envelope;
 use clap::Args;
 use serde::Serialize;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use varve_lab::fio::{FioError, Plan};
 use varve_lab::waf::{FioLoad, PolicyName, WafError, WafReport, WafRequest, Workload, run};
 
 /// Options of `varve lab waf`.
@@ -67,33 +65,11 @@ fn parse_load(text: &str) -> Result<Load, String> {
     }
 }
 
-/// What would help where there is no job file.
-const ANOTHER: &str = "give the path of a job file behind fio:";
-
 /// Reads a job file, or tells why it is no load.
 fn read(file: &Path) -> Result<Workload, Exit> {
-    let name = file.display();
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        let (next, exit) = match error.kind() {
-            ErrorKind::NotFound => (ANOTHER, Exit::NotFound),
-            ErrorKind::InvalidData | ErrorKind::IsADirectory => (ANOTHER, Exit::Usage),
-            _ => ("see that this user may read it", Exit::Failed),
-        };
-        complain(
-            &format!("the job file {name} cannot be read: {error}"),
-            next,
-        );
-        exit
-    })?;
-    let usage = |error: String, next: &str| {
-        complain(&format!("{name}: {error}"), next);
-        Exit::Usage
-    };
-    let plan: Plan = text
-        .parse()
-        .map_err(|error: FioError| usage(error.to_string(), error.next()))?;
-    let load = FioLoad::new(&name.to_string(), &plan);
-    let load = load.map_err(|error| usage(error.to_string(), error.next()))?;
+    let plan = job_file::read(file)?;
+    let load = FioLoad::new(&file.display().to_string(), &plan);
+    let load = load.map_err(|error| job_file::refused(file, &error.to_string(), error.next()))?;
     Ok(Workload::Fio(Arc::new(load)))
 }
 

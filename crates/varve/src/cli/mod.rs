@@ -11,6 +11,7 @@ mod drive;
 mod failure;
 mod front;
 mod inspect;
+mod job_file;
 mod lab;
 mod lab_drive;
 mod lab_jobs;

@@ -1,0 +1,118 @@
+//! Reads in time.
+
+use super::grid::{self, Grid};
+use super::time_writes::request;
+use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use crate::rig::{Law, Mix, Pace, RigRequest, SystemName};
+
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "time-reads",
+    title: "Reads of eight tenants, uniform and by Zipf's law, 4 KiB and 64 KiB, of every scheme, and reads beside \
+            writes",
+    source: "document 002, reads: CSAL the fastest of all, far above the disks; mixed 64 KiB reads with 4 KiB and \
+             64 KiB writes: the fastest in both directions; without figures (csal.md A.5)",
+    is_drawn: true,
+    jobs,
+    outcome,
+};
+
+/// By how much CSAL may be behind another and still count as no slower, per cent.
+const TOLERANCE: f64 = 5.0;
+const SYSTEMS: [SystemName; 7] = [
+    SystemName::HddArray,
+    SystemName::DropIn,
+    SystemName::OpenCas,
+    SystemName::DmZoned,
+    SystemName::CsalPaper,
+    SystemName::CsalToday,
+    SystemName::Varve,
+];
+/// Law, bytes of a request, reads per cent, and its name.
+const LOADS: [(Law, u64, u32, &str); 5] = [
+    (Law::Uniform, 4 << 10, 100, "uniform, 4 KiB"),
+    (Law::Zipf(1.2), 4 << 10, 100, "Zipf 1.2, 4 KiB"),
+    (Law::Uniform, 64 << 10, 100, "uniform, 64 KiB"),
+    (Law::Zipf(1.2), 64 << 10, 100, "Zipf 1.2, 64 KiB"),
+    (Law::Uniform, 64 << 10, 50, "half writes, 64 KiB"),
+];
+/// Requests of a window at most, by load; reads leave no state that a longer one would show.
+const REQUESTS: [u64; 5] = [200_000, 200_000, 60_000, 60_000, 60_000];
+const DISK_REQUESTS: u64 = 20_000;
+/// Rates of reads are those of the smallest drive with all dies at work, also at a quarter of it.
+const SMALLER: u32 = 4;
+
+fn jobs(ask: &Ask) -> Vec<Job> {
+    grid::jobs(&SYSTEMS, LOADS.len(), |system, load| {
+        let (law, bytes, reads_per_cent, _) = LOADS[load];
+        let mix = Mix {
+            jobs: 8,
+            depth: 128,
+            bytes,
+            reads_per_cent,
+            law,
+            pace: Pace::Closed,
+        };
+        let requests = match system {
+            SystemName::HddArray => DISK_REQUESTS,
+            _ => REQUESTS[load],
+        };
+        RigRequest {
+            passes: 0.5,
+            scale: ask.scale * SMALLER,
+            ..request(ask, system, mix, requests)
+        }
+    })
+}
+
+fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
+    let grid = Grid::new(&SYSTEMS, LOADS.len(), findings);
+    let rate = |system, load| grid.window(system, load).read_per_s() as f64 / 1e6;
+    let others = [
+        SystemName::HddArray,
+        SystemName::DropIn,
+        SystemName::OpenCas,
+        SystemName::DmZoned,
+    ];
+    let mut rows = Vec::new();
+    for (load, (.., name)) in LOADS.iter().enumerate() {
+        let fastest = others.map(|system| rate(system, load));
+        let fastest = fastest.into_iter().fold(0.0, f64::max);
+        let csal = rate(SystemName::CsalPaper, load);
+        rows.push(Row::at_least(
+            format!("csal-paper by the fastest other, {name}, at least"),
+            1.0,
+            csal / fastest,
+            TOLERANCE,
+        ));
+        let what = format!("varve by csal-paper, {name}");
+        rows.push(Row::beside(what, rate(SystemName::Varve, load) / csal));
+    }
+    let names: Vec<String> = LOADS.iter().map(|(.., name)| (*name).to_owned()).collect();
+    let mut plot = Plot::bars("Reads of eight tenants", "MB a second", names.clone());
+    for system in SYSTEMS {
+        let rates: Vec<f64> = (0..LOADS.len()).map(|load| rate(system, load)).collect();
+        for (name, rate) in names.iter().zip(&rates) {
+            rows.push(Row::beside(format!("{system}, {name}, MB/s read"), *rate));
+        }
+        plot.series(system.name(), rates);
+    }
+    Outcome {
+        unit: "ratio, or as said",
+        rows,
+        notes: NOTES.map(str::to_owned).to_vec(),
+        parameters: Vec::new(),
+        plots: vec![plot],
+    }
+}
+
+const NOTES: [&str; 4] = [
+    "Before, half of the addresses are overwritten at the places that will be read: a cache and a fast tier hold what \
+     was written last. Which exponent the document means is not told.",
+    "A model of CSAL is charged no processor for reads, the engine 0.87 us each and 0.6 us for each further block on \
+     two processors; its map is resident, CSAL's an eighth.",
+    "Skewed reads come from the fast drive, and csal-* read a page of the map there for most of them, which the \
+     others need not: with all of its map in memory CSAL reads 1.7 times as much (time-map-cache). At half writes \
+     csal-paper's drive collects garbage of its own, as in time-writes.",
+    "The document's mix has reads of 64 KiB and writes of 4 KiB or 64 KiB in jobs of their own; here each job does both.",
+];

@@ -1,0 +1,141 @@
+//! Skewed writes in time.
+
+use super::grid::{self, Grid};
+use super::time_writes::request;
+use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use crate::rig::{Law, Mix, Pace, RigRequest, SystemName};
+
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "time-skew",
+    title: "Writes by Zipf's law: 4 KiB of eight tenants of every scheme, and document 000's 64 KiB on TLC and on \
+            SLC with QLC",
+    source: "document 000, configuration 2: 64 KiB, Zipf 1.2: 1875 MiB/s on one TLC drive, 3317 MiB/s on SLC and QLC \
+             under CSAL; document 002: CSAL the fastest at Zipf 0.8 and 1.2, without figures (facts A, csal.md A.5)",
+    is_drawn: true,
+    jobs,
+    outcome,
+};
+
+const TOLERANCE: f64 = 20.0;
+const SYSTEMS: [SystemName; 6] = [
+    SystemName::HddArray,
+    SystemName::DropIn,
+    SystemName::OpenCas,
+    SystemName::CsalPaper,
+    SystemName::CsalToday,
+    SystemName::Varve,
+];
+const THETAS: [f64; 2] = [0.8, 1.2];
+const REQUESTS: u64 = 400_000;
+/// What writes in place is slow, and soon shows how slow.
+const SLOW_REQUESTS: u64 = 40_000;
+
+/// Document 000's second configuration: whose drives, and MiB a second if it was published.
+const CONFIGURATION_2: [(SystemName, &str, Option<f64>); 4] = [
+    (SystemName::DropIn, "tlc-p5520", Some(1875.0)),
+    (SystemName::CsalPaper, "qlc-p5336", Some(3317.0)),
+    (SystemName::CsalToday, "qlc-p5336", Some(3317.0)),
+    (SystemName::Varve, "qlc-p5336", None),
+];
+/// The smallest model of `qlc-p5336` is four times as large as that of `qlc-002`.
+const SMALLER: u32 = 4;
+const REQUESTS_64K: u64 = 60_000;
+
+const fn skewed(theta: f64, jobs: u32, bytes: u64) -> Mix {
+    Mix {
+        jobs,
+        depth: 128,
+        bytes,
+        reads_per_cent: 0,
+        law: Law::Zipf(theta),
+        pace: Pace::Closed,
+    }
+}
+
+fn jobs(ask: &Ask) -> Vec<Job> {
+    let mut jobs = grid::jobs(&SYSTEMS, THETAS.len(), |system, load| {
+        let requests = match system {
+            SystemName::HddArray | SystemName::DropIn | SystemName::OpenCas => SLOW_REQUESTS,
+            _ => REQUESTS,
+        };
+        RigRequest {
+            passes: 1.0,
+            ..request(ask, system, skewed(THETAS[load], 8, 4096), requests)
+        }
+    });
+    jobs.extend(CONFIGURATION_2.map(|(system, dense, _)| {
+        let smaller = if system == SystemName::DropIn {
+            1
+        } else {
+            SMALLER
+        };
+        Job::Rig(RigRequest {
+            dense,
+            fast: "slc-p5810",
+            passes: 1.0,
+            scale: ask.scale * smaller,
+            ..request(ask, system, skewed(1.2, 1, 64 << 10), REQUESTS_64K)
+        })
+    }));
+    jobs
+}
+
+fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
+    let (grid, configuration_2) = findings.split_at(SYSTEMS.len() * THETAS.len());
+    let grid = Grid::new(&SYSTEMS, THETAS.len(), grid);
+    let mut rows = Vec::new();
+    for ((system, dense, published), finding) in CONFIGURATION_2.iter().zip(configuration_2) {
+        let ours = finding.rig().window.written_per_s() as f64 / f64::from(1 << 20);
+        let what = format!("{system} on {dense}, 64 KiB, Zipf 1.2, MiB/s");
+        rows.push(match published {
+            Some(published) => Row::against(what, *published, ours, TOLERANCE),
+            None => Row::beside(what, ours),
+        });
+    }
+    let others = [
+        SystemName::HddArray,
+        SystemName::DropIn,
+        SystemName::OpenCas,
+    ];
+    for (load, theta) in THETAS.into_iter().enumerate() {
+        let fastest = others.map(|system| grid.rate(system, load));
+        let fastest = fastest.into_iter().fold(0.0, f64::max);
+        rows.push(Row::at_least(
+            format!("csal-paper by the fastest other, 4 KiB, Zipf {theta}, at least"),
+            1.0,
+            grid.rate(SystemName::CsalPaper, load) / fastest,
+            0.0,
+        ));
+    }
+    let names = THETAS.map(|theta| format!("Zipf {theta}"));
+    let mut plot = Plot::bars(
+        "Skewed 4 KiB writes of eight tenants",
+        "MB a second",
+        names.to_vec(),
+    );
+    for system in SYSTEMS {
+        let rates: Vec<f64> = (0..THETAS.len())
+            .map(|load| grid.rate(system, load))
+            .collect();
+        for (name, rate) in names.iter().zip(&rates) {
+            rows.push(Row::beside(format!("{system}, 4 KiB, {name}, MB/s"), *rate));
+        }
+        plot.series(system.name(), rates);
+    }
+    Outcome {
+        unit: "ratio, or as said",
+        rows,
+        notes: NOTES.map(str::to_owned).to_vec(),
+        parameters: Vec::new(),
+        plots: vec![plot],
+    }
+}
+
+const NOTES: [&str; 3] = [
+    "Neither document tells what had been done to the drives before. Here they are overwritten once by the same load, \
+     so the TLC drive collects garbage of its own.",
+    "Zipf's law is over the blocks there are, of drives a thousand times smaller: under an exponent of 1.2 a larger \
+     population is kinder to a fast tier of the same share.",
+    "Which CSAL document 000 measured is not told; both are set against it. Its jobs did not know tenants.",
+];

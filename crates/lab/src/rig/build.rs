@@ -1,0 +1,176 @@
+//! Builds a system on its drives.
+
+use super::error::RigError;
+use super::request::{RigRequest, SystemName};
+use super::station::Station;
+use super::stripe_array::{STRIP_BYTES, StripeArray};
+use super::system::System;
+use super::systems::concat::Concat;
+use super::systems::csal::{Csal, CsalPlan};
+use super::systems::dm_zoned::{DmZoned, DmZonedPlan};
+use super::systems::open_cas::OpenCas;
+use super::systems::parity_raid::{Nobody, ParityRaid};
+use super::systems::raid0::Raid0;
+use super::systems::raid10::Raid10;
+use super::systems::varve::Varve;
+use crate::small_pool::{PoolError, PoolRequest, SmallPool};
+use crate::waf::PolicyName;
+use std::rc::Rc;
+use varve_io::World;
+use varve_media::{AnySheet, Shape};
+use varve_sim::executor::Reactor;
+use varve_units::BLOCK_BYTES;
+
+/// Reclaim groups of CSAL, and blocks of a band at least.
+const GROUPS: u32 = 200;
+const BAND_BLOCKS_MIN: u64 = 64;
+/// Blocks of a mebibyte.
+const MIB_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
+/// Bytes of a dense drive whose times do not depend on its size. Chosen: about those of `qlc-002`.
+const IN_PLACE_BYTES: u64 = 16 << 30;
+
+fn dense_bytes(sheet: &AnySheet, scale: u32) -> u64 {
+    match sheet {
+        AnySheet::Flash(sheet) => Shape::smallest(sheet) / u64::from(scale),
+        AnySheet::InPlace(_) => IN_PLACE_BYTES / u64::from(scale),
+        AnySheet::Disk(_) | AnySheet::Zoned(_) => sheet.capacity().user_bytes.value,
+    }
+}
+
+pub(super) async fn build(
+    reactor: &Rc<Reactor>,
+    request: &RigRequest,
+) -> Result<Rc<dyn System>, RigError> {
+    let named = |name| AnySheet::named(name).expect("requests name drives that there are");
+    let station =
+        |sheet: &AnySheet, bytes| Station::new(sheet, bytes, reactor).map_err(RigError::Drive);
+    let dense = named(request.dense);
+    let dense_bytes = dense_bytes(&dense, request.scale);
+    let world = Rc::clone(reactor) as Rc<dyn World>;
+    let array = |sheet: &AnySheet, bytes| -> Result<Vec<_>, RigError> {
+        (0..request.drives).map(|_| station(sheet, bytes)).collect()
+    };
+    let in_place = |parity| -> Result<Rc<dyn System>, RigError> {
+        let (drives, world) = (array(&dense, dense_bytes)?, Rc::clone(&world));
+        let level = request.rmw_level;
+        Ok(ParityRaid::new(
+            world,
+            drives,
+            parity,
+            level,
+            Rc::new(Nobody),
+        ))
+    };
+    Ok(match request.system {
+        SystemName::HddArray => {
+            let sheet = named("hdd-002");
+            let bytes = sheet.capacity().user_bytes.value;
+            Concat::new(array(&sheet, bytes)?)
+        }
+        SystemName::DropIn => Concat::new(vec![station(&dense, dense_bytes)?]),
+        SystemName::CsalPaper | SystemName::CsalToday => {
+            let plan = csal_plan(request, dense_bytes);
+            let dense = station(&dense, dense_bytes)?;
+            let fast = station(&named(request.fast), plan.fast_bytes())?;
+            Csal::create(world, plan, (fast, dense))
+        }
+        SystemName::Raid0 => Raid0::new(array(&dense, dense_bytes)?),
+        SystemName::Raid10 => Raid10::new(array(&dense, dense_bytes)?),
+        SystemName::Raid5 => in_place(1)?,
+        SystemName::Raid6 => in_place(2)?,
+        SystemName::OpenCas => {
+            let dense = station(&dense, dense_bytes)?;
+            let fast = station(&named(request.fast), fast_bytes(request, dense.bytes()))?;
+            OpenCas::create(Rc::clone(reactor) as Rc<dyn World>, (fast, dense))
+        }
+        SystemName::DmZoned => {
+            let dense = station(&dense, dense_bytes)?;
+            let plan = DmZonedPlan::new(dense.bytes(), fast_bytes(request, dense.bytes()));
+            let plan = plan.ok_or(RigError::Limits("drives with room for zones"))?;
+            let fast = station(&named(request.fast), plan.fast_bytes())?;
+            let world = Rc::clone(reactor) as Rc<dyn World>;
+            DmZoned::create(world, plan, (fast, dense))
+        }
+        SystemName::Varve => {
+            let pool = pool(request, &dense, dense_bytes)?;
+            let drives = array(&dense, dense_bytes)?;
+            let dense = StripeArray::new(drives, request.protect.strips());
+            let fast = named(request.fast);
+            let fast = StripeArray::new(vec![station(&fast, pool.fast_bytes())?], 0);
+            Varve::create(world, pool, (fast, dense), request.cores)
+                .await
+                .map_err(RigError::Engine)?
+        }
+    })
+}
+
+/// The fast tier of a system that exports all of its dense drive.
+fn fast_bytes(request: &RigRequest, dense: u64) -> u64 {
+    let blocks = dense as f64 / BLOCK_BYTES as f64 * request.fast_tier / 100.0;
+    blocks as u64 * BLOCK_BYTES
+}
+
+/// As many bands as 72 for each of 200 erase units of a drive are, which fill it.
+fn csal_plan(request: &RigRequest, bytes: u64) -> CsalPlan {
+    let policy = match request.system {
+        SystemName::CsalToday => PolicyName::CsalToday,
+        _ => PolicyName::CsalPaper,
+    };
+    let blocks = bytes / BLOCK_BYTES;
+    let groups = (blocks / u64::from(policy.units_per_group(GROUPS)) / BAND_BLOCKS_MIN)
+        .min(GROUPS.into()) as u32;
+    let bands = groups * policy.units_per_group(groups);
+    let band_blocks = (blocks / u64::from(bands)) as u32;
+    let dense = u64::from(bands) * u64::from(band_blocks);
+    let user = (dense as f64 * (1.0 - request.over_provision / 100.0)) as u64;
+    let tenants = u64::from(request.hosts.tenants());
+    let user = user / tenants * tenants;
+    CsalPlan {
+        policy,
+        bands,
+        band_blocks,
+        user_blocks: user,
+        tenants,
+        fast_blocks: (user as f64 * request.fast_tier / 100.0) as u64,
+        map_cache: request.map_cache,
+        cores: request.cores,
+    }
+}
+
+/// As many groups as the drive has erase units, which fill it.
+fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool, RigError> {
+    let groups = match dense {
+        AnySheet::Flash(sheet) => {
+            sheet.capacity.user_bytes.value / sheet.flash.erase_unit_bytes.value
+        }
+        AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => GROUPS.into(),
+    };
+    let blocks = bytes / BLOCK_BYTES;
+    let data = u64::from(request.drives) - request.protect.strips() as u64;
+    let strip = match request.drives {
+        1 => u64::from(crate::small_pool::STRIPE_BLOCKS),
+        _ => STRIP_BYTES / BLOCK_BYTES,
+    };
+    // Whole mebibytes of data: the content of the tier is emptied by them when a group is written
+    // anew, so no two groups may share one.
+    let stripe = strip * data;
+    let step = (MIB_BLOCKS >> stripe.trailing_zeros().min(MIB_BLOCKS.ilog2())) * strip;
+    // Rounded down: a zone of every drive for each group.
+    let zone_blocks = (blocks / groups / step).max(2) * step;
+    let pool = SmallPool::new(&PoolRequest {
+        groups: (blocks / zone_blocks) as u32,
+        group_blocks: (zone_blocks * data) as u32,
+        stripe_blocks: (strip * data) as u32,
+        over_provision: request.over_provision,
+        fast_tier: request.fast_tier,
+        volumes: request.hosts.tenants().into(),
+    });
+    pool.map_err(|error| {
+        RigError::Pool(match error {
+            PoolError::Reserve(error) => error.to_string(),
+            PoolError::Capacity { user, usable } => {
+                format!("{user} blocks for hosts, of {usable} that there is room for")
+            }
+        })
+    })
+}

@@ -1,0 +1,102 @@
+//! Whether a request makes sense, looked at before anything is built.
+
+use super::error::RigError;
+use super::hosts::Hosts;
+use super::mix::{Law, Mix, Pace};
+use super::request::{Protect, RigRequest, SystemName};
+use crate::draw::Zipf;
+use varve_media::AnySheet;
+use varve_units::BLOCK_BYTES;
+
+/// Requests a second of an open loop at most, as of a job file.
+const IOPS_MAX: u64 = 10_000_000;
+
+/// Looks whether a request makes sense.
+///
+/// # Errors
+/// If it does not.
+pub fn check(request: &RigRequest) -> Result<(), RigError> {
+    if let Hosts::Mix(mix) = &request.hosts {
+        check_mix(mix)?;
+    }
+    for name in [request.fast, request.dense] {
+        if matches!(AnySheet::named(name), Ok(AnySheet::Zoned(_))) {
+            return Err(RigError::Zoned(name));
+        }
+    }
+    if matches!(AnySheet::named(request.dense), Ok(AnySheet::Disk(_)))
+        && request.system.keeps_blocks()
+    {
+        let (drive, system) = (request.dense, request.system);
+        return Err(RigError::Disk { drive, system });
+    }
+    let limits = [
+        ((1..=64).contains(&request.cores), "from 1 to 64 processors"),
+        (
+            (1..=65_536).contains(&request.zipf_ranks),
+            "from 1 to 65536 ranks of Zipf's law for each place",
+        ),
+        (
+            (1.0..=90.0).contains(&request.over_provision),
+            "over-provisioning of 1 to 90 per cent",
+        ),
+        (
+            (0.0..=100.0).contains(&request.map_cache),
+            "0 to 100 per cent of a map in memory",
+        ),
+        (
+            (0.0..=1000.0).contains(&request.passes),
+            "overwritten 0 to 1000 times before",
+        ),
+        (request.rmw_level <= 2, "rmw_level is 0, 1 or 2"),
+        (
+            (0.1..=100.0).contains(&request.fast_tier),
+            "a fast tier from 0.1 to 100 per cent",
+        ),
+    ];
+    if let Some((_, what)) = limits.into_iter().find(|(holds, _)| !holds) {
+        return Err(RigError::Limits(what));
+    }
+    let system = request.system;
+    if request.protect != Protect::None && system != SystemName::Varve {
+        return Err(RigError::Protect(system));
+    }
+    let possible = system.drives_possible(request.protect);
+    if !(possible.0..=possible.1).contains(&request.drives) {
+        return Err(RigError::Drives { system, possible });
+    }
+    Ok(())
+}
+
+fn check_mix(mix: &Mix) -> Result<(), RigError> {
+    let bytes = mix.bytes;
+    if !(BLOCK_BYTES..=1 << 20).contains(&bytes) || !bytes.is_multiple_of(BLOCK_BYTES) {
+        return Err(RigError::Bytes(bytes));
+    }
+    let is_skew = match mix.law {
+        Law::Zipf(theta) => 0.0 < theta && theta < Zipf::THETA_END,
+        Law::Sequential | Law::Uniform => true,
+    };
+    let is_pace = match mix.pace {
+        Pace::Closed => true,
+        Pace::Iops(iops) => (1..=IOPS_MAX).contains(&iops),
+        Pace::PerCent(share) => (1..=1000).contains(&share),
+    };
+    let limits = [
+        ((1..=64).contains(&mix.jobs), "from 1 to 64 jobs"),
+        (
+            (1..=1024).contains(&mix.depth),
+            "from 1 to 1024 requests in flight for each job",
+        ),
+        (mix.reads_per_cent <= 100, "reads are a share in per cent"),
+        (is_skew, "THETA lies above 0 and below 5"),
+        (
+            is_pace,
+            "from 1 to 10000000 requests a second, or from 1 to 1000 per cent of a closed loop's",
+        ),
+    ];
+    match limits.into_iter().find(|(holds, _)| !holds) {
+        Some((_, what)) => Err(RigError::Limits(what)),
+        None => Ok(()),
+    }
+}

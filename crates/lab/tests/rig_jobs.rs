@@ -1,0 +1,239 @@
+//! Job files of fio, and open loops, as loads of a rig.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use varve_lab::fio::Plan;
+use varve_lab::recovery::Watch;
+use varve_lab::rig::{
+    Hosts, JobFile, JobFileError, Law, Mix, Pace, Protect, RigError, RigReport, RigRequest,
+    SystemName, Way, run,
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn file(text: &str) -> Result<JobFile, JobFileError> {
+    let plan: Plan = text.parse().expect("a job file");
+    JobFile::new("test", &plan)
+}
+
+fn request(system: SystemName, hosts: Hosts) -> RigRequest {
+    RigRequest {
+        system,
+        hosts,
+        fast: "slc-002",
+        dense: "slc-002",
+        drives: system.drives(),
+        protect: Protect::None,
+        rmw_level: 1,
+        over_provision: 18.0,
+        fast_tier: 5.0,
+        map_cache: 12.5,
+        passes: 0.5,
+        zipf_ranks: 1,
+        cores: 2,
+        scale: 8,
+        requests: 1_000_000,
+        seed: 7,
+    }
+}
+
+/// A file on a drive that is fast enough for whatever is asked here.
+fn on_a_drive(text: &str) -> Result<RigReport, RigError> {
+    let file = file(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let watch: Watch = Rc::new(|_, _, _| ());
+    let hosts = Hosts::Fio(Arc::new(file));
+    run(&request(SystemName::DropIn, hosts), &watch)
+}
+
+fn measured(text: &str) -> RigReport {
+    on_a_drive(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn requests(way: &Option<Way>) -> u64 {
+    way.as_ref().map_or(0, |way| way.requests)
+}
+
+/// Within this share of what is expected.
+fn is_near(found: u64, expected: u64, share: f64) -> bool {
+    (found as f64 / expected as f64 - 1.0).abs() <= share
+}
+
+/// An open loop at equal distances has as many requests as the file says, of each direction, in the time
+/// it says, behind the ramp; a Poisson process about as many.
+#[test]
+fn rates_and_times_are_kept() {
+    let text = "[a]\nrw=randrw\nrate_iops=3000,1000\niodepth=64\nramp_time=1\nruntime=2\ntime_based\n\
+                norandommap\n";
+    let linear = measured(text).window;
+    let (reads, writes) = (requests(&linear.reads), requests(&linear.writes));
+    // What began just before the ramp's end may end behind it.
+    assert!((6000..=6001).contains(&reads) && (2000..=2001).contains(&writes));
+    assert!(is_near(linear.virtual_ns, 2 * SECOND, 0.001));
+    assert!(!linear.is_cut);
+    let poisson = measured(&format!("{text}rate_process=poisson")).window;
+    let (reads, writes) = (requests(&poisson.reads), requests(&poisson.writes));
+    assert!(
+        is_near(reads, 6000, 0.05) && is_near(writes, 2000, 0.08),
+        "{reads} {writes}"
+    );
+    assert_ne!((reads, writes), (6000, 2000));
+}
+
+/// A closed loop mixes as it is told to, ends when it is told to, and is as fast as its depth and its
+/// clones allow: a read of this drive takes the same whoever asks.
+#[test]
+fn closed_loops_have_their_mix_and_depth() {
+    let text = |extra: &str| format!("[a]\nrw=randread\nruntime=50ms\ntime_based\n{extra}");
+    let mixed = measured(&text("rw=randrw\nrwmixread=70\niodepth=8")).window;
+    let (reads, writes) = (requests(&mixed.reads), requests(&mixed.writes));
+    let share = reads as f64 / (reads + writes) as f64;
+    assert!((share - 0.7).abs() < 0.01, "{share} of {}", reads + writes);
+    assert!(is_near(mixed.virtual_ns, SECOND / 20, 0.01));
+    let one = requests(&measured(&text("")).window.reads);
+    for more in ["iodepth=8", "numjobs=8", "iodepth=4\nnumjobs=2"] {
+        let eight = requests(&measured(&text(more)).window.reads);
+        // Now and then two of them want one die.
+        assert!(is_near(eight, 8 * one, 0.15), "{more}: {eight} of {one}");
+    }
+}
+
+/// A job ends when it has done its amount; one with `exitall` ends the others, of which each has figures of
+/// its own; a group begins when the one before has ended.
+#[test]
+fn jobs_end_and_groups_follow() {
+    let report = measured(
+        "[first]\nrw=write\nbs=64k\nio_size=6400k\n[beside]\nrw=randread\nruntime=1000d\ntime_based\n\
+         [ends]\nrw=write\nio_size=40k\nrate_iops=100\nexitall\n[second]\nstonewall\nrw=read\nio_size=4m\n",
+    );
+    let [earlier] = &report.earlier[..] else {
+        panic!("{} groups before the last", report.earlier.len());
+    };
+    let of = |name: &str| {
+        let found = earlier.jobs.iter().find(|job| job.name == name);
+        found.expect(name)
+    };
+    assert_eq!(requests(&of("first").writes), 100);
+    assert_eq!(requests(&of("ends").writes), 10);
+    // Ten requests, a hundredth of a second apart.
+    assert!(
+        is_near(earlier.virtual_ns, 90_000_000, 0.02),
+        "{}",
+        earlier.virtual_ns
+    );
+    assert!(requests(&of("beside").reads) > 1000);
+    assert!(of("first").virtual_ns < of("beside").virtual_ns);
+    let last = &report.window;
+    assert_eq!((requests(&last.reads), requests(&last.writes)), (1024, 0));
+    assert_eq!(last.jobs.len(), 1);
+}
+
+/// Jobs that would never end are cut, and the report tells so.
+#[test]
+fn what_does_not_end_is_cut() {
+    let endless = file("[a]\nrw=randread\nruntime=1000d\ntime_based\n").unwrap();
+    let request = RigRequest {
+        requests: 5000,
+        ..request(SystemName::DropIn, Hosts::Fio(Arc::new(endless)))
+    };
+    let watch: Watch = Rc::new(|_, _, _| ());
+    let window = run(&request, &watch).unwrap().window;
+    assert!(window.is_cut);
+    assert_eq!(requests(&window.reads), 5000);
+}
+
+/// Of the engine, whose volumes are the jobs' disks: what the file writes reaches them, and seeds decide
+/// everything.
+#[test]
+fn the_engine_serves_files() {
+    let text = "[global]\nbs=16k\niodepth=16\nruntime=1\ntime_based\nsize=50%\n[a]\nrw=randwrite\n\
+                random_distribution=zipf:1.2\n[b]\nrw=randrw\nrate_iops=2000,500\nrate_process=poisson\n";
+    let run = |seed| {
+        let hosts = Hosts::Fio(Arc::new(file(text).unwrap()));
+        let request = RigRequest {
+            seed,
+            dense: "qlc-002",
+            ..request(SystemName::Varve, hosts)
+        };
+        let watch: Watch = Rc::new(|_, _, _| ());
+        run(&request, &watch).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let one = run(3);
+    let jobs = &one.window.jobs;
+    assert!(requests(&jobs[0].writes) > 1000 && jobs[0].reads.is_none());
+    assert!(is_near(requests(&jobs[1].reads), 2000, 0.1));
+    assert!(is_near(requests(&jobs[1].writes), 500, 0.2));
+    let json = |report: &RigReport| serde_json::to_string(report).unwrap();
+    assert_eq!(json(&one), json(&run(3)));
+    assert_ne!(json(&one.clone()), json(&run(4)));
+}
+
+/// A share of what a closed loop did is kept, and waits less than the closed loop does at its depth.
+#[test]
+fn a_share_of_the_rate_is_kept() {
+    let mix = Mix {
+        jobs: 4,
+        depth: 64,
+        bytes: 4096,
+        reads_per_cent: 100,
+        law: Law::Uniform,
+        pace: Pace::PerCent(50),
+    };
+    let request = RigRequest {
+        requests: 100_000,
+        ..request(SystemName::DropIn, Hosts::Mix(mix))
+    };
+    let watch: Watch = Rc::new(|_, _, _| ());
+    let report = run(&request, &watch).unwrap();
+    let (closed, open) = (&report.earlier[0], &report.window);
+    assert_eq!(open.offered_iops, Some(closed.iops() / 2));
+    assert!(
+        is_near(open.iops(), closed.iops() / 2, 0.02),
+        "{}",
+        open.iops()
+    );
+    let p99 = |way: &Option<Way>| way.as_ref().unwrap().latency.p99_ns;
+    assert!(2 * p99(&open.reads) < p99(&closed.reads));
+}
+
+#[test]
+fn what_a_rig_cannot_do_is_refused_with_its_line() {
+    let many: String = (0..65).map(|job| format!("[j{job}]\nrw=read\n")).collect();
+    for (text, error) in [
+        (
+            "[a]\nrw=write\n[b]\nbs=6k",
+            "line 3: job `b`: in time `bs` is a multiple of 4k, at most 1m",
+        ),
+        (
+            "[a]\nrw=randrw\nbs=4k,2m",
+            "line 1: job `a`: in time `bs` is a multiple of 4k, at most 1m",
+        ),
+        (
+            "[a]\noffset=1k",
+            "line 1: job `a`: in time `offset` is a multiple of 4k",
+        ),
+        (
+            "[a]\nnumjobs=2\noffset_increment=6k",
+            "line 1: job `a`: in time `offset_increment` is a multiple of 4k",
+        ),
+        (
+            "[a]\nrw=read\n[b]\nramp_time=3\nrw=read",
+            "line 3: job `b`: in time `ramp_time` is the same for all jobs that run side by side",
+        ),
+        (
+            &many,
+            "line 129: 65 jobs run side by side, each a tenant: at most 64",
+        ),
+        (
+            "[a]\niodepth=60000\nnumjobs=2",
+            "line 1: 120000 I/Os in flight of jobs side by side: at most 65536",
+        ),
+    ] {
+        assert_eq!(file(text).unwrap_err().to_string(), error);
+    }
+    // A write of half a block is none of a job that only reads.
+    assert!(file("[a]\nrw=randread\nbs=4k,2k").is_ok());
+    // What comes after a wall has a ramp of its own.
+    assert!(file("[a]\nrw=read\n[b]\nstonewall\nramp_time=3\nrw=read").is_ok());
+    let large = on_a_drive("[a]\nrw=read\nsize=100t");
+    assert!(matches!(large, Err(RigError::Area(_))), "{large:?}");
+}
