@@ -3,11 +3,10 @@
 mod common;
 
 use common::{Pool, VOLUME_BLOCKS};
-use ftl::EngineError;
 use std::rc::Rc;
 use varve_ftl as ftl;
-use varve_io::{Blocks, IoError, World};
-use varve_units::{BLOCK, Blocks as Count, Lba, Nanos};
+use varve_io::{Blocks, World};
+use varve_units::{BLOCK, Blocks as Count, Lba};
 
 /// A volume is made smaller, the power fails at any moment of that, and it is made larger again:
 /// what it holds beyond the smaller size is zeroes.
