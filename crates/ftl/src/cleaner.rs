@@ -128,8 +128,13 @@ impl Shared {
             let work = &control.cleaner_work;
             let has_room =
                 work.busy() < self.victims_max() && work.running.get() < self.hands_max();
-            let victim = self.next_victim(has_room);
-            control.look_for_upkeep(&self);
+            let is_pressed = self.is_pressed();
+            let victim = if has_room || is_pressed {
+                self.next_victim(has_room)
+            } else {
+                None
+            };
+            control.look_for_upkeep(&self, is_pressed);
             let Some(victim) = victim.filter(|chunk| self.has_log_for(*chunk)) else {
                 if work.running.get() == 0 && self.is_short_of_chunks() {
                     // Parts of old checkpoints may be all that keeps victims away.
@@ -316,6 +321,11 @@ impl Shared {
             && !control.holds_parts(chunk.index)
             && !control.is_stuck(chunk)
             && !control.is_deferred(chunk)
+    }
+
+    /// True if nothing but the reserve is left of the log: hosts wait.
+    fn is_pressed(&self) -> bool {
+        self.control().free_chunks() <= self.config.reserve.chunks as usize
     }
 
     /// True if a chunk could be emptied without a group, and something be gained by it.

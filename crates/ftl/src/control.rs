@@ -224,14 +224,14 @@ impl Control {
         has_turn && !self.is_checkpointing.get() && self.freeable_chunks(shared) == 0
     }
 
-    /// Looks whether there is a chunk to be emptied that holds leaves alone: as long as there is, log is
-    /// kept for them. Where there is none, whatever waits may have it.
-    pub(crate) fn look_for_upkeep(&self, shared: &Shared) {
+    /// Looks, while the log `is_pressed`, whether there is a chunk to be emptied that holds leaves alone: as
+    /// long as there is, log is kept for them. Where there is none, whatever waits may have it.
+    pub(crate) fn look_for_upkeep(&self, shared: &Shared, is_pressed: bool) {
         let most = shared.config.reserve.upkeep_chunks;
         if most == 0 || !shared.is_serving.load(Ordering::SeqCst) {
             return;
         }
-        let has_bare = self.cleaner_work.has_bare() || shared.has_bare_chunk();
+        let has_bare = is_pressed && (self.cleaner_work.has_bare() || shared.has_bare_chunk());
         let chunks = if has_bare { most } else { 0 };
         if self.common.upkeep_chunks.swap(chunks, Ordering::SeqCst) > chunks {
             let wake = |there: &Rc<Shared>| {
