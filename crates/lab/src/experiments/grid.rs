@@ -1,6 +1,7 @@
 //! Systems under the same loads, one after the other.
 
-use super::{Finding, Job};
+use super::plot::Plot;
+use super::{Finding, Job, Row};
 use crate::rig::{RigRequest, SystemName, Window};
 
 /// What systems did under the same loads.
@@ -56,4 +57,23 @@ impl<'a> Grid<'a> {
         let window = self.window(system, load);
         (window.read_per_s() + window.written_per_s()) as f64 / 1e6
     }
+}
+
+/// Bars of the rates of systems under loads of these names, and a row for each, called as `what` says.
+pub(super) fn bars(
+    title: &str,
+    systems: &[SystemName],
+    names: &[String],
+    rate: impl Fn(SystemName, usize) -> f64,
+    what: impl Fn(SystemName, &str) -> String,
+) -> (Plot, Vec<Row>) {
+    let mut plot = Plot::bars(title, "MB a second", names.to_vec());
+    let mut rows = Vec::new();
+    for system in systems {
+        let rates: Vec<f64> = (0..names.len()).map(|load| rate(*system, load)).collect();
+        let named = names.iter().zip(&rates);
+        rows.extend(named.map(|(name, rate)| Row::beside(what(*system, name), *rate)));
+        plot.series(system.name(), rates);
+    }
+    (plot, rows)
 }

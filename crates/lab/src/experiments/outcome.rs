@@ -134,6 +134,17 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What rows and one picture show.
+    pub(super) fn plotted(unit: &'static str, rows: Vec<Row>, notes: &[&str], plot: Plot) -> Self {
+        Self {
+            unit,
+            rows,
+            notes: notes.iter().map(|note| (*note).to_owned()).collect(),
+            parameters: Vec::new(),
+            plots: vec![plot],
+        }
+    }
+
     /// Rows of a verdict.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {

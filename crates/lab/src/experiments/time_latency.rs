@@ -111,13 +111,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         let of = (0..SHARES.len()).map(|share| ms(latency(system, share).p999_ns));
         plot.series(system.name(), of.collect());
     }
-    Outcome {
-        unit: "as said",
-        rows,
-        notes: NOTES.map(str::to_owned).to_vec(),
-        parameters: Vec::new(),
-        plots: vec![plot],
-    }
+    Outcome::plotted("as said", rows, &NOTES, plot)
 }
 
 const NOTES: [&str; 4] = [

@@ -101,13 +101,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         }
         plot.series(system.name(), rates);
     }
-    Outcome {
-        unit: "as said",
-        rows,
-        notes: NOTES.map(str::to_owned).to_vec(),
-        parameters: Vec::new(),
-        plots: vec![plot],
-    }
+    Outcome::plotted("as said", rows, &NOTES, plot)
 }
 
 const NOTES: [&str; 3] = [

@@ -2,7 +2,7 @@
 
 use super::grid::{self, Grid};
 use super::time_writes::request;
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Outcome, Row};
 use crate::rig::{Law, Mix, Pace, RigRequest, SystemName};
 
 /// The experiment.
@@ -89,21 +89,10 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         rows.push(Row::beside(what, rate(SystemName::Varve, load) / csal));
     }
     let names: Vec<String> = LOADS.iter().map(|(.., name)| (*name).to_owned()).collect();
-    let mut plot = Plot::bars("Reads of eight tenants", "MB a second", names.clone());
-    for system in SYSTEMS {
-        let rates: Vec<f64> = (0..LOADS.len()).map(|load| rate(system, load)).collect();
-        for (name, rate) in names.iter().zip(&rates) {
-            rows.push(Row::beside(format!("{system}, {name}, MB/s read"), *rate));
-        }
-        plot.series(system.name(), rates);
-    }
-    Outcome {
-        unit: "ratio, or as said",
-        rows,
-        notes: NOTES.map(str::to_owned).to_vec(),
-        parameters: Vec::new(),
-        plots: vec![plot],
-    }
+    let what = |system: SystemName, name: &str| format!("{system}, {name}, MB/s read");
+    let (plot, bars) = grid::bars("Reads of eight tenants", &SYSTEMS, &names, rate, what);
+    rows.extend(bars);
+    Outcome::plotted("ratio, or as said", rows, &NOTES, plot)
 }
 
 const NOTES: [&str; 4] = [

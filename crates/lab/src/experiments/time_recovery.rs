@@ -84,13 +84,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     let shown = ["csal, P2L", "csal, checkpoint", "varve, fast drive"];
     let mut plot = Plot::bars("A start", "seconds", shown.map(str::to_owned).to_vec());
     plot.series("time", vec![ours[1], ours[2], varve]);
-    Outcome {
-        unit: "as said",
-        rows,
-        notes: NOTES.map(str::to_owned).to_vec(),
-        parameters: Vec::new(),
-        plots: vec![plot],
-    }
+    Outcome::plotted("as said", rows, &NOTES, plot)
 }
 
 const NOTES: [&str; 2] = [

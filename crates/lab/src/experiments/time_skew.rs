@@ -2,7 +2,7 @@
 
 use super::grid::{self, Grid};
 use super::time_writes::request;
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Outcome, Row};
 use crate::rig::{Law, Mix, Pace, RigRequest, SystemName};
 
 /// The experiment.
@@ -109,27 +109,12 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         ));
     }
     let names = THETAS.map(|theta| format!("Zipf {theta}"));
-    let mut plot = Plot::bars(
-        "Skewed 4 KiB writes of eight tenants",
-        "MB a second",
-        names.to_vec(),
-    );
-    for system in SYSTEMS {
-        let rates: Vec<f64> = (0..THETAS.len())
-            .map(|load| grid.rate(system, load))
-            .collect();
-        for (name, rate) in names.iter().zip(&rates) {
-            rows.push(Row::beside(format!("{system}, 4 KiB, {name}, MB/s"), *rate));
-        }
-        plot.series(system.name(), rates);
-    }
-    Outcome {
-        unit: "ratio, or as said",
-        rows,
-        notes: NOTES.map(str::to_owned).to_vec(),
-        parameters: Vec::new(),
-        plots: vec![plot],
-    }
+    let title = "Skewed 4 KiB writes of eight tenants";
+    let rate = |system, load| grid.rate(system, load);
+    let what = |system: SystemName, name: &str| format!("{system}, 4 KiB, {name}, MB/s");
+    let (plot, bars) = grid::bars(title, &SYSTEMS, &names, rate, what);
+    rows.extend(bars);
+    Outcome::plotted("ratio, or as said", rows, &NOTES, plot)
 }
 
 const NOTES: [&str; 3] = [
