@@ -32,8 +32,15 @@ use varve_format::{BatchHead, PayloadLayout, Record, block_crc};
 use varve_io::{Blocks, ReactorId};
 use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
 
-/// Chunks cleaned side by side. Arbitrary: enough to fill stripes of several streams.
-const VICTIMS_MAX: usize = 4;
+/// Chunks cleaned side by side at least: enough to fill stripes of several streams. Arbitrary.
+const VICTIMS_MIN: usize = 4;
+/// Small chunks cleaned side by side at most: cleaning one takes many times a drive's latency, however
+/// little it holds. Arbitrary.
+const VICTIMS_MAX: usize = 16;
+/// Bytes of them. Arbitrary.
+const VICTIMS_BYTES: u64 = 64 << 20;
+/// Of so many chunks one may be cleaned. Arbitrary.
+const VICTIM_SHARE: usize = 32;
 
 /// Blocks whose map entries are fetched before the first of them is asked for. Arbitrary: more cache
 /// misses than a processor has in flight, far less than its first cache holds.
@@ -275,7 +282,13 @@ impl Shared {
     /// Chunks cleaned side by side. Without a dense tier one at a time: what it holds goes back to
     /// the log, and must find room there before the next is begun.
     fn victims_max(&self) -> usize {
-        if self.dense.is_some() { VICTIMS_MAX } else { 1 }
+        if self.dense.is_none() {
+            return 1;
+        }
+        let geometry = self.units.geometry();
+        let fit = (VICTIMS_BYTES / geometry.chunk_bytes) as usize;
+        let share = geometry.chunks as usize / VICTIM_SHARE;
+        fit.min(share).clamp(VICTIMS_MIN, VICTIMS_MAX)
     }
 
     /// Chunks in the cleaner's hands, those included that wait for their last stripe to fill: they

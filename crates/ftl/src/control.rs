@@ -25,9 +25,9 @@ use varve_format::{CommitPlace, GroupEntry, PartPlace};
 use varve_io::{Event, ReactorId};
 
 /// Share of the chunks that the cleaner aims at, one of so many, that a checkpoint frees at once if
-/// hosts are slowed down only. Arbitrary: at large pools an interval between checkpoints, or half
+/// hosts do not stand still. Arbitrary: at large pools an interval between checkpoints, or half
 /// of one.
-const FREED_AT_ONCE: usize = 8;
+const FREED_AT_ONCE: usize = 4;
 
 /// What is pool-wide.
 pub struct Control {
@@ -443,17 +443,14 @@ impl Control {
         !holds_parts && !shared.units.unit(unit).is_pinned()
     }
 
-    /// True if a checkpoint now pays: it frees chunks that are waited for, several at once or all
-    /// that are to be had. (One checkpoint for each chunk could take more log than it frees.)
+    /// True if a checkpoint now pays: it frees several chunks at once, or all that are to be had of those
+    /// that are waited for. (One checkpoint for each chunk could take more log than it frees.)
     ///
-    /// Hosts that are slowed down and do not stand still wait for more: in the long run they
-    /// always are, and every checkpoint holds a share of the whole state.
+    /// Hosts that do not stand still get more at once: every checkpoint holds a share of the whole state.
+    /// They are not slowed down first: cleaning that has emptied chunks meanwhile stops when it has enough.
     pub(crate) fn is_freeing_due(&self, shared: &Shared) -> bool {
         let is_short = self.free_chunks() <= shared.config.reserve.chunks as usize;
         let stands_still = self.has_waiters() || self.chunk_wanted.get() || is_short;
-        if !stands_still && !shared.is_slowed() {
-            return false;
-        }
         let freeable = self.freeable_chunks(shared);
         let several = if stands_still {
             2

@@ -14,6 +14,8 @@
 //! **Not here**: bounds that are the same for every pool (`limits`).
 
 use crate::geometry::Geometry;
+use crate::limits::CHAIN_MAX;
+use crate::map::NODE_DELTAS;
 use core::fmt;
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 
@@ -31,6 +33,9 @@ const TENANT_STREAMS_MAX: u32 = 8;
 const WRITERS: u32 = 2;
 /// Free groups that compaction leaves to garbage collection: one to go on in, and one for starts.
 const GC_GROUPS: u32 = 2;
+/// Stripes of a group below which one more is left: what is padded of its last stripe is too much of it.
+/// Arbitrary.
+const GROUP_STRIPES_FEW: u32 = 4;
 /// Of so many chunks one more is reserved: for moves of garbage collection, and leaves they make long,
 /// while the cleaner waits for groups. Arbitrary.
 const SLACK_CHUNKS: u32 = 64;
@@ -172,7 +177,9 @@ impl Reserve {
         let interval = demand.checkpoint_bytes.div_ceil(geometry.chunk_bytes) as u32;
         let kept = if geometry.groups == 0 { 2 } else { 0 };
         let tenant_streams = tenant_streams(geometry);
-        let groups = WRITERS * tenant_streams + GC_GROUPS + 1;
+        let gc_groups = GC_GROUPS
+            + u32::from(geometry.groups > 0 && geometry.group_stripes() < GROUP_STRIPES_FEW);
+        let groups = WRITERS * tenant_streams + gc_groups + 1;
         // A log-only pool's leaves follow from what the smallest reserve leaves.
         // Whatever number of lanes a start has, the capacity is the same.
         let lanes_most = geometry.chunks / CHUNKS_MIN;
@@ -211,7 +218,7 @@ impl Reserve {
             leaf_chunks,
             part_chunks,
             groups: if geometry.groups == 0 { 0 } else { groups },
-            gc_groups: GC_GROUPS,
+            gc_groups,
             tenant_streams,
             capacity_blocks,
             leaves_max,
@@ -241,6 +248,18 @@ impl Reserve {
     pub const fn nodes_max(geometry: &Geometry, lanes: u16) -> u64 {
         let tier = geometry.chunks as u64 * geometry.chunk_bytes;
         tier / 32 / NODE_STATE_BYTES / lanes as u64
+    }
+
+    /// Delta nodes each shard can make use of in a pool of these sizes: a leaf whose chain is long is merged
+    /// even if there is room, so more would only lengthen the checkpoints that log is kept for.
+    ///
+    /// # Errors
+    /// [`ReserveError`] if a tier is too small.
+    pub fn nodes_useful(geometry: &Geometry, demand: &Demand) -> Result<u64, ReserveError> {
+        let least = Self::nodes_min(geometry, demand)?;
+        let leaves = least * 3 / 4 / u64::from(demand.lanes);
+        let chain = CHAIN_MAX.div_ceil(NODE_DELTAS) as u64 + 1;
+        Ok(least.max(leaves * chain))
     }
 
     /// The stream that a tenant's blocks go to.

@@ -19,6 +19,12 @@ use alloc::vec::Vec;
 /// Free groups that garbage collection leaves to starts as long as it gets on without.
 const START_GROUPS: usize = 1;
 
+/// Garbage collection works ahead by one of so many groups beyond what a victim takes. Arbitrary:
+/// compaction goes on meanwhile; each costs its share of over-provisioning.
+const AHEAD_SHARE: u32 = 128;
+/// Groups that it works ahead by at most. Arbitrary.
+const AHEAD_MAX: u32 = 8;
+
 /// A group that may be emptied, and the blocks it may hold.
 type Candidate = (UnitId, u64);
 
@@ -135,16 +141,28 @@ impl Shared {
         u64::from(live + stripe) > self.group_user_blocks()
     }
 
+    /// Streams of one writer that tenants with volumes have between them.
+    fn streams_in_use(&self) -> u32 {
+        let most = self.config.reserve.tenant_streams;
+        let mut seen = 0_u64;
+        for tenant in self.volumes.borrow().tenants() {
+            seen |= 1 << self.config.reserve.stream_of(tenant).0;
+            if seen.count_ones() == most {
+                break;
+            }
+        }
+        seen.count_ones()
+    }
+
     /// True if there are groups enough for each tenant's blocks to go to their own stream.
     pub(crate) fn can_spread(&self) -> bool {
-        let streams = self.config.reserve.tenant_streams;
-        streams > 1 && self.control().free_groups() > self.spread_groups()
+        self.streams_in_use() > 1 && self.control().free_groups() > self.spread_groups()
     }
 
     /// Groups that a victim takes at most whose blocks go to the streams of their tenants: each of
     /// them may open one, and then their tails, less than a stripe each, go to one stream.
     pub(crate) fn spread_groups(&self) -> usize {
-        let streams = self.config.reserve.tenant_streams;
+        let streams = self.streams_in_use();
         let tails = streams.div_ceil(self.units.geometry().group_stripes());
         (streams + tails + self.config.reserve.gc_groups) as usize
     }
@@ -156,15 +174,24 @@ impl Shared {
         self.control().gc_work.all_wait()
     }
 
-    /// Free groups below which garbage collection works.
+    /// Free groups below which garbage collection works: with one less a victim can still be begun in the
+    /// way that its tenants want.
     pub(crate) fn gc_target(&self) -> usize {
-        let reserve = &self.config.reserve;
-        let ahead = self.units.geometry().groups / 64;
-        (reserve.gc_groups + reserve.tenant_streams + ahead) as usize + 1
+        let least = if self.streams_in_use() > 1 {
+            self.spread_groups() + 1
+        } else {
+            self.config.reserve.gc_groups as usize
+        };
+        let ahead = (self.units.geometry().groups / AHEAD_SHARE).min(AHEAD_MAX);
+        least + ahead as usize + 1
     }
 
+    /// True if fewer groups are free than are wanted. One that waits for its last stripe counts as free: the
+    /// first blocks of the next victim fill that.
     pub(crate) fn is_short_of_groups(&self) -> bool {
-        self.control().ready_groups() < self.gc_target()
+        let control = self.control();
+        let settling = usize::from(control.gc_work.waiting.get() > 0);
+        control.ready_groups() + settling < self.gc_target()
     }
 
     /// True if groups are waited for and none is to be had beyond the reserve.

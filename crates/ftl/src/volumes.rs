@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use varve_format::{CatalogueEntry, VolumeState};
 use varve_io::Event;
-use varve_units::{Lba, VolumeId};
+use varve_units::{Lba, TenantId, VolumeId};
 
 /// One volume.
 pub struct Volume {
@@ -102,6 +102,11 @@ impl Volumes {
     pub(crate) fn is_deleting(&self, id: VolumeId) -> bool {
         self.get(id)
             .is_some_and(|volume| volume.entry.state == VolumeState::Deleting)
+    }
+
+    /// Tenants that have volumes, in whatever state, in no order; one with several comes several times.
+    pub(crate) fn tenants(&self) -> impl Iterator<Item = TenantId> + '_ {
+        self.by_id.values().map(|volume| volume.entry.tenant)
     }
 
     /// All entries, by id.

@@ -9,7 +9,7 @@ use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 /// Blocks of a stripe on one drive: 1 MiB of data.
 pub(crate) const STRIPE_BLOCKS: u32 = 256;
 /// Chunks of a fast tier, about.
-const CHUNKS: u64 = 128;
+const CHUNKS: u64 = 512;
 /// Bytes of a chunk at least.
 const CHUNK_BYTES_MIN: u64 = 1 << 20;
 /// Slices of the map: as many as small pools have.

@@ -160,6 +160,14 @@ fn small_and_full_pools_go_on() {
             seed: 989,
             ..full(12, 4, 4 << 10)
         },
+        // Groups of two stripes.
+        RigRequest {
+            scale: 32,
+            fast_tier: 4.0,
+            over_provision: 7.2,
+            seed: 662,
+            ..full(1, 128, 4 << 10)
+        },
     ] {
         let report = measured(&request);
         assert!(millions(&report) > 10.0, "{}", millions(&report));

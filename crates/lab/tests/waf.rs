@@ -169,6 +169,21 @@ fn files_cost_less_where_they_say_more() {
     );
 }
 
+/// What the engine keeps free of a hundred groups is missing where its blocks die: with the eight that it
+/// once kept `waf_ftl` was 3.05 here.
+#[test]
+fn the_engine_keeps_few_groups_free() {
+    let report = report(&WafRequest {
+        fast_tier: 10.0,
+        groups: 100,
+        blocks: 200_000,
+        warm_up: 2.0,
+        measure: 1.0,
+        ..request(Workload::Uniform, PolicyName::Varve)
+    });
+    assert!((2.2..2.75).contains(&report.waf_ftl), "{report:?}");
+}
+
 /// The engine under a file: jobs have a volume each, large I/Os are one write, reads are passed over.
 #[test]
 fn the_engine_runs_under_a_file() {
@@ -184,7 +199,7 @@ fn the_engine_runs_under_a_file() {
     });
     assert!(report.host_blocks.abs_diff(80_000) < 2_000, "{report:?}");
     assert!(
-        (1.0..1.01).contains(&report.fast_writes_per_host_write),
+        (1.0..1.02).contains(&report.fast_writes_per_host_write),
         "{report:?}"
     );
     let told = report.table();

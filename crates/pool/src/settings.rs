@@ -75,12 +75,14 @@ fn config_with(
     let demand = Demand {
         lanes,
         delta_nodes: nodes,
-        checkpoint_bytes: (fast_bytes / 128 * if window == 1 { 8 } else { 1 })
+        checkpoint_bytes: checkpoint_bytes(fast_bytes, window)
             .clamp(geometry.chunk_bytes, 14 << 30),
         over_provision_per_mille,
     };
+    let useful = Reserve::nodes_useful(geometry, &demand)?;
+    let least = Reserve::nodes_min(geometry, &demand)?;
     let demand = Demand {
-        delta_nodes: nodes.max(Reserve::nodes_min(geometry, &demand)?),
+        delta_nodes: nodes.min(useful).max(least),
         ..demand
     };
     let reserve = Reserve::derive(geometry, &demand)?;
@@ -103,6 +105,19 @@ fn config_with(
         elided: settings.elided,
         canary: settings.canary,
     })
+}
+
+/// Bytes of log from one checkpoint to the next: as many as a whole window may take of the tier, a quarter
+/// (engine.md U3), but no more than what can be kept free for one. Arbitrary: a sixteenth where every
+/// checkpoint is whole, else half of that.
+const fn checkpoint_bytes(fast_bytes: u64, window: u32) -> u64 {
+    let whole = fast_bytes / 4 / window as u64;
+    let most = if window == 1 {
+        fast_bytes / 16
+    } else {
+        fast_bytes / 32
+    };
+    if whole < most { whole } else { most }
 }
 
 /// Data blocks of one batch, and of one record: half a chunk, at most a leaf.

@@ -23,7 +23,7 @@ const FEW_P99_US: u64 = 5_000;
 /// The longest of them. Some drives of these pools take 60 times as long for some reads.
 const FEW_MAX_US: u64 = 100_000;
 /// Longest write of the flood.
-const FLOOD_MAX_US: u64 = 200_000;
+const FLOOD_MAX_US: u64 = 250_000;
 /// Longest time in which no write of the flood ends.
 const PAUSE_MAX_US: u64 = 100_000;
 

@@ -62,6 +62,7 @@ use cache::ImageCache;
 use core::fmt;
 use directory::Directory;
 use pool::DeltaPool;
+pub(crate) use pool::NODE_DELTAS;
 use slice::Slice;
 use varve_format::Delta;
 use varve_units::{LeafIndex, Lsn, Ppa, SliceId, VolumeId};

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use varve_format::Delta;
 
 /// Deltas of one node.
-const NODE_DELTAS: usize = 3;
+pub(crate) const NODE_DELTAS: usize = 3;
 /// Buckets; longer chains share the last one. Arbitrary: 750 deltas are far beyond a merge.
 const BUCKETS: usize = 70;
 /// Nodes from which on a bucket is of `WIDE` node counts. Of these one begins at 22 nodes: the
