@@ -38,7 +38,7 @@ impl Hosts {
     pub(super) fn line(&self) -> String {
         match self {
             Self::Mix(mix) => format!(
-                "{} jobs of {} requests, {} KiB, {} % reads, {:?}, {:?}",
+                "{} jobs of {} requests, {} KiB, {} % reads, {}, {}",
                 mix.jobs,
                 mix.depth,
                 mix.bytes >> 10,

@@ -3,6 +3,7 @@
 use super::system::Io;
 use crate::draw::{Random, Scatter, Zipf};
 use serde::Serialize;
+use std::fmt;
 use std::rc::Rc;
 
 /// In which order a job goes through its area.
@@ -17,6 +18,16 @@ pub enum Law {
     Zipf(f64),
 }
 
+impl fmt::Display for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sequential => f.write_str("in order"),
+            Self::Uniform => f.write_str("uniform"),
+            Self::Zipf(theta) => write!(f, "Zipf {theta}"),
+        }
+    }
+}
+
 /// How requests follow one another.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
@@ -28,6 +39,16 @@ pub enum Pace {
     Iops(u64),
     /// The same with this share, per cent, of what a closed loop did just before on the same system.
     PerCent(u32),
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("closed loop"),
+            Self::Iops(rate) => write!(f, "open loop of {rate} a second"),
+            Self::PerCent(share) => write!(f, "open loop at {share} % of the closed one"),
+        }
+    }
 }
 
 /// What hosts do.

@@ -63,7 +63,7 @@ impl RigParameters {
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
         format!(
-            "{}; overwritten {passes} times before; 1/{scale}, seed {seed}; {:.2} GiB for hosts; {}",
+            "{}; overwritten {passes} x before; 1/{scale}, seed {seed}; {:.2} GiB for hosts; {}",
             hosts.line(),
             self.user_bytes as f64 / (1_u64 << 30) as f64,
             made_of.join(", ")
