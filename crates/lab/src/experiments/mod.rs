@@ -15,6 +15,7 @@ mod plot;
 mod time_latency;
 mod time_map_cache;
 mod time_mixed;
+mod time_production;
 mod time_reads;
 mod time_recovery;
 mod time_skew;
@@ -72,7 +73,7 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 15] = [
+pub const EXPERIMENTS: [&Experiment; 16] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
@@ -85,6 +86,7 @@ pub const EXPERIMENTS: [&Experiment; 15] = [
     &time_mixed::EXPERIMENT,
     &time_map_cache::EXPERIMENT,
     &time_latency::EXPERIMENT,
+    &time_production::EXPERIMENT,
     &time_recovery::EXPERIMENT,
     &array_io::EXPERIMENT,
     &array_16k::EXPERIMENT,
