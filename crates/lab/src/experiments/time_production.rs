@@ -1,9 +1,9 @@
 //! What a day of a busy user costs the dense drive's flash.
 
 use super::grid::{self, Grid};
-use super::time_writes::request;
+use super::time_writes::{request, writes};
 use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
-use crate::rig::{Law, Mix, Pace, RigRequest, SystemName};
+use crate::rig::{Law, RigRequest, SystemName};
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -42,14 +42,6 @@ const SMALLER: u32 = 2;
 
 fn jobs(ask: &Ask) -> Vec<Job> {
     grid::jobs(&SYSTEMS, LAWS.len(), |system, load| {
-        let mix = Mix {
-            jobs: 8,
-            depth: 128,
-            bytes: 4096,
-            reads_per_cent: 0,
-            law: LAWS[load].0,
-            pace: Pace::Closed,
-        };
         let requests = match system {
             SystemName::DropIn | SystemName::OpenCas => SLOW_REQUESTS,
             _ => REQUESTS,
@@ -57,7 +49,7 @@ fn jobs(ask: &Ask) -> Vec<Job> {
         RigRequest {
             passes: 1.0,
             scale: ask.scale * SMALLER,
-            ..request(ask, system, mix, requests)
+            ..request(ask, system, writes(LAWS[load].0, 4096), requests)
         }
     })
 }

@@ -1,9 +1,9 @@
 //! Skewed writes in time.
 
 use super::grid::{self, Grid};
-use super::time_writes::request;
+use super::time_writes::{request, writes};
 use super::{Ask, Experiment, Finding, Job, Outcome, Row};
-use crate::rig::{Law, Mix, Pace, RigRequest, SystemName};
+use crate::rig::{Law, Mix, RigRequest, SystemName};
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -45,11 +45,7 @@ const REQUESTS_64K: u64 = 60_000;
 const fn skewed(theta: f64, jobs: u32, bytes: u64) -> Mix {
     Mix {
         jobs,
-        depth: 128,
-        bytes,
-        reads_per_cent: 0,
-        law: Law::Zipf(theta),
-        pace: Pace::Closed,
+        ..writes(Law::Zipf(theta), bytes)
     }
 }
 

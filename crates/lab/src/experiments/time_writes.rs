@@ -87,7 +87,8 @@ const NOTES: [&str; 3] = [
      drive has buffers for (32 here): eight tenants are fewer. See varve lab rig drop-in --rw write --jobs 64.",
 ];
 
-const fn writes(law: Law, bytes: u64) -> Mix {
+/// Writes of the artifact's eight jobs.
+pub(super) const fn writes(law: Law, bytes: u64) -> Mix {
     Mix {
         jobs: JOBS,
         depth: DEPTH,
