@@ -9,7 +9,7 @@
 //!
 //! **Dense tier**. A group for each stream that may be open, and three: one for garbage collection,
 //! which can always finish the victim it has begun, one for what a crash costs that victim, and one
-//! that compaction can then have.
+//! that compaction can then have. Where groups have few stripes, one more for garbage collection.
 //!
 //! **Not here**: bounds that are the same for every pool (`limits`).
 

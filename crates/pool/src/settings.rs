@@ -110,14 +110,9 @@ fn config_with(
 /// Bytes of log from one checkpoint to the next: as many as a whole window may take of the tier, a quarter
 /// (engine.md U3), but no more than what can be kept free for one. Arbitrary: a sixteenth where every
 /// checkpoint is whole, else half of that.
-const fn checkpoint_bytes(fast_bytes: u64, window: u32) -> u64 {
-    let whole = fast_bytes / 4 / window as u64;
-    let most = if window == 1 {
-        fast_bytes / 16
-    } else {
-        fast_bytes / 32
-    };
-    if whole < most { whole } else { most }
+fn checkpoint_bytes(fast_bytes: u64, window: u32) -> u64 {
+    let share = if window == 1 { 16 } else { 32 };
+    (fast_bytes / 4 / u64::from(window)).min(fast_bytes / share)
 }
 
 /// Data blocks of one batch, and of one record: half a chunk, at most a leaf.
@@ -127,5 +122,24 @@ const fn batch_blocks(geometry: &Geometry) -> u64 {
         half
     } else {
         LEAF_BLOCKS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checkpoint_bytes;
+
+    /// A window's log fits a quarter of the tier, and what is reserved for one interval stays small.
+    #[test]
+    fn intervals_follow_from_the_window() {
+        let tier = 1 << 30;
+        for window in 1..=32 {
+            let interval = checkpoint_bytes(tier, window);
+            assert!(interval * u64::from(window) <= tier / 4, "{window}");
+            assert!(interval <= tier / 16, "{window}");
+        }
+        // Whole checkpoints, small pools, large ones.
+        let intervals = [1, 2, 32].map(|window| tier / checkpoint_bytes(tier, window));
+        assert_eq!(intervals, [16, 32, 128]);
     }
 }
