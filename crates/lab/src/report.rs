@@ -65,7 +65,7 @@ pub struct Window {
 }
 
 /// Memory of the engine by structure, in bytes, at the end of the window.
-#[derive(Clone, Serialize, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Memory {
     limit_bytes: u64,
     total_bytes: u64,
@@ -190,6 +190,44 @@ impl Memory {
             deltas_per_leaf: ratio(memory.delta_count, plan.leaves()),
         }
     }
+
+    /// That of a pool so many times larger: units, parts and buffers are as many at every scale.
+    fn grown(&self, scale: u64) -> Self {
+        let fixed = self.buffers_bytes + self.unit_tables_bytes + self.part_tables_bytes;
+        Self {
+            limit_bytes: self.limit_bytes * scale,
+            total_bytes: (self.total_bytes - fixed) * scale + fixed,
+            deltas_bytes: self.deltas_bytes * scale,
+            images_bytes: self.images_bytes * scale,
+            leaf_heads_bytes: self.leaf_heads_bytes * scale,
+            lists_bytes: self.lists_bytes * scale,
+            bitmaps_bytes: self.bitmaps_bytes * scale,
+            delta_count: self.delta_count * scale,
+            ..self.clone()
+        }
+    }
+
+    /// Bytes in all.
+    pub(crate) const fn total(&self) -> u64 {
+        self.total_bytes
+    }
+
+    /// The most that they may be.
+    pub(crate) const fn limit(&self) -> u64 {
+        self.limit_bytes
+    }
+
+    /// Its structures, by name.
+    pub(crate) const fn structures(&self) -> [(&'static str, u64); 5] {
+        let tables = self.lists_bytes + self.unit_tables_bytes + self.part_tables_bytes;
+        [
+            ("deltas", self.deltas_bytes),
+            ("images of leaves", self.images_bytes),
+            ("heads of leaves", self.leaf_heads_bytes),
+            ("bitmaps of live blocks", self.bitmaps_bytes),
+            ("tables, lists, buffers", tables + self.buffers_bytes),
+        ]
+    }
 }
 
 impl Restart {
@@ -250,8 +288,7 @@ impl Report {
                 .map(|phase| of(phase) * if phase.name == SCAN { 1 } else { scale })
                 .sum()
         };
-        // Units, parts and buffers are as many in a pool of any scale.
-        let fixed = memory.buffers_bytes + memory.unit_tables_bytes + memory.part_tables_bytes;
+        let full = memory.grown(scale);
         let read_bytes = grows(|phase| phase.read_bytes);
         let tables = u64::from(plan.geometry.chunks) * CHUNK_ENTRY_BYTES as u64
             + u64::from(plan.geometry.groups) * GROUP_ENTRY_BYTES as u64;
@@ -261,8 +298,8 @@ impl Report {
             start_read_bytes: read_bytes,
             start_device_ns: device_ns(read_bytes, restart.bandwidth_bytes_per_s),
             start_cpu_ns: grows(|phase| phase.cpu_ns),
-            dram_bytes: (memory.total_bytes - fixed) * scale + fixed,
-            dram_limit_bytes: plan.dram * scale,
+            dram_bytes: full.total_bytes,
+            dram_limit_bytes: full.limit_bytes,
         });
         Self {
             setup: Setup::new(plan, request),
@@ -302,12 +339,14 @@ impl Report {
             .map_or(self.restart.read_bytes, |full| full.start_read_bytes)
     }
 
-    /// Memory of the full pool, in bytes.
-    #[must_use]
-    pub fn dram_bytes(&self) -> u64 {
-        self.extrapolated
-            .as_ref()
-            .map_or(self.memory.total_bytes, |full| full.dram_bytes)
+    /// Bytes written to the fast tier for each byte the host wrote.
+    pub(crate) const fn fast_per_host(&self) -> f64 {
+        self.window.fast_per_host
+    }
+
+    /// Memory of the full pool.
+    pub(crate) fn full_memory(&self) -> Memory {
+        self.memory.grown(self.setup.scale)
     }
 
     /// For people.

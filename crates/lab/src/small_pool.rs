@@ -14,6 +14,8 @@ const CHUNKS: u64 = 512;
 const CHUNK_BYTES_MIN: u64 = 1 << 20;
 /// Slices of the map: as many as small pools have.
 const SLICES: u16 = 16;
+/// Bytes that a table has for a block, by which shares of a map are counted for every system.
+const TABLE_ENTRY_BYTES: u64 = 4;
 /// Room that the pool has for users beyond the volumes: one part in so many.
 const SLACK: u64 = 50;
 
@@ -32,6 +34,19 @@ pub(crate) struct PoolRequest {
     pub(crate) fast_tier: f64,
     /// Volumes, all alike.
     pub(crate) volumes: u64,
+    /// Memory for the map, per cent of what a table of it takes; with 100 all of it is resident.
+    pub(crate) map_cache: f64,
+}
+
+impl PoolRequest {
+    /// Memory for deltas and images of the map of `user` blocks.
+    fn map_bytes(&self, user: u64) -> u64 {
+        let resident = map_bytes(user * BLOCK_BYTES);
+        if self.map_cache >= 100.0 {
+            return resident;
+        }
+        resident.min(((user * TABLE_ENTRY_BYTES) as f64 * self.map_cache / 100.0) as u64)
+    }
 }
 
 /// Why there is no such pool.
@@ -61,7 +76,7 @@ pub(crate) struct SmallPool {
 }
 
 impl SmallPool {
-    /// Plans a pool; its map is resident.
+    /// Plans a pool.
     pub(crate) fn new(request: &PoolRequest) -> Result<Self, PoolError> {
         let stripe_blocks = request.stripe_blocks;
         let stripes = ((request.group_blocks + stripe_blocks / 2) / stripe_blocks).max(2);
@@ -88,7 +103,7 @@ impl SmallPool {
             take_over: false,
             accept_loss: false,
             lanes: 1,
-            map_bytes: map_bytes(user * BLOCK_BYTES),
+            map_bytes: request.map_bytes(user),
             elided: true,
             canary: None,
         };

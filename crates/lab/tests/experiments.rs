@@ -30,11 +30,11 @@ fn a_smaller_map_cache_costs_skewed_reads() {
         });
         rows.map(|row| row.ours).collect()
     };
-    let skewed = of("reads, Zipf 1.2");
+    let skewed = of("csal-today, reads, Zipf 1.2");
     assert_eq!(skewed.len(), 6, "{:?}", outcome.rows);
     assert!(skewed.is_sorted_by(|more, less| more > less), "{skewed:?}");
     assert!(skewed[0] < 95.0 && skewed[5] < 70.0, "{skewed:?}");
-    let uniform = of("reads");
+    let uniform = of("csal-today, reads");
     assert_eq!(uniform.len(), 6);
     assert!(
         uniform.iter().all(|share| (98.0..102.0).contains(share)),

@@ -4,6 +4,7 @@ use super::outcome::Ran;
 use crate::drive::{DriveError, DriveReport, Measure, measure};
 use crate::plan::{Plan, PlanError, PlanRequest};
 use crate::recovery::{self, Fill, LabError, Request, Watch};
+use crate::report::Memory;
 use crate::rig::{self, RigError, RigReport, RigRequest};
 use crate::waf::{WafError, WafReport, WafRequest, check, run};
 use std::fmt;
@@ -28,6 +29,8 @@ pub enum Job {
     Start {
         /// Exported bytes of the full pool.
         capacity: u64,
+        /// Limit of its memory in bytes, if not the default.
+        dram: Option<u64>,
         /// The run is at 1/`scale`, a power of two.
         scale: u64,
         /// Seed of the places.
@@ -44,13 +47,19 @@ pub enum Finding {
     Drive(Box<DriveReport>),
     /// Of a storage system.
     Rig(Box<RigReport>),
-    /// Of a start: what of it does not depend on the machine.
-    Start {
-        /// Bytes read from the fast tier, of the full pool.
-        read_bytes: u64,
-        /// Memory of the full pool, in bytes.
-        dram_bytes: u64,
-    },
+    /// Of a start.
+    Start(Box<Start>),
+}
+
+/// What is found of a start, and of the overwrites before it, that does not depend on the machine.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Start {
+    /// Bytes read from the fast tier, of the full pool.
+    pub(super) read_bytes: u64,
+    /// Memory of the full pool.
+    pub(super) memory: Memory,
+    /// Bytes written to the fast tier for each byte of a host.
+    pub(super) fast_per_host: f64,
 }
 
 /// Why a job found nothing.
@@ -107,8 +116,11 @@ impl Job {
             Self::Drive { .. } => Ok(()),
             Self::Rig(request) => rig::check(request).map_err(JobError::Rig),
             Self::Start {
-                capacity, scale, ..
-            } => start_plan(*capacity, *scale).map(|_| ()),
+                capacity,
+                dram,
+                scale,
+                ..
+            } => start_plan(*capacity, *dram, *scale).map(|_| ()),
         }
     }
 
@@ -136,9 +148,10 @@ impl Job {
             }
             Self::Start {
                 capacity,
+                dram,
                 scale,
                 seed,
-            } => start(*capacity, *scale, *seed, watch),
+            } => start(start_plan(*capacity, *dram, *scale)?, *seed, watch),
         }
     }
 
@@ -158,10 +171,10 @@ impl Job {
 }
 
 /// Shares of the pool of a start: what `varve lab recovery` has if nobody says otherwise.
-fn start_plan(capacity: u64, scale: u64) -> Result<Plan, JobError> {
+fn start_plan(capacity: u64, dram: Option<u64>, scale: u64) -> Result<Plan, JobError> {
     let request = PlanRequest {
         capacity,
-        dram: None,
+        dram,
         scale,
         over_provision: 20,
         fast_per_cent: 3,
@@ -169,8 +182,7 @@ fn start_plan(capacity: u64, scale: u64) -> Result<Plan, JobError> {
     Plan::new(&request).map_err(JobError::Plan)
 }
 
-fn start(capacity: u64, scale: u64, seed: u64, watch: &Watch) -> Result<Finding, JobError> {
-    let plan = start_plan(capacity, scale)?;
+fn start(plan: Plan, seed: u64, watch: &Watch) -> Result<Finding, JobError> {
     let request = Request {
         seed,
         depth: 64,
@@ -181,10 +193,11 @@ fn start(capacity: u64, scale: u64, seed: u64, watch: &Watch) -> Result<Finding,
     };
     let report = recovery::experiment(&plan, &request, Rc::clone(watch));
     let report = report.map_err(JobError::Start)?;
-    Ok(Finding::Start {
+    Ok(Finding::Start(Box::new(Start {
         read_bytes: report.start_read_bytes(),
-        dram_bytes: report.dram_bytes(),
-    })
+        memory: report.full_memory(),
+        fast_per_host: report.fast_per_host(),
+    })))
 }
 
 impl Finding {
@@ -193,7 +206,7 @@ impl Finding {
         match self {
             Self::Waf(report) => Some(Ran::Waf(Box::new(report.parameters.clone()))),
             Self::Rig(report) => Some(Ran::Rig(Box::new(report.parameters.clone()))),
-            Self::Drive(_) | Self::Start { .. } => None,
+            Self::Drive(_) | Self::Start(_) => None,
         }
     }
 
@@ -204,7 +217,7 @@ impl Finding {
     pub(super) fn waf(&self) -> &WafReport {
         match self {
             Self::Waf(report) => report,
-            Self::Drive(_) | Self::Rig(_) | Self::Start { .. } => {
+            Self::Drive(_) | Self::Rig(_) | Self::Start(_) => {
                 panic!("the finding is not of a placement policy")
             }
         }
@@ -217,7 +230,7 @@ impl Finding {
     pub(super) fn drive(&self) -> &DriveReport {
         match self {
             Self::Drive(report) => report,
-            Self::Waf(_) | Self::Rig(_) | Self::Start { .. } => {
+            Self::Waf(_) | Self::Rig(_) | Self::Start(_) => {
                 panic!("the finding is not of a drive")
             }
         }
@@ -230,22 +243,19 @@ impl Finding {
     pub(super) fn rig(&self) -> &RigReport {
         match self {
             Self::Rig(report) => report,
-            Self::Waf(_) | Self::Drive(_) | Self::Start { .. } => {
+            Self::Waf(_) | Self::Drive(_) | Self::Start(_) => {
                 panic!("the finding is not of a storage system")
             }
         }
     }
 
-    /// Bytes that a start reads, and memory of its pool in bytes.
+    /// What is found of a start.
     ///
     /// # Panics
     /// If the job was another.
-    pub(super) fn start(&self) -> (u64, u64) {
+    pub(super) fn start(&self) -> &Start {
         match self {
-            Self::Start {
-                read_bytes,
-                dram_bytes,
-            } => (*read_bytes, *dram_bytes),
+            Self::Start(start) => start,
             Self::Waf(_) | Self::Drive(_) | Self::Rig(_) => {
                 panic!("the finding is not of a start")
             }

@@ -9,6 +9,7 @@ mod array_io;
 mod drive_table;
 mod grid;
 mod job;
+mod memory;
 mod outcome;
 mod page;
 mod plot;
@@ -20,6 +21,7 @@ mod time_reads;
 mod time_recovery;
 mod time_skew;
 mod time_writes;
+mod waf_efficiency;
 mod waf_fast_tier;
 mod waf_formula;
 mod waf_isolation;
@@ -73,11 +75,12 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 16] = [
+pub const EXPERIMENTS: [&Experiment; 18] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
     &waf_fast_tier::EXPERIMENT,
+    &waf_efficiency::EXPERIMENT,
     &waf_isolation::EXPERIMENT,
     &waf_scale::EXPERIMENT,
     &time_writes::EXPERIMENT,
@@ -88,6 +91,7 @@ pub const EXPERIMENTS: [&Experiment; 16] = [
     &time_latency::EXPERIMENT,
     &time_production::EXPERIMENT,
     &time_recovery::EXPERIMENT,
+    &memory::EXPERIMENT,
     &array_io::EXPERIMENT,
     &array_16k::EXPERIMENT,
 ];

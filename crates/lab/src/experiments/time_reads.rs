@@ -99,7 +99,7 @@ const NOTES: [&str; 4] = [
     "Before, half of the addresses are overwritten at the places that will be read: a cache and a fast tier hold what \
      was written last. Which exponent the document means is not told.",
     "A model of CSAL is charged no processor for reads, the engine 0.87 us each and 0.6 us for each further block on \
-     two processors; its map is resident, CSAL's an eighth.",
+     two processors. Both have memory for an eighth of a map of four bytes a block.",
     "Skewed reads come from the fast drive, and csal-* read a page of the map there for most of them, which the \
      others need not: with all of its map in memory CSAL reads 1.7 times as much (time-map-cache). At half writes \
      csal-paper's drive collects garbage of its own, as in time-writes.",

@@ -7,7 +7,7 @@ use crate::drive::{Job as DriveJob, Measure};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "time-recovery",
     title: "A start after the loss of power: what has to be read, by how fast the drives are read",
-    source: "document 002, recovery: naive 2622.64 s, P2L 7.44 s, checkpoint 5.14 s; memory 2.12 GB \
+    source: "document 002, recovery: naive 2622.64 s, P2L 7.44 s, checkpoint 5.14 s \
              (facts A10; csal.md A.5)",
     is_drawn: true,
     jobs,
@@ -26,8 +26,6 @@ const MAP: f64 = 16e9;
 /// What the document lists beside, in seconds: all else, and what is left of the drive's.
 const OTHERS: f64 = 1.64;
 const REST_OF_DRIVE: f64 = 0.5;
-/// Published memory.
-const MEMORY_GB: f64 = 2.12;
 const CAPACITY: u64 = 15_360_000_000_000;
 /// The engine's run is smaller by this, at `--scale 1`; twice as much is the most that it can be.
 const SCALE: u64 = 256;
@@ -47,6 +45,7 @@ fn jobs(ask: &Ask) -> Vec<Job> {
         reads("slc-002"),
         Job::Start {
             capacity: CAPACITY,
+            dram: None,
             scale: SCALE * u64::from(ask.scale.min(2)),
             seed: ask.seed,
         },
@@ -56,7 +55,7 @@ fn jobs(ask: &Ask) -> Vec<Job> {
 fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     let rate = |at: usize| findings[at].drive().bytes_per_s as f64;
     let (dense, fast) = (rate(0), rate(1));
-    let (read_bytes, dram_bytes) = findings[2].start();
+    let read_bytes = findings[2].start().read_bytes;
     let ours = [
         DRIVE / dense + OTHERS,
         P2L / dense + REST_OF_DRIVE + OTHERS,
@@ -75,10 +74,6 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     let beside = [
         ("varve, time of the fast drive, s".to_owned(), varve),
         ("varve, read, GB".to_owned(), read_bytes as f64 / 1e9),
-        (
-            format!("varve, memory, GB (csal: {MEMORY_GB})"),
-            dram_bytes as f64 / 1e9,
-        ),
     ];
     rows.extend(beside.map(|(what, ours)| Row::beside(what, ours)));
     let shown = ["csal, P2L", "csal, checkpoint", "varve, fast drive"];

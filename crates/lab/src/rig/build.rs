@@ -164,6 +164,7 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
         over_provision: request.over_provision,
         fast_tier: request.fast_tier,
         volumes: request.hosts.tenants().into(),
+        map_cache: request.map_cache,
     });
     pool.map_err(|error| {
         RigError::Pool(match error {

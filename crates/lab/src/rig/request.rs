@@ -209,7 +209,7 @@ pub struct RigRequest {
     pub over_provision: f64,
     /// Fast tier, per cent of what is exported.
     pub fast_tier: f64,
-    /// Pages of the map that a model keeps in memory, per cent.
+    /// Memory for the map, per cent of a table of four bytes a block; with 100 all of the map is there.
     pub map_cache: f64,
     /// How often all addresses are overwritten by the mix before time counts.
     pub passes: f64,

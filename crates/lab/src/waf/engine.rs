@@ -49,6 +49,7 @@ impl Plan {
             over_provision: request.over_provision,
             fast_tier: request.fast_tier,
             volumes: request.workload.tenants() as u64,
+            map_cache: 100.0,
         });
         let pool = pool.map_err(|error| match error {
             PoolError::Reserve(error) => WafError::Reserve(error),

@@ -71,7 +71,7 @@ pub(crate) struct Options {
     /// Fast tier, per cent of what is exported
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     fast_tier: f64,
-    /// Pages of the map that a model keeps in memory, per cent
+    /// Memory that csal-* and varve have for their map, per cent of four bytes a block; 100 is all of it
     #[arg(long, value_name = "PERCENT", default_value_t = 12.5)]
     map_cache: f64,
     /// Overwrite all addresses this many times before time counts
