@@ -1,6 +1,6 @@
 //! Builds a system on its drives.
 
-use super::error::RigError;
+use super::error::{RigError, ZonedError};
 use super::request::{RigRequest, SystemName};
 use super::station::Station;
 use super::stripe_array::{STRIP_BYTES, StripeArray};
@@ -17,7 +17,7 @@ use crate::small_pool::{PoolError, PoolRequest, SmallPool};
 use crate::waf::PolicyName;
 use std::rc::Rc;
 use varve_io::World;
-use varve_media::{AnySheet, Shape};
+use varve_media::{AnySheet, Shape, ZoneShape};
 use varve_sim::executor::Reactor;
 use varve_units::BLOCK_BYTES;
 
@@ -26,14 +26,15 @@ const GROUPS: u32 = 200;
 const BAND_BLOCKS_MIN: u64 = 64;
 /// Blocks of a mebibyte.
 const MIB_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
-/// Bytes of a dense drive whose times do not depend on its size. Chosen: about those of `qlc-002`.
-const IN_PLACE_BYTES: u64 = 16 << 30;
+/// Bytes of a dense drive whose times do not depend on its size, or only as its zones' do. Chosen: about
+/// those of `qlc-002`.
+const ANY_BYTES: u64 = 16 << 30;
 
 fn dense_bytes(sheet: &AnySheet, scale: u32) -> u64 {
     match sheet {
         AnySheet::Flash(sheet) => Shape::smallest(sheet) / u64::from(scale),
-        AnySheet::InPlace(_) => IN_PLACE_BYTES / u64::from(scale),
-        AnySheet::Disk(_) | AnySheet::Zoned(_) => sheet.capacity().user_bytes.value,
+        AnySheet::InPlace(_) | AnySheet::Zoned(_) => ANY_BYTES / u64::from(scale),
+        AnySheet::Disk(_) => sheet.capacity().user_bytes.value,
     }
 }
 
@@ -42,8 +43,7 @@ pub(super) async fn build(
     request: &RigRequest,
 ) -> Result<Rc<dyn System>, RigError> {
     let named = |name| AnySheet::named(name).expect("requests name drives that there are");
-    let station =
-        |sheet: &AnySheet, bytes| Station::new(sheet, bytes, reactor).map_err(RigError::Drive);
+    let station = |sheet: &AnySheet, bytes| Station::new(sheet, bytes, reactor);
     let dense = named(request.dense);
     let dense_bytes = dense_bytes(&dense, request.scale);
     let world = Rc::clone(reactor) as Rc<dyn World>;
@@ -69,8 +69,8 @@ pub(super) async fn build(
         }
         SystemName::DropIn => Concat::new(vec![station(&dense, dense_bytes)?]),
         SystemName::CsalPaper | SystemName::CsalToday => {
-            let plan = csal_plan(request, dense_bytes);
             let dense = station(&dense, dense_bytes)?;
+            let plan = csal_plan(request, dense_bytes, dense.zones())?;
             let fast = station(&named(request.fast), plan.fast_bytes())?;
             Csal::create(world, plan, (fast, dense))
         }
@@ -110,22 +110,32 @@ fn fast_bytes(request: &RigRequest, dense: u64) -> u64 {
     blocks as u64 * BLOCK_BYTES
 }
 
-/// As many bands as 72 for each of 200 erase units of a drive are, which fill it.
-fn csal_plan(request: &RigRequest, bytes: u64) -> CsalPlan {
+/// As many bands as 72 for each of 200 erase units of a drive are, which fill it; of a zoned drive each
+/// zone.
+fn csal_plan(
+    request: &RigRequest,
+    bytes: u64,
+    zones: Option<&ZoneShape>,
+) -> Result<CsalPlan, RigError> {
     let policy = match request.system {
         SystemName::CsalToday => PolicyName::CsalToday,
         _ => PolicyName::CsalPaper,
     };
-    let blocks = bytes / BLOCK_BYTES;
-    let groups = (blocks / u64::from(policy.units_per_group(GROUPS)) / BAND_BLOCKS_MIN)
-        .min(GROUPS.into()) as u32;
-    let bands = groups * policy.units_per_group(groups);
+    let tenants = u64::from(request.hosts.tenants());
+    let (bands, blocks) = if let Some(shape) = zones {
+        // Each tenant's, and that of garbage collection.
+        may_be_active(request.dense, shape, tenants as u32 + 1)?;
+        (shape.zones, shape.capacity() / BLOCK_BYTES)
+    } else {
+        let (blocks, per_group) = (bytes / BLOCK_BYTES, policy.units_per_group(GROUPS));
+        let groups = (blocks / u64::from(per_group) / BAND_BLOCKS_MIN).min(GROUPS.into()) as u32;
+        (groups * policy.units_per_group(groups), blocks)
+    };
     let band_blocks = (blocks / u64::from(bands)) as u32;
     let dense = u64::from(bands) * u64::from(band_blocks);
     let user = (dense as f64 * (1.0 - request.over_provision / 100.0)) as u64;
-    let tenants = u64::from(request.hosts.tenants());
     let user = user / tenants * tenants;
-    CsalPlan {
+    Ok(CsalPlan {
         policy,
         bands,
         band_blocks,
@@ -134,7 +144,20 @@ fn csal_plan(request: &RigRequest, bytes: u64) -> CsalPlan {
         fast_blocks: (user as f64 * request.fast_tier / 100.0) as u64,
         map_cache: request.map_cache,
         cores: request.cores,
+    })
+}
+
+/// Refuses what writes more zones at once than may be active.
+fn may_be_active(drive: &'static str, shape: &ZoneShape, open: u32) -> Result<(), RigError> {
+    let active_max = shape.active_max;
+    if open <= active_max {
+        return Ok(());
     }
+    Err(RigError::Zoned(ZonedError::Active {
+        drive,
+        open,
+        active_max,
+    }))
 }
 
 /// As many groups as the drive has erase units, which fill it.

@@ -4,11 +4,19 @@
 //! reads and writes that follow from them are done behind, so many at once. A host's write ends when it is
 //! in the fast tier; it waits where too much is still to be done behind.
 //!
+//! On a zoned drive a band is a zone, a stream owns the one it writes, and what is emptied is reset
+//! (`reuse`): CSAL-ZNS.
+//!
 //! # Source
 //! Zhou et al., EuroSys 2024, and document 002 (facts A1 to A8): whole map on the fast tier, an eighth
 //! of it in memory, merged writes of 512 KiB. As open-sourced, SPDK 26.09-pre `lib/ftl`: 1 MiB, a page of
 //! the P2L log after the data and before the answer (`nvc/ftl_nvc_bdev_non_vss.c`), nothing is ever
 //! deallocated.
+
+mod batch;
+mod reuse;
+#[cfg(test)]
+mod tests;
 
 use super::super::cpu::Cpu;
 use super::super::map_cache::MapCache;
@@ -18,6 +26,8 @@ use crate::waf::PolicyName;
 use crate::waf::dense::Dense;
 use crate::waf::fifo_tier::FifoTier;
 use crate::waf::tiers::{Known, Step, Tiers};
+use batch::{Batch, Work};
+use reuse::{Life, Reuse};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -92,20 +102,6 @@ impl Known for Tenants {
     }
 }
 
-/// Blocks that go to places behind one another.
-struct Batch {
-    first: u32,
-    blocks: u32,
-    /// What has to be read: whether of the fast tier, first block, blocks.
-    sources: Vec<(bool, u32, u32)>,
-}
-
-/// Something to be done behind.
-enum Work {
-    Move(Batch),
-    Discard { first: u32, count: u32 },
-}
-
 /// CSAL.
 pub(crate) struct Csal {
     world: Rc<dyn World>,
@@ -119,6 +115,10 @@ pub(crate) struct Csal {
     started: Cell<bool>,
     /// By band, what is gathered to be written there.
     gathered: RefCell<BTreeMap<u32, Batch>>,
+    /// Which zones are what they were decided to be, on a zoned drive.
+    reuse: Option<RefCell<Reuse>>,
+    /// A zone was reset, or has one use less.
+    settled: Event,
     work: RefCell<VecDeque<Work>>,
     movers: Cell<usize>,
     /// Something was moved.
@@ -141,6 +141,8 @@ impl Csal {
         let chunks = FifoTier::new(plan.fast_blocks);
         let mut tiers = Tiers::new(model, bands, chunks, None, plan.user_blocks);
         tiers.note_steps();
+        let zones = dense.zones().map(|_| Reuse::new(plan.bands));
+        let reuse = zones.map(RefCell::new);
         Rc::new(Self {
             cpu: Cpu::new(Rc::clone(&world), plan.cores),
             world,
@@ -153,6 +155,8 @@ impl Csal {
             dense,
             started: Cell::new(false),
             gathered: RefCell::default(),
+            reuse,
+            settled: Event::new(),
             work: RefCell::default(),
             movers: Cell::new(0),
             moved: Event::new(),
@@ -217,9 +221,7 @@ impl Csal {
                 Step::Compacted { from, to } => (true, from, to),
                 Step::Collected { from, to } => (false, from, to),
                 Step::Discarded { first, count } => {
-                    self.work
-                        .borrow_mut()
-                        .push_back(Work::Discard { first, count });
+                    self.empty(first, count);
                     continue;
                 }
             };
@@ -242,23 +244,35 @@ impl Csal {
     fn add(&self, is_fast: bool, from: u32, to: u32) {
         let band = to / self.plan.band_blocks;
         let mut gathered = self.gathered.borrow_mut();
-        let batch = gathered.entry(band).or_insert_with(|| Batch {
-            first: to,
-            blocks: 0,
-            sources: Vec::new(),
-        });
-        batch.blocks += 1;
-        match batch.sources.last_mut() {
-            Some((fast, first, blocks)) if *fast == is_fast && *first + *blocks == from => {
-                *blocks += 1;
+        let batch = gathered.entry(band).or_insert_with(|| Batch::at(to));
+        batch.add(is_fast, from);
+        if let Some(reuse) = &self.reuse {
+            let mut reuse = reuse.borrow_mut();
+            batch.uses(&mut reuse, band);
+            if !is_fast {
+                batch.uses(&mut reuse, from / self.plan.band_blocks);
             }
-            _ => batch.sources.push((is_fast, from, 1)),
         }
         let is_last = (to + 1).is_multiple_of(self.plan.band_blocks);
-        if is_last || batch.blocks as usize == self.plan.batch_blocks() {
+        if is_last || batch.blocks() == self.plan.batch_blocks() {
             let batch = gathered.remove(&band).expect("it was just there");
             self.work.borrow_mut().push_back(Work::Move(batch));
         }
+    }
+
+    /// What lies in a band is no longer needed.
+    fn empty(&self, first: u32, count: u32) {
+        let Some(reuse) = &self.reuse else {
+            let discard = Work::Discard { first, count };
+            return self.work.borrow_mut().push_back(discard);
+        };
+        let life = reuse.borrow_mut().empty(first / self.plan.band_blocks);
+        // What was gathered from a zone has to be written before it is reset, whatever its size.
+        let mut gathered = self.gathered.borrow_mut();
+        let of_it = gathered.extract_if(.., |_, batch| batch.is_use_of(life));
+        let mut work = self.work.borrow_mut();
+        work.extend(of_it.map(|(_, batch)| Work::Move(batch)));
+        work.push_back(Work::Reset(life));
     }
 
     fn age_all(&self) {
@@ -267,10 +281,49 @@ impl Csal {
                 Work::Move(batch) => {
                     let (offset, bytes) = batch.place();
                     drop(self.dense.ask(Ask::Write, offset, bytes));
+                    self.settle(&batch);
                 }
                 Work::Discard { first, count } => self.discard(first, count),
+                Work::Reset(life) => {
+                    assert!(self.is(|reuse| reuse.is_unused(life)), "all is in order");
+                    let (first, count) = life.blocks(self.plan.band_blocks);
+                    self.discard(first, count);
+                    self.note(|reuse| reuse.was_reset(life));
+                }
             }
         }
+    }
+
+    /// Asks what zones are; without zones all is as decided.
+    fn is(&self, what: impl FnOnce(&Reuse) -> bool) -> bool {
+        let reuse = self.reuse.as_ref();
+        reuse.is_none_or(|reuse| what(&reuse.borrow()))
+    }
+
+    fn note(&self, what: impl FnOnce(&mut Reuse)) {
+        if let Some(reuse) = &self.reuse {
+            what(&mut reuse.borrow_mut());
+            self.settled.notify();
+        }
+    }
+
+    /// A batch has been carried out.
+    fn settle(&self, batch: &Batch) {
+        self.note(|reuse| batch.end(reuse));
+    }
+
+    /// Resets a zone once all was read and written that was decided before it was emptied.
+    async fn reset(&self, life: Life) {
+        while !self.is(|reuse| reuse.is_unused(life)) {
+            self.settled.listen().await;
+        }
+        let (first, count) = life.blocks(self.plan.band_blocks);
+        let (offset, bytes) = (
+            u64::from(first) * BLOCK_BYTES,
+            u64::from(count) * BLOCK_BYTES,
+        );
+        self.dense.ask(Ask::Deallocate, offset, bytes).await;
+        self.note(|reuse| reuse.was_reset(life));
     }
 
     fn take(&self) -> Option<Work> {
@@ -285,7 +338,7 @@ impl Csal {
         drop(self.dense.ask(Ask::Deallocate, offset, bytes));
     }
 
-    async fn move_all(&self) {
+    async fn move_all(self: &Rc<Self>) {
         while let Some(work) = self.take() {
             match work {
                 Work::Move(batch) => {
@@ -293,6 +346,12 @@ impl Csal {
                     self.moved.notify();
                 }
                 Work::Discard { first, count } => self.discard(first, count),
+                Work::Reset(life) => {
+                    // Beside the movers: none of them waits for another.
+                    let csal = Rc::clone(self);
+                    self.world
+                        .spawn(Box::pin(async move { csal.reset(life).await }));
+                }
             }
         }
         self.movers.set(self.movers.get() - 1);
@@ -300,7 +359,7 @@ impl Csal {
 
     async fn carry_out(&self, batch: &Batch) {
         let reads: Vec<_> = batch
-            .sources
+            .sources()
             .iter()
             .map(|(is_fast, first, blocks)| {
                 let drive = if *is_fast { &self.fast } else { &self.dense };
@@ -311,8 +370,12 @@ impl Csal {
         for read in reads {
             read.await;
         }
+        while !self.is(|reuse| batch.is_due(reuse)) {
+            self.settled.listen().await;
+        }
         let (offset, bytes) = batch.place();
         self.dense.ask(Ask::Write, offset, bytes).await;
+        self.settle(batch);
     }
 
     /// The pages of the map that are not in memory are read, and those that make room for them
@@ -393,13 +456,6 @@ impl Csal {
     }
 }
 
-impl Batch {
-    fn place(&self) -> (u64, u64) {
-        let bytes = u64::from(self.blocks) * BLOCK_BYTES;
-        (u64::from(self.first) * BLOCK_BYTES, bytes)
-    }
-}
-
 impl System for Csal {
     fn bytes(&self) -> u64 {
         self.plan.user_blocks * BLOCK_BYTES
@@ -426,7 +482,9 @@ impl System for Csal {
 
     fn parameters(&self) -> Vec<(&'static str, String)> {
         let plan = &self.plan;
-        vec![
+        let zones = self.dense.zones_in_words();
+        let zones = zones.map(|zones| ("zones", zones));
+        let mut parameters = vec![
             ("fast", self.fast.name().to_owned()),
             ("dense", self.dense.name().to_owned()),
             ("bands", plan.bands.to_string()),
@@ -434,7 +492,9 @@ impl System for Csal {
             ("batch", format!("{} KiB", plan.batch_blocks() * 4)),
             ("processors", plan.cores.to_string()),
             ("charge, us", format!("{} a write", WRITE.0 as f64 / 1e3)),
-        ]
+        ];
+        parameters.extend(zones);
+        parameters
     }
 
     fn start(&self) {
