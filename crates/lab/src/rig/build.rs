@@ -15,11 +15,12 @@ use super::systems::raid10::Raid10;
 use super::systems::varve::Varve;
 use crate::small_pool::{PoolError, PoolRequest, SmallPool};
 use crate::waf::PolicyName;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use varve_io::World;
 use varve_media::{AnySheet, Shape, ZoneShape};
 use varve_sim::executor::Reactor;
-use varve_units::BLOCK_BYTES;
+use varve_units::{BLOCK_BYTES, TenantId};
 
 /// Reclaim groups of CSAL, and blocks of a band at least.
 const GROUPS: u32 = 200;
@@ -92,8 +93,11 @@ pub(super) async fn build(
             DmZoned::create(world, plan, (fast, dense))
         }
         SystemName::Varve => {
-            let pool = pool(request, &dense, dense_bytes)?;
             let drives = array(&dense, dense_bytes)?;
+            let pool = match drives[0].zones() {
+                Some(shape) => zoned_pool(request, shape)?,
+                None => pool(request, &dense, dense_bytes)?,
+            };
             let dense = StripeArray::new(drives, request.protect.strips());
             let fast = named(request.fast);
             let fast = StripeArray::new(vec![station(&fast, pool.fast_bytes())?], 0);
@@ -168,7 +172,38 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
         }
         AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => GROUPS.into(),
     };
-    let blocks = bytes / BLOCK_BYTES;
+    pool_of(request, groups, bytes / BLOCK_BYTES)
+}
+
+/// As many groups as each drive has zones: one of them of every drive.
+fn zoned_pool(request: &RigRequest, shape: &ZoneShape) -> Result<SmallPool, RigError> {
+    let pool = pool_of(request, shape.zones.into(), shape.capacity() / BLOCK_BYTES)?;
+    let data = u64::from(request.drives) - request.protect.strips() as u64;
+    let group_bytes = u64::from(pool.geometry.group_blocks) * BLOCK_BYTES;
+    if (group_bytes, pool.geometry.groups) != (data * shape.capacity_bytes, shape.zones) {
+        return Err(RigError::Limits("zones of whole mebibytes"));
+    }
+    may_be_active(request.dense, shape, groups_open(request, &pool))?;
+    Ok(pool)
+}
+
+/// Groups that the engine may have open at once: one for each stream of compaction and of garbage
+/// collection, which has one of its own for when groups are short. A stream that gives its group away
+/// has none.
+///
+/// # Source
+/// `varve-ftl`, `placement.rs` and `open_groups.rs`.
+fn groups_open(request: &RigRequest, pool: &SmallPool) -> u32 {
+    let tenants = 1..=request.hosts.tenants();
+    let stream = |tenant: u32| pool.config.reserve.stream_of(TenantId(tenant)).0;
+    let mut streams: BTreeSet<u32> = tenants.map(stream).collect();
+    let compaction = streams.len();
+    streams.insert(0);
+    (compaction + streams.len()) as u32
+}
+
+/// So many groups on drives of so many blocks each.
+fn pool_of(request: &RigRequest, groups: u64, blocks: u64) -> Result<SmallPool, RigError> {
     let data = u64::from(request.drives) - request.protect.strips() as u64;
     let strip = match request.drives {
         1 => u64::from(crate::small_pool::STRIPE_BLOCKS),

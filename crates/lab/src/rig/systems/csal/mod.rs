@@ -483,7 +483,6 @@ impl System for Csal {
     fn parameters(&self) -> Vec<(&'static str, String)> {
         let plan = &self.plan;
         let zones = self.dense.zones_in_words();
-        let zones = zones.map(|zones| ("zones", zones));
         let mut parameters = vec![
             ("fast", self.fast.name().to_owned()),
             ("dense", self.dense.name().to_owned()),
@@ -493,7 +492,7 @@ impl System for Csal {
             ("processors", plan.cores.to_string()),
             ("charge, us", format!("{} a write", WRITE.0 as f64 / 1e3)),
         ];
-        parameters.extend(zones);
+        parameters.extend(zones.map(|zones| ("zones", zones)));
         parameters
     }
 
