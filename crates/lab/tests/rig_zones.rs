@@ -76,6 +76,21 @@ fn csal_programs_what_it_sends() {
     assert!(conventional.waf_device.unwrap() > 1.2);
 }
 
+/// A handle for each stream, bands as long as reclaim units: the drive finds its units empty.
+#[test]
+fn csal_has_a_handle_for_each_stream() {
+    let request = RigRequest {
+        dense: "fdp-pm9d3a",
+        passes: 0.5,
+        requests: 100_000,
+        ..request(SystemName::CsalPaper, 4)
+    };
+    let report = measured(&request);
+    let device = report.window.dense.unwrap().waf_device.unwrap();
+    assert!(device < 1.05, "{device}");
+    assert_eq!(report.parameters.made_of["handles"], "5");
+}
+
 /// A group is a zone, its discard a reset.
 #[test]
 fn the_engine_programs_what_it_sends() {
@@ -136,7 +151,11 @@ fn who_writes_anywhere_is_refused() {
             }
             Err(error) => panic!("{system}: {error}"),
         };
-        let writes_zones = [SystemName::CsalPaper, SystemName::Varve];
+        let writes_zones = [
+            SystemName::CsalPaper,
+            SystemName::DmZoned,
+            SystemName::Varve,
+        ];
         assert_eq!(refused, !writes_zones.contains(&system), "{system}");
     }
     let fast = RigRequest {

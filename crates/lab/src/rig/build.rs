@@ -71,7 +71,7 @@ pub(super) async fn build(
         SystemName::DropIn => Concat::new(vec![station(&dense, dense_bytes)?]),
         SystemName::CsalPaper | SystemName::CsalToday => {
             let dense = station(&dense, dense_bytes)?;
-            let plan = csal_plan(request, dense_bytes, dense.zones())?;
+            let plan = csal_plan(request, dense_bytes, &dense)?;
             let fast = station(&named(request.fast), plan.fast_bytes())?;
             Csal::create(world, plan, (fast, dense))
         }
@@ -86,8 +86,7 @@ pub(super) async fn build(
         }
         SystemName::DmZoned => {
             let dense = station(&dense, dense_bytes)?;
-            let plan = DmZonedPlan::new(dense.bytes(), fast_bytes(request, dense.bytes()));
-            let plan = plan.ok_or(RigError::Limits("drives with room for zones"))?;
+            let plan = dm_zoned_plan(request, &dense)?;
             let fast = station(&named(request.fast), plan.fast_bytes())?;
             let world = Rc::clone(reactor) as Rc<dyn World>;
             DmZoned::create(world, plan, (fast, dense))
@@ -114,28 +113,28 @@ fn fast_bytes(request: &RigRequest, dense: u64) -> u64 {
     blocks as u64 * BLOCK_BYTES
 }
 
-/// As many bands as 72 for each of 200 erase units of a drive are, which fill it; of a zoned drive each
-/// zone.
-fn csal_plan(
-    request: &RigRequest,
-    bytes: u64,
-    zones: Option<&ZoneShape>,
-) -> Result<CsalPlan, RigError> {
+/// As many bands as 72 for each of 200 erase units of a drive are, which fill it. A zoned drive's zones are
+/// its bands; on one with placement handles they are of the size of its reclaim units.
+fn csal_plan(request: &RigRequest, bytes: u64, dense: &Station) -> Result<CsalPlan, RigError> {
     let policy = match request.system {
         SystemName::CsalToday => PolicyName::CsalToday,
         _ => PolicyName::CsalPaper,
     };
     let tenants = u64::from(request.hosts.tenants());
-    let (bands, blocks) = if let Some(shape) = zones {
+    let blocks = bytes / BLOCK_BYTES;
+    let (bands, band_blocks) = if let Some(shape) = dense.zones() {
         // Each tenant's, and that of garbage collection.
         may_be_active(request.dense, shape, tenants as u32 + 1)?;
-        (shape.zones, shape.capacity() / BLOCK_BYTES)
+        (shape.zones, shape.capacity_bytes / BLOCK_BYTES)
+    } else if let (Some(unit), PolicyName::CsalPaper) = (dense.reclaim_unit(), policy) {
+        ((bytes / unit) as u32, unit / BLOCK_BYTES)
     } else {
-        let (blocks, per_group) = (bytes / BLOCK_BYTES, policy.units_per_group(GROUPS));
+        let per_group = policy.units_per_group(GROUPS);
         let groups = (blocks / u64::from(per_group) / BAND_BLOCKS_MIN).min(GROUPS.into()) as u32;
-        (groups * policy.units_per_group(groups), blocks)
+        let bands = groups * policy.units_per_group(groups);
+        (bands, blocks / u64::from(bands))
     };
-    let band_blocks = (blocks / u64::from(bands)) as u32;
+    let band_blocks = band_blocks as u32;
     let dense = u64::from(bands) * u64::from(band_blocks);
     let user = (dense as f64 * (1.0 - request.over_provision / 100.0)) as u64;
     let user = user / tenants * tenants;
@@ -173,6 +172,16 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
         AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => GROUPS.into(),
     };
     pool_of(request, groups, bytes / BLOCK_BYTES)
+}
+
+/// A zoned drive's zones, or as many as the document's drive has.
+fn dm_zoned_plan(request: &RigRequest, dense: &Station) -> Result<DmZonedPlan, RigError> {
+    let cache = fast_bytes(request, dense.bytes());
+    let plan = match dense.zones() {
+        Some(shape) => DmZonedPlan::zoned(shape, cache),
+        None => DmZonedPlan::new(dense.bytes(), cache),
+    };
+    plan.ok_or(RigError::Limits("drives with room for zones"))
 }
 
 /// As many groups as each drive has zones: one of them of every drive.

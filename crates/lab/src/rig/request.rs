@@ -99,7 +99,7 @@ impl SystemName {
 
     /// True if it can write a dense drive zone by zone, each from its start to its end.
     pub(super) const fn writes_zones(self) -> bool {
-        matches!(self, Self::CsalPaper | Self::Varve)
+        matches!(self, Self::CsalPaper | Self::DmZoned | Self::Varve)
     }
 
     /// Fewest and most dense drives it can have.

@@ -21,6 +21,8 @@ pub(crate) struct Station {
     bytes: u64,
     /// How it is divided, if it is zoned.
     zones: Option<ZoneShape>,
+    /// Bytes of what it erases at once, if it has placement handles.
+    reclaim_unit: Option<u64>,
     reactor: Rc<Reactor>,
     state: RefCell<State>,
     /// When it is to be looked at next.
@@ -87,10 +89,12 @@ impl Station {
         bytes: u64,
         reactor: &Rc<Reactor>,
     ) -> Result<Rc<Self>, RigError> {
-        let mut zones = None;
+        let (mut zones, mut reclaim_unit) = (None, None);
         let (account, bytes) = match sheet {
             AnySheet::Flash(sheet) => {
                 let shape = Shape::scaled(sheet, bytes).map_err(RigError::Drive)?;
+                let unit = u64::from(shape.unit_ius) * u64::from(shape.iu_bytes);
+                reclaim_unit = (shape.placement.handles > 1).then_some(unit);
                 (Account::Flash(Box::new(Ssd::new(shape))), shape.bytes)
             }
             AnySheet::InPlace(_) | AnySheet::Disk(_) => (Account::None, bytes),
@@ -105,6 +109,7 @@ impl Station {
             sheet: sheet.clone(),
             bytes,
             zones,
+            reclaim_unit,
             reactor: Rc::clone(reactor),
             state: RefCell::new(State::Ageing(account)),
             armed: Cell::new(Nanos(u64::MAX)),
@@ -126,6 +131,19 @@ impl Station {
     /// True if what was done to it decides what it does: flash.
     pub(crate) const fn has_state(&self) -> bool {
         matches!(self.sheet, AnySheet::Flash(_) | AnySheet::Zoned(_))
+    }
+
+    /// Placement handles of it: 1 of a drive without placement.
+    pub(crate) fn handles(&self) -> u8 {
+        match &self.sheet {
+            AnySheet::Flash(sheet) => sheet.placement().handles,
+            _ => 1,
+        }
+    }
+
+    /// Bytes of a reclaim unit, if it has placement handles.
+    pub(crate) const fn reclaim_unit(&self) -> Option<u64> {
+        self.reclaim_unit
     }
 
     /// How it is divided, if it is zoned. Its bytes are those of the zones that can be written, one zone
@@ -206,6 +224,15 @@ impl Station {
     /// If the range is not made of 512 B sectors of the drive, or a zoned one cannot take it: see
     /// [`ZonePort`].
     pub(crate) fn ask(&self, ask: Ask, offset: u64, length: u64) -> Receiver<()> {
+        self.ask_under(0, ask, offset, length)
+    }
+
+    /// Writes bytes under a placement handle, one of [`Station::handles`].
+    pub(crate) fn write_under(&self, handle: u8, offset: u64, length: u64) -> Receiver<()> {
+        self.ask_under(handle, Ask::Write, offset, length)
+    }
+
+    fn ask_under(&self, handle: u8, ask: Ask, offset: u64, length: u64) -> Receiver<()> {
         assert!(
             offset
                 .checked_add(length)
@@ -218,7 +245,7 @@ impl Station {
             State::Ageing(account) => {
                 match account {
                     Account::None => {}
-                    Account::Flash(ssd) => age(ssd, ask, offset, length),
+                    Account::Flash(ssd) => age(ssd, handle, ask, offset, length),
                     Account::Zones(zones) => zone_port::age(zones, ask, offset, length),
                 }
                 sender.send(());
@@ -231,7 +258,7 @@ impl Station {
                     ask,
                     offset,
                     length,
-                    handle: 0,
+                    handle,
                 };
                 running.model.submit(self.reactor.now(), request);
             }
@@ -317,10 +344,10 @@ impl Running {
     }
 }
 
-fn age(ssd: &mut Ssd, ask: Ask, offset: u64, length: u64) {
+fn age(ssd: &mut Ssd, handle: u8, ask: Ask, offset: u64, length: u64) {
     match ask {
         Ask::Write => {
-            ssd.write(offset, length, &mut |_| {});
+            ssd.write_to(handle, offset, length, &mut |_| {});
         }
         Ask::Deallocate => {
             ssd.deallocate(offset, length);

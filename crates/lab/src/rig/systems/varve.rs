@@ -167,7 +167,7 @@ impl System for Varve {
                 ),
             ),
         ];
-        parameters.extend(zones.map(|zones| ("zones", zones)));
+        parameters.extend(zones.map(|zones| ("zones of the drive", zones)));
         parameters
     }
 

@@ -7,6 +7,8 @@ use varve_units::BLOCK_BYTES;
 pub(super) struct Batch {
     first: u32,
     blocks: u32,
+    /// Placement handle it is written under.
+    handle: u8,
     /// What has to be read: whether of the fast tier, first block, blocks.
     sources: Vec<(bool, u32, u32)>,
     /// On a zoned drive, what it needs of zones: first of the one it goes to.
@@ -22,10 +24,11 @@ pub(super) enum Work {
 
 impl Batch {
     /// An empty one that begins at a place.
-    pub(super) const fn at(first: u32) -> Self {
+    pub(super) const fn at(first: u32, handle: u8) -> Self {
         Self {
             first,
             blocks: 0,
+            handle,
             sources: Vec::new(),
             lives: Vec::new(),
         }
@@ -63,6 +66,11 @@ impl Batch {
     /// It has been carried out.
     pub(super) fn end(&self, reuse: &mut Reuse) {
         self.lives.iter().for_each(|life| reuse.end(*life));
+    }
+
+    /// Placement handle it is written under.
+    pub(super) const fn handle(&self) -> u8 {
+        self.handle
     }
 
     /// Its blocks.

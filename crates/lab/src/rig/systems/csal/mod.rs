@@ -5,7 +5,7 @@
 //! in the fast tier; it waits where too much is still to be done behind.
 //!
 //! On a zoned drive a band is a zone, a stream owns the one it writes, and what is emptied is reset
-//! (`reuse`): CSAL-ZNS.
+//! (`reuse`): CSAL-ZNS. On one with placement handles `csal-paper` writes each stream under one of its own.
 //!
 //! # Source
 //! Zhou et al., EuroSys 2024, and document 002 (facts A1 to A8): whole map on the fast tier, an eighth
@@ -244,7 +244,9 @@ impl Csal {
     fn add(&self, is_fast: bool, from: u32, to: u32) {
         let band = to / self.plan.band_blocks;
         let mut gathered = self.gathered.borrow_mut();
-        let batch = gathered.entry(band).or_insert_with(|| Batch::at(to));
+        let batch = gathered
+            .entry(band)
+            .or_insert_with(|| Batch::at(to, self.handle(to)));
         batch.add(is_fast, from);
         if let Some(reuse) = &self.reuse {
             let mut reuse = reuse.borrow_mut();
@@ -258,6 +260,30 @@ impl Csal {
             let batch = gathered.remove(&band).expect("it was just there");
             self.work.borrow_mut().push_back(Work::Move(batch));
         }
+    }
+
+    /// Placement handles it writes under.
+    fn handles(&self) -> usize {
+        match usize::from(self.dense.handles()) {
+            _ if self.plan.is_today() => 1,
+            handles => handles.min(self.plan.tenants as usize + 1),
+        }
+    }
+
+    /// The placement handle of a place: one for each stream; where there are too few, garbage collection
+    /// has the last and tenants share the others.
+    fn handle(&self, place: u32) -> u8 {
+        let handles = self.handles();
+        if handles == 1 {
+            return 0;
+        }
+        let stream = self.tiers.borrow().stream_of(place);
+        let handle = if stream == self.plan.tenants as usize {
+            handles - 1
+        } else {
+            stream % (handles - 1)
+        };
+        handle as u8
     }
 
     /// What lies in a band is no longer needed.
@@ -280,7 +306,7 @@ impl Csal {
             match work {
                 Work::Move(batch) => {
                     let (offset, bytes) = batch.place();
-                    drop(self.dense.ask(Ask::Write, offset, bytes));
+                    drop(self.dense.write_under(batch.handle(), offset, bytes));
                     self.settle(&batch);
                 }
                 Work::Discard { first, count } => self.discard(first, count),
@@ -374,7 +400,7 @@ impl Csal {
             self.settled.listen().await;
         }
         let (offset, bytes) = batch.place();
-        self.dense.ask(Ask::Write, offset, bytes).await;
+        self.dense.write_under(batch.handle(), offset, bytes).await;
         self.settle(batch);
     }
 
@@ -487,12 +513,13 @@ impl System for Csal {
             ("fast", self.fast.name().to_owned()),
             ("dense", self.dense.name().to_owned()),
             ("bands", plan.bands.to_string()),
+            ("handles", self.handles().to_string()),
             ("map in memory", format!("{} %", plan.map_cache)),
             ("batch", format!("{} KiB", plan.batch_blocks() * 4)),
             ("processors", plan.cores.to_string()),
             ("charge, us", format!("{} a write", WRITE.0 as f64 / 1e3)),
         ];
-        parameters.extend(zones.map(|zones| ("zones", zones)));
+        parameters.extend(zones.map(|zones| ("zones of the drive", zones)));
         parameters
     }
 

@@ -1,32 +1,26 @@
 //! CSAL on zones: what it decides is what the drive was told, in an order that a zoned drive takes.
 
-use super::super::bed::randomly;
+use super::super::bed::{randomly, write, zoned};
 use super::*;
-use varve_media::AnySheet;
+use crate::draw::Random;
+use varve_media::{AnySheet, Sheet};
 use varve_sim::executor::{Executor, Journal, Reactor};
 use varve_sim::rng::Rng;
 
 const ZONES: u32 = 120;
 
-/// The drive of the sheet with few zones, of a row in each of two dies.
-fn sheet() -> AnySheet {
-    let Ok(AnySheet::Zoned(mut sheet)) = AnySheet::named("zns-zn540") else {
-        panic!("it comes with the program");
-    };
-    sheet.zones.count.value = ZONES;
-    sheet.nand.dies.value = 2;
-    AnySheet::Zoned(sheet)
-}
-
-/// A volume of so many tenants over all but a fifth of the zones.
-fn create(reactor: &Rc<Reactor>, tenants: u64) -> Rc<Csal> {
-    let dense = Station::new(&sheet(), 1, reactor).unwrap();
-    let band_blocks = (dense.zones().unwrap().capacity_bytes / BLOCK_BYTES) as u32;
-    let user_blocks = u64::from(ZONES * band_blocks) * 4 / 5 / tenants * tenants;
+/// A volume of so many tenants over all but a fifth of a drive's bands.
+fn volume(
+    reactor: &Rc<Reactor>,
+    (bands, band_blocks): (u32, u64),
+    tenants: u64,
+    dense: Rc<Station>,
+) -> Rc<Csal> {
+    let user_blocks = u64::from(bands) * band_blocks * 4 / 5 / tenants * tenants;
     let plan = CsalPlan {
         policy: PolicyName::CsalPaper,
-        bands: ZONES,
-        band_blocks,
+        bands,
+        band_blocks: band_blocks as u32,
         user_blocks,
         tenants,
         fast_blocks: 300,
@@ -36,6 +30,12 @@ fn create(reactor: &Rc<Reactor>, tenants: u64) -> Rc<Csal> {
     let fast = AnySheet::named("slc-002").unwrap();
     let fast = Station::new(&fast, plan.fast_bytes(), reactor).unwrap();
     Csal::create(reactor.clone(), plan, (fast, dense))
+}
+
+fn create(reactor: &Rc<Reactor>, tenants: u64) -> Rc<Csal> {
+    let dense = zoned(ZONES, reactor);
+    let band_blocks = dense.zones().unwrap().capacity_bytes / BLOCK_BYTES;
+    volume(reactor, (ZONES, band_blocks), tenants, dense)
 }
 
 impl Csal {
@@ -82,6 +82,58 @@ fn the_drive_has_what_was_decided() {
         });
         assert!(ran.is_ok(), "{tenants} tenants: {:?}", ran.err());
     }
+}
+
+/// Writes of 16 blocks by four tenants, each of whom writes six times as much as the next: what they write
+/// in turn dies at different times.
+async fn unequally(csal: &Rc<Csal>, (seed, requests): (u64, u64)) {
+    let mut random = Random::new(seed);
+    let area = csal.plan.user_blocks / 4;
+    for _ in 0..requests {
+        let tenant = match random.below(259) {
+            0 => 3,
+            1..7 => 2,
+            7..43 => 1,
+            _ => 0,
+        };
+        write(csal, tenant * area + random.below(area - 15), 16).await;
+    }
+}
+
+/// A handle for each stream, and bands as long as reclaim units: the drive finds its units empty, where
+/// without handles it has to move what streams have mixed in them.
+#[test]
+fn handles_spare_the_drive_its_collection() {
+    let waf = |has_handles: bool| {
+        let journal = Rc::new(Journal::default());
+        let mut executor = Executor::new(journal, Rng::new(1), Nanos(0)).in_order();
+        let reactor = executor.reactor();
+        let ran = executor.run(async move {
+            let Ok(AnySheet::Flash(mut sheet)) = AnySheet::named("fdp-pm9d3a") else {
+                panic!("it comes with the program");
+            };
+            let drive = |sheet: &Sheet| {
+                let sheet = AnySheet::Flash(Box::new(sheet.clone()));
+                Station::new(&sheet, 1 << 30, &reactor).unwrap()
+            };
+            let unit = drive(&sheet).reclaim_unit().unwrap();
+            if !has_handles {
+                sheet.placement = None;
+            }
+            let dense = drive(&sheet);
+            let bands = (dense.bytes() / unit) as u32;
+            let csal = volume(&reactor, (bands, unit / BLOCK_BYTES), 4, dense);
+            unequally(&csal, (7, 150_000)).await;
+            let before = csal.dense.counters();
+            unequally(&csal, (8, 80_000)).await;
+            let counted = csal.dense.counters().since(&before);
+            counted.media_bytes as f64 / counted.host_bytes as f64
+        });
+        ran.expect("it ends")
+    };
+    let (with, without) = (waf(true), waf(false));
+    println!("{with} with handles, {without} without");
+    assert!(with < 1.05 && without > 1.2, "{with}, {without}");
 }
 
 /// A zone is reset when all uses of its life are over, and written again only then.
