@@ -1,6 +1,7 @@
 //! A modelled drive of any kind.
 
 use crate::drive::{DriveError, Measure};
+use crate::rig::ZonePort;
 use crate::zoned::ZonedLoad;
 use varve_media::timed::{DiskDrive, InPlaceDrive, Request, Timed};
 use varve_media::{AnySheet, Counters, Shape, Ssd};
@@ -12,6 +13,8 @@ pub(crate) enum Model {
     InPlace(Box<InPlaceDrive>),
     Disk(Box<DiskDrive>),
     Zoned(Box<ZonedLoad>),
+    /// Zones that a storage system writes.
+    Zones(Box<ZonePort>),
 }
 
 /// What of a drive is written in order: runs of so many bytes, each so far from the next.
@@ -100,6 +103,7 @@ impl Model {
             Self::InPlace(drive) => drive.counters(),
             Self::Disk(drive) => drive.counters(),
             Self::Zoned(load) => load.drive.counters(),
+            Self::Zones(port) => port.counters(),
         }
     }
 
@@ -109,6 +113,7 @@ impl Model {
             Self::InPlace(drive) => drive.next(),
             Self::Disk(drive) => drive.next(),
             Self::Zoned(load) => load.next(),
+            Self::Zones(port) => port.next(),
         }
     }
 
@@ -118,6 +123,7 @@ impl Model {
             Self::InPlace(drive) => drive.submit(now, request),
             Self::Disk(drive) => drive.submit(now, request),
             Self::Zoned(load) => load.submit(now, request),
+            Self::Zones(port) => port.submit(now, request),
         }
     }
 
@@ -127,6 +133,7 @@ impl Model {
             Self::InPlace(drive) => drive.advance(now, done),
             Self::Disk(drive) => drive.advance(now, done),
             Self::Zoned(load) => load.advance(now, done),
+            Self::Zones(port) => port.advance(now, done),
         }
     }
 }

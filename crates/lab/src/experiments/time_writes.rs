@@ -25,6 +25,8 @@ const SYSTEMS: [SystemName; 7] = [
     SystemName::CsalToday,
     SystemName::Varve,
 ];
+/// The document's CSAL-ZNS: what it is called, and its drive.
+const ON_ZONES: (&str, &str) = ("csal-paper on zones", "zns-zn540");
 /// Order, and bytes of a request.
 const LOADS: [(Law, u64); 4] = [
     (Law::Uniform, 4 << 10),
@@ -76,7 +78,7 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) ->
 }
 
 /// What a reader has to know of rows that are off.
-const NOTES: [&str; 3] = [
+const NOTES: [&str; 4] = [
     "Open-CAS: most random writes find no line and go through, so it is as fast as the drive below, which is \
      worn in here: 5.7 thousand 4 KiB writes a second, as the document's own table has it. The published \
      ratio asks for some twice as many; in which state the drive was is not told.",
@@ -85,6 +87,8 @@ const NOTES: [&str; 3] = [
      be of a cache that was not full.",
     "A drop-in drive below the disks at writes in order, as the document has it, needs more streams than the \
      drive has buffers for (32 here): eight tenants are fewer. See varve lab rig drop-in --rw write --jobs 64.",
+    "CSAL on zones is the document's CSAL-ZNS, which had four drives of 4 TB; here it is one of 1 TB, whose flash \
+     takes 1.2 GB/s.",
 ];
 
 /// Writes of the artifact's eight jobs.
@@ -110,7 +114,15 @@ fn jobs(ask: &Ask) -> Vec<Job> {
             Job::Rig(request(ask, system, writes(law, bytes), requests))
         })
     };
-    SYSTEMS.into_iter().flat_map(of).collect()
+    let on_zones = LOADS.into_iter().zip(REQUESTS);
+    let on_zones = on_zones.map(|((law, bytes), requests)| {
+        Job::Rig(RigRequest {
+            dense: ON_ZONES.1,
+            ..request(ask, SystemName::CsalPaper, writes(law, bytes), requests)
+        })
+    });
+    let standard = SYSTEMS.into_iter().flat_map(of);
+    standard.chain(on_zones).collect()
 }
 
 /// Bytes a second of a system under each load, in millions.
@@ -119,8 +131,20 @@ struct Rates<'a>(&'a [Finding]);
 impl Rates<'_> {
     fn of(&self, system: SystemName, load: usize) -> f64 {
         let at = SYSTEMS.iter().position(|other| *other == system);
-        let at = at.expect("the system is among those measured");
-        self.0[at * LOADS.len() + load].rig().window.written_per_s() as f64 / 1e6
+        self.at(at.expect("the system is among those measured"), load)
+    }
+
+    /// Of CSAL on zones, which comes last.
+    fn on_zones(&self, load: usize) -> f64 {
+        self.at(SYSTEMS.len(), load)
+    }
+
+    fn at(&self, row: usize, load: usize) -> f64 {
+        self.0[row * LOADS.len() + load]
+            .rig()
+            .window
+            .written_per_s() as f64
+            / 1e6
     }
 }
 
@@ -190,6 +214,8 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         let of = (0..LOADS.len()).map(|load| rates.of(system, load));
         plot.series(system.name(), of.collect());
     }
+    let on_zones: Vec<f64> = (0..LOADS.len()).map(|load| rates.on_zones(load)).collect();
+    plot.series(ON_ZONES.0, on_zones.clone());
     let mut rows = headlines(&rates);
     for system in SYSTEMS {
         for (load, name) in names.iter().enumerate() {
@@ -197,11 +223,43 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
             rows.push(Row::beside(what, rates.of(system, load)));
         }
     }
+    for (rate, name) in on_zones.into_iter().zip(&names) {
+        let what = format!("{}, {name}, MB/s", ON_ZONES.0);
+        rows.push(Row::beside(what, rate));
+    }
     Outcome {
         unit: "ratio, or as said",
         rows,
         notes: NOTES.map(str::to_owned).to_vec(),
         parameters: Vec::new(),
         plots: vec![plot],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rates are told of findings by their places: systems, then CSAL on zones, each under all loads.
+    #[test]
+    fn jobs_are_where_their_rates_are_looked_for() {
+        let jobs = jobs(&Ask { seed: 1, scale: 8 });
+        assert_eq!(jobs.len(), (SYSTEMS.len() + 1) * LOADS.len());
+        for (at, job) in jobs.iter().enumerate() {
+            let Job::Rig(request) = job else {
+                panic!("all are rigs")
+            };
+            let system = SYSTEMS.get(at / LOADS.len());
+            assert_eq!(
+                request.system,
+                *system.unwrap_or(&SystemName::CsalPaper),
+                "job {at}"
+            );
+            assert_eq!(request.dense == ON_ZONES.1, system.is_none(), "job {at}");
+            let Hosts::Mix(mix) = &request.hosts else {
+                panic!("all are mixes")
+            };
+            assert_eq!((mix.law, mix.bytes), LOADS[at % LOADS.len()], "job {at}");
+        }
     }
 }

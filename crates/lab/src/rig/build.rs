@@ -1,6 +1,6 @@
 //! Builds a system on its drives.
 
-use super::error::RigError;
+use super::error::{RigError, ZonedError};
 use super::request::{RigRequest, SystemName};
 use super::station::Station;
 use super::stripe_array::{STRIP_BYTES, StripeArray};
@@ -15,25 +15,27 @@ use super::systems::raid10::Raid10;
 use super::systems::varve::Varve;
 use crate::small_pool::{PoolError, PoolRequest, SmallPool};
 use crate::waf::PolicyName;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use varve_io::World;
-use varve_media::{AnySheet, Shape};
+use varve_media::{AnySheet, Shape, ZoneShape};
 use varve_sim::executor::Reactor;
-use varve_units::BLOCK_BYTES;
+use varve_units::{BLOCK_BYTES, TenantId};
 
 /// Reclaim groups of CSAL, and blocks of a band at least.
 const GROUPS: u32 = 200;
 const BAND_BLOCKS_MIN: u64 = 64;
 /// Blocks of a mebibyte.
 const MIB_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
-/// Bytes of a dense drive whose times do not depend on its size. Chosen: about those of `qlc-002`.
-const IN_PLACE_BYTES: u64 = 16 << 30;
+/// Bytes of a dense drive whose times do not depend on its size, or only as its zones' do. Chosen: about
+/// those of `qlc-002`.
+const ANY_BYTES: u64 = 16 << 30;
 
 fn dense_bytes(sheet: &AnySheet, scale: u32) -> u64 {
     match sheet {
         AnySheet::Flash(sheet) => Shape::smallest(sheet) / u64::from(scale),
-        AnySheet::InPlace(_) => IN_PLACE_BYTES / u64::from(scale),
-        AnySheet::Disk(_) | AnySheet::Zoned(_) => sheet.capacity().user_bytes.value,
+        AnySheet::InPlace(_) | AnySheet::Zoned(_) => ANY_BYTES / u64::from(scale),
+        AnySheet::Disk(_) => sheet.capacity().user_bytes.value,
     }
 }
 
@@ -42,8 +44,7 @@ pub(super) async fn build(
     request: &RigRequest,
 ) -> Result<Rc<dyn System>, RigError> {
     let named = |name| AnySheet::named(name).expect("requests name drives that there are");
-    let station =
-        |sheet: &AnySheet, bytes| Station::new(sheet, bytes, reactor).map_err(RigError::Drive);
+    let station = |sheet: &AnySheet, bytes| Station::new(sheet, bytes, reactor);
     let dense = named(request.dense);
     let dense_bytes = dense_bytes(&dense, request.scale);
     let world = Rc::clone(reactor) as Rc<dyn World>;
@@ -69,8 +70,8 @@ pub(super) async fn build(
         }
         SystemName::DropIn => Concat::new(vec![station(&dense, dense_bytes)?]),
         SystemName::CsalPaper | SystemName::CsalToday => {
-            let plan = csal_plan(request, dense_bytes);
             let dense = station(&dense, dense_bytes)?;
+            let plan = csal_plan(request, dense_bytes, &dense)?;
             let fast = station(&named(request.fast), plan.fast_bytes())?;
             Csal::create(world, plan, (fast, dense))
         }
@@ -85,15 +86,17 @@ pub(super) async fn build(
         }
         SystemName::DmZoned => {
             let dense = station(&dense, dense_bytes)?;
-            let plan = DmZonedPlan::new(dense.bytes(), fast_bytes(request, dense.bytes()));
-            let plan = plan.ok_or(RigError::Limits("drives with room for zones"))?;
+            let plan = dm_zoned_plan(request, &dense)?;
             let fast = station(&named(request.fast), plan.fast_bytes())?;
             let world = Rc::clone(reactor) as Rc<dyn World>;
             DmZoned::create(world, plan, (fast, dense))
         }
         SystemName::Varve => {
-            let pool = pool(request, &dense, dense_bytes)?;
             let drives = array(&dense, dense_bytes)?;
+            let pool = match drives[0].zones() {
+                Some(shape) => zoned_pool(request, shape)?,
+                None => pool(request, &dense, dense_bytes)?,
+            };
             let dense = StripeArray::new(drives, request.protect.strips());
             let fast = named(request.fast);
             let fast = StripeArray::new(vec![station(&fast, pool.fast_bytes())?], 0);
@@ -110,22 +113,32 @@ fn fast_bytes(request: &RigRequest, dense: u64) -> u64 {
     blocks as u64 * BLOCK_BYTES
 }
 
-/// As many bands as 72 for each of 200 erase units of a drive are, which fill it.
-fn csal_plan(request: &RigRequest, bytes: u64) -> CsalPlan {
+/// As many bands as 72 for each of 200 erase units of a drive are, which fill it. A zoned drive's zones are
+/// its bands; on one with placement handles they are of the size of its reclaim units.
+fn csal_plan(request: &RigRequest, bytes: u64, dense: &Station) -> Result<CsalPlan, RigError> {
     let policy = match request.system {
         SystemName::CsalToday => PolicyName::CsalToday,
         _ => PolicyName::CsalPaper,
     };
+    let tenants = u64::from(request.hosts.tenants());
     let blocks = bytes / BLOCK_BYTES;
-    let groups = (blocks / u64::from(policy.units_per_group(GROUPS)) / BAND_BLOCKS_MIN)
-        .min(GROUPS.into()) as u32;
-    let bands = groups * policy.units_per_group(groups);
-    let band_blocks = (blocks / u64::from(bands)) as u32;
+    let (bands, band_blocks) = if let Some(shape) = dense.zones() {
+        // Each tenant's, and that of garbage collection.
+        may_be_active(request.dense, shape, tenants as u32 + 1)?;
+        (shape.zones, shape.capacity_bytes / BLOCK_BYTES)
+    } else if let (Some(unit), PolicyName::CsalPaper) = (dense.reclaim_unit(), policy) {
+        ((bytes / unit) as u32, unit / BLOCK_BYTES)
+    } else {
+        let per_group = policy.units_per_group(GROUPS);
+        let groups = (blocks / u64::from(per_group) / BAND_BLOCKS_MIN).min(GROUPS.into()) as u32;
+        let bands = groups * policy.units_per_group(groups);
+        (bands, blocks / u64::from(bands))
+    };
+    let band_blocks = band_blocks as u32;
     let dense = u64::from(bands) * u64::from(band_blocks);
     let user = (dense as f64 * (1.0 - request.over_provision / 100.0)) as u64;
-    let tenants = u64::from(request.hosts.tenants());
     let user = user / tenants * tenants;
-    CsalPlan {
+    Ok(CsalPlan {
         policy,
         bands,
         band_blocks,
@@ -134,7 +147,20 @@ fn csal_plan(request: &RigRequest, bytes: u64) -> CsalPlan {
         fast_blocks: (user as f64 * request.fast_tier / 100.0) as u64,
         map_cache: request.map_cache,
         cores: request.cores,
+    })
+}
+
+/// Refuses what writes more zones at once than may be active.
+fn may_be_active(drive: &'static str, shape: &ZoneShape, open: u32) -> Result<(), RigError> {
+    let active_max = shape.active_max;
+    if open <= active_max {
+        return Ok(());
     }
+    Err(RigError::Zoned(ZonedError::Active {
+        drive,
+        open,
+        active_max,
+    }))
 }
 
 /// As many groups as the drive has erase units, which fill it.
@@ -145,7 +171,48 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
         }
         AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => GROUPS.into(),
     };
-    let blocks = bytes / BLOCK_BYTES;
+    pool_of(request, groups, bytes / BLOCK_BYTES)
+}
+
+/// A zoned drive's zones, or as many as the document's drive has.
+fn dm_zoned_plan(request: &RigRequest, dense: &Station) -> Result<DmZonedPlan, RigError> {
+    let cache = fast_bytes(request, dense.bytes());
+    let plan = match dense.zones() {
+        Some(shape) => DmZonedPlan::zoned(shape, cache),
+        None => DmZonedPlan::new(dense.bytes(), cache),
+    };
+    plan.ok_or(RigError::Limits("drives with room for zones"))
+}
+
+/// As many groups as each drive has zones: one of them of every drive.
+fn zoned_pool(request: &RigRequest, shape: &ZoneShape) -> Result<SmallPool, RigError> {
+    let pool = pool_of(request, shape.zones.into(), shape.capacity() / BLOCK_BYTES)?;
+    let data = u64::from(request.drives) - request.protect.strips() as u64;
+    let group_bytes = u64::from(pool.geometry.group_blocks) * BLOCK_BYTES;
+    if (group_bytes, pool.geometry.groups) != (data * shape.capacity_bytes, shape.zones) {
+        return Err(RigError::Limits("zones of whole mebibytes"));
+    }
+    may_be_active(request.dense, shape, groups_open(request, &pool))?;
+    Ok(pool)
+}
+
+/// Groups that the engine may have open at once: one for each stream of compaction and of garbage
+/// collection, which has one of its own for when groups are short. A stream that gives its group away
+/// has none.
+///
+/// # Source
+/// `varve-ftl`, `placement.rs` and `open_groups.rs`.
+fn groups_open(request: &RigRequest, pool: &SmallPool) -> u32 {
+    let tenants = 1..=request.hosts.tenants();
+    let stream = |tenant: u32| pool.config.reserve.stream_of(TenantId(tenant)).0;
+    let mut streams: BTreeSet<u32> = tenants.map(stream).collect();
+    let compaction = streams.len();
+    streams.insert(0);
+    (compaction + streams.len()) as u32
+}
+
+/// So many groups on drives of so many blocks each.
+fn pool_of(request: &RigRequest, groups: u64, blocks: u64) -> Result<SmallPool, RigError> {
     let data = u64::from(request.drives) - request.protect.strips() as u64;
     let strip = match request.drives {
         1 => u64::from(crate::small_pool::STRIPE_BLOCKS),

@@ -1,6 +1,6 @@
 //! Whether a request makes sense, looked at before anything is built.
 
-use super::error::RigError;
+use super::error::{RigError, ZonedError};
 use super::hosts::Hosts;
 use super::mix::{Law, Mix, Pace};
 use super::request::{Protect, RigRequest, SystemName};
@@ -19,10 +19,13 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
     if let Hosts::Mix(mix) = &request.hosts {
         check_mix(mix)?;
     }
-    for name in [request.fast, request.dense] {
-        if matches!(AnySheet::named(name), Ok(AnySheet::Zoned(_))) {
-            return Err(RigError::Zoned(name));
-        }
+    let is_zoned = |name| matches!(AnySheet::named(name), Ok(AnySheet::Zoned(_)));
+    if is_zoned(request.fast) {
+        return Err(RigError::Zoned(ZonedError::Fast(request.fast)));
+    }
+    if is_zoned(request.dense) && !request.system.writes_zones() {
+        let (drive, system) = (request.dense, request.system);
+        return Err(RigError::Zoned(ZonedError::System { drive, system }));
     }
     if matches!(AnySheet::named(request.dense), Ok(AnySheet::Disk(_)))
         && request.system.keeps_blocks()

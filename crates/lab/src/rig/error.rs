@@ -5,7 +5,65 @@ use super::system::SystemError;
 use crate::fio::AreaError;
 use std::collections::BTreeMap;
 use std::fmt;
-use varve_media::ShapeError;
+use varve_media::{ShapeError, ZoneShapeError};
+
+/// Why a zoned drive cannot be where it is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ZonedError {
+    /// Below a system that does not write zones.
+    System {
+        /// The drive.
+        drive: &'static str,
+        /// The system.
+        system: SystemName,
+    },
+    /// As the fast drive.
+    Fast(&'static str),
+    /// The system writes more zones at once than may be active.
+    Active {
+        /// The drive.
+        drive: &'static str,
+        /// Zones that the system writes at once.
+        open: u32,
+        /// Zones that may be active.
+        active_max: u32,
+    },
+}
+
+impl fmt::Display for ZonedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System {
+                drive,
+                system: SystemName::CsalToday,
+            } => write!(
+                f,
+                "{drive} takes writes at the write pointers of its zones only: SPDK's FTL refuses such drives, \
+                 and so does csal-today; csal-paper writes zones"
+            ),
+            Self::System { drive, system } => write!(
+                f,
+                "{drive} takes writes at the write pointers of its zones only, and {system} writes anywhere"
+            ),
+            Self::Fast(drive) => write!(
+                f,
+                "{drive} takes writes at the write pointers of its zones only, and the fast drive is written anywhere"
+            ),
+            Self::Active {
+                drive,
+                open,
+                active_max,
+            } => write!(
+                f,
+                "{open} zones would be written at once, by tenant and writer, and {active_max} of {drive} may be active: \
+                 take fewer jobs"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ZonedError {}
 
 /// Why nothing was measured.
 #[derive(Debug)]
@@ -13,14 +71,16 @@ use varve_media::ShapeError;
 pub enum RigError {
     /// A drive's sheet describes no possible drive of that size.
     Drive(ShapeError),
+    /// A zoned drive's sheet describes no possible drive of that size.
+    ZoneShape(ZoneShapeError),
     /// The engine makes no pool of that.
     Pool(String),
     /// Requests have from 4 KiB to 1 MiB, in blocks.
     Bytes(u64),
     /// A job of the file does not fit.
     Area(AreaError),
-    /// A zoned drive: no system here writes zones.
-    Zoned(&'static str),
+    /// A zoned drive where it cannot be.
+    Zoned(ZonedError),
     /// A disk below a system that keeps account of every block.
     Disk {
         /// The disk.
@@ -55,10 +115,8 @@ impl fmt::Display for RigError {
                 "requests of {bytes} bytes: 4096 to 1048576, multiples of 4096"
             ),
             Self::Area(error) => error.fmt(f),
-            Self::Zoned(drive) => write!(
-                f,
-                "{drive} takes writes at the write pointers of its zones only, and no system here writes zones"
-            ),
+            Self::ZoneShape(error) => error.fmt(f),
+            Self::Zoned(error) => error.fmt(f),
             Self::Disk { drive, system } => write!(
                 f,
                 "{drive} as the dense drive of {system}: what a disk does depends on how far its head goes, so it \

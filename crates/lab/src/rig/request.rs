@@ -97,6 +97,11 @@ impl SystemName {
         }
     }
 
+    /// True if it can write a dense drive zone by zone, each from its start to its end.
+    pub(super) const fn writes_zones(self) -> bool {
+        matches!(self, Self::CsalPaper | Self::DmZoned | Self::Varve)
+    }
+
     /// Fewest and most dense drives it can have.
     pub(super) const fn drives_possible(self, protect: Protect) -> (u32, u32) {
         let least = match self {

@@ -4,12 +4,14 @@
 //! on them, into the state in which measuring begins. From the start on every command takes what the
 //! model says.
 
+use super::error::RigError;
+use super::zone_port::{self, ZonePort};
 use crate::model::Model;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use varve_io::{Receiver, Sender, World, slot};
 use varve_media::timed::{Ask, Request};
-use varve_media::{AnySheet, Counters, Shape, ShapeError, Ssd};
+use varve_media::{AnySheet, Counters, Shape, Ssd, ZoneShape, Zones};
 use varve_sim::executor::Reactor;
 use varve_units::Nanos;
 
@@ -17,6 +19,10 @@ use varve_units::Nanos;
 pub(crate) struct Station {
     sheet: AnySheet,
     bytes: u64,
+    /// How it is divided, if it is zoned.
+    zones: Option<ZoneShape>,
+    /// Bytes of what it erases at once, if it has placement handles.
+    reclaim_unit: Option<u64>,
     reactor: Rc<Reactor>,
     state: RefCell<State>,
     /// When it is to be looked at next.
@@ -51,9 +57,17 @@ impl Traffic {
 }
 
 enum State {
-    /// Not started: flash keeps its account, other media have no state.
-    Ageing(Option<Box<Ssd>>),
+    /// Not started.
+    Ageing(Account),
     Running(Running),
+}
+
+/// What a drive that has not started keeps of what was done to it.
+enum Account {
+    /// Other media than flash have no state.
+    None,
+    Flash(Box<Ssd>),
+    Zones(Box<Zones>),
 }
 
 struct Running {
@@ -65,31 +79,39 @@ struct Running {
 
 impl Station {
     /// A drive with the times of a sheet, and `bytes` of it in use: flash is made that small, in
-    /// the ratios of its sheet.
+    /// the ratios of its sheet. A zoned drive has all its zones, and a row of each in every die: it is
+    /// not made smaller than that.
     ///
     /// # Errors
     /// If the sheet describes no such drive.
-    ///
-    /// # Panics
-    /// If it is a zoned one: nothing here writes zones yet.
     pub(crate) fn new(
         sheet: &AnySheet,
         bytes: u64,
         reactor: &Rc<Reactor>,
-    ) -> Result<Rc<Self>, ShapeError> {
-        let (ssd, bytes) = match sheet {
+    ) -> Result<Rc<Self>, RigError> {
+        let (mut zones, mut reclaim_unit) = (None, None);
+        let (account, bytes) = match sheet {
             AnySheet::Flash(sheet) => {
-                let shape = Shape::scaled(sheet, bytes)?;
-                (Some(Box::new(Ssd::new(shape))), shape.bytes)
+                let shape = Shape::scaled(sheet, bytes).map_err(RigError::Drive)?;
+                let unit = u64::from(shape.unit_ius) * u64::from(shape.iu_bytes);
+                reclaim_unit = (shape.placement.handles > 1).then_some(unit);
+                (Account::Flash(Box::new(Ssd::new(shape))), shape.bytes)
             }
-            AnySheet::InPlace(_) | AnySheet::Disk(_) => (None, bytes),
-            AnySheet::Zoned(_) => unreachable!("zones take other commands"),
+            AnySheet::InPlace(_) | AnySheet::Disk(_) => (Account::None, bytes),
+            AnySheet::Zoned(sheet) => {
+                let shape = ZoneShape::scaled(sheet, bytes).map_err(RigError::ZoneShape)?;
+                zones = Some(shape);
+                let account = Account::Zones(Box::new(Zones::new(shape)));
+                (account, shape.capacity())
+            }
         };
         Ok(Rc::new_cyclic(|itself| Self {
             sheet: sheet.clone(),
             bytes,
+            zones,
+            reclaim_unit,
             reactor: Rc::clone(reactor),
-            state: RefCell::new(State::Ageing(ssd)),
+            state: RefCell::new(State::Ageing(account)),
             armed: Cell::new(Nanos(u64::MAX)),
             itself: Weak::clone(itself),
             traffic: Cell::default(),
@@ -108,7 +130,58 @@ impl Station {
 
     /// True if what was done to it decides what it does: flash.
     pub(crate) const fn has_state(&self) -> bool {
-        matches!(self.sheet, AnySheet::Flash(_))
+        matches!(self.sheet, AnySheet::Flash(_) | AnySheet::Zoned(_))
+    }
+
+    /// Placement handles of it: 1 of a drive without placement.
+    pub(crate) fn handles(&self) -> u8 {
+        match &self.sheet {
+            AnySheet::Flash(sheet) => sheet.placement().handles,
+            _ => 1,
+        }
+    }
+
+    /// Bytes of a reclaim unit, if it has placement handles.
+    pub(crate) const fn reclaim_unit(&self) -> Option<u64> {
+        self.reclaim_unit
+    }
+
+    /// How it is divided, if it is zoned. Its bytes are those of the zones that can be written, one zone
+    /// behind the other.
+    pub(crate) const fn zones(&self) -> Option<&ZoneShape> {
+        self.zones.as_ref()
+    }
+
+    /// Its zones in words, with how many have been active at once since it started.
+    pub(crate) fn zones_in_words(&self) -> Option<String> {
+        let shape = self.zones?;
+        let active = match &*self.state.borrow() {
+            State::Running(Running {
+                model: Model::Zones(port),
+                ..
+            }) => port.active_most(),
+            _ => 0,
+        };
+        Some(format!(
+            "{} of {} KiB, {active} of {} active at most",
+            shape.zones,
+            shape.capacity_bytes >> 10,
+            shape.active_max
+        ))
+    }
+
+    /// Bytes that were written of each zone since its reset.
+    #[cfg(test)]
+    pub(crate) fn zones_written(&self) -> Vec<u64> {
+        let of = |zones: &Zones| zones.all().iter().map(|zone| zone.written).collect();
+        match &*self.state.borrow() {
+            State::Ageing(Account::Zones(zones)) => of(zones),
+            State::Running(Running {
+                model: Model::Zones(port),
+                ..
+            }) => of(port.zones()),
+            _ => Vec::new(),
+        }
     }
 
     /// What reached it so far.
@@ -119,9 +192,9 @@ impl Station {
     /// What its media did so far.
     pub(crate) fn counters(&self) -> Counters {
         match &*self.state.borrow() {
-            State::Ageing(ssd) => ssd
-                .as_ref()
-                .map_or_else(Counters::default, |ssd| *ssd.counters()),
+            State::Ageing(Account::None) => Counters::default(),
+            State::Ageing(Account::Flash(ssd)) => *ssd.counters(),
+            State::Ageing(Account::Zones(zones)) => *zones.counters(),
             State::Running(running) => *running.model.counters(),
         }
     }
@@ -129,8 +202,14 @@ impl Station {
     /// From here on commands take time.
     pub(crate) fn start(&self) {
         let mut state = self.state.borrow_mut();
-        if let State::Ageing(ssd) = &mut *state {
-            let model = Model::of(&self.sheet, ssd.take());
+        if let State::Ageing(account) = &mut *state {
+            let model = match (std::mem::replace(account, Account::None), &self.sheet) {
+                (Account::Zones(zones), AnySheet::Zoned(sheet)) => {
+                    Model::Zones(Box::new(ZonePort::new(*zones, sheet)))
+                }
+                (Account::Flash(ssd), sheet) => Model::of(sheet, Some(ssd)),
+                (_, sheet) => Model::of(sheet, None),
+            };
             *state = State::Running(Running {
                 model,
                 waiting: Vec::new(),
@@ -142,8 +221,18 @@ impl Station {
     /// Starts a command.
     ///
     /// # Panics
-    /// If the range is not made of 512 B sectors of the drive.
+    /// If the range is not made of 512 B sectors of the drive, or a zoned one cannot take it: see
+    /// [`ZonePort`].
     pub(crate) fn ask(&self, ask: Ask, offset: u64, length: u64) -> Receiver<()> {
+        self.ask_under(0, ask, offset, length)
+    }
+
+    /// Writes bytes under a placement handle, one of [`Station::handles`].
+    pub(crate) fn write_under(&self, handle: u8, offset: u64, length: u64) -> Receiver<()> {
+        self.ask_under(handle, Ask::Write, offset, length)
+    }
+
+    fn ask_under(&self, handle: u8, ask: Ask, offset: u64, length: u64) -> Receiver<()> {
         assert!(
             offset
                 .checked_add(length)
@@ -153,9 +242,11 @@ impl Station {
         self.count(ask, length);
         let (sender, receiver) = slot();
         match &mut *self.state.borrow_mut() {
-            State::Ageing(ssd) => {
-                if let Some(ssd) = ssd {
-                    age(ssd, ask, offset, length);
+            State::Ageing(account) => {
+                match account {
+                    Account::None => {}
+                    Account::Flash(ssd) => age(ssd, handle, ask, offset, length),
+                    Account::Zones(zones) => zone_port::age(zones, ask, offset, length),
                 }
                 sender.send(());
                 return receiver;
@@ -167,7 +258,7 @@ impl Station {
                     ask,
                     offset,
                     length,
-                    handle: 0,
+                    handle,
                 };
                 running.model.submit(self.reactor.now(), request);
             }
@@ -253,10 +344,10 @@ impl Running {
     }
 }
 
-fn age(ssd: &mut Ssd, ask: Ask, offset: u64, length: u64) {
+fn age(ssd: &mut Ssd, handle: u8, ask: Ask, offset: u64, length: u64) {
     match ask {
         Ask::Write => {
-            ssd.write(offset, length, &mut |_| {});
+            ssd.write_to(handle, offset, length, &mut |_| {});
         }
         Ask::Deallocate => {
             ssd.deallocate(offset, length);

@@ -131,6 +131,11 @@ impl Tiers {
         })
     }
 
+    /// The stream that owns the unit of a place of the dense tier.
+    pub(crate) fn stream_of(&self, place: u32) -> usize {
+        self.dense.units.stream(self.dense.unit_of(place))
+    }
+
     fn note(&mut self, step: Step) {
         if let Some(steps) = &mut self.steps {
             steps.push(step);

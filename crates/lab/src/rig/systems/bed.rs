@@ -30,6 +30,16 @@ pub(super) fn run<F: Future<Output = T> + 'static, T: 'static>(
     (value, executor.crash())
 }
 
+/// A zoned drive with so many zones, each of a row in two dies: 48 blocks.
+pub(super) fn zoned(zones: u32, reactor: &Rc<Reactor>) -> Rc<Station> {
+    let Ok(AnySheet::Zoned(mut sheet)) = AnySheet::named("zns-zn540") else {
+        panic!("there is this drive");
+    };
+    sheet.zones.count.value = zones;
+    sheet.nand.dies.value = 2;
+    Station::new(&AnySheet::Zoned(sheet), 1, reactor).unwrap()
+}
+
 /// Requests at random places and of random sizes up to `blocks_max`, of which a third reads, `depth`
 /// in flight.
 pub(super) async fn randomly(

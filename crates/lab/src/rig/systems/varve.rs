@@ -1,5 +1,9 @@
 //! The engine itself, on modelled drives: one for the fast tier, one or an array for the dense one.
 //!
+//! On zoned drives a group is a zone of each. Nothing has to be done for that: the engine writes a group
+//! stripe after stripe, each when the one before is there, and discards it as a whole before it opens it
+//! again, which is a reset. The drive's port panics where that does not hold.
+//!
 //! Data are symbols; all else (log, checkpoints, map, P2L) is what the engine writes. What it costs
 //! the processor is charged from measurements of the real thing.
 
@@ -143,7 +147,8 @@ impl System for Varve {
     fn parameters(&self) -> Vec<(&'static str, String)> {
         let geometry = &self.pool.geometry;
         let drives = self.dense.drives();
-        vec![
+        let zones = drives[0].zones_in_words();
+        let mut parameters = vec![
             ("fast", self.fast.drives()[0].name().to_owned()),
             ("dense", format!("{} of {}", drives.len(), drives[0].name())),
             ("parity strips", self.dense.parity().to_string()),
@@ -161,7 +166,9 @@ impl System for Varve {
                     DENSE_BLOCK.0 as f64 / 1e3
                 ),
             ),
-        ]
+        ];
+        parameters.extend(zones.map(|zones| ("zones of the drive", zones)));
+        parameters
     }
 
     fn counters(&self) -> BTreeMap<&'static str, u64> {

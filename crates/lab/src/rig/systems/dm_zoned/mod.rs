@@ -15,12 +15,17 @@
 //! A block is valid in one zone at most. Requests for a chunk are dispatched in the order they came.
 //!
 //! # Not here
-//! The dense drive is a conventional one written in order; the reset of a zone deallocates it. There
-//! are as many zones as the document's drive has, each smaller by what the model's drive is: a
-//! chunk is copied that much faster, so where chunks are copied for few blocks each the real thing
+//! A zoned drive's zones are those of the target, as long as they can be written; metadata and what is
+//! written anywhere have the fast drive, as there are no conventional zones. A conventional drive is
+//! written in order, and the reset of a zone deallocates it; there
+//! are as many zones as the document's drive has. Either way each is smaller by what the model's drive is:
+//! a chunk is copied that much faster, so where chunks are copied for few blocks each the real thing
 //! is slower. All bitmaps are in memory (the real one caches few and reads the others), with a page
 //! for each zone. What dispatches requests has as many threads as there are chunks. No figure for
 //! what the kernel's processors do.
+//!
+//! Like the kernel's it does not count active zones: a volume that was once written full has one or two of
+//! them, one with many half-written chunks may have more than a drive allows, and would fail here.
 //!
 //! # Source
 //! Linux, `drivers/md/dm-zoned-target.c`, `dm-zoned-metadata.c`, `dm-zoned-reclaim.c` as of 5.8 and
@@ -41,6 +46,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use varve_io::{Event, Receiver, World};
+use varve_media::ZoneShape;
 use varve_media::timed::Ask;
 use varve_units::BLOCK_BYTES;
 use zones::Zones;
@@ -74,8 +80,23 @@ impl DmZonedPlan {
             cached: fast / BLOCK_BYTES / zone_blocks,
             sequential: blocks / zone_blocks,
         };
-        // With fewer zones than these the cache always counts as used up.
-        (plan.cached > 3 && plan.sequential > RESERVED).then_some(plan)
+        plan.check()
+    }
+
+    /// With fewer zones than these the cache always counts as used up.
+    fn check(self) -> Option<Self> {
+        (self.cached > 3 && self.sequential > RESERVED).then_some(self)
+    }
+
+    /// For a zoned drive, and a cache of `fast` bytes.
+    pub(crate) fn zoned(shape: &ZoneShape, fast: u64) -> Option<Self> {
+        let zone_blocks = shape.capacity_bytes / BLOCK_BYTES;
+        let plan = Self {
+            zone_blocks,
+            cached: fast / BLOCK_BYTES / zone_blocks,
+            sequential: shape.zones.into(),
+        };
+        plan.check()
     }
 
     /// Bytes of the fast drive: zones, and two sets of metadata.
@@ -413,7 +434,7 @@ impl System for DmZoned {
             (reclaim::COPY_BLOCKS * BLOCK_BYTES) >> 10,
             reclaim::COPIES
         );
-        vec![
+        let mut parameters = vec![
             ("fast", self.fast.name().to_owned()),
             ("dense", self.dense.name().to_owned()),
             ("zones", format!("{} of {zone} KiB", plan.sequential)),
@@ -421,7 +442,10 @@ impl System for DmZoned {
             ("zones reserved", RESERVED.to_string()),
             ("reclaim", reclaim),
             ("copies", copies),
-        ]
+        ];
+        let drive = self.dense.zones_in_words();
+        parameters.extend(drive.map(|zones| ("zones of the drive", zones)));
+        parameters
     }
 
     fn counters(&self) -> BTreeMap<&'static str, u64> {

@@ -1,6 +1,6 @@
 //! The target against what it promises.
 
-use super::super::bed::{self, Pair, randomly, read, write};
+use super::super::bed::{self, Pair, randomly, read, write, zoned};
 use super::*;
 use varve_sim::executor::Reactor;
 use varve_units::Nanos;
@@ -63,6 +63,37 @@ fn every_block_is_found_where_it_was_written_last() {
         let counters = target.counters();
         let all = ["cached", "reclaimed", "waits_for_a_zone", "pages_written"];
         assert!(all.iter().all(|name| counters[name] > 100), "{counters:?}");
+    }
+}
+
+/// On zones the drive has what the target thinks, and was never written but at its write pointers: it would
+/// have refused.
+#[test]
+fn zones_of_a_drive_are_written_in_order() {
+    for seed in 0..4 {
+        let fast = FAST;
+        let (target, _) = bed::run((fast, 1), move |world, (fast, _)| async move {
+            let dense = zoned(64, &world);
+            let plan = DmZonedPlan::zoned(dense.zones().unwrap(), CACHE * BLOCK_BYTES).unwrap();
+            let target = DmZoned::create(world.clone(), plan, (fast, dense));
+            for chunk in 0..plan.chunks() {
+                write(&target, chunk * plan.zone_blocks, plan.zone_blocks).await;
+            }
+            let system = Rc::clone(&target) as Rc<dyn System>;
+            randomly(&world, &system, (seed, 4_000), (16, 20)).await;
+            target.audit();
+            system.start();
+            randomly(&world, &system, (seed + 100, 8_000), (32, 20)).await;
+            world.sleep(Nanos::from_secs(1)).await;
+            target
+        });
+        target.audit();
+        let written = target.dense.zones_written();
+        let zones = target.zones.borrow();
+        for (zone, bytes) in zones.zones[zones.cached..].iter().zip(written) {
+            assert_eq!(bytes, zone.wp * BLOCK_BYTES);
+        }
+        assert!(target.dense.counters().erases > 100);
     }
 }
 

@@ -4,11 +4,20 @@
 //! reads and writes that follow from them are done behind, so many at once. A host's write ends when it is
 //! in the fast tier; it waits where too much is still to be done behind.
 //!
+//! On a zoned drive a band is a zone, a stream owns the one it writes, and what is emptied is reset
+//! (`reuse`): CSAL-ZNS. On one with placement handles `csal-paper` writes each stream under one of its own.
+//!
 //! # Source
 //! Zhou et al., EuroSys 2024, and document 002 (facts A1 to A8): whole map on the fast tier, an eighth
 //! of it in memory, merged writes of 512 KiB. As open-sourced, SPDK 26.09-pre `lib/ftl`: 1 MiB, a page of
 //! the P2L log after the data and before the answer (`nvc/ftl_nvc_bdev_non_vss.c`), nothing is ever
 //! deallocated.
+
+mod batch;
+mod movers;
+mod reuse;
+#[cfg(test)]
+mod tests;
 
 use super::super::cpu::Cpu;
 use super::super::map_cache::MapCache;
@@ -17,7 +26,9 @@ use super::super::system::{Flow, Io, Role, System};
 use crate::waf::PolicyName;
 use crate::waf::dense::Dense;
 use crate::waf::fifo_tier::FifoTier;
-use crate::waf::tiers::{Known, Step, Tiers};
+use crate::waf::tiers::{Known, Tiers};
+use batch::{Batch, Work};
+use reuse::Reuse;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -30,11 +41,8 @@ use varve_units::{BLOCK_BYTES, Nanos};
 /// # Source
 /// The artifact's sample run (csal.md A.5): 544 thousand 4 KiB writes a second on two cores.
 const WRITE: Nanos = Nanos(3680);
-/// Batches that are moved at once. Eight compactions and sixteen relocations (`ftl_nv_cache.c`,
-/// `ftl_reloc.c`).
-const MOVERS: usize = 24;
 /// Batches that may wait to be moved before hosts wait: as many again.
-const BACKLOG: usize = 2 * MOVERS;
+const BACKLOG: usize = 2 * movers::MOVERS;
 /// Bytes of a page of the map, and of the P2L log.
 const PAGE_BYTES: u64 = 4096;
 /// Map on the fast tier: four bytes a block.
@@ -92,20 +100,6 @@ impl Known for Tenants {
     }
 }
 
-/// Blocks that go to places behind one another.
-struct Batch {
-    first: u32,
-    blocks: u32,
-    /// What has to be read: whether of the fast tier, first block, blocks.
-    sources: Vec<(bool, u32, u32)>,
-}
-
-/// Something to be done behind.
-enum Work {
-    Move(Batch),
-    Discard { first: u32, count: u32 },
-}
-
 /// CSAL.
 pub(crate) struct Csal {
     world: Rc<dyn World>,
@@ -119,6 +113,10 @@ pub(crate) struct Csal {
     started: Cell<bool>,
     /// By band, what is gathered to be written there.
     gathered: RefCell<BTreeMap<u32, Batch>>,
+    /// Which zones are what they were decided to be, on a zoned drive.
+    reuse: Option<RefCell<Reuse>>,
+    /// A zone was reset, or has one use less.
+    settled: Event,
     work: RefCell<VecDeque<Work>>,
     movers: Cell<usize>,
     /// Something was moved.
@@ -141,6 +139,8 @@ impl Csal {
         let chunks = FifoTier::new(plan.fast_blocks);
         let mut tiers = Tiers::new(model, bands, chunks, None, plan.user_blocks);
         tiers.note_steps();
+        let zones = dense.zones().map(|_| Reuse::new(plan.bands));
+        let reuse = zones.map(RefCell::new);
         Rc::new(Self {
             cpu: Cpu::new(Rc::clone(&world), plan.cores),
             world,
@@ -153,6 +153,8 @@ impl Csal {
             dense,
             started: Cell::new(false),
             gathered: RefCell::default(),
+            reuse,
+            settled: Event::new(),
             work: RefCell::default(),
             movers: Cell::new(0),
             moved: Event::new(),
@@ -205,114 +207,6 @@ impl Csal {
         drop(tiers);
         self.gather(steps);
         runs
-    }
-
-    /// Makes batches of steps, and sees that somebody carries them out.
-    fn gather(self: &Rc<Self>, steps: Vec<Step>) {
-        if steps.is_empty() {
-            return;
-        }
-        for step in steps {
-            let (is_fast, from, to) = match step {
-                Step::Compacted { from, to } => (true, from, to),
-                Step::Collected { from, to } => (false, from, to),
-                Step::Discarded { first, count } => {
-                    self.work
-                        .borrow_mut()
-                        .push_back(Work::Discard { first, count });
-                    continue;
-                }
-            };
-            self.add(is_fast, from, to);
-        }
-        while self.movers.get() < MOVERS && !self.work.borrow().is_empty() {
-            self.movers.set(self.movers.get() + 1);
-            let csal = Rc::clone(self);
-            if self.started.get() {
-                self.world
-                    .spawn(Box::pin(async move { csal.move_all().await }));
-            } else {
-                // Drives take no time yet: nothing is to be awaited.
-                self.age_all();
-                self.movers.set(self.movers.get() - 1);
-            }
-        }
-    }
-
-    fn add(&self, is_fast: bool, from: u32, to: u32) {
-        let band = to / self.plan.band_blocks;
-        let mut gathered = self.gathered.borrow_mut();
-        let batch = gathered.entry(band).or_insert_with(|| Batch {
-            first: to,
-            blocks: 0,
-            sources: Vec::new(),
-        });
-        batch.blocks += 1;
-        match batch.sources.last_mut() {
-            Some((fast, first, blocks)) if *fast == is_fast && *first + *blocks == from => {
-                *blocks += 1;
-            }
-            _ => batch.sources.push((is_fast, from, 1)),
-        }
-        let is_last = (to + 1).is_multiple_of(self.plan.band_blocks);
-        if is_last || batch.blocks as usize == self.plan.batch_blocks() {
-            let batch = gathered.remove(&band).expect("it was just there");
-            self.work.borrow_mut().push_back(Work::Move(batch));
-        }
-    }
-
-    fn age_all(&self) {
-        while let Some(work) = self.take() {
-            match work {
-                Work::Move(batch) => {
-                    let (offset, bytes) = batch.place();
-                    drop(self.dense.ask(Ask::Write, offset, bytes));
-                }
-                Work::Discard { first, count } => self.discard(first, count),
-            }
-        }
-    }
-
-    fn take(&self) -> Option<Work> {
-        self.work.borrow_mut().pop_front()
-    }
-
-    fn discard(&self, first: u32, count: u32) {
-        let (offset, bytes) = (
-            u64::from(first) * BLOCK_BYTES,
-            u64::from(count) * BLOCK_BYTES,
-        );
-        drop(self.dense.ask(Ask::Deallocate, offset, bytes));
-    }
-
-    async fn move_all(&self) {
-        while let Some(work) = self.take() {
-            match work {
-                Work::Move(batch) => {
-                    self.carry_out(&batch).await;
-                    self.moved.notify();
-                }
-                Work::Discard { first, count } => self.discard(first, count),
-            }
-        }
-        self.movers.set(self.movers.get() - 1);
-    }
-
-    async fn carry_out(&self, batch: &Batch) {
-        let reads: Vec<_> = batch
-            .sources
-            .iter()
-            .map(|(is_fast, first, blocks)| {
-                let drive = if *is_fast { &self.fast } else { &self.dense };
-                let offset = u64::from(*first) * BLOCK_BYTES;
-                drive.ask(Ask::Read, offset, u64::from(*blocks) * BLOCK_BYTES)
-            })
-            .collect();
-        for read in reads {
-            read.await;
-        }
-        let (offset, bytes) = batch.place();
-        self.dense.ask(Ask::Write, offset, bytes).await;
     }
 
     /// The pages of the map that are not in memory are read, and those that make room for them
@@ -393,13 +287,6 @@ impl Csal {
     }
 }
 
-impl Batch {
-    fn place(&self) -> (u64, u64) {
-        let bytes = u64::from(self.blocks) * BLOCK_BYTES;
-        (u64::from(self.first) * BLOCK_BYTES, bytes)
-    }
-}
-
 impl System for Csal {
     fn bytes(&self) -> u64 {
         self.plan.user_blocks * BLOCK_BYTES
@@ -426,15 +313,19 @@ impl System for Csal {
 
     fn parameters(&self) -> Vec<(&'static str, String)> {
         let plan = &self.plan;
-        vec![
+        let zones = self.dense.zones_in_words();
+        let mut parameters = vec![
             ("fast", self.fast.name().to_owned()),
             ("dense", self.dense.name().to_owned()),
             ("bands", plan.bands.to_string()),
+            ("handles", self.handles().to_string()),
             ("map in memory", format!("{} %", plan.map_cache)),
             ("batch", format!("{} KiB", plan.batch_blocks() * 4)),
             ("processors", plan.cores.to_string()),
             ("charge, us", format!("{} a write", WRITE.0 as f64 / 1e3)),
-        ]
+        ];
+        parameters.extend(zones.map(|zones| ("zones of the drive", zones)));
+        parameters
     }
 
     fn start(&self) {
