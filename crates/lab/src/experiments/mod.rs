@@ -9,6 +9,7 @@ mod array_io;
 mod drive_table;
 mod grid;
 mod job;
+mod look;
 mod outcome;
 mod page;
 mod plot;
