@@ -13,6 +13,7 @@ mod look;
 mod outcome;
 mod page;
 mod plot;
+mod time_bursts;
 mod time_latency;
 mod time_map_cache;
 mod time_mixed;
@@ -74,7 +75,7 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 16] = [
+pub const EXPERIMENTS: [&Experiment; 17] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
@@ -87,6 +88,7 @@ pub const EXPERIMENTS: [&Experiment; 16] = [
     &time_mixed::EXPERIMENT,
     &time_map_cache::EXPERIMENT,
     &time_latency::EXPERIMENT,
+    &time_bursts::EXPERIMENT,
     &time_production::EXPERIMENT,
     &time_recovery::EXPERIMENT,
     &array_io::EXPERIMENT,

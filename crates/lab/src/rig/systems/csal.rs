@@ -33,8 +33,11 @@ const WRITE: Nanos = Nanos(3680);
 /// Batches that are moved at once. Eight compactions and sixteen relocations (`ftl_nv_cache.c`,
 /// `ftl_reloc.c`).
 const MOVERS: usize = 24;
-/// Batches that may wait to be moved before hosts wait: as many again.
+/// Batches that may wait to be moved before hosts wait, whatever room there is: as many again.
 const BACKLOG: usize = 2 * MOVERS;
+/// Part of the chunks that is free when nothing is to be moved: compaction begins when 80 % are full
+/// (`ftl_nv_cache.c`). Beside the log of the model, which is kind: the log is as large as all chunks.
+const ROOM: u64 = 5;
 /// Bytes of a page of the map, and of the P2L log.
 const PAGE_BYTES: u64 = 4096;
 /// Map on the fast tier: four bytes a block.
@@ -64,6 +67,11 @@ impl CsalPlan {
     pub(crate) fn fast_bytes(&self) -> u64 {
         let map = (self.user_blocks * ENTRY_BYTES).next_multiple_of(PAGE_BYTES);
         self.fast_blocks * BLOCK_BYTES + map + PAGE_BYTES
+    }
+
+    /// Blocks that hosts may write before anything is moved.
+    fn room(&self) -> u64 {
+        self.fast_blocks / ROOM
     }
 
     fn is_today(&self) -> bool {
@@ -120,6 +128,8 @@ pub(crate) struct Csal {
     /// By band, what is gathered to be written there.
     gathered: RefCell<BTreeMap<u32, Batch>>,
     work: RefCell<VecDeque<Work>>,
+    /// Blocks of the fast tier that are to be moved: so much of its room is taken.
+    to_compact: Cell<u64>,
     movers: Cell<usize>,
     /// Something was moved.
     moved: Event,
@@ -154,6 +164,7 @@ impl Csal {
             started: Cell::new(false),
             gathered: RefCell::default(),
             work: RefCell::default(),
+            to_compact: Cell::new(0),
             movers: Cell::new(0),
             moved: Event::new(),
             log: RefCell::default(),
@@ -164,7 +175,7 @@ impl Csal {
 
     async fn write(self: &Rc<Self>, first: u64, count: u64) {
         self.charge().await;
-        while self.work.borrow().len() >= BACKLOG {
+        while self.work.borrow().len() >= BACKLOG && self.to_compact.get() >= self.plan.room() {
             self.moved.listen().await;
         }
         self.page_in(first, count, true).await;
@@ -248,6 +259,8 @@ impl Csal {
             sources: Vec::new(),
         });
         batch.blocks += 1;
+        let taken = self.to_compact.get() + u64::from(is_fast);
+        self.to_compact.set(taken);
         match batch.sources.last_mut() {
             Some((fast, first, blocks)) if *fast == is_fast && *first + *blocks == from => {
                 *blocks += 1;
@@ -267,6 +280,7 @@ impl Csal {
                 Work::Move(batch) => {
                     let (offset, bytes) = batch.place();
                     drop(self.dense.ask(Ask::Write, offset, bytes));
+                    self.gave_back(&batch);
                 }
                 Work::Discard { first, count } => self.discard(first, count),
             }
@@ -290,12 +304,20 @@ impl Csal {
             match work {
                 Work::Move(batch) => {
                     self.carry_out(&batch).await;
+                    self.gave_back(&batch);
                     self.moved.notify();
                 }
                 Work::Discard { first, count } => self.discard(first, count),
             }
         }
         self.movers.set(self.movers.get() - 1);
+    }
+
+    /// The batch has left the fast tier.
+    fn gave_back(&self, batch: &Batch) {
+        let fast = batch.sources.iter().filter(|(is_fast, ..)| *is_fast);
+        let blocks: u64 = fast.map(|(.., blocks)| u64::from(*blocks)).sum();
+        self.to_compact.set(self.to_compact.get() - blocks);
     }
 
     async fn carry_out(&self, batch: &Batch) {
