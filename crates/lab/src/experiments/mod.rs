@@ -20,7 +20,9 @@ mod time_mixed;
 mod time_production;
 mod time_reads;
 mod time_recovery;
+mod time_sizes;
 mod time_skew;
+mod time_waf;
 mod time_writes;
 mod waf_fast_tier;
 mod waf_formula;
@@ -75,7 +77,7 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 17] = [
+pub const EXPERIMENTS: [&Experiment; 19] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
@@ -83,6 +85,8 @@ pub const EXPERIMENTS: [&Experiment; 17] = [
     &waf_isolation::EXPERIMENT,
     &waf_scale::EXPERIMENT,
     &time_writes::EXPERIMENT,
+    &time_sizes::EXPERIMENT,
+    &time_waf::EXPERIMENT,
     &time_skew::EXPERIMENT,
     &time_reads::EXPERIMENT,
     &time_mixed::EXPERIMENT,
