@@ -31,6 +31,11 @@ impl Random {
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
+
+    /// Exponential.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        mean * -(1.0 - self.unit()).ln()
+    }
 }
 
 /// Instants of a Poisson process, in nanoseconds from its start.
@@ -60,7 +65,7 @@ impl Iterator for Poisson {
 
     /// Ends when time no longer fits, after centuries.
     fn next(&mut self) -> Option<u64> {
-        let gap = self.mean_ns * -(1.0 - self.random.unit()).ln() + self.carry;
+        let gap = self.random.exponential(self.mean_ns) + self.carry;
         self.carry = gap.fract();
         let next = self.last_ns.checked_add(gap as u64);
         self.last_ns = next.unwrap_or(u64::MAX);

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use varve_lab::recovery::Watch;
 use varve_lab::rig::{
-    Hosts, Law, Mix, Pace, RigError, RigReport, RigRequest, SystemName, check, run,
+    Bursts, Hosts, Law, Mix, Pace, Rate, RigError, RigReport, RigRequest, SystemName, check, run,
 };
 
 fn mix(law: Law, bytes: u64) -> Mix {
@@ -293,5 +293,32 @@ fn what_makes_no_sense_is_refused() {
         },
     ] {
         assert!(matches!(check(&limits), Err(RigError::Limits(_))));
+    }
+}
+
+/// Bursts are more than the average, have requests, and no more a second than any load may.
+#[test]
+fn bursts_that_make_no_sense_are_refused() {
+    let fine = request(SystemName::Varve, Law::Uniform, 4096);
+    for (rate, factor, requests, what) in [
+        (Rate::PerCent(50), 1, 100, "once is none"),
+        (Rate::PerCent(50), 4, 0, "from 1 to"),
+        (Rate::PerCent(1001), 4, 1, "1000 per cent"),
+        (Rate::Iops(5_000_000), 3, 1, "in a burst"),
+    ] {
+        let pace = Pace::Bursts(Bursts {
+            rate,
+            factor,
+            requests,
+        });
+        let refused = check(&RigRequest {
+            hosts: Hosts::Mix(Mix {
+                pace,
+                ..mix(Law::Uniform, 4096)
+            }),
+            ..fine.clone()
+        });
+        let told = refused.expect_err(what).to_string();
+        assert!(told.contains(what), "{told}");
     }
 }

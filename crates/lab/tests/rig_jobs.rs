@@ -5,8 +5,8 @@ use std::sync::Arc;
 use varve_lab::fio::Plan;
 use varve_lab::recovery::Watch;
 use varve_lab::rig::{
-    Hosts, JobFile, JobFileError, Law, Mix, Pace, Protect, RigError, RigReport, RigRequest,
-    SystemName, Way, run,
+    Bursts, Hosts, JobFile, JobFileError, Law, Mix, Pace, Protect, Rate, RigError, RigReport,
+    RigRequest, SystemName, Way, run,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -176,7 +176,7 @@ fn a_share_of_the_rate_is_kept() {
         bytes: 4096,
         reads_per_cent: 100,
         law: Law::Uniform,
-        pace: Pace::PerCent(50),
+        pace: Pace::Open(Rate::PerCent(50)),
     };
     let request = RigRequest {
         requests: 100_000,
@@ -193,6 +193,63 @@ fn a_share_of_the_rate_is_kept() {
     );
     let p99 = |way: &Option<Way>| way.as_ref().unwrap().latency.p99_ns;
     assert!(2 * p99(&open.reads) < p99(&closed.reads));
+}
+
+/// Bursts keep the rate on average; requests of one that is more than the drive can do wait for one another,
+/// those of the same rate without bursts do not.
+#[test]
+fn bursts_keep_the_mean_and_wait() {
+    let of = |seed, pace| {
+        let mix = Mix {
+            jobs: 4,
+            depth: 64,
+            bytes: 4096,
+            reads_per_cent: 100,
+            law: Law::Uniform,
+            pace,
+        };
+        let request = RigRequest {
+            requests: 200_000,
+            seed,
+            ..request(SystemName::DropIn, Hosts::Mix(mix))
+        };
+        let watch: Watch = Rc::new(|_, _, _| ());
+        run(&request, &watch).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let rate = Rate::PerCent(40);
+    let bursts = |requests| {
+        Pace::Bursts(Bursts {
+            rate,
+            factor: 5,
+            requests,
+        })
+    };
+    let even = of(7, Pace::Open(rate));
+    // Four hundred bursts: the mean is known within some per cent.
+    let small = of(7, bursts(500));
+    let large = of(7, bursts(5000));
+    let offered = small.window.offered_iops.expect("an open loop");
+    assert_eq!(even.window.offered_iops, Some(offered));
+    assert!(is_near(small.window.iops(), offered, 0.15), "{small:?}");
+    assert_eq!(even.window.bursts, None);
+    let count = |report: &RigReport| report.window.bursts.expect("bursts");
+    assert!(is_near(count(&small), 400, 0.2), "{}", count(&small));
+    assert!((20..=60).contains(&count(&large)), "{}", count(&large));
+    let reads = |report: &RigReport| report.window.reads.clone().expect("reads");
+    let p99 = |report| reads(report).latency.p99_ns;
+    // Half of a burst at twice what can be done waits until the drive has caught up.
+    assert!(p99(&small) > 3 * p99(&even), "{}", p99(&small));
+    assert!(p99(&large) > 3 * p99(&small), "{}", p99(&large));
+    let within = |report| reads(report).within_2_ms_per_cent;
+    assert!(within(&even) > 99.9 && within(&large) < within(&small));
+    let json = |report: &RigReport| serde_json::to_string(report).unwrap();
+    assert_eq!(json(&small), json(&of(7, bursts(500))));
+    assert_ne!(json(&small), json(&of(8, bursts(500))));
+    assert!(
+        json(&small)
+            .contains(r#""pace":{"bursts":{"rate":{"per-cent":40},"factor":5,"requests":500}}"#)
+    );
+    assert!(json(&even).contains(r#""pace":{"per-cent":40}"#));
 }
 
 #[test]

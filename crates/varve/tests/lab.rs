@@ -73,6 +73,7 @@ fn every_experiment_is_listed_and_nothing_else_runs() {
         "time-mixed",
         "time-map-cache",
         "time-latency",
+        "time-bursts",
     ] {
         assert!(names.contains(&name), "{name} of {names:?}");
     }
@@ -190,4 +191,25 @@ fn a_job_file_is_a_load_in_time() {
     std::fs::remove_file(&file).expect("the file goes");
     let slow = "lab rig drop-in --rw randread --rate-iops 0 --json";
     assert_eq!(run(slow).status.code(), Some(2), "no rate");
+}
+
+/// Bursts need a rate that they keep on average, and the report says what came.
+#[test]
+fn bursts_are_of_an_open_loop() {
+    let line = "lab rig drop-in --rw randread --dense slc-002 --scale 16 --requests 40000 --json";
+    let ran = document(&format!("{line} --rate-iops 200000 --bursts 4:1000"));
+    assert_eq!(ran["offered_iops"], 200_000);
+    assert!(
+        (20..=60).contains(&ran["bursts"].as_u64().expect("bursts")),
+        "{ran}"
+    );
+    for refused in [
+        "--bursts 4:1000",
+        "--rate-iops 5 --bursts 4",
+        "--rate-iops 5 --bursts 1:1000",
+        "--rate-iops 9000000 --bursts 2:1000",
+    ] {
+        let output = run(&format!("{line} {refused}"));
+        assert_eq!(output.status.code(), Some(2), "{refused}");
+    }
 }

@@ -9,17 +9,21 @@ mod array_io;
 mod drive_table;
 mod grid;
 mod job;
+mod look;
 mod memory;
 mod outcome;
 mod page;
 mod plot;
+mod time_bursts;
 mod time_latency;
 mod time_map_cache;
 mod time_mixed;
 mod time_production;
 mod time_reads;
 mod time_recovery;
+mod time_sizes;
 mod time_skew;
+mod time_waf;
 mod time_writes;
 mod waf_efficiency;
 mod waf_fast_tier;
@@ -75,7 +79,7 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 18] = [
+pub const EXPERIMENTS: [&Experiment; 21] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
@@ -84,11 +88,14 @@ pub const EXPERIMENTS: [&Experiment; 18] = [
     &waf_isolation::EXPERIMENT,
     &waf_scale::EXPERIMENT,
     &time_writes::EXPERIMENT,
+    &time_sizes::EXPERIMENT,
+    &time_waf::EXPERIMENT,
     &time_skew::EXPERIMENT,
     &time_reads::EXPERIMENT,
     &time_mixed::EXPERIMENT,
     &time_map_cache::EXPERIMENT,
     &time_latency::EXPERIMENT,
+    &time_bursts::EXPERIMENT,
     &time_production::EXPERIMENT,
     &time_recovery::EXPERIMENT,
     &memory::EXPERIMENT,

@@ -1,5 +1,6 @@
 //! Pictures of figures, as SVG that follows the colours of the page it stands in.
 
+use super::look::{self, LOOKS_MAX, Look, looks};
 use super::outcome::number;
 use std::fmt::Write;
 
@@ -15,8 +16,8 @@ const LEGEND: f64 = 126.0;
 const LEGEND_ROW: usize = 5;
 /// Lines across, about.
 const TICKS: f64 = 5.0;
-/// Series that a page has colours for.
-const COLOURS: usize = 8;
+/// From the top of a bar to the middle of its marker.
+const ABOVE: f64 = 7.0;
 
 /// A picture: series over common places.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,7 +36,12 @@ enum Over {
     /// Groups of bars, by name.
     Names(Vec<String>),
     /// Lines over numbers.
-    Numbers { caption: String, at: Vec<f64> },
+    Numbers {
+        caption: String,
+        at: Vec<f64>,
+        /// Equal distances are equal ratios.
+        is_log: bool,
+    },
 }
 
 impl Plot {
@@ -48,8 +54,25 @@ impl Plot {
     /// Lines over numbers, of which `caption` tells what they are.
     #[must_use]
     pub fn lines(title: &str, unit: &str, caption: &str, at: Vec<f64>) -> Self {
-        let caption = caption.to_owned();
-        Self::new(title, unit, Over::Numbers { caption, at })
+        let (caption, is_log) = (caption.to_owned(), false);
+        let over = Over::Numbers {
+            caption,
+            at,
+            is_log,
+        };
+        Self::new(title, unit, over)
+    }
+
+    /// Lines over numbers above 0, as far apart as their ratios tell.
+    #[must_use]
+    pub fn octaves(title: &str, unit: &str, caption: &str, at: Vec<f64>) -> Self {
+        let (caption, is_log) = (caption.to_owned(), true);
+        let over = Over::Numbers {
+            caption,
+            at,
+            is_log,
+        };
+        Self::new(title, unit, over)
     }
 
     fn new(title: &str, unit: &str, over: Over) -> Self {
@@ -65,14 +88,14 @@ impl Plot {
     /// Adds a series.
     ///
     /// # Panics
-    /// If it has not a figure for each place, or there are more series than colours.
+    /// If it has not a figure for each place, or there are more series than looks.
     pub fn series(&mut self, name: &str, figures: Vec<f64>) {
         let places = match &self.over {
             Over::Names(names) => names.len(),
             Over::Numbers { at, .. } => at.len(),
         };
         assert_eq!(figures.len(), places, "a figure for each place");
-        assert!(self.series.len() < COLOURS, "a colour for each series");
+        assert!(self.series.len() < LOOKS_MAX, "a look for each series");
         self.series.push((name.to_owned(), figures));
     }
 
@@ -105,23 +128,46 @@ impl Plot {
         self.grid(&mut svg, &scale);
         match &self.over {
             Over::Names(names) => self.draw_bars(&mut svg, &scale, names),
-            Over::Numbers { caption, at } => self.draw_lines(&mut svg, &scale, caption, at),
+            Over::Numbers {
+                caption,
+                at,
+                is_log,
+            } => self.draw_lines(&mut svg, &scale, caption, (at, *is_log)),
         }
         svg + "</svg>\n"
     }
 
+    /// Each series, and how it looks.
+    fn series_with_looks(&self) -> impl Iterator<Item = (Look, &str, &[f64])> {
+        let looks = looks(self.series.iter().map(|(name, _)| name.as_str()));
+        let series = self.series.iter().zip(looks);
+        series.map(|((name, figures), look)| (look, name.as_str(), figures.as_slice()))
+    }
+
     fn legend(&self, svg: &mut String) {
-        for (at, (name, _)) in self.series.iter().enumerate() {
+        for (at, (look, name, _)) in self.series_with_looks().enumerate() {
             let (column, row) = (at % LEGEND_ROW, at / LEGEND_ROW);
             let (x, y) = (LEFT + column as f64 * LEGEND, 36.0 + row as f64 * 14.0);
-            put(
-                svg,
-                format_args!(
-                    "<rect class=\"s{at}\" x=\"{x}\" y=\"{}\" width=\"10\" height=\"10\"/>",
-                    y - 9.0
-                ),
-            );
-            text(svg, (x + 14.0, y), "legend", name);
+            look.begin(svg);
+            match self.over {
+                Over::Names(_) => {
+                    put(
+                        svg,
+                        format_args!(
+                            "<rect class=\"bar\" x=\"{x}\" y=\"{}\" width=\"8\" height=\"9\"/>",
+                            y - 9.0
+                        ),
+                    );
+                    look.mark(svg, (x + 17.0, y - 4.0));
+                }
+                Over::Numbers { .. } => {
+                    let line = format_args!("<path class=\"line\" d=\"M{x} {}h22\"/>", y - 4.0);
+                    put(svg, line);
+                    look.mark(svg, (x + 11.0, y - 4.0));
+                }
+            }
+            *svg += "</g>";
+            text(svg, (x + 26.0, y), "legend", name);
         }
     }
 
@@ -153,26 +199,35 @@ impl Plot {
         for (at, name) in names.iter().enumerate() {
             let middle = LEFT + (at as f64 + 0.5) * group;
             text(svg, (middle, HEIGHT - BOTTOM + 18.0), "name", name);
-            for (index, (_, figures)) in self.series.iter().enumerate() {
+            for (index, (look, _, figures)) in self.series_with_looks().enumerate() {
                 let x = middle - group * 0.4 + index as f64 * bar;
-                let y = scale.y(figures[at]);
+                let (y, width) = (scale.y(figures[at]), (bar - 2.0).max(1.0));
+                look.begin(svg);
                 put(
                     svg,
                     format_args!(
-                        "<rect class=\"s{index}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
-                     <title>{}</title></rect>",
-                        (bar - 1.0).max(1.0),
+                        "<rect class=\"bar\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+                         height=\"{:.1}\"><title>{}</title></rect>",
                         scale.y(0.0) - y,
                         number(figures[at])
                     ),
                 );
+                look.mark(svg, (x + width / 2.0, y - ABOVE));
+                *svg += "</g>";
             }
         }
     }
 
-    fn draw_lines(&self, svg: &mut String, scale: &Scale, caption: &str, at: &[f64]) {
-        let (first, last) = (at[0], at[at.len() - 1]);
-        let x = |place: f64| LEFT + (place - first) / (last - first) * (WIDTH - LEFT - RIGHT);
+    fn draw_lines(
+        &self,
+        svg: &mut String,
+        scale: &Scale,
+        caption: &str,
+        (at, is_log): (&[f64], bool),
+    ) {
+        let along = |place: f64| if is_log { place.ln() } else { place };
+        let (first, last) = (along(at[0]), along(at[at.len() - 1]));
+        let x = |place| LEFT + (along(place) - first) / (last - first) * (WIDTH - LEFT - RIGHT);
         for place in at {
             text(
                 svg,
@@ -187,7 +242,7 @@ impl Plot {
             "name",
             caption,
         );
-        for (index, (_, figures)) in self.series.iter().enumerate() {
+        for (look, _, figures) in self.series_with_looks() {
             let points = at.iter().zip(figures);
             let points: Vec<_> = points
                 .map(|(at, figure)| (x(*at), scale.y(*figure)))
@@ -196,18 +251,13 @@ impl Plot {
                 .iter()
                 .map(|(x, y)| format!("{x:.1} {y:.1}"))
                 .collect();
+            look.begin(svg);
             put(
                 svg,
-                format_args!("<path class=\"l{index}\" d=\"M{}\"/>", path.join("L")),
+                format_args!("<path class=\"line\" d=\"M{}\"/>", path.join("L")),
             );
-            for (x, y) in points {
-                put(
-                    svg,
-                    format_args!(
-                        "<circle class=\"s{index}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>"
-                    ),
-                );
-            }
+            points.iter().for_each(|point| look.mark(svg, *point));
+            *svg += "</g>";
         }
     }
 }
@@ -238,29 +288,16 @@ impl Scale {
     }
 }
 
-/// The colours of plots, for light and dark.
-///
-/// Colours are those of Okabe and Ito, told apart by all kinds of eyes.
+/// How pictures look on light and dark pages, and on paper.
 pub(super) fn style() -> String {
-    let colours = [
-        "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#b8a400", "#7f7f7f",
-    ];
-    let mut style = ".plot{font:12px system-ui,sans-serif;color:#1b1f24;max-width:100%}\
+    ".plot{font:12px system-ui,sans-serif;color:#1b1f24;max-width:100%}\
         .plot text{fill:currentColor}.plot .title{font-weight:600;font-size:14px}\
         .plot .tick,.plot .note{text-anchor:end}.plot .note{font-size:10px;opacity:.7}.plot .name{text-anchor:middle}.plot .unit{font-style:italic}\
         .plot .grid{stroke:currentColor;stroke-opacity:.2}\
         @media (prefers-color-scheme:dark){.plot{color:#e6e6e6}}\
         @media print{.plot{color:#000}}"
-        .to_owned();
-    for (at, colour) in colours.into_iter().enumerate() {
-        put(
-            &mut style,
-            format_args!(
-                ".plot .s{at}{{fill:{colour}}}.plot .l{at}{{fill:none;stroke:{colour};stroke-width:2}}"
-            ),
-        );
-    }
-    style
+        .to_owned()
+        + &look::style()
 }
 
 fn text(svg: &mut String, (x, y): (f64, f64), class: &str, text: &str) {
@@ -273,7 +310,7 @@ fn text(svg: &mut String, (x, y): (f64, f64), class: &str, text: &str) {
     );
 }
 
-fn put(svg: &mut String, what: std::fmt::Arguments<'_>) {
+pub(super) fn put(svg: &mut String, what: std::fmt::Arguments<'_>) {
     svg.write_fmt(what).expect("a string can grow");
 }
 
@@ -315,11 +352,13 @@ mod tests {
         plot.series("one", vec![1.0, 2.0]);
         plot.series("two", vec![3.0, 4.0]);
         let svg = plot.file();
-        assert_eq!(svg.matches("<rect class=\"s").count(), 2 + 4);
+        assert_eq!(svg.matches("<rect class=\"bar").count(), 2 + 4);
+        assert_eq!(svg.matches("class=\"mark").count(), 2 + 4);
         assert!(svg.contains("a &lt; b") && svg.contains("y &amp; z"));
         let mut plot = Plot::lines("t", "waf", "over", vec![1.0, 2.0, 4.0]);
         plot.series("one", vec![1.0, 2.0, 3.0]);
-        assert_eq!(plot.file().matches("<circle").count(), 3);
+        assert_eq!(plot.file().matches("class=\"line").count(), 1 + 1);
+        assert_eq!(plot.file().matches("class=\"mark").count(), 1 + 3);
     }
 
     #[test]

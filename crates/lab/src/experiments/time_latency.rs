@@ -3,7 +3,7 @@
 use super::grid::{self, Grid};
 use super::time_writes::{request, writes};
 use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
-use crate::rig::{Hosts, Law, Mix, Pace, RigRequest, SystemName};
+use crate::rig::{Hosts, Law, Mix, Pace, Rate, RigRequest, SystemName};
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -41,7 +41,7 @@ const TARGET_MS: [f64; 2] = [2.0, 5.0];
 fn jobs(ask: &Ask) -> Vec<Job> {
     grid::jobs(&SYSTEMS, SHARES.len(), |system, share| {
         let mix = Mix {
-            pace: Pace::PerCent(SHARES[share]),
+            pace: Pace::Open(Rate::PerCent(SHARES[share])),
             ..writes(Law::Uniform, 4096)
         };
         let requests = match system {

@@ -1,5 +1,6 @@
 //! Writes in time: the paper's schemes beside one another and beside the engine.
 
+use super::grid::{self, Grid};
 use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
 use crate::rig::{Hosts, Law, Mix, Pace, Protect, RigRequest, SystemName};
 
@@ -16,7 +17,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// How far off a ratio may be before the report says that the model does not reproduce it.
 const TOLERANCE: f64 = 20.0;
-const SYSTEMS: [SystemName; 7] = [
+/// All schemes.
+pub(super) const SYSTEMS: [SystemName; 7] = [
     SystemName::HddArray,
     SystemName::DropIn,
     SystemName::OpenCas,
@@ -103,59 +105,43 @@ pub(super) const fn writes(law: Law, bytes: u64) -> Mix {
     }
 }
 
-fn jobs(ask: &Ask) -> Vec<Job> {
-    let of = |system: SystemName| {
-        let loads = LOADS.into_iter().zip(REQUESTS);
-        loads.map(move |((law, bytes), requests)| {
-            let requests = match system {
-                SystemName::HddArray => requests.min(DISK_REQUESTS),
-                _ => requests,
-            };
-            Job::Rig(request(ask, system, writes(law, bytes), requests))
-        })
-    };
-    let on_zones = LOADS.into_iter().zip(REQUESTS);
-    let on_zones = on_zones.map(|((law, bytes), requests)| {
-        Job::Rig(RigRequest {
-            dense: ON_ZONES.1,
-            ..request(ask, SystemName::CsalPaper, writes(law, bytes), requests)
-        })
-    });
-    let standard = SYSTEMS.into_iter().flat_map(of);
-    standard.chain(on_zones).collect()
+/// A system under random writes, of the smaller size and of the larger one.
+pub(super) fn random(ask: &Ask, system: SystemName, size: usize) -> RigRequest {
+    loaded(ask, system, [RANDOM_4K, RANDOM_64K][size])
 }
 
-/// Bytes a second of a system under each load, in millions.
-struct Rates<'a>(&'a [Finding]);
+/// A system under one of the loads.
+fn loaded(ask: &Ask, system: SystemName, load: usize) -> RigRequest {
+    let (law, bytes) = LOADS[load];
+    let requests = match system {
+        SystemName::HddArray => REQUESTS[load].min(DISK_REQUESTS),
+        _ => REQUESTS[load],
+    };
+    request(ask, system, writes(law, bytes), requests)
+}
 
-impl Rates<'_> {
-    fn of(&self, system: SystemName, load: usize) -> f64 {
-        let at = SYSTEMS.iter().position(|other| *other == system);
-        self.at(at.expect("the system is among those measured"), load)
-    }
-
-    /// Of CSAL on zones, which comes last.
-    fn on_zones(&self, load: usize) -> f64 {
-        self.at(SYSTEMS.len(), load)
-    }
-
-    fn at(&self, row: usize, load: usize) -> f64 {
-        self.0[row * LOADS.len() + load]
-            .rig()
-            .window
-            .written_per_s() as f64
-            / 1e6
-    }
+fn jobs(ask: &Ask) -> Vec<Job> {
+    let standard = grid::jobs(&SYSTEMS, LOADS.len(), |system, load| {
+        loaded(ask, system, load)
+    });
+    let on_zones = (0..LOADS.len()).map(|load| {
+        Job::Rig(RigRequest {
+            dense: ON_ZONES.1,
+            ..loaded(ask, SystemName::CsalPaper, load)
+        })
+    });
+    standard.into_iter().chain(on_zones).collect()
 }
 
 /// Place of a load in `LOADS`.
 const RANDOM_4K: usize = 0;
+const RANDOM_64K: usize = 1;
 const IN_ORDER_4K: usize = 2;
 const IN_ORDER_64K: usize = 3;
 
-fn headlines(rates: &Rates<'_>) -> Vec<Row> {
+fn headlines(rates: &Grid<'_>) -> Vec<Row> {
     let csal = SystemName::CsalPaper;
-    let by = |other, load| rates.of(csal, load) / rates.of(other, load);
+    let by = |other, load| rates.rate(csal, load) / rates.rate(other, load);
     let against =
         |what: &str, original, ours| Row::against(what.to_owned(), original, ours, TOLERANCE);
     vec![
@@ -182,25 +168,26 @@ fn headlines(rates: &Rates<'_>) -> Vec<Row> {
         against(
             "dm-zoned, random, 4 KiB, MB/s",
             10.0,
-            rates.of(SystemName::DmZoned, RANDOM_4K),
+            rates.rate(SystemName::DmZoned, RANDOM_4K),
         ),
         Row::beside(
             "varve by open-cas, random, 4 KiB".to_owned(),
-            rates.of(SystemName::Varve, RANDOM_4K) / rates.of(SystemName::OpenCas, RANDOM_4K),
+            rates.rate(SystemName::Varve, RANDOM_4K) / rates.rate(SystemName::OpenCas, RANDOM_4K),
         ),
         Row::beside(
             "varve by csal-paper, random, 4 KiB".to_owned(),
-            rates.of(SystemName::Varve, RANDOM_4K) / rates.of(csal, RANDOM_4K),
+            rates.rate(SystemName::Varve, RANDOM_4K) / rates.rate(csal, RANDOM_4K),
         ),
         Row::beside(
             "varve by csal-paper, in order, 4 KiB".to_owned(),
-            rates.of(SystemName::Varve, IN_ORDER_4K) / rates.of(csal, IN_ORDER_4K),
+            rates.rate(SystemName::Varve, IN_ORDER_4K) / rates.rate(csal, IN_ORDER_4K),
         ),
     ]
 }
 
 fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
-    let rates = Rates(findings);
+    let (standard, on_zones) = findings.split_at(SYSTEMS.len() * LOADS.len());
+    let rates = Grid::new(&SYSTEMS, LOADS.len(), standard);
     let names = LOADS.map(|(law, bytes)| {
         let order = if law == Law::Uniform {
             "random"
@@ -211,16 +198,17 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     });
     let mut plot = Plot::bars("Writes of eight tenants", "MB a second", names.to_vec());
     for system in SYSTEMS {
-        let of = (0..LOADS.len()).map(|load| rates.of(system, load));
+        let of = (0..LOADS.len()).map(|load| rates.rate(system, load));
         plot.series(system.name(), of.collect());
     }
-    let on_zones: Vec<f64> = (0..LOADS.len()).map(|load| rates.on_zones(load)).collect();
+    let written = |finding: &Finding| finding.rig().window.written_per_s() as f64 / 1e6;
+    let on_zones: Vec<f64> = on_zones.iter().map(written).collect();
     plot.series(ON_ZONES.0, on_zones.clone());
     let mut rows = headlines(&rates);
     for system in SYSTEMS {
         for (load, name) in names.iter().enumerate() {
             let what = format!("{system}, {name}, MB/s");
-            rows.push(Row::beside(what, rates.of(system, load)));
+            rows.push(Row::beside(what, rates.rate(system, load)));
         }
     }
     for (rate, name) in on_zones.into_iter().zip(&names) {

@@ -50,6 +50,7 @@ pub(super) fn window(measured: &Measured, names: &[String]) -> Window {
         virtual_ns: all.span.0,
         is_cut: measured.is_cut,
         offered_iops: None,
+        bursts: None,
         reads,
         writes,
         jobs: jobs.collect(),
@@ -86,8 +87,15 @@ fn ways(seen: &Seen) -> [Option<Way>; 2] {
             iops: per_second(requests),
             bytes_per_s: per_second(seen.bytes[at]),
             latency: latency(&seen.latencies_ns[at]),
+            within_2_ms_per_cent: within(&seen.latencies_ns[at], 2_000_000),
         })
     })
+}
+
+/// Requests that took `most_ns` at most, per cent of all.
+fn within(latencies_ns: &[u64], most_ns: u64) -> f64 {
+    let within = latencies_ns.iter().filter(|took| **took <= most_ns).count();
+    100.0 * within as f64 / latencies_ns.len().max(1) as f64
 }
 
 /// What was counted in the window. Gauges, which go down as well, are as they were at its end.

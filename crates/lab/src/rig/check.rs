@@ -2,7 +2,8 @@
 
 use super::error::{RigError, ZonedError};
 use super::hosts::Hosts;
-use super::mix::{Law, Mix, Pace};
+use super::mix::{Law, Mix};
+use super::pace::Rate;
 use super::request::{Protect, RigRequest, SystemName};
 use crate::draw::Zipf;
 use varve_media::AnySheet;
@@ -10,6 +11,9 @@ use varve_units::BLOCK_BYTES;
 
 /// Requests a second of an open loop at most, as of a job file.
 const IOPS_MAX: u64 = 10_000_000;
+/// Times the average rate in a burst, and requests of one, at most: arbitrary.
+const FACTOR_MAX: u32 = 1000;
+const BURST_MAX: u64 = 1_000_000_000;
 
 /// Looks whether a request makes sense.
 ///
@@ -80,11 +84,18 @@ fn check_mix(mix: &Mix) -> Result<(), RigError> {
         Law::Zipf(theta) => 0.0 < theta && theta < Zipf::THETA_END,
         Law::Sequential | Law::Uniform => true,
     };
-    let is_pace = match mix.pace {
-        Pace::Closed => true,
-        Pace::Iops(iops) => (1..=IOPS_MAX).contains(&iops),
-        Pace::PerCent(share) => (1..=1000).contains(&share),
+    let is_rate = match mix.pace.rate() {
+        None => true,
+        Some(Rate::Iops(iops)) => (1..=IOPS_MAX).contains(&iops),
+        Some(Rate::PerCent(share)) => (1..=1000).contains(&share),
     };
+    let bursts = mix.pace.bursts();
+    let is_factor = bursts.is_none_or(|bursts| (2..=FACTOR_MAX).contains(&bursts.factor));
+    let is_length = bursts.is_none_or(|bursts| (1..=BURST_MAX).contains(&bursts.requests));
+    let is_peak = bursts.is_none_or(|bursts| match bursts.rate {
+        Rate::Iops(iops) => iops.saturating_mul(bursts.factor.into()) <= IOPS_MAX,
+        Rate::PerCent(_) => true,
+    });
     let limits = [
         ((1..=64).contains(&mix.jobs), "from 1 to 64 jobs"),
         (
@@ -94,9 +105,18 @@ fn check_mix(mix: &Mix) -> Result<(), RigError> {
         (mix.reads_per_cent <= 100, "reads are a share in per cent"),
         (is_skew, "THETA lies above 0 and below 5"),
         (
-            is_pace,
+            is_rate,
             "from 1 to 10000000 requests a second, or from 1 to 1000 per cent of a closed loop's",
         ),
+        (
+            is_factor,
+            "a burst has from 2 to 1000 times the average rate: once is none",
+        ),
+        (
+            is_length,
+            "a burst has from 1 to 1000000000 requests on average",
+        ),
+        (is_peak, "at most 10000000 requests a second in a burst"),
     ];
     match limits.into_iter().find(|(holds, _)| !holds) {
         Some((_, what)) => Err(RigError::Limits(what)),

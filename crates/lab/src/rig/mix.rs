@@ -1,5 +1,6 @@
 //! What hosts do, said in a few numbers: so many jobs, each on its own part of the addresses.
 
+use super::pace::Pace;
 use super::system::Io;
 use crate::draw::{Random, Scatter, Zipf};
 use serde::Serialize;
@@ -24,29 +25,6 @@ impl fmt::Display for Law {
             Self::Sequential => f.write_str("in order"),
             Self::Uniform => f.write_str("uniform"),
             Self::Zipf(theta) => write!(f, "Zipf {theta}"),
-        }
-    }
-}
-
-/// How requests follow one another.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pace {
-    /// A closed loop: each request that ends is followed by another at once.
-    Closed,
-    /// An open loop: so many a second of all jobs, each job a Poisson process. No more than its depth
-    /// is in flight; who waits for that began when it was meant to.
-    Iops(u64),
-    /// The same with this share, per cent, of what a closed loop did just before on the same system.
-    PerCent(u32),
-}
-
-impl fmt::Display for Pace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("closed loop"),
-            Self::Iops(rate) => write!(f, "open loop of {rate} a second"),
-            Self::PerCent(share) => write!(f, "open loop at {share} % of the closed one"),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod account;
 mod build;
+mod bursts;
 mod check;
 mod cpu;
 mod error;
@@ -14,6 +15,8 @@ mod hosts;
 mod load;
 mod map_cache;
 mod mix;
+mod open_loop;
+mod pace;
 mod report;
 mod request;
 mod round;
@@ -34,7 +37,8 @@ pub use check::check;
 pub use error::{RigError, ZonedError};
 pub use file::{JobFile, JobFileError};
 pub use hosts::Hosts;
-pub use mix::{Law, Mix, Pace};
+pub use mix::{Law, Mix};
+pub use pace::{Bursts, Pace, Rate};
 pub use report::{JobReport, RigParameters, RigReport, TierReport, Way, Window};
 pub use request::{Protect, RigRequest, SystemName};
 pub use run::run;

@@ -17,6 +17,8 @@ pub struct Way {
     pub bytes_per_s: u64,
     /// How long they took.
     pub latency: Latency,
+    /// Requests that took two milliseconds at most, per cent.
+    pub within_2_ms_per_cent: f64,
 }
 
 /// Of one tier.
@@ -94,6 +96,9 @@ pub struct Window {
     /// Of an open loop of a mix, what was asked for a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_iops: Option<u64>,
+    /// Of a loop that has them, bursts that began in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bursts: Option<u64>,
     /// Reads.
     pub reads: Option<Way>,
     /// Writes.
@@ -181,6 +186,9 @@ impl Table {
         if let Some(iops) = window.offered_iops {
             self.line("offered", &format!("{iops} a second"));
         }
+        if let Some(bursts) = window.bursts {
+            self.line("bursts", &bursts.to_string());
+        }
         self.ways("", &window.reads, &window.writes);
         for job in &window.jobs {
             self.ways(&job.name, &job.reads, &job.writes);
@@ -221,12 +229,13 @@ impl Table {
             let micros = |ns: u64| ns as f64 / 1e3;
             let latency = &way.latency;
             let value = format!(
-                "mean {:.1}, median {:.1}, 99 % {:.1}, 99.9 % {:.1}, 99.99 % {:.1} us",
+                "mean {:.1}, median {:.1}, 99 % {:.1}, 99.9 % {:.1}, 99.99 % {:.1} us; {:.2} % within 2 ms",
                 micros(latency.mean_ns),
                 micros(latency.p50_ns),
                 micros(latency.p99_ns),
                 micros(latency.p999_ns),
-                micros(latency.p9999_ns)
+                micros(latency.p9999_ns),
+                way.within_2_ms_per_cent
             );
             self.line("", &value);
         }

@@ -2,7 +2,8 @@
 
 use super::cpu::Cpu;
 use super::load::Load;
-use super::mix::{Law, Mix, Pace};
+use super::mix::{Law, Mix};
+use super::pace::Pace;
 use super::round::{Measured, Span};
 use super::station::Station;
 use super::system::{Flow, Io, Role, System};

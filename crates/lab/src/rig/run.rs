@@ -7,13 +7,14 @@ use super::error::RigError;
 use super::file::JobFile;
 use super::hosts::Hosts;
 use super::load::{Load, Turns};
-use super::mix::{Mix, Pace};
+use super::mix::Mix;
+use super::open_loop::OpenLoop;
+use super::pace::Rate;
 use super::report::{RigParameters, RigReport, Window};
 use super::request::RigRequest;
-use super::round::{Measured, Span};
+use super::round::Span;
 use super::system::System;
-use super::worker::{Source, Starts, Worker};
-use crate::draw::{Poisson, Random};
+use super::worker::{Source, Worker};
 use crate::recovery::Watch;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,11 +23,10 @@ use varve_sim::rng::Rng;
 use varve_units::Nanos;
 
 /// Time before the window, and of the window, at most.
-const RAMP: Nanos = Nanos::from_secs(2);
-const WINDOW: Nanos = Nanos::from_secs(5);
+pub(super) const RAMP: Nanos = Nanos::from_secs(2);
+pub(super) const WINDOW: Nanos = Nanos::from_secs(5);
 /// What is written in larger pieces takes fewer of them.
 const WINDOW_BYTES: u64 = 8 << 30;
-const NS_PER_S: u64 = 1_000_000_000;
 
 /// Measures a system under a load.
 ///
@@ -125,50 +125,27 @@ async fn mixed(load: &Rc<Load>, request: &RigRequest, mix: &Mix) -> Result<Vec<W
         window: (WINDOW, requests),
     };
     let mut windows = Vec::new();
-    let iops = match mix.pace {
-        Pace::Iops(iops) => iops,
-        Pace::Closed | Pace::PerCent(_) => {
-            let goes_on = mix.pace != Pace::Closed;
-            let measured = load.measure(&workers, 1, counted, goes_on).await;
+    let iops = match mix.pace.rate() {
+        Some(Rate::Iops(iops)) => iops,
+        rate @ (None | Some(Rate::PerCent(_))) => {
+            let measured = load.measure(&workers, 1, counted, rate.is_some()).await;
             let window = window(&measured.map_err(RigError::Engine)?, &[]);
             let iops = window.iops();
             windows.push(window);
-            match mix.pace {
-                Pace::PerCent(share) => (iops * u64::from(share) / 100).max(1),
-                Pace::Closed | Pace::Iops(_) => return Ok(windows),
-            }
+            let Some(Rate::PerCent(share)) = rate else {
+                return Ok(windows);
+            };
+            (iops * u64::from(share) / 100).max(1)
         }
     };
-    let measured = at_rate(load, &workers, iops, (requests, request.seed)).await?;
-    let mut window = window(&measured, &[]);
-    window.offered_iops = Some(iops);
-    windows.push(window);
+    let open = OpenLoop {
+        iops,
+        bursts: mix.pace.bursts(),
+        requests,
+        seed: request.seed,
+    };
+    windows.push(open.run(load, &workers).await?);
     Ok(windows)
-}
-
-/// An open loop, where those workers go that were a closed one.
-async fn at_rate(
-    load: &Rc<Load>,
-    workers: &[Rc<Worker>],
-    iops: u64,
-    (requests, seed): (u64, u64),
-) -> Result<Measured, RigError> {
-    let time = |requests: u64| u128::from(requests) * u128::from(NS_PER_S) / u128::from(iops);
-    let at_most = |span: Nanos, time: u128| Nanos(time.min(span.0.into()) as u64);
-    let mean_ns = NS_PER_S as f64 * workers.len() as f64 / iops as f64;
-    let open = |(worker, at): (&Rc<Worker>, u64)| {
-        // Apart from the seeds of places.
-        let random = Random::new(Random::new(!seed).bits() ^ at);
-        let starts = Poisson::new(mean_ns, random);
-        Rc::new(worker.opened(Starts::Poisson(starts), at_most(WINDOW, time(requests))))
-    };
-    let opened: Vec<_> = workers.iter().zip(0..).map(open).collect();
-    let span = Span::Timed {
-        ramp: at_most(RAMP, time(requests / 2)),
-        requests: u64::MAX,
-    };
-    let measured = load.measure(&opened, 1, span, true).await;
-    measured.map_err(RigError::Engine)
 }
 
 /// The rounds of a file, one for each group of jobs.

@@ -1,5 +1,6 @@
 //! Whoever asks a system: a job, or a clone of one.
 
+use super::bursts::BurstStarts;
 use super::mix::Places;
 use super::system::Io;
 use crate::draw::Poisson;
@@ -21,6 +22,8 @@ pub(crate) enum Source {
 pub(crate) enum Starts {
     /// Of a mix, which draws itself what comes.
     Poisson(Poisson),
+    /// The same, in bursts.
+    Bursts(BurstStarts),
     /// Of a job file.
     Arrivals(Arrivals),
 }
@@ -38,11 +41,13 @@ impl Iterator for Starts {
     type Item = Start;
 
     fn next(&mut self) -> Option<Start> {
+        let drawn = |at| Start {
+            at: Nanos(at),
+            is_read: None,
+        };
         match self {
-            Self::Poisson(process) => process.next().map(|at| Start {
-                at: Nanos(at),
-                is_read: None,
-            }),
+            Self::Poisson(process) => process.next().map(drawn),
+            Self::Bursts(starts) => starts.next().map(drawn),
             Self::Arrivals(arrivals) => arrivals.next().map(|arrival| Start {
                 at: Nanos(arrival.at_ns),
                 is_read: Some(arrival.is_read),

@@ -15,7 +15,8 @@ const SILENCE: Nanos = Nanos::from_secs(2);
 /// What a job found, and the seconds it took.
 type Found = (Finding, f64);
 
-/// Runs the jobs of experiments on all processors.
+/// Runs the jobs of experiments on all processors; what several ask for runs once, and its time counts with
+/// the first.
 pub(super) fn run_all<'a>(
     experiments: &[&'a Experiment],
     ask: Ask,
@@ -27,7 +28,18 @@ pub(super) fn run_all<'a>(
     let flat: Vec<&Job> = jobs.iter().flatten().collect();
     // Minutes of the others are not to pass before one is refused.
     flat.iter().try_for_each(|job| job.check())?;
-    let mut findings = run_jobs(&flat)?.into_iter();
+    let (once, places) = distinct(&flat);
+    let found = run_jobs(&once)?;
+    let mut first = vec![true; found.len()];
+    let mut findings = places.into_iter().map(|at| {
+        let (finding, seconds) = &found[at];
+        let seconds = if std::mem::take(&mut first[at]) {
+            *seconds
+        } else {
+            0.0
+        };
+        (finding.clone(), seconds)
+    });
     let chapters = experiments.iter().zip(&jobs).map(|(experiment, jobs)| {
         let found: Vec<_> = findings.by_ref().take(jobs.len()).collect();
         let elapsed_s: f64 = found.iter().map(|(_, seconds)| seconds).sum();
@@ -39,6 +51,20 @@ pub(super) fn run_all<'a>(
         }
     });
     Ok(chapters.collect())
+}
+
+/// Each of the jobs once, and where each of all stands among these.
+fn distinct<'a>(jobs: &[&'a Job]) -> (Vec<&'a Job>, Vec<usize>) {
+    let mut once: Vec<&Job> = Vec::new();
+    let places = jobs.iter().map(|job| {
+        let known = once.iter().position(|other| other == job);
+        known.unwrap_or_else(|| {
+            once.push(job);
+            once.len() - 1
+        })
+    });
+    let places = places.collect();
+    (once, places)
 }
 
 /// What each job found, and the seconds it took, in their order.
@@ -79,4 +105,27 @@ fn run_jobs(jobs: &[&Job]) -> Result<Vec<Found>, JobError> {
 fn pick<'a>(jobs: &[&'a Job], next: &AtomicUsize) -> Option<(usize, &'a Job)> {
     let at = next.fetch_add(1, Ordering::Relaxed);
     jobs.get(at).map(|job| (at, *job))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use varve_lab::experiments::named;
+
+    /// What time-waf shows time-writes has run.
+    #[test]
+    fn what_two_ask_for_runs_once() {
+        let ask = Ask { seed: 3, scale: 2 };
+        let jobs = |name| (named(name).expect(name).jobs)(&ask);
+        let (writes, waf) = (jobs("time-writes"), jobs("time-waf"));
+        let all: Vec<&Job> = writes.iter().chain(&waf).collect();
+        let (once, places) = distinct(&all);
+        assert_eq!(once.len(), writes.len());
+        for (job, place) in all.iter().zip(&places) {
+            assert_eq!(once[*place], *job);
+        }
+        let (scale, tier) = (jobs("waf-scale"), jobs("waf-fast-tier"));
+        let all: Vec<&Job> = scale.iter().chain(&tier).collect();
+        assert!(distinct(&all).0.len() < all.len());
+    }
 }

@@ -9,7 +9,8 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use varve_lab::rig::{
-    Hosts, JobFile, Law, Mix, Pace, Protect, RigError, RigReport, RigRequest, SystemName, run,
+    Bursts, Hosts, JobFile, Law, Mix, Pace, Protect, Rate, RigError, RigReport, RigRequest,
+    SystemName, run,
 };
 use varve_media::any_sheet;
 
@@ -21,7 +22,7 @@ pub(crate) struct Options {
     system: SystemName,
     /// The jobs of a job file of fio, as fio:FILE, in place of all that is said of jobs here
     #[arg(long, value_name = "LOAD", value_parser = parse_load,
-          conflicts_with_all = ["rw", "bs", "zipf", "reads", "jobs", "iodepth", "rate_iops"])]
+          conflicts_with_all = ["rw", "bs", "zipf", "reads", "jobs", "iodepth", "rate_iops", "bursts"])]
     workload: Option<PathBuf>,
     /// What hosts do
     #[arg(long, value_enum, required_unless_present = "workload")]
@@ -48,7 +49,11 @@ pub(crate) struct Options {
     /// An open loop: so many requests a second of all jobs, as Poisson processes, or with % that share
     /// of what a closed loop does just before; latency counts from the intended start
     #[arg(long, value_name = "N", value_parser = parse_rate)]
-    rate_iops: Option<Pace>,
+    rate_iops: Option<Rate>,
+    /// The open loop in bursts of all jobs at once, with silence between them: FACTOR times as many a second
+    /// as --rate-iops says, which holds on average, and so many requests in a burst on average
+    #[arg(long, value_name = "FACTOR:REQUESTS", value_parser = parse_bursts, requires = "rate_iops")]
+    bursts: Option<(u32, u64)>,
     /// Drive of the fast tier, as `varve lab drive` knows it
     #[arg(long, value_name = "DRIVE", default_value = "slc-002")]
     fast: String,
@@ -199,8 +204,20 @@ impl Options {
                 Way::Randrw => self.reads,
             },
             law,
-            pace: self.rate_iops.unwrap_or(Pace::Closed),
+            pace: self.pace(),
         })
+    }
+
+    fn pace(&self) -> Pace {
+        match (self.rate_iops, self.bursts) {
+            (Some(rate), Some((factor, requests))) => Pace::Bursts(Bursts {
+                rate,
+                factor,
+                requests,
+            }),
+            (Some(rate), None) => Pace::Open(rate),
+            (None, _) => Pace::Closed,
+        }
     }
 }
 
@@ -213,12 +230,22 @@ fn parse_load(text: &str) -> Result<PathBuf, String> {
 }
 
 /// Requests a second, or a share of those of a closed loop.
-fn parse_rate(text: &str) -> Result<Pace, String> {
-    let pace = match text.strip_suffix('%') {
-        Some(share) => share.parse().map(Pace::PerCent),
-        None => text.parse().map(Pace::Iops),
+fn parse_rate(text: &str) -> Result<Rate, String> {
+    let rate = match text.strip_suffix('%') {
+        Some(share) => share.parse().map(Rate::PerCent),
+        None => text.parse().map(Rate::Iops),
     };
-    pace.map_err(|_| "requests a second, or per cent with %".to_owned())
+    rate.map_err(|_| "requests a second, or per cent with %".to_owned())
+}
+
+/// How many times the average rate, and requests of a burst.
+fn parse_bursts(text: &str) -> Result<(u32, u64), String> {
+    let parts = text.split_once(':');
+    let parsed = parts.and_then(|(factor, requests)| {
+        let (factor, requests) = (factor.parse().ok()?, requests.parse().ok()?);
+        Some((factor, requests))
+    });
+    parsed.ok_or_else(|| "FACTOR:REQUESTS, such as 4:20000".to_owned())
 }
 
 /// Reads a job file, or tells why it is no load.

@@ -83,6 +83,12 @@ impl Batch {
         &self.sources
     }
 
+    /// Its blocks of the fast tier.
+    pub(super) fn fast_blocks(&self) -> u64 {
+        let fast = self.sources.iter().filter(|(is_fast, ..)| *is_fast);
+        fast.map(|(.., blocks)| u64::from(*blocks)).sum()
+    }
+
     /// Where it goes, in bytes: first, and how many.
     pub(super) fn place(&self) -> (u64, u64) {
         let bytes = u64::from(self.blocks) * BLOCK_BYTES;

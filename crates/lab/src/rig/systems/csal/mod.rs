@@ -41,8 +41,11 @@ use varve_units::{BLOCK_BYTES, Nanos};
 /// # Source
 /// The artifact's sample run (csal.md A.5): 544 thousand 4 KiB writes a second on two cores.
 const WRITE: Nanos = Nanos(3680);
-/// Batches that may wait to be moved before hosts wait: as many again.
+/// Batches that may wait to be moved before hosts wait, whatever room there is: as many again.
 const BACKLOG: usize = 2 * movers::MOVERS;
+/// Part of the chunks that is free when nothing is to be moved: compaction begins when 80 % are full
+/// (`ftl_nv_cache.c`). Beside the log of the model, which is kind: the log is as large as all chunks.
+const ROOM: u64 = 5;
 /// Bytes of a page of the map, and of the P2L log.
 const PAGE_BYTES: u64 = 4096;
 /// Map on the fast tier: four bytes a block.
@@ -72,6 +75,11 @@ impl CsalPlan {
     pub(crate) fn fast_bytes(&self) -> u64 {
         let map = (self.user_blocks * ENTRY_BYTES).next_multiple_of(PAGE_BYTES);
         self.fast_blocks * BLOCK_BYTES + map + PAGE_BYTES
+    }
+
+    /// Blocks that hosts may write before anything is moved.
+    fn room(&self) -> u64 {
+        self.fast_blocks / ROOM
     }
 
     fn is_today(&self) -> bool {
@@ -118,6 +126,8 @@ pub(crate) struct Csal {
     /// A zone was reset, or has one use less.
     settled: Event,
     work: RefCell<VecDeque<Work>>,
+    /// Blocks of the fast tier that are to be moved: so much of its room is taken.
+    to_compact: Cell<u64>,
     movers: Cell<usize>,
     /// Something was moved.
     moved: Event,
@@ -156,6 +166,7 @@ impl Csal {
             reuse,
             settled: Event::new(),
             work: RefCell::default(),
+            to_compact: Cell::new(0),
             movers: Cell::new(0),
             moved: Event::new(),
             log: RefCell::default(),
@@ -166,7 +177,7 @@ impl Csal {
 
     async fn write(self: &Rc<Self>, first: u64, count: u64) {
         self.charge().await;
-        while self.work.borrow().len() >= BACKLOG {
+        while self.work.borrow().len() >= BACKLOG && self.to_compact.get() >= self.plan.room() {
             self.moved.listen().await;
         }
         self.page_in(first, count, true).await;

@@ -53,6 +53,8 @@ impl Csal {
             .entry(band)
             .or_insert_with(|| Batch::at(to, self.handle(to)));
         batch.add(is_fast, from);
+        let taken = self.to_compact.get() + u64::from(is_fast);
+        self.to_compact.set(taken);
         if let Some(reuse) = &self.reuse {
             let mut reuse = reuse.borrow_mut();
             batch.uses(&mut reuse, band);
@@ -138,8 +140,10 @@ impl Csal {
         }
     }
 
-    /// A batch has been carried out.
+    /// A batch has been carried out: what it held of the fast tier is free.
     fn settle(&self, batch: &Batch) {
+        let taken = self.to_compact.get() - batch.fast_blocks();
+        self.to_compact.set(taken);
         self.note(|reuse| batch.end(reuse));
     }
 
