@@ -121,7 +121,8 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
 
 const NOTES: [&str; 3] = [
     "Neither document tells what had been done to the drives before. Here they are overwritten once by the same load, \
-     so the TLC drive collects garbage of its own.",
+     so the TLC drive collects garbage of its own; under an exponent of 1.2 a dense tier behind a fast one hardly does yet \
+     (time-production overwrites eight times).",
     "Zipf's law is over the blocks there are, of drives a thousand times smaller: under an exponent of 1.2 a larger \
      population is kinder to a fast tier of the same share.",
     "Which CSAL document 000 measured is not told; both are set against it. Its jobs did not know tenants.",
