@@ -1,6 +1,8 @@
-//! Experiments in time, at a fraction of the size.
+//! Experiments at a fraction of the size.
+//!
+//! What of the laboratory every run of the tests holds is listed in `docs/lab.md`, "What is tested".
 
-use varve_lab::experiments::{Ask, Finding, Outcome, named};
+use varve_lab::experiments::{Ask, EXPERIMENTS, Finding, Outcome, Verdict, named};
 use varve_lab::recovery::unwatched;
 
 fn outcome(name: &str, scale: u32) -> Outcome {
@@ -40,4 +42,35 @@ fn a_smaller_map_cache_costs_skewed_reads() {
         uniform.iter().all(|share| (98.0..102.0).contains(share)),
         "{uniform:?}"
     );
+}
+
+/// A start reads what the document's three ways would take as long for as it says, and the engine's start is shorter
+/// than the shortest of them at half of the size too.
+#[test]
+fn starts_take_what_is_published() {
+    let outcome = outcome("time-recovery", 2);
+    let off: Vec<_> = outcome
+        .rows
+        .iter()
+        .filter(|row| row.verdict == Verdict::Off)
+        .collect();
+    assert!(off.is_empty(), "{off:?}");
+    assert_eq!(outcome.count(Verdict::Reproduced), 3);
+}
+
+/// Every experiment asks for what can be, whole and at half of the size (`waf-scale` has no more room below): what is wrong
+/// with a request is found here, not after minutes.
+#[test]
+fn every_experiment_asks_for_what_can_be() {
+    for scale in [1, 2] {
+        for experiment in EXPERIMENTS {
+            let ask = Ask { seed: 5, scale };
+            let jobs = (experiment.jobs)(&ask);
+            assert!(!jobs.is_empty(), "{}", experiment.name);
+            for job in &jobs {
+                let checked = job.check();
+                assert!(checked.is_ok(), "{}: {checked:?}: {job:?}", experiment.name);
+            }
+        }
+    }
 }

@@ -133,9 +133,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     let grid = Grid::new(&SYSTEMS, FILED + 1, findings);
     let rate = |system, load| grid.window(system, load).read_per_s() as f64 / 1e6;
     let names = LOADS.iter().map(|(.., name)| (*name).to_owned());
-    let names: Vec<String> = names
-        .chain(["64 KiB beside half writes, 4 KiB".to_owned()])
-        .collect();
+    let names: Vec<String> = names.chain(["beside 4 KiB writes".to_owned()]).collect();
     let mut rows = Vec::new();
     for (load, name) in names.iter().enumerate() {
         let fastest = OTHERS.map(|system| rate(system, load));
