@@ -22,6 +22,7 @@ pub mod draw;
 pub mod drive;
 pub mod experiments;
 pub mod fio;
+pub mod memory;
 pub mod plan;
 pub mod published;
 pub mod recovery;

@@ -4,13 +4,14 @@
 //! own; those under `extrapolated` are N times as much and were not measured.
 
 use crate::media::{Kind, Traffic};
+use crate::memory::Memory;
 use crate::plan::Plan;
 use crate::published::{Published, published};
 use crate::recovery::{Between, Fill, Request};
 use serde::Serialize;
 use std::fmt::Write;
 use varve_format::{CHUNK_ENTRY_BYTES, GROUP_ENTRY_BYTES};
-use varve_ftl::{Engine, RecoveryReport, StartPhase};
+use varve_ftl::{RecoveryReport, StartPhase};
 use varve_units::{BLOCK_BYTES, Nanos};
 
 /// The pool and the load, so that a result tells what it is of.
@@ -62,23 +63,6 @@ pub struct Window {
     writes_per_cpu_s: u64,
     #[serde(skip)]
     is_collecting: bool,
-}
-
-/// Memory of the engine by structure, in bytes, at the end of the window.
-#[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Memory {
-    limit_bytes: u64,
-    total_bytes: u64,
-    deltas_bytes: u64,
-    images_bytes: u64,
-    leaf_heads_bytes: u64,
-    lists_bytes: u64,
-    bitmaps_bytes: u64,
-    unit_tables_bytes: u64,
-    part_tables_bytes: u64,
-    buffers_bytes: u64,
-    delta_count: u64,
-    deltas_per_leaf: f64,
 }
 
 /// The start after the loss of power.
@@ -169,64 +153,6 @@ impl Window {
                 / u128::from(between.cpu.0.max(1))) as u64,
             is_collecting: collected > 0 && between.dense.all_written() > 0,
         }
-    }
-}
-
-impl Memory {
-    pub(crate) fn of(engine: &Engine, plan: &Plan) -> Self {
-        let memory = engine.memory();
-        Self {
-            limit_bytes: plan.dram,
-            total_bytes: memory.total(),
-            deltas_bytes: memory.deltas,
-            images_bytes: memory.images,
-            leaf_heads_bytes: memory.heads,
-            lists_bytes: memory.lists,
-            bitmaps_bytes: memory.bitmaps,
-            unit_tables_bytes: memory.units,
-            part_tables_bytes: memory.parts,
-            buffers_bytes: memory.buffers,
-            delta_count: memory.delta_count,
-            deltas_per_leaf: ratio(memory.delta_count, plan.leaves()),
-        }
-    }
-
-    /// That of a pool so many times larger: units, parts and buffers are as many at every scale.
-    fn grown(&self, scale: u64) -> Self {
-        let fixed = self.buffers_bytes + self.unit_tables_bytes + self.part_tables_bytes;
-        Self {
-            limit_bytes: self.limit_bytes * scale,
-            total_bytes: (self.total_bytes - fixed) * scale + fixed,
-            deltas_bytes: self.deltas_bytes * scale,
-            images_bytes: self.images_bytes * scale,
-            leaf_heads_bytes: self.leaf_heads_bytes * scale,
-            lists_bytes: self.lists_bytes * scale,
-            bitmaps_bytes: self.bitmaps_bytes * scale,
-            delta_count: self.delta_count * scale,
-            ..self.clone()
-        }
-    }
-
-    /// Bytes in all.
-    pub(crate) const fn total(&self) -> u64 {
-        self.total_bytes
-    }
-
-    /// The most that they may be.
-    pub(crate) const fn limit(&self) -> u64 {
-        self.limit_bytes
-    }
-
-    /// Its structures, by name.
-    pub(crate) const fn structures(&self) -> [(&'static str, u64); 5] {
-        let tables = self.lists_bytes + self.unit_tables_bytes + self.part_tables_bytes;
-        [
-            ("deltas", self.deltas_bytes),
-            ("images of leaves", self.images_bytes),
-            ("heads of leaves", self.leaf_heads_bytes),
-            ("bitmaps of live blocks", self.bitmaps_bytes),
-            ("tables, lists, buffers", tables + self.buffers_bytes),
-        ]
     }
 }
 
@@ -515,7 +441,7 @@ fn device_ns(bytes: u64, bandwidth: u64) -> u64 {
 }
 
 /// Four decimals of `count / of`.
-fn ratio(count: u64, of: u64) -> f64 {
+pub(crate) fn ratio(count: u64, of: u64) -> f64 {
     (count as f64 / of.max(1) as f64 * 1e4).round() / 1e4
 }
 

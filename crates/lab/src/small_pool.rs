@@ -132,3 +132,42 @@ impl SmallPool {
         self.geometry.dense_blocks() * BLOCK_BYTES
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use varve_format::LEAF_IMAGE_BYTES;
+
+    /// An eighth of a table is split between deltas and images; all of it holds every leaf.
+    #[test]
+    fn less_memory_is_less_of_the_map() {
+        let of = |map_cache| {
+            let pool = SmallPool::new(&PoolRequest {
+                groups: 200,
+                group_blocks: 5120,
+                stripe_blocks: STRIPE_BLOCKS,
+                over_provision: 20.0,
+                fast_tier: 5.0,
+                volumes: 1,
+                map_cache,
+            });
+            let pool = pool.expect("there is such a pool");
+            let (map, user) = (pool.config.map, pool.user_blocks);
+            let bytes = map.images as u64 * LEAF_IMAGE_BYTES as u64 + map.delta_nodes as u64 * 64;
+            (
+                map.images as u64,
+                bytes as f64 / (user * TABLE_ENTRY_BYTES) as f64,
+                user,
+            )
+        };
+        let (images, _, user) = of(100.0);
+        assert!(images >= user / LEAF_BLOCKS, "{images}");
+        for share in [12.5, 25.0] {
+            let (_, taken, _) = of(share);
+            assert!(
+                (taken * 100.0 / share - 1.0).abs() < 0.02,
+                "{share}: {taken}"
+            );
+        }
+    }
+}

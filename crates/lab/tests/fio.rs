@@ -50,12 +50,12 @@ fn shipped_files_say_what_their_documents_do() {
         .iter()
         .map(|(name, text)| (name, plan(text)))
         .collect();
-    assert_eq!(plans.len(), 9);
+    assert_eq!(plans.len(), 10);
     for (name, plan) in &plans {
         for job in &plan.jobs {
             assert!(job.area(0, DISK).is_ok(), "{name}");
             let (depth, clones) = match &name[..3] {
-                "000" => (128, 1),
+                "000" | "002" => (128, 1),
                 _ => (16, 120),
             };
             assert_eq!((job.depth, job.clones), (depth, clones), "{name}");
@@ -77,6 +77,7 @@ fn shipped_files_say_what_their_documents_do() {
         [Order::Sequential, uniform, zipf(0.8), zipf(1.2)]
     );
     assert_eq!(orders("000-configuration-4"), [uniform]);
+    assert_eq!(orders("002-reads-64k-writes-4k"), [uniform; 8]);
     for reads in [0, 30, 50, 70, 100] {
         let plan = plan(&files[&format!("004-random-16k-{reads}-{}", 100 - reads)]);
         assert_eq!(plan.jobs[0].reads_per_cent, reads);

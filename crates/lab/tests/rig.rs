@@ -101,6 +101,7 @@ fn the_engine_keeps_the_dense_drive_busy() {
         scale: 4,
         passes: 2.0,
         requests: 200_000,
+        map_cache: 100.0,
         ..request(SystemName::Varve, Law::Uniform, 4 << 10)
     };
     let report = measured(&request);
@@ -119,6 +120,7 @@ fn victims_full_of_leaves_leave_log_for_one_another() {
         let request = RigRequest {
             scale: 4,
             passes: 3.0,
+            map_cache: 100.0,
             ..request(SystemName::Varve, Law::Uniform, bytes)
         };
         assert!(millions(&measured(&request)) > 200.0);

@@ -2,9 +2,9 @@
 
 use super::outcome::Ran;
 use crate::drive::{DriveError, DriveReport, Measure, measure};
+use crate::memory::Memory;
 use crate::plan::{Plan, PlanError, PlanRequest};
 use crate::recovery::{self, Fill, LabError, Request, Watch};
-use crate::report::Memory;
 use crate::rig::{self, RigError, RigReport, RigRequest};
 use crate::waf::{WafError, WafReport, WafRequest, check, run};
 use std::fmt;
