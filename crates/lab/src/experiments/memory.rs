@@ -17,8 +17,8 @@ const POOLS: [(u64, &str, u64); 2] = [
     (15_360_000_000_000, "15.36 TB", 256),
     (61_440_000_000_000, "61.44 TB", 1024),
 ];
-/// Limits of the first of these pools in bytes, beside its own: somewhat above the least that it can do with, and
-/// so much that most of the map is there.
+/// Limits of the first of these pools in bytes, beside its own: less (with the document's 2.12 GB there is no such
+/// pool), and so much that most of the map is there.
 const LIMITS: [u64; 3] = [2_600_000_000, 6_000_000_000, 16_000_000_000];
 /// Pages of the map that CSAL keeps in memory, its top level by the document (4 MB for 16 GB), blocks of the fast
 /// drive for each of the dense one (800 GB and 15.36 TB).

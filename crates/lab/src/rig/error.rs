@@ -56,14 +56,24 @@ impl fmt::Display for ZonedError {
                 active_max,
             } => write!(
                 f,
-                "{open} zones would be written at once, by tenant and writer, and {active_max} of {drive} may be active: \
-                 take fewer jobs"
+                "{open} zones would be written at once, by tenant and writer, and {active_max} of {drive} may be active"
             ),
         }
     }
 }
 
 impl std::error::Error for ZonedError {}
+
+impl ZonedError {
+    /// What would help.
+    #[must_use]
+    pub const fn next(&self) -> &'static str {
+        match self {
+            Self::System { .. } | Self::Fast(_) => "name another drive",
+            Self::Active { .. } => "give fewer --jobs, or name another drive",
+        }
+    }
+}
 
 /// Why nothing was measured.
 #[derive(Debug)]

@@ -272,7 +272,7 @@ fn next_of(error: &RigError) -> &'static str {
     match error {
         RigError::Pool(_) => "give another --over-provision, --fast-tier or --scale",
         RigError::Area(error) => error.next(),
-        RigError::Zoned(_) => "name another drive",
+        RigError::Zoned(error) => error.next(),
         RigError::Disk { .. } => {
             "name a flash drive with --dense, or take drop-in, hdd-array or raid-0"
         }
