@@ -498,6 +498,9 @@ impl Requests {
             let request = self.get_mut(index);
             request.cursor = 0;
             request.parts = 0;
+            // That a part failed is not told yet: the others may still land, until there is an
+            // association again. Who was told would not expect that.
+            request.failure = None;
             // Each of them would vouch for writes that may be gone.
             if is_cache_lost && matches!(request.work, Work::Flush { .. }) {
                 request.failure = Some(Failure::CacheLost);

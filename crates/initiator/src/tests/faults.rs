@@ -1,8 +1,9 @@
 //! What goes wrong: silence, refusals, lost caches, damaged bytes.
 
-use super::net::{BLOCK, Net, config, content, gather, read};
+use super::net::{BLOCK, DISK_BLOCKS, Net, config, content, gather, read};
 use crate::{Config, Event, Failure, Loss, Operation, QUIET_MARGIN, Times};
 use varve_nvme::tcp::Digests;
+use varve_target::TRANSFER_BYTES_MAX;
 use varve_units::Nanos;
 
 fn write(seed: u64, fua: bool) -> Operation {
@@ -61,6 +62,40 @@ fn a_loss_without_writes_is_made_good_at_once() {
     net.until("a completion", |net| !net.completions.is_empty());
     let waited = net.now.since(before);
     assert!(waited <= Nanos::from_millis(200), "{waited}");
+}
+
+/// A write of two commands, one of which is refused, is not over while the other may still land: its
+/// caller might write there again, or let another host do so.
+#[test]
+fn a_refusal_is_told_when_nothing_of_its_request_is_under_way() {
+    for is_secret in [false, true] {
+        let mut net = ready(7);
+        net.is_held = true;
+        // The second command begins behind the end; the first waits for the disk.
+        let lba = DISK_BLOCKS - u64::from(TRANSFER_BYTES_MAX) / BLOCK as u64;
+        let data = gather(1, lba, (DISK_BLOCKS - lba) as usize + 1);
+        let write = Operation::Write {
+            lba,
+            data,
+            fua: true,
+        };
+        net.host.submit(net.now, 1, write);
+        while net.step() {}
+        assert_eq!((net.orders.len(), net.completions.len()), (1, 0));
+        while net.cut(is_secret) {}
+        let end = net.now + Nanos::from_secs(20);
+        while net.now < end {
+            if !net.step() {
+                net.wait(Nanos::from_secs(1));
+            }
+            assert!(net.completions.is_empty(), "told too early");
+        }
+        net.is_held = false;
+        net.until("a completion", |net| !net.completions.is_empty());
+        assert!(net.orders.is_empty(), "told too early");
+        let result = net.completions[0].result;
+        assert!(matches!(result, Err(Failure::Status(_))), "{result:?}");
+    }
 }
 
 #[test]
@@ -179,7 +214,7 @@ fn a_first_attempt_tells_why_it_failed() {
 fn another_namespace_under_the_same_name_is_refused() {
     let mut net = ready(9);
     net.target.remove_namespace(1);
-    let mut other = super::net::namespace(super::net::DISK_BLOCKS);
+    let mut other = super::net::namespace(DISK_BLOCKS);
     other.uuid = [10; 16];
     let put = net.target.put_namespace(1, other);
     put.expect("a good namespace");
