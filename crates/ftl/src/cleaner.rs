@@ -41,6 +41,13 @@ const VICTIMS_MAX: usize = 16;
 const VICTIMS_BYTES: u64 = 64 << 20;
 /// Of so many chunks one may be cleaned. Arbitrary.
 const VICTIM_SHARE: usize = 32;
+/// Of so many chunks one may wait for stripes at least, and at most. Arbitrary.
+const HANDS_LEAST: usize = 16;
+const HANDS_MOST: usize = 4;
+
+/// Chunks whose costs differ by less than this share of a chunk count as equal. Arbitrary: with twice as
+/// many age counts for less, with half as many too full ones are emptied.
+const COST_RANKS: u32 = 8;
 
 /// Blocks whose map entries are fetched before the first of them is asked for. Arbitrary: more cache
 /// misses than a processor has in flight, far less than its first cache holds.
@@ -291,11 +298,22 @@ impl Shared {
         fit.min(share).clamp(VICTIMS_MIN, VICTIMS_MAX)
     }
 
-    /// Chunks in the cleaner's hands, those included that wait for their last stripe to fill: they
-    /// hold less than a stripe in all, but keep their space meanwhile.
+    /// Chunks in the cleaner's hands, those included that wait for their last stripe to be written: they
+    /// keep their space meanwhile. Of each stream one stripe is written and one fills, each with blocks of
+    /// as many chunks as it is long, and of one that it shares with another: with fewer hands stripes
+    /// would have to be padded.
     fn hands_max(&self) -> usize {
-        let chunks = self.units.geometry().chunks as usize;
-        self.victims_max().max(chunks / 16)
+        let geometry = self.units.geometry();
+        let chunks = geometry.chunks as usize;
+        let (least, most) = (chunks / HANDS_LEAST, chunks / HANDS_MOST);
+        if self.dense.is_none() {
+            // What goes back to the log waits for no stripe.
+            return self.victims_max().max(least);
+        }
+        let blocks = geometry.stripe_user_blocks();
+        let stripe = blocks.div_ceil(geometry.chunk_blocks()) as usize + 1;
+        let waiting = 2 * stripe * self.streams_in_use() as usize;
+        self.victims_max() + waiting.clamp(least, most)
     }
 
     /// Bytes of the cleaner's and garbage collection's buffers at most: for each victim, or stripe of
@@ -358,7 +376,9 @@ impl Shared {
         self.log_of(chunk.index) * 4 <= blocks * 3
     }
 
-    /// The chunk that costs least to empty, if one should be emptied. With `has_room` any; else, of
+    /// The chunk to be emptied next, if one should be: the oldest of those that cost least, give or take
+    /// a little. What is still live in it has had the longest time to die, and what was written in order
+    /// leaves in order. Where nothing but the reserve is left, the cheapest. With `has_room` any; else, of
     /// chunks without blocks of hosts: those need neither stripes nor groups, and what waits for
     /// groups may wait for the log that they give back.
     fn next_victim(&self, has_room: bool) -> Option<u32> {
@@ -381,9 +401,14 @@ impl Shared {
                 None => has_room && (cost(id) < blocks || unit.is_doubtful()),
             }
         };
+        let is_pressed = self.is_pressed();
+        let rank = |id: &UnitId| match is_pressed {
+            true => cost(id),
+            false => cost(id) * COST_RANKS / blocks,
+        };
         let best = closed
             .filter(pays)
-            .min_by_key(|id| (cost(id), self.units.unit(*id).stamp()))?;
+            .min_by_key(|id| (rank(id), self.units.unit(*id).stamp()))?;
         Some(best.index)
     }
 

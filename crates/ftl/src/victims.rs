@@ -142,7 +142,7 @@ impl Shared {
     }
 
     /// Streams of one writer that tenants with volumes have between them.
-    fn streams_in_use(&self) -> u32 {
+    pub(crate) fn streams_in_use(&self) -> u32 {
         let most = self.config.reserve.tenant_streams;
         let mut seen = 0_u64;
         for tenant in self.volumes.borrow().tenants() {

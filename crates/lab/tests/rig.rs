@@ -127,6 +127,28 @@ fn victims_full_of_leaves_leave_log_for_one_another() {
     }
 }
 
+/// What several tenants write in order is moved once and stays where it is: too few chunks in the cleaner's
+/// hands had stripes padded, and groups half full, so that four dense bytes were written for one.
+#[test]
+fn tenants_that_write_in_order_are_hardly_copied() {
+    for (jobs, bytes, requests) in [(4, 1 << 20, 2048), (8, 64 << 10, 10_000)] {
+        let request = RigRequest {
+            hosts: Hosts::Mix(Mix {
+                jobs,
+                depth: 1,
+                ..mix(Law::Sequential, bytes)
+            }),
+            passes: 0.2,
+            requests,
+            map_cache: 100.0,
+            ..request(SystemName::Varve, Law::Sequential, bytes)
+        };
+        let dense = measured(&request).window.dense.unwrap();
+        let by = dense.written_per_host_byte.unwrap();
+        assert!(by < 1.25, "{jobs} tenants: {by} dense bytes for one");
+    }
+}
+
 /// Small pools, full to the brim, of one tenant and of many: all log was with moves that waited for groups,
 /// and groups with moves that waited for log.
 #[test]
