@@ -140,12 +140,12 @@ pub fn experiment(plan: &Plan, request: &Request, watch: Watch) -> Result<Report
         plan: *plan,
         request: *request,
         fast: Rc::new(ModelDrive::fast(
-            plan.fast_bytes(),
+            &plan.geometry,
             request.bandwidth,
             Rc::clone(&clock),
         )),
         dense: Rc::new(ModelDrive::dense(
-            plan.dense_bytes(),
+            &plan.geometry,
             DENSE_BANDWIDTH,
             Rc::clone(&clock),
         )),
@@ -182,12 +182,12 @@ pub fn creation(plan: &Plan) -> Result<Nanos, LabError> {
         plan: *plan,
         request,
         fast: Rc::new(ModelDrive::fast(
-            plan.fast_bytes(),
+            &plan.geometry,
             request.bandwidth,
             Rc::clone(&clock),
         )),
         dense: Rc::new(ModelDrive::dense(
-            plan.dense_bytes(),
+            &plan.geometry,
             DENSE_BANDWIDTH,
             Rc::clone(&clock),
         )),

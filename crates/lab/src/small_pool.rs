@@ -10,8 +10,8 @@ use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 pub(crate) const STRIPE_BLOCKS: u32 = 256;
 /// Chunks of a fast tier, about.
 const CHUNKS: u64 = 512;
-/// Bytes of a chunk at least.
-const CHUNK_BYTES_MIN: u64 = 1 << 20;
+/// Bytes of a chunk at least that long writes fill.
+pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 /// Slices of the map: as many as small pools have.
 const SLICES: u16 = 16;
 /// Bytes that a table has for a block, by which shares of a map are counted for every system.
@@ -28,6 +28,8 @@ pub(crate) struct PoolRequest {
     pub(crate) group_blocks: u32,
     /// Data blocks of a stripe.
     pub(crate) stripe_blocks: u32,
+    /// Bytes of a chunk at least.
+    pub(crate) chunk_bytes_min: u64,
     /// Dense data blocks that are not exported, per cent of all.
     pub(crate) over_provision: f64,
     /// Fast tier, per cent of what is exported.
@@ -96,7 +98,7 @@ impl SmallPool {
         let volume_blocks = user / request.volumes / LEAF_BLOCKS * LEAF_BLOCKS;
         let user = volume_blocks * request.volumes;
         let fast = (user as f64 * request.fast_tier / 100.0) as u64 * BLOCK_BYTES;
-        geometry.chunk_bytes = 1 << (fast / CHUNKS).max(CHUNK_BYTES_MIN).ilog2();
+        geometry.chunk_bytes = 1 << (fast / CHUNKS).max(request.chunk_bytes_min).ilog2();
         geometry.chunks = (fast / geometry.chunk_bytes) as u32;
         let settings = Settings {
             owner: Owner::NOBODY,
@@ -146,6 +148,7 @@ mod tests {
                 groups: 200,
                 group_blocks: 5120,
                 stripe_blocks: STRIPE_BLOCKS,
+                chunk_bytes_min: CHUNK_BYTES,
                 over_provision: 20.0,
                 fast_tier: 5.0,
                 volumes: 1,

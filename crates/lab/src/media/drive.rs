@@ -6,12 +6,13 @@
 
 use super::leaves::{LeafName, Leaves};
 use super::pack::{self, Base};
-use super::region::{Content, Found, REGION_BYTES, Region};
+use super::region::{Content, Found, Region};
 use crate::aged::Aged;
 use crate::clock::Clock;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use varve_format::{LEAF_BYTES, LeafImage, PayloadLayout, Record, batch};
+use varve_ftl::Geometry;
 use varve_hostio::thread_cpu_time;
 use varve_io::{
     Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Sectors, Segment, Target,
@@ -19,7 +20,8 @@ use varve_io::{
 use varve_units::{BLOCK_BYTES, Nanos, SECTOR, SECTOR_BYTES};
 use zerocopy::IntoBytes;
 
-const REGION_SECTORS: u64 = REGION_BYTES / SECTOR_BYTES;
+/// Bytes of a region at most.
+const REGION_BYTES_MAX: u64 = 1 << 20;
 /// What a batch's header, and the body of a commit, begin with.
 const BATCH_MAGIC: &[u8] = b"VBAT";
 const COMMIT_MAGIC: &[u8] = b"VCMT";
@@ -111,7 +113,9 @@ pub(crate) struct ModelDrive {
     clock: Rc<Clock>,
     /// Bytes a second, for the clock alone.
     bandwidth: u64,
+    /// Each region lies in one chunk or group: it is emptied when that is written anew.
     regions: RefCell<Vec<Region>>,
+    region_sectors: u64,
     leaves: RefCell<Leaves>,
     /// Region written last.
     last: Cell<usize>,
@@ -130,18 +134,27 @@ pub(crate) struct ModelDrive {
 type Below = Box<dyn FnMut(Moved)>;
 
 impl ModelDrive {
-    /// A blank fast tier.
-    pub(crate) fn fast(bytes: u64, bandwidth: u64, clock: Rc<Clock>) -> Self {
-        Self::new(bytes, SECTOR_BYTES, bandwidth, clock)
+    /// A blank fast tier of chunks.
+    pub(crate) fn fast(geometry: &Geometry, bandwidth: u64, clock: Rc<Clock>) -> Self {
+        let units = (geometry.chunk_bytes, geometry.chunks);
+        Self::new(units, SECTOR_BYTES, bandwidth, clock)
     }
 
-    /// A blank dense tier.
-    pub(crate) fn dense(bytes: u64, bandwidth: u64, clock: Rc<Clock>) -> Self {
-        Self::new(bytes, BLOCK_BYTES, bandwidth, clock)
+    /// A blank dense tier of groups.
+    pub(crate) fn dense(geometry: &Geometry, bandwidth: u64, clock: Rc<Clock>) -> Self {
+        let units = (geometry.group_bytes(), geometry.groups);
+        Self::new(units, BLOCK_BYTES, bandwidth, clock)
     }
 
-    fn new(bytes: u64, lba_bytes: u64, bandwidth: u64, clock: Rc<Clock>) -> Self {
-        let regions = usize::try_from(bytes.div_ceil(REGION_BYTES)).expect("regions fit memory");
+    fn new(
+        (unit_bytes, units): (u64, u32),
+        lba_bytes: u64,
+        bandwidth: u64,
+        clock: Rc<Clock>,
+    ) -> Self {
+        let bytes = unit_bytes * u64::from(units);
+        let region_bytes = REGION_BYTES_MAX.min(1 << unit_bytes.trailing_zeros());
+        let regions = usize::try_from(bytes / region_bytes).expect("regions fit memory");
         Self {
             info: DriveInfo {
                 bytes,
@@ -153,6 +166,7 @@ impl ModelDrive {
             clock,
             bandwidth,
             regions: RefCell::new((0..regions).map(|_| Region::default()).collect()),
+            region_sectors: region_bytes / SECTOR_BYTES,
             leaves: RefCell::default(),
             last: Cell::new(0),
             settled_bytes: Cell::new(0),
@@ -303,9 +317,15 @@ impl ModelDrive {
         self.pass(gather.bytes());
     }
 
-    /// `change` tells whether it reached over into the next region, which is then emptied.
-    fn with_region(&self, sector: u64, change: impl FnOnce(&mut Region, u16) -> bool) {
-        let number = (sector / REGION_SECTORS) as usize;
+    /// Where a sector lies: the number of its region, and its own in that.
+    const fn place(&self, sector: u64) -> (usize, u16) {
+        let number = sector / self.region_sectors;
+        (number as usize, (sector % self.region_sectors) as u16)
+    }
+
+    /// Notes a run that begins at `sector`. A region that it reaches over into is emptied.
+    fn note(&self, sector: u64, count: u16, content: Content, pack: impl FnOnce(&mut Vec<u8>)) {
+        let (number, first) = self.place(sector);
         let mut regions = self.regions.borrow_mut();
         let last = self.last.replace(number);
         if last != number {
@@ -315,8 +335,9 @@ impl ModelDrive {
             self.settled_bytes.set(self.settled_bytes.get() - freed);
         }
         let mut bytes = self.settled_bytes.get() - regions[number].bytes();
-        let reaches_over = change(&mut regions[number], (sector % REGION_SECTORS) as u16);
+        regions[number].write(first, count, content, pack);
         bytes += regions[number].bytes();
+        let reaches_over = u64::from(first) + u64::from(count) > self.region_sectors;
         if reaches_over && let Some(next) = regions.get_mut(number + 1) {
             bytes -= next.bytes();
             next.clear();
@@ -331,14 +352,12 @@ impl ModelDrive {
         let mut left = symbols;
         while !left.is_empty() {
             // A block that begins in one region and ends in the next counts to the first.
-            let room = (REGION_SECTORS - at % REGION_SECTORS).div_ceil(block_sectors) as usize;
+            let left_here = self.region_sectors - at % self.region_sectors;
+            let room = left_here.div_ceil(block_sectors) as usize;
             let (now, later) = left.split_at(room.min(left.len()));
             let sectors = now.len() as u64 * block_sectors;
-            self.with_region(at, |region, first| {
-                let content = Content::Symbols;
-                region.write(first, sectors as u16, content, |into| {
-                    pack::pack_symbols(now, into);
-                })
+            self.note(at, sectors as u16, Content::Symbols, |into| {
+                pack::pack_symbols(now, into);
             });
             at += sectors;
             left = later;
@@ -349,14 +368,11 @@ impl ModelDrive {
         let mut at = sector;
         let mut left = bytes;
         while !left.is_empty() {
-            let room = (REGION_SECTORS - at % REGION_SECTORS) as usize * SECTOR;
+            let room = (self.region_sectors - at % self.region_sectors) as usize * SECTOR;
             let (now, later) = left.split_at(room.min(left.len()));
             let sectors = now.len() / SECTOR;
-            self.with_region(at, |region, first| {
-                let content = Content::Meta;
-                region.write(first, sectors as u16, content, |into| {
-                    pack::pack(now, Base::Zeroes, into);
-                })
+            self.note(at, sectors as u16, Content::Meta, |into| {
+                pack::pack(now, Base::Zeroes, into);
             });
             at += sectors as u64;
             left = later;
@@ -370,10 +386,8 @@ impl ModelDrive {
         let first = self.first_image(leaf);
         pack::pack(bytes, leaf_base(first.as_ref()), &mut packed);
         self.leaves.borrow_mut().write(leaf, sector, &packed);
-        self.with_region(sector, |region, first| {
-            let count = (LEAF_BYTES / SECTOR) as u16;
-            region.write(first, count, Content::Elsewhere(leaf.0), |_| ())
-        });
+        let count = (LEAF_BYTES / SECTOR) as u16;
+        self.note(sector, count, Content::Elsewhere(leaf.0), |_| ());
     }
 
     /// What a leaf was when the pool got its past, if it has one.
@@ -387,8 +401,9 @@ impl ModelDrive {
         let block_sectors = BLOCK_BYTES / SECTOR_BYTES;
         for (index, symbol) in into.symbols_mut().iter_mut().enumerate() {
             let sector = offset / SECTOR_BYTES + index as u64 * block_sectors;
-            let region = &regions[(sector / REGION_SECTORS) as usize];
-            *symbol = match region.read((sector % REGION_SECTORS) as u16).1 {
+            let (number, first) = self.place(sector);
+            let region = &regions[number];
+            *symbol = match region.read(first).1 {
                 Some(Found::Symbols { packed, from }) => pack::symbol(packed, from),
                 None if !self.holds_log && region.is_blank() => {
                     let aged = self.aged.borrow();
@@ -409,9 +424,10 @@ impl ModelDrive {
         let mut at = 0;
         while at < end {
             let sector = offset / SECTOR_BYTES + at as u64;
-            let (number, first) = ((sector / REGION_SECTORS) as usize, sector % REGION_SECTORS);
-            let (length, found) = regions[number].read(first as u16);
-            let length = usize::from(length).min(end - at);
+            let (number, first) = self.place(sector);
+            let (length, found) = regions[number].read(first);
+            let here = self.region_sectors - u64::from(first);
+            let length = u64::from(length).min(here).min((end - at) as u64) as usize;
             let target = &mut bytes[at * SECTOR..(at + length) * SECTOR];
             match found {
                 Some(Found::Meta {
@@ -427,7 +443,7 @@ impl ModelDrive {
                     from,
                 }) => {
                     let leaves = self.leaves.borrow();
-                    let start = number as u64 * REGION_SECTORS + u64::from(start);
+                    let start = number as u64 * self.region_sectors + u64::from(start);
                     match leaves.read(LeafName(leaf), start) {
                         Some(packed) => {
                             let first = self.first_image(LeafName(leaf));
@@ -551,5 +567,54 @@ impl Drive for ModelDrive {
             }
         };
         Completion::ready(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of small chunks, or groups of an odd number of stripes, several lie in a mebibyte: one that is written
+    /// anew took its neighbours' content with it.
+    #[test]
+    fn a_unit_written_anew_leaves_its_neighbours() {
+        let geometry = Geometry {
+            chunk_bytes: 3 << 16,
+            chunks: 4,
+            lba_bytes: 512,
+            group_blocks: 48,
+            groups: 4,
+            stripe_blocks: 16,
+            p2l_copies: 1,
+            slices: 1,
+        };
+        let tiers = [
+            (ModelDrive::fast(&geometry, 1 << 30, Rc::default()), 3 << 16),
+            (
+                ModelDrive::dense(&geometry, 1 << 30, Rc::default()),
+                48 << 12,
+            ),
+        ];
+        for (drive, unit) in tiers {
+            let write = |unit_index: u64, fill: u8| {
+                let mut sectors = Sectors::zeroed(8);
+                sectors.bytes_mut().fill(fill);
+                let mut gather = Gather::new();
+                gather.push_meta(sectors);
+                drive.write(unit_index * unit, &gather).expect("it is on");
+            };
+            let read = |unit_index: u64| {
+                let mut into = Target::Meta(Sectors::zeroed(8));
+                drive.read(unit_index * unit, &mut into).expect("it is on");
+                let Target::Meta(sectors) = into else {
+                    unreachable!("sectors were asked for");
+                };
+                sectors.bytes()[0]
+            };
+            (0..4).for_each(|index| write(index, 1 + index as u8));
+            write(0, 9);
+            write(2, 8);
+            assert_eq!([0, 1, 2, 3].map(read), [9, 2, 8, 4]);
+        }
     }
 }

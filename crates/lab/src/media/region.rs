@@ -1,13 +1,11 @@
-//! A mebibyte of a drive: runs of sectors, packed, in order of place.
+//! A piece of a drive: runs of sectors, packed, in order of place.
 //!
 //! Written again from its first sector, a region is emptied first: what the last use left behind
 //! reads as zeroes, as on a drive on which the range was deallocated.
 
 use super::pack;
-use varve_units::{BLOCK, SECTOR, SECTOR_BYTES};
+use varve_units::{BLOCK, SECTOR};
 
-/// Bytes of a region.
-pub(super) const REGION_BYTES: u64 = 1 << 20;
 /// Sectors of a block.
 const BLOCK_SECTORS: u16 = (BLOCK / SECTOR) as u16;
 
@@ -36,7 +34,7 @@ impl Run {
     }
 }
 
-/// A mebibyte of a drive.
+/// A piece of a drive, within one chunk or group.
 #[derive(Default)]
 pub(super) struct Region {
     runs: Vec<Run>,
@@ -59,19 +57,17 @@ pub(super) enum Found<'a> {
 }
 
 impl Region {
-    /// Notes a run of sectors; what it overlaps is gone as a whole. True if it reaches over the
-    /// region's end.
+    /// Notes a run of sectors, which may reach over the region's end; what it overlaps is gone as a whole.
     pub(super) fn write(
         &mut self,
         first: u16,
         count: u16,
         content: Content,
         pack: impl FnOnce(&mut Vec<u8>),
-    ) -> bool {
+    ) {
         if first == 0 {
             self.clear();
         }
-        let reaches_over = u64::from(first + count) > REGION_BYTES / SECTOR_BYTES;
         let run = Run {
             first,
             count,
@@ -86,7 +82,7 @@ impl Region {
         {
             last.count += count;
             pack(&mut self.bytes);
-            return reaches_over;
+            return;
         }
         let at = self.runs.partition_point(|run| run.end() <= first);
         let overlapped = self.runs[at..]
@@ -95,7 +91,6 @@ impl Region {
             .count();
         self.runs.splice(at..at + overlapped, [run]);
         pack(&mut self.bytes);
-        reaches_over
     }
 
     /// True if nothing lies here.
@@ -121,11 +116,11 @@ impl Region {
     }
 
     /// What lies at sector `first`, and how many sectors of it from there; `None` with the
-    /// sectors until something lies there.
+    /// sectors until something lies there, or far more than a region has.
     pub(super) fn read(&self, first: u16) -> (u16, Option<Found<'_>>) {
         let at = self.runs.partition_point(|run| run.end() <= first);
         let Some(run) = self.runs.get(at) else {
-            return ((REGION_BYTES / SECTOR_BYTES) as u16 - first, None);
+            return (u16::MAX, None);
         };
         if run.first > first {
             return (run.first - first, None);

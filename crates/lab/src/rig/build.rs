@@ -13,7 +13,7 @@ use super::systems::parity_raid::{Nobody, ParityRaid};
 use super::systems::raid0::Raid0;
 use super::systems::raid10::Raid10;
 use super::systems::varve::Varve;
-use crate::small_pool::{PoolError, PoolRequest, SmallPool};
+use crate::small_pool::{CHUNK_BYTES, PoolError, PoolRequest, SmallPool};
 use crate::waf::PolicyName;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -25,8 +25,6 @@ use varve_units::{BLOCK_BYTES, TenantId};
 /// Reclaim groups of CSAL, and blocks of a band at least.
 const GROUPS: u32 = 200;
 const BAND_BLOCKS_MIN: u64 = 64;
-/// Blocks of a mebibyte.
-const MIB_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES;
 /// Bytes of a dense drive whose times do not depend on its size, or only as its zones' do. Chosen: about
 /// those of `qlc-002`.
 const ANY_BYTES: u64 = 16 << 30;
@@ -218,16 +216,13 @@ fn pool_of(request: &RigRequest, groups: u64, blocks: u64) -> Result<SmallPool, 
         1 => u64::from(crate::small_pool::STRIPE_BLOCKS),
         _ => STRIP_BYTES / BLOCK_BYTES,
     };
-    // Whole mebibytes of data: the content of the tier is emptied by them when a group is written
-    // anew, so no two groups may share one.
-    let stripe = strip * data;
-    let step = (MIB_BLOCKS >> stripe.trailing_zeros().min(MIB_BLOCKS.ilog2())) * strip;
     // Rounded down: a zone of every drive for each group.
-    let zone_blocks = (blocks / groups / step).max(2) * step;
+    let zone_blocks = (blocks / groups / strip).max(2) * strip;
     let pool = SmallPool::new(&PoolRequest {
         groups: (blocks / zone_blocks) as u32,
         group_blocks: (zone_blocks * data) as u32,
         stripe_blocks: (strip * data) as u32,
+        chunk_bytes_min: CHUNK_BYTES,
         over_provision: request.over_provision,
         fast_tier: request.fast_tier,
         volumes: request.hosts.tenants().into(),

@@ -4,6 +4,7 @@ use super::stripe_array::StripeArray;
 use crate::clock::Clock;
 use crate::media::ModelDrive;
 use std::rc::Rc;
+use varve_ftl::Geometry;
 use varve_io::{Command, Completion, Drive, DriveInfo};
 use varve_media::timed::Ask;
 
@@ -17,15 +18,15 @@ pub(crate) struct TimedDrive {
 }
 
 impl TimedDrive {
-    /// A log of `bytes`.
-    pub(crate) fn fast(bytes: u64, below: &Rc<StripeArray>) -> Rc<Self> {
-        let content = ModelDrive::fast(bytes, NO_PACE, Rc::new(Clock::default()));
+    /// The log of a pool.
+    pub(crate) fn fast(geometry: &Geometry, below: &Rc<StripeArray>) -> Rc<Self> {
+        let content = ModelDrive::fast(geometry, NO_PACE, Rc::new(Clock::default()));
         Self::of(content, below)
     }
 
-    /// A dense tier of `bytes`.
-    pub(crate) fn dense(bytes: u64, below: &Rc<StripeArray>) -> Rc<Self> {
-        let content = ModelDrive::dense(bytes, NO_PACE, Rc::new(Clock::default()));
+    /// Its dense tier.
+    pub(crate) fn dense(geometry: &Geometry, below: &Rc<StripeArray>) -> Rc<Self> {
+        let content = ModelDrive::dense(geometry, NO_PACE, Rc::new(Clock::default()));
         Self::of(content, below)
     }
 

@@ -13,7 +13,7 @@ use crate::load::symbols;
 use crate::media::{Kind, ModelDrive, Moved};
 use crate::recovery::{LabError, Watch, identity};
 use crate::small_pool::{PoolError, PoolRequest, STRIPE_BLOCKS, SmallPool};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use varve_ftl::{Engine, EngineError, NewVolume, Seats};
 use varve_hostio::Executor;
@@ -30,6 +30,12 @@ const WATCHED: u64 = 1 << 12;
 /// Bytes a second of the tiers: they pace the modelled clock, which ages are measured by.
 const FAST_BANDWIDTH: u64 = 6_000_000_000;
 const DENSE_BANDWIDTH: u64 = 3_000_000_000;
+/// Bytes of a chunk at least: at a quarter of the size a tier has as many as at the whole, and what is kept
+/// back of them is the same share.
+const CHUNK_BYTES_MIN: u64 = 1 << 18;
+/// Stripes of a group, about.
+const STRIPES: u32 = 40;
+
 /// The engine's pool for a run.
 struct Plan {
     pool: SmallPool,
@@ -45,7 +51,8 @@ impl Plan {
         let pool = SmallPool::new(&PoolRequest {
             groups: request.groups,
             group_blocks: asked.unit_blocks,
-            stripe_blocks: STRIPE_BLOCKS,
+            stripe_blocks: stripe_blocks(asked.unit_blocks),
+            chunk_bytes_min: CHUNK_BYTES_MIN,
             over_provision: request.over_provision,
             fast_tier: request.fast_tier,
             volumes: request.workload.tenants() as u64,
@@ -67,6 +74,15 @@ impl Plan {
     }
 }
 
+/// Blocks of a stripe: a fortieth of a group, so that tails of groups cost the same share at every size, and
+/// at most what the engine has elsewhere. Shorter ones would hold more P2L.
+fn stripe_blocks(group_blocks: u32) -> u32 {
+    (group_blocks / STRIPES)
+        .max(1)
+        .next_power_of_two()
+        .clamp(STRIPE_BLOCKS / 4, STRIPE_BLOCKS)
+}
+
 /// Looks whether the engine can be run like that.
 pub(super) fn check(request: &WafRequest) -> Result<(), WafError> {
     Plan::new(request).map(|_| ())
@@ -80,8 +96,8 @@ pub(super) fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafE
     let device = Device::new(dense_bytes / BLOCK_BYTES, request.groups.into());
     let device = Rc::new(RefCell::new(device.map_err(WafError::Drive)?));
     let below = Rc::clone(&device);
-    let fast = ModelDrive::fast(plan.pool.fast_bytes(), FAST_BANDWIDTH, Rc::clone(&clock));
-    let dense = ModelDrive::dense(dense_bytes, DENSE_BANDWIDTH, Rc::clone(&clock));
+    let fast = ModelDrive::fast(&plan.pool.geometry, FAST_BANDWIDTH, Rc::clone(&clock));
+    let dense = ModelDrive::dense(&plan.pool.geometry, DENSE_BANDWIDTH, Rc::clone(&clock));
     dense.watch(Box::new(move |moved| tell(&mut below.borrow_mut(), moved)));
     let machine = Rc::new(Machine {
         request: request.clone(),
@@ -91,6 +107,7 @@ pub(super) fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafE
         fast: Rc::new(fast),
         dense: Rc::new(dense),
         device,
+        engine: OnceCell::new(),
         watch: Rc::clone(watch),
     });
     let executor = Executor::new();
@@ -100,7 +117,10 @@ pub(super) fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafE
         async move { flow.life(world).await }
     });
     drop(executor);
-    let lived = lived.map_err(|stalled| LabError::Stalled(stalled, Default::default()));
+    let lived = lived.map_err(|stalled| {
+        let waits = machine.engine.get().map(|engine| engine.waits());
+        LabError::Stalled(stalled, waits.unwrap_or_default())
+    });
     lived.and_then(|lived| lived).map_err(WafError::Engine)
 }
 
@@ -126,6 +146,8 @@ struct Machine {
     fast: Rc<ModelDrive>,
     dense: Rc<ModelDrive>,
     device: Rc<RefCell<Device>>,
+    /// Once it is there: to be asked what it waits for, should it stand still.
+    engine: OnceCell<Rc<Engine>>,
     watch: Watch,
 }
 
@@ -161,10 +183,12 @@ impl Machine {
         let sums = self.sums(&subject, measured).since(&before);
         let bytes = self.bytes().since(&bytes);
         let (stripe, user) = (
-            f64::from(STRIPE_BLOCKS),
+            f64::from(self.plan.pool.geometry.stripe_blocks),
             f64::from(self.plan.pool.geometry.stripe_user_blocks()),
         );
         let report = WafReport::new(&self.request, &self.plan.sizes, &sums, stripe / user - 1.0);
+        let lost = subject.engine.counters().get("blocks_lost").copied();
+        assert_eq!(lost, None, "modelled drives lose nothing");
         subject.engine.close().await?;
         Ok(report.with_fast_bytes(bytes))
     }
@@ -191,10 +215,10 @@ impl Machine {
             };
             volumes.push(engine.create_volume(volume).await?);
         }
-        Ok(Subject {
-            engine: Rc::new(engine),
-            volumes,
-        })
+        let engine = Rc::new(engine);
+        let kept = self.engine.set(Rc::clone(&engine));
+        assert!(kept.is_ok(), "a run has one engine");
+        Ok(Subject { engine, volumes })
     }
 
     /// Writes as many blocks as asked for, with several writes in flight; tells how many: the last write may

@@ -2,6 +2,7 @@
 
 use super::lab::now;
 use crate::progress::Progress;
+use std::cmp::Reverse;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -71,12 +72,16 @@ fn distinct<'a>(jobs: &[&'a Job]) -> (Vec<&'a Job>, Vec<usize>) {
 fn run_jobs(jobs: &[&Job]) -> Result<Vec<Found>, JobError> {
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let total: u64 = jobs.iter().map(|job| job.weight()).sum();
+    // The longest first: one that is begun last keeps the other processors waiting.
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|at| Reverse(jobs[*at].weight()));
     let (next, done, start) = (AtomicUsize::new(0), AtomicU64::new(0), now());
     let elapsed = || Nanos(start.elapsed().as_nanos() as u64);
     let progress = Mutex::new(Progress::after("lab", elapsed(), SILENCE));
     let results: Mutex<Vec<(usize, Result<Found, JobError>)>> = Mutex::default();
     let worker = || {
-        while let Some((at, job)) = pick(jobs, &next) {
+        while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let job = jobs[at];
             let begun = now();
             let result = job.run(&unwatched());
             let seconds = begun.elapsed().as_secs_f64();
@@ -100,11 +105,6 @@ fn run_jobs(jobs: &[&Job]) -> Result<Vec<Found>, JobError> {
     let mut results = results.into_inner().expect("all workers have ended");
     results.sort_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()
-}
-
-fn pick<'a>(jobs: &[&'a Job], next: &AtomicUsize) -> Option<(usize, &'a Job)> {
-    let at = next.fetch_add(1, Ordering::Relaxed);
-    jobs.get(at).map(|job| (at, *job))
 }
 
 #[cfg(test)]

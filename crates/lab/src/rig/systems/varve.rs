@@ -60,8 +60,8 @@ impl Varve {
     ) -> Result<Rc<Self>, SystemError> {
         let seats = Seats {
             world: Rc::clone(&world),
-            fast: TimedDrive::fast(pool.fast_bytes(), &fast) as Rc<dyn Drive>,
-            dense: Some(TimedDrive::dense(pool.dense_bytes(), &dense) as Rc<dyn Drive>),
+            fast: TimedDrive::fast(&pool.geometry, &fast) as Rc<dyn Drive>,
+            dense: Some(TimedDrive::dense(&pool.geometry, &dense) as Rc<dyn Drive>),
         };
         let engine = Engine::create(seats, pool.geometry, pool.config, identity(1)).await?;
         let tenants = pool.user_blocks / pool.volume_blocks;
