@@ -225,6 +225,17 @@ fn sixty_four_tenants_are_served() {
     assert!(matches!(check(&many), Err(RigError::Limits(_))));
 }
 
+/// Before minutes of other runs have passed.
+#[test]
+fn a_pool_that_does_not_fit_is_refused_before_it_is_built() {
+    let small = RigRequest {
+        scale: 64,
+        ..request(SystemName::Varve, Law::Uniform, 4096)
+    };
+    let found = check(&small);
+    assert!(matches!(found, Err(RigError::Pool(_))), "{found:?}");
+}
+
 /// A disk is modelled whole: where every block would have to be kept account of it is refused at once,
 /// elsewhere it is as slow as it is. A drive without moving parts is as small as any other.
 #[test]

@@ -37,6 +37,22 @@ fn dense_bytes(sheet: &AnySheet, scale: u32) -> u64 {
     }
 }
 
+/// Looks whether the engine's pool fits: `lab all` is not to find that out after minutes. A zoned drive's
+/// shape is known when it is built.
+///
+/// # Errors
+/// [`RigError::Pool`].
+pub(super) fn check(request: &RigRequest) -> Result<(), RigError> {
+    match AnySheet::named(request.dense) {
+        Ok(dense @ (AnySheet::Flash(_) | AnySheet::InPlace(_)))
+            if request.system == SystemName::Varve =>
+        {
+            pool(request, &dense, dense_bytes(&dense, request.scale)).map(|_| ())
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(super) async fn build(
     reactor: &Rc<Reactor>,
     request: &RigRequest,

@@ -1,5 +1,6 @@
 //! Whether a request makes sense, looked at before anything is built.
 
+use super::build;
 use super::error::{RigError, ZonedError};
 use super::hosts::Hosts;
 use super::mix::{Law, Mix};
@@ -72,7 +73,7 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
     if !(possible.0..=possible.1).contains(&request.drives) {
         return Err(RigError::Drives { system, possible });
     }
-    Ok(())
+    build::check(request)
 }
 
 fn check_mix(mix: &Mix) -> Result<(), RigError> {
