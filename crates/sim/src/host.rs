@@ -388,6 +388,7 @@ impl Hosts {
         let oracle = &mut *self.shared.oracle.borrow_mut();
         match outcome {
             Ok(()) => oracle.end_write(ticket, forced),
+            Err(SubjectError::Outlived) => oracle.end_failed(ticket),
             Err(SubjectError::CapacityExceeded | SubjectError::NoSpace) if self.is_short() => {
                 oracle.end_failed(ticket);
                 self.shared.count("host_no_space");

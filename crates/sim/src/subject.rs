@@ -101,6 +101,9 @@ pub enum SubjectError {
     Unusable,
     /// Writes that were answered may be gone with a cache; told by one flush of a host.
     CacheLost,
+    /// It was done, and then the power failed, before the answer arrived: without a flush it may be
+    /// lost.
+    Outlived,
 }
 
 impl fmt::Display for SubjectError {
@@ -112,6 +115,7 @@ impl fmt::Display for SubjectError {
             Self::Lost => "content lost",
             Self::Stopped => "pool stopped",
             Self::Unusable => "pool cannot be opened",
+            Self::Outlived => "answered by a machine that has failed since",
             Self::CacheLost => "writes may be lost: they were not flushed in time",
         })
     }

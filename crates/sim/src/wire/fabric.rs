@@ -43,6 +43,9 @@ pub(super) struct Line {
     /// Associations lost.
     losses: Cell<u64>,
     is_back: Cell<bool>,
+    /// Associations made, and those of them that were made when the target's power failed last.
+    associations: Cell<u64>,
+    before_crash: Cell<u64>,
     /// Writes begun that need a flush to be durable; the last of them that was answered; how many had
     /// begun when the last flush that succeeded did.
     begun: Cell<u64>,
@@ -73,6 +76,8 @@ pub struct Fabric {
     pub(super) volumes: RefCell<BTreeMap<VolumeId, u64>>,
     next: Cell<u64>,
     is_volatile: Cell<bool>,
+    /// Times the target's power has failed.
+    crashes: Cell<u64>,
     /// Writes that were sent more than once: where what came late would show.
     repeated: RefCell<VecDeque<Place>>,
 }
@@ -118,6 +123,7 @@ impl Fabric {
             volumes: RefCell::default(),
             next: Cell::new(0),
             is_volatile: Cell::new(true),
+            crashes: Cell::new(0),
             repeated: RefCell::default(),
         })
     }
@@ -157,7 +163,10 @@ impl Fabric {
     /// The power of the target's machine has failed: what was answered and not flushed may be lost, and
     /// no flush may vouch for it.
     pub fn note_crash(&self) {
+        self.crashes.set(self.crashes.get() + 1);
         for line in self.connected() {
+            self.note(&line);
+            line.before_crash.set(line.associations.get());
             let is_dirty = line.answered.get() > line.flushed.get();
             line.owes
                 .set(line.owes.get() || (is_dirty && self.is_volatile.get()));
@@ -245,6 +254,8 @@ impl Fabric {
                 drive,
                 losses: Cell::new(0),
                 is_back: Cell::new(true),
+                associations: Cell::new(0),
+                before_crash: Cell::new(0),
                 begun: Cell::new(0),
                 answered: Cell::new(0),
                 flushed: Cell::new(0),
@@ -291,6 +302,7 @@ impl Fabric {
                     }
                 }
                 HostEvent::Ready(_) => {
+                    line.associations.set(line.associations.get() + 1);
                     if !line.is_back.replace(true) {
                         self.tally.count("nvme_reconnect");
                     }
@@ -339,6 +351,8 @@ impl Fabric {
         self.note(&line);
         let (losses, number) = (line.losses.get(), line.begun.get() + 1);
         line.begun.set(number);
+        let crashes = self.crashes.get();
+        let is_forced = matches!(operation, Operation::Write { fua: true, .. });
         let done = line.drive.request(operation).await;
         if self.note_repeat(&line, losses) {
             let mut repeated = self.repeated.borrow_mut();
@@ -349,6 +363,13 @@ impl Fabric {
         }
         if done.is_ok() && is_cached {
             line.answered.set(line.answered.get().max(number));
+        }
+        // There is no other association since the power failed: the answer was on its way then.
+        let is_old =
+            self.crashes.get() > crashes && line.associations.get() == line.before_crash.get();
+        if done.is_ok() && is_old && self.is_volatile.get() && !is_forced {
+            line.owes.set(line.owes.get() || is_cached);
+            return Err(SubjectError::Outlived);
         }
         done.map_err(failure_of)
     }
