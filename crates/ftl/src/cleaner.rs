@@ -43,11 +43,13 @@ const VICTIMS_BYTES: u64 = 64 << 20;
 const VICTIM_SHARE: usize = 32;
 /// Of so many chunks one may wait for stripes at least, and at most. Arbitrary.
 const HANDS_LEAST: usize = 16;
-const HANDS_MOST: usize = 4;
+const HANDS_MOST: usize = 8;
 
 /// Chunks whose costs differ by less than this share of a chunk count as equal. Arbitrary: with twice as
 /// many age counts for less, with half as many too full ones are emptied.
 const COST_RANKS: u32 = 8;
+/// Chunks of a tier in which age tells something: of fewer each is a large part of what is free. Arbitrary.
+const AGED_CHUNKS: u32 = 64;
 
 /// Blocks whose map entries are fetched before the first of them is asked for. Arbitrary: more cache
 /// misses than a processor has in flight, far less than its first cache holds.
@@ -313,7 +315,7 @@ impl Shared {
         let blocks = geometry.stripe_user_blocks();
         let stripe = blocks.div_ceil(geometry.chunk_blocks()) as usize + 1;
         let waiting = 2 * stripe * self.streams_in_use() as usize;
-        self.victims_max() + waiting.clamp(least, most)
+        self.victims_max().max(waiting.clamp(least, most))
     }
 
     /// Bytes of the cleaner's and garbage collection's buffers at most: for each victim, or stripe of
@@ -378,7 +380,7 @@ impl Shared {
 
     /// The chunk to be emptied next, if one should be: the oldest of those that cost least, give or take
     /// a little. What is still live in it has had the longest time to die, and what was written in order
-    /// leaves in order. Where nothing but the reserve is left, the cheapest. With `has_room` any; else, of
+    /// leaves in order. Of few chunks, and where nothing but the reserve is left, the cheapest. With `has_room` any; else, of
     /// chunks without blocks of hosts: those need neither stripes nor groups, and what waits for
     /// groups may wait for the log that they give back.
     fn next_victim(&self, has_room: bool) -> Option<u32> {
@@ -401,10 +403,10 @@ impl Shared {
                 None => has_room && (cost(id) < blocks || unit.is_doubtful()),
             }
         };
-        let is_pressed = self.is_pressed();
-        let rank = |id: &UnitId| match is_pressed {
-            true => cost(id),
-            false => cost(id) * COST_RANKS / blocks,
+        let by_age = self.units.geometry().chunks >= AGED_CHUNKS && !self.is_pressed();
+        let rank = |id: &UnitId| match by_age {
+            true => cost(id) * COST_RANKS / blocks,
+            false => cost(id),
         };
         let best = closed
             .filter(pays)

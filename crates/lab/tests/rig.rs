@@ -140,6 +140,7 @@ fn tenants_that_write_in_order_are_hardly_copied() {
             }),
             passes: 0.2,
             requests,
+            scale: 4,
             map_cache: 100.0,
             ..request(SystemName::Varve, Law::Sequential, bytes)
         };
