@@ -380,8 +380,8 @@ impl Shared {
 
     /// The chunk to be emptied next, if one should be: the oldest of those that cost least, give or take
     /// a little. What is still live in it has had the longest time to die, and what was written in order
-    /// leaves in order. Of few chunks, and where nothing but the reserve is left, the cheapest. With `has_room` any; else, of
-    /// chunks without blocks of hosts: those need neither stripes nor groups, and what waits for
+    /// leaves in order. Of few chunks, and where nothing but the reserve is left, the cheapest. With
+    /// `has_room` any; else, of chunks without blocks of hosts: those need neither stripes nor groups, and what waits for
     /// groups may wait for the log that they give back.
     fn next_victim(&self, has_room: bool) -> Option<u32> {
         if !self.is_short_of_chunks() {

@@ -10,7 +10,7 @@ use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 pub(crate) const STRIPE_BLOCKS: u32 = 256;
 /// Chunks of a fast tier, about.
 const CHUNKS: u64 = 512;
-/// Bytes of a chunk at least that long writes fill.
+/// Bytes of a chunk at least where writes are long: smaller ones hold few of them.
 pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 /// Slices of the map: as many as small pools have.
 const SLICES: u16 = 16;
