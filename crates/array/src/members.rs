@@ -332,6 +332,13 @@ impl Members {
         let mut drives = seats.iter().filter_map(|seat| seat.drive.as_ref());
         drives.any(|drive| drive.info().volatile_cache)
     }
+
+    /// Placement handles that all of them have.
+    pub(crate) fn handles(&self) -> u8 {
+        let seats = self.seats.borrow();
+        let drives = seats.iter().filter_map(|seat| seat.drive.as_ref());
+        drives.map(|drive| drive.info().handles).min().unwrap_or(1)
+    }
 }
 
 fn illegal(member: usize, from: MemberState, to: MemberState) -> ! {

@@ -25,7 +25,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use varve_io::{
-    Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Segment, Target, World,
+    Command, Completion, Done, Drive, DriveInfo, Gather, Handle, IoError, Segment, Target, World,
 };
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
@@ -267,13 +267,14 @@ impl Mirror {
         })
     }
 
-    fn write(&self, offset: u64, gather: Gather) -> Completion {
+    fn write(&self, offset: u64, gather: Gather, handle: Handle) -> Completion {
         let range = offset..offset + gather.bytes();
         let is_hasty = self.is_hasty;
         self.members.write(range, move |members| {
             let parts = members.broadcast(|_, base| Command::Write {
                 offset: base + offset,
                 gather: gather.clone(),
+                handle,
             });
             if is_hasty {
                 return hurry(&*members.world, parts);
@@ -300,6 +301,7 @@ impl Mirror {
                 members.send(member, |base| Command::Write {
                     offset: base + offset,
                     gather,
+                    handle: Handle::default(),
                 })
             })
         };
@@ -314,6 +316,7 @@ impl Drive for Mirror {
             lba_bytes: self.lba_bytes,
             volatile_cache: self.members.has_volatile_cache(),
             copies: self.members.len() as u8,
+            handles: self.members.handles(),
         }
     }
 
@@ -323,9 +326,13 @@ impl Drive for Mirror {
                 self.check(offset, into.bytes());
                 self.read(offset, into, copy)
             }
-            Command::Write { offset, gather } => {
+            Command::Write {
+                offset,
+                gather,
+                handle,
+            } => {
                 self.check(offset, gather.bytes());
-                self.write(offset, gather)
+                self.write(offset, gather, handle)
             }
             Command::Repair {
                 offset,

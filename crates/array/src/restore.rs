@@ -12,7 +12,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
-use varve_io::{Blocks, Command, Gather, IoError, Sectors, Segment, Target};
+use varve_io::{Blocks, Command, Gather, Handle, IoError, Sectors, Segment, Target};
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
 /// Bytes of a member copied at once and held meanwhile. Arbitrary: long enough for a drive's
@@ -179,6 +179,7 @@ impl<S: Source> Restore<'_, S> {
         let part = self.members.send(self.member, |base| Command::Write {
             offset: base + range.start,
             gather,
+            handle: Handle::default(),
         });
         self.ended(part, incarnation).await?;
         restored.bytes += bytes;

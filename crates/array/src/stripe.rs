@@ -215,6 +215,7 @@ impl Drive for StripeSet {
             lba_bytes: BLOCK_BYTES as u32,
             volatile_cache: self.members.has_volatile_cache(),
             copies: self.geometry.copies(),
+            handles: self.members.handles(),
         }
     }
 
@@ -224,9 +225,13 @@ impl Drive for StripeSet {
                 self.check(offset, into.bytes());
                 self.read(offset, into, copy)
             }
-            Command::Write { offset, gather } => {
+            Command::Write {
+                offset,
+                gather,
+                handle,
+            } => {
                 self.check(offset, gather.bytes());
-                self.write(offset, &gather)
+                self.write(offset, &gather, handle)
             }
             Command::Repair {
                 offset,

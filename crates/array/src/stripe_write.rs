@@ -7,13 +7,13 @@ use crate::ribbon::Ribbon;
 use crate::stripe::StripeSet;
 use crate::stripe_read::pieces;
 use alloc::vec::Vec;
-use varve_io::{Blocks, Command, Completion, Gather, IoError, Segment};
+use varve_io::{Blocks, Command, Completion, Gather, Handle, IoError, Segment};
 use varve_units::BLOCK_BYTES;
 
 impl StripeSet {
     /// Writes whole stripes: one command per drive, because the strips of consecutive stripes
     /// are neighbours there.
-    pub(crate) fn write(&self, offset: u64, gather: &Gather) -> Completion {
+    pub(crate) fn write(&self, offset: u64, gather: &Gather, handle: Handle) -> Completion {
         let geometry = &self.geometry;
         let stripe = geometry.stripe_bytes();
         assert!(
@@ -30,6 +30,7 @@ impl StripeSet {
             members.broadcast(|member, base| Command::Write {
                 offset: base + start,
                 gather: core::mem::take(&mut columns[member]),
+                handle,
             })
         })
     }
@@ -62,6 +63,7 @@ impl StripeSet {
                 members.send(member, |base| Command::Write {
                     offset: base + piece.start,
                     gather,
+                    handle: Handle::default(),
                 })
             })
         });

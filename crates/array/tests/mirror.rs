@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::slice::from_ref;
 use varve_array::{AssembleError, Member, MemberState, Mirror, RestoreError};
-use varve_io::{Command, Drive, IoError, Outcome, Sectors, World};
+use varve_io::{Command, Drive, Handle, IoError, Outcome, Sectors, World};
 
 const MIB: usize = 1 << 20;
 const BASE: u64 = 8192;
@@ -337,6 +337,7 @@ fn writes_in_flight_at_replacement_are_copied() {
     let write = rig.mirror.submit(Command::Write {
         offset: MIB as u64,
         gather: gather(&bytes),
+        handle: Handle::default(),
     });
     let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES as u64);
     rig.mirror.replace(1, Rc::clone(&fresh) as _, BASE).unwrap();
@@ -397,6 +398,7 @@ fn an_old_drives_error_does_not_lose_the_new_one() {
     let write = rig.mirror.submit(Command::Write {
         offset: 0,
         gather: gather(&pattern(1, BLOCK)),
+        handle: Handle::default(),
     });
     rig.mirror.set_lost(1);
     let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES as u64);
@@ -472,6 +474,7 @@ fn a_member_that_missed_writes_is_not_set_live() {
     let write = rig.mirror.submit(Command::Write {
         offset: 0,
         gather: gather(&pattern(1, BLOCK)),
+        handle: Handle::default(),
     });
     let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES as u64);
     rig.mirror.replace(0, fresh, BASE).unwrap();
@@ -488,7 +491,11 @@ fn the_order_in_which_writes_are_awaited_is_free_while_rebuilding() {
     rig.mirror.replace(0, Rc::clone(&fresh) as _, BASE).unwrap();
     let write = |seed| {
         let gather = gather(&pattern(seed, BLOCK));
-        rig.mirror.submit(Command::Write { offset: 0, gather })
+        rig.mirror.submit(Command::Write {
+            offset: 0,
+            gather,
+            handle: Handle::default(),
+        })
     };
     let first = write(1);
     let mirror = Rc::clone(&rig.mirror);

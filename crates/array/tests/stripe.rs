@@ -11,7 +11,9 @@ use std::rc::Rc;
 use varve_array::{
     AssembleError, Geometry, Member, MemberState, Protection, RestoreError, StripeSet,
 };
-use varve_io::{Blocks, Command, Drive, Gather, IoError, Outcome, Sectors, World};
+use varve_io::{
+    Blocks, Command, Drive, DriveInfo, Gather, Handle, IoError, Outcome, Sectors, World,
+};
 
 const BASE: u64 = 4096;
 const PARITY: Protection = Protection::Parity { data: 3 };
@@ -57,7 +59,12 @@ impl Rig {
 
     fn write(&self, offset: usize, gather: Gather) -> Result<(), IoError> {
         let offset = offset as u64;
-        self.submit(Command::Write { offset, gather }).map(|_| ())
+        self.submit(Command::Write {
+            offset,
+            gather,
+            handle: Handle::default(),
+        })
+        .map(|_| ())
     }
 
     fn read(&self, offset: usize, bytes: usize, copy: u8) -> Result<Vec<u8>, IoError> {
@@ -290,6 +297,28 @@ fn discard_reaches_drives_for_whole_groups() {
     assert_eq!(discard(group, group), [(BASE + zone, zone)]);
     assert_eq!(discard(4096, 3 * group - 4096), [(BASE + zone, 2 * zone)]);
     assert_eq!(discard(4096, group), []);
+}
+
+/// Data and parity alike; an array has as many handles as the drive with the fewest.
+#[test]
+fn every_drive_writes_under_the_handle_of_the_write() {
+    let rig = rig(PARITY);
+    for (drive, handles) in rig.drives.iter().zip([8, 4, 128, 8]) {
+        let info = drive.info.get();
+        drive.info.set(DriveInfo { handles, ..info });
+    }
+    assert_eq!(rig.drive().info().handles, 4);
+    let write = Command::Write {
+        offset: 0,
+        gather: gather(&pattern(1, 6 * BLOCK)),
+        handle: Handle(3),
+    };
+    assert!(rig.submit(write).is_ok());
+    assert!(
+        rig.drives
+            .iter()
+            .all(|drive| drive.handle.get() == Handle(3))
+    );
 }
 
 #[test]

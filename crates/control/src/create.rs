@@ -466,6 +466,7 @@ fn info(drive: &DrivePath, found: &Preflight) -> DriveInfo {
         lba_bytes: lba_bytes.unwrap_or(FILE_LBA_BYTES),
         volatile_cache: true,
         copies: 1,
+        handles: 1,
     }
 }
 

@@ -158,6 +158,7 @@ mod tests {
             lba_bytes: 4096,
             volatile_cache: true,
             copies: 1,
+            handles: 1,
         };
         vec![drive; count]
     }

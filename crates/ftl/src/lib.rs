@@ -42,6 +42,7 @@ mod engine;
 mod error;
 mod gate;
 mod gc;
+mod handles;
 mod host;
 mod limits;
 mod memory;

@@ -122,7 +122,11 @@ impl Control {
                 let id = UnitId::group(group);
                 shared.units.unit(id).set_home(to);
                 let next_stripe = shared.written_stripes(group);
-                return Some(OpenGroup { group, next_stripe });
+                return Some(OpenGroup {
+                    group,
+                    next_stripe,
+                    handle: shared.handle_of(stream),
+                });
             }
             if stream.writer == Writer::GarbageCollection && self.emptied_groups() > 0 {
                 // Garbage collection itself waits: it will not get round to asking.

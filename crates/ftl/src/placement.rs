@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::Ordering;
 use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2l, P2lEntry, Record};
-use varve_io::{Blocks, Event, Gather, IoError, ReactorId, Receiver, Sectors, Segment};
+use varve_io::{Blocks, Event, Gather, Handle, IoError, ReactorId, Receiver, Sectors, Segment};
 use varve_units::{Lba, Lsn, Nanos, Ppa, SliceId, TenantId, VolumeId};
 
 /// Blocks that may queue at a stream, in stripes. Arbitrary.
@@ -179,6 +179,8 @@ impl Stream {
 pub(crate) struct OpenGroup {
     pub(crate) group: u32,
     pub(crate) next_stripe: u32,
+    /// What all of its stripes are written under.
+    pub(crate) handle: Handle,
 }
 
 /// All streams.
@@ -425,7 +427,7 @@ impl Shared {
             let stripe = self.assemble(open, &items);
             let offset = self.stripe_offset(open);
             let dense = self.dense.as_ref().expect("streams write to a dense tier");
-            let mut done = dense.write(offset, stripe).await;
+            let mut done = dense.write_under(open.handle, offset, stripe).await;
             if done.is_ok() && !self.config.is_planted(Canary::FreeBeforeFlush) {
                 done = dense.flush().await;
             }
@@ -597,8 +599,8 @@ impl Shared {
             self.close_group(open.group);
         } else {
             stream.open.set(Some(OpenGroup {
-                group: open.group,
                 next_stripe: next,
+                ..open
             }));
         }
     }

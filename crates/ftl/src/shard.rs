@@ -22,7 +22,7 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use varve_format::{MoveItem, Record, crc24};
-use varve_io::{Blocks, Command, Event, Receiver, Sectors, slot};
+use varve_io::{Blocks, Command, Event, Handle, Receiver, Sectors, slot};
 use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, VolumeId};
 
 /// Records whose map entries are fetched before the first of them is applied. Arbitrary: more cache
@@ -315,6 +315,7 @@ impl Shard {
         let command = Command::Write {
             offset: write.offset,
             gather: write.gather,
+            handle: Handle::default(),
         };
         let completion = self.shared.fast.submit(command);
         let shard = Rc::clone(self);

@@ -4,10 +4,11 @@ mod common;
 
 use common::{Host, Pool};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use varve_ftl as ftl;
 use varve_ftl::Engine;
-use varve_io::{Blocks, World};
+use varve_io::{Blocks, Handle, World};
 use varve_units::Lba;
 
 async fn fill(host: &mut Host, from: u64, to: u64) {
@@ -298,4 +299,38 @@ fn a_start_reads_ahead_and_reads_again_what_it_could_not_keep() {
         let verified = pool.executor.block_on(async move { host.verify().await });
         verified.expect("every block is there");
     }
+}
+
+/// A stream writes under a handle of its own, and a start finds the same one for the groups it goes on
+/// with: a drive's reclaim unit holds what is of one group.
+#[test]
+fn a_group_keeps_its_handle_over_starts() {
+    let pool = Pool::new(9, 1, 1);
+    let mut engine = pool.create();
+    let mut host = pool.host(&engine, 1);
+    let mut seen = BTreeSet::new();
+    for epoch in 2..30 {
+        let written = async move {
+            host.run(150).await;
+            host
+        };
+        host = within(&pool, 500_000, &engine, written);
+        // A third of the starts follow a clean end, the others a crash.
+        if epoch % 3 == 0 {
+            let inner = Rc::clone(&engine);
+            let closed = async move { inner.close().await };
+            within(&pool, 100_000, &engine, closed).expect("a running engine");
+        }
+        pool.executor.crash();
+        drop(engine);
+        engine = pool.open(epoch);
+        host = host.moved_to(&engine);
+        for (group, handles) in &*pool.dense.under.borrow() {
+            let all: BTreeSet<_> = handles.iter().copied().collect();
+            assert_eq!(all.len(), 1, "group {group} at {epoch}: {handles:?}");
+            seen.extend(all);
+        }
+    }
+    // Compaction and garbage collection.
+    assert_eq!(seen, BTreeSet::from([Handle(0), Handle(3)]));
 }

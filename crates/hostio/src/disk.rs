@@ -239,6 +239,7 @@ impl Disk {
                 lba_bytes: asked,
                 volatile_cache: options.volatile_cache,
                 copies: 1,
+                handles: 1,
             },
             memory_align: facts.memory_align,
             is_direct,

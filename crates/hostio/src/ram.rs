@@ -95,6 +95,7 @@ impl RamMemory {
                 lba_bytes,
                 volatile_cache: false,
                 copies: 1,
+                handles: 1,
             },
             pieces: (0..pieces).map(|_| OnceLock::new()).collect(),
             counts: Mutex::default(),
@@ -274,7 +275,7 @@ impl Drive for RamDrive {
                 self.counts.note(0, into.bytes());
                 Done::Read(into)
             }
-            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+            Command::Write { offset, gather, .. } | Command::Repair { offset, gather, .. } => {
                 self.memory.check(offset, gather.bytes());
                 self.memory.write(offset, &gather);
                 self.counts.note(gather.bytes(), 0);

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use varve_hostio::{Disk, DiskKind, DiskOptions, Executor, FileDrive, Io, RamDrive};
-use varve_io::{Blocks, Command, Done, Drive, Gather, Sectors, Segment, Target, World};
+use varve_io::{Blocks, Command, Done, Drive, Gather, Handle, Sectors, Segment, Target, World};
 
 const BYTES: u64 = 24 << 20;
 const BLOCK: u64 = 4096;
@@ -172,7 +172,11 @@ fn a_command_runs_without_being_polled() {
         let block = noise(1, &mut random);
         let mut gather = Gather::new();
         gather.push_data(block.clone());
-        let write = drive.submit(Command::Write { offset: 0, gather });
+        let write = drive.submit(Command::Write {
+            offset: 0,
+            gather,
+            handle: Handle::default(),
+        });
         // Polled by nobody until long after.
         world.sleep(varve_units::Nanos::from_millis(50)).await;
         let found = read(&*drive, 0, BLOCK).await;
@@ -264,7 +268,11 @@ fn more_commands_than_the_ring_has_room_for() {
                 block.bytes_mut().fill(index as u8);
                 gather.push_data(block);
                 let offset = index * BLOCK;
-                drive.submit(Command::Write { offset, gather })
+                drive.submit(Command::Write {
+                    offset,
+                    gather,
+                    handle: Handle::default(),
+                })
             })
             .collect();
         for write in writes {

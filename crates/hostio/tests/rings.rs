@@ -6,7 +6,7 @@ use common::{Random, Scratch};
 use std::cell::Cell;
 use std::rc::Rc;
 use varve_hostio::{Disk, DiskOptions, Executor, FileDrive, Io, run_reactors};
-use varve_io::{Blocks, Command, Drive, Gather, Key, ReactorId, World};
+use varve_io::{Blocks, Command, Drive, Gather, Handle, Key, ReactorId, World};
 use varve_units::Nanos;
 
 const KEY: Key = *b"test of rings\0\0\0";
@@ -116,7 +116,11 @@ fn an_executor_is_dropped_with_commands_in_flight() {
                 let mut gather = Gather::new();
                 gather.push_data(block(index));
                 let offset = index * BLOCK;
-                drop(drive.submit(Command::Write { offset, gather }));
+                drop(drive.submit(Command::Write {
+                    offset,
+                    gather,
+                    handle: Handle::default(),
+                }));
                 let (into, copy) = (varve_io::Target::Data(Blocks::zeroed(2)), 0);
                 drop(drive.submit(Command::Read { offset, into, copy }));
             }

@@ -496,6 +496,7 @@ impl<T: Transport> Drive for RemoteDrive<T> {
             lba_bytes: self.info.block_bytes,
             volatile_cache: self.info.is_volatile,
             copies: 1,
+            handles: 1,
         }
     }
 
@@ -506,7 +507,7 @@ impl<T: Transport> Drive for RemoteDrive<T> {
                 let (lba, _) = self.blocks(offset, into.bytes());
                 Operation::Read { lba, into }
             }
-            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+            Command::Write { offset, gather, .. } | Command::Repair { offset, gather, .. } => {
                 let (lba, _) = self.blocks(offset, gather.bytes());
                 let (data, fua) = (gather, false);
                 Operation::Write { lba, data, fua }

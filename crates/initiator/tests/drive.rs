@@ -10,7 +10,8 @@ use varve_initiator::{
     Transport, discover,
 };
 use varve_io::{
-    Blocks, Command, Drive, Event as Signal, Gather, IoError, Sectors, Target as Memory, World,
+    Blocks, Command, Drive, Event as Signal, Gather, Handle, IoError, Sectors, Target as Memory,
+    World,
 };
 use varve_nvme::Nqn;
 use varve_nvme::tcp::Digests;
@@ -357,7 +358,11 @@ fn commands_wait_for_a_target_that_is_away() {
         let mut flights = Vec::new();
         for index in 0..64_u64 {
             let (offset, gather) = (index * 4 * BLOCK as u64, gather(index, 4));
-            flights.push(drive.submit(Command::Write { offset, gather }));
+            flights.push(drive.submit(Command::Write {
+                offset,
+                gather,
+                handle: Handle::default(),
+            }));
         }
         machine.is_down.set(true);
         machine.cut();

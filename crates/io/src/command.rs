@@ -143,6 +143,15 @@ impl Target {
     }
 }
 
+/// A placement handle: writes under one handle belong together, those of different handles are to die
+/// apart. A drive that has fewer takes it for its last one, and one without placement has one.
+///
+/// # Source
+/// NVM Express base specification, Flexible Data Placement: an index into the namespace's list of
+/// placement handles.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Handle(pub u8);
+
 /// One command to a drive. Offsets are bytes from the drive's start, multiples of its LBA size.
 pub enum Command {
     /// Fill `into` from `offset` on.
@@ -165,6 +174,8 @@ pub enum Command {
         offset: u64,
         /// What to write.
         gather: Gather,
+        /// What it belongs to: see [`crate::DriveInfo::handles`].
+        handle: Handle,
     },
     /// Write content that was read and verified another way back to the copy that failed.
     Repair {

@@ -1,7 +1,7 @@
 //! The drive.
 
 use crate::buffer::{Blocks, Sectors};
-use crate::command::{Command, Done, Gather, Target};
+use crate::command::{Command, Done, Gather, Handle, Target};
 use crate::completion::Completion;
 use crate::error::IoError;
 use alloc::rc::Rc;
@@ -17,6 +17,8 @@ pub struct DriveInfo {
     pub volatile_cache: bool,
     /// Independent ways to read the same content, at least 1.
     pub copies: u8,
+    /// Placement handles that writes can name, at least 1: a drive without placement has one.
+    pub handles: u8,
 }
 
 /// A drive, or an array that looks like one. Single-threaded; commands overlap freely and
@@ -71,9 +73,25 @@ impl dyn Drive + '_ {
     /// # Errors
     /// The drive's.
     pub async fn write(&self, offset: u64, gather: Gather) -> Result<(), IoError> {
-        self.submit(Command::Write { offset, gather })
-            .await
-            .map(|_| ())
+        self.write_under(Handle::default(), offset, gather).await
+    }
+
+    /// Writes a gather at byte `offset` under a placement handle.
+    ///
+    /// # Errors
+    /// The drive's.
+    pub async fn write_under(
+        &self,
+        handle: Handle,
+        offset: u64,
+        gather: Gather,
+    ) -> Result<(), IoError> {
+        let write = Command::Write {
+            offset,
+            gather,
+            handle,
+        };
+        self.submit(write).await.map(|_| ())
     }
 
     /// Makes every completed write durable.

@@ -23,7 +23,7 @@ mod slot;
 mod world;
 
 pub use buffer::{Block, BlockRef, Blocks, Sector, Sectors, ZEROES};
-pub use command::{Command, Done, Gather, Segment, Target};
+pub use command::{Command, Done, Gather, Handle, Segment, Target};
 pub use completion::{Completion, Outcome};
 pub use drive::{Drive, DriveInfo};
 pub use error::IoError;

@@ -91,6 +91,26 @@ fn csal_has_a_handle_for_each_stream() {
     assert_eq!(report.parameters.made_of["handles"], "5");
 }
 
+/// A handle for each tenant's writers, groups as long as reclaim units: what one drive that knows of no
+/// handles has to move, because streams mix in its erase units, is not there.
+#[test]
+fn the_engine_has_a_handle_for_each_stream() {
+    for (drives, scale) in [(1, 8), (1, 5), (2, 8)] {
+        let request = RigRequest {
+            dense: "fdp-pm9d3a",
+            drives,
+            scale,
+            passes: 1.0,
+            requests: 100_000,
+            ..request(SystemName::Varve, 4)
+        };
+        let report = measured(&request);
+        let device = report.window.dense.unwrap().waf_device.unwrap();
+        assert!(device < 1.03, "{drives} drives at {scale}: {device}");
+        assert_eq!(report.parameters.made_of["handles"], "8");
+    }
+}
+
 /// A group is a zone, its discard a reset.
 #[test]
 fn the_engine_programs_what_it_sends() {

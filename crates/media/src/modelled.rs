@@ -57,7 +57,15 @@ impl<D: Drive> Modelled<D> {
         let no_one = &mut |_| {};
         match command {
             Command::Read { .. } => return,
-            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+            Command::Write {
+                offset,
+                gather,
+                handle,
+            } => {
+                let handle = handle.0.min(ssd.shape().placement.handles - 1);
+                ssd.write_to(handle, *offset, gather.bytes(), no_one);
+            }
+            Command::Repair { offset, gather, .. } => {
                 ssd.write(*offset, gather.bytes(), no_one);
             }
             Command::Flush => {
@@ -72,8 +80,12 @@ impl<D: Drive> Modelled<D> {
 }
 
 impl<D: Drive> Drive for Modelled<D> {
+    /// The drive beneath, with the model's placement handles.
     fn info(&self) -> DriveInfo {
-        self.inner.info()
+        DriveInfo {
+            handles: self.ssd.borrow().shape().placement.handles,
+            ..self.inner.info()
+        }
     }
 
     fn submit(&self, command: Command) -> Completion {

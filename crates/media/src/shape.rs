@@ -132,7 +132,13 @@ impl Shape {
     /// unit: the smallest that has the sheet's times.
     #[must_use]
     pub fn smallest(sheet: &Sheet) -> u64 {
-        let (nand, flash) = (&sheet.nand, &sheet.flash);
+        Self::bytes_of(sheet, Self::row_ius(sheet))
+    }
+
+    /// IUs of a row in each die: the smallest erase unit that has the sheet's times.
+    #[must_use]
+    pub fn row_ius(sheet: &Sheet) -> u64 {
+        let nand = &sheet.nand;
         let per_parity = u64::from(nand.programs_per_parity.value);
         let dies = u64::from(nand.dies.value);
         let rows = if per_parity == 0 {
@@ -143,11 +149,18 @@ impl Shape {
         let row_bytes = u64::from(nand.planes.value)
             * u64::from(nand.page_bytes.value)
             * u64::from(nand.pages_at_once.value);
+        rows * row_bytes / u64::from(sheet.flash.iu_bytes.value.max(1))
+    }
+
+    /// Bytes of a drive in the ratios of a sheet whose erase units are of so many IUs.
+    #[must_use]
+    pub fn bytes_of(sheet: &Sheet, unit_ius: u64) -> u64 {
+        let flash = &sheet.flash;
         let user_units = sheet.capacity.user_bytes.value / flash.erase_unit_bytes.value.max(1);
         let spare = millionths(flash.spare.value).max(1);
         let units = (user_units * spare).div_ceil(MILLION) + UNITS_BESIDE;
         let iu = u64::from(flash.iu_bytes.value.max(1));
-        let places = rows * row_bytes / iu * (4 * units - BESIDE_QUARTERS) / 4;
+        let places = unit_ius * (4 * units - BESIDE_QUARTERS) / 4;
         places * MILLION / spare * iu
     }
 

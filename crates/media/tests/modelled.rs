@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use varve_io::{
-    Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Outcome, Sectors, Target,
+    Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, Handle, IoError, Outcome, Sectors,
+    Target,
 };
-use varve_media::{Modelled, Shape, Ssd};
+use varve_media::{Isolation, Modelled, Placement, Shape, Ssd};
 
 /// Notes what it is asked; every second write fails.
 #[derive(Default)]
@@ -21,6 +22,7 @@ impl Drive for Recorder {
             lba_bytes: 512,
             volatile_cache: true,
             copies: 1,
+            handles: 1,
         }
     }
 
@@ -30,7 +32,7 @@ impl Drive for Recorder {
             Command::Read { offset, into, copy } => {
                 (format!("read {offset} {copy}"), Ok(Done::Read(into)))
             }
-            Command::Write { offset, gather } => {
+            Command::Write { offset, gather, .. } => {
                 let text = format!("write {offset} {}", gather.bytes());
                 (text, Err(IoError::Media))
             }
@@ -71,6 +73,7 @@ fn commands_are_forwarded_and_counted() {
     let written = drive.submit(Command::Write {
         offset: 65536,
         gather: gather(32),
+        handle: Handle::default(),
     });
     assert!(matches!(end(written), Err(IoError::Media)));
     let mut meta = Gather::new();
@@ -79,6 +82,7 @@ fn commands_are_forwarded_and_counted() {
         Command::Write {
             offset: 512,
             gather: meta,
+            handle: Handle::default(),
         },
         Command::Repair {
             offset: 0,
@@ -117,6 +121,30 @@ fn commands_are_forwarded_and_counted() {
     assert_eq!(sums.deallocated_bytes, 65536);
     assert_eq!(sums, *drive.ssd().counters());
     assert_eq!(drive.ssd().waiting(), 1);
+}
+
+/// A write under a handle that the model has not counts for its last one.
+#[test]
+fn writes_are_counted_under_their_handles() {
+    let shape = Shape::new(1 << 30, 4096, 60, 1_300_000, 32, true).expect("a possible shape");
+    let placement = Placement {
+        handles: 4,
+        isolation: Isolation::Initially,
+    };
+    let shape = shape.with_placement(placement).expect("room for four");
+    let drive = Modelled::new(Recorder::default(), Ssd::new(shape));
+    assert_eq!(drive.info().handles, 4);
+    for (at, handle) in [0, 2, 2, 9].into_iter().enumerate() {
+        let write = Command::Write {
+            offset: at as u64 * 8192,
+            gather: gather(2),
+            handle: Handle(handle),
+        };
+        drop(end(drive.submit(write)));
+    }
+    let ssd = drive.ssd();
+    let bytes = ssd.handles().iter().map(|handle| handle.host_bytes);
+    assert_eq!(bytes.collect::<Vec<_>>(), [8192, 0, 16384, 8192]);
 }
 
 #[test]

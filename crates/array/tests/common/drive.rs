@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 use varve_io::{
-    Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Outcome, Segment, Target,
+    Command, Completion, Done, Drive, DriveInfo, Gather, Handle, IoError, Outcome, Segment, Target,
 };
 
 pub struct MemoryDrive {
@@ -27,6 +27,8 @@ pub struct MemoryDrive {
     pub writes: Cell<usize>,
     pub flushes: Cell<usize>,
     pub discards: RefCell<Vec<(u64, u64)>>,
+    /// What the last write was under.
+    pub handle: Cell<Handle>,
     /// Address of the first byte of each data segment written.
     pub seen: RefCell<Vec<usize>>,
 }
@@ -41,6 +43,7 @@ impl MemoryDrive {
                 lba_bytes: 512,
                 volatile_cache: false,
                 copies: 1,
+                handles: 1,
             }),
             bytes: RefCell::new(vec![0; bytes as usize]),
             symbols: RefCell::default(),
@@ -52,6 +55,7 @@ impl MemoryDrive {
             writes: Cell::default(),
             flushes: Cell::default(),
             discards: RefCell::default(),
+            handle: Cell::default(),
             seen: RefCell::default(),
         })
     }
@@ -94,8 +98,13 @@ impl MemoryDrive {
                 check(*offset, into.bytes());
                 self.reads.set(self.reads.get() + 1);
             }
-            Command::Write { offset, gather } => {
+            Command::Write {
+                offset,
+                gather,
+                handle,
+            } => {
                 check(*offset, gather.bytes());
+                self.handle.set(*handle);
                 self.writes.set(self.writes.get() + 1);
             }
             Command::Repair { .. } => panic!("arrays repair their members by writes"),
@@ -118,7 +127,7 @@ impl MemoryDrive {
                 self.fill(offset, &mut into)?;
                 Ok(Done::Read(into))
             }
-            Command::Write { offset, gather } => {
+            Command::Write { offset, gather, .. } => {
                 if let Some(why) = self.next_write.take() {
                     return Err(why);
                 }

@@ -3,12 +3,13 @@
 
 use super::Executor;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::vec;
 use std::vec::Vec;
 use varve_io::{
-    Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Outcome, Segment, Target,
+    Command, Completion, Done, Drive, DriveInfo, Gather, Handle, IoError, Outcome, Segment, Target,
 };
 use varve_units::BLOCK;
 
@@ -38,6 +39,8 @@ pub struct MemoryDrive {
     /// Where the last write went.
     pub last_write: RefCell<Range<u64>>,
     pub written: Cell<u64>,
+    /// What each mebibyte was written under, from its start on.
+    pub under: RefCell<BTreeMap<u64, Vec<Handle>>>,
     /// Reads of metadata on their way, and the most there were.
     pub reads: Cell<usize>,
     pub reads_most: Cell<usize>,
@@ -53,6 +56,7 @@ impl MemoryDrive {
                 lba_bytes: 512,
                 volatile_cache: true,
                 copies,
+                handles: 4,
             },
             copies: RefCell::new(vec![vec![0; bytes as usize]; usize::from(copies)]),
             writes_left: Cell::default(),
@@ -67,6 +71,7 @@ impl MemoryDrive {
             gone_reads: RefCell::new(vec![0; usize::from(copies)]),
             last_write: RefCell::default(),
             written: Cell::default(),
+            under: RefCell::default(),
             reads: Cell::default(),
             reads_most: Cell::default(),
         })
@@ -86,6 +91,15 @@ impl MemoryDrive {
         let lba = u64::from(self.info.lba_bytes);
         assert!(offset.is_multiple_of(lba) && length.is_multiple_of(lba));
         assert!(offset + length <= self.info.bytes, "beyond the drive");
+    }
+
+    fn note(&self, offset: u64, handle: Handle) {
+        let mut under = self.under.borrow_mut();
+        let here = under.entry(offset >> 20).or_default();
+        if offset.is_multiple_of(1 << 20) {
+            here.clear();
+        }
+        here.push(handle);
     }
 
     fn execute(&self, command: Command) -> Outcome {
@@ -129,7 +143,12 @@ impl MemoryDrive {
                 return Ok(Done::Read(into));
             }
             Command::Write { .. } if self.no_space.get() => return Err(IoError::NoSpace),
-            Command::Write { offset, gather } => {
+            Command::Write {
+                offset,
+                gather,
+                handle,
+            } => {
+                self.note(offset, handle);
                 if let Some(left) = self.writes_left.get() {
                     self.writes_left.set(left.checked_sub(1));
                     if left == 0 {
@@ -188,7 +207,7 @@ impl Drive for MemoryDrive {
     fn submit(&self, command: Command) -> Completion {
         match &command {
             Command::Read { offset, into, .. } => self.check(*offset, into.bytes()),
-            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+            Command::Write { offset, gather, .. } | Command::Repair { offset, gather, .. } => {
                 self.check(*offset, gather.bytes());
             }
             Command::Flush | Command::Discard { .. } => {}

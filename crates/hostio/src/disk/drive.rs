@@ -94,7 +94,7 @@ impl Drive for FileDrive {
                 let memory = target(into, self.demand());
                 self.transfer(Direction::Read, (offset, length), memory)
             }
-            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+            Command::Write { offset, gather, .. } | Command::Repair { offset, gather, .. } => {
                 let length = gather.bytes();
                 self.check(offset, length);
                 if length == 0 {

@@ -26,13 +26,14 @@ type Scheme = (&'static str, SystemName, &'static str);
 const STANDARD: &str = "qlc-002";
 const ZONED: &str = "zns-zn540";
 const PLACED: &str = "fdp-pm9d3a";
-const SCHEMES: [Scheme; 6] = [
+const SCHEMES: [Scheme; 7] = [
     ("csal-today", SystemName::CsalToday, STANDARD),
     ("csal-paper", SystemName::CsalPaper, STANDARD),
     ("varve", SystemName::Varve, STANDARD),
     ("csal-paper on zones", SystemName::CsalPaper, ZONED),
     ("varve on zones", SystemName::Varve, ZONED),
     ("csal-paper with handles", SystemName::CsalPaper, PLACED),
+    ("varve with handles", SystemName::Varve, PLACED),
 ];
 /// Places among them: mixed and apart on a standard drive, apart on zones.
 const MIXED: usize = 0;
@@ -147,8 +148,8 @@ const NOTES: [&str; 5] = [
      drive itself has to collect (waf_device): the ratio of D is what placement does.",
     "On zones a band of CSAL, and a group of the engine, is a zone, and waf_device 1. The document has four zoned \
      drives of 4 TB; here it is one of 1 TB, whose 1.2 GB/s of flash limit the rates.",
-    "With handles: each stream of CSAL has a placement handle, and bands are as long as the drive's reclaim units. \
-     CSAL has no such backend; the engine's seam to drives has no handles.",
+    "With handles: each stream has a placement handle, and bands of CSAL, groups of the engine, are as long as the \
+     drive's reclaim units. CSAL has no such backend.",
     "A third of the file is measured: the job that writes in order would end it after 3.2 million writes.",
 ];
 

@@ -161,6 +161,7 @@ impl ModelDrive {
                 lba_bytes: lba_bytes as u32,
                 volatile_cache: false,
                 copies: 1,
+                handles: 1,
             },
             holds_log: lba_bytes == SECTOR_BYTES,
             clock,
@@ -552,7 +553,7 @@ impl Drive for ModelDrive {
                 let read = self.timed(|| self.read(offset, &mut into));
                 read.map(|()| Done::Read(into))
             }
-            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+            Command::Write { offset, gather, .. } | Command::Repair { offset, gather, .. } => {
                 self.check(offset, gather.bytes());
                 let written = self.timed(|| self.write(offset, &gather));
                 written.map(|()| Done::Nothing)

@@ -29,16 +29,23 @@ const BAND_BLOCKS_MIN: u64 = 64;
 /// those of `qlc-002`.
 const ANY_BYTES: u64 = 16 << 30;
 
+/// Chosen: IUs that reclaim units are multiples of, whatever the scale: stripes divide them.
+const UNIT_IUS: u64 = 64;
+
 fn dense_bytes(sheet: &AnySheet, scale: u32) -> u64 {
     match sheet {
+        AnySheet::Flash(sheet) if sheet.placement().handles > 1 => {
+            let unit_ius = Shape::row_ius(sheet) / u64::from(scale);
+            Shape::bytes_of(sheet, unit_ius.next_multiple_of(UNIT_IUS))
+        }
         AnySheet::Flash(sheet) => Shape::smallest(sheet) / u64::from(scale),
         AnySheet::InPlace(_) | AnySheet::Zoned(_) => ANY_BYTES / u64::from(scale),
         AnySheet::Disk(_) => sheet.capacity().user_bytes.value,
     }
 }
 
-/// Looks whether the engine's pool fits: `lab all` is not to find that out after minutes. A zoned drive's
-/// shape is known when it is built.
+/// Looks whether the engine's pool fits: `lab all` is not to find that out after minutes. Zones and
+/// reclaim units are known when the drive is built; the latter are about as many as erase units.
 ///
 /// # Errors
 /// [`RigError::Pool`].
@@ -107,9 +114,10 @@ pub(super) async fn build(
         }
         SystemName::Varve => {
             let drives = array(&dense, dense_bytes)?;
-            let pool = match drives[0].zones() {
-                Some(shape) => zoned_pool(request, shape)?,
-                None => pool(request, &dense, dense_bytes)?,
+            let pool = match (drives[0].zones(), drives[0].reclaim_unit()) {
+                (Some(shape), _) => zoned_pool(request, shape)?,
+                (None, Some(unit)) => placed_pool(request, unit, drives[0].bytes())?,
+                (None, None) => pool(request, &dense, dense_bytes)?,
             };
             let dense = StripeArray::new(drives, request.protect.strips());
             let fast = named(request.fast);
@@ -185,7 +193,21 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
         }
         AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => GROUPS.into(),
     };
-    pool_of(request, groups, bytes / BLOCK_BYTES)
+    pool_of(request, groups, bytes / BLOCK_BYTES, strip_blocks(request))
+}
+
+/// As many groups as each drive's user data fill reclaim units: one unit of every drive. Stripes divide
+/// them.
+fn placed_pool(request: &RigRequest, unit: u64, bytes: u64) -> Result<SmallPool, RigError> {
+    let unit_blocks = unit / BLOCK_BYTES;
+    // The largest power of two that divides both.
+    let strip = 1 << (unit_blocks | strip_blocks(request)).trailing_zeros();
+    let pool = pool_of(request, bytes / unit, bytes / unit * unit_blocks, strip)?;
+    let data = u64::from(request.drives) - request.protect.strips() as u64;
+    if u64::from(pool.geometry.group_blocks) != data * unit_blocks {
+        return Err(RigError::Limits("reclaim units of whole stripes"));
+    }
+    Ok(pool)
 }
 
 /// A zoned drive's zones, or as many as the document's drive has.
@@ -200,7 +222,8 @@ fn dm_zoned_plan(request: &RigRequest, dense: &Station) -> Result<DmZonedPlan, R
 
 /// As many groups as each drive has zones: one of them of every drive.
 fn zoned_pool(request: &RigRequest, shape: &ZoneShape) -> Result<SmallPool, RigError> {
-    let pool = pool_of(request, shape.zones.into(), shape.capacity() / BLOCK_BYTES)?;
+    let blocks = shape.capacity() / BLOCK_BYTES;
+    let pool = pool_of(request, shape.zones.into(), blocks, strip_blocks(request))?;
     let data = u64::from(request.drives) - request.protect.strips() as u64;
     let group_bytes = u64::from(pool.geometry.group_blocks) * BLOCK_BYTES;
     if (group_bytes, pool.geometry.groups) != (data * shape.capacity_bytes, shape.zones) {
@@ -225,13 +248,22 @@ fn groups_open(request: &RigRequest, pool: &SmallPool) -> u32 {
     (compaction + streams.len()) as u32
 }
 
-/// So many groups on drives of so many blocks each.
-fn pool_of(request: &RigRequest, groups: u64, blocks: u64) -> Result<SmallPool, RigError> {
-    let data = u64::from(request.drives) - request.protect.strips() as u64;
-    let strip = match request.drives {
-        1 => u64::from(crate::small_pool::STRIPE_BLOCKS),
+/// Blocks of a stripe that lie on one drive.
+const fn strip_blocks(request: &RigRequest) -> u64 {
+    match request.drives {
+        1 => crate::small_pool::STRIPE_BLOCKS as u64,
         _ => STRIP_BYTES / BLOCK_BYTES,
-    };
+    }
+}
+
+/// So many groups on drives of so many blocks each.
+fn pool_of(
+    request: &RigRequest,
+    groups: u64,
+    blocks: u64,
+    strip: u64,
+) -> Result<SmallPool, RigError> {
+    let data = u64::from(request.drives) - request.protect.strips() as u64;
     // Rounded down: a zone of every drive for each group.
     let zone_blocks = (blocks / groups / strip).max(2) * strip;
     let pool = SmallPool::new(&PoolRequest {

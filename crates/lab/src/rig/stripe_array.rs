@@ -5,7 +5,7 @@ use super::system::pieces;
 use super::systems::rotation::Rotation;
 use std::cell::Cell;
 use std::rc::Rc;
-use varve_io::Receiver;
+use varve_io::{Handle, Receiver};
 use varve_media::timed::Ask;
 
 /// Bytes of a strip of an array.
@@ -64,23 +64,38 @@ impl StripeArray {
         self.written.get()
     }
 
-    /// Starts a command on the drives it concerns; it has ended when all have.
+    /// Placement handles that its drives have.
+    pub(crate) fn handles(&self) -> u8 {
+        self.drives[0].handles()
+    }
+
+    /// Starts a command on the drives it concerns; it has ended when all have. What is written is written
+    /// under a placement handle.
     ///
     /// # Panics
-    /// If it writes a part of a stripe that has parity.
-    pub(crate) fn ask(&self, ask: Ask, offset: u64, bytes: u64) -> Vec<Receiver<()>> {
+    /// If it writes a part of a stripe that has parity, or under a handle that there is not.
+    pub(crate) fn ask(
+        &self,
+        handle: Handle,
+        ask: Ask,
+        offset: u64,
+        bytes: u64,
+    ) -> Vec<Receiver<()>> {
         if ask == Ask::Write {
             self.written.set(self.written.get() + bytes);
         }
+        let start = |drive: &Rc<Station>, offset: u64, bytes: u64| match ask {
+            Ask::Write => drive.write_under(handle.0, offset, bytes),
+            _ => drive.ask(ask, offset, bytes),
+        };
         if let [drive] = &self.drives[..] {
-            return vec![drive.ask(ask, offset, bytes)];
+            return vec![start(drive, offset, bytes)];
         }
         if ask == Ask::Flush {
-            let flush = |drive: &Rc<Station>| drive.ask(ask, 0, 0);
-            return self.drives.iter().map(flush).collect();
+            return self.drives.iter().map(|drive| start(drive, 0, 0)).collect();
         }
         let parts = self.parts(ask != Ask::Read, offset, bytes);
-        let start = |(drive, offset, bytes): Part| self.drives[drive].ask(ask, offset, bytes);
+        let start = |(drive, offset, bytes): Part| start(&self.drives[drive], offset, bytes);
         parts.into_iter().map(start).collect()
     }
 
@@ -138,13 +153,23 @@ mod tests {
         for (drives, parity) in [(8, 0), (8, 1), (8, 2), (3, 1)] {
             let array = array(drives, parity);
             let data = (drives - parity) as u64;
-            drop(array.ask(Ask::Write, 5 * data * STRIP_BYTES, 3 * data * STRIP_BYTES));
+            drop(array.ask(
+                Handle::default(),
+                Ask::Write,
+                5 * data * STRIP_BYTES,
+                3 * data * STRIP_BYTES,
+            ));
             for drive in array.drives() {
                 assert_eq!(drive.traffic().written_bytes, 3 * STRIP_BYTES);
                 assert_eq!(drive.traffic().writes, 1, "neighbours are one command");
             }
             assert_eq!(array.data_written(), 3 * data * STRIP_BYTES);
-            drop(array.ask(Ask::Read, 5 * data * STRIP_BYTES + 4096, 8192));
+            drop(array.ask(
+                Handle::default(),
+                Ask::Read,
+                5 * data * STRIP_BYTES + 4096,
+                8192,
+            ));
             let reads: u64 = array
                 .drives()
                 .iter()
@@ -157,6 +182,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "no whole number of stripes")]
     fn a_part_of_a_stripe_is_not_written() {
-        drop(array(8, 2).ask(Ask::Write, 0, STRIP_BYTES));
+        drop(array(8, 2).ask(Handle::default(), Ask::Write, 0, STRIP_BYTES));
     }
 }

@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::media::ModelDrive;
 use std::rc::Rc;
 use varve_ftl::Geometry;
-use varve_io::{Command, Completion, Drive, DriveInfo};
+use varve_io::{Command, Completion, Drive, DriveInfo, Handle};
 use varve_media::timed::Ask;
 
 /// What paces the clock of a content that nobody asks for the time: the station has it.
@@ -41,7 +41,10 @@ impl TimedDrive {
 
 impl Drive for TimedDrive {
     fn info(&self) -> DriveInfo {
-        self.content.info()
+        DriveInfo {
+            handles: self.below.handles(),
+            ..self.content.info()
+        }
     }
 
     /// What the command does to the content it does at once; the answer comes when the drive has
@@ -49,14 +52,18 @@ impl Drive for TimedDrive {
     fn submit(&self, command: Command) -> Completion {
         let (ask, offset, bytes) = match &command {
             Command::Read { offset, into, .. } => (Ask::Read, *offset, into.bytes()),
-            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+            Command::Write { offset, gather, .. } | Command::Repair { offset, gather, .. } => {
                 (Ask::Write, *offset, gather.bytes())
             }
             Command::Flush => (Ask::Flush, 0, 0),
             Command::Discard { offset, length } => (Ask::Deallocate, *offset, *length),
         };
+        let handle = match &command {
+            Command::Write { handle, .. } => *handle,
+            _ => Handle::default(),
+        };
         let done = self.content.submit(command);
-        let timed = self.below.ask(ask, offset, bytes);
+        let timed = self.below.ask(handle, ask, offset, bytes);
         Completion::flow(async move {
             for part in timed {
                 part.await;

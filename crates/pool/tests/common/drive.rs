@@ -131,6 +131,7 @@ impl Drive for TestDrive {
             lba_bytes: 512,
             volatile_cache: true,
             copies: 1,
+            handles: 1,
         }
     }
 
@@ -159,7 +160,7 @@ impl Drive for TestDrive {
                     medium.read(offset as usize, sectors.bytes_mut());
                     Done::Read(Target::Meta(sectors))
                 }
-                Command::Write { offset, gather } => {
+                Command::Write { offset, gather, .. } => {
                     let number = medium.next.replace(medium.next.get() + 1);
                     let (offset, bytes) = (offset as usize, bytes_of(&gather));
                     medium.cache.borrow_mut().push(CachedWrite {

@@ -102,7 +102,7 @@ impl Ram {
                     Target::Data(blocks)
                 }
             })),
-            Command::Write { offset, gather } | Command::Repair { offset, gather, .. } => {
+            Command::Write { offset, gather, .. } | Command::Repair { offset, gather, .. } => {
                 self.write(offset, &gather);
                 Ok(Done::Nothing)
             }
@@ -133,6 +133,7 @@ impl Drive for RamDrive {
             lba_bytes: self.ram.lba_bytes,
             volatile_cache: false,
             copies: 1,
+            handles: 1,
         }
     }
 

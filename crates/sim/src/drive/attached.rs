@@ -141,7 +141,7 @@ fn hash_data(blocks: &Blocks, range: &Range<usize>) -> u64 {
 fn describe(command: &Command) -> (&'static str, u64, u64, u64) {
     match command {
         Command::Read { offset, into, copy } => ("read", *offset, into.bytes(), u64::from(*copy)),
-        Command::Write { offset, gather } => {
+        Command::Write { offset, gather, .. } => {
             ("write", *offset, gather.bytes(), hash_gather(gather))
         }
         Command::Repair { offset, gather, .. } => {
@@ -160,6 +160,7 @@ impl Drive for Attached {
             lba_bytes: spec.lba_bytes,
             volatile_cache: spec.volatile_cache,
             copies: 1,
+            handles: 1,
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! On zoned drives a group is a zone of each. Nothing has to be done for that: the engine writes a group
 //! stripe after stripe, each when the one before is there, and discards it as a whole before it opens it
-//! again, which is a reset. The drive's port panics where that does not hold.
+//! again, which is a reset. The drive's port panics where that does not hold. On drives with placement
+//! handles a group is a reclaim unit of each, written under the handle of its stream.
 //!
 //! Data are symbols; all else (log, checkpoints, map, P2L) is what the engine writes. What it costs
 //! the processor is charged from measurements of the real thing.
@@ -155,6 +156,7 @@ impl System for Varve {
             ("strip", format!("{} KiB", STRIP_BYTES >> 10)),
             ("groups", geometry.groups.to_string()),
             ("chunks", geometry.chunks.to_string()),
+            ("handles", self.dense.handles().to_string()),
             ("processors", self.cores.to_string()),
             (
                 "charge, us",
