@@ -5,7 +5,7 @@ use crate::aged::Aged;
 use crate::clock::{Clock, Paced};
 use crate::draw::Random;
 use crate::load::{Order, Phase, run};
-use crate::media::{Kind, ModelDrive, Traffic};
+use crate::media::{Keeping, Kind, ModelDrive, Traffic};
 use crate::memory::Memory;
 use crate::plan::Plan;
 use crate::report::{PhaseCost, Report, Restart, Window};
@@ -141,11 +141,13 @@ pub fn experiment(plan: &Plan, request: &Request, watch: Watch) -> Result<Report
         request: *request,
         fast: Rc::new(ModelDrive::fast(
             &plan.geometry,
+            Keeping::Packed,
             request.bandwidth,
             Rc::clone(&clock),
         )),
         dense: Rc::new(ModelDrive::dense(
             &plan.geometry,
+            Keeping::Packed,
             DENSE_BANDWIDTH,
             Rc::clone(&clock),
         )),
@@ -183,11 +185,13 @@ pub fn creation(plan: &Plan) -> Result<Nanos, LabError> {
         request,
         fast: Rc::new(ModelDrive::fast(
             &plan.geometry,
+            Keeping::Packed,
             request.bandwidth,
             Rc::clone(&clock),
         )),
         dense: Rc::new(ModelDrive::dense(
             &plan.geometry,
+            Keeping::Packed,
             DENSE_BANDWIDTH,
             Rc::clone(&clock),
         )),

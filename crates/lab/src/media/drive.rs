@@ -1,4 +1,4 @@
-//! A modelled tier: one drive whose content is kept packed, and whose traffic is counted by kind.
+//! A modelled tier: one drive whose content is kept, packed if it is large, and whose traffic is counted by kind.
 //!
 //! Every command completes at once; the pool's clock passes by what it moved. An armed drive loses
 //! power at the next commit of a checkpoint: the worst instant of the checkpoint cycle, because
@@ -22,9 +22,32 @@ use zerocopy::IntoBytes;
 
 /// Bytes of a region at most.
 const REGION_BYTES_MAX: u64 = 1 << 20;
+/// Blocks of a dense tier whose metadata are kept as they are. Chosen: 32 GiB, and 320 MB of memory.
+const PLAIN_BLOCKS_MAX: u64 = 8 << 20;
 /// What a batch's header, and the body of a commit, begin with.
 const BATCH_MAGIC: &[u8] = b"VBAT";
 const COMMIT_MAGIC: &[u8] = b"VCMT";
+
+/// How a drive keeps metadata.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Keeping {
+    /// In few bytes, for pools of a real one's size; leaf images that were superseded long ago are
+    /// forgotten.
+    Packed,
+    /// As they are, which is faster.
+    Plain,
+}
+
+impl Keeping {
+    /// Plain as long as that is no matter: some 40 bytes for each block of the dense tier.
+    pub(crate) const fn of(geometry: &Geometry) -> Self {
+        if geometry.dense_blocks() <= PLAIN_BLOCKS_MAX {
+            Self::Plain
+        } else {
+            Self::Packed
+        }
+    }
+}
 
 /// What kind of bytes a write carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,6 +133,7 @@ pub(crate) struct ModelDrive {
     info: DriveInfo,
     /// Writes are batches of a log (the fast tier), not stripes.
     holds_log: bool,
+    keeping: Keeping,
     clock: Rc<Clock>,
     /// Bytes a second, for the clock alone.
     bandwidth: u64,
@@ -135,22 +159,32 @@ type Below = Box<dyn FnMut(Moved)>;
 
 impl ModelDrive {
     /// A blank fast tier of chunks.
-    pub(crate) fn fast(geometry: &Geometry, bandwidth: u64, clock: Rc<Clock>) -> Self {
+    pub(crate) fn fast(
+        geometry: &Geometry,
+        keeping: Keeping,
+        bandwidth: u64,
+        clock: Rc<Clock>,
+    ) -> Self {
         let units = (geometry.chunk_bytes, geometry.chunks);
-        Self::new(units, SECTOR_BYTES, bandwidth, clock)
+        Self::new(units, SECTOR_BYTES, keeping, (bandwidth, clock))
     }
 
     /// A blank dense tier of groups.
-    pub(crate) fn dense(geometry: &Geometry, bandwidth: u64, clock: Rc<Clock>) -> Self {
+    pub(crate) fn dense(
+        geometry: &Geometry,
+        keeping: Keeping,
+        bandwidth: u64,
+        clock: Rc<Clock>,
+    ) -> Self {
         let units = (geometry.group_bytes(), geometry.groups);
-        Self::new(units, BLOCK_BYTES, bandwidth, clock)
+        Self::new(units, BLOCK_BYTES, keeping, (bandwidth, clock))
     }
 
     fn new(
         (unit_bytes, units): (u64, u32),
         lba_bytes: u64,
-        bandwidth: u64,
-        clock: Rc<Clock>,
+        keeping: Keeping,
+        (bandwidth, clock): (u64, Rc<Clock>),
     ) -> Self {
         let bytes = unit_bytes * u64::from(units);
         let region_bytes = REGION_BYTES_MAX.min(1 << unit_bytes.trailing_zeros());
@@ -164,6 +198,7 @@ impl ModelDrive {
                 handles: 1,
             },
             holds_log: lba_bytes == SECTOR_BYTES,
+            keeping,
             clock,
             bandwidth,
             regions: RefCell::new((0..regions).map(|_| Region::default()).collect()),
@@ -297,8 +332,10 @@ impl ModelDrive {
                 Segment::Meta(sectors) => {
                     let leaf = leaves.iter().find(|(at, _)| *at == sector);
                     match leaf {
-                        Some((_, leaf)) => self.store_leaf(sector, *leaf, sectors.bytes()),
-                        None => self.store_meta(sector, sectors.bytes()),
+                        Some((_, leaf)) if self.keeping == Keeping::Packed => {
+                            self.store_leaf(sector, *leaf, sectors.bytes());
+                        }
+                        _ => self.store_meta(sector, sectors.bytes()),
                     }
                     let was_header = in_header;
                     if sectors.bytes().starts_with(BATCH_MAGIC) {
@@ -329,7 +366,8 @@ impl ModelDrive {
         let (number, first) = self.place(sector);
         let mut regions = self.regions.borrow_mut();
         let last = self.last.replace(number);
-        if last != number {
+        // Plain regions keep their room: they are filled as far when they are written again.
+        if last != number && self.keeping == Keeping::Packed {
             let before = regions[last].bytes();
             regions[last].settle();
             let freed = before - regions[last].bytes();
@@ -372,9 +410,14 @@ impl ModelDrive {
             let room = (self.region_sectors - at % self.region_sectors) as usize * SECTOR;
             let (now, later) = left.split_at(room.min(left.len()));
             let sectors = now.len() / SECTOR;
-            self.note(at, sectors as u16, Content::Meta, |into| {
-                pack::pack(now, Base::Zeroes, into);
-            });
+            match self.keeping {
+                Keeping::Packed => self.note(at, sectors as u16, Content::Meta, |into| {
+                    pack::pack(now, Base::Zeroes, into);
+                }),
+                Keeping::Plain => self.note(at, sectors as u16, Content::Plain, |into| {
+                    into.extend_from_slice(now);
+                }),
+            }
             at += sectors as u64;
             left = later;
         }
@@ -438,6 +481,7 @@ impl ModelDrive {
                 }) => {
                     unpack_part(packed, Base::Zeroes, sectors, from, target);
                 }
+                Some(Found::Plain(bytes)) => target.copy_from_slice(&bytes[..target.len()]),
                 Some(Found::Elsewhere {
                     leaf,
                     first: start,
@@ -590,13 +634,15 @@ mod tests {
             slices: 1,
         };
         let tiers = [
-            (ModelDrive::fast(&geometry, 1 << 30, Rc::default()), 3 << 16),
-            (
-                ModelDrive::dense(&geometry, 1 << 30, Rc::default()),
-                48 << 12,
-            ),
+            (ModelDrive::fast as fn(&_, _, _, _) -> _, 3 << 16),
+            (ModelDrive::dense, 48 << 12),
         ];
-        for (drive, unit) in tiers {
+        let keepings = [Keeping::Packed, Keeping::Plain];
+        for ((make, unit), keeping) in tiers
+            .iter()
+            .flat_map(|tier| keepings.map(|keeping| (*tier, keeping)))
+        {
+            let drive: ModelDrive = make(&geometry, keeping, 1 << 30, Rc::default());
             let write = |unit_index: u64, fill: u8| {
                 let mut sectors = Sectors::zeroed(8);
                 sectors.bytes_mut().fill(fill);

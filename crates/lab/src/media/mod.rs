@@ -5,4 +5,4 @@ mod leaves;
 mod pack;
 mod region;
 
-pub(crate) use drive::{Kind, ModelDrive, Moved, Traffic};
+pub(crate) use drive::{Keeping, Kind, ModelDrive, Moved, Traffic};

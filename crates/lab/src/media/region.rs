@@ -1,4 +1,4 @@
-//! A piece of a drive: runs of sectors, packed, in order of place.
+//! A piece of a drive: runs of sectors, packed or as they are, in order of place.
 //!
 //! Written again from its first sector, a region is emptied first: what the last use left behind
 //! reads as zeroes, as on a drive on which the range was deallocated.
@@ -14,8 +14,10 @@ const BLOCK_SECTORS: u16 = (BLOCK / SECTOR) as u16;
 pub(super) enum Content {
     /// Blocks as symbols.
     Symbols,
-    /// Metadata.
+    /// Metadata, packed.
     Meta,
+    /// Metadata as they are.
+    Plain,
     /// The image of this leaf, kept elsewhere (`leaves`).
     Elsewhere(u32),
 }
@@ -51,6 +53,8 @@ pub(super) enum Found<'a> {
         sectors: usize,
         from: usize,
     },
+    /// Metadata from the first sector wanted on, to the run's end.
+    Plain(&'a [u8]),
     /// The image of a leaf, kept elsewhere, that begins at sector `first`; the first one wanted is
     /// `from`.
     Elsewhere { leaf: u32, first: u16, from: usize },
@@ -138,6 +142,7 @@ impl Region {
                 sectors,
                 from,
             },
+            Content::Plain => Found::Plain(&packed[from * SECTOR..sectors * SECTOR]),
             Content::Elsewhere(leaf) => Found::Elsewhere {
                 leaf,
                 first: run.first,

@@ -2,7 +2,7 @@
 
 use super::stripe_array::StripeArray;
 use crate::clock::Clock;
-use crate::media::ModelDrive;
+use crate::media::{Keeping, ModelDrive};
 use std::rc::Rc;
 use varve_ftl::Geometry;
 use varve_io::{Command, Completion, Drive, DriveInfo, Handle};
@@ -20,13 +20,23 @@ pub(crate) struct TimedDrive {
 impl TimedDrive {
     /// The log of a pool.
     pub(crate) fn fast(geometry: &Geometry, below: &Rc<StripeArray>) -> Rc<Self> {
-        let content = ModelDrive::fast(geometry, NO_PACE, Rc::new(Clock::default()));
+        let content = ModelDrive::fast(
+            geometry,
+            Keeping::of(geometry),
+            NO_PACE,
+            Rc::new(Clock::default()),
+        );
         Self::of(content, below)
     }
 
     /// Its dense tier.
     pub(crate) fn dense(geometry: &Geometry, below: &Rc<StripeArray>) -> Rc<Self> {
-        let content = ModelDrive::dense(geometry, NO_PACE, Rc::new(Clock::default()));
+        let content = ModelDrive::dense(
+            geometry,
+            Keeping::of(geometry),
+            NO_PACE,
+            Rc::new(Clock::default()),
+        );
         Self::of(content, below)
     }
 

@@ -10,7 +10,7 @@ use super::tiers::Sums;
 use super::workload::{Source, Write};
 use crate::clock::{Clock, Paced};
 use crate::load::symbols;
-use crate::media::{Kind, ModelDrive, Moved};
+use crate::media::{Keeping, Kind, ModelDrive, Moved};
 use crate::recovery::{LabError, Watch, identity};
 use crate::small_pool::{PoolError, PoolRequest, STRIPE_BLOCKS, SmallPool};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -96,8 +96,10 @@ pub(super) fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafE
     let device = Device::new(dense_bytes / BLOCK_BYTES, request.groups.into());
     let device = Rc::new(RefCell::new(device.map_err(WafError::Drive)?));
     let below = Rc::clone(&device);
-    let fast = ModelDrive::fast(&plan.pool.geometry, FAST_BANDWIDTH, Rc::clone(&clock));
-    let dense = ModelDrive::dense(&plan.pool.geometry, DENSE_BANDWIDTH, Rc::clone(&clock));
+    let geometry = &plan.pool.geometry;
+    let keeping = Keeping::of(geometry);
+    let fast = ModelDrive::fast(geometry, keeping, FAST_BANDWIDTH, Rc::clone(&clock));
+    let dense = ModelDrive::dense(geometry, keeping, DENSE_BANDWIDTH, Rc::clone(&clock));
     dense.watch(Box::new(move |moved| tell(&mut below.borrow_mut(), moved)));
     let machine = Rc::new(Machine {
         request: request.clone(),
