@@ -63,6 +63,7 @@ mod shortage;
 mod tally;
 mod turn;
 mod usage;
+mod victim_chunks;
 mod victims;
 mod volumes;
 mod waits;
