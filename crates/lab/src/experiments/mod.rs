@@ -14,6 +14,7 @@ mod memory;
 mod outcome;
 mod page;
 mod plot;
+mod scale;
 mod time_bursts;
 mod time_latency;
 mod time_map_cache;

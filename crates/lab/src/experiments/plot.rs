@@ -2,20 +2,22 @@
 
 use super::look::{self, LOOKS_MAX, Look, looks};
 use super::outcome::number;
+use super::scale::Scale;
 use std::fmt::Write;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 16.0;
-const TOP: f64 = 76.0;
 const BOTTOM: f64 = 56.0;
-/// Distance of two entries of the legend.
-const LEGEND: f64 = 126.0;
-/// Entries of a row of it.
-const LEGEND_ROW: usize = 5;
-/// Lines across, about.
-const TICKS: f64 = 5.0;
+/// Where the legend begins, and the height of a row of it.
+const LEGEND: f64 = 36.0;
+const ROW: f64 = 14.0;
+/// From the legend's last row to the top of the figures: the unit is told there.
+const UNIT: f64 = 26.0;
+/// Width of a letter, on average and generously; of an entry of the legend beside its name.
+const LETTER: f64 = 6.6;
+const ENTRY: f64 = 40.0;
 /// From the top of a bar to the middle of its marker.
 const ABOVE: f64 = 7.0;
 
@@ -29,6 +31,8 @@ pub struct Plot {
     note: String,
     over: Over,
     series: Vec<(String, Vec<f64>)>,
+    /// Equal heights are equal ratios.
+    is_log: bool,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -82,6 +86,16 @@ impl Plot {
             note: String::new(),
             over,
             series: Vec::new(),
+            is_log: false,
+        }
+    }
+
+    /// The same with heights that tell ratios, for figures above 0 of several magnitudes.
+    #[must_use]
+    pub fn in_ratios(self) -> Self {
+        Self {
+            is_log: true,
+            ..self
         }
     }
 
@@ -144,10 +158,19 @@ impl Plot {
         series.map(|((name, figures), look)| (look, name.as_str(), figures.as_slice()))
     }
 
+    /// Entries of a row of the legend: as many as have room for the longest name.
+    fn legend_row(&self) -> usize {
+        let names = self.series.iter().map(|(name, _)| name.chars().count());
+        let width = names.max().unwrap_or(0) as f64 * LETTER + ENTRY;
+        (((WIDTH - LEFT - RIGHT) / width) as usize).clamp(1, LOOKS_MAX)
+    }
+
     fn legend(&self, svg: &mut String) {
+        let in_row = self.legend_row();
+        let width = (WIDTH - LEFT - RIGHT) / in_row as f64;
         for (at, (look, name, _)) in self.series_with_looks().enumerate() {
-            let (column, row) = (at % LEGEND_ROW, at / LEGEND_ROW);
-            let (x, y) = (LEFT + column as f64 * LEGEND, 36.0 + row as f64 * 14.0);
+            let (column, row) = (at % in_row, at / in_row);
+            let (x, y) = (LEFT + column as f64 * width, LEGEND + row as f64 * ROW);
             look.begin(svg);
             match self.over {
                 Over::Names(_) => {
@@ -172,13 +195,14 @@ impl Plot {
     }
 
     fn scale(&self) -> Scale {
-        let figures = self.series.iter().flat_map(|(_, figures)| figures);
-        Scale::up_to(figures.copied().fold(0.0, f64::max))
+        let figures = self.series.iter().flat_map(|(_, figures)| figures).copied();
+        let rows = self.series.len().div_ceil(self.legend_row()).max(1);
+        let top = LEGEND + (rows - 1) as f64 * ROW + UNIT;
+        Scale::new(figures, self.is_log, (HEIGHT - BOTTOM, top))
     }
 
     fn grid(&self, svg: &mut String, scale: &Scale) {
-        let mut tick = 0.0;
-        while tick <= scale.end * 1.0001 {
+        for tick in scale.ticks() {
             let y = scale.y(tick);
             put(
                 svg,
@@ -188,9 +212,8 @@ impl Plot {
                 ),
             );
             text(svg, (LEFT - 6.0, y + 4.0), "tick", &short(tick));
-            tick += scale.step;
         }
-        text(svg, (LEFT, TOP - 8.0), "unit", &self.unit);
+        text(svg, (LEFT, scale.top() - 8.0), "unit", &self.unit);
     }
 
     fn draw_bars(&self, svg: &mut String, scale: &Scale, names: &[String]) {
@@ -198,7 +221,10 @@ impl Plot {
         let bar = group * 0.8 / self.series.len().max(1) as f64;
         for (at, name) in names.iter().enumerate() {
             let middle = LEFT + (at as f64 + 0.5) * group;
-            text(svg, (middle, HEIGHT - BOTTOM + 18.0), "name", name);
+            for (line, part) in lines_of(name, group).iter().enumerate() {
+                let y = HEIGHT - BOTTOM + 18.0 + line as f64 * ROW;
+                text(svg, (middle, y), "name", part);
+            }
             for (index, (look, _, figures)) in self.series_with_looks().enumerate() {
                 let x = middle - group * 0.4 + index as f64 * bar;
                 let (y, width) = (scale.y(figures[at]), (bar - 2.0).max(1.0));
@@ -208,7 +234,7 @@ impl Plot {
                     format_args!(
                         "<rect class=\"bar\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
                          height=\"{:.1}\"><title>{}</title></rect>",
-                        scale.y(0.0) - y,
+                        HEIGHT - BOTTOM - y,
                         number(figures[at])
                     ),
                 );
@@ -262,32 +288,6 @@ impl Plot {
     }
 }
 
-/// From nothing to a round number.
-struct Scale {
-    end: f64,
-    step: f64,
-}
-
-impl Scale {
-    fn up_to(most: f64) -> Self {
-        let most = most.max(1e-9);
-        let rough = most / TICKS;
-        let power = 10_f64.powf(rough.log10().floor());
-        let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
-        let step = steps.into_iter().find(|step| *step >= rough);
-        let step = step.expect("ten times a power of ten is more");
-        Self {
-            end: (most / step).ceil() * step,
-            step,
-        }
-    }
-
-    fn y(&self, figure: f64) -> f64 {
-        let bottom = HEIGHT - BOTTOM;
-        bottom - figure / self.end * (bottom - TOP)
-    }
-}
-
 /// How pictures look on light and dark pages, and on paper.
 pub(super) fn style() -> String {
     ".plot{font:12px system-ui,sans-serif;color:#1b1f24;max-width:100%}\
@@ -298,6 +298,16 @@ pub(super) fn style() -> String {
         @media print{.plot{color:#000}}"
         .to_owned()
         + &look::style()
+}
+
+/// A name in two lines, if it has a comma and does not fit so many pixels.
+fn lines_of(name: &str, width: f64) -> Vec<&str> {
+    match name.split_once(", ") {
+        Some((first, second)) if name.chars().count() as f64 * LETTER > width => {
+            vec![first, second]
+        }
+        _ => vec![name],
+    }
 }
 
 fn text(svg: &mut String, (x, y): (f64, f64), class: &str, text: &str) {
@@ -333,20 +343,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scales_end_at_round_numbers_above_all_figures() {
-        for (most, end, step) in [
-            (4.46, 5.0, 1.0),
-            (0.43, 0.5, 0.1),
-            (7.3, 8.0, 2.0),
-            (1350.0, 1500.0, 500.0),
-        ] {
-            let scale = Scale::up_to(most);
-            assert!((scale.end - end).abs() < 1e-9, "{most}: {}", scale.end);
-            assert!((scale.step - step).abs() < 1e-9, "{most}: {}", scale.step);
-        }
-    }
-
-    #[test]
     fn every_figure_is_drawn_and_text_is_escaped() {
         let mut plot = Plot::bars("a < b", "waf", vec!["x".to_owned(), "y & z".to_owned()]);
         plot.series("one", vec![1.0, 2.0]);
@@ -359,6 +355,26 @@ mod tests {
         plot.series("one", vec![1.0, 2.0, 3.0]);
         assert_eq!(plot.file().matches("class=\"line").count(), 1 + 1);
         assert_eq!(plot.file().matches("class=\"mark").count(), 1 + 3);
+    }
+
+    /// A legend of long names has fewer columns and more rows, and the figures begin below it.
+    #[test]
+    fn names_have_room() {
+        let top = |name: &str| {
+            let mut plot = Plot::bars("t", "u", vec!["x".to_owned()]);
+            for at in 0..6 {
+                plot.series(&format!("{name} {at}"), vec![1.0]);
+            }
+            (plot.legend_row(), plot.scale().top())
+        };
+        assert_eq!(top("ab"), (9, 62.0));
+        assert_eq!(top("csal-today, zipf:0.99"), (3, 76.0));
+        assert_eq!(top(&"long".repeat(40)), (1, 132.0));
+        assert_eq!(
+            lines_of("half writes, 64 KiB", 108.0),
+            ["half writes", "64 KiB"]
+        );
+        assert_eq!(lines_of("uniform, 4 KiB", 108.0), ["uniform, 4 KiB"]);
     }
 
     #[test]

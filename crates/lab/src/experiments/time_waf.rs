@@ -60,7 +60,8 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         "Flash of the dense drive by bytes of hosts",
         "bytes for a byte",
         SIZES.map(str::to_owned).to_vec(),
-    );
+    )
+    .in_ratios();
     for system in SYSTEMS {
         for (size, name) in SIZES.iter().enumerate() {
             let window = grid.window(system, size);
