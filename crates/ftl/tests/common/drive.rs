@@ -143,12 +143,7 @@ impl MemoryDrive {
                 return Ok(Done::Read(into));
             }
             Command::Write { .. } if self.no_space.get() => return Err(IoError::NoSpace),
-            Command::Write {
-                offset,
-                gather,
-                handle,
-            } => {
-                self.note(offset, handle);
+            Command::Write { offset, gather, .. } => {
                 if let Some(left) = self.writes_left.get() {
                     self.writes_left.set(left.checked_sub(1));
                     if left == 0 {
@@ -211,6 +206,9 @@ impl Drive for MemoryDrive {
                 self.check(*offset, gather.bytes());
             }
             Command::Flush | Command::Discard { .. } => {}
+        }
+        if let Command::Write { offset, handle, .. } = &command {
+            self.note(*offset, *handle);
         }
         let (sender, completion) = Completion::waiting();
         let drive = self.itself.upgrade().expect("a drive in use lives");
