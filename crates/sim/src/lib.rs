@@ -27,6 +27,7 @@ pub mod fingerprint;
 pub mod guarantee;
 pub mod host;
 pub mod laps;
+mod life;
 pub mod patience;
 pub mod platter;
 pub mod real;
