@@ -1,10 +1,11 @@
-//! The laboratory: the real engine on modelled tiers, at sizes no test machine has.
+//! The laboratory: the real engine on modelled tiers and drives, beside models of other systems and what is
+//! published of them.
 //!
 //! Blocks are symbols, so that a drive of many terabytes takes only what its metadata take, and
 //! those are kept packed. Reading order: [`plan`] (what pool), `media` (what it stands on), `load`
 //! (what is done to it), [`recovery`] (the experiment), [`report`] (what is told of it). Apart from
 //! that stand [`fio`], job files as loads; [`drive`], a modelled drive alone; [`waf`], placement policies and the engine under one
-//! load, without time; and [`experiments`], which set published figures beside what these find.
+//! load, without time; [`rig`], the engine and other systems on modelled drives in virtual time; and [`experiments`], which set published figures beside what these find.
 //!
 //! The same seed gives the same figures, except those that are measured times.
 //!

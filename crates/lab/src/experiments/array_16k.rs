@@ -9,7 +9,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "array-16k",
     title: "Random 16 KiB I/O at 100/0, 70/30, 50/50, 30/70, 0/100 reads/writes on eight drives: RAID-0, 10, 5, \
             6 in place, and the engine above two parities",
-    source: "document 004, benchmark of random 16 KiB I/O: the host FTL is at or above RAID-0 (facts E)",
+    source: "document 004, benchmark of random 16 KiB I/O: the host FTL is at or above RAID-0",
     is_drawn: true,
     jobs,
     outcome,

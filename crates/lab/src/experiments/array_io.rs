@@ -8,7 +8,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "array-io",
     title: "Reads and writes per 100 I/Os of hosts, 70 of them reads: RAID-6 and RAID-5 in place, and the \
             engine above full stripes, on eight drives",
-    source: "document 004, tables of RAID-6 and RAID-5 (facts E)",
+    source: "document 004, tables of RAID-6 and RAID-5",
     is_drawn: false,
     jobs,
     outcome,

@@ -7,7 +7,7 @@ use crate::drive::{Job as Work, Measure};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "drive-table",
     title: "SLC, MLC, TLC, QLC and hard disk alone: sequential bandwidth, random operations",
-    source: "document 002, table of drives (facts A)",
+    source: "document 002, table of drives",
     is_drawn: false,
     jobs,
     outcome,

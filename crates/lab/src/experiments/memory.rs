@@ -6,7 +6,7 @@ use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "memory",
     title: "Memory by capacity and structure, and what a smaller or larger limit costs the fast tier",
-    source: "document 002, memory: CSAL 2.12 GB, Open-CAS 1 GB, dm-zoned 20 MB (facts A3; csal.md A.2, B)",
+    source: "document 002, memory: CSAL 2.12 GB, Open-CAS 1 GB, dm-zoned 20 MB",
     is_drawn: true,
     jobs,
     outcome,

@@ -11,7 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "Latency of random 4 KiB writes of eight tenants, open loops at 50 % and 90 % of each system's own \
             throughput, and the closed loop itself",
     source: "document 002's artifact, 4 KiB writes in order, eight jobs of 128: 99.9 % within 56.9 ms, \
-             99.99 % within 501 ms (csal.md A.5); target of the engine: 2 ms and 5 ms at 90 % of a load that \
+             99.99 % within 501 ms; target of the engine: 2 ms and 5 ms at 90 % of a load that \
              can be sustained",
     is_drawn: true,
     jobs,

@@ -8,8 +8,7 @@ use crate::rig::{Law, Mix, RigRequest, SystemName};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "time-map-cache",
     title: "CSAL and the engine with less and less of the map in memory: random and skewed reads and writes of 4 KiB",
-    source: "document 002, sweep of the L2P cache: a figure without numbers; 2 GiB of 16 in its configuration \
-             (csal.md A.2, A.5)",
+    source: "document 002, sweep of the L2P cache: a figure without numbers; 2 GiB of 16 in its configuration",
     is_drawn: true,
     jobs,
     outcome,

@@ -11,7 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "A day of the user whom 0.1 % outdo, 2.54 TB in 4 KiB writes: what the dense drive's flash takes under each \
             scheme, beside its rating",
     source: "document 002, production: 99.9 % of users write at most 2.54 TB a day, for which a drop-in QLC drive \
-             programs 51.76 TB; the P5316 is rated 15.36 TB a day (facts A)",
+             programs 51.76 TB; the P5316 is rated 15.36 TB a day",
     is_drawn: true,
     jobs,
     outcome,

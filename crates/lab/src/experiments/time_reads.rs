@@ -13,7 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "Reads of eight tenants, uniform and by Zipf's law, 4 KiB and 64 KiB, of every scheme, and reads beside \
             writes",
     source: "document 002, reads: CSAL the fastest of all, far above the disks; mixed 64 KiB reads with 4 KiB and \
-             64 KiB writes: the fastest in both directions; without figures (csal.md A.5)",
+             64 KiB writes: the fastest in both directions; without figures",
     is_drawn: true,
     jobs,
     outcome,

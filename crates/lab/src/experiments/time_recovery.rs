@@ -7,8 +7,7 @@ use crate::drive::{Job as DriveJob, Measure};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "time-recovery",
     title: "A start after the loss of power: what has to be read, by how fast the drives are read",
-    source: "document 002, recovery: naive 2622.64 s, P2L 7.44 s, checkpoint 5.14 s \
-             (facts A10; csal.md A.5)",
+    source: "document 002, recovery: naive 2622.64 s, P2L 7.44 s, checkpoint 5.14 s",
     is_drawn: true,
     jobs,
     outcome,

@@ -10,7 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "time-sizes",
     title: "Uniform random and sequential writes of eight tenants, 4 KiB to 1 MiB, of every scheme on flash",
     source: "document 002, uniform writes over sizes: a picture; CSAL the fastest at random writes and equal to the \
-             disks in order, Open-CAS at or below the drop-in drive at large writes in order (facts A, csal.md A.3, A.5)",
+             disks in order, Open-CAS at or below the drop-in drive at large writes in order",
     is_drawn: true,
     jobs,
     outcome,

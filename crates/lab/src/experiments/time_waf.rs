@@ -10,7 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "time-waf",
     title: "Write amplification of every scheme at uniform random writes of 4 KiB and 64 KiB, tier by tier",
     source: "document 002, write amplification at 4 KiB and 64 KiB: a picture; what writes 4 KiB to a conventional QLC \
-             drive suffers two levels of it, CSAL little; at 64 KiB there is hardly a difference (facts A, csal.md A.5)",
+             drive suffers two levels of it, CSAL little; at 64 KiB there is hardly a difference",
     is_drawn: true,
     jobs,
     outcome,

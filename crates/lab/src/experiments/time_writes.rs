@@ -9,7 +9,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "time-writes",
     title: "Uniform random and sequential writes of eight tenants, 4 KiB and 64 KiB, of every scheme",
     source: "document 002, uniform writes: CSAL 8.28x Open-CAS at random writes, 5.24x dm-zoned and equal \
-             to the disks at sequential ones, dm-zoned about 10 MB/s at random ones (facts A)",
+             to the disks at sequential ones, dm-zoned about 10 MB/s at random ones",
     is_drawn: true,
     jobs,
     outcome,
@@ -36,7 +36,7 @@ const LOADS: [(Law, u64); 4] = [
     (Law::Sequential, 4 << 10),
     (Law::Sequential, 64 << 10),
 ];
-/// Jobs, and requests of each in flight: the artifact's configuration (csal.md A.4).
+/// Jobs, and requests of each in flight: the artifact's configuration.
 const JOBS: u32 = 8;
 const DEPTH: u32 = 128;
 /// Over-provisioning of that configuration, its fast tier of 0.8 TB beside 15.36 TB, and its map:

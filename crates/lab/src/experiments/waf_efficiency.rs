@@ -8,7 +8,7 @@ use crate::waf::{PolicyName, WafReport, WafRequest, Workload};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "waf-efficiency",
     title: "What compaction and garbage collection need not move, behind fast tiers of several sizes",
-    source: "document 002, efficiency of collection and compaction: a figure without numbers (facts A; csal.md A.5)",
+    source: "document 002, efficiency of collection and compaction: a figure without numbers",
     is_drawn: true,
     jobs,
     outcome,

@@ -8,7 +8,7 @@ use crate::waf::{PolicyName, WafRequest, Workload};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "waf-isolation",
     title: "Four tenants (seq, uniform, zipf 0.8, zipf 1.2): mixed in zones, and in zones of their own",
-    source: "document 000, configuration 3; document 002: media-level 3.8 mixed, 2.3 apart (facts A6, A13)",
+    source: "document 000, configuration 3; document 002: media-level 3.8 mixed, 2.3 apart",
     is_drawn: true,
     jobs,
     outcome,

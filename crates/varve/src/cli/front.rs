@@ -14,7 +14,8 @@ use varve_control::{Failure, Finding, Home, JobView, Reply, Request, Severity, l
 /// Options that every command of the control plane has.
 #[derive(Args)]
 pub(super) struct Front {
-    /// State directory [default: /var/lib/varve for root, else $XDG_STATE_HOME/varve]
+    /// State directory [default: /var/lib/varve for root, else $XDG_STATE_HOME/varve, which is
+    /// ~/.local/state/varve if that is not set]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Write the result as JSON

@@ -15,7 +15,7 @@ pub(crate) struct Options {
     /// A drive, or a file that is one: its labels, its log, its newest checkpoint
     #[arg(required_unless_present = "layout")]
     path: Option<PathBuf>,
-    /// The layout of every structure on media, as Markdown tables
+    /// The layout of every structure on media, as Markdown tables; not with --json
     #[arg(long, conflicts_with = "path")]
     layout: bool,
     /// Write the result as JSON

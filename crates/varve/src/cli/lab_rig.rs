@@ -24,7 +24,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "LOAD", value_parser = parse_load,
           conflicts_with_all = ["rw", "bs", "zipf", "reads", "jobs", "iodepth", "rate_iops", "bursts"])]
     workload: Option<PathBuf>,
-    /// What hosts do
+    /// What hosts do; needed unless --workload says it
     #[arg(long, value_enum, required_unless_present = "workload")]
     rw: Option<Way>,
     /// Bytes of a request, such as 4k

@@ -18,20 +18,23 @@ use varve_units::Nanos;
 /// Options of `varve serve`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Configuration; without one the usual state directory is served on loopback
+    /// Configuration, in place of the options below but --test-namespace; also for metrics, memory of the map and
+    /// pools that lack drives: deploy/varve.toml has all of it. Without one the usual state directory is
+    /// served on loopback
     #[arg(long, conflicts_with_all = ["state", "listen", "discovery", "advertise", "nqn", "allow_host", "spin_us"])]
     config: Option<PathBuf>,
     /// Serve one namespace without a pool, to measure everything but storage
     #[arg(long, value_enum)]
     test_namespace: Option<TestKind>,
-    /// Size of the test namespace in bytes; `m` and `g` are understood
+    /// Size of the test namespace in bytes; `k`, `m` and `g` (1024, ...) are understood
     #[arg(long, default_value = "1g", value_parser = parse_bytes, requires = "test_namespace")]
     size: u64,
     /// State directory: which pools there are [default: /var/lib/varve for root, else
-    /// $XDG_STATE_HOME/varve]
+    /// $XDG_STATE_HOME/varve, which is ~/.local/state/varve if that is not set]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Address and port for I/O; port 0 is any that is free
+    /// Address and port for I/O; port 0 is any that is free. Off loopback hosts have to be named with
+    /// --allow-host, and 0.0.0.0 needs --advertise
     #[arg(long, default_value_t = IO_LISTENER)]
     listen: SocketAddr,
     /// Address and port for discovery; port 0 is any that is free
@@ -43,10 +46,11 @@ pub(crate) struct Options {
     /// Name of the subsystem; made from the state directory's identity if none is given
     #[arg(long)]
     nqn: Option<String>,
-    /// Name of a host that may connect; anybody on this machine if none is named
+    /// Name of a host that may connect, once for each; anybody on this machine if none is named and all
+    /// listeners are on loopback
     #[arg(long, value_name = "NQN")]
     allow_host: Vec<String>,
-    /// Microseconds the reactor looks for new commands before it sleeps: worth a wake-up at low depth, on
+    /// Microseconds the reactor looks for new commands before it sleeps, at most 10000: worth a wake-up at low depth, on
     /// a processor that has nothing else to do
     #[arg(long, value_name = "N", default_value_t = 0)]
     spin_us: u32,

@@ -25,7 +25,7 @@ pub(crate) struct Create {
     /// The volume
     #[arg(value_name = "POOL/NAME", value_parser = parse_place)]
     volume: (String, String),
-    /// Its size: a multiple of 4096 bytes; K, M, G, T are powers of 1024
+    /// Its size: a multiple of 4096 bytes; K, M, G, T are powers of 1024, KB, MB, GB, TB of 1000
     #[arg(value_parser = parse_size)]
     size: u64,
     /// Number of the tenant it belongs to
@@ -50,7 +50,7 @@ pub(crate) struct Resize {
     /// The volume
     #[arg(value_name = "POOL/NAME", value_parser = parse_place)]
     volume: (String, String),
-    /// Its new size
+    /// Its new size: a multiple of 4096 bytes; K, M, G, T are powers of 1024, KB, MB, GB, TB of 1000
     #[arg(value_parser = parse_size)]
     size: u64,
     /// Also if it becomes smaller: what is behind the new end is lost

@@ -13,8 +13,8 @@ const PREFIX: &str = "varve-";
 
 /// Each crate with the crates of this workspace it may depend on.
 ///
-/// `ftl` knows nothing of redundancy, `array` nothing of the map, `target` nothing of flash;
-/// `pool` alone knows all three. Nothing below `varve` and `sim` knows a real or modelled drive.
+/// `ftl` knows nothing of redundancy, `array` nothing of the map, `target` nothing of flash; nothing
+/// below `control` knows a real or modelled drive.
 const LAYERS: [(&str, &[&str]); 19] = [
     ("units", &[]),
     ("gf", &[]),
@@ -25,20 +25,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
     ("ftl", &["units", "io", "format"]),
     ("target", &["units", "io", "nvme"]),
     ("initiator", &["units", "io", "nvme"]),
-    (
-        "pool",
-        &[
-            "units",
-            "io",
-            "format",
-            "gf",
-            "array",
-            "ftl",
-            "target",
-            "initiator",
-            "nvme",
-        ],
-    ),
+    ("pool", &["units", "io", "format", "array", "ftl"]),
     ("hostio", &["units", "io"]),
     ("media", &["units", "io"]),
     (

@@ -4,7 +4,7 @@
 //! The paper does not say which zone is emptied next; here it is the one with the fewest live blocks.
 //!
 //! # Source
-//! Document 002; facts A4 to A7.
+//! Document 002.
 
 use super::super::policy::{Moving, Policy, View};
 

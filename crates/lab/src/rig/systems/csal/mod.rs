@@ -8,7 +8,7 @@
 //! (`reuse`): CSAL-ZNS. On one with placement handles `csal-paper` writes each stream under one of its own.
 //!
 //! # Source
-//! Zhou et al., EuroSys 2024, and document 002 (facts A1 to A8): whole map on the fast tier, an eighth
+//! Zhou et al., EuroSys 2024, and document 002: whole map on the fast tier, an eighth
 //! of it in memory, merged writes of 512 KiB. As open-sourced, SPDK 26.09-pre `lib/ftl`: 1 MiB, a page of
 //! the P2L log after the data and before the answer (`nvc/ftl_nvc_bdev_non_vss.c`), nothing is ever
 //! deallocated.
@@ -39,7 +39,7 @@ use varve_units::{BLOCK_BYTES, Nanos};
 /// What a write costs a processor.
 ///
 /// # Source
-/// The artifact's sample run (csal.md A.5): 544 thousand 4 KiB writes a second on two cores.
+/// The artifact's sample run: 544 thousand 4 KiB writes a second on two cores.
 const WRITE: Nanos = Nanos(3680);
 /// Batches that may wait to be moved before hosts wait, whatever room there is: as many again.
 const BACKLOG: usize = 2 * movers::MOVERS;

@@ -51,7 +51,7 @@ use varve_media::timed::Ask;
 use varve_units::BLOCK_BYTES;
 use zones::Zones;
 
-/// Zones of the document's dense drive: 23 TB in zones of 1 GiB (facts A4).
+/// Zones of the document's dense drive: 23 TB in zones of 1 GiB.
 const ZONES: u64 = 23_000_000_000_000 / (1 << 30);
 /// Blocks of a zone are a multiple of this: requests fit, and zones begin with an IU of the drive.
 const ZONE_BLOCKS_STEP: u64 = 64;
