@@ -369,11 +369,18 @@ impl Pools {
         Ok(is_gone.then(|| entry.id.clone()))
     }
 
-    /// Destroys a pool: its drives carry no label any more. Files stay where they are.
+    /// Destroys a pool: its drives carry no label any more. Files stay where they are. What was cut short
+    /// goes on where it was.
     ///
     /// # Errors
     /// [`ControlError`]: unknown, drives missing or in use, volumes on it without `with_volumes`.
     pub async fn destroy(&self, pool: &str, with_volumes: bool) -> Result<(), ControlError> {
+        let registry = self.home.registry()?;
+        let cut_short = registry.get(pool).filter(|entry| entry.destroying);
+        if let Some(entry) = cut_short {
+            let _turn = self.turn.take().await;
+            return self.unmake(entry).await;
+        }
         self.open(pool).await?;
         let _turn = self.turn.take().await;
         let running = self.running(pool)?;
@@ -383,20 +390,31 @@ impl Pools {
             let pool = pool.to_owned();
             return Err(ControlError::HasVolumes { pool, volumes });
         }
-        let id = running.id;
-        let paths: Vec<_> = running.paths.borrow().values().cloned().collect();
+        let entry = Entry {
+            destroying: true,
+            // Drives that were replaced too, where they are still there.
+            paths: running.paths.borrow().values().cloned().collect(),
+            ..running.entry()
+        };
         drop(running);
         self.close(pool, true).await?;
-        for path in paths.iter().filter(|path| path.exists()) {
+        // From here on it cannot be opened any more, and is known as what it is.
+        self.home.change(|registry| registry.put(entry.clone()))?;
+        self.unmake(&entry).await
+    }
+
+    /// Takes the labels off the drives of a pool that are there, and forgets it.
+    async fn unmake(&self, entry: &Entry) -> Result<(), ControlError> {
+        for path in entry.paths.iter().filter(|path| path.exists()) {
             let drive = self.open_drive(path)?;
             let label = LabelStore::open(Rc::clone(&drive)).await.label();
-            if label.is_some_and(|label| label.state.pool == id) {
+            if label.is_some_and(|label| random::hex(&label.state.pool.0) == entry.id) {
                 let wiped = drives::wipe(&*drive).await;
-                wiped.map_err(|error| ControlError::pool(pool)(PoolError::Drive(error)))?;
+                let failed = ControlError::pool(&entry.name);
+                wiped.map_err(|error| failed(PoolError::Drive(error)))?;
             }
         }
-        self.home
-            .change(|registry| registry.remove(&random::hex(&id.0)))
+        self.home.change(|registry| registry.remove(&entry.id))
     }
 }
 

@@ -82,6 +82,15 @@ pub enum ControlError {
         /// How many.
         volumes: usize,
     },
+    /// The pool is known to be in the middle of its destruction.
+    HalfDestroyed(String),
+    /// What a drive's model had counted cannot be read.
+    ModelFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The drive is in use and must be given up before another takes its place.
     DriveLive {
         /// The pool.
@@ -179,6 +188,8 @@ impl ControlError {
             | Self::Missing { .. }
             | Self::WouldShrink { .. }
             | Self::HasVolumes { .. }
+            | Self::HalfDestroyed(_)
+            | Self::ModelFile { .. }
             | Self::DriveLive { .. }
             | Self::Closed(_)
             | Self::Open(_) => Exit::Refused,
@@ -219,6 +230,8 @@ impl ControlError {
             Self::Missing { .. } => "drives-missing",
             Self::WouldShrink { .. } => "would-shrink",
             Self::HasVolumes { .. } => "has-volumes",
+            Self::HalfDestroyed(_) => "half-destroyed",
+            Self::ModelFile { .. } => "model-file",
             Self::DriveLive { .. } => "drive-live",
             Self::PoolExists(_) => "pool-exists",
             Self::InUse(_) => "in-use",
@@ -248,7 +261,7 @@ impl ControlError {
             Self::Path(_) => "write PATH, or PATH:SIZE for a new sparse file".to_owned(),
             Self::Protect { .. } => {
                 "use --protect none, mirror (an even number of dense drives) or K+1 (K + 1 dense \
-                 drives)"
+                 drives, K at least 2)"
                     .to_owned()
             }
             Self::Model { .. } => model_next(),
@@ -271,6 +284,13 @@ impl ControlError {
             Self::WouldShrink { .. } => {
                 "add --shrink if what is behind the new end may go".to_owned()
             }
+            Self::HalfDestroyed(pool) => {
+                format!("varve pool destroy {pool}, to end it")
+            }
+            Self::ModelFile { path, .. } => format!(
+                "remove {}: the account begins anew, and nothing else is lost",
+                path.display()
+            ),
             Self::HasVolumes { pool, .. } => {
                 format!("varve pool destroy {pool} --with-volumes, if all of them may go")
             }
@@ -279,7 +299,8 @@ impl ControlError {
                 .to_owned(),
             Self::PoolExists(_) => "choose another name, or see varve pool list".to_owned(),
             Self::InUse(_) => {
-                "end what uses them, or talk to its daemon with --state DIR".to_owned()
+                "talk to its daemon with --state DIR; if it is a command, try again when that has ended"
+                    .to_owned()
             }
             Self::Daemon(_) => "use another --state DIR, or end that daemon".to_owned(),
             Self::Busy { pool, .. } => format!("varve pool status {pool}"),
@@ -488,6 +509,16 @@ impl fmt::Display for ControlError {
             Self::Missing { pool, .. } => write!(f, "drives of pool {pool} are missing"),
             Self::WouldShrink { volume, bytes } => {
                 write!(f, "{volume} has {bytes} bytes and would become smaller")
+            }
+            Self::HalfDestroyed(pool) => {
+                write!(f, "pool {pool} was being destroyed when that was cut short")
+            }
+            Self::ModelFile { path, why } => {
+                write!(
+                    f,
+                    "the model's account {} cannot be used: {why}",
+                    path.display()
+                )
             }
             Self::HasVolumes { pool, volumes } => {
                 write!(f, "pool {pool} has {volumes} volumes, which would be lost")

@@ -90,9 +90,9 @@ pub(crate) fn forget(path: &Path) -> Result<(), ControlError> {
 }
 
 fn of_file(path: &Path, error: &impl ToString) -> ControlError {
-    let (path, error) = (file_of(path), error.to_string());
-    ControlError::Model {
-        what: format!("{}: {error}", path.display()),
+    ControlError::ModelFile {
+        path: file_of(path),
+        why: error.to_string(),
     }
 }
 

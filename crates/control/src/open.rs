@@ -83,6 +83,9 @@ impl Pools {
         let registry = self.home.registry()?;
         let entry = registry.get(pool);
         let entry = entry.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
+        if entry.destroying {
+            return Err(ControlError::HalfDestroyed(pool.to_owned()));
+        }
         let id = parse_id(entry)?;
         let scans: Vec<_> = entry.paths.iter().map(|path| scan(path)).collect();
         let terms = ImportPool {

@@ -17,6 +17,17 @@ pub struct Entry {
     pub id: String,
     /// Its drives.
     pub paths: Vec<PathBuf>,
+    /// It is being destroyed: some of its drives may have no label any more, the others are to lose theirs.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub destroying: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out references"
+)]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// All pools this machine knows.

@@ -109,6 +109,11 @@ impl Pools {
         }
         let weak = Rc::downgrade(&drive);
         running.drives.borrow_mut().push(weak);
+        // What the registry says is a hint, and a start that finds the drive can do no harm with it. Without the path a
+        // pool that is cut off from here on would not be found whole.
+        let mut entry = running.entry();
+        entry.paths.push(wanted.new.path.clone());
+        self.home.change(|registry| registry.put(entry))?;
         let now = self.world.now();
         let job = self
             .jobs

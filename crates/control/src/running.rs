@@ -79,6 +79,7 @@ impl Running {
             name: self.name.clone(),
             id: random::hex(&self.id.0),
             paths: paths.map(|(_, path)| path.clone()).collect(),
+            destroying: false,
         }
     }
 

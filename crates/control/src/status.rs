@@ -82,15 +82,26 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         );
         findings.push(Finding::new(Severity::Warning, "damage", text));
     }
+    let counters = counters(running);
+    let lost = counters.get("blocks_lost").copied().unwrap_or(0);
+    if lost > 0 {
+        let text = format!(
+            "blocks that no drive can give back were met {lost} times since the pool was opened; `varve check {}` names all of \
+             them, when it is closed",
+            running.name
+        );
+        findings.push(Finding::new(Severity::Warning, "blocks-lost", text));
+    }
     let capacity = pool.engine().reserve().capacity_blocks * BLOCK_BYTES;
     let used: u64 = usage.iter().map(|volume| volume.used_bytes).sum();
     Ok(PoolView {
         pool: running.name.clone(),
         id: random::hex(&running.id.0),
-        health: match (stopped, is_whole) {
-            (Some(_), _) => Health::Faulted,
-            (None, true) => Health::Ok,
-            (None, false) => Health::Degraded,
+        health: match (stopped, lost, is_whole) {
+            (Some(_), ..) => Health::Faulted,
+            (None, 1.., _) => Health::Damaged,
+            (None, 0, true) => Health::Ok,
+            (None, 0, false) => Health::Degraded,
         },
         is_open: true,
         protect: protect_word(pool.geometry()),
@@ -104,7 +115,7 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         unprotected_bytes: Some(usage.iter().map(|volume| volume.unprotected_bytes).sum()),
         volumes: Some(usage.len() as u64),
         stopped: stopped.map(stop_text),
-        counters: counters(running),
+        counters,
         jobs: running.job.get().into_iter().collect(),
         drives,
         findings,

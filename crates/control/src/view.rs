@@ -16,6 +16,8 @@ pub enum Health {
     Closed,
     /// It serves, with less redundancy than it should have.
     Degraded,
+    /// It serves, and since its start blocks were found that no drive can give back.
+    Damaged,
     /// It cannot serve.
     Faulted,
 }
@@ -28,6 +30,7 @@ impl Health {
             Self::Ok => "ok",
             Self::Closed => "closed",
             Self::Degraded => "degraded",
+            Self::Damaged => "damaged",
             Self::Faulted => "faulted",
         }
     }

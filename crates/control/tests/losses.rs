@@ -6,7 +6,7 @@ use common::{MIB, Scratch, new_pool, new_volume, pattern, session};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use varve_control::{CheckView, CreatePool, Pools, Protect};
+use varve_control::{CheckView, CreatePool, Health, Pools, Protect};
 use varve_ftl::EngineError;
 use varve_io::Blocks;
 use varve_units::Lba;
@@ -105,6 +105,14 @@ fn a_check_names_all_that_is_lost() {
         println!("{} ranges are lost: {broken}", ranges.len());
         assert!(!ranges.is_empty(), "nothing was hit");
         is_told(&check, &ranges);
+        let status = pools.status("p").await.unwrap();
+        assert_eq!(status.health, Health::Damaged, "{status:?}");
+        assert!(
+            status
+                .findings
+                .iter()
+                .any(|found| found.code == "blocks-lost")
+        );
         let volume = pools.volume("p", "w").unwrap();
         for (first, blocks) in ranges {
             let data = pattern(first, blocks as usize, 2);

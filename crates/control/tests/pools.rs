@@ -302,3 +302,95 @@ fn a_pool_that_is_gone_can_be_forgotten() {
         pools.close_all().await;
     });
 }
+
+/// Cut short at its worst, with no label left on any fast drive, a destruction is ended by the same command, and
+/// until then the pool is not taken for one with drives missing.
+#[test]
+fn a_destruction_that_was_cut_short_goes_on() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let made = wanted.clone();
+    session(&home, |pools| async move {
+        pools.create_pool(&made).await.unwrap();
+        pools
+            .create_volume(&new_volume("p", "v", 10))
+            .await
+            .unwrap();
+        pools.close_all().await;
+    });
+    let registry = home.join("registry.json");
+    let text = std::fs::read_to_string(&registry).unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    value["pools"][0]["destroying"] = true.into();
+    std::fs::write(&registry, value.to_string()).unwrap();
+    for drive in &wanted.fast {
+        let mut file = File::options().write(true).open(&drive.path).unwrap();
+        for offset in LABEL_OFFSETS {
+            file.seek(SeekFrom::Start(offset)).unwrap();
+            file.write_all(&[0; LABEL_BYTES]).unwrap();
+        }
+    }
+    session(&home, |pools| async move {
+        let refused = Failure::from(pools.open("p").await.unwrap_err());
+        assert_eq!(refused.exit, Exit::Refused);
+        assert!(refused.next.unwrap().contains("varve pool destroy p"));
+        pools.destroy("p", false).await.unwrap();
+        assert!(pools.list().await.unwrap().is_empty());
+        let again = CreatePool {
+            fast: existing(&wanted.fast),
+            dense: existing(&wanted.dense),
+            ..wanted
+        };
+        pools.create_pool(&again).await.unwrap();
+    });
+}
+
+/// The power fails while a drive is being filled in another's place: the next start knows where it is.
+#[test]
+fn a_replacement_that_was_cut_short_is_found_again() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let new = scratch.path("other");
+    let path = new.clone();
+    session(&home, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        let volume = pools
+            .create_volume(&new_volume("p", "v", 100))
+            .await
+            .unwrap();
+        for first in (0..20_000).step_by(200) {
+            let data = pattern(first, 200, 1);
+            volume.write(Lba(first), data, false).await.unwrap();
+        }
+        volume.flush().await.unwrap();
+        let wanted = ReplaceDrive {
+            pool: "p".to_owned(),
+            drive: "dense1".to_owned(),
+            new: varve_control::DrivePath {
+                path,
+                create_bytes: Some(128 * MIB),
+            },
+            give_up: true,
+            overwrite: false,
+        };
+        let job = pools.replace_drive(&wanted).await.unwrap();
+        // The labels know the drive when it has begun to fill.
+        pools.wait_job(job.job, job.done_bytes).await.unwrap();
+    });
+    session(&home, |pools| async move {
+        for (_, outcome) in pools.open_all().await {
+            outcome.unwrap();
+        }
+        let drives = pools.list_drives(Some("p")).await.unwrap();
+        let dense1 = drives.iter().find(|drive| drive.drive == "dense1").unwrap();
+        assert_eq!(dense1.path.as_deref(), Some(new.as_path()), "{drives:?}");
+        let volume = pools.volume("p", "v").unwrap();
+        for first in (0..20_000).step_by(200) {
+            let read = volume.read(Lba(first), Blocks::zeroed(200)).await.unwrap();
+            assert!(read.bytes() == pattern(first, 200, 1).bytes(), "{first}");
+        }
+        pools.close_all().await;
+    });
+}

@@ -19,6 +19,7 @@ mod users;
 
 pub use finding::{Finding, Severity, What};
 pub use signature::{Content, Magic};
+pub use space::free_bytes;
 pub use users::User;
 
 /// A file or device that is to be a drive.
@@ -79,6 +80,7 @@ impl fmt::Display for Preflight {
 pub fn preflight(wanted: &[Wanted], own: &[Magic]) -> Preflight {
     let mut found = Preflight::default();
     let mut seen: Vec<(Identity, &Path)> = Vec::new();
+    let mut made: Vec<(PathBuf, &Path)> = Vec::new();
     for one in wanted {
         let path = &*one.path;
         match std::fs::metadata(path) {
@@ -93,12 +95,23 @@ pub fn preflight(wanted: &[Wanted], own: &[Magic]) -> Preflight {
             }
             Err(error) if one.create.is_some() && error.kind() == io::ErrorKind::NotFound => {
                 look_for_room(one, &mut found);
+                let place = place_of(path);
+                if let Some((_, other)) = made.iter().find(|(known, _)| *known == place) {
+                    found.note(path, What::Twice((*other).to_owned()));
+                }
+                made.push((place, path));
             }
             Err(error) => found.note(path, What::of_error("stat", &error)),
         }
     }
     space::look(wanted, &mut found);
     found
+}
+
+/// Where a file will be that is not there yet, whatever path leads to its directory.
+fn place_of(path: &Path) -> PathBuf {
+    let directory = std::fs::canonicalize(space::directory_of(path)).unwrap_or_default();
+    directory.join(path.file_name().unwrap_or_default())
 }
 
 /// What tells a file or device from all others, by whatever path.

@@ -74,6 +74,20 @@ fn one_disk_by_two_names_is_found() {
     assert!(matches!(&only(&found).what, What::Twice(first) if *first == path));
 }
 
+/// Also two that are still to be made, whatever path leads to their directory.
+#[test]
+fn one_new_file_by_two_names_is_found() {
+    let scratch = Scratch::new();
+    let path = scratch.path("new");
+    let beside = path.parent().unwrap().join(".").join("new");
+    let new = |path: &Path| Wanted {
+        create: Some(2 * MIB),
+        ..wanted(path)
+    };
+    let found = preflight(&[new(&path), new(&beside)], &[]);
+    assert!(matches!(&only(&found).what, What::Twice(first) if *first == path));
+}
+
 #[test]
 fn known_content_is_named() {
     let scratch = Scratch::new();

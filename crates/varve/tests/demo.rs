@@ -73,3 +73,30 @@ fn a_busy_port_is_told_before_anything_is_made() {
     assert!(!Path::new(path).join("dense0.img").exists());
     let _ = std::fs::remove_dir_all(directory);
 }
+
+/// The dense tier is written whole, more than once: a disk that is too small is told before anything is made.
+#[test]
+fn too_small_a_disk_is_told_before_anything_is_made() {
+    let directory = std::env::temp_dir().join(format!("varve-demo-small-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a scratch directory");
+    let path = directory.to_str().expect("it is text");
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64m", "tmpfs", path])
+        .output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        println!("skipped: nothing can be mounted here");
+        let _ = std::fs::remove_dir(directory);
+        return;
+    }
+    let output = demo(&["--once", "--listen", "127.0.0.1:0", "--dir", path]);
+    let is_empty = std::fs::read_dir(&directory).map(|mut left| left.next().is_none());
+    let _ = Command::new("umount").args(["--lazy", path]).output();
+    let _ = std::fs::remove_dir(&directory);
+    let told = error(&output);
+    assert_eq!(output.status.code(), Some(4), "{told}");
+    assert!(
+        told.contains("MB are free") && told.contains("--dir"),
+        "{told}"
+    );
+    assert!(is_empty.expect("it was there"));
+}

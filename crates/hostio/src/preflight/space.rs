@@ -58,9 +58,12 @@ pub(super) fn look(wanted: &[Wanted], found: &mut Preflight) {
     }
 }
 
-/// Bytes that this process could still write to a file system.
+/// Bytes that this process could still write to the file system of a directory.
+///
+/// # Errors
+/// The system's: no such directory, say.
 #[expect(unsafe_code, reason = "a system call")]
-fn free_bytes(directory: &Path) -> io::Result<u64> {
+pub fn free_bytes(directory: &Path) -> io::Result<u64> {
     let path = CString::new(directory.as_os_str().as_bytes())?;
     // SAFETY: integers only, for which zeroes are values.
     let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };

@@ -20,6 +20,10 @@ pub(crate) enum DemoError {
     Control(Box<Failure>),
     /// The server cannot be started, or ended by itself; what it said last.
     Server(String),
+    /// The pool failed; what became of it, and where the server says more.
+    Pool(String, PathBuf),
+    /// There is not room enough: where, bytes that are needed, and that are free.
+    Room(PathBuf, u64, u64),
     /// The server's volumes cannot be reached.
     Unreachable(Unreachable),
     /// This process can do no i/o.
@@ -36,9 +40,11 @@ impl DemoError {
     /// How the process ends.
     pub(crate) const fn exit(&self) -> Exit {
         match self {
-            Self::Directory(..) | Self::Port(..) | Self::NoIo(_) | Self::Signals(_) => {
-                Exit::Refused
-            }
+            Self::Directory(..)
+            | Self::Room(..)
+            | Self::Port(..)
+            | Self::NoIo(_)
+            | Self::Signals(_) => Exit::Refused,
             _ => Exit::Failed,
         }
     }
@@ -47,6 +53,8 @@ impl DemoError {
     pub(crate) fn next(&self) -> String {
         match self {
             Self::Directory(..) => "give another directory with --dir DIR".to_owned(),
+            Self::Room(..) => "make room, or give another directory with --dir DIR".to_owned(),
+            Self::Pool(_, log) => format!("see {}", log.display()),
             Self::Port(..) => {
                 "give other ports with --listen and --discovery (0 is any that is free)".to_owned()
             }
@@ -79,6 +87,14 @@ impl fmt::Display for DemoError {
                     .try_for_each(|finding| write!(f, "; {finding}"))
             }
             Self::Server(what) => write!(f, "the server: {what}"),
+            Self::Pool(what, _) => f.write_str(what),
+            Self::Room(path, needed, free) => write!(
+                f,
+                "the drives of the demonstration will take {} MB in {}, where {} MB are free",
+                needed.div_ceil(1 << 20),
+                path.display(),
+                free >> 20
+            ),
             Self::Unreachable(error) => error.fmt(f),
             Self::NoIo(error) => error.fmt(f),
             Self::Signals(error) => write!(f, "signals cannot be taken over: {error}"),

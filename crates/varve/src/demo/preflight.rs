@@ -22,7 +22,7 @@ impl Preflight {
     /// Looks at the machine.
     ///
     /// # Errors
-    /// [`DemoError::Port`].
+    /// [`DemoError::Port`], [`DemoError::Room`], [`DemoError::Directory`].
     pub(super) fn look(
         site: &Site,
         listen: SocketAddr,
@@ -40,12 +40,21 @@ impl Preflight {
         line(true, format!("kernel {}", kernel.trim()));
         line(true, format!("ports {listen} and {discovery} are free"));
         let needed = FAST.0 as u64 * FAST.1 + DENSE.0 as u64 * DENSE.1;
+        let directory = site.directory();
+        let failed = |error| DemoError::Directory(directory.to_owned(), error);
+        let free = varve_hostio::free_bytes(directory).map_err(failed)?;
+        // All of it is written, more than once.
+        let left = needed.saturating_sub(site.taken_bytes());
+        if left > free {
+            return Err(DemoError::Room(directory.to_owned(), left, free));
+        }
         line(
             true,
             format!(
-                "sparse files of {} MB at most in {}",
+                "sparse files of {} MB at most in {}, where {} MB are free",
                 needed >> 20,
-                site.directory().display()
+                directory.display(),
+                free >> 20
             ),
         );
         if let Some(available) = memory::available() {

@@ -161,19 +161,28 @@ impl SelfTest {
     /// What the models say, as soon as the server has been asked.
     async fn flash(&self) -> Result<Flash, DemoError> {
         loop {
+            self.go_on()?;
             if let Some(flash) = self.watch.flash() {
                 return Ok(flash);
             }
-            self.go_on()?;
             self.world.sleep(LOOK).await;
         }
     }
 
     fn go_on(&self) -> Result<(), DemoError> {
-        match self.interrupted.get() {
-            true => Err(DemoError::Interrupted),
-            false => Ok(()),
+        if self.interrupted.get() {
+            return Err(DemoError::Interrupted);
         }
+        match self.watch.trouble() {
+            Some(what) => Err(DemoError::Pool(what, self.site.log())),
+            None => Ok(()),
+        }
+    }
+
+    /// Asked by those who write and read: somebody wants the end, or there is nothing to be had any more.
+    fn is_over(&self) -> impl Fn() -> bool + 'static {
+        let (interrupted, watch) = (Rc::clone(&self.interrupted), self.watch.clone());
+        move || interrupted.get() || watch.trouble().is_some()
     }
 
     /// Both tenants visit all their blocks once.
@@ -182,7 +191,7 @@ impl SelfTest {
         let progress = Rc::new(RefCell::new(progress));
         let run = |index: usize| {
             let (tenants, progress) = (Rc::clone(&self.tenants), Rc::clone(&progress));
-            let interrupted = Rc::clone(&self.interrupted);
+            let is_over = self.is_over();
             self.world.run(async move {
                 let tenant = &tenants[index];
                 let blocks = tenant.blocks as f64;
@@ -192,7 +201,7 @@ impl SelfTest {
                     if index == 0 && progress.is_due(now) {
                         progress.show(now, (phase.done() * phase.blocks) as f64 / blocks, "");
                     }
-                    interrupted.get()
+                    is_over()
                 };
                 tenant.sweep(direction, look).await;
             })
@@ -210,7 +219,7 @@ impl SelfTest {
         let progress = Rc::new(RefCell::new(progress));
         let run = |index: usize| {
             let (tenants, progress) = (Rc::clone(&self.tenants), Rc::clone(&progress));
-            let (share, interrupted) = (Rc::clone(&share), Rc::clone(&self.interrupted));
+            let (share, is_over) = (Rc::clone(&share), self.is_over());
             self.world.run(async move {
                 let look = move |_: &Phase, now| {
                     let share = share();
@@ -218,7 +227,7 @@ impl SelfTest {
                     if index == 0 && progress.is_due(now) {
                         progress.show(now, share, "");
                     }
-                    share >= 1.0 || interrupted.get()
+                    share >= 1.0 || is_over()
                 };
                 tenants[index].overwrite(look).await
             })
@@ -233,7 +242,7 @@ impl SelfTest {
         let (watch, aim) = (self.watch.clone(), OVERWRITES * dense_bytes() as f64);
         let share = move || {
             let flash = watch.flash();
-            flash.map_or(0.0, |flash| (flash.host - before) as f64 / aim)
+            flash.map_or(0.0, |flash| flash.host.saturating_sub(before) as f64 / aim)
         };
         let operations = self.overwrite("write", share).await;
         self.go_on()?;

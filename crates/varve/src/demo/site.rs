@@ -3,7 +3,7 @@
 use super::error::DemoError;
 use std::fs::{self, DirBuilder};
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use varve_control::{
     CreatePool, CreateVolume, DrivePath, PlanView, PoolView, Protect, Reply, Request, local,
@@ -139,6 +139,14 @@ impl Site {
             create_bytes: Some(bytes),
         };
         (0..count).map(drive).collect()
+    }
+
+    /// Bytes that its drives take already.
+    pub(super) fn taken_bytes(&self) -> u64 {
+        let all = [self.drives("fast", FAST), self.drives("dense", DENSE)].concat();
+        let taken =
+            |drive: DrivePath| fs::metadata(drive.path).map_or(0, |meta| meta.blocks() * 512);
+        all.into_iter().map(taken).sum()
     }
 
     /// How the pool fares.

@@ -103,6 +103,21 @@ impl Watch {
         }
     }
 
+    /// What went wrong with the pool: nothing may, here.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let known = self.0.borrow();
+        let view = known.newest.as_ref()?;
+        if let Some(why) = &view.stopped {
+            return Some(format!("the pool has stopped: {why}"));
+        }
+        let mut drives = view.drives.iter();
+        let lost = drives.find(|drive| drive.state != "live")?;
+        Some(format!(
+            "drive {} of the pool is {}",
+            lost.drive, lost.state
+        ))
+    }
+
     /// What the dense drives' models say; `None` before the first answer of a server.
     pub(super) fn flash(&self) -> Option<Flash> {
         let known = self.0.borrow();
