@@ -223,7 +223,8 @@ impl Subject {
         let outcome = self.store.write(lba, payload).await;
         if let Some(oracle) = &self.oracle {
             let mut oracle = oracle.borrow_mut();
-            (lba.0..lba.0 + phase.blocks).for_each(|lba| oracle.end(Lba(lba)));
+            let lbas = lba.0..lba.0 + phase.blocks;
+            lbas.for_each(|lba| oracle.end(Lba(lba), outcome.is_ok()));
         }
         outcome
     }
