@@ -178,7 +178,15 @@ impl Pools {
             findings.push(crate::open::not_of_pool(scan));
         }
         let drives = newest.map_or_else(Vec::new, |label| closed_drives(entry, label, &scans));
+        if entry.destroying {
+            let text = format!(
+                "it was being destroyed; `varve pool destroy {}` ends that",
+                entry.name
+            );
+            findings.push(Finding::new(Severity::Warning, "half-destroyed", text));
+        }
         let health = match newest {
+            _ if entry.destroying => Health::Faulted,
             None => Health::Faulted,
             Some(_) if drives.iter().all(|drive| drive.state == "live") => Health::Closed,
             Some(_) => Health::Degraded,

@@ -335,6 +335,14 @@ fn a_destruction_that_was_cut_short_goes_on() {
         let refused = Failure::from(pools.open("p").await.unwrap_err());
         assert_eq!(refused.exit, Exit::Refused);
         assert!(refused.next.unwrap().contains("varve pool destroy p"));
+        let status = pools.status("p").await.unwrap();
+        assert_eq!(status.health, Health::Faulted);
+        assert!(
+            status
+                .findings
+                .iter()
+                .any(|found| found.code == "half-destroyed")
+        );
         pools.destroy("p", false).await.unwrap();
         assert!(pools.list().await.unwrap().is_empty());
         let again = CreatePool {
