@@ -259,11 +259,7 @@ impl ControlError {
             Self::BadName(_) => "use 1 to 48 characters of A-Z a-z 0-9 . _ -".to_owned(),
             Self::Size(_) => "write a size such as 10G".to_owned(),
             Self::Path(_) => "write PATH, or PATH:SIZE for a new sparse file".to_owned(),
-            Self::Protect { .. } => {
-                "use --protect none, mirror (an even number of dense drives) or K+1 (K + 1 dense \
-                 drives, K at least 2)"
-                    .to_owned()
-            }
+            Self::Protect { .. } => PROTECT_NEXT.to_owned(),
             Self::Model { .. } => model_next(),
             Self::OverProvision(_) => "use --over-provision 5 to 80".to_owned(),
             Self::NoPool(_) => "varve pool list, or varve pool import PATH... if its drives are \
@@ -284,9 +280,7 @@ impl ControlError {
             Self::WouldShrink { .. } => {
                 "add --shrink if what is behind the new end may go".to_owned()
             }
-            Self::HalfDestroyed(pool) => {
-                format!("varve pool destroy {pool}, to end it")
-            }
+            Self::HalfDestroyed(pool) => format!("varve pool destroy {pool}, to end it"),
             Self::ModelFile { path, .. } => format!(
                 "remove {}: the account begins anew, and nothing else is lost",
                 path.display()
@@ -481,6 +475,10 @@ fn engine_next(error: &EngineError) -> Option<String> {
     )
 }
 
+/// How many dense drives go with which protection.
+const PROTECT_NEXT: &str = "use --protect none, mirror (an even number of dense drives) or K+1 (K + 1 dense drives, \
+                            K at least 2)";
+
 impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -514,11 +512,8 @@ impl fmt::Display for ControlError {
                 write!(f, "pool {pool} was being destroyed when that was cut short")
             }
             Self::ModelFile { path, why } => {
-                write!(
-                    f,
-                    "the model's account {} cannot be used: {why}",
-                    path.display()
-                )
+                let path = path.display();
+                write!(f, "the model's account {path} cannot be used: {why}")
             }
             Self::HasVolumes { pool, volumes } => {
                 write!(f, "pool {pool} has {volumes} volumes, which would be lost")
@@ -539,11 +534,8 @@ impl fmt::Display for ControlError {
             Self::Open(_) => f.write_str("a drive cannot be opened"),
             Self::Io(_) => f.write_str("this process cannot use drives"),
             Self::Home { path, .. } => {
-                write!(
-                    f,
-                    "{} of the state directory cannot be used",
-                    path.display()
-                )
+                let path = path.display();
+                write!(f, "{path} of the state directory cannot be used")
             }
             Self::StateFile(path) => {
                 write!(f, "{} is damaged or of another version", path.display())
