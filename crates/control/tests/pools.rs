@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use varve_control::{
-    ControlError, CreatePool, Event, Exit, Failure, Health, ImportPool, ReplaceDrive,
+    ControlError, CreatePool, Event, Exit, Failure, Health, ImportPool, JobState, ReplaceDrive,
 };
 use varve_format::{LABEL_BYTES, Label};
 use varve_ftl::EngineError;
@@ -354,6 +354,17 @@ fn a_destruction_that_was_cut_short_goes_on() {
     });
 }
 
+/// A label of a drive, if it has one.
+fn label_at(path: &std::path::Path) -> Option<Label> {
+    let mut file = File::open(path).ok()?;
+    LABEL_OFFSETS.into_iter().find_map(|offset| {
+        let mut bytes = [0; LABEL_BYTES];
+        file.seek(SeekFrom::Start(offset)).ok()?;
+        file.read_exact(&mut bytes).ok()?;
+        Label::decode(&bytes).ok()
+    })
+}
+
 /// The power fails while a drive is being filled in another's place: the next start knows where it is.
 #[test]
 fn a_replacement_that_was_cut_short_is_found_again() {
@@ -383,9 +394,13 @@ fn a_replacement_that_was_cut_short_is_found_again() {
             give_up: true,
             overwrite: false,
         };
-        let job = pools.replace_drive(&wanted).await.unwrap();
-        // The labels know the drive when it has begun to fill.
-        pools.wait_job(job.job, job.done_bytes).await.unwrap();
+        let mut job = pools.replace_drive(&wanted).await.unwrap();
+        // The other drives' labels name it before it is filled; its own may come a moment later.
+        while job.state == JobState::Running
+            && (job.done_bytes == 0 || label_at(&wanted.new.path).is_none())
+        {
+            job = pools.wait_job(job.job, job.done_bytes).await.unwrap();
+        }
     });
     session(&home, |pools| async move {
         for (_, outcome) in pools.open_all().await {
