@@ -359,10 +359,9 @@ impl Pools {
         let entry = entry.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
         let is_gone = |path: &PathBuf| {
             let scan = scan(path);
-            let is_ours = |label: &varve_format::Label| random::hex(&label.pool) == entry.id;
             match &scan.found {
                 Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-                Ok(_) => !scan.label().is_some_and(is_ours),
+                Ok(_) => !is_of(&scan, entry),
             }
         };
         let is_gone = entry.paths.iter().all(is_gone);
@@ -405,14 +404,12 @@ impl Pools {
 
     /// Takes the labels off the drives of a pool that are there, and forgets it.
     async fn unmake(&self, entry: &Entry) -> Result<(), ControlError> {
-        for path in entry.paths.iter().filter(|path| path.exists()) {
+        // What has another label, or none, may be somebody else's by now: it is not even opened.
+        for path in entry.paths.iter().filter(|path| is_of(&scan(path), entry)) {
             let drive = self.open_drive(path)?;
-            let label = LabelStore::open(Rc::clone(&drive)).await.label();
-            if label.is_some_and(|label| random::hex(&label.state.pool.0) == entry.id) {
-                let wiped = drives::wipe(&*drive).await;
-                let failed = ControlError::pool(&entry.name);
-                wiped.map_err(|error| failed(PoolError::Drive(error)))?;
-            }
+            let wiped = drives::wipe(&*drive).await;
+            let failed = ControlError::pool(&entry.name);
+            wiped.map_err(|error| failed(PoolError::Drive(error)))?;
         }
         self.home.change(|registry| registry.remove(&entry.id))
     }
@@ -429,6 +426,12 @@ fn is_cut_short(new: &CreatePool, number: usize, label: &Label) -> bool {
     label.drive as usize == number
         && members.len() == new.all().count()
         && members.any(|member| member.id == label.drive && member.role == role)
+}
+
+/// True if a drive has a label of this pool.
+fn is_of(scan: &Scan, entry: &Entry) -> bool {
+    scan.label()
+        .is_some_and(|label| random::hex(&label.pool) == entry.id)
 }
 
 /// True unless the newest label of the pool says that the drive is none of it any more.

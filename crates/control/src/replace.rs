@@ -100,8 +100,16 @@ impl Pools {
             let finding = Finding::new(Severity::Refusal, "too-small", why);
             return Err(crate::create::refusal(vec![finding.at(&wanted.new.path)]));
         }
-        if state != SlotState::Lost {
-            running.pool.give_up(slot).await.map_err(failed)?;
+        // What the registry says is a hint, and a start that finds the drive can do no harm with it. Without the
+        // path a pool that is cut off from here on would not be found whole.
+        let mut entry = running.entry();
+        entry.paths.push(wanted.new.path.clone());
+        self.home.change(|registry| registry.put(entry))?;
+        if state != SlotState::Lost
+            && let Err(error) = running.pool.give_up(slot).await
+        {
+            let _ = self.remember(&running);
+            return Err(failed(error));
         }
         if wanted.overwrite && kind == Kind::New {
             let wiped = drives::wipe(&*drive).await;
@@ -109,11 +117,6 @@ impl Pools {
         }
         let weak = Rc::downgrade(&drive);
         running.drives.borrow_mut().push(weak);
-        // What the registry says is a hint, and a start that finds the drive can do no harm with it. Without the path a
-        // pool that is cut off from here on would not be found whole.
-        let mut entry = running.entry();
-        entry.paths.push(wanted.new.path.clone());
-        self.home.change(|registry| registry.put(entry))?;
         let now = self.world.now();
         let job = self
             .jobs
