@@ -135,6 +135,12 @@ impl Mirror {
         check_member(member, &candidate, self.lba_bytes, self.bytes)
     }
 
+    /// Bytes of each member behind its base at least.
+    #[must_use]
+    pub const fn member_bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// True if all members but this one hold everything: it may be declared lost.
     #[must_use]
     pub fn can_spare(&self, member: usize) -> bool {

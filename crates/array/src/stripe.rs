@@ -105,6 +105,12 @@ impl StripeSet {
         )
     }
 
+    /// Bytes of each member behind its base at least.
+    #[must_use]
+    pub const fn member_bytes(&self) -> u64 {
+        self.geometry.member_bytes()
+    }
+
     /// True if all members but this one hold everything: it may be declared lost.
     #[must_use]
     pub fn can_spare(&self, member: usize) -> bool {

@@ -149,7 +149,7 @@ impl Pools {
     /// taken back as far as the drives allow.
     pub async fn create_pool(&self, new: &CreatePool) -> Result<PlanView, ControlError> {
         let _turn = self.turn.take().await;
-        if Name::new(&new.pool).is_err() {
+        if !is_new_name(&new.pool) {
             return Err(ControlError::BadName(new.pool.clone()));
         }
         if self.home.registry()?.get(&new.pool).is_some() || self.running(&new.pool).is_ok() {
@@ -327,7 +327,8 @@ impl Pools {
         };
         let world = Rc::clone(&self.world);
         let pool = Pool::create(world, wanted, self.settings(raw_bytes)).await;
-        pool.map_err(failed)
+        let paths: Vec<_> = new.all().map(|drive| drive.path.clone()).collect();
+        pool.map_err(|error| ControlError::pool_of(&new.pool, &paths, error))
     }
 
     /// Closes a pool so that any machine may import it, and forgets it.
@@ -413,6 +414,11 @@ impl Pools {
         }
         self.home.change(|registry| registry.remove(&entry.id))
     }
+}
+
+/// True if a name may be given: what begins with a dot or a dash is not told from directories and options.
+pub(crate) fn is_new_name(name: &str) -> bool {
+    Name::new(name).is_ok() && !name.starts_with(['.', '-'])
 }
 
 /// True if drive `number` of this creation has the label that the same creation, cut short, gave it

@@ -117,6 +117,8 @@ pub enum ControlError {
         pool: String,
         /// Why.
         error: PoolError,
+        /// The drives that it names by their numbers.
+        paths: Vec<PathBuf>,
     },
     /// The engine of a pool failed.
     Engine {
@@ -161,8 +163,24 @@ impl ControlError {
     }
 
     pub(crate) fn pool(name: &str) -> impl FnOnce(PoolError) -> Self + '_ {
-        |error| Self::Pool {
+        |error| Self::pool_of(name, &[], error)
+    }
+
+    /// A pool of drives at these paths, in the order they were given in, failed.
+    pub(crate) fn pool_of(name: &str, paths: &[PathBuf], error: PoolError) -> Self {
+        let numbers = match &error {
+            PoolError::Create(CreateError::NotBlank { drive } | CreateError::Io { drive, .. }) => {
+                vec![*drive]
+            }
+            PoolError::Import(ImportError::Duplicate { first, second, .. }) => {
+                vec![*first, *second]
+            }
+            _ => Vec::new(),
+        };
+        let named = numbers.into_iter().filter_map(|drive| paths.get(drive));
+        Self::Pool {
             pool: name.to_owned(),
+            paths: named.cloned().collect(),
             error,
         }
     }
@@ -256,7 +274,7 @@ impl ControlError {
     #[must_use]
     pub fn next(&self) -> Option<String> {
         Some(match self {
-            Self::BadName(_) => "use 1 to 48 characters of A-Z a-z 0-9 . _ -".to_owned(),
+            Self::BadName(_) => "use 1 to 48 characters of A-Z a-z 0-9 . _ -, neither . nor - first".to_owned(),
             Self::Size(_) => "write a size such as 10G".to_owned(),
             Self::Path(_) => "write PATH, or PATH:SIZE for a new sparse file".to_owned(),
             Self::Protect { .. } => PROTECT_NEXT.to_owned(),
@@ -298,7 +316,7 @@ impl ControlError {
             }
             Self::Daemon(_) => "use another --state DIR, or end that daemon".to_owned(),
             Self::Busy { pool, .. } => format!("varve pool status {pool}"),
-            Self::Pool { pool, error } => pool_next(pool, error)?,
+            Self::Pool { pool, error, .. } => pool_next(pool, error)?,
             Self::Engine { error, .. } => engine_next(error)?,
             Self::Open(_) | Self::Random(_) => return None,
             Self::Closed(pool) => {
@@ -405,8 +423,8 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
              --take-over PATH..."
         ),
         PoolError::Import(ImportError::WouldLose(_)) => format!(
-            "bring the missing drives back; to accept the loss: varve pool import --pool {pool} \
-             --accept-loss"
+            "name every drive of the pool that is there: varve pool import --pool {pool} PATH...; to \
+             do without the others for good, with what only they hold: --accept-loss"
         ),
         PoolError::Import(ImportError::Duplicate { .. }) => {
             "one of the two is a copy: take it away".to_owned()
@@ -529,7 +547,14 @@ impl fmt::Display for ControlError {
                 path.display()
             ),
             Self::Busy { pool, job } => write!(f, "job {job} is at work on pool {pool}"),
-            Self::Pool { pool, .. } => write!(f, "pool {pool} failed"),
+            Self::Pool { pool, paths, .. } => {
+                write!(f, "pool {pool} failed")?;
+                for (index, path) in paths.iter().enumerate() {
+                    let before = if index == 0 { " at" } else { "," };
+                    write!(f, "{before} {}", path.display())?;
+                }
+                Ok(())
+            }
             Self::Engine { what, .. } => write!(f, "{what} failed"),
             Self::Open(_) => f.write_str("a drive cannot be opened"),
             Self::Io(_) => f.write_str("this process cannot use drives"),

@@ -166,7 +166,7 @@ impl Pools {
         }
         let known = import.present.iter().map(|one| (one.id, one.drive));
         let known = known.chain(import.stale.iter().map(|one| (one.id, one.drive)));
-        let paths: BTreeMap<MemberId, PathBuf> = known
+        let members: BTreeMap<MemberId, PathBuf> = known
             .filter_map(|(id, drive)| Some((id, paths.get(drive)?.clone())))
             .collect();
         let raw_bytes = drives.iter().map(|drive| drive.info().bytes).sum();
@@ -177,8 +177,8 @@ impl Pools {
         };
         let world = Rc::clone(&self.world);
         let pool = Pool::open(world, &drives, Some(id), settings).await;
-        let pool = pool.map_err(|error| refused(&name, findings, error))?;
-        let running = Running::new(name, pool, paths, &drives);
+        let pool = pool.map_err(|error| refused(&name, &paths, findings, error))?;
+        let running = Running::new(name, pool, members, &drives);
         self.add(Rc::clone(&running));
         Ok(running)
     }
@@ -248,19 +248,24 @@ impl Pools {
                 import,
                 findings,
             }),
-            Err(error) => Err(refused(name, findings, PoolError::Import(error))),
+            Err(error) => Err(refused(name, &paths, findings, PoolError::Import(error))),
         }
     }
 }
 
 /// Why a pool does not open. Where a drive was put back, what it lacks for is here, but old: that is what
 /// has to be said.
-fn refused(pool: &str, findings: Vec<Finding>, error: PoolError) -> ControlError {
+fn refused(
+    pool: &str,
+    paths: &[PathBuf],
+    findings: Vec<Finding>,
+    error: PoolError,
+) -> ControlError {
     if findings.iter().any(|finding| finding.code == PUT_BACK) {
         let pool = pool.to_owned();
         return ControlError::Missing { pool, findings };
     }
-    ControlError::pool(pool)(error)
+    ControlError::pool_of(pool, paths, error)
 }
 
 /// Drives whose own label is older than a session that closed the pool in good order. Each label is

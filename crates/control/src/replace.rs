@@ -134,14 +134,12 @@ impl Pools {
         wanted: &ReplaceDrive,
     ) -> Result<Kind, ControlError> {
         let members = running.pool.membership().state().members;
-        let here = |row: &&varve_pool::label::Member| row.is_at(slot.role, slot.number);
-        let rows = members.members().iter().filter(here);
-        let least_bytes = rows.map(|row| row.size_bytes).min().unwrap_or(0);
+        let least_bytes = running.pool.least_bytes(slot);
+        let least_bytes = least_bytes.map_err(ControlError::pool(&wanted.pool))?;
         let look = Wanted {
             path: wanted.new.path.clone(),
             create: wanted.new.create_bytes,
-            // The array knows how much of a drive it needs, which is less than some drives have.
-            least_bytes: least_bytes.min(running.pool.geometry().fast_bytes),
+            least_bytes,
         };
         let found = preflight(&[look], &MAGICS);
         let mut findings: Vec<_> = found.findings.iter().map(Finding::from).collect();

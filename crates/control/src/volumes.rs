@@ -1,5 +1,6 @@
 //! Volumes: create, resize, delete, list.
 
+use crate::create::is_new_name;
 use crate::error::ControlError;
 use crate::events::Event;
 use crate::pools::Pools;
@@ -9,7 +10,6 @@ use crate::view::VolumeView;
 use crate::volume::{Volume, VolumeInfo};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
-use varve_format::Name;
 use varve_ftl::{EngineError, NewVolume};
 use varve_units::{BLOCK_BYTES, Blocks, TenantId};
 
@@ -34,7 +34,7 @@ impl Pools {
     /// [`ControlError`]: no such pool, a bad or taken name, a bad size, too many volumes.
     pub async fn create_volume(&self, new: &CreateVolume) -> Result<Volume, ControlError> {
         let running = self.running(&new.pool)?;
-        if Name::new(&new.volume).is_err() {
+        if !is_new_name(&new.volume) {
             return Err(ControlError::BadName(new.volume.clone()));
         }
         let size = blocks(new.bytes)?;

@@ -83,6 +83,15 @@ impl Pool {
         Ok(tier.lose(number, id).await?)
     }
 
+    /// Bytes that a drive has at least to take a slot's place, labels included.
+    ///
+    /// # Errors
+    /// No such slot.
+    pub fn least_bytes(&self, slot: Slot) -> Result<u64, PoolError> {
+        let (tier, _) = self.tier(slot)?;
+        Ok(tier.least_bytes())
+    }
+
     /// Whether a drive could take a slot's place.
     ///
     /// # Errors

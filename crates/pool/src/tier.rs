@@ -104,6 +104,15 @@ impl Tier {
         }
     }
 
+    /// Bytes of each drive at least, labels included.
+    pub(crate) fn least_bytes(&self) -> u64 {
+        let bytes = match &self.array {
+            Array::Fast(mirror, _) => mirror.member_bytes(),
+            Array::Dense(set) => set.member_bytes(),
+        };
+        RESERVED_BYTES + bytes
+    }
+
     /// Commits that the member of a slot is lost; the array does without it from then on.
     pub(crate) async fn lose(&self, slot: usize, id: MemberId) -> Result<(), CommitError> {
         self.losses.commit(id).await?;
