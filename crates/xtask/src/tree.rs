@@ -162,7 +162,7 @@ fn reach<'a>(outlines: &BTreeMap<&'a str, &Outline>) -> BTreeMap<&'a str, bool> 
                 folder = format!("{folder}/{name}");
             }
             let candidates = match &child.path {
-                Some(given) => [format!("{}/{given}", parent(path)), String::new()],
+                Some(given) => [resolve(parent(path), given), String::new()],
                 None => {
                     let name = &child.name;
                     [
@@ -200,6 +200,19 @@ fn root(path: &str) -> Option<bool> {
         | ["tests" | "benches" | "examples", _, "main.rs"] => Some(true),
         _ => None,
     }
+}
+
+/// A path given from inside a folder, without `..`: files are known by their shortest path.
+fn resolve(folder: &str, given: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').collect();
+    for part in given.split('/') {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    parts.join("/")
 }
 
 fn parent(path: &str) -> &str {
@@ -250,6 +263,20 @@ mod tests {
             expected.iter().all(|path| tests.contains(path)) && tests.len() == 4,
             "{tests:?}"
         );
+    }
+
+    #[test]
+    fn helpers_of_several_binaries_are_found() {
+        let tree = Tree::of(&[
+            (
+                "crates/a/tests/all/main.rs",
+                "#[path = \"../common/mod.rs\"] mod common;\
+                 #[path = \"../../../b/tests/host/mod.rs\"] mod host;",
+            ),
+            ("crates/a/tests/common/mod.rs", ""),
+            ("crates/b/tests/host/mod.rs", ""),
+        ]);
+        assert!(tree.sources().iter().all(|s| !s.orphan && s.all_tests));
     }
 
     #[test]

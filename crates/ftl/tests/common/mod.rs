@@ -1,6 +1,6 @@
 //! A seeded executor, drives in memory, a small pool and hosts for the tests of this crate.
 
-#![allow(dead_code, unused_imports, reason = "each test file uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses its part")]
 
 mod drive;
 mod executor;

@@ -27,6 +27,14 @@ pub struct Pool {
     pub id: [u8; 16],
 }
 
+/// Tasks hold the executor that holds them, and drives with all their bytes: without this each test
+/// would keep its own until the process ends.
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.executor.crash();
+    }
+}
+
 impl Pool {
     /// 18 chunks of 1 MiB and 13 groups of 1 MiB; each tier has `copies` copies. The reserve leaves
     /// hosts less of the log than their volumes hold, so what is cleaned is not all dead.

@@ -1,0 +1,8 @@
+//! The tests of this crate from outside in one binary: linked once, long ones run beside others.
+
+mod common;
+
+mod layout;
+mod mirror;
+mod model;
+mod stripe;

@@ -1,0 +1,468 @@
+//! The stripe set, case by case.
+
+use crate::common::{
+    BLOCK, Executor, MemoryDrive, Recorder, drives, gather, pattern, read, read_sectors,
+    torn_gather,
+};
+use std::cell::Cell;
+use std::rc::Rc;
+use varve_array::{
+    AssembleError, Geometry, Member, MemberState, Protection, RestoreError, StripeSet,
+};
+use varve_io::{
+    Blocks, Command, Drive, DriveInfo, Gather, Handle, IoError, Outcome, Sectors, World,
+};
+
+const BASE: u64 = 4096;
+const PARITY: Protection = Protection::Parity { data: 3 };
+
+struct Rig {
+    executor: Rc<Executor>,
+    drives: Vec<Rc<MemoryDrive>>,
+    membership: Rc<Recorder>,
+    set: Rc<StripeSet>,
+    geometry: Geometry,
+}
+
+/// Four drives, strips of 2 blocks, zones of 5 strips, 3 groups.
+fn rig(protection: Protection) -> Rig {
+    let executor = Executor::new(11);
+    let geometry = Geometry::new(4, 2, 5, 3, protection).unwrap();
+    let drives = drives(&executor, 4, BASE + geometry.member_bytes());
+    let membership = Recorder::new(&executor);
+    let members = drives
+        .iter()
+        .map(|drive| Member::live(Rc::clone(drive) as Rc<dyn Drive>, BASE));
+    let world = Rc::clone(&executor) as Rc<dyn World>;
+    let recorder = Rc::clone(&membership) as _;
+    let set = StripeSet::new(geometry, members.collect(), recorder, world).unwrap();
+    Rig {
+        executor,
+        drives,
+        membership,
+        set: Rc::new(set),
+        geometry,
+    }
+}
+
+impl Rig {
+    fn drive(&self) -> Rc<dyn Drive> {
+        Rc::clone(&self.set) as Rc<dyn Drive>
+    }
+
+    fn submit(&self, command: Command) -> Outcome {
+        let completion = self.set.submit(command);
+        self.executor.block_on(completion)
+    }
+
+    fn write(&self, offset: usize, gather: Gather) -> Result<(), IoError> {
+        let offset = offset as u64;
+        self.submit(Command::Write {
+            offset,
+            gather,
+            handle: Handle::default(),
+        })
+        .map(|_| ())
+    }
+
+    fn read(&self, offset: usize, bytes: usize, copy: u8) -> Result<Vec<u8>, IoError> {
+        let drive = self.drive();
+        self.executor
+            .block_on(async move { read(&*drive, offset, bytes, copy).await })
+    }
+
+    fn fresh(&self) -> Rc<MemoryDrive> {
+        let bytes = BASE + self.geometry.member_bytes();
+        MemoryDrive::new(Rc::clone(&self.executor), bytes)
+    }
+
+    /// XOR over all drives is zero everywhere.
+    fn assert_parity(&self) {
+        let bytes = self.geometry.member_bytes() as usize;
+        let mut sum = vec![0; bytes];
+        for drive in &self.drives {
+            varve_gf::xor_into(&mut sum, &drive.peek(BASE as usize, bytes));
+        }
+        assert!(sum.iter().all(|&byte| byte == 0), "stripe xor is not zero");
+    }
+}
+
+/// One command per drive for any number of stripes, data by reference, parity right, blocks and
+/// sectors of metadata mixed, both ways of reading, in both kinds of memory.
+#[test]
+fn stripes_are_written_once_per_drive_and_read_both_ways() {
+    for protection in [Protection::None, Protection::Mirror, PARITY] {
+        let rig = rig(protection);
+        let stripe = rig.geometry.stripe_bytes() as usize;
+        let bytes = pattern(3, 6 * stripe);
+        let torn = torn_gather(&rig.executor, &bytes);
+        rig.write(2 * stripe, torn).unwrap();
+        assert!(rig.drives.iter().all(|drive| drive.writes.get() == 1));
+        if protection == PARITY {
+            rig.assert_parity();
+        }
+        for copy in 0..rig.set.info().copies {
+            let found = rig.read(2 * stripe, 6 * stripe, copy).unwrap();
+            assert!(found == bytes, "{protection:?} copy {copy}");
+            for block in 0..6 * stripe / BLOCK {
+                let (drive, at) = (rig.drive(), 2 * stripe + block * BLOCK);
+                let found = rig
+                    .executor
+                    .block_on(async move { read_sectors(&*drive, at, BLOCK, copy).await });
+                assert!(found.unwrap() == bytes[block * BLOCK..][..BLOCK]);
+            }
+        }
+    }
+}
+
+#[test]
+fn data_is_not_copied_on_the_way() {
+    let rig = rig(PARITY);
+    let stripe = rig.geometry.stripe_bytes() as usize;
+    let bytes = gather(&pattern(1, stripe));
+    let varve_io::Segment::Data(blocks, _) = &bytes.segments()[0] else {
+        panic!("a gather of data");
+    };
+    let start = blocks.bytes().as_ptr() as usize;
+    let memory = start..start + stripe;
+    rig.write(0, bytes).unwrap();
+    let seen: Vec<_> = rig.drives.iter().map(|d| d.seen.borrow()[0]).collect();
+    let shared = seen.iter().filter(|address| memory.contains(address));
+    assert_eq!(shared.count(), 3, "three strips by reference, one parity");
+}
+
+#[test]
+fn copy_1_needs_the_direct_drive_for_nothing() {
+    for protection in [Protection::Mirror, PARITY] {
+        let rig = rig(protection);
+        let stripe = rig.geometry.stripe_bytes() as usize;
+        let bytes = pattern(8, 4 * stripe);
+        rig.write(0, gather(&bytes)).unwrap();
+        for block in 0..4 * stripe / BLOCK {
+            let place = rig.geometry.place(block as u64);
+            let direct = rig.geometry.direct(place.stripe, place.strip);
+            let reads = rig.drives[direct].reads.get();
+            let found = rig.read(block * BLOCK, BLOCK, 1).unwrap();
+            assert!(found == bytes[block * BLOCK..][..BLOCK]);
+            assert_eq!(rig.drives[direct].reads.get(), reads);
+        }
+    }
+}
+
+#[test]
+fn media_errors_are_the_callers_and_repair_heals() {
+    for protection in [Protection::Mirror, PARITY] {
+        let rig = rig(protection);
+        let stripe = rig.geometry.stripe_bytes() as usize;
+        let bytes = pattern(8, 2 * stripe);
+        rig.write(0, gather(&bytes)).unwrap();
+        for block in 0..2 * stripe / BLOCK {
+            let place = rig.geometry.place(block as u64);
+            let direct = rig.geometry.direct(place.stripe, place.strip);
+            let start = place.stripe * rig.geometry.strip_bytes() + place.block * 4096;
+            rig.drives[direct].spoil(BASE + start, 4096);
+            let at = block * BLOCK;
+            assert_eq!(rig.read(at, BLOCK, 0).err(), Some(IoError::Media));
+            let good = rig.read(at, BLOCK, 1).unwrap();
+            assert!(good == bytes[at..at + BLOCK]);
+            let (offset, gather, copy) = (at as u64, gather(&good), 0);
+            let repair = Command::Repair {
+                offset,
+                gather,
+                copy,
+            };
+            assert!(rig.submit(repair).is_ok());
+            assert!(rig.read(at, BLOCK, 0).unwrap() == good);
+        }
+        let repair = Command::Repair {
+            offset: 0,
+            gather: gather(&bytes[..BLOCK]),
+            copy: 1,
+        };
+        let partner = rig.geometry.direct(0, 0) ^ 1;
+        rig.drives[partner].spoil(BASE, 4096);
+        let expected = (protection == PARITY).then_some(IoError::Media);
+        assert_eq!(rig.submit(repair).err(), expected);
+        assert_eq!(rig.read(0, BLOCK, 1).err(), expected);
+        assert_eq!(rig.set.state(0), MemberState::Live);
+    }
+}
+
+/// With one drive lost some copy serves every read, of one block and of many stripes.
+#[test]
+fn one_lost_drive_leaves_every_read_a_way() {
+    for protection in [Protection::Mirror, PARITY] {
+        for lost in 0..4 {
+            let rig = rig(protection);
+            let stripe = rig.geometry.stripe_bytes() as usize;
+            let bytes = pattern(8, 5 * stripe);
+            rig.write(0, gather(&bytes)).unwrap();
+            rig.set.set_lost(lost);
+            for (at, length) in [(0, 5 * stripe), (BLOCK, 3 * stripe), (stripe, BLOCK)] {
+                let found = (0..2).find_map(|copy| rig.read(at, length, copy).ok());
+                assert!(
+                    found.unwrap() == bytes[at..at + length],
+                    "drive {lost} lost"
+                );
+            }
+            let more = pattern(9, stripe);
+            rig.write(5 * stripe, gather(&more)).unwrap();
+            assert!(rig.membership.asked.borrow().is_empty(), "committed before");
+        }
+    }
+}
+
+#[test]
+fn a_degraded_write_waits_for_the_commit() {
+    let rig = rig(PARITY);
+    rig.membership.is_waiting.set(true);
+    rig.drives[2].next_write.set(Some(IoError::Timeout));
+    let stripe = rig.geometry.stripe_bytes() as usize;
+    let is_done = Rc::new(Cell::new(0));
+    for turn in 0..2 {
+        let (drive, flag) = (rig.drive(), Rc::clone(&is_done));
+        let bytes = gather(&pattern(turn, stripe));
+        rig.executor.spawn(Box::pin(async move {
+            drive.write(turn * stripe as u64, bytes).await.unwrap();
+            flag.set(flag.get() + 1);
+        }));
+        rig.executor.drain();
+        assert_eq!(is_done.get(), 0);
+        assert_eq!(rig.set.state(2), MemberState::Leaving);
+    }
+    assert_eq!(*rig.membership.asked.borrow(), [(2, IoError::Timeout)]);
+    rig.membership.release();
+    rig.executor.drain();
+    assert_eq!((is_done.get(), rig.set.state(2)), (2, MemberState::Lost));
+}
+
+#[test]
+fn a_failed_commit_fails_the_write() {
+    let rig = rig(Protection::Mirror);
+    rig.membership.failures.set(2);
+    rig.drives[2].next_write.set(Some(IoError::Gone));
+    let stripe = rig.geometry.stripe_bytes() as usize;
+    for expected in [Err(IoError::Timeout), Err(IoError::Timeout), Ok(())] {
+        assert_eq!(rig.write(0, gather(&pattern(1, stripe))), expected);
+    }
+}
+
+/// Beyond the redundancy a failure is the command's and changes no state.
+#[test]
+fn what_redundancy_cannot_bear_fails_the_command() {
+    for (protection, lost, failing, expected) in [
+        (Protection::None, None, 1, Err(IoError::Media)),
+        (PARITY, Some(0), 1, Err(IoError::Media)),
+        (Protection::Mirror, Some(0), 1, Err(IoError::Media)),
+        (Protection::Mirror, Some(0), 2, Ok(())),
+    ] {
+        let rig = rig(protection);
+        if let Some(lost) = lost {
+            rig.set.set_lost(lost);
+        }
+        rig.drives[failing].next_write.set(Some(IoError::Media));
+        let bytes = gather(&pattern(1, rig.geometry.stripe_bytes() as usize));
+        assert_eq!(rig.write(0, bytes.clone()), expected, "{protection:?}");
+        assert_eq!(
+            rig.set.state(failing) == MemberState::Live,
+            expected.is_err()
+        );
+        assert_eq!(rig.write(0, bytes), Ok(()));
+    }
+    let rig = rig(Protection::None);
+    rig.set.set_lost(3);
+    let bytes = gather(&pattern(1, rig.geometry.stripe_bytes() as usize));
+    assert_eq!(rig.write(0, bytes), Err(IoError::Gone));
+    assert!(
+        rig.read(0, BLOCK, 0).is_ok(),
+        "strips elsewhere are still read"
+    );
+    assert_eq!(rig.read(6 * BLOCK, BLOCK, 0).err(), Some(IoError::Gone));
+}
+
+#[test]
+fn discard_reaches_drives_for_whole_groups() {
+    let rig = rig(PARITY);
+    let (group, zone) = (rig.geometry.group_bytes(), rig.geometry.zone_bytes());
+    let discard = |offset, length| {
+        assert!(rig.submit(Command::Discard { offset, length }).is_ok());
+        let seen = rig.drives.iter().map(|drive| drive.discards.take());
+        let mut seen: Vec<_> = seen.collect();
+        seen.dedup();
+        assert_eq!(seen.len(), 1, "every drive alike");
+        seen.pop().unwrap()
+    };
+    assert_eq!(discard(group, group), [(BASE + zone, zone)]);
+    assert_eq!(discard(4096, 3 * group - 4096), [(BASE + zone, 2 * zone)]);
+    assert_eq!(discard(4096, group), []);
+}
+
+/// Data and parity alike; an array has as many handles as the drive with the fewest.
+#[test]
+fn every_drive_writes_under_the_handle_of_the_write() {
+    let rig = rig(PARITY);
+    for (drive, handles) in rig.drives.iter().zip([8, 4, 128, 8]) {
+        let info = drive.info.get();
+        drive.info.set(DriveInfo { handles, ..info });
+    }
+    assert_eq!(rig.drive().info().handles, 4);
+    let write = Command::Write {
+        offset: 0,
+        gather: gather(&pattern(1, 6 * BLOCK)),
+        handle: Handle(3),
+    };
+    assert!(rig.submit(write).is_ok());
+    assert!(
+        rig.drives
+            .iter()
+            .all(|drive| drive.handle.get() == Handle(3))
+    );
+}
+
+#[test]
+fn flush_reaches_every_drive() {
+    let rig = rig(PARITY);
+    assert!(rig.submit(Command::Flush).is_ok());
+    assert!(rig.drives.iter().all(|drive| drive.flushes.get() == 1));
+}
+
+#[test]
+fn rebuild_restores_data_and_parity_of_the_named_stripes_only() {
+    for protection in [Protection::Mirror, PARITY] {
+        for lost in 0..4 {
+            let rig = rig(protection);
+            let stripe = rig.geometry.stripe_bytes() as usize;
+            rig.write(0, gather(&pattern(4, 15 * stripe))).unwrap();
+            let bytes = rig.geometry.member_bytes() as usize;
+            let expected = rig.drives[lost].peek(BASE as usize, bytes);
+            rig.set.set_lost(lost);
+            let fresh = rig.fresh();
+            rig.set.replace(lost, Rc::clone(&fresh) as _, BASE).unwrap();
+            let set = Rc::clone(&rig.set);
+            let restored = rig.executor.block_on(async move {
+                let mut last = None;
+                let ranges = [0..5, 10..12];
+                let report = |progress| last = Some(progress);
+                let restored = set.rebuild(lost, &ranges, report).await.unwrap();
+                let last = last.unwrap();
+                assert_eq!(last.done, last.total);
+                restored
+            });
+            rig.set.set_live(lost);
+            let strip = rig.geometry.strip_bytes() as usize;
+            assert_eq!(restored.bytes, 7 * strip as u64);
+            let found = fresh.peek(BASE as usize, bytes);
+            assert!(found[..5 * strip] == expected[..5 * strip]);
+            assert!(found[5 * strip..10 * strip].iter().all(|&byte| byte == 0));
+            assert!(found[10 * strip..12 * strip] == expected[10 * strip..12 * strip]);
+        }
+    }
+    let rig = rig(Protection::None);
+    let set = Rc::clone(&rig.set);
+    let error = rig
+        .executor
+        .block_on(async move { set.rebuild(0, &[], |_| ()).await });
+    assert_eq!(error, Err(RestoreError::Unprotected));
+}
+
+#[test]
+fn rebuild_reports_unreadable_blocks_and_ends_without_sources() {
+    let rig = rig(PARITY);
+    let stripe = rig.geometry.stripe_bytes() as usize;
+    rig.write(0, gather(&pattern(4, 15 * stripe))).unwrap();
+    rig.set.set_lost(1);
+    rig.set.replace(1, rig.fresh(), BASE).unwrap();
+    rig.drives[3].spoil(BASE + 2 * 4096 + 512, 512);
+    let set = Rc::clone(&rig.set);
+    let restored = rig.executor.block_on(async move {
+        let ranges = [set.geometry().group_stripes(0)];
+        set.rebuild(1, &ranges, |_| ()).await.unwrap()
+    });
+    assert_eq!(restored.unreadable, vec![8192..12288]);
+    rig.drives[0].broken.set(Some(IoError::Gone));
+    let set = Rc::clone(&rig.set);
+    let error = rig
+        .executor
+        .block_on(async move { set.rebuild(1, &[0..1, 3..4], |_| ()).await });
+    assert_eq!(error, Err(RestoreError::Source(IoError::Gone)));
+    assert_eq!(rig.set.state(0), MemberState::Live, "the last cover stays");
+}
+
+/// Payload-elided blocks and real P2L sectors pass without parity.
+#[test]
+fn elided_payload_passes_where_there_is_no_parity() {
+    for protection in [Protection::None, Protection::Mirror] {
+        let rig = rig(protection);
+        let blocks = (rig.geometry.stripe_bytes() / 4096) as usize;
+        let mut symbols = Blocks::elided(blocks - 1);
+        for (index, symbol) in symbols.symbols_mut().iter_mut().enumerate() {
+            *symbol = 100 + index as u64;
+        }
+        let p2l = pattern(5, BLOCK);
+        let mut gather = Gather::new();
+        gather.push_data(symbols);
+        gather.push_meta(Sectors::from_bytes(&p2l));
+        rig.write(0, gather).unwrap();
+        for copy in 0..rig.set.info().copies {
+            let drive = rig.drive();
+            let at = (blocks - 1) * BLOCK;
+            let found = rig.executor.block_on(async move {
+                let data = drive.read_data(0, Blocks::elided(blocks - 1), copy).await;
+                let meta = read_sectors(&*drive, at, BLOCK, copy).await;
+                (data.unwrap(), meta.unwrap())
+            });
+            let expected: Vec<_> = (0..blocks as u64 - 1).map(|index| 100 + index).collect();
+            assert_eq!(found.0.symbols(), expected);
+            assert!(found.1 == p2l);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "parity of payload-elided blocks")]
+fn elided_payload_has_no_parity() {
+    let rig = rig(PARITY);
+    let mut gather = Gather::new();
+    gather.push_data(Blocks::elided(
+        (rig.geometry.stripe_bytes() / 4096) as usize,
+    ));
+    rig.write(0, gather).unwrap();
+}
+
+#[test]
+#[should_panic(expected = "is not whole stripes")]
+fn a_partial_stripe_is_a_programmer_error() {
+    let rig = rig(PARITY);
+    rig.write(0, gather(&pattern(1, BLOCK))).unwrap();
+}
+
+#[test]
+fn assembly_refuses_what_does_not_fit() {
+    let executor = Executor::new(1);
+    let geometry = Geometry::new(3, 1, 1, 1, Protection::Parity { data: 2 }).unwrap();
+    let assemble = |members: Vec<Member>| {
+        let world = Rc::clone(&executor) as Rc<dyn World>;
+        StripeSet::new(geometry, members, Recorder::new(&executor) as _, world).err()
+    };
+    let live = |bytes| {
+        let drive = MemoryDrive::new(Rc::clone(&executor), bytes);
+        Member::live(drive as _, 4096)
+    };
+    let (least, most, found) = (3, 3, 1);
+    let count = AssembleError::MemberCount { least, most, found };
+    assert_eq!(assemble(vec![live(8192)]), Some(count));
+    let members = vec![live(8192), live(4096), live(8192)];
+    let (member, bytes, needed) = (1, 0, 4096);
+    let small = AssembleError::TooSmall {
+        member,
+        bytes,
+        needed,
+    };
+    assert_eq!(assemble(members), Some(small));
+    let members = vec![live(8192), Member::lost(), Member::lost()];
+    assert_eq!(
+        assemble(members),
+        Some(AssembleError::TooFewLive { live: 1 })
+    );
+    assert_eq!(assemble(vec![live(8192), Member::lost(), live(8192)]), None);
+}

@@ -1,0 +1,9 @@
+//! The tests of this crate from outside in one binary: linked once, long ones run beside others.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod damage;
+mod http;
+mod losses;
+mod pools;

@@ -1,0 +1,417 @@
+//! Pools on sparse files: made, opened again, moved to another machine, destroyed.
+
+use crate::common::{MIB, Scratch, new_pool, new_volume, pattern, session};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use varve_control::{
+    ControlError, CreatePool, Event, Exit, Failure, Health, ImportPool, JobState, ReplaceDrive,
+};
+use varve_format::{LABEL_BYTES, Label};
+use varve_ftl::EngineError;
+use varve_io::Blocks;
+use varve_pool::label::LABEL_OFFSETS;
+use varve_units::Lba;
+
+fn exit(error: ControlError) -> Exit {
+    Failure::from(error).exit
+}
+
+#[test]
+fn what_was_written_is_there_after_a_close_and_handles_do_not_keep_pools() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "tank");
+    session(&home, |pools| async move {
+        let watch = pools.watch();
+        let made = pools.create_pool(&wanted).await.unwrap();
+        assert!(made.is_made && made.protect == "2+1" && made.capacity_bytes > 150 * MIB);
+        let volume = new_volume("tank", "db", 100);
+        let volume = pools.create_volume(&volume).await.unwrap();
+        volume
+            .write(Lba(10), pattern(10, 600, 1), false)
+            .await
+            .unwrap();
+        volume.flush().await.unwrap();
+        let view = pools.list_volumes(None).await.unwrap();
+        assert_eq!(view[0].used_bytes, 600 * 4096);
+        assert_eq!((view[0].bytes, view[0].unprotected_bytes), (100 * MIB, 0));
+        assert!(matches!(watch.next().await, Event::PoolOpened { pool } if pool == "tank"));
+        assert!(matches!(watch.next().await, Event::VolumeCreated(v) if v.info().name == "db"));
+        for (_, outcome) in pools.close_all().await {
+            outcome.unwrap();
+        }
+        assert!(matches!(watch.next().await, Event::PoolClosing { .. }));
+        let read = volume.read(Lba(0), Blocks::zeroed(1)).await;
+        assert!(matches!(read, Err(EngineError::Stopped)));
+        // In the same process: nothing of the first opening holds the drives.
+        let outcomes = pools.open_all().await;
+        outcomes
+            .into_iter()
+            .for_each(|(_, outcome)| outcome.unwrap());
+        let again = pools.volume("tank", "db").unwrap();
+        assert_eq!(again.info(), volume.info());
+        let read = again.read(Lba(10), Blocks::zeroed(600)).await.unwrap();
+        assert_eq!(read.bytes(), pattern(10, 600, 1).bytes());
+        pools.close_all().await;
+        let status = pools.status("tank").await.unwrap();
+        assert_eq!(status.health, Health::Closed);
+        assert_eq!(status.drives.len(), 5);
+    });
+}
+
+#[test]
+fn volumes_grow_shrink_when_told_and_go() {
+    let scratch = Scratch::new();
+    let wanted = new_pool(&scratch, "p");
+    session(&scratch.path("home"), |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        let volume = new_volume("p", "v", 10);
+        pools.create_volume(&volume).await.unwrap();
+        let twice = pools.create_volume(&volume).await.unwrap_err();
+        assert_eq!(exit(twice), Exit::Conflict);
+        let watch = pools.watch();
+        let grown = pools
+            .resize_volume("p", "v", 20 * MIB, false)
+            .await
+            .unwrap();
+        assert_eq!(grown.info().size.0, 20 * MIB / 4096);
+        let refused = pools.resize_volume("p", "v", MIB, false).await.unwrap_err();
+        assert_eq!(exit(refused), Exit::Refused);
+        pools.resize_volume("p", "v", MIB, true).await.unwrap();
+        let odd = pools.resize_volume("p", "v", 5000, true).await.unwrap_err();
+        assert_eq!(exit(odd), Exit::Usage);
+        let destroyed = pools.destroy("p", false).await.unwrap_err();
+        assert_eq!(exit(destroyed), Exit::Refused);
+        pools.delete_volume("p", "v").await.unwrap();
+        let gone = pools.delete_volume("p", "v").await.unwrap_err();
+        assert_eq!(exit(gone), Exit::NotFound);
+        let told: Vec<_> = std::iter::from_fn(|| watch.try_next()).collect();
+        assert!(matches!(
+            &told[..],
+            [Event::VolumeResized(_), Event::VolumeResized(_), Event::VolumeDeleted(info)]
+                if info.name == "v"
+        ));
+        pools.destroy("p", false).await.unwrap();
+        assert!(pools.list().await.unwrap().is_empty());
+        // What is left are blank drives.
+        let again = varve_control::CreatePool {
+            fast: existing(&wanted.fast),
+            dense: existing(&wanted.dense),
+            ..wanted
+        };
+        pools.create_pool(&again).await.unwrap();
+    });
+}
+
+fn existing(drives: &[varve_control::DrivePath]) -> Vec<varve_control::DrivePath> {
+    let existing = |drive: &varve_control::DrivePath| varve_control::DrivePath {
+        create_bytes: None,
+        ..drive.clone()
+    };
+    drives.iter().map(existing).collect()
+}
+
+#[test]
+fn a_pool_moves_to_another_machine_when_released_or_taken_over() {
+    let scratch = Scratch::new();
+    let wanted = new_pool(&scratch, "p");
+    let paths: Vec<_> = wanted
+        .fast
+        .iter()
+        .chain(&wanted.dense)
+        .map(|d| d.path.clone())
+        .collect();
+    let (here, there) = (scratch.path("here"), scratch.path("there"));
+    session(&here, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        pools
+            .create_volume(&new_volume("p", "v", 10))
+            .await
+            .unwrap();
+        pools.close_all().await;
+    });
+    let import = ImportPool {
+        paths,
+        ..ImportPool::default()
+    };
+    let taken = ImportPool {
+        take_over: true,
+        ..import.clone()
+    };
+    let again = import.clone();
+    session(&there, |pools| async move {
+        let refused = pools.import(&import).await.unwrap_err();
+        assert_eq!(exit(refused), Exit::Conflict);
+        assert_eq!(pools.import(&taken).await.unwrap(), "p");
+        assert!(pools.volume("p", "v").is_ok());
+        pools.export("p").await.unwrap();
+        assert!(pools.list().await.unwrap().is_empty());
+    });
+    session(&here, |pools| async move {
+        assert_eq!(pools.import(&again).await.unwrap(), "p");
+        assert_eq!(pools.list_volumes(Some("p")).await.unwrap().len(), 1);
+        pools.close_all().await;
+    });
+}
+
+/// What a creation leaves that was cut short before its end: the labels, which say so.
+fn cut_short(paths: &[PathBuf]) {
+    for path in paths {
+        let mut file = File::options().read(true).write(true).open(path).unwrap();
+        for offset in LABEL_OFFSETS {
+            let mut bytes = [0; LABEL_BYTES];
+            file.seek(SeekFrom::Start(offset)).unwrap();
+            file.read_exact(&mut bytes).unwrap();
+            let Ok(mut label) = Label::decode(&bytes) else {
+                continue;
+            };
+            label.is_unfinished = true;
+            file.seek(SeekFrom::Start(offset)).unwrap();
+            file.write_all(label.encode().bytes()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_creation_that_was_cut_short_is_repeated_with_the_same_drives_only() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let again = CreatePool {
+        fast: existing(&wanted.fast),
+        dense: existing(&wanted.dense),
+        ..wanted.clone()
+    };
+    let mut swapped = again.clone();
+    swapped.dense.swap(0, 1);
+    let drives = again.fast.iter().chain(&again.dense);
+    let paths: Vec<_> = drives.map(|drive| drive.path.clone()).collect();
+    let files = paths.clone();
+    session(&home, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        pools.export("p").await.unwrap();
+        cut_short(&files);
+        let refused = pools.create_pool(&wanted).await.unwrap_err();
+        let next = Failure::from(refused).next.unwrap_or_default();
+        assert!(next.contains("without a size"), "{next}");
+    });
+    session(&home, |pools| async move {
+        let import = ImportPool {
+            paths,
+            ..ImportPool::default()
+        };
+        let refused = Failure::from(pools.import(&import).await.unwrap_err());
+        assert_eq!(refused.exit, Exit::Refused);
+        assert!(
+            refused
+                .next
+                .unwrap_or_default()
+                .contains("varve pool create")
+        );
+        let refused = pools.create_pool(&swapped).await.unwrap_err();
+        assert_eq!(exit(refused), Exit::Refused);
+        let made = pools.create_pool(&again).await.unwrap();
+        let begun_anew = made
+            .findings
+            .iter()
+            .filter(|found| found.code == "unfinished");
+        assert_eq!(begun_anew.count(), 5);
+        pools
+            .create_volume(&new_volume("p", "v", 10))
+            .await
+            .unwrap();
+        pools.close_all().await;
+    });
+}
+
+/// Drives larger than any there is are refused before anything is made.
+#[test]
+fn a_drive_of_absurd_size_is_refused() {
+    let scratch = Scratch::new();
+    let wanted = CreatePool {
+        fast: scratch.drives("f", 1, u64::MAX / MIB / 2),
+        dense: scratch.drives("d", 1, u64::MAX / MIB / 2),
+        ..new_pool(&scratch, "p")
+    };
+    session(&scratch.path("home"), |pools| async move {
+        let refused = Failure::from(pools.create_pool(&wanted).await.unwrap_err());
+        assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
+        assert!(wanted.fast.iter().all(|drive| !drive.path.exists()));
+    });
+}
+
+/// The healthy drive is given up only for one that can take its place.
+#[test]
+fn a_drive_is_not_given_up_for_one_that_does_not_fit() {
+    let scratch = Scratch::new();
+    let pool = new_pool(&scratch, "p");
+    let small = |name: &str, mib: u64| scratch.drives(name, 1, mib).remove(0);
+    let news = [("fast0", small("sf", 63)), ("dense1", small("sd", 127))];
+    session(&scratch.path("home"), |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        for (drive, new) in news {
+            let path = new.path.clone();
+            let wanted = ReplaceDrive {
+                pool: "p".to_owned(),
+                drive: drive.to_owned(),
+                new,
+                give_up: true,
+                overwrite: false,
+            };
+            let refused = Failure::from(pools.replace_drive(&wanted).await.unwrap_err());
+            assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
+            assert!(!path.exists(), "{drive}");
+            let drives = pools.list_drives(Some("p")).await.unwrap();
+            assert!(
+                drives.iter().all(|drive| drive.state == "live"),
+                "{drives:?}"
+            );
+        }
+        pools.close_all().await;
+    });
+}
+
+/// Of a pool whose drives are gone for good nothing is left but its name here, which can be let go.
+#[test]
+fn a_pool_that_is_gone_can_be_forgotten() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let pool = new_pool(&scratch, "p");
+    let files: Vec<_> = pool.fast.iter().chain(&pool.dense).cloned().collect();
+    session(&home, |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        pools.close_all().await;
+    });
+    std::fs::remove_file(&files[0].path).unwrap();
+    session(&home, |pools| async move {
+        // One drive is away: that is no reason to forget the others.
+        pools.export("p").await.unwrap_err();
+        assert_eq!(pools.list().await.unwrap().len(), 1);
+    });
+    for drive in &files[1..] {
+        std::fs::remove_file(&drive.path).unwrap();
+    }
+    let again = new_pool(&scratch, "p");
+    session(&home, |pools| async move {
+        pools.export("p").await.unwrap();
+        assert!(pools.list().await.unwrap().is_empty());
+        pools.create_pool(&again).await.unwrap();
+        pools.close_all().await;
+    });
+}
+
+/// Cut short at its worst, with no label left on any fast drive, a destruction is ended by the same command, and
+/// until then the pool is not taken for one with drives missing.
+#[test]
+fn a_destruction_that_was_cut_short_goes_on() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let made = wanted.clone();
+    session(&home, |pools| async move {
+        pools.create_pool(&made).await.unwrap();
+        pools
+            .create_volume(&new_volume("p", "v", 10))
+            .await
+            .unwrap();
+        pools.close_all().await;
+    });
+    let registry = home.join("registry.json");
+    let text = std::fs::read_to_string(&registry).unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    value["pools"][0]["destroying"] = true.into();
+    std::fs::write(&registry, value.to_string()).unwrap();
+    for drive in &wanted.fast {
+        let mut file = File::options().write(true).open(&drive.path).unwrap();
+        for offset in LABEL_OFFSETS {
+            file.seek(SeekFrom::Start(offset)).unwrap();
+            file.write_all(&[0; LABEL_BYTES]).unwrap();
+        }
+    }
+    session(&home, |pools| async move {
+        let refused = Failure::from(pools.open("p").await.unwrap_err());
+        assert_eq!(refused.exit, Exit::Refused);
+        assert!(refused.next.unwrap().contains("varve pool destroy p"));
+        let status = pools.status("p").await.unwrap();
+        assert_eq!(status.health, Health::Faulted);
+        assert!(
+            status
+                .findings
+                .iter()
+                .any(|found| found.code == "half-destroyed")
+        );
+        pools.destroy("p", false).await.unwrap();
+        assert!(pools.list().await.unwrap().is_empty());
+        let again = CreatePool {
+            fast: existing(&wanted.fast),
+            dense: existing(&wanted.dense),
+            ..wanted
+        };
+        pools.create_pool(&again).await.unwrap();
+    });
+}
+
+/// A label of a drive, if it has one.
+fn label_at(path: &std::path::Path) -> Option<Label> {
+    let mut file = File::open(path).ok()?;
+    LABEL_OFFSETS.into_iter().find_map(|offset| {
+        let mut bytes = [0; LABEL_BYTES];
+        file.seek(SeekFrom::Start(offset)).ok()?;
+        file.read_exact(&mut bytes).ok()?;
+        Label::decode(&bytes).ok()
+    })
+}
+
+/// The power fails while a drive is being filled in another's place: the next start knows where it is.
+#[test]
+fn a_replacement_that_was_cut_short_is_found_again() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let new = scratch.path("other");
+    let path = new.clone();
+    session(&home, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        let volume = pools
+            .create_volume(&new_volume("p", "v", 100))
+            .await
+            .unwrap();
+        for first in (0..20_000).step_by(200) {
+            let data = pattern(first, 200, 1);
+            volume.write(Lba(first), data, false).await.unwrap();
+        }
+        volume.flush().await.unwrap();
+        let wanted = ReplaceDrive {
+            pool: "p".to_owned(),
+            drive: "dense1".to_owned(),
+            new: varve_control::DrivePath {
+                path,
+                create_bytes: Some(128 * MIB),
+            },
+            give_up: true,
+            overwrite: false,
+        };
+        let mut job = pools.replace_drive(&wanted).await.unwrap();
+        // The other drives' labels name it before it is filled; its own may come a moment later.
+        while job.state == JobState::Running
+            && (job.done_bytes == 0 || label_at(&wanted.new.path).is_none())
+        {
+            job = pools.wait_job(job.job, job.done_bytes).await.unwrap();
+        }
+    });
+    session(&home, |pools| async move {
+        for (_, outcome) in pools.open_all().await {
+            outcome.unwrap();
+        }
+        let drives = pools.list_drives(Some("p")).await.unwrap();
+        let dense1 = drives.iter().find(|drive| drive.drive == "dense1").unwrap();
+        assert_eq!(dense1.path.as_deref(), Some(new.as_path()), "{drives:?}");
+        let volume = pools.volume("p", "v").unwrap();
+        for first in (0..20_000).step_by(200) {
+            let read = volume.read(Lba(first), Blocks::zeroed(200)).await.unwrap();
+            assert!(read.bytes() == pattern(first, 200, 1).bytes(), "{first}");
+        }
+        pools.close_all().await;
+    });
+}

@@ -1,0 +1,16 @@
+//! The tests of this crate from outside in one binary: linked once, long ones run beside others.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod audit;
+mod faults;
+mod lane;
+mod limits;
+mod lost_leaf;
+mod map_model;
+mod resize;
+mod restart;
+
+// What the helpers, which the unit tests have too, call the crate.
+use varve_ftl as ftl;

@@ -1,0 +1,111 @@
+//! Sizes of volumes across crashes.
+
+use crate::common::{Pool, VOLUME_BLOCKS};
+use std::rc::Rc;
+use varve_io::{Blocks, World};
+use varve_units::{BLOCK, Blocks as Count, Lba};
+
+/// A volume is made smaller, the power fails at any moment of that, and it is made larger again:
+/// what it holds beyond the smaller size is zeroes.
+#[test]
+fn what_a_volume_lost_does_not_come_back_when_it_grows() {
+    const SMALL: u64 = 100;
+    let mut shrank = 0;
+    for seed in 1..=60_u64 {
+        let mut pool = Pool::new(seed, 1, 1);
+        pool.config.checkpoint_records = 1;
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let volume = host.volume;
+        pool.executor.block_on(async move {
+            for at in (0..VOLUME_BLOCKS - 16).step_by(16) {
+                host.write(at, 16).await;
+            }
+        });
+        let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
+        // The change of size waits for these; checkpoints do not.
+        let _writes: Vec<_> = (0..12)
+            .map(|number| {
+                let engine = Rc::clone(&engine);
+                let data = Blocks::zeroed(8);
+                world.run(async move { engine.write(volume, Lba(number * 8), data, true).await })
+            })
+            .collect();
+        let inner = Rc::clone(&engine);
+        let _resize = world.run(async move { inner.resize_volume(volume, Count(SMALL)).await });
+        for _ in 0..seed * 12 {
+            pool.executor.turn();
+        }
+        pool.executor.crash();
+        drop(engine);
+        let engine = pool.open(2);
+        let size = engine.volumes()[0].size;
+        if size != Count(SMALL) {
+            continue;
+        }
+        shrank += 1;
+        pool.executor.block_on(async move {
+            let grown = engine.resize_volume(volume, Count(VOLUME_BLOCKS)).await;
+            grown.expect("a larger size");
+            for lba in SMALL..VOLUME_BLOCKS {
+                let read = engine.read(volume, Lba(lba), Blocks::zeroed(1)).await;
+                let block = read.expect("a block in range");
+                assert_eq!(
+                    block.bytes()[..BLOCK],
+                    [0; BLOCK],
+                    "seed {seed}, block {lba}"
+                );
+            }
+        });
+    }
+    assert!(
+        (5..60).contains(&shrank),
+        "{shrank} crashes after the size was committed"
+    );
+}
+
+/// There is no room left beneath the dense tier, and hosts can write nothing: deallocations go on for as
+/// long as hosts like, since what they leave in the log is cleaned without a group, and a smaller size
+/// is taken.
+#[test]
+fn deallocations_find_room_where_writes_do_not() {
+    const SMALL: Count = Count(100);
+    for seed in 1..=6_u64 {
+        let pool = Pool::new(seed, 1, 1);
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let volume = host.volume;
+        let dense = Rc::clone(&pool.dense);
+        let host = pool.executor.block_on(async move {
+            host.run(300).await;
+            dense.no_space.set(true);
+            let mut step = 0;
+            while host.try_write(step * 11 % 1000, 4).await.is_ok() {
+                step += 1;
+            }
+            host
+        });
+        let before = engine.counters()["chunks_cleaned"];
+        let host = pool.executor.block_on(async move {
+            let mut host = host;
+            for step in 0..40_000 {
+                let taken = host.try_discard(step * 7 % 1000, 1).await;
+                taken.unwrap_or_else(|error| panic!("seed {seed}, step {step}: {error}"));
+            }
+            host
+        });
+        let cleaned = engine.counters()["chunks_cleaned"] - before;
+        assert!(
+            cleaned > 2,
+            "seed {seed}: more than the reserve was written, {cleaned}"
+        );
+        let inner = Rc::clone(&engine);
+        let resized = pool
+            .executor
+            .block_on(async move { inner.resize_volume(volume, SMALL).await });
+        assert_eq!(resized, Ok(()), "seed {seed}");
+        pool.executor.crash();
+        drop((engine, host));
+        assert_eq!(pool.open(2).volumes()[0].size, SMALL, "seed {seed}");
+    }
+}

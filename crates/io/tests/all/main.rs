@@ -1,0 +1,4 @@
+//! The tests of this crate from outside in one binary: linked once, long ones run beside others.
+
+mod lazy_blocks;
+mod recycler;

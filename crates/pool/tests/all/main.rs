@@ -1,0 +1,10 @@
+//! The tests of this crate from outside in one binary: linked once, long ones run beside others.
+
+mod common;
+
+mod label_crash;
+mod label_create;
+mod label_quorum;
+mod label_session;
+mod label_store;
+mod replace;

@@ -1,0 +1,474 @@
+//! Drives that are lost and replaced under a pool in use.
+//!
+//! Story: a pool is filled, a drive dies, hosts go on, a new drive takes its place while they do,
+//! and then the *other* one dies: whatever was acknowledged is there, from the new drive alone.
+
+use crate::common::ram::{Ram, RamDrive};
+use crate::common::{ME, POOL, Rng, TestWorld, as_world};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use varve_ftl::NewVolume;
+use varve_io::{Blocks, Drive};
+use varve_pool::label::{ImportError, Loss, MemberId, MemberState, Role};
+use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
+use varve_units::{Lba, TenantId, VolumeId};
+
+const MIB: u64 = 1 << 20;
+const BLOCKS: u64 = 1200;
+
+const OPTIONS: PoolOptions = PoolOptions {
+    chunk_bytes: MIB,
+    slices: 4,
+    protect: Protect::Parity,
+    strip_blocks: 4,
+    zone_strips: 4,
+    over_provision_per_mille: 200,
+};
+
+const fn settings(accept_loss: bool) -> Settings {
+    Settings {
+        owner: ME,
+        take_over: false,
+        accept_loss,
+        lanes: 1,
+        map_bytes: 4 * MIB,
+        elided: false,
+        canary: None,
+    }
+}
+
+const fn fast(number: u8) -> Slot {
+    Slot {
+        role: Role::Fast,
+        number,
+    }
+}
+
+const fn dense(number: u8) -> Slot {
+    Slot {
+        role: Role::Dense,
+        number,
+    }
+}
+
+fn fast_drive() -> Rc<Ram> {
+    Ram::new(20 * MIB, 512)
+}
+
+fn dense_drive() -> Rc<Ram> {
+    Ram::new(9 * MIB, 512)
+}
+
+/// A pool in use, its drives, and what its only volume must hold.
+#[derive(Clone)]
+struct Rig {
+    world: Rc<TestWorld>,
+    drives: Vec<Rc<Ram>>,
+    pool: Rc<Pool>,
+    volume: VolumeId,
+    content: Rc<RefCell<BTreeMap<u64, u8>>>,
+}
+
+fn attach(world: &Rc<TestWorld>, drives: &[Rc<Ram>]) -> Vec<Rc<dyn Drive>> {
+    let drives = drives.iter();
+    drives.map(|ram| RamDrive::attach(world, ram)).collect()
+}
+
+impl Rig {
+    /// A new pool of two fast and `dense` dense drives.
+    fn new(dense: usize, seed: u64) -> Self {
+        let world = TestWorld::new(seed);
+        let mut drives = vec![fast_drive(), fast_drive()];
+        drives.resize_with(2 + dense, dense_drive);
+        let attached = attach(&world, &drives);
+        let seat = as_world(&world);
+        let (pool, volume) = run(&world, async move {
+            let (fast, dense) = attached.split_at(2);
+            let new = NewPool {
+                id: POOL,
+                name: "shelf",
+                fast,
+                dense,
+                options: OPTIONS,
+            };
+            let pool = Pool::create(seat, new, settings(false)).await.unwrap();
+            let new = NewVolume {
+                name: "v",
+                size: varve_units::Blocks(BLOCKS),
+                tenant: TenantId(1),
+                uuid: [1; 16],
+                nguid: [2; 16],
+            };
+            let volume = pool.engine().create_volume(new).await.unwrap();
+            (pool, volume)
+        });
+        Self {
+            world,
+            drives,
+            pool: Rc::new(pool),
+            volume,
+            content: Rc::default(),
+        }
+    }
+
+    /// Writes `count` runs of a few blocks anywhere.
+    async fn fill(self, seed: u64, count: u64) {
+        let mut rng = Rng::new(seed);
+        for _ in 0..count {
+            let length = 1 + rng.below(16);
+            let lba = rng.below(BLOCKS - length);
+            let byte = 1 + rng.below(255) as u8;
+            let mut data = Blocks::zeroed(length as usize);
+            data.bytes_mut().fill(byte);
+            let engine = self.pool.engine();
+            engine
+                .write(self.volume, Lba(lba), data, false)
+                .await
+                .unwrap();
+            let mut content = self.content.borrow_mut();
+            content.extend((lba..lba + length).map(|lba| (lba, byte)));
+        }
+    }
+
+    fn write(&self, seed: u64, count: u64) {
+        run(&self.world, self.clone().fill(seed, count));
+    }
+
+    /// Reads everything.
+    fn check(&self) {
+        let rig = self.clone();
+        run(&self.world, async move {
+            for lba in 0..BLOCKS {
+                let engine = rig.pool.engine();
+                let block = engine.read(rig.volume, Lba(lba), Blocks::zeroed(1)).await;
+                let block = block.unwrap_or_else(|error| panic!("block {lba}: {error}"));
+                let byte = rig.content.borrow().get(&lba).copied().unwrap_or(0);
+                assert!(
+                    block.bytes().iter().all(|&found| found == byte),
+                    "block {lba}"
+                );
+            }
+        });
+    }
+
+    /// Replaces a lost drive while a host writes.
+    fn replace(&mut self, slot: Slot, index: usize, ram: Rc<Ram>) {
+        self.drives[index] = ram;
+        let drive = RamDrive::attach(&self.world, &self.drives[index]);
+        let world = as_world(&self.world);
+        world.spawn(Box::pin(self.clone().fill(index as u64 + 77, 400)));
+        let pool = Rc::clone(&self.pool);
+        let restored = run(&self.world, async move {
+            let mut last = 0;
+            let outcome = pool.replace(slot, drive, |progress| {
+                assert!(progress.done > last && progress.done <= progress.total);
+                last = progress.done;
+            });
+            outcome.await.unwrap()
+        });
+        assert!(restored.bytes > MIB / 4 && restored.unreadable.is_empty());
+        assert_eq!(self.state(slot), SlotState::Live);
+        self.world.drain();
+    }
+
+    fn state(&self, slot: Slot) -> SlotState {
+        let slots = self.pool.slots();
+        slots.iter().find(|found| found.slot == slot).unwrap().state
+    }
+
+    fn row(&self, id: u32) -> MemberState {
+        let state = self.pool.membership().state();
+        state.members.get(MemberId(id)).unwrap().state
+    }
+
+    /// The process dies; another imports whatever answers.
+    fn restart(&mut self, seed: u64) {
+        self.world.clear();
+        self.world = TestWorld::new(seed);
+        let pool = open(&self.world, &self.drives, false).unwrap();
+        self.pool = Rc::new(pool);
+    }
+}
+
+fn run<T: 'static>(world: &Rc<TestWorld>, flow: impl Future<Output = T> + 'static) -> T {
+    world.run(u64::MAX, flow).expect("no limit of steps")
+}
+
+fn open(world: &Rc<TestWorld>, drives: &[Rc<Ram>], accept: bool) -> Result<Pool, PoolError> {
+    let (seat, attached) = (as_world(world), attach(world, drives));
+    run(world, async move {
+        Pool::open(seat, &attached, None, settings(accept)).await
+    })
+}
+
+#[test]
+fn a_fast_drive_is_replaced_and_then_the_other_dies() {
+    let mut rig = Rig::new(3, 1);
+    rig.write(1, 600);
+    rig.drives[0].set_gone(true);
+    rig.write(2, 200);
+    assert_eq!(rig.row(0), MemberState::Lost);
+    assert_eq!(rig.state(fast(0)), SlotState::Lost);
+    rig.check();
+    let repairs = rig.pool.counters().contains_key("repair_failures");
+    assert!(!repairs, "nobody repairs a drive that is lost");
+    rig.replace(fast(0), 0, fast_drive());
+    assert_eq!(rig.row(0), MemberState::Removed);
+    assert_eq!(rig.row(5), MemberState::Active);
+    rig.drives[1].set_gone(true);
+    rig.check();
+    rig.write(3, 100);
+    assert_eq!(rig.row(1), MemberState::Lost);
+    rig.restart(2);
+    rig.check();
+    let counters = rig.pool.counters();
+    assert_eq!(counters["members_lost"], 0, "known before");
+}
+
+#[test]
+fn a_dense_drive_is_replaced_and_then_another_dies() {
+    let mut rig = Rig::new(4, 3);
+    rig.write(1, 1500);
+    rig.drives[3].set_gone(true);
+    rig.write(2, 1500);
+    assert_eq!(rig.row(3), MemberState::Lost);
+    rig.check();
+    rig.replace(dense(1), 3, dense_drive());
+    rig.drives[5].set_gone(true);
+    rig.check();
+    rig.restart(4);
+    rig.check();
+    assert_eq!(rig.state(dense(1)), SlotState::Live);
+    assert_eq!(rig.state(dense(3)), SlotState::Lost);
+}
+
+/// A crash after so many steps of a replacement: the next start goes on from where the labels are.
+#[test]
+fn a_crash_ends_a_rebuild_and_a_start_begins_it_again() {
+    let mut resumed = 0;
+    for limit in [1, 40, 70, 90, 97, 104, 111, 118, 125, 132, 139, 1000] {
+        let mut rig = Rig::new(3, limit);
+        rig.write(1, 500);
+        rig.drives[0].set_gone(true);
+        rig.write(2, 50);
+        rig.drives[0] = fast_drive();
+        let drive = RamDrive::attach(&rig.world, &rig.drives[0]);
+        let pool = Rc::clone(&rig.pool);
+        let flow = async move { pool.replace(fast(0), drive, |_| {}).await.map(|_| ()) };
+        rig.world.run(limit, flow);
+        rig.restart(limit + 1);
+        match rig.state(fast(0)) {
+            SlotState::Rebuilding => {
+                resumed += 1;
+                let pool = Rc::clone(&rig.pool);
+                let world = as_world(&rig.world);
+                run(&rig.world, async move {
+                    while pool.counters()["remirrors"] == 0 {
+                        world.yield_now().await;
+                    }
+                });
+            }
+            SlotState::Lost => rig.replace(fast(0), 0, fast_drive()),
+            // The labels say so already, whether or not anybody was told.
+            state => assert_eq!(state, SlotState::Live),
+        }
+        assert_eq!(rig.state(fast(0)), SlotState::Live);
+        rig.drives[1].set_gone(true);
+        rig.check();
+    }
+    assert!(resumed > 1, "{resumed} rebuilds resumed");
+}
+
+/// The drives to copy from do not answer for a while: the rebuild that a start began again goes
+/// on by itself when they do.
+#[test]
+fn a_rebuild_outlasts_its_source() {
+    let mut resumed = 0;
+    for limit in [90, 120, 150, 200, 250] {
+        let mut rig = Rig::new(3, limit);
+        rig.write(1, 1500);
+        rig.drives[3].set_gone(true);
+        rig.write(2, 1500);
+        rig.drives[3] = dense_drive();
+        let drive = RamDrive::attach(&rig.world, &rig.drives[3]);
+        let pool = Rc::clone(&rig.pool);
+        let flow = async move { pool.replace(dense(1), drive, |_| {}).await.map(|_| ()) };
+        rig.world.run(limit, flow);
+        rig.restart(limit + 1);
+        if rig.state(dense(1)) != SlotState::Rebuilding {
+            continue;
+        }
+        resumed += 1;
+        rig.drives[4].set_gone(true);
+        rig.world.run(2000, std::future::pending::<()>());
+        assert_eq!(rig.state(dense(1)), SlotState::Rebuilding);
+        assert_eq!(rig.state(dense(2)), SlotState::Live, "it is needed");
+        rig.drives[4].set_gone(false);
+        let (pool, world) = (Rc::clone(&rig.pool), as_world(&rig.world));
+        rig.world
+            .run(200_000, async move {
+                while pool.counters()["remirrors"] == 0 {
+                    world.yield_now().await;
+                }
+            })
+            .expect("the rebuild ends");
+        rig.drives[4].set_gone(true);
+        rig.check();
+    }
+    assert!(resumed > 0, "no rebuild resumed");
+}
+
+/// A drive that is slow to take its first label: the pool may be gone at once when its replacement
+/// has ended, and the next start finds it a member that holds all it should.
+#[test]
+fn a_drive_is_whole_only_with_a_label_of_its_own() {
+    let mut rig = Rig::new(4, 17);
+    rig.write(1, 600);
+    rig.drives[3].set_gone(true);
+    rig.write(2, 600);
+    rig.drives[3] = dense_drive();
+    rig.drives[3].delay_labels(100_000);
+    let drive = RamDrive::attach(&rig.world, &rig.drives[3]);
+    let pool = Rc::clone(&rig.pool);
+    run(&rig.world, async move {
+        pool.replace(dense(1), drive, |_| {}).await.unwrap();
+    });
+    rig.drives[3].delay_labels(0);
+    rig.restart(18);
+    assert_eq!(rig.state(dense(1)), SlotState::Live);
+    rig.drives[5].set_gone(true);
+    rig.check();
+}
+
+/// A drive that served this pool before returns without its label: no header of then is left on
+/// it, not even in chunks that are free and not copied.
+#[test]
+fn a_rebuilt_drive_has_no_headers_of_its_own() {
+    let mut rig = Rig::new(3, 19);
+    rig.write(1, 900);
+    rig.drives[0].set_gone(true);
+    rig.write(2, 900);
+    let old = Rc::clone(&rig.drives[0]);
+    old.set_gone(false);
+    old.erase_label();
+    let headers = |ram: &Ram| -> Vec<Vec<u8>> {
+        (0..19)
+            .map(|chunk| ram.content(chunk * MIB, 4096))
+            .collect()
+    };
+    assert_ne!(headers(&old), headers(&rig.drives[1]));
+    rig.replace(fast(0), 0, old);
+    assert!(headers(&rig.drives[0]) == headers(&rig.drives[1]));
+}
+
+/// Only the drive that was lost is left: an import says what it would lose, and does it on demand.
+#[test]
+fn the_stale_half_alone_is_refused() {
+    let rig = Rig::new(0, 7);
+    rig.write(1, 100);
+    let before = rig.content.borrow().clone();
+    rig.drives[1].set_gone(true);
+    rig.write(2, 100);
+    assert_eq!(rig.row(1), MemberState::Lost);
+    rig.world.clear();
+    rig.drives[1].set_gone(false);
+    let world = TestWorld::new(8);
+    let stale = &rig.drives[1..];
+    let refused = open(&world, stale, false).err().expect("refused");
+    let PoolError::Import(ImportError::WouldLose(loss)) = refused else {
+        panic!("refused for another reason: {refused}");
+    };
+    // It does not know itself that it was declared lost.
+    let text = loss.to_string();
+    let Loss::NoQuorum { missing, .. } = loss else {
+        panic!("another loss: {text}");
+    };
+    assert_eq!(missing, [MemberId(0)]);
+    assert!(text.contains("drive 0"), "{text}");
+    let pool = Rc::new(open(&world, stale, true).unwrap());
+    let rig = Rig {
+        world,
+        pool,
+        content: Rc::new(RefCell::new(before)),
+        ..rig
+    };
+    rig.check();
+    rig.world.clear();
+    // The drive with what was given up is the stale one now.
+    rig.drives[0].set_gone(false);
+    let world = TestWorld::new(9);
+    let pool = open(&world, &rig.drives, false).unwrap();
+    let row = pool.membership().state();
+    let row = row.members.get(MemberId(0)).unwrap();
+    assert_eq!(row.state, MemberState::Lost);
+}
+
+#[test]
+fn what_cannot_replace_a_drive_is_refused() {
+    let rig = Rig::new(3, 11);
+    rig.write(1, 50);
+    let try_with = |slot: Slot, ram: &Rc<Ram>| {
+        let (pool, drive) = (Rc::clone(&rig.pool), RamDrive::attach(&rig.world, ram));
+        run(&rig.world, async move {
+            pool.replace(slot, drive, |_| {}).await.unwrap_err()
+        })
+    };
+    let give_up = |slot: Slot| {
+        let pool = Rc::clone(&rig.pool);
+        run(&rig.world, async move { pool.give_up(slot).await })
+    };
+    let spare = fast_drive();
+    assert!(matches!(try_with(fast(0), &spare), PoolError::SlotInUse(_)));
+    assert!(matches!(try_with(fast(2), &spare), PoolError::NoSlot(_)));
+    give_up(fast(0)).unwrap();
+    give_up(fast(0)).unwrap();
+    assert!(matches!(give_up(fast(1)), Err(PoolError::Needed(_))));
+    give_up(dense(2)).unwrap();
+    assert!(matches!(give_up(dense(0)), Err(PoolError::Needed(_))));
+    let small = Ram::new(18 * MIB, 512);
+    let coarse = Ram::new(20 * MIB, 4096);
+    for unfit in [small, coarse] {
+        let error = try_with(fast(0), &unfit);
+        assert!(matches!(error, PoolError::Assemble(_)), "{error}");
+    }
+    let taken = try_with(fast(0), &rig.drives[1]);
+    assert!(matches!(taken, PoolError::Labels(_)), "{taken}");
+    let dead = fast_drive();
+    dead.set_gone(true);
+    assert!(matches!(try_with(fast(0), &dead), PoolError::Drive(_)));
+    // The drive that was given up may come back: it is filled again.
+    let (pool, drive) = (
+        Rc::clone(&rig.pool),
+        RamDrive::attach(&rig.world, &rig.drives[0]),
+    );
+    rig.write(2, 50);
+    run(&rig.world, async move {
+        pool.replace(fast(0), drive, |_| {}).await.unwrap();
+    });
+    assert_eq!(rig.row(0), MemberState::Active);
+    rig.drives[1].set_gone(true);
+    rig.check();
+}
+
+/// Drives that are away are declared lost only if the others hold everything: when they answer
+/// again, the pool starts as if nothing had been.
+#[test]
+fn too_many_dense_drives_away_change_nothing() {
+    let mut rig = Rig::new(3, 13);
+    rig.write(1, 300);
+    rig.world.clear();
+    let away = [&rig.drives[2], &rig.drives[3]];
+    away.iter().for_each(|ram| ram.set_gone(true));
+    let world = TestWorld::new(14);
+    let refused = open(&world, &rig.drives, false).err().expect("refused");
+    assert!(
+        matches!(refused, PoolError::DenseMissing { away: 2 }),
+        "{refused}"
+    );
+    away.iter().for_each(|ram| ram.set_gone(false));
+    rig.restart(15);
+    rig.check();
+    let slots = rig.pool.slots();
+    assert!(slots.iter().all(|slot| slot.state == SlotState::Live));
+}

@@ -1,0 +1,10 @@
+//! The tests of this crate from outside in one binary: linked once, long ones run beside others.
+//!
+//! **Not here**: `canaries`, which needs a build that can plant bugs.
+
+mod bugs;
+mod campaign;
+mod drive;
+mod fairness;
+mod found;
+mod real;

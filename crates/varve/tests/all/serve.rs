@@ -1,0 +1,131 @@
+//! `varve serve` as a process: it says where it listens, serves, refuses, drains and ends.
+
+use crate::daemon::{Daemon, run, run_varve};
+use crate::scripted::{Host, pattern, read_sqe};
+use varve_units::{BLOCK, Nanos};
+
+#[test]
+fn serves_until_it_is_asked_to_end() {
+    let daemon = Daemon::start(&["--test-namespace", "ram", "--size", "64m"]);
+    let (to, discovery) = (daemon.address(0), daemon.address(1));
+    run(async move |_, io| {
+        let mut told = Host::open(&io, discovery, false).await;
+        assert_ne!(told.connect(1, 1, 31, 0).await.status, 0, "no admin queue");
+        let admin = Host::admin(&io, to, 1, 0, false).await;
+        let mut queue = admin.queue(&io, to, 1, 1).await;
+        let data = pattern(1, 64 * BLOCK);
+        assert_eq!(queue.write(100, &data).await, 0);
+        assert!(queue.read(100, 64).await.data == data);
+        assert_eq!(queue.read(16 << 10, 1).await.status, 0x080, "64 MiB");
+    });
+    daemon.signal("-TERM");
+    let (status, text) = daemon.end();
+    assert_eq!(status.code(), Some(0), "{text}");
+}
+
+/// A busy port is refused before anything is served, and what to do is said.
+#[test]
+fn a_busy_port_is_refused() {
+    let daemon = Daemon::start(&["--test-namespace", "null"]);
+    let listen = daemon.address(0).to_string();
+    for arguments in [["--listen", &listen], ["--discovery", &listen]] {
+        let free = ["--listen", "127.0.0.1:0", "--discovery", "127.0.0.1:0"];
+        let other = if arguments[0] == "--listen" {
+            &free[2..]
+        } else {
+            &free[..2]
+        };
+        let all = [
+            &["serve", "--test-namespace", "null"],
+            &arguments[..],
+            other,
+        ]
+        .concat();
+        let (output, text) = run_varve(&all);
+        assert_eq!(output.status.code(), Some(4), "{text}");
+        assert!(
+            text.contains("another process does") && text.contains("next:"),
+            "{text}"
+        );
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let table: [(&[&str], i32, &str); 4] = [
+        (&["--listen", "0.0.0.0:0"], 4, "any host would be let in"),
+        (
+            &[
+                "--listen",
+                "0.0.0.0:0",
+                "--allow-host",
+                "nqn.2026-11.host:1",
+            ],
+            4,
+            "no address that hosts could connect to",
+        ),
+        (&["--nqn", "varve"], 2, "no NVMe name"),
+        (
+            &[
+                "--listen",
+                "203.0.113.1:0",
+                "--allow-host",
+                "nqn.2026-11.host:1",
+            ],
+            4,
+            "cannot listen",
+        ),
+    ];
+    for (arguments, code, expected) in table {
+        let all = [&["serve", "--test-namespace", "null"], arguments].concat();
+        let (output, text) = run_varve(&all);
+        assert_eq!(output.status.code(), Some(code), "{all:?}: {text}");
+        assert!(text.contains(expected), "{all:?}: {text}");
+    }
+}
+
+/// A host that reads nothing keeps the server draining for a moment; a second signal does not wait.
+#[test]
+fn a_second_signal_ends_at_once() {
+    let daemon = Daemon::start(&["--test-namespace", "ram", "--size", "64m"]);
+    let to = daemon.address(0);
+    run(async move |world, io| {
+        let admin = Host::admin(&io, to, 1, 0, false).await;
+        let mut deaf = admin.queue(&io, to, 1, 1).await;
+        let mut bytes = Vec::new();
+        for _ in 0..127 {
+            deaf.capsule(read_sqe(0, 128), &[], &mut bytes);
+        }
+        deaf.send(&bytes).await;
+        world.sleep(Nanos::from_millis(100)).await;
+        daemon.signal("-TERM");
+        world.sleep(Nanos::from_millis(100)).await;
+        daemon.signal("-TERM");
+        let (status, text) = daemon.end();
+        assert_eq!(status.code(), Some(1), "{text}");
+        assert!(text.contains("before it was drained"), "{text}");
+        drop((admin, deaf));
+    });
+}
+
+/// Under 1 % of a processor with connected hosts that ask for nothing.
+#[test]
+fn an_idle_daemon_sleeps() {
+    let daemon = Daemon::start(&["--test-namespace", "null"]);
+    let to = daemon.address(0);
+    run(async move |world, io| {
+        let mut hosts = Vec::new();
+        for number in 1..=8 {
+            let admin = Host::admin(&io, to, number, 60_000, false).await;
+            hosts.push(admin.queue(&io, to, number, 1).await);
+            hosts.push(admin);
+        }
+        let before = daemon.cpu();
+        world.sleep(Nanos::from_secs(3)).await;
+        let spent = daemon.cpu().since(before);
+        println!("idle with 8 hosts: {spent} in 3 s");
+        assert!(spent < Nanos::from_millis(30), "{spent}");
+        drop(hosts);
+    });
+}
