@@ -3,9 +3,10 @@
 use crate::common::{MIB, Scratch, new_pool, new_volume, pattern, session};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use varve_control::{
-    ControlError, CreatePool, Event, Exit, Failure, Health, ImportPool, JobState, ReplaceDrive,
+    ControlError, CreatePool, DrivePath, Event, Exit, Failure, Health, ImportPool, JobState,
+    ReplaceDrive,
 };
 use varve_format::{LABEL_BYTES, Label};
 use varve_ftl::EngineError;
@@ -272,6 +273,76 @@ fn a_drive_is_not_given_up_for_one_that_does_not_fit() {
     });
 }
 
+/// What a refusal names as the least is the least: a block less is refused, so much is taken.
+#[test]
+fn a_drive_that_is_too_small_is_told_what_the_place_takes() {
+    let scratch = Scratch::new();
+    let pool = new_pool(&scratch, "p");
+    let of = |drive: &str, path: &Path, bytes| ReplaceDrive {
+        pool: "p".to_owned(),
+        drive: drive.to_owned(),
+        new: DrivePath {
+            path: path.to_owned(),
+            create_bytes: Some(bytes),
+        },
+        give_up: true,
+        overwrite: false,
+    };
+    let places = ["fast0", "dense1"].map(|drive| (drive, scratch.path(&format!("new-{drive}"))));
+    session(&scratch.path("home"), |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        for (drive, path) in places {
+            let of = |bytes| of(drive, &path, bytes);
+            let refused = pools.replace_drive(&of(16 * MIB)).await.unwrap_err();
+            let refused = Failure::from(refused);
+            let text = &refused.findings[0].text;
+            let least = text
+                .split("at least ")
+                .nth(1)
+                .and_then(|rest| rest.split(' ').next());
+            let least: u64 = least.expect("a number").parse().expect("a number");
+            let less = pools.replace_drive(&of(least - 4096)).await.unwrap_err();
+            assert_eq!(Failure::from(less).findings[0].code, "too-small", "{drive}");
+            let mut job = pools.replace_drive(&of(least)).await.unwrap();
+            while job.state == JobState::Running {
+                job = pools.wait_job(job.job, job.done_bytes).await.unwrap();
+            }
+            assert_eq!(job.state, JobState::Done, "{drive}: {job:?}");
+        }
+        pools.close_all().await;
+    });
+}
+
+/// Two drives of which one is a copy of the other are told by their paths.
+#[test]
+fn a_copy_beside_its_original_is_named() {
+    let scratch = Scratch::new();
+    let pool = new_pool(&scratch, "p");
+    let paths: Vec<_> = pool
+        .fast
+        .iter()
+        .chain(&pool.dense)
+        .map(|drive| drive.path.clone())
+        .collect();
+    let copy = scratch.path("copy");
+    session(&scratch.path("home"), |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        pools.export("p").await.unwrap();
+    });
+    std::fs::copy(&paths[1], &copy).unwrap();
+    let import = ImportPool {
+        paths: paths.iter().chain([&copy]).cloned().collect(),
+        ..ImportPool::default()
+    };
+    session(&scratch.path("home"), |pools| async move {
+        let refused = Failure::from(pools.import(&import).await.unwrap_err());
+        for path in [&paths[1], &copy] {
+            let name = path.display().to_string();
+            assert!(refused.error.contains(&name), "{name}: {refused:?}");
+        }
+    });
+}
+
 /// Of a pool whose drives are gone for good nothing is left but its name here, which can be let go.
 #[test]
 fn a_pool_that_is_gone_can_be_forgotten() {
@@ -353,7 +424,7 @@ fn a_destruction_that_was_cut_short_goes_on() {
 }
 
 /// A label of a drive, if it has one.
-fn label_at(path: &std::path::Path) -> Option<Label> {
+fn label_at(path: &Path) -> Option<Label> {
     let mut file = File::open(path).ok()?;
     LABEL_OFFSETS.into_iter().find_map(|offset| {
         let mut bytes = [0; LABEL_BYTES];

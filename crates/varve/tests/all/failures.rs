@@ -103,6 +103,12 @@ const FAILING: [(i32, &str, &str, &str); 33] = [
         "pool create a/b --fast f:64M --dense d:64M --state s --json",
     ),
     (
+        2,
+        "usage",
+        "bad-name",
+        "pool create .. --fast f:64M --dense d:64M --state s --json",
+    ),
+    (
         4,
         "refused",
         "preflight",
