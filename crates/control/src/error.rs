@@ -118,7 +118,7 @@ pub enum ControlError {
         /// Why.
         error: PoolError,
         /// The drives that it names by their numbers.
-        paths: Vec<PathBuf>,
+        paths: Box<[PathBuf]>,
     },
     /// The engine of a pool failed.
     Engine {
@@ -497,6 +497,18 @@ fn engine_next(error: &EngineError) -> Option<String> {
 const PROTECT_NEXT: &str = "use --protect none, mirror (an even number of dense drives) or K+1 (K + 1 dense drives, \
                             K at least 2)";
 
+/// Where, for the end of a sentence; nothing if nowhere is named.
+fn at(paths: &[PathBuf]) -> String {
+    let paths: Vec<_> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    match paths.is_empty() {
+        true => String::new(),
+        false => format!(" at {}", paths.join(", ")),
+    }
+}
+
 impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -547,14 +559,7 @@ impl fmt::Display for ControlError {
                 path.display()
             ),
             Self::Busy { pool, job } => write!(f, "job {job} is at work on pool {pool}"),
-            Self::Pool { pool, paths, .. } => {
-                write!(f, "pool {pool} failed")?;
-                for (index, path) in paths.iter().enumerate() {
-                    let before = if index == 0 { " at" } else { "," };
-                    write!(f, "{before} {}", path.display())?;
-                }
-                Ok(())
-            }
+            Self::Pool { pool, paths, .. } => write!(f, "pool {pool} failed{}", at(paths)),
             Self::Engine { what, .. } => write!(f, "{what} failed"),
             Self::Open(_) => f.write_str("a drive cannot be opened"),
             Self::Io(_) => f.write_str("this process cannot use drives"),

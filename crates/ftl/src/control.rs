@@ -15,6 +15,7 @@ use crate::placement::{StreamId, Writer};
 use crate::posts::Common;
 use crate::shared::Shared;
 use crate::units::UnitState;
+use crate::victims::Victim;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::sync::Arc;
@@ -60,8 +61,8 @@ pub struct Control {
     pub(crate) is_checkpointing: Cell<bool>,
     /// Whose each open group is.
     pub(crate) open_groups: OpenGroups,
-    /// Groups being collected into the streams of their tenants.
-    pub(crate) gc_spread: Cell<usize>,
+    /// Groups being collected.
+    pub(crate) gc_victims: RefCell<BTreeMap<u32, Victim>>,
     /// The group being collected goes to one stream, whatever its tenants.
     pub(crate) gc_is_collapsed: Cell<bool>,
     /// A group being collected gains less than a stripe.
@@ -112,7 +113,7 @@ impl Control {
             pace: Pace::default(),
             cleaner_work: Work::default(),
             gc_work: Work::default(),
-            gc_spread: Cell::default(),
+            gc_victims: RefCell::default(),
             gc_is_collapsed: Cell::default(),
             gc_is_lean: Cell::default(),
             bits_asked: Cell::default(),
@@ -358,6 +359,15 @@ impl Control {
             .borrow_mut()
             .insert(group, shared.world.now().0);
         self.gc_wanted.notify();
+    }
+
+    /// An open group has less room: more may have to be free soon, and what is left to garbage collection may
+    /// have become less.
+    pub(crate) fn group_fills(&self) {
+        self.gc_wanted.notify();
+        if self.has_group_waiters() {
+            self.freed.notify();
+        }
     }
 
     /// When a group was closed, in nanoseconds; 0 if it is not.

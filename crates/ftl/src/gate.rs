@@ -278,7 +278,9 @@ impl Shared {
     /// each waits for one read of a host to end.
     pub(crate) async fn yield_to_reads(&self) {
         let waiters = self.waiters.load(Ordering::Relaxed);
-        let is_pressed = waiters > 0 || self.group_waiters.load(Ordering::Relaxed) > 0;
+        let for_groups =
+            self.group_waiters.load(Ordering::Relaxed) + self.pausing.load(Ordering::Relaxed);
+        let is_pressed = waiters > 0 || for_groups > 0;
         if self.host_reads.get() > 0 && !is_pressed && !self.is_stopped() {
             self.count("background_yields", 1);
             self.read_ended.listen().await;

@@ -13,6 +13,7 @@ use crate::limits::GC_STRIPES_MAX;
 use crate::placement::{Progress, Writer};
 use crate::shared::Shared;
 use crate::units::UnitState;
+use crate::victims::Victim;
 use crate::ways::Ways;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -46,7 +47,9 @@ impl Shared {
         let control = self.control();
         let work = &control.gc_work;
         while !self.is_stopped() {
-            if !self.can_spread() {
+            // What is still read goes where its room was found.
+            let is_spreading = control.spread_victims() > 0 && !work.all_wait();
+            if !is_spreading && !self.can_spread() {
                 self.gather_tails();
                 self.hand_back_groups();
             }
@@ -63,10 +66,11 @@ impl Shared {
                 self.recount().await;
                 continue;
             }
-            if work.is_idle() && control.are_groups_due() {
+            if control.are_groups_due() {
+                // Hosts wait for them; another victim takes longer than a checkpoint.
                 control.ask_checkpoint();
-            } else if work.all_wait() && (self.is_short_of_groups() || control.has_group_waiters())
-            {
+            }
+            if work.all_wait() && (self.is_short_of_groups() || control.has_group_waiters()) {
                 self.gather_tails();
                 self.hand_back_groups();
                 self.flush_streams(Writer::GarbageCollection);
@@ -92,8 +96,9 @@ impl Shared {
         let was_lean = work.running.get() > 0 && control.gc_is_lean.get();
         control.gc_is_lean.set(was_lean || self.is_lean(victim));
         work.running.set(work.running.get() + 1);
-        let spread = &control.gc_spread;
-        spread.set(spread.get() + usize::from(is_spread));
+        let live = self.units.unit(UnitId::group(victim)).live();
+        let begun = Victim { live, is_spread };
+        control.gc_victims.borrow_mut().insert(victim, begun);
         let shared = Rc::clone(self);
         self.spawn(async move {
             shared.collect(victim).await;
@@ -101,8 +106,7 @@ impl Shared {
                 let control = shared.control();
                 let work = &control.gc_work;
                 work.running.set(work.running.get() - 1);
-                let spread = &control.gc_spread;
-                spread.set(spread.get() - usize::from(is_spread));
+                control.gc_victims.borrow_mut().remove(&victim);
                 control.gc_wanted.notify();
                 control.freed.notify();
             }

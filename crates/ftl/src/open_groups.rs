@@ -58,7 +58,14 @@ impl OpenGroups {
         self.idle.borrow().clone()
     }
 
-    /// Those of them that belong to streams of a writer.
+    /// Those that belong to streams of a writer, and to which.
+    pub(crate) fn of(&self, writer: Writer) -> Vec<(u32, StreamId)> {
+        let streams = self.streams.borrow();
+        let of = streams.iter().filter(|(_, stream)| stream.writer == writer);
+        of.map(|(group, stream)| (*group, *stream)).collect()
+    }
+
+    /// Idle ones that belong to streams of a writer.
     pub(crate) fn idle_of(&self, writer: Writer) -> Vec<u32> {
         let is_of = |group: &u32| self.stream_of(*group).is_some_and(|of| of.writer == writer);
         self.idle.borrow().iter().copied().filter(is_of).collect()
@@ -143,6 +150,15 @@ impl Control {
         if own.is_some() {
             return own;
         }
+        if stream == StreamId::LAST_RESORT && self.gc_is_collapsed.get() {
+            // What its tenants' streams left: nobody else goes on in it.
+            let left = self
+                .open_groups
+                .take(stream, |owner| owner.writer == stream.writer);
+            if left.is_some() {
+                return left;
+            }
+        }
         // How many depends on what garbage collection does by then.
         if self.free_groups() > self.groups_kept(shared, stream.writer) {
             return self.grant_group(shared, to, stream);
@@ -158,8 +174,8 @@ impl Control {
         let reserve = &shared.config.reserve;
         match writer {
             Writer::GarbageCollection => 0,
-            // A group whose blocks go to several streams can make each of them open another.
-            Writer::Compaction if self.gc_spread.get() > 0 => shared.spread_groups(),
+            // A group whose blocks go to several streams can make several of them open another.
+            Writer::Compaction if self.spread_victims() > 0 => shared.groups_to_spread(0),
             Writer::Compaction => reserve.gc_groups as usize,
         }
     }

@@ -95,6 +95,8 @@ pub struct Common {
     pub(crate) waiters: AtomicU32,
     /// Streams that wait for a free group.
     pub(crate) group_waiters: AtomicU32,
+    /// Streams that wait for garbage collection to be as far as they are.
+    pub(crate) pausing: AtomicU32,
     /// Deleted volumes whose blocks are being given back.
     pub(crate) purges: AtomicU32,
     /// There is no room left beneath the dense tier (`shortage`).
@@ -137,6 +139,7 @@ impl Common {
             pace: AtomicU64::new(0),
             waiters: AtomicU32::new(0),
             group_waiters: AtomicU32::new(0),
+            pausing: AtomicU32::new(0),
             purges: AtomicU32::new(0),
             is_dense_full: AtomicBool::new(false),
             tally: Tally::new(config.lanes),

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 41] = [
+const NAMES: [&str; 42] = [
     "admission_waits",
     "background_yields",
     "batches_read_again",
@@ -20,6 +20,7 @@ const NAMES: [&str; 41] = [
     "clean_repairs",
     "commands_crossed",
     "compacted_blocks",
+    "compaction_pauses",
     "dense_full",
     "discards_redone",
     "full_rejections",

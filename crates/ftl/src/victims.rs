@@ -12,8 +12,10 @@ use crate::control::Control;
 use crate::geometry::{Tier, UnitId};
 use crate::limits::GC_VICTIMS_MAX;
 use crate::placement::{OpenGroup, StreamId, Streams, Writer};
+use crate::rooms::Rooms;
 use crate::shared::Shared;
 use crate::units::UnitState;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Free groups that garbage collection leaves to starts as long as it gets on without.
@@ -24,6 +26,14 @@ const START_GROUPS: usize = 1;
 const AHEAD_SHARE: u32 = 128;
 /// Groups that it works ahead by at most. Arbitrary.
 const AHEAD_MAX: u32 = 8;
+
+/// A group being emptied.
+pub(crate) struct Victim {
+    /// Blocks that it may have held at first.
+    pub(crate) live: u32,
+    /// They go to the streams of their tenants.
+    pub(crate) is_spread: bool,
+}
 
 /// A group that may be emptied, and the blocks it may hold.
 type Candidate = (UnitId, u64);
@@ -129,7 +139,7 @@ impl Shared {
         pointer / self.units.geometry().stripe_blocks
     }
 
-    fn group_user_blocks(&self) -> u64 {
+    pub(crate) fn group_user_blocks(&self) -> u64 {
         let geometry = self.units.geometry();
         u64::from(geometry.stripe_user_blocks()) * u64::from(geometry.group_stripes())
     }
@@ -141,8 +151,8 @@ impl Shared {
         u64::from(live + stripe) > self.group_user_blocks()
     }
 
-    /// Streams of one writer that tenants with volumes have between them.
-    pub(crate) fn streams_in_use(&self) -> u32 {
+    /// Tenants of the streams, a bit each, that tenants with volumes have between them.
+    fn tenants_in_use(&self) -> u64 {
         let most = self.config.reserve.tenant_streams;
         let mut seen = 0_u64;
         for tenant in self.volumes.borrow().tenants() {
@@ -151,20 +161,63 @@ impl Shared {
                 break;
             }
         }
-        seen.count_ones()
+        seen
     }
 
-    /// True if there are groups enough for each tenant's blocks to go to their own stream.
+    /// Streams of one writer that tenants with volumes have between them.
+    pub(crate) fn streams_in_use(&self) -> u32 {
+        self.tenants_in_use().count_ones()
+    }
+
+    /// True if there are groups enough for each tenant's blocks of another victim, however full, to go to
+    /// their own stream.
     pub(crate) fn can_spread(&self) -> bool {
-        self.streams_in_use() > 1 && self.control().free_groups() > self.spread_groups()
+        self.streams_in_use() > 1 && self.control().free_groups() > self.groups_to_spread(1)
     }
 
-    /// Groups that a victim takes at most whose blocks go to the streams of their tenants: each of
-    /// them may open one, and then their tails, less than a stripe each, go to one stream.
-    pub(crate) fn spread_groups(&self) -> usize {
-        let streams = self.streams_in_use();
-        let tails = streams.div_ceil(self.units.geometry().group_stripes());
-        (streams + tails + self.config.reserve.gc_groups) as usize
+    /// Groups that are left to garbage collection while it has victims whose blocks go to the streams of their
+    /// tenants: those that all victims, and `more` beside them, open at most, and the reserve.
+    pub(crate) fn groups_to_spread(&self, more: u64) -> usize {
+        let geometry = self.units.geometry();
+        let user = u64::from(geometry.stripe_user_blocks());
+        let control = self.control();
+        let victims = control.gc_victims.borrow();
+        let live = |group: &u32| u64::from(self.units.unit(UnitId::group(*group)).live());
+        // The tails of all streams, less than a stripe each, are padded as one.
+        let of = |live: u64| live.div_ceil(user) + 1;
+        let running: u64 = victims.keys().map(|group| of(live(group))).sum();
+        let stripes = running + more * of(self.group_user_blocks());
+        self.rooms_to_spread().opened_by(stripes) + self.config.reserve.gc_groups as usize
+    }
+
+    /// Room of the streams of garbage collection that tenants with volumes have.
+    fn rooms_to_spread(&self) -> Rooms {
+        let tenants = self.tenants_in_use();
+        let mut left: BTreeMap<u32, u32> = (0..u64::BITS)
+            .filter(|tenant| tenants & 1 << tenant != 0)
+            .map(|tenant| (tenant, 0))
+            .collect();
+        for (stream, stripes) in self.stripes_left(Writer::GarbageCollection) {
+            left.entry(stream.tenant.0)
+                .and_modify(|left| *left += stripes);
+        }
+        let left = left.into_values().collect();
+        Rooms::new(left, self.units.geometry().group_stripes())
+    }
+
+    /// Open groups of a writer's streams: whose each is, and the stripes left in it.
+    pub(crate) fn stripes_left(&self, writer: Writer) -> Vec<(StreamId, u32)> {
+        let stripes = self.units.geometry().group_stripes();
+        let open = self.control().open_groups.of(writer).into_iter();
+        open.map(|(group, stream)| (stream, stripes - self.written_stripes(group)))
+            .collect()
+    }
+
+    /// Room in a writer's open groups.
+    pub(crate) fn rooms_of(&self, writer: Writer) -> Rooms {
+        let left = self.stripes_left(writer).into_iter();
+        let left = left.map(|(_, stripes)| stripes).collect();
+        Rooms::new(left, self.units.geometry().group_stripes())
     }
 
     /// True if garbage collection may pad a stripe: all blocks of its victims are in the queues, and
@@ -175,15 +228,18 @@ impl Shared {
     }
 
     /// Free groups below which garbage collection works: with one less a victim can still be begun in the
-    /// way that its tenants want.
+    /// way that its tenants want, and what compaction is to open is free when it does.
     pub(crate) fn gc_target(&self) -> usize {
-        let least = if self.streams_in_use() > 1 {
-            self.spread_groups() + 1
+        let is_hurried = self.is_slowed() || self.control().has_group_waiters();
+        let least = if self.streams_in_use() > 1 && !is_hurried {
+            self.groups_to_spread(1) + 1
         } else {
             self.config.reserve.gc_groups as usize
         };
-        let ahead = (self.units.geometry().groups / AHEAD_SHARE).min(AHEAD_MAX);
-        least + ahead as usize + 1
+        let geometry = self.units.geometry();
+        let in_step = self.stripes_ahead() / u64::from(geometry.group_stripes());
+        let ahead = (geometry.groups / AHEAD_SHARE).min(AHEAD_MAX);
+        least + in_step as usize + ahead as usize + 1
     }
 
     /// True if fewer groups are free than are wanted. One that waits for its last stripe counts as free: the
@@ -218,8 +274,14 @@ impl Shared {
 }
 
 impl Control {
+    /// Groups being collected into the streams of their tenants.
+    pub(crate) fn spread_victims(&self) -> usize {
+        let victims = self.gc_victims.borrow();
+        victims.values().filter(|victim| victim.is_spread).count()
+    }
+
     /// Groups that are free, or will be with the next checkpoint.
-    fn ready_groups(&self) -> usize {
+    pub(crate) fn ready_groups(&self) -> usize {
         self.free_groups() + self.discards.count() + self.emptied_groups()
     }
 }

@@ -32,6 +32,7 @@ const FEATURES: &[&str] = &[
     "checkpoints",
     "chunks_cleaned",
     "compacted_blocks",
+    "compaction_pauses",
     "creations_cut",
     "discards_redone",
     "earlier_pools",

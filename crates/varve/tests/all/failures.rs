@@ -77,7 +77,7 @@ const NONSENSE: [&str; 26] = [
 ];
 
 /// Command lines that a command refuses, or fails with: exit code, class, word for programs.
-const FAILING: [(i32, &str, &str, &str); 33] = [
+const FAILING: [(i32, &str, &str, &str); 34] = [
     (
         3,
         "not-found",
