@@ -18,7 +18,8 @@ use crate::contents::Unknown;
 use crate::geometry::{BLOCK_SECTORS, UnitId};
 use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX, OUTAGE_PAUSE_MAX};
 use crate::map::{LeafKey, Live};
-use crate::placement::{Item, Progress, Stream, StreamId, Writer};
+use crate::placement::{Item, Stream, StreamId, Writer};
+use crate::progress::Progress;
 use crate::read_ahead::ReadAhead;
 use crate::shard::Shard;
 use crate::shared::{FIRST, Shared};
@@ -222,11 +223,7 @@ impl Shared {
         if self.dense.is_none() {
             return lanes as u16;
         }
-        let (geometry, reserve) = (self.units.geometry(), &self.config.reserve);
-        let group = u64::from(geometry.stripe_user_blocks()) * u64::from(geometry.group_stripes());
-        let used = reserve.capacity_blocks.div_ceil(group) as u32 + reserve.groups;
-        let spare = geometry.groups.saturating_sub(used);
-        (1 + spare / reserve.tenant_streams).min(lanes) as u16
+        (1 + self.spare_groups() / self.config.reserve.tenant_streams).min(lanes) as u16
     }
 
     /// Who empties a chunk: who wrote it, if that one has streams.

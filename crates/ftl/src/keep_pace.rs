@@ -92,10 +92,7 @@ impl Shared {
 
     /// Stripes of free groups that compaction's streams are to open.
     pub(crate) fn stripes_ahead(&self) -> u64 {
-        let (geometry, reserve) = (self.units.geometry(), &self.config.reserve);
-        let used = reserve.capacity_blocks.div_ceil(self.group_user_blocks()) as u32;
-        let spare = geometry.groups.saturating_sub(used + reserve.groups);
-        let most = spare / SPARE_SHARE * geometry.group_stripes();
+        let most = self.spare_groups() / SPARE_SHARE * self.units.geometry().group_stripes();
         self.rooms_of(Writer::Compaction).ahead().min(most.into())
     }
 }

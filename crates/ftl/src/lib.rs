@@ -53,6 +53,7 @@ mod pace;
 mod placement;
 mod posts;
 mod preload;
+mod progress;
 mod read;
 mod read_ahead;
 mod recount;

@@ -19,6 +19,7 @@ use crate::gate::log_cost;
 use crate::geometry::UnitId;
 use crate::lane::{Appended, Stopped};
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
+use crate::progress::{Party, Progress};
 use crate::shared::{FIRST, Shared};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
@@ -69,68 +70,6 @@ pub(crate) struct Item {
     pub(crate) crc: u32,
     pub(crate) class: u8,
     pub(crate) data: (Rc<Blocks>, usize),
-}
-
-/// How far the moves out of one unit are.
-#[derive(Default)]
-pub(crate) struct Progress {
-    outstanding: Cell<usize>,
-    failed: Cell<bool>,
-    event: Event,
-}
-
-impl Progress {
-    fn add(&self, count: usize) {
-        self.outstanding.set(self.outstanding.get() + count);
-    }
-
-    fn done(&self, count: usize, ok: bool) {
-        self.outstanding.set(self.outstanding.get() - count);
-        if !ok {
-            self.failed.set(true);
-        }
-        self.event.notify();
-    }
-
-    /// Something of the unit cannot be moved now.
-    pub(crate) fn fail(&self) {
-        self.failed.set(true);
-    }
-
-    /// Waits until every move was applied or has failed.
-    pub(crate) async fn settled(&self) {
-        while self.outstanding.get() > 0 {
-            self.event.listen().await;
-        }
-    }
-
-    /// True if a move was not applied because the engine stopped or the tier refused it.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failed.get()
-    }
-}
-
-/// What waits for the moves of one record: of each unit being emptied, how many of its blocks.
-#[derive(Default)]
-struct Party(Vec<(Rc<Progress>, usize)>);
-
-impl Party {
-    fn add(&mut self, progress: &Rc<Progress>) {
-        match self.0.last_mut() {
-            Some((last, count)) if Rc::ptr_eq(last, progress) => *count += 1,
-            _ => self.0.push((Rc::clone(progress), 1)),
-        }
-    }
-
-    fn count(&self) -> usize {
-        self.0.iter().map(|(_, count)| count).sum()
-    }
-
-    fn done(&self, ok: bool) {
-        for (progress, count) in &self.0 {
-            progress.done(*count, ok);
-        }
-    }
 }
 
 /// Move records for another reactor, and what waits for each.
@@ -342,6 +281,7 @@ impl Shared {
                 if items.len() == full
                     && let Some(other) = self.lends_to(stream)
                 {
+                    self.count("stripes_lent", 1);
                     self.lend(&other, items).await;
                 } else if is_little && self.reserve_log_to_keep(items.len()) {
                     self.keep(items).await;

@@ -139,7 +139,15 @@ impl Shared {
         pointer / self.units.geometry().stripe_blocks
     }
 
-    pub(crate) fn group_user_blocks(&self) -> u64 {
+    /// Groups beyond the reserve and what hosts may fill.
+    pub(crate) fn spare_groups(&self) -> u32 {
+        let reserve = &self.config.reserve;
+        let used = reserve.capacity_blocks.div_ceil(self.group_user_blocks()) as u32;
+        let groups = self.units.geometry().groups;
+        groups.saturating_sub(used + reserve.groups)
+    }
+
+    fn group_user_blocks(&self) -> u64 {
         let geometry = self.units.geometry();
         u64::from(geometry.stripe_user_blocks()) * u64::from(geometry.group_stripes())
     }

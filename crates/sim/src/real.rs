@@ -54,6 +54,7 @@ const FEATURES: &[&str] = &[
     "records_passed_over",
     "remirrors",
     "repairs",
+    "stripes_lent",
     "volumes_purged",
 ];
 
