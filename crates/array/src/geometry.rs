@@ -348,6 +348,12 @@ impl Geometry {
         range.filter(move |&other| other != drive)
     }
 
+    /// The only drive that gives back the strip of `drive`, if one does alone.
+    pub(crate) fn partner(&self, drive: usize) -> Option<usize> {
+        let mut others = self.others(drive);
+        others.next().filter(|_| others.next().is_none())
+    }
+
     pub(crate) const fn cover(&self) -> Cover {
         match self.protection {
             Protection::None => Cover::All,

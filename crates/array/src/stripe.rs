@@ -8,6 +8,7 @@ use crate::members::Members;
 use crate::membership::Membership;
 use crate::restore::{self, Progress, Restore, RestoreError, Restored, Source};
 use crate::set::MemberSet;
+use crate::stripe_read::{Piece, pieces};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -70,6 +71,34 @@ impl StripeSet {
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
+    }
+
+    /// The member that copy `copy` of the data block at byte `offset` is read from; nothing where it is
+    /// the sum of all the others.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    #[must_use]
+    pub fn member_of(&self, offset: u64, copy: u8) -> Option<usize> {
+        let direct = self.piece_of(offset).direct;
+        match copy {
+            0 => Some(direct),
+            _ => self.geometry.partner(direct),
+        }
+    }
+
+    /// Byte, on every member, of the row of blocks that the data block at byte `offset` is one of.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    #[must_use]
+    pub fn height_of(&self, offset: u64) -> u64 {
+        self.piece_of(offset).start
+    }
+
+    fn piece_of(&self, offset: u64) -> Piece {
+        let mut pieces = pieces(&self.geometry, offset, BLOCK_BYTES);
+        pieces.next().expect("a block is a piece")
     }
 
     /// State of a member.

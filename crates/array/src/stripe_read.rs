@@ -107,11 +107,8 @@ impl StripeSet {
         }
         let mut others = self.geometry.others(direct);
         if others.all(|other| self.members.is_live(other)) {
-            let mut others = self.geometry.others(direct);
-            return match (others.next(), others.next()) {
-                (Some(partner), None) => Some(Way::From(partner)),
-                _ => Some(Way::Without(direct)),
-            };
+            let partner = self.geometry.partner(direct);
+            return Some(partner.map_or(Way::Without(direct), Way::From));
         }
         (is_one_of_several && is_direct_live).then_some(Way::From(direct))
     }

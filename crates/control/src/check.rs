@@ -4,8 +4,23 @@ use crate::create::busy;
 use crate::error::ControlError;
 use crate::losses::{self, Loss, Losses};
 use crate::pools::Pools;
+use crate::running::Running;
+use crate::status::drive_name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use varve_pool::{Defects, SlotStatus};
+
+/// A drive of which copies do not pass their check.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BadDrive {
+    /// Its place, `dense1` say.
+    pub drive: String,
+    /// Where it is.
+    pub path: Option<PathBuf>,
+    /// Blocks, and pieces of the map, that it holds wrong.
+    pub copies: u64,
+}
 
 /// What a check found.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -14,10 +29,13 @@ pub struct CheckView {
     pub pool: String,
     /// True if all agrees.
     pub agrees: bool,
-    /// The first thing found that no copy can mend. What was counted after it is 0.
+    /// The first thing found that no copy can mend. What is counted behind it is 0.
     pub broken: Option<String>,
     /// Copies of blocks and of the map that do not pass their check; another copy does.
     pub bad_copies: u64,
+    /// The drives that hold them. Those of no drive are of parity that does not fit its stripe.
+    #[serde(default)]
+    pub bad_drives: Vec<BadDrive>,
     /// Blocks that cannot be read, by volume: the first hundred ranges of them. Of a leaf that no copy
     /// holds these are all its blocks, those included that hold nothing.
     #[serde(default)]
@@ -75,7 +93,10 @@ impl Pools {
             ..CheckView::default()
         };
         let mut losses = Losses::default();
-        match running.pool.engine().audit_all_copies().await {
+        let (outcome, defects) = running.pool.audit().await;
+        view.bad_copies = defects.sum();
+        view.bad_drives = bad_drives(&running, &defects);
+        match outcome {
             Err(error) => {
                 view.broken = Some(losses::told(&error, &running));
                 losses = Losses::after(&error, &*self.world, &running).await;
@@ -84,7 +105,6 @@ impl Pools {
                 if report.lost > 0 {
                     losses = Losses::find(&*self.world, &running).await;
                 }
-                view.bad_copies = report.bad_copies;
                 view.lost_blocks = report.lost;
                 view.leaves = report.leaves;
                 view.mapped_blocks = report.mapped;
@@ -119,4 +139,18 @@ impl Pools {
     pub fn counters(&self, pool: &str) -> Result<BTreeMap<&'static str, u64>, ControlError> {
         Ok(self.running(pool)?.pool.counters())
     }
+}
+
+fn bad_drives(running: &Running, defects: &Defects) -> Vec<BadDrive> {
+    let bad = |status: SlotStatus| {
+        let copies = *defects.drives.get(&status.slot)?;
+        let path = running.paths.borrow().get(&status.member?).cloned();
+        let drive = drive_name(status.slot.role, status.slot.number);
+        Some(BadDrive {
+            drive,
+            path,
+            copies,
+        })
+    };
+    running.pool.slots().into_iter().filter_map(bad).collect()
 }

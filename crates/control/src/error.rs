@@ -7,7 +7,7 @@ use crate::size::SizeError;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use varve_ftl::{EngineError, RecoverError};
+use varve_ftl::{EngineError, RecoverError, StopReason};
 use varve_hostio::{NoIo, OpenError};
 use varve_io::IoError;
 use varve_pool::label::{CreateError, ImportError};
@@ -404,6 +404,7 @@ fn pool_code(error: &PoolError) -> &'static str {
         PoolError::SlotInUse(_) => "drive-live",
         PoolError::Recover(_) => "recover",
         PoolError::Engine(error) => engine_code(error),
+        PoolError::Stopped(_) => engine_code(&EngineError::Stopped),
         _ => "pool",
     }
 }
@@ -436,7 +437,10 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
             format!("bring the missing drives back; varve drive list {pool} names them")
         }
         PoolError::Plan(_) => "use larger drives".to_owned(),
-        PoolError::Recover(RecoverError::Engine(EngineError::Io(IoError::NoSpace))) => {
+        PoolError::Recover(RecoverError::Engine(EngineError::Io(IoError::NoSpace)))
+        | PoolError::Stopped(
+            StopReason::Log(IoError::NoSpace) | StopReason::Flush(IoError::NoSpace),
+        ) => {
             format!("make room beneath the fast drives of {pool}, then try again")
         }
         PoolError::Recover(_) => {
@@ -444,6 +448,7 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
         }
         PoolError::SlotInUse(_) => "varve drive replace --give-up".to_owned(),
         PoolError::Engine(error) => engine_next(error)?,
+        PoolError::Stopped(_) => engine_next(&EngineError::Stopped)?,
         _ => return None,
     })
 }

@@ -93,7 +93,7 @@ mod view;
 mod volume;
 mod volumes;
 
-pub use check::CheckView;
+pub use check::{BadDrive, CheckView};
 pub use create::{CreatePool, Protect};
 pub use document::{Document, Failed};
 pub use error::ControlError;

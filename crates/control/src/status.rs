@@ -13,7 +13,6 @@ use crate::volumes::volume_views;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_format::{Geometry, Label, MemberRole, MemberState, Protection};
-use varve_ftl::StopReason;
 use varve_pool::label::Role;
 use varve_pool::{SlotState, SlotStatus, engine_config, engine_geometry};
 use varve_units::BLOCK_BYTES;
@@ -114,7 +113,7 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         used_bytes: Some(used),
         unprotected_bytes: Some(usage.iter().map(|volume| volume.unprotected_bytes).sum()),
         volumes: Some(usage.len() as u64),
-        stopped: stopped.map(stop_text),
+        stopped: stopped.map(|why| why.to_string()),
         counters,
         jobs: running.job.get().into_iter().collect(),
         drives,
@@ -127,14 +126,6 @@ fn counters(running: &Running) -> BTreeMap<String, u64> {
     counters
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
-}
-
-pub(crate) fn stop_text(reason: StopReason) -> String {
-    match reason {
-        StopReason::Log(error) => format!("the log cannot be written: {error}"),
-        StopReason::Flush(error) => format!("the fast tier cannot be flushed: {error}"),
-        StopReason::Closed => "it was closed".to_owned(),
-    }
 }
 
 /// Drives of an open pool, as its arrays have them.

@@ -2,7 +2,7 @@
 
 use crate::error::ControlError;
 use crate::pools::Pools;
-use crate::status::{open_drives, stop_text};
+use crate::status::open_drives;
 use std::fmt;
 use std::path::PathBuf;
 use varve_ftl::StopReason;
@@ -68,7 +68,7 @@ impl Pools {
         });
         let stopped = running.pool.engine().stop_reason();
         let stopped = stopped.filter(|why| *why != StopReason::Closed);
-        let stopped = stopped.map(|why| Trouble::Stopped(stop_text(why)));
+        let stopped = stopped.map(|why| Trouble::Stopped(why.to_string()));
         Ok(drives.chain(stopped).collect())
     }
 }

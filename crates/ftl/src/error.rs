@@ -92,3 +92,13 @@ pub enum StopReason {
     /// Closed by its owner.
     Closed,
 }
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(error) => write!(f, "the log cannot be written: {error}"),
+            Self::Flush(error) => write!(f, "the fast tier cannot be flushed: {error}"),
+            Self::Closed => f.write_str("it was closed"),
+        }
+    }
+}

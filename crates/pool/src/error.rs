@@ -5,7 +5,7 @@ use crate::options::PlanError;
 use crate::replace::Slot;
 use core::fmt;
 use varve_array::{AssembleError, GeometryError, RestoreError};
-use varve_ftl::{EngineError, RecoverError};
+use varve_ftl::{EngineError, RecoverError, StopReason};
 use varve_io::IoError;
 
 /// Why a pool cannot be made, started or stopped.
@@ -51,6 +51,8 @@ pub enum PoolError {
     Recover(RecoverError),
     /// The engine failed.
     Engine(EngineError),
+    /// The pool had stopped by itself before: this is why. Opening it again recovers it.
+    Stopped(StopReason),
 }
 
 impl fmt::Display for PoolError {
@@ -85,6 +87,7 @@ impl fmt::Display for PoolError {
             Self::Restore(_) => "old content could not be copied to the new drive",
             Self::Recover(_) => "the pool could not be recovered",
             Self::Engine(_) => "the engine failed",
+            Self::Stopped(why) => return write!(f, "it has stopped: {why}"),
         })
     }
 }
@@ -109,7 +112,8 @@ impl core::error::Error for PoolError {
             | Self::DenseMissing { .. }
             | Self::NoSlot(_)
             | Self::SlotInUse(_)
-            | Self::Needed(_) => None,
+            | Self::Needed(_)
+            | Self::Stopped(_) => None,
         }
     }
 }

@@ -9,6 +9,7 @@ extern crate alloc;
 pub mod label;
 
 mod assembly;
+mod defects;
 mod error;
 mod losses;
 mod options;
@@ -17,6 +18,7 @@ mod replace;
 mod settings;
 mod tier;
 
+pub use defects::Defects;
 pub use error::PoolError;
 pub use options::{PlanError, PoolOptions, Protect, engine_geometry};
 pub use pool::{NewPool, Pool};

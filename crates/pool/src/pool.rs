@@ -18,7 +18,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{Geometry, Name};
-use varve_ftl::{Engine, Identity, RecoveryReport, Seats};
+use varve_ftl::{Engine, EngineError, Identity, RecoveryReport, Seats};
 use varve_io::{Drive, ReactorId, World};
 
 /// What a new pool is to be.
@@ -217,12 +217,17 @@ impl Pool {
     /// then the clean flag in the labels.
     ///
     /// # Errors
-    /// The engine had stopped, or the labels have no quorum.
+    /// The engine had stopped ([`PoolError::Stopped`] tells why), or the labels have no quorum.
     pub async fn close(&self, release: bool) -> Result<(), PoolError> {
         for tier in &self.tiers {
             tier.stop_rebuilds().await;
         }
-        self.engine.close().await?;
+        if let Err(error) = self.engine.close().await {
+            return Err(match self.engine.stop_reason() {
+                Some(why) if error == EngineError::Stopped => PoolError::Stopped(why),
+                _ => error.into(),
+            });
+        }
         self.membership.shutdown(release).await?;
         Ok(())
     }

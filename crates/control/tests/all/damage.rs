@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use varve_control::{
-    CreatePool, Exit, Failure, ImportPool, JobState, Pools, Protect, ReplaceDrive,
+    BadDrive, CreatePool, Exit, Failure, ImportPool, JobState, Pools, Protect, ReplaceDrive,
 };
 use varve_ftl::EngineError;
 use varve_io::{Blocks, IoError};
@@ -23,10 +23,15 @@ fn paths(wanted: &CreatePool) -> Vec<PathBuf> {
 /// A pool whose volume was written twice over, so that compaction and collection have run.
 async fn load(pools: &Pools, wanted: &CreatePool) {
     pools.create_pool(wanted).await.unwrap();
-    let volume = new_volume(&wanted.pool, "v", BLOCKS * 4096 / MIB + 1);
+    write_twice(pools, &wanted.pool, "v", BLOCKS).await;
+}
+
+/// A new volume whose blocks are written two times.
+async fn write_twice(pools: &Pools, pool: &str, name: &str, blocks: u64) {
+    let volume = new_volume(pool, name, blocks * 4096 / MIB + 1);
     let volume = pools.create_volume(&volume).await.unwrap();
     for round in [1, 2] {
-        for first in (0..BLOCKS).step_by(40) {
+        for first in (0..blocks).step_by(40) {
             let data = pattern(first, 40, round);
             volume.write(Lba(first), data, false).await.unwrap();
         }
@@ -115,6 +120,7 @@ fn flipped_bytes_of_one_drive_are_repaired() {
             flip(&file, MIB + random.below(bytes - MIB));
         }
         drop(file);
+        let damaged = path.clone();
         bad_copies += session(&home, |pools| async move {
             pools.open("p").await.unwrap();
             assert_eq!(lost(&pools, "p").await, 0);
@@ -122,6 +128,8 @@ fn flipped_bytes_of_one_drive_are_repaired() {
             assert_eq!(check.broken, None, "{check:?}");
             assert_eq!((check.lost_blocks, check.damaged_ranges), (0, 0));
             assert_eq!(check.agrees, check.bad_copies == 0);
+            let is_damaged = |bad: &BadDrive| bad.path.as_deref() == Some(&*damaged);
+            assert!(check.bad_drives.iter().all(is_damaged), "{check:?}");
             pools.close_all().await;
             check.bad_copies
         });
@@ -137,6 +145,54 @@ fn flipped_bytes_of_one_drive_are_repaired() {
     }
     // Reads mend the copy they meet first; the others are for a check to find.
     assert!(bad_copies > 0, "a check found no damage at all");
+}
+
+/// A check names the drive that is damaged, and takes a byte that was flipped for one thing that is wrong,
+/// not for all that would be read by way of it.
+#[test]
+fn a_check_names_the_drive() {
+    const FLIPS: u64 = 300;
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let (fast, dense) = (wanted.fast[0].path.clone(), wanted.dense[1].path.clone());
+    session(&home, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        // More than the fast drives hold.
+        write_twice(&pools, "p", "v", 3 * BLOCKS).await;
+        pools.close_all().await;
+    });
+    let mut random = Random(11);
+    for (path, place) in [(dense, "dense1"), (fast, "fast0")] {
+        let file = writable(&path);
+        let bytes = file.metadata().unwrap().len();
+        for _ in 0..FLIPS {
+            flip(&file, MIB + random.below(bytes - MIB));
+        }
+        drop(file);
+        session(&home, |pools| async move {
+            pools.open("p").await.unwrap();
+            let check = pools.check_pool("p").await.unwrap();
+            assert_eq!((&check.broken, check.agrees), (&None, false), "{check:?}");
+            let [bad] = &check.bad_drives[..] else {
+                panic!("one drive is damaged: {check:?}");
+            };
+            assert_eq!(
+                (bad.drive.as_str(), bad.path.as_deref()),
+                (place, Some(&*path))
+            );
+            // A third of the rest is parity; what adds up to a wrong block would be as much again.
+            let others = check.bad_copies - bad.copies;
+            assert!(
+                others < bad.copies && check.bad_copies <= FLIPS,
+                "{check:?}"
+            );
+            refill(&pools, &path).await;
+            let check = pools.check_pool("p").await.unwrap();
+            assert!(check.agrees, "{check:?}");
+            pools.close_all().await;
+        });
+    }
 }
 
 /// Gives the drive at a path up and fills it again.

@@ -1,6 +1,8 @@
 //! Reading the stored images of all leaves.
 
-use super::{AuditError, AuditReport, shards};
+use super::report::Found;
+use super::{AuditError, BadCopy, shards};
+use crate::geometry::Tier;
 use crate::map::{Base, LeafKey};
 use crate::merge::leaf_crc;
 use crate::shard::Shard;
@@ -62,11 +64,11 @@ impl Images {
         (*of == base).then_some(image)
     }
 
-    /// Counts copies of the images that do not pass their check.
+    /// Tells of copies of the images that do not pass their check.
     pub(super) async fn check_copies(
         &self,
         shared: &Shared,
-        report: &mut AuditReport,
+        found: &mut Found<'_>,
     ) -> Result<(), AuditError> {
         let sectors = LEAF_BYTES as u64 / SECTOR_BYTES;
         for (key, (base, _)) in &self.0 {
@@ -78,7 +80,12 @@ impl Images {
                 // The cleaner may have moved it, and somebody else written there, meanwhile.
                 let stands = shard.map.borrow().stored(*key) == Some(*base);
                 if crc != Some(base.crc) && stands && !shard.map.borrow().is_lost(*key) {
-                    report.bad_copies += 1;
+                    found(BadCopy {
+                        tier: Tier::Fast,
+                        offset: base.sector * SECTOR_BYTES,
+                        bytes: sectors * SECTOR_BYTES,
+                        copy,
+                    });
                 }
             }
         }

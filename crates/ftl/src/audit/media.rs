@@ -1,7 +1,8 @@
 //! What lies on the drives against the map: blocks, P2L, parts of the newest commit.
 
+use super::report::Found;
 use super::snapshot::{Reference, Snapshot};
-use super::{AuditError, AuditReport, leaves};
+use super::{AuditError, AuditReport, BadCopy, leaves};
 use crate::geometry::Tier;
 use crate::map::{Base, LeafKey};
 use crate::shared::Shared;
@@ -41,8 +42,8 @@ pub(super) async fn check_blocks(
     Ok(())
 }
 
-/// Counts copies of mapped blocks that do not pass their check.
-pub(super) async fn check_copies(shared: &Shared, snapshot: &Snapshot, report: &mut AuditReport) {
+/// Tells of copies of mapped blocks that do not pass their check.
+pub(super) async fn check_copies(shared: &Shared, snapshot: &Snapshot, found: &mut Found<'_>) {
     for run in runs(snapshot) {
         let (first, shard) = (run[0].place, shared.shard());
         let drive = shard.drive_of(first.unit);
@@ -56,7 +57,13 @@ pub(super) async fn check_copies(shared: &Shared, snapshot: &Snapshot, report: &
                     None => is_good_alone(shared, reference, copy).await,
                 };
                 if !is_good && stands(shared, snapshot, reference).await {
-                    report.bad_copies += 1;
+                    let place = reference.place;
+                    found(BadCopy {
+                        tier: place.unit.tier,
+                        offset: place.offset,
+                        bytes: BLOCK_BYTES,
+                        copy,
+                    });
                 }
             }
         }
@@ -211,37 +218,45 @@ async fn stands(shared: &Shared, snapshot: &Snapshot, reference: &Reference) -> 
 pub(super) async fn check_parts(
     shared: &Shared,
     report: &mut AuditReport,
-    all_copies: bool,
+    mut found: Option<&mut Found<'_>>,
 ) -> Result<(), AuditError> {
     let parts: Vec<PartPlace> = shared.control().parts.borrow().clone();
     let shard = shared.shard();
     for part in parts {
         let bytes = part.bytes as usize;
         let sectors = u64::from(part.bytes).div_ceil(SECTOR_BYTES);
-        let (mut found, mut good, mut bad) = (None, false, 0);
+        let (mut crc, mut good, mut bad) = (None, false, Vec::new());
         for copy in 0..shared.fast.info().copies {
             let read = shard.read_sectors(part.sector, sectors, copy).await;
-            let crc = read.map(|read| crc32c(&read[..bytes]));
-            if crc == Some(part.crc) {
+            let read = read.map(|read| crc32c(&read[..bytes]));
+            if read == Some(part.crc) {
                 good = true;
-                if !all_copies {
+                if found.is_none() {
                     break;
                 }
             } else {
-                (found, bad) = (crc.or(found), bad + 1);
+                crc = read.or(crc);
+                bad.push(copy);
             }
         }
         report.parts += 1;
         let is_needed = shared.control().parts.borrow().contains(&part);
-        if all_copies && is_needed {
-            report.bad_copies += bad;
+        if let (true, Some(found)) = (is_needed, &mut found) {
+            bad.into_iter().for_each(|copy| {
+                found(BadCopy {
+                    tier: Tier::Fast,
+                    offset: part.sector * SECTOR_BYTES,
+                    bytes: sectors * SECTOR_BYTES,
+                    copy,
+                });
+            });
         }
         if !good && is_needed {
             return Err(AuditError::PartUnreadable {
                 checkpoint: part.checkpoint,
                 sector: part.sector,
                 expected: part.crc,
-                found,
+                found: crc,
             });
         }
     }

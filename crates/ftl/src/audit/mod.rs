@@ -25,7 +25,7 @@ mod table;
 mod tests;
 
 pub use error::{AuditError, Mapped};
-pub use report::AuditReport;
+pub use report::{AuditReport, BadCopy};
 
 use crate::engine::Engine;
 use crate::map::LeafKey;
@@ -34,6 +34,7 @@ use crate::shared::Shared;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use leaves::Images;
+use report::Found;
 use snapshot::Snapshot;
 use varve_units::{LeafIndex, Nanos, VolumeId};
 
@@ -73,22 +74,29 @@ impl Engine {
     /// # Panics
     /// If a shard's map contradicts itself ([`crate::map::Map::check`]).
     pub async fn audit(&self) -> Result<AuditReport, AuditError> {
-        self.audit_with(false).await
+        self.audit_with(None).await
     }
 
-    /// [`Engine::audit`], which also reads every other copy of what it reads, and counts those that do
-    /// not pass their check in [`AuditReport::bad_copies`].
+    /// [`Engine::audit`], which also reads every other copy of what it reads, and tells `found` of
+    /// those that do not pass their check while another one does.
     ///
     /// # Errors
     /// As [`Engine::audit`].
     ///
     /// # Panics
     /// As [`Engine::audit`].
-    pub async fn audit_all_copies(&self) -> Result<AuditReport, AuditError> {
-        self.audit_with(true).await
+    pub async fn audit_all_copies(
+        &self,
+        mut found: impl FnMut(BadCopy),
+    ) -> Result<AuditReport, AuditError> {
+        self.audit_with(Some(&mut found)).await
     }
 
-    async fn audit_with(&self, all_copies: bool) -> Result<AuditReport, AuditError> {
+    /// `found`: other copies are read too.
+    async fn audit_with(
+        &self,
+        mut found: Option<&mut Found<'_>>,
+    ) -> Result<AuditReport, AuditError> {
         let shared = &*self.shared;
         let mut images = Images::default();
         let mut rounds = 0;
@@ -111,14 +119,14 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         };
-        if all_copies {
-            images.check_copies(shared, &mut report).await?;
+        if let Some(found) = &mut found {
+            images.check_copies(shared, *found).await?;
         }
         drop(images);
-        media::check_parts(shared, &mut report, all_copies).await?;
+        media::check_parts(shared, &mut report, found.as_deref_mut()).await?;
         media::check_blocks(shared, &snapshot, &mut report).await?;
-        if all_copies {
-            media::check_copies(shared, &snapshot, &mut report).await;
+        if let Some(found) = found {
+            media::check_copies(shared, &snapshot, found).await;
         }
         media::check_p2l(shared, &snapshot, &mut report).await?;
         Ok(report)

@@ -1,5 +1,6 @@
-//! What an audit counted.
+//! What an audit counted, and the bad copies it tells of.
 
+use crate::geometry::Tier;
 use alloc::vec::Vec;
 
 /// What an audit that found nothing wrong has counted.
@@ -17,9 +18,6 @@ pub struct AuditReport {
     pub lost: u64,
     /// Blocks that each copy served: copy 0 first.
     pub served: Vec<u64>,
-    /// Copies of blocks, leaves and parts that do not pass their check or cannot be read, if all copies
-    /// were asked for.
-    pub bad_copies: u64,
     /// Blocks that moved or were overwritten before they could be read.
     pub moved: u64,
     /// Live bits without a mapped block.
@@ -34,6 +32,22 @@ pub struct AuditReport {
     /// the bound is exact.
     pub deltas: u64,
 }
+
+/// A copy of a block, leaf or part that does not pass its check or cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadCopy {
+    /// The array it was read from.
+    pub tier: Tier,
+    /// Byte of that array.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Which way it was read.
+    pub copy: u8,
+}
+
+/// Is told of each bad copy.
+pub(super) type Found<'a> = dyn FnMut(BadCopy) + 'a;
 
 impl AuditReport {
     /// Blocks that copy 0 did not serve.

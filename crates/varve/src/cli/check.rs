@@ -36,6 +36,7 @@ fn show(check: &CheckView) {
         return;
     }
     show_losses(check);
+    show_bad(check);
     let (what, next) = verdict(check);
     complain(&what, &next);
 }
@@ -68,6 +69,42 @@ fn show_losses(check: &CheckView) {
     }
 }
 
+/// Who holds the copies that do not pass their check.
+fn show_bad(check: &CheckView) {
+    for bad in &check.bad_drives {
+        let path = bad
+            .path
+            .as_ref()
+            .map(|path| format!(" ({})", path.display()));
+        let (path, copies) = (path.unwrap_or_default(), bad.copies);
+        println!(
+            "drive {}{path}: {copies} copies do not pass their check",
+            bad.drive
+        );
+    }
+    let named: u64 = check.bad_drives.iter().map(|bad| bad.copies).sum();
+    let unnamed = check.bad_copies.saturating_sub(named);
+    if unnamed > 0 {
+        println!("of no drive alone: {unnamed} more, parity that does not fit its stripe");
+    }
+}
+
+/// What mends copies that do not pass their check.
+fn mending(check: &CheckView) -> String {
+    match &check.bad_drives[..] {
+        [one] => format!(
+            "varve drive replace {}/{} PATH --give-up: another drive, at PATH, is filled from the others; \
+             this one may be used again once it is wiped",
+            check.pool, one.drive
+        ),
+        [] => "nothing that is needed is wrong, and what is moved is written with new parity; were a drive \
+               lost before, blocks beside it would be too: keep a backup"
+            .to_owned(),
+        _ => "back up what the volumes hold before a drive is replaced: each of these has what another lacks"
+            .to_owned(),
+    }
+}
+
 /// What is wrong, and what to do about it.
 fn verdict(check: &CheckView) -> (String, String) {
     let mut faults = Vec::new();
@@ -91,6 +128,8 @@ fn verdict(check: &CheckView) -> (String, String) {
         format!("varve drive list {}", check.pool)
     } else if check.loss_ranges > 0 {
         "write what is lost once more from a backup: a block that is written is whole".to_owned()
+    } else if check.bad_copies > 0 {
+        mending(check)
     } else {
         String::new()
     };

@@ -1,0 +1,100 @@
+//! Which drives hold copies that do not pass their check.
+
+use crate::pool::Pool;
+use crate::replace::Slot;
+use crate::tier::{Array, Tier};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::rc::Rc;
+use varve_array::MemberState;
+use varve_ftl::{AuditError, AuditReport, BadCopy};
+
+/// Copies that do not pass their check though another one does, by who holds them. Drives that do not
+/// hold all they should are not among them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Defects {
+    /// Blocks and pieces of the map that each drive holds wrong.
+    pub drives: BTreeMap<Slot, u64>,
+    /// Rows of blocks, one of each drive of a stripe, whose parity is not that of the others though
+    /// every block that is needed is right; and what lies on two drives of a mirror.
+    pub unnamed: u64,
+}
+
+impl Defects {
+    /// All of them.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.drives.values().sum::<u64>() + self.unnamed
+    }
+}
+
+/// Takes bad copies down while they are told.
+#[derive(Default)]
+struct Notes {
+    defects: Defects,
+    /// Where, on every dense drive, a block is wrong that the map needs.
+    wrong: BTreeSet<u64>,
+    /// Where the other drives do not add up to a block.
+    unlike: BTreeSet<u64>,
+}
+
+impl Notes {
+    fn note(&mut self, tier: &Tier, bad: BadCopy) {
+        let member = match &tier.array {
+            Array::Fast(mirror, _) => {
+                let first = mirror.member_of(bad.offset, bad.copy);
+                let last = mirror.member_of(bad.offset + bad.bytes - 1, bad.copy);
+                let member = (first == last).then_some(first);
+                self.defects.unnamed += u64::from(member.is_none());
+                member
+            }
+            Array::Dense(set) => {
+                let member = set.member_of(bad.offset, bad.copy);
+                let rows = match member {
+                    Some(_) => &mut self.wrong,
+                    None => &mut self.unlike,
+                };
+                rows.insert(set.height_of(bad.offset));
+                member
+            }
+        };
+        if let Some(member) = member
+            && tier.state(member) == MemberState::Live
+        {
+            let slot = Slot {
+                role: tier.role(),
+                number: member as u8,
+            };
+            *self.defects.drives.entry(slot).or_insert(0) += 1;
+        }
+    }
+
+    fn finish(mut self, is_whole: bool) -> Defects {
+        // What adds up to a wrong block of another drive is that drive's fault.
+        if is_whole {
+            self.defects.unnamed += self.unlike.difference(&self.wrong).count() as u64;
+        }
+        self.defects
+    }
+}
+
+impl Pool {
+    /// [`varve_ftl::Engine::audit_all_copies`], and who holds the copies that do not pass their check.
+    /// On errors these are the ones found before.
+    pub async fn audit(&self) -> (Result<AuditReport, AuditError>, Defects) {
+        let mut notes = Notes::default();
+        let found = |bad: BadCopy| {
+            let mut tiers = self.tiers.iter();
+            let tier = match bad.tier {
+                varve_ftl::Tier::Fast => tiers.next(),
+                varve_ftl::Tier::Dense => tiers.nth(1),
+            };
+            notes.note(tier.expect("a copy was read from it"), bad);
+        };
+        let outcome = self.engine().audit_all_copies(found).await;
+        let is_whole = |tier: &Rc<Tier>| {
+            let mut slots = 0..tier.losses.slots();
+            slots.all(|slot| tier.state(slot) == MemberState::Live)
+        };
+        (outcome, notes.finish(self.tiers.iter().all(is_whole)))
+    }
+}
