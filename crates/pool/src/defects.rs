@@ -15,7 +15,8 @@ pub struct Defects {
     /// Blocks and pieces of the map that each drive holds wrong.
     pub drives: BTreeMap<Slot, u64>,
     /// Rows of blocks, one of each drive of a stripe, whose parity is not that of the others though
-    /// every block that is needed is right; and what lies on two drives of a mirror.
+    /// every block that is needed is right; and what was read from two drives of a mirror. None of them
+    /// is told while a drive is away.
     pub unnamed: u64,
 }
 
@@ -35,6 +36,8 @@ struct Notes {
     wrong: BTreeSet<u64>,
     /// Where the other drives do not add up to a block.
     unlike: BTreeSet<u64>,
+    /// Read from two drives of a mirror.
+    shared: u64,
 }
 
 impl Notes {
@@ -44,7 +47,7 @@ impl Notes {
                 let first = mirror.member_of(bad.offset, bad.copy);
                 let last = mirror.member_of(bad.offset + bad.bytes - 1, bad.copy);
                 let member = (first == last).then_some(first);
-                self.defects.unnamed += u64::from(member.is_none());
+                self.shared += u64::from(member.is_none());
                 member
             }
             Array::Dense(set) => {
@@ -71,7 +74,8 @@ impl Notes {
     fn finish(mut self, is_whole: bool) -> Defects {
         // What adds up to a wrong block of another drive is that drive's fault.
         if is_whole {
-            self.defects.unnamed += self.unlike.difference(&self.wrong).count() as u64;
+            let unlike = self.unlike.difference(&self.wrong).count() as u64;
+            self.defects.unnamed = self.shared + unlike;
         }
         self.defects
     }
