@@ -380,10 +380,6 @@ impl Shard {
             self.nodes_freed.notify();
             self.merge_wanted.notify();
         }
-        let longest = self.map.borrow_mut().fullest();
-        if longest.is_some_and(|key| self.map.borrow().chain_len(key) >= CHAIN_MAX) {
-            self.merge_wanted.notify();
-        }
     }
 
     /// True if a chain has reached the length at which it is merged whatever room there is.

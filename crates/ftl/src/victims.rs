@@ -273,11 +273,14 @@ impl Shared {
             && self.closed_groups().iter().any(is_in_doubt)
     }
 
-    /// Closed groups whose live bits may be of blocks that are dead, at most so many.
+    /// Closed groups whose live bits may be of blocks that are dead, at most so many: those with the fewest,
+    /// which are the likeliest to turn out empty. Without a stripe to move blocks to only such a group helps.
     pub(crate) fn doubtful_groups(&self, most: usize) -> Vec<u32> {
-        let closed = self.closed_groups().into_iter().map(|(id, _)| id);
-        let doubtful = closed.filter(|id| self.units.unit(*id).is_doubtful());
-        doubtful.map(|id| id.index).take(most).collect()
+        let mut doubtful = self.closed_groups();
+        doubtful.retain(|(id, _)| self.units.unit(*id).is_doubtful());
+        doubtful.sort_by_key(|(_, live)| *live);
+        doubtful.truncate(most);
+        doubtful.iter().map(|(id, _)| id.index).collect()
     }
 }
 

@@ -437,6 +437,7 @@ impl Machine {
             phases.borrow_mut().push(phase);
         });
         let (engine, found) = opened.await.map_err(LabError::Recover)?;
+        self.fast.has_started();
         let cpu = thread_cpu_time().since(before.0);
         let traffic = self.fast.traffic().since(&before.1);
         (self.watch)("start", 1.0, "");

@@ -13,6 +13,7 @@
 //! from, or with the new one (ADR 9, 10).
 
 mod ahead;
+mod hole;
 mod load;
 mod names;
 mod redo;

@@ -1,6 +1,7 @@
 //! Chunk headers, and the newest commit.
 
 use super::RecoverError;
+use super::hole::Hole;
 use super::walk::{Expect, read_batch};
 use crate::config::{Canary, Config};
 use crate::geometry::{CHUNK_HEAD_SECTORS, Geometry};
@@ -152,7 +153,12 @@ impl Scan {
         Ok((body.ok_or(unreadable)?, best))
     }
 
-    /// The commits in one chunk whose payload is whole.
+    /// Where the first batch of a chunk lies.
+    pub(super) const fn first_sector(&self, chunk: u32) -> u64 {
+        self.geometry.chunk_start(chunk) + CHUNK_HEAD_SECTORS
+    }
+
+    /// The commits in one chunk whose payload is whole, those behind lost batches too.
     async fn commits_in(
         &self,
         fast: &dyn Drive,
@@ -160,12 +166,23 @@ impl Scan {
         header: &ChunkHeader,
     ) -> Vec<CommitPlace> {
         let mut found = Vec::new();
-        let mut sector = self.geometry.chunk_start(chunk) + CHUNK_HEAD_SECTORS;
+        let mut sector = self.first_sector(chunk);
         let mut sequence = header.first_batch;
+        let mut last = Lsn(header.first_lsn.0.saturating_sub(1));
         loop {
             let expect = Expect::of(self, header, Some(sequence), sector);
             let Some((head, records)) = read_batch(fast, &self.geometry, &expect).await else {
-                return found;
+                let hole = Hole {
+                    at: Some(((chunk, *header), sector)),
+                    later: Vec::new(),
+                    batch: sequence,
+                    last,
+                };
+                let Some((place, head)) = hole.end(fast, self).await else {
+                    return found;
+                };
+                (sector, sequence) = (place.1, head.sequence);
+                continue;
             };
             for record in &records {
                 if let Record::Commit { checkpoint, .. } = record {
@@ -181,6 +198,7 @@ impl Scan {
             }
             sector += head.batch_bytes() / SECTOR_BYTES;
             sequence += 1;
+            last = last.max(head.last_lsn());
         }
     }
 

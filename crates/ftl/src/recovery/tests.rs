@@ -6,11 +6,14 @@ use super::scan::Scan;
 use super::walk::LaneWalk;
 use crate::common::Pool;
 use crate::engine::Engine;
+use crate::geometry::UnitId;
 use crate::shared::Identity;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use std::rc::Rc;
+use varve_format::{BatchHead, Record};
 use varve_io::{Drive, World};
+use varve_units::SECTOR_BYTES;
 
 /// A lane has given up a chunk and all in it is acknowledged, but its pump has not come round to
 /// hand it back when a checkpoint notes where redo begins: behind that chunk.
@@ -43,8 +46,36 @@ fn a_chunk_given_up_and_not_yet_handed_back_is_kept() {
     }
 }
 
+/// A start leaves groups in doubt; those with the fewest live bits are recounted first.
+#[test]
+fn the_leanest_groups_are_recounted_first() {
+    let pool = Pool::new(5, 1, 1);
+    let engine = pool.create();
+    let mut host = pool.host(&engine, 1);
+    let host = pool.executor.block_on(async move {
+        host.run(900).await;
+        host
+    });
+    pool.executor.crash();
+    drop((host, engine));
+    let engine = pool.open(2);
+    let lives = |groups: Vec<u32>| -> Vec<u32> {
+        let units = &engine.shared.units;
+        let live = |group| units.unit(UnitId::group(group)).live();
+        groups.into_iter().map(live).collect()
+    };
+    let all = lives(engine.shared.doubtful_groups(usize::MAX));
+    assert!(all.is_sorted() && all.first() < all.last(), "{all:?}");
+    assert_eq!(lives(engine.shared.doubtful_groups(2)), all[..2]);
+}
+
 /// Every lane of a pool that crashed, followed with `room` bytes for records.
 fn follow(pool: &Pool, room: usize) -> Vec<LaneWalk> {
+    follow_newest(pool, room).1
+}
+
+/// The number of the newest checkpoint, and every lane from there.
+fn follow_newest(pool: &Pool, room: usize) -> (u64, Vec<LaneWalk>) {
     let (world, fast) = (Rc::clone(&pool.executor), Rc::clone(&pool.fast));
     let (world, fast) = (world as Rc<dyn World>, fast as Rc<dyn Drive>);
     let drive = Rc::clone(&pool.fast);
@@ -63,8 +94,78 @@ fn follow(pool: &Pool, room: usize) -> Vec<LaneWalk> {
             let ahead = Ahead::new(&world, &fast);
             walks.push(LaneWalk::follow(&*fast, &scan, position, &lane, ahead, room).await);
         }
-        walks
+        (body.checkpoint, walks)
     })
+}
+
+/// Batches that had been flushed are missed, told of and stepped over, however much later and in whichever
+/// chunk another says that they had been; behind others the lane ends. Checkpoints are found behind both.
+#[test]
+fn lost_batches_that_were_flushed_are_told() {
+    let (mut told, mut ends, mut far) = (0, 0, 0);
+    for seed in 1..=4 {
+        let mut pool = Pool::new(seed, 1, 1);
+        pool.config.checkpoint_records = 4000;
+        pool.config.checkpoint_bytes = 8 << 20;
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let host = pool.executor.block_on(async move {
+            host.run(500).await;
+            host
+        });
+        pool.executor.crash();
+        drop((host, engine));
+        let (checkpoint, walks) = follow_newest(&pool, usize::MAX);
+        for (number, walk) in walks.iter().enumerate() {
+            assert!(walk.damage.is_empty(), "seed {seed}");
+            let heads: Vec<_> = walk.found.iter().map(|found| found.head).collect();
+            for (at, width) in (1..heads.len()).zip([1, 2, 3].into_iter().cycle()) {
+                let lost = at..(at + width).min(heads.len());
+                let records = walk.found[lost.clone()].iter();
+                let mut records = records.flat_map(|found| found.records.as_deref().expect("kept"));
+                if records.any(|record| matches!(record, Record::Commit { .. })) {
+                    continue;
+                }
+                let flip = || {
+                    for head in &heads[lost.clone()] {
+                        pool.fast.flip(0, head.address * SECTOR_BYTES + 20);
+                    }
+                };
+                flip();
+                let (newest, again) = follow_newest(&pool, usize::MAX);
+                flip();
+                let (before, behind) = (&heads[..at], &heads[lost.end..]);
+                let last = before[at - 1].last_lsn();
+                let proof = behind.iter().position(|head| head.durable_through > last);
+                let walk = &again[number];
+                let found: Vec<_> = walk.found.iter().map(|found| found.head.sequence).collect();
+                let all = |heads: &[BatchHead]| heads.iter().map(|head| head.sequence).collect();
+                let mut left: Vec<u64> = all(before);
+                match proof {
+                    Some(proof) => {
+                        left.extend::<Vec<u64>>(all(behind));
+                        let [damage] = &walk.damage[..] else {
+                            panic!("seed {seed}, batch {at}: {:?}", walk.damage);
+                        };
+                        assert_eq!((damage.from, damage.to), (last.next(), behind[0].first_lsn));
+                        assert_eq!(newest, checkpoint, "seed {seed}, batch {at}");
+                        told += 1;
+                        let chunk = |head: &BatchHead| pool.geometry.chunk_of(head.address);
+                        far += u32::from(proof > 0 && chunk(&behind[proof]) != chunk(&behind[0]));
+                    }
+                    None => {
+                        assert_eq!(walk.damage, [], "seed {seed}, batch {at}");
+                        ends += 1;
+                    }
+                }
+                assert_eq!(found, left, "seed {seed}, batch {at}");
+            }
+        }
+    }
+    assert!(
+        told > 100 && ends > 0 && far > 0,
+        "{told} told, {far} of them far, {ends} ends"
+    );
 }
 
 /// What lanes name, whether their records were kept or not.

@@ -7,10 +7,11 @@
 
 use super::Damage;
 use super::ahead::{Ahead, batch_bytes};
+use super::hole::Hole;
 use super::names::GroupNames;
 use super::scan::{LaneChunks, Scan};
 use super::whole::{Broken, whole_batch};
-use crate::geometry::{CHUNK_HEAD_SECTORS, Geometry};
+use crate::geometry::Geometry;
 use crate::ways::Ways;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -245,7 +246,9 @@ impl LaneWalk {
             }
         }
         ahead.end().await;
-        if walk.is_cut {
+        let first = scan.first_sector(position.chunk);
+        let began = position.chunk != u32::MAX && position.sector > first;
+        if walk.is_cut || (began && start.is_none() && walk.found.is_empty()) {
             walk.note_cut(position.lane, walk.last_lsn.next());
         }
         walk.verify_tail(fast, scan, position.lane).await;
@@ -278,7 +281,7 @@ impl LaneWalk {
         self.is_cut = false;
         for sequence in later {
             let (chunk, header) = &lane.by_sequence[sequence];
-            let sector = scan.geometry.chunk_start(*chunk) + CHUNK_HEAD_SECTORS;
+            let sector = scan.first_sector(*chunk);
             let at = (cursor.batch, sector);
             match ahead.seek(scan, lane, header, at).await {
                 Sought::Found(head, records) => {
@@ -315,7 +318,7 @@ impl LaneWalk {
         records: Vec<Record>,
         cursor: &mut Cursor,
     ) {
-        let is_first = cursor.sector == scan.geometry.chunk_start(chunk) + CHUNK_HEAD_SECTORS;
+        let is_first = cursor.sector == scan.first_sector(chunk);
         cursor.sector += head.batch_bytes() / SECTOR_BYTES;
         cursor.batch = head.sequence + 1;
         self.last_lsn = self.last_lsn.max(head.last_lsn());
@@ -352,8 +355,7 @@ impl LaneWalk {
         }
     }
 
-    /// Looks behind a hole for a batch that says the hole had been flushed. True if it found one
-    /// and the walk can go on there.
+    /// Goes on behind batches that had been flushed and are on no copy. False at the lane's end.
     async fn step_over_damage(
         &mut self,
         fast: &dyn Drive,
@@ -361,47 +363,33 @@ impl LaneWalk {
         lane: &LaneChunks,
         cursor: &mut Cursor,
     ) -> bool {
-        let Some((chunk, header)) = cursor.chunk else {
+        let Some(sequence) = cursor.chunk_sequence else {
             return false;
         };
-        let unit = u64::from(scan.geometry.lba_bytes) / SECTOR_BYTES;
-        let end = scan.geometry.chunk_start(chunk) + scan.geometry.chunk_sectors();
-        let window = (2 * scan.flush_bytes / SECTOR_BYTES).max(unit);
-        let here = (cursor.sector..end.min(cursor.sector + window))
-            .step_by(unit as usize)
-            .map(|sector| (chunk, header, sector));
         let later = lane
             .by_sequence
-            .iter()
-            .filter(|(sequence, _)| **sequence > header.chunk_sequence)
-            .map(|(_, (chunk, header))| {
-                (
-                    *chunk,
-                    *header,
-                    scan.geometry.chunk_start(*chunk) + CHUNK_HEAD_SECTORS,
-                )
-            });
-        for (chunk, header, sector) in here.chain(later).collect::<Vec<_>>() {
-            let expect = Expect::of(scan, &header, None, sector);
-            let Some((head, _)) = read_batch(fast, &scan.geometry, &expect).await else {
-                continue;
-            };
-            if head.sequence <= cursor.batch || head.durable_through <= self.last_lsn {
-                continue;
-            }
-            let from = self.last_lsn.next();
-            self.damage.push(Damage {
-                lane: head.lane,
-                from,
-                to: head.first_lsn,
-            });
-            cursor.chunk = Some((chunk, header));
-            cursor.chunk_sequence = Some(header.chunk_sequence);
-            cursor.sector = sector;
-            cursor.batch = head.sequence;
-            return true;
-        }
-        false
+            .range(sequence + 1..)
+            .map(|(_, chunk)| *chunk);
+        let hole = Hole {
+            at: cursor.chunk.map(|chunk| (chunk, cursor.sector)),
+            later: later.collect(),
+            batch: cursor.batch,
+            last: self.last_lsn,
+        };
+        let Some((place, head)) = hole.end(fast, scan).await else {
+            return false;
+        };
+        self.damage.push(Damage {
+            lane: head.lane,
+            from: self.last_lsn.next(),
+            to: head.first_lsn,
+        });
+        let (chunk, sector) = place;
+        cursor.chunk = Some(chunk);
+        cursor.chunk_sequence = Some(chunk.1.chunk_sequence);
+        cursor.sector = sector;
+        cursor.batch = head.sequence;
+        true
     }
 
     /// Batches beyond what was flushed may be torn: the first with a payload on no copy ends the

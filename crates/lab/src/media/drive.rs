@@ -248,10 +248,16 @@ impl ModelDrive {
         self.power.get() == Power::Off
     }
 
-    /// Gives the power back; from here on commands are timed.
+    /// Gives the power back; from here on commands are timed. A start begins.
     pub(crate) fn power_on(&self) {
         self.power.set(Power::On);
         self.is_timed.set(true);
+        self.leaves.borrow_mut().set_starting(true);
+    }
+
+    /// The start has ended.
+    pub(crate) fn has_started(&self) {
+        self.leaves.borrow_mut().set_starting(false);
     }
 
     /// Carries a command out, and counts what that takes if it is to be known.

@@ -2,8 +2,9 @@
 //! superseded long ago, and no start will ask for them.
 //!
 //! The newest image of each leaf is kept, and superseded ones until two further checkpoints have
-//! committed. Whoever reads an older one whole is told so loudly: the model would have lied
-//! otherwise. (A start that looks for a header in what an older use of a chunk left behind finds
+//! committed. An image that is written during a start may be worth nothing: one that redo meets later in
+//! the log holds more. What it was to supersede is kept until the leaf is written once more. Whoever reads
+//! an older one whole is told so loudly: the model would have lied otherwise. (A start that looks for a header in what an older use of a chunk left behind finds
 //! zeroes: an image is no header either.)
 
 use std::collections::{BTreeMap, VecDeque};
@@ -58,6 +59,9 @@ pub(super) struct Leaves {
     /// Superseded images in order: commits seen then, sector.
     order: VecDeque<(u64, u64)>,
     commits: u64,
+    is_starting: bool,
+    /// By leaf, the sectors of images that one written during a start was to supersede.
+    rivals: BTreeMap<u32, Vec<u64>>,
     bytes: usize,
 }
 
@@ -79,7 +83,14 @@ impl Leaves {
         };
         let old = std::mem::replace(&mut newest[index], new);
         if !old.packed.is_empty() {
-            self.order.push_back((self.commits, old.sector));
+            let rivals = self.rivals.entry(leaf.0).or_default();
+            rivals.push(old.sector);
+            if !self.is_starting {
+                let commits = self.commits;
+                self.order
+                    .extend(rivals.drain(..).map(|sector| (commits, sector)));
+                self.rivals.remove(&leaf.0);
+            }
             if let Some(older) = self.old.insert(old.sector, old.packed) {
                 self.bytes -= older.len();
             }
@@ -97,6 +108,11 @@ impl Leaves {
                 self.bytes -= gone.len();
             }
         }
+    }
+
+    /// A start begins or has ended.
+    pub(super) fn set_starting(&mut self, is_starting: bool) {
+        self.is_starting = is_starting;
     }
 
     /// The image of a leaf at a sector; `None` if it was superseded long ago.
@@ -132,6 +148,29 @@ mod tests {
             assert_eq!(name.index(), if at % 2 == 0 { LeafIndex(0) } else { last });
         }
         assert_eq!(names[3][0].volume(), 63);
+    }
+
+    /// Whichever of the two counts, for as long as nothing else was written.
+    #[test]
+    fn what_a_start_wrote_supersedes_nothing_yet() {
+        let mut leaves = Leaves::default();
+        let leaf = LeafName::new(VolumeId(1), LeafIndex(3));
+        leaves.write(leaf, 100, &[1]);
+        leaves.set_starting(true);
+        leaves.write(leaf, 200, &[2]);
+        leaves.set_starting(false);
+        for _ in 0..9 {
+            leaves.committed();
+        }
+        assert_eq!(leaves.read(leaf, 100), Some(&[1][..]));
+        assert_eq!(leaves.read(leaf, 200), Some(&[2][..]));
+        leaves.write(leaf, 300, &[3]);
+        for _ in 0..3 {
+            assert_eq!(leaves.read(leaf, 100), Some(&[1][..]));
+            leaves.committed();
+        }
+        let left = [100, 200, 300].map(|sector| leaves.read(leaf, sector));
+        assert_eq!(left, [None, None, Some(&[3][..])]);
     }
 
     #[test]
