@@ -545,7 +545,7 @@ impl Shared {
         if writer == Writer::GarbageCollection && self.control().gc_is_collapsed.get() {
             return StreamId::LAST_RESORT;
         }
-        let tenant = self.config.reserve.stream_of(self.tenant_of(volume));
+        let tenant = self.stream_of(self.tenant_of(volume));
         StreamId { tenant, writer }
     }
 }

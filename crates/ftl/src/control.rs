@@ -61,6 +61,8 @@ pub struct Control {
     pub(crate) is_checkpointing: Cell<bool>,
     /// Whose each open group is.
     pub(crate) open_groups: OpenGroups,
+    /// A burst of garbage collection lasts: until there are as many free groups as are wanted.
+    pub(crate) gc_is_ahead: Cell<bool>,
     /// Groups being collected.
     pub(crate) gc_victims: RefCell<BTreeMap<u32, Victim>>,
     /// The group being collected goes to one stream, whatever its tenants.
@@ -113,6 +115,7 @@ impl Control {
             pace: Pace::default(),
             cleaner_work: Work::default(),
             gc_work: Work::default(),
+            gc_is_ahead: Cell::default(),
             gc_victims: RefCell::default(),
             gc_is_collapsed: Cell::default(),
             gc_is_lean: Cell::default(),
@@ -359,15 +362,6 @@ impl Control {
             .borrow_mut()
             .insert(group, shared.world.now().0);
         self.gc_wanted.notify();
-    }
-
-    /// An open group has less room: more may have to be free soon, and what is left to garbage collection may
-    /// have become less.
-    pub(crate) fn group_fills(&self) {
-        self.gc_wanted.notify();
-        if self.has_group_waiters() {
-            self.freed.notify();
-        }
     }
 
     /// When a group was closed, in nanoseconds; 0 if it is not.

@@ -97,8 +97,7 @@ impl Shared {
         let was_lean = work.running.get() > 0 && control.gc_is_lean.get();
         control.gc_is_lean.set(was_lean || self.is_lean(victim));
         work.running.set(work.running.get() + 1);
-        let live = self.units.unit(UnitId::group(victim)).live();
-        let begun = Victim { live, is_spread };
+        let begun = Victim { is_spread };
         control.gc_victims.borrow_mut().insert(victim, begun);
         let shared = Rc::clone(self);
         self.spawn(async move {

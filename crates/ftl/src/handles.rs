@@ -1,85 +1,72 @@
-//! Which placement handle of the dense tier a stream writes under.
+//! Which stream a tenant's blocks go to, and which placement handle of the dense tier that writes under.
 //!
 //! A group is written under one handle from its first stripe to its last, and is as long as a reclaim
 //! unit: as long as no two groups are open under a handle, a unit of the drive holds one group, and is
-//! erased when that is deallocated. With fewer handles than streams some share: garbage collection
-//! first, whose blocks are cold whoever owns them.
+//! erased when that is deallocated.
 //!
-//! A handle follows from the tenants that have volumes, not from what is open: a start finds the same
-//! ones for the groups it goes on with, and nothing about it is on the media.
+//! Under one handle a drive mixes what is written at the same time: its units hold parts of as many groups
+//! as there are streams, which do not die together, and it moves what is left of them. That costs more than
+//! tenants' streams save. So tenants have streams of their own as far as each of their writers can have a
+//! handle of its own, and otherwise share them: on drives without placement there are two.
+//!
+//! It all follows from the drives, so a start finds the same handles for the groups it goes on with, and
+//! nothing about it is on the media. Groups of streams that there are no more go to those that there are.
 
 use crate::placement::{StreamId, Writer};
 use crate::shared::Shared;
-use alloc::collections::BTreeSet;
 use varve_io::Handle;
 use varve_units::TenantId;
 
-/// The handle of a stream among those of `tenants`, on a drive with `handles` of them: one for each
-/// tenant's compaction, then one for each tenant's garbage collection; the last is for all that remain.
-fn handle_of(stream: StreamId, tenants: &BTreeSet<TenantId>, handles: u8) -> Handle {
-    let last = usize::from(handles) - 1;
-    let rank = tenants.range(..stream.tenant).count();
+/// The handle of a stream where so many tenants have streams of their own, on a drive with `handles` of them:
+/// one for each tenant's compaction, then one for each tenant's garbage collection.
+fn handle_of(stream: StreamId, tenant_streams: u32, handles: u8) -> Handle {
     let number = match stream.writer {
-        _ if stream == StreamId::LAST_RESORT => last,
-        Writer::Compaction if last > 0 => rank % last,
-        Writer::Compaction => 0,
-        Writer::GarbageCollection => (tenants.len() + rank).min(last),
+        Writer::Compaction => stream.tenant.0,
+        Writer::GarbageCollection => tenant_streams + stream.tenant.0,
     };
-    Handle(number as u8)
+    Handle(number.min(u32::from(handles) - 1) as u8)
 }
 
 impl Shared {
+    /// The stream that a tenant's blocks go to.
+    pub(crate) fn stream_of(&self, tenant: TenantId) -> TenantId {
+        TenantId(tenant.0 % self.tenant_streams)
+    }
+
     /// The placement handle of a group that a stream opens now.
     pub(crate) fn handle_of(&self, stream: StreamId) -> Handle {
         let dense = self.dense.as_ref().expect("streams write to a dense tier");
-        let volumes = self.volumes.borrow();
-        let reserve = &self.config.reserve;
-        let tenants = volumes.tenants().map(|tenant| reserve.stream_of(tenant));
-        handle_of(stream, &tenants.collect(), dense.info().handles)
+        handle_of(stream, self.tenant_streams, dense.info().handles)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
-    use alloc::vec::Vec;
+    use crate::placement::Writer::{Compaction, GarbageCollection};
+    use alloc::collections::BTreeSet;
 
-    fn of(tenants: u32, handles: u8) -> (Vec<u8>, Vec<u8>) {
-        let all: BTreeSet<_> = (1..=tenants).map(|tenant| TenantId(tenant * 3)).collect();
-        let by = |writer| {
-            let stream = |tenant: &TenantId| StreamId {
-                tenant: *tenant,
-                writer,
-            };
-            all.iter()
-                .map(|tenant| handle_of(stream(tenant), &all, handles).0)
-                .collect()
-        };
-        (by(Writer::Compaction), by(Writer::GarbageCollection))
+    #[test]
+    fn streams_share_no_handle() {
+        for handles in 2..=u8::MAX {
+            for streams in 1..=u32::from(handles) / 2 {
+                let of = |writer| {
+                    let tenants = (0..streams).map(TenantId);
+                    tenants
+                        .map(move |tenant| handle_of(StreamId { tenant, writer }, streams, handles))
+                };
+                let all: BTreeSet<_> = of(Compaction).chain(of(GarbageCollection)).collect();
+                assert_eq!(all.len() as u32, 2 * streams);
+                assert!(all.iter().all(|handle| handle.0 < handles));
+            }
+        }
     }
 
     #[test]
-    fn streams_share_no_handle_while_there_are_enough() {
-        assert_eq!(of(1, 8), (vec![0], vec![1]));
-        assert_eq!(of(4, 8), (vec![0, 1, 2, 3], vec![4, 5, 6, 7]));
-        assert_eq!(of(2, 128), (vec![0, 1], vec![2, 3]));
-    }
-
-    #[test]
-    fn with_fewer_handles_garbage_collection_shares_first() {
-        assert_eq!(of(6, 8), (vec![0, 1, 2, 3, 4, 5], vec![6, 7, 7, 7, 7, 7]));
-        assert_eq!(of(3, 2), (vec![0, 0, 0], vec![1, 1, 1]));
-        assert_eq!(of(3, 1), (vec![0, 0, 0], vec![0, 0, 0]));
-        let (compaction, collection) = of(9, 8);
-        assert_eq!(compaction, [0, 1, 2, 3, 4, 5, 6, 0, 1]);
-        assert!(collection.iter().all(|handle| *handle == 7));
-    }
-
-    #[test]
-    fn the_last_resort_has_the_last() {
-        let tenants: BTreeSet<_> = [TenantId(0), TenantId(1)].into();
-        assert_eq!(handle_of(StreamId::LAST_RESORT, &tenants, 8), Handle(7));
-        assert_eq!(handle_of(StreamId::LAST_RESORT, &tenants, 1), Handle(0));
+    fn without_placement_all_have_the_one_handle() {
+        for writer in [Compaction, GarbageCollection] {
+            let tenant = TenantId(0);
+            assert_eq!(handle_of(StreamId { tenant, writer }, 1, 1), Handle(0));
+        }
     }
 }

@@ -63,7 +63,6 @@ mod rooms;
 mod shard;
 mod shared;
 mod shortage;
-mod stagger;
 mod tally;
 mod turn;
 mod usage;

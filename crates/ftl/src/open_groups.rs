@@ -193,8 +193,12 @@ impl Shared {
     pub(crate) fn resume_open_groups(self: &Rc<Self>) {
         let control = self.control();
         let open = &control.open_groups;
+        for stream in open.streams.borrow_mut().values_mut() {
+            // The table was written on drives with more handles.
+            stream.tenant = self.stream_of(stream.tenant);
+        }
         for (group, (writer, volume)) in open.found.take() {
-            let tenant = self.config.reserve.stream_of(self.tenant_of(volume));
+            let tenant = self.stream_of(self.tenant_of(volume));
             open.opened(group, StreamId { tenant, writer });
         }
         let blocks = self.units.geometry().group_blocks;

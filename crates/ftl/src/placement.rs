@@ -33,10 +33,6 @@ use varve_units::{Lba, Lsn, Nanos, Ppa, SliceId, TenantId, VolumeId};
 /// Blocks that may queue at a stream, in stripes. Arbitrary.
 const QUEUE_STRIPES_MAX: usize = 4;
 
-/// Times that garbage collection looks at what is left of a group while that is filled. Arbitrary: so much
-/// of a group is the least that it is early.
-const ROOM_LOOKS: u32 = 8;
-
 /// Who writes a stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Writer {
@@ -87,8 +83,6 @@ pub(crate) struct Stream {
     flush: Cell<bool>,
     /// A stripe of it is on its way.
     is_writing: Cell<bool>,
-    /// Stripes that go to the group of another stream before this one opens its first: see `stagger`.
-    lent: Cell<u32>,
     event: Event,
     room: Event,
 }
@@ -111,11 +105,6 @@ impl Stream {
     /// Its open group.
     pub(crate) fn open(&self) -> Option<OpenGroup> {
         self.open.get()
-    }
-
-    /// Stripes that it still lends.
-    pub(crate) const fn lent(&self) -> &Cell<u32> {
-        &self.lent
     }
 
     /// Its queue has grown.
@@ -168,15 +157,6 @@ impl Streams {
         let streams = self.0.borrow();
         let open = streams.values().filter_map(|stream| stream.open.get());
         open.map(|open| open.group).collect()
-    }
-
-    /// Compaction's streams, in order.
-    pub(crate) fn of_compaction(&self) -> Vec<Rc<Stream>> {
-        let streams = self.0.borrow();
-        let all = streams.values();
-        all.filter(|stream| stream.id.writer == Writer::Compaction)
-            .cloned()
-            .collect()
     }
 
     /// Wakes every stream (the engine stops).
@@ -246,7 +226,6 @@ impl Shared {
                 open: Cell::new(None),
                 flush: Cell::new(false),
                 is_writing: Cell::new(false),
-                lent: Cell::new(self.stripes_to_lend(id)),
                 event: Event::new(),
                 room: Event::new(),
             });
@@ -278,12 +257,7 @@ impl Shared {
                 let items: Vec<_> = stream.queue.borrow_mut().drain(..count).collect();
                 stream.room.notify();
                 let is_little = items.len() * 2 < full && stream.id.writer == Writer::Compaction;
-                if items.len() == full
-                    && let Some(other) = self.lends_to(stream)
-                {
-                    self.count("stripes_lent", 1);
-                    self.lend(&other, items).await;
-                } else if is_little && self.reserve_log_to_keep(items.len()) {
+                if is_little && self.reserve_log_to_keep(items.len()) {
                     self.keep(items).await;
                 } else {
                     if !collects {
@@ -305,23 +279,6 @@ impl Shared {
             progress.done(1, false);
         }
         stream.room.notify();
-    }
-
-    /// Hands a stripe to another stream, when its queue has room.
-    async fn lend(&self, to: &Stream, items: Vec<(Item, Rc<Progress>)>) {
-        let most = QUEUE_STRIPES_MAX * self.units.geometry().stripe_user_blocks() as usize;
-        while to.queued() >= most && !self.is_stopped() {
-            to.room.listen().await;
-        }
-        if self.is_stopped() {
-            // Its queue may have been given up already.
-            items
-                .into_iter()
-                .for_each(|(_, progress)| progress.done(1, false));
-            return;
-        }
-        to.queue.borrow_mut().extend(items);
-        to.wake();
     }
 
     /// Sets log aside to keep so many blocks if a chunk is left for moves after that, and what is kept
@@ -587,9 +544,6 @@ impl Shared {
                 next_stripe: next,
                 ..open
             }));
-            if next.is_multiple_of((geometry.group_stripes() / ROOM_LOOKS).max(1)) {
-                self.tell_control(|control, _| control.group_fills());
-            }
         }
     }
 

@@ -43,7 +43,7 @@ impl Engine {
         let (shared, control) = (&self.shared, self.shared.control());
         let geometry = shared.units.geometry();
         let stream = StreamId {
-            tenant: shared.config.reserve.stream_of(tenant),
+            tenant: shared.stream_of(tenant),
             writer: Writer::Compaction,
         };
         let open = control.obtain_group(shared, FIRST, stream).await;

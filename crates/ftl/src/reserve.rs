@@ -87,7 +87,7 @@ pub struct Reserve {
     pub groups: u32,
     /// Of these, free groups that compaction leaves to garbage collection.
     pub gc_groups: u32,
-    /// Tenants with streams of their own; the others share these.
+    /// Tenants with streams of their own at most; the others share these.
     pub tenant_streams: u32,
     /// Blocks that all volumes together may map.
     pub capacity_blocks: u64,
@@ -262,10 +262,11 @@ impl Reserve {
         Ok(least.max(leaves * chain))
     }
 
-    /// The stream that a tenant's blocks go to.
+    /// Tenants with streams of their own on drives with so many placement handles: each of their writers
+    /// has a handle.
     #[must_use]
-    pub const fn stream_of(&self, tenant: varve_units::TenantId) -> varve_units::TenantId {
-        varve_units::TenantId(tenant.0 % self.tenant_streams)
+    pub fn tenant_streams_on(&self, handles: u8) -> u32 {
+        (u32::from(handles) / WRITERS).clamp(1, self.tenant_streams)
     }
 
     /// Panics unless the limits of engine.md 2 hold: whoever made this another way has a bug.

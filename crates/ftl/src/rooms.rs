@@ -1,8 +1,4 @@
 //! Room left in open groups, and how many free groups it takes to go on when it ends.
-//!
-//! Streams that are written alike fill their groups in step: all of them want another one at the same
-//! time, and what is free then has to last until garbage collection has made more. Streams that are
-//! out of step want one after the other, as garbage collection makes them.
 
 use alloc::vec::Vec;
 
@@ -35,27 +31,6 @@ impl Rooms {
             rest -= cost;
         }
         self.left.len() + (rest / u64::from(group)) as usize
-    }
-
-    /// Stripes of free groups that there should be if all are written alike and a group is made for each
-    /// that is filled: before the k-th of them opens one, each has written what was left to it.
-    pub(crate) fn ahead(&self) -> u64 {
-        let streams = self.left.len() as u64;
-        let short = |(opened, left): (u64, &u32)| {
-            let taken = opened * u64::from(self.group_stripes);
-            taken.saturating_sub(streams * u64::from(*left))
-        };
-        (1..).zip(&self.left).map(short).max().unwrap_or(0)
-    }
-
-    /// Stripes left in all.
-    pub(crate) fn left(&self) -> u64 {
-        self.left.iter().copied().map(u64::from).sum()
-    }
-
-    /// Streams.
-    pub(crate) fn streams(&self) -> u64 {
-        self.left.len() as u64
     }
 }
 
@@ -97,19 +72,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn streams_in_step_want_groups_at_once() {
-        let ahead = |left: &[u32]| Rooms::new(left.to_vec(), 64).ahead();
-        assert_eq!((ahead(&[]), ahead(&[64]), ahead(&[16])), (0, 0, 48));
-        assert_eq!(
-            (ahead(&[64; 8]), ahead(&[32; 8]), ahead(&[0; 8])),
-            (0, 256, 512)
-        );
-        // As far out of step as can be: never more than one group.
-        assert_eq!(ahead(&[8, 16, 24, 32, 40, 48, 56, 64]), 0);
-        assert_eq!(ahead(&[56, 48, 40, 32, 24, 16, 8, 0]), 64);
-        assert_eq!(ahead(&[1, 64, 64, 64]), 60);
     }
 }

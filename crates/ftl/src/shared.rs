@@ -69,6 +69,8 @@ pub struct Shared {
     pub(crate) world: Rc<dyn World>,
     pub(crate) fast: Rc<dyn Drive>,
     pub(crate) dense: Option<Rc<dyn Drive>>,
+    /// Tenants with streams of their own.
+    pub(crate) tenant_streams: u32,
     /// The catalogue; every reactor has a copy, changes are told by the first.
     pub(crate) volumes: RefCell<Volumes>,
     shard: RefCell<Option<Rc<Shard>>>,
@@ -142,6 +144,8 @@ impl Shared {
         dense: Option<Rc<dyn Drive>>,
     ) -> Rc<Self> {
         let crossings = Crossings::new(common.config.lanes);
+        let handles = dense.as_ref().map_or(1, |dense| dense.info().handles);
+        let tenant_streams = common.config.reserve.tenant_streams_on(handles);
         Rc::new_cyclic(|itself| Self {
             common,
             itself: Weak::clone(itself),
@@ -149,6 +153,7 @@ impl Shared {
             world,
             fast,
             dense,
+            tenant_streams,
             volumes: RefCell::default(),
             shard: RefCell::default(),
             control: RefCell::default(),

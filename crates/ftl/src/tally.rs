@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 43] = [
+const NAMES: [&str; 42] = [
     "admission_waits",
     "background_yields",
     "batches_read_again",
@@ -46,7 +46,6 @@ const NAMES: [&str; 43] = [
     "repair_failures",
     "repairs",
     "stripe_write_errors",
-    "stripes_lent",
     "units_retired",
     "victims_crossed",
     "volumes_purged",

@@ -21,16 +21,15 @@ use alloc::vec::Vec;
 /// Free groups that garbage collection leaves to starts as long as it gets on without.
 const START_GROUPS: usize = 1;
 
-/// Garbage collection works ahead by one of so many groups beyond what a victim takes. Arbitrary:
-/// compaction goes on meanwhile; each costs its share of over-provisioning.
+/// Garbage collection works ahead by one of so many groups beyond what a victim takes: so much a burst of it
+/// makes. Arbitrary: shorter ones mix more of what it and compaction write; each costs its share of
+/// over-provisioning.
 const AHEAD_SHARE: u32 = 128;
 /// Groups that it works ahead by at most. Arbitrary.
 const AHEAD_MAX: u32 = 8;
 
 /// A group being emptied.
 pub(crate) struct Victim {
-    /// Blocks that it may have held at first.
-    pub(crate) live: u32,
     /// They go to the streams of their tenants.
     pub(crate) is_spread: bool,
 }
@@ -161,10 +160,10 @@ impl Shared {
 
     /// Tenants of the streams, a bit each, that tenants with volumes have between them.
     fn tenants_in_use(&self) -> u64 {
-        let most = self.config.reserve.tenant_streams;
+        let most = self.tenant_streams;
         let mut seen = 0_u64;
         for tenant in self.volumes.borrow().tenants() {
-            seen |= 1 << self.config.reserve.stream_of(tenant).0;
+            seen |= 1 << self.stream_of(tenant).0;
             if seen.count_ones() == most {
                 break;
             }
@@ -205,27 +204,15 @@ impl Shared {
             .filter(|tenant| tenants & 1 << tenant != 0)
             .map(|tenant| (tenant, 0))
             .collect();
-        for (stream, stripes) in self.stripes_left(Writer::GarbageCollection) {
+        let group_stripes = self.units.geometry().group_stripes();
+        let open = self.control().open_groups.of(Writer::GarbageCollection);
+        for (group, stream) in open {
+            let stripes = group_stripes - self.written_stripes(group);
             left.entry(stream.tenant.0)
                 .and_modify(|left| *left += stripes);
         }
         let left = left.into_values().collect();
-        Rooms::new(left, self.units.geometry().group_stripes())
-    }
-
-    /// Open groups of a writer's streams: whose each is, and the stripes left in it.
-    pub(crate) fn stripes_left(&self, writer: Writer) -> Vec<(StreamId, u32)> {
-        let stripes = self.units.geometry().group_stripes();
-        let open = self.control().open_groups.of(writer).into_iter();
-        open.map(|(group, stream)| (stream, stripes - self.written_stripes(group)))
-            .collect()
-    }
-
-    /// Room in a writer's open groups.
-    pub(crate) fn rooms_of(&self, writer: Writer) -> Rooms {
-        let left = self.stripes_left(writer).into_iter();
-        let left = left.map(|(_, stripes)| stripes).collect();
-        Rooms::new(left, self.units.geometry().group_stripes())
+        Rooms::new(left, group_stripes)
     }
 
     /// True if garbage collection may pad a stripe: all blocks of its victims are in the queues, and
@@ -235,27 +222,32 @@ impl Shared {
         self.control().gc_work.all_wait()
     }
 
-    /// Free groups below which garbage collection works: with one less a victim can still be begun in the
-    /// way that its tenants want, and what compaction is to open is free when it does.
+    /// Free groups up to which garbage collection works: with those that it works ahead by less, and one
+    /// more, a victim can still be begun in the way that its tenants want.
     pub(crate) fn gc_target(&self) -> usize {
-        let is_hurried = self.is_slowed() || self.control().has_group_waiters();
-        let least = if self.streams_in_use() > 1 && !is_hurried {
+        let least = if self.streams_in_use() > 1 {
             self.groups_to_spread(1) + 1
         } else {
             self.config.reserve.gc_groups as usize
         };
-        let geometry = self.units.geometry();
-        let in_step = self.stripes_ahead() / u64::from(geometry.group_stripes());
-        let ahead = (geometry.groups / AHEAD_SHARE).min(AHEAD_MAX);
-        least + in_step as usize + ahead as usize + 1
+        least + self.groups_ahead() + 1
     }
 
-    /// True if fewer groups are free than are wanted. One that waits for its last stripe counts as free: the
+    fn groups_ahead(&self) -> usize {
+        (self.units.geometry().groups / AHEAD_SHARE).min(AHEAD_MAX) as usize
+    }
+
+    /// True if fewer groups are free than are wanted, from when those are used up that it works ahead by: so
+    /// compaction and garbage collection take turns. One that waits for its last stripe counts as free: the
     /// first blocks of the next victim fill that.
     pub(crate) fn is_short_of_groups(&self) -> bool {
         let control = self.control();
         let settling = usize::from(control.gc_work.waiting.get() > 0);
-        control.ready_groups() + settling < self.gc_target()
+        let (ready, target) = (control.ready_groups() + settling, self.gc_target());
+        let begins = ready + self.groups_ahead() < target;
+        let is_short = begins || (control.gc_is_ahead.get() && ready < target);
+        control.gc_is_ahead.set(is_short);
+        is_short
     }
 
     /// True if groups are waited for and none is to be had beyond the reserve.

@@ -17,7 +17,9 @@ pub struct DriveInfo {
     pub volatile_cache: bool,
     /// Independent ways to read the same content, at least 1.
     pub copies: u8,
-    /// Placement handles that writes can name, at least 1: a drive without placement has one.
+    /// Placement handles that writes can name, at least 1: what is written under one of them shares the units
+    /// that are erased at once. A drive without placement has one; a zoned one that opens zones where they
+    /// are written has as many as zones may be open.
     pub handles: u8,
 }
 

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 41] = [
+pub const FEATURES: [&str; 42] = [
     "audits",
     "bit_rot",
     "came_back",
@@ -46,6 +46,7 @@ pub const FEATURES: [&str; 41] = [
     "media_error",
     "media_error_hit",
     "misdirected_write",
+    "placement",
     "replaced",
     "slow",
     "short_lives",

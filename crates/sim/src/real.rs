@@ -54,7 +54,6 @@ const FEATURES: &[&str] = &[
     "records_passed_over",
     "remirrors",
     "repairs",
-    "stripes_lent",
     "volumes_purged",
 ];
 

@@ -174,10 +174,7 @@ impl<'a> Machine<'a> {
             afloat: RefCell::default(),
             shortage: Shortage::default(),
         };
-        shared.count(plan.stress.name());
-        if plan.is_crowded {
-            shared.count("crowded");
-        }
+        plan.features().for_each(|feature| shared.count(feature));
         Self {
             seed,
             options,

@@ -109,10 +109,16 @@ impl Plan {
         let stress = Stress::draw(&mut rng.split("stress"));
         stress.shape(&mut config);
         factory.adapt(&mut config);
+        let mut placement = rng.split("placement");
+        let handles = match placement.chance(1, 2) {
+            true => placement.within(2, 16) as u8,
+            false => 1,
+        };
         let spec = |bytes: u64| DriveSpec {
             bytes,
             lba_bytes: config.lba_bytes,
             volatile_cache: config.volatile_cache,
+            handles,
         };
         let mut drives = vec![spec(config.fast_bytes); config.fast];
         drives.resize(config.drives(), spec(config.dense_bytes));
@@ -137,6 +143,16 @@ impl Plan {
             plan.volumes = crowd.within(8, 16) as usize;
         }
         plan
+    }
+}
+
+impl Plan {
+    /// What a campaign counts of it.
+    pub fn features(&self) -> impl Iterator<Item = &'static str> {
+        let placement = self.drives.iter().any(|drive| drive.handles > 1);
+        let crowded = self.is_crowded.then_some("crowded");
+        let more = crowded.into_iter().chain(placement.then_some("placement"));
+        core::iter::once(self.stress.name()).chain(more)
     }
 }
 

@@ -329,5 +329,5 @@ fn a_group_keeps_its_handle_over_starts() {
         }
     }
     // Compaction and garbage collection.
-    assert_eq!(seen, BTreeSet::from([Handle(0), Handle(3)]));
+    assert_eq!(seen, BTreeSet::from([Handle(0), Handle(1)]));
 }

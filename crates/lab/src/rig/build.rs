@@ -15,12 +15,11 @@ use super::systems::raid10::Raid10;
 use super::systems::varve::Varve;
 use crate::small_pool::{CHUNK_BYTES, PoolError, PoolRequest, SmallPool};
 use crate::waf::PolicyName;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use varve_io::World;
 use varve_media::{AnySheet, Shape, ZoneShape};
 use varve_sim::executor::Reactor;
-use varve_units::{BLOCK_BYTES, TenantId};
+use varve_units::BLOCK_BYTES;
 
 /// Reclaim groups of CSAL, and blocks of a band at least.
 const GROUPS: u32 = 200;
@@ -229,23 +228,7 @@ fn zoned_pool(request: &RigRequest, shape: &ZoneShape) -> Result<SmallPool, RigE
     if (group_bytes, pool.geometry.groups) != (data * shape.capacity_bytes, shape.zones) {
         return Err(RigError::Limits("zones of whole mebibytes"));
     }
-    may_be_active(request.dense, shape, groups_open(request, &pool))?;
     Ok(pool)
-}
-
-/// Groups that the engine may have open at once: one for each stream of compaction and of garbage
-/// collection, which has one of its own for when groups are short. A stream that gives its group away
-/// has none.
-///
-/// # Source
-/// `varve-ftl`, `placement.rs` and `open_groups.rs`.
-fn groups_open(request: &RigRequest, pool: &SmallPool) -> u32 {
-    let tenants = 1..=request.hosts.tenants();
-    let stream = |tenant: u32| pool.config.reserve.stream_of(TenantId(tenant)).0;
-    let mut streams: BTreeSet<u32> = tenants.map(stream).collect();
-    let compaction = streams.len();
-    streams.insert(0);
-    (compaction + streams.len()) as u32
 }
 
 /// Blocks of a stripe that lie on one drive.

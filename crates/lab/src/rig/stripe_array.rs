@@ -6,6 +6,7 @@ use super::systems::rotation::Rotation;
 use std::cell::Cell;
 use std::rc::Rc;
 use varve_io::{Handle, Receiver};
+use varve_media::ZoneShape;
 use varve_media::timed::Ask;
 
 /// Bytes of a strip of an array.
@@ -64,9 +65,11 @@ impl StripeArray {
         self.written.get()
     }
 
-    /// Placement handles that its drives have.
+    /// Placement handles that its drives have; of zoned ones as many as zones may be active.
     pub(crate) fn handles(&self) -> u8 {
-        self.drives[0].handles()
+        let drive = &self.drives[0];
+        let active = |shape: &ZoneShape| u8::try_from(shape.active_max).unwrap_or(u8::MAX);
+        drive.zones().map_or_else(|| drive.handles(), active)
     }
 
     /// Starts a command on the drives it concerns; it has ended when all have. What is written is written

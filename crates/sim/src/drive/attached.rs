@@ -96,8 +96,15 @@ impl Attached {
         state.is_gone || state.incarnation != self.incarnation
     }
 
-    fn check(&self, offset: u64, length: u64) {
+    fn check(&self, command: &Command, offset: u64, length: u64) {
         let spec = self.state.borrow().spec;
+        match command {
+            Command::Flush => return,
+            Command::Write { handle, .. } => {
+                assert!(handle.0 < spec.handles, "no such placement handle");
+            }
+            _ => {}
+        }
         let lba = u64::from(spec.lba_bytes);
         assert!(length > 0, "an empty command");
         assert!(
@@ -160,7 +167,7 @@ impl Drive for Attached {
             lba_bytes: spec.lba_bytes,
             volatile_cache: spec.volatile_cache,
             copies: 1,
-            handles: 1,
+            handles: spec.handles,
         }
     }
 
@@ -170,9 +177,7 @@ impl Drive for Attached {
             return completion;
         }
         let (kind, offset, length, content) = describe(&command);
-        if kind != "flush" {
-            self.check(offset, length);
-        }
+        self.check(&command, offset, length);
         let now = self.reactor.now();
         let drive = self.state.borrow().index as u64;
         let word = u64::from(kind.as_bytes()[0]);

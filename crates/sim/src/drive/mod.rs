@@ -37,6 +37,8 @@ pub struct DriveSpec {
     pub lba_bytes: u32,
     /// True if completed writes wait for a flush.
     pub volatile_cache: bool,
+    /// Placement handles that writes can name.
+    pub handles: u8,
 }
 
 /// A fault that strikes the next write the atlas lets it strike.

@@ -39,6 +39,7 @@ fn bench(seed: u64, volatile_cache: bool) -> Bench {
         bytes: BYTES,
         lba_bytes: 512,
         volatile_cache,
+        handles: 1,
     };
     let drives = (0..3)
         .map(|index| {
