@@ -285,7 +285,7 @@ fn a_crash_ends_a_rebuild_and_a_start_begins_it_again() {
 #[test]
 fn a_rebuild_outlasts_its_source() {
     let mut resumed = 0;
-    for limit in [90, 120, 150, 200, 250] {
+    for limit in (40..300).step_by(20) {
         let mut rig = Rig::new(3, limit);
         rig.write(1, 1500);
         rig.drives[3].set_gone(true);
@@ -316,7 +316,7 @@ fn a_rebuild_outlasts_its_source() {
         rig.drives[4].set_gone(true);
         rig.check();
     }
-    assert!(resumed > 0, "no rebuild resumed");
+    assert!(resumed > 1, "{resumed} rebuilds resumed");
 }
 
 /// A drive that is slow to take its first label: the pool may be gone at once when its replacement
