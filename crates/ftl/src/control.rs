@@ -62,7 +62,7 @@ pub struct Control {
     /// Whose each open group is.
     pub(crate) open_groups: OpenGroups,
     /// A burst of garbage collection lasts: until there are as many free groups as are wanted.
-    pub(crate) gc_is_ahead: Cell<bool>,
+    pub(crate) is_gc_burst: Cell<bool>,
     /// Groups being collected.
     pub(crate) gc_victims: RefCell<BTreeMap<u32, Victim>>,
     /// The group being collected goes to one stream, whatever its tenants.
@@ -115,7 +115,7 @@ impl Control {
             pace: Pace::default(),
             cleaner_work: Work::default(),
             gc_work: Work::default(),
-            gc_is_ahead: Cell::default(),
+            is_gc_burst: Cell::default(),
             gc_victims: RefCell::default(),
             gc_is_collapsed: Cell::default(),
             gc_is_lean: Cell::default(),

@@ -245,8 +245,8 @@ impl Shared {
         let settling = usize::from(control.gc_work.waiting.get() > 0);
         let (ready, target) = (control.ready_groups() + settling, self.gc_target());
         let begins = ready + self.groups_ahead() < target;
-        let is_short = begins || (control.gc_is_ahead.get() && ready < target);
-        control.gc_is_ahead.set(is_short);
+        let is_short = begins || (control.is_gc_burst.get() && ready < target);
+        control.is_gc_burst.set(is_short);
         is_short
     }
 
