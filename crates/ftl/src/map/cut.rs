@@ -1,9 +1,16 @@
 //! Cutting a slice for a checkpoint: its changes since the last cut, or all of it.
 
 use super::Map;
+use super::pool::Chain;
 use alloc::vec::Vec;
 use varve_format::{Delta, PartWriter, Section, SectionParent, SectionState};
 use varve_units::{Lsn, SliceId};
+
+/// Leaves whose heads and chains are fetched side by side. Arbitrary: more misses than a processor has
+/// in flight, and 64 deltas of each fit its second cache many times.
+const LEAVES_AHEAD: usize = 16;
+/// Nodes of a chain that what came since the last cut stands in, mostly.
+const NODES_SINCE: usize = 2;
 
 impl Map {
     /// Payloads of the slice's checkpoint parts, each at most 256 KiB, and the cut's LSN.
@@ -24,7 +31,11 @@ impl Map {
         }
         let mut writer = PartWriter::default();
         let mut oldest: Option<Lsn> = None;
-        for leaf in leaves {
+        for (at, &leaf) in leaves.iter().enumerate() {
+            if at % LEAVES_AHEAD == 0 {
+                let ahead = &leaves[at..leaves.len().min(at + LEAVES_AHEAD)];
+                self.fetch(ahead, if full { usize::MAX } else { NODES_SINCE });
+            }
             let buffer = core::mem::take(&mut self.scratch);
             let (section, first) = self.section(leaf, full, since, buffer);
             let vanishes = section.state == SectionState::Gone;
@@ -51,6 +62,17 @@ impl Map {
             state.oldest = oldest;
         }
         (writer.finish(slice.0, full, since, cut), cut)
+    }
+
+    /// Has heads of leaves, and the first `nodes` nodes of their chains, in the processor's cache. Each node
+    /// names the next: the misses of one chain follow one another, those of many overlap.
+    fn fetch(&self, leaves: &[u32], nodes: usize) {
+        let mut chains = [Chain::EMPTY; LEAVES_AHEAD];
+        for (chain, &leaf) in chains.iter_mut().zip(leaves) {
+            *chain = self.leaves.head(leaf).chain;
+            core::hint::black_box(self.leaves.slice(leaf));
+        }
+        self.pool.fetch(&chains[..leaves.len()], nodes);
     }
 
     /// A leaf's section, its deltas in `deltas`, and the LSN of the oldest of them.

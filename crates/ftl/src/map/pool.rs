@@ -314,6 +314,21 @@ impl DeltaPool {
         }
     }
 
+    /// Has up to `nodes` nodes of each chain, the newest first, in the processor's cache.
+    pub(super) fn fetch(&self, chains: &[Chain], nodes: usize) {
+        let count = |chain: &Chain| usize::from(chain.len).div_ceil(NODE_DELTAS).min(nodes);
+        let most = chains.iter().map(count).max().unwrap_or(0);
+        let mut at: Vec<(u32, usize)> = chains.iter().map(|one| (one.head, count(one))).collect();
+        for _ in 0..most {
+            for (node, left) in at.iter_mut().filter(|(_, left)| *left > 0) {
+                *node = self.nodes[*node].next;
+                *left -= 1;
+            }
+        }
+        // Reads of which nothing comes would be left out.
+        core::hint::black_box(at);
+    }
+
     /// The leaf of a chain in the bucket of the longest, held ones apart.
     pub(super) fn fullest(&mut self) -> Option<u32> {
         while self.top > 0 && self.buckets[self.top] == NIL {
