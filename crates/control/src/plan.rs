@@ -149,6 +149,7 @@ mod tests {
         lanes: 1,
         map_bytes: 64 * MIB,
         elided: false,
+        bypass: true,
         canary: None,
     };
 

@@ -132,6 +132,7 @@ impl Pools {
             lanes: 1,
             map_bytes: self.config.map_bytes.unwrap_or(usual),
             elided: false,
+            bypass: true,
             canary: None,
         }
     }

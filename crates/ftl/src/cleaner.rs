@@ -218,7 +218,7 @@ impl Shared {
 
     /// Reactors that empty chunks into streams of their own: as many as there are groups for beyond the
     /// reserve and what hosts may fill.
-    fn placers(&self) -> u16 {
+    pub(crate) fn placers(&self) -> u16 {
         let lanes = u32::from(self.config.lanes);
         if self.dense.is_none() {
             return lanes as u16;

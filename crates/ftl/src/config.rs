@@ -24,6 +24,8 @@ pub struct Config {
     pub window: u32,
     /// What hosts may not use, and what is left for them.
     pub reserve: Reserve,
+    /// Long runs of writes in order may pass the log while hosts are slowed down.
+    pub bypass: bool,
     /// User data are symbols (simulation and laboratory only).
     pub elided: bool,
     /// The bug planted for the simulator to find, if any.

@@ -226,7 +226,7 @@ impl Shared {
     }
 
     /// Blocks of log that may be on their way.
-    fn gate_window(&self) -> u64 {
+    pub(crate) fn gate_window(&self) -> u64 {
         let lane = &self.config.lane;
         let batches = u64::from(self.config.lanes) * lane.inflight_max as u64;
         (batches * lane.batch_blocks_max).max(WINDOW_MIN)

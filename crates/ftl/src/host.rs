@@ -67,6 +67,7 @@ impl Shard {
         let (blocks, nodes) = (length as u64, nodes_of(length));
         let is_easy = blocks <= shared.config.lane.batch_blocks_max
             && !shared.is_stopped()
+            && !shared.may_bypass(length)
             && self.map.borrow().is_kept(LeafKey { volume, leaf })
             && self.has_room_now(nodes);
         let reserved = || self.try_reserve_blocks(volume, lba, blocks, 0, false);
@@ -123,6 +124,15 @@ impl Shard {
             Ok(aside) => aside.makes_leaf,
             Err(error) => return Some(Err(error)),
         };
+        let payload = (Rc::new(data), 0..length);
+        if self.shared.may_bypass(length) {
+            let passed = self.bypass((volume, lba), &payload, &crcs, makes_leaf);
+            match Box::pin(passed).await {
+                Ok(false) => {}
+                Ok(true) => return Some(Ok(())),
+                Err(error) => return Some(Err(error)),
+            }
+        }
         let tenant = self.shared.tenant_of(volume);
         if let Err(error) = self.shared.pass_gate(tenant, blocks).await {
             let leaf = lba.leaf();
@@ -137,8 +147,7 @@ impl Shard {
         };
         let nodes = nodes_of(length);
         self.room_for(&record, nodes).await;
-        let payload = Some((Rc::new(data), 0..length));
-        let pending = (blocks, makes_leaf);
+        let (payload, pending) = (Some(payload), (blocks, makes_leaf));
         self.queue_up(record, payload, nodes, pending, Ticket::There(caller));
         None
     }
@@ -156,6 +165,13 @@ impl Shard {
             lba.index() + range.len() <= LEAF_BLOCKS as usize,
             "a piece of a write stays in one leaf"
         );
+        if self.shared.may_bypass(range.len()) {
+            let payload = (Rc::clone(&data), range.clone());
+            let passed = self.bypass((volume, lba), &payload, &crcs, makes_leaf);
+            if Box::pin(passed).await? {
+                return Ok(());
+            }
+        }
         let most = self.shared.config.lane.batch_blocks_max as usize;
         if range.len() <= most {
             let payload = (data, range);
@@ -284,7 +300,7 @@ impl Shard {
 
 /// Delta nodes that a put of so many blocks can need: three deltas to a node, and one node for the
 /// chain's last.
-const fn nodes_of(blocks: usize) -> usize {
+pub(crate) const fn nodes_of(blocks: usize) -> usize {
     blocks.div_ceil(3) + 1
 }
 

@@ -47,6 +47,8 @@ pub struct Pending {
     pub record: Record,
     /// What goes with it.
     pub load: Load,
+    /// It goes into one batch with the record that is queued next: both are in the log, or neither.
+    pub joins_next: bool,
 }
 
 /// What goes with a record.
@@ -59,6 +61,8 @@ pub struct Load {
     pub reserved_nodes: usize,
     /// Blocks it may newly map, counted in the pool's pending ones.
     pub pending_blocks: u64,
+    /// Blocks of log it was admitted with, counted in the pool's pending ones.
+    pub pending_log: u64,
     /// True if it makes a leaf, counted in the pool's pending ones.
     pub pending_leaf: bool,
     /// Who waits for it.
@@ -493,7 +497,8 @@ impl Lane {
         let pending = taken.flat_map(|rank| &self.queues[rank as usize]);
         let room = open.end.saturating_sub(open.batch_start());
         let mut size = Size::empty(self.geometry.lba_bytes);
-        let mut count = 0;
+        // Those up to the last one that does not join the next.
+        let (mut count, mut whole) = (0, 0);
         for pending in pending {
             size.add(&pending.record);
             let over = size.data_blocks > self.limits.batch_blocks_max
@@ -504,8 +509,11 @@ impl Lane {
                 break;
             }
             count += 1;
+            if !pending.joins_next {
+                whole = count;
+            }
         }
-        count
+        whole
     }
 
     fn seal_records(

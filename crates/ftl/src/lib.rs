@@ -31,6 +31,7 @@ mod audit;
 mod batch;
 mod canary;
 mod catalogue;
+mod changes;
 mod checkpoint;
 mod cleaner;
 
@@ -60,6 +61,7 @@ mod recount;
 mod recovery;
 mod reserve;
 mod rooms;
+mod runs;
 mod shard;
 mod shared;
 mod shortage;

@@ -125,15 +125,9 @@ impl Control {
             if shared.is_stopped() {
                 return None;
             }
-            if let Some(group) = self.group_now(shared, to, stream) {
-                let id = UnitId::group(group);
-                shared.units.unit(id).set_home(to);
-                let next_stripe = shared.written_stripes(group);
-                return Some(OpenGroup {
-                    group,
-                    next_stripe,
-                    handle: shared.handle_of(stream),
-                });
+            let open = self.group_at_once(shared, to, stream);
+            if open.is_some() {
+                return open;
             }
             if stream.writer == Writer::GarbageCollection && self.emptied_groups() > 0 {
                 // Garbage collection itself waits: it will not get round to asking.
@@ -143,6 +137,22 @@ impl Control {
             self.freed.listen().await;
             self.remove_group_waiter();
         }
+    }
+
+    /// [`Control::obtain_group`] without waiting.
+    pub(crate) fn group_at_once(
+        &self,
+        shared: &Shared,
+        to: ReactorId,
+        stream: StreamId,
+    ) -> Option<OpenGroup> {
+        let group = self.group_now(shared, to, stream)?;
+        shared.units.unit(UnitId::group(group)).set_home(to);
+        Some(OpenGroup {
+            group,
+            next_stripe: shared.written_stripes(group),
+            handle: shared.handle_of(stream),
+        })
     }
 
     fn group_now(&self, shared: &Shared, to: ReactorId, stream: StreamId) -> Option<u32> {

@@ -11,6 +11,8 @@
 //!
 //! In a pool without a dense tier the blocks go back to the head of the log instead.
 //!
+//! **Not here**: host writes that take this way without having been in the log (`bypass`).
+//!
 //! **Invariants**: live bits of a stripe are set before its group's write pointer passes it; a
 //! group belongs to one stream of one reactor.
 
@@ -29,6 +31,8 @@ use core::sync::atomic::Ordering;
 use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2l, P2lEntry, Record};
 use varve_io::{Blocks, Event, Gather, Handle, IoError, ReactorId, Receiver, Sectors, Segment};
 use varve_units::{Lba, Lsn, Nanos, Ppa, SliceId, TenantId, VolumeId};
+
+pub(crate) mod bypass;
 
 /// Blocks that may queue at a stream, in stripes. Arbitrary.
 const QUEUE_STRIPES_MAX: usize = 4;
@@ -78,6 +82,8 @@ type Appending = Receiver<Result<Appended, Stopped>>;
 pub(crate) struct Stream {
     id: StreamId,
     queue: RefCell<VecDeque<(Item, Rc<Progress>)>>,
+    /// Host writes that are to pass the log.
+    bypass: bypass::Waiting,
     open: Cell<Option<OpenGroup>>,
     /// Write out what is there, even if it fills no stripe.
     flush: Cell<bool>,
@@ -223,6 +229,7 @@ impl Shared {
             let stream = Rc::new(Stream {
                 id,
                 queue: RefCell::default(),
+                bypass: bypass::Waiting::default(),
                 open: Cell::new(None),
                 flush: Cell::new(false),
                 is_writing: Cell::new(false),
@@ -249,6 +256,7 @@ impl Shared {
     async fn run_stream(self: &Rc<Self>, stream: &Stream) {
         let full = self.units.geometry().stripe_user_blocks() as usize;
         while !self.is_stopped() {
+            self.pass_by(stream).await;
             let queued = stream.queue.borrow().len();
             let collects = stream.id.writer == Writer::GarbageCollection;
             let may_pad = stream.flush.get() && (!collects || self.may_pad());
@@ -272,9 +280,12 @@ impl Shared {
                 if collects && queued == 0 && self.control().has_group_waiters() {
                     self.hand_back(stream);
                 }
-                stream.event.listen().await;
+                if stream.bypass.is_empty() {
+                    stream.event.listen().await;
+                }
             }
         }
+        stream.bypass.stop();
         for (_, progress) in stream.queue.take() {
             progress.done(1, false);
         }
@@ -366,31 +377,17 @@ impl Shared {
             let Some(open) = self.open_group(stream).await else {
                 break;
             };
-            let stripe = self.assemble(open, &items);
-            let offset = self.stripe_offset(open);
-            let dense = self.dense.as_ref().expect("streams write to a dense tier");
-            let mut done = dense.write_under(open.handle, offset, stripe).await;
-            if done.is_ok() && !self.config.is_planted(Canary::FreeBeforeFlush) {
-                done = dense.flush().await;
-            }
-            match done {
+            let written = self.write_stripe(stream, open, items.iter().map(|(item, _)| item));
+            match written.await {
                 Ok(()) => {
-                    self.note_dense_room();
-                    self.units
-                        .unit(UnitId::group(open.group))
-                        .expect_moves(items.len() as u32);
-                    self.advance(stream, open);
                     self.count(counter(stream.id.writer), items.len() as u64);
                     self.append_stripe_moves(open, items).await;
                     return;
                 }
                 Err(error) => {
-                    self.count("stripe_write_errors", 1);
-                    match error {
-                        IoError::Media => self.give_up_group(stream, open),
-                        IoError::NoSpace => self.note_no_space(pause),
-                        _ => {}
-                    }
+                    self.note_refusal(stream, open, error, pause);
+                    // Whoever waits here could be served by the log.
+                    stream.bypass.refuse();
                     if self.is_stopped() {
                         break;
                     }
@@ -403,6 +400,39 @@ impl Shared {
         }
         for (_, progress) in items {
             progress.done(1, false);
+        }
+    }
+
+    /// Writes one stripe to a stream's group and flushes it: its blocks' records may follow, and are
+    /// expected.
+    async fn write_stripe<'a>(
+        &self,
+        stream: &Stream,
+        open: OpenGroup,
+        items: impl Iterator<Item = &'a Item> + Clone,
+    ) -> Result<(), IoError> {
+        let count = items.clone().count() as u32;
+        let stripe = self.assemble(open, items);
+        let offset = self.stripe_offset(open);
+        let dense = self.dense.as_ref().expect("streams write to a dense tier");
+        dense.write_under(open.handle, offset, stripe).await?;
+        if !self.config.is_planted(Canary::FreeBeforeFlush) {
+            dense.flush().await?;
+        }
+        self.note_dense_room();
+        let unit = self.units.unit(UnitId::group(open.group));
+        unit.expect_moves(count);
+        self.advance(stream, open);
+        Ok(())
+    }
+
+    /// What a stripe that was not written says of its group and of the tier.
+    fn note_refusal(&self, stream: &Stream, open: OpenGroup, error: IoError, pause: Nanos) {
+        self.count("stripe_write_errors", 1);
+        match error {
+            IoError::Media => self.give_up_group(stream, open),
+            IoError::NoSpace => self.note_no_space(pause),
+            _ => {}
         }
     }
 
@@ -478,12 +508,16 @@ impl Shared {
     }
 
     /// Data, padding and P2L of one stripe. Sets the live bits.
-    fn assemble(&self, open: OpenGroup, items: &[(Item, Rc<Progress>)]) -> Gather {
+    fn assemble<'a>(
+        &self,
+        open: OpenGroup,
+        items: impl Iterator<Item = &'a Item> + Clone,
+    ) -> Gather {
         let geometry = *self.units.geometry();
         let user = geometry.stripe_user_blocks() as usize;
         let first = self.first_user_block(open);
         let mut entries = Vec::with_capacity(user);
-        for (item, _) in items {
+        for item in items.clone() {
             let Item {
                 volume,
                 lba,
@@ -499,7 +533,8 @@ impl Shared {
             });
         }
         let forgotten = u32::from(self.config.is_planted(Canary::LiveBlockWithZeroBit));
-        let live = items.len() as u32 - forgotten;
+        let count = entries.len();
+        let live = count as u32 - forgotten;
         self.units
             .append_run(geometry.dense_ppa(open.group, first), live);
         entries.resize(user, P2lEntry::PADDING);
@@ -519,12 +554,12 @@ impl Shared {
         for _ in 1..geometry.p2l_copies {
             gather.push(Segment::Meta(Rc::clone(&area)));
         }
-        for (item, _) in items {
+        for item in items {
             let (blocks, index) = &item.data;
             gather.push(Segment::Data(Rc::clone(blocks), *index..*index + 1));
         }
-        if items.len() < user {
-            gather.push_data(Blocks::new(user - items.len(), self.config.elided));
+        if count < user {
+            gather.push_data(Blocks::new(user - count, self.config.elided));
         }
         gather.push(Segment::Meta(area));
         gather
@@ -552,15 +587,20 @@ impl Shared {
         self.tell_control(move |control, shared| control.group_closed(shared, group));
     }
 
-    /// The medium refused a stripe: its group takes no more, and is taken out of use when it is
-    /// empty.
-    fn give_up_group(&self, stream: &Stream, open: OpenGroup) {
+    /// Nothing will name the blocks of a stripe.
+    fn bury_stripe(&self, open: OpenGroup) {
         let geometry = *self.units.geometry();
         let first = self.first_user_block(open);
         for block in first..first + geometry.stripe_user_blocks() {
             self.units
                 .bury(geometry.dense_ppa(open.group, block), Lsn::MAX);
         }
+    }
+
+    /// The medium refused a stripe: its group takes no more, and is taken out of use when it is
+    /// empty.
+    fn give_up_group(&self, stream: &Stream, open: OpenGroup) {
+        self.bury_stripe(open);
         stream.open.set(None);
         self.tell_control(move |control, _| control.retire_group(open.group));
         self.close_group(open.group);

@@ -6,14 +6,17 @@
 //!
 //! **Not here**: what spans shards (`control`, `checkpoint`), the host's view (`engine`).
 
+use crate::changes::{discard_pieces, for_each_change, lengthens, written};
 use crate::config::Canary;
 use crate::crossing::Answer;
 use crate::error::{EngineError, StopReason};
 use crate::gate::log_cost;
 use crate::geometry::{BLOCK_SECTORS, UnitId};
+use crate::host::nodes_of;
 use crate::lane::{Appended, Batch, Grant, Idle, Lane, Load, Pending, Stopped, Ticket, Write};
-use crate::limits::{CHAIN_MAX, CHAIN_ROOM, LANE_QUEUE_MAX, REROUTES_MAX};
+use crate::limits::{BATCH_HEADER_BYTES_MAX, CHAIN_MAX, CHAIN_ROOM, LANE_QUEUE_MAX, REROUTES_MAX};
 use crate::map::{Change, Dead, LeafKey, Map};
+use crate::placement::bypass::Joined;
 use crate::shared::{FIRST, Shared};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -21,9 +24,9 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use varve_format::{MoveItem, Record, crc24};
+use varve_format::{MoveItem, Record};
 use varve_io::{Blocks, Command, Event, Handle, Receiver, Sectors, slot};
-use varve_units::{LEAF_BLOCKS, Lba, Lsn, Ppa, VolumeId};
+use varve_units::{Lba, Lsn, Ppa, VolumeId};
 
 /// Records whose map entries are fetched before the first of them is applied. Arbitrary: more cache
 /// misses than a processor has in flight.
@@ -100,10 +103,11 @@ impl Shard {
             meta,
             reserved_nodes: 0,
             pending_blocks: 0,
+            pending_log: 0,
             pending_leaf: false,
             ticket: Some(Ticket::Here(sender)),
         };
-        self.push(record, load);
+        self.push(record, load, false);
         receiver
     }
 
@@ -159,23 +163,68 @@ impl Shard {
         if self.map.borrow().room() < self.shared.nodes_low(self) {
             self.merge_wanted.notify();
         }
+        let pending_log = match pending_blocks {
+            0 => 0,
+            blocks => log_cost(blocks),
+        };
         let load = Load {
             data,
             meta: None,
             reserved_nodes: nodes,
             pending_blocks,
+            pending_log,
             pending_leaf,
             ticket: Some(ticket),
         };
-        self.push(record, load);
+        self.push(record, load, false);
     }
 
-    fn push(&self, record: Record, load: Load) {
+    /// Queues records of one host write for which there is room: all of them get into the log, or none.
+    /// Log was set aside for those that bring blocks. `makes_leaf`: the first makes its leaf.
+    pub(crate) fn queue_joined(
+        &self,
+        joined: Vec<Joined>,
+        makes_leaf: bool,
+    ) -> Vec<Receiver<Result<Appended, Stopped>>> {
+        let bytes: usize = joined.iter().map(|one| one.record.encoded_bytes()).sum();
+        assert!(
+            bytes as u64 <= BATCH_HEADER_BYTES_MAX,
+            "records of one write fit a batch"
+        );
+        let count = joined.len();
+        let mut receivers = Vec::with_capacity(count);
+        for (index, one) in joined.into_iter().enumerate() {
+            let (blocks, nodes) = (one.blocks() as u64, nodes_of(one.blocks()));
+            self.reserved_nodes.set(self.reserved_nodes.get() + nodes);
+            let (sender, receiver) = slot();
+            let load = Load {
+                pending_log: one.data.as_ref().map_or(0, |_| log_cost(blocks)),
+                data: one.data,
+                meta: None,
+                reserved_nodes: nodes,
+                pending_blocks: blocks,
+                pending_leaf: makes_leaf && index == 0,
+                ticket: Some(Ticket::Here(sender)),
+            };
+            self.push(one.record, load, index + 1 < count);
+            receivers.push(receiver);
+        }
+        if self.map.borrow().room() < self.shared.nodes_low(self) {
+            self.merge_wanted.notify();
+        }
+        receivers
+    }
+
+    fn push(&self, record: Record, load: Load, joins_next: bool) {
         if self.shared.is_stopped() {
             self.answer(load, Err(Stopped));
             return;
         }
-        let pending = Pending { record, load };
+        let pending = Pending {
+            record,
+            load,
+            joins_next,
+        };
         self.lane.borrow_mut().push(pending);
         self.pump.notify();
     }
@@ -450,15 +499,13 @@ impl Shard {
             blocks += load.pending_blocks;
             self.lengthening
                 .set(self.lengthening.get() - lengthens(record));
-            if load.pending_blocks > 0 {
-                log += log_cost(load.pending_blocks);
-            }
+            log += load.pending_log;
         }
         self.reserved_nodes.set(self.reserved_nodes.get() - nodes);
         // What is mapped now is shown before it is no longer pending.
         self.show_used();
         for (record, (load, _)) in batch.records.iter().zip(&batch.loads) {
-            if let Record::Put { volume, lba, .. } = record
+            if let Record::Put { volume, lba, .. } | Record::External { volume, lba, .. } = record
                 && load.pending_leaf
             {
                 let (volume, leaf) = (*volume, lba.leaf());
@@ -551,23 +598,11 @@ impl Shard {
                     }
                 });
             }
-            Record::Put {
-                volume,
-                lba,
-                class,
-                crcs,
-            } => {
+            Record::Put { .. } | Record::External { .. } => {
                 let mut map = self.map.borrow_mut();
                 self.make_admitted_leaf(&mut map, record);
-                let key = LeafKey {
-                    volume: *volume,
-                    leaf: lba.leaf(),
-                };
-                let puts = crcs.as_slice().iter().enumerate().map(|(at_block, crc)| {
-                    let ppa = Ppa::fast(at.data_sector + at_block as u64 * BLOCK_SECTORS);
-                    ((lba.index() + at_block) as u16, put(ppa, *crc, *class))
-                });
-                map.apply_each(key, puts, at.lsn, dead)
+                let written = written(record, at).expect("a host's write");
+                map.apply_each(written.key, written.puts, at.lsn, dead)
                     .expect("nodes were set aside");
             }
             _ => {
@@ -620,101 +655,4 @@ impl Shard {
     pub(crate) fn planted(&self, canary: Canary) -> bool {
         self.shared.config.is_planted(canary)
     }
-}
-
-/// Deltas that a record can add to one chain, puts apart: a put takes the place of the one before.
-fn lengthens(record: &Record) -> usize {
-    match record {
-        Record::Discard { .. } => 1,
-        Record::Move { items, .. } => items.len(),
-        Record::Keep { items, .. } => items.len(),
-        _ => 0,
-    }
-}
-
-/// The pieces, one per leaf of `slice` that holds anything, of a discarded range.
-pub(crate) fn discard_pieces(
-    map: &Map,
-    slice: varve_units::SliceId,
-    volume: VolumeId,
-    lba: Lba,
-    blocks: u64,
-) -> Vec<(LeafKey, u16, u16)> {
-    let end = lba.0 + blocks;
-    let last = Lba(end - 1).leaf();
-    map.leaves_in(slice, volume, lba.leaf()..=last)
-        .into_iter()
-        .map(|leaf| {
-            let first = leaf.first().0;
-            let from = lba.0.max(first) - first;
-            let to = end.min(first + LEAF_BLOCKS) - first;
-            (LeafKey { volume, leaf }, from as u16, (to - from) as u16)
-        })
-        .collect()
-}
-
-/// Calls `change` for every block whose entry a record changes, except discards, whose effect
-/// depends on what the map holds.
-pub(crate) fn for_each_change(
-    record: &Record,
-    at: &Appended,
-    change: &mut dyn FnMut(LeafKey, u16, Change),
-) {
-    let mut call = |volume: VolumeId, lba: Lba, what: Change| {
-        let leaf = lba.leaf();
-        change(LeafKey { volume, leaf }, lba.index() as u16, what);
-    };
-    let inline = |index: usize| Ppa::fast(at.data_sector + index as u64 * BLOCK_SECTORS);
-    match record {
-        Record::Put {
-            volume,
-            lba,
-            class,
-            crcs,
-        } => {
-            for (index, crc) in crcs.as_slice().iter().enumerate() {
-                let put = put(inline(index), *crc, *class);
-                call(*volume, Lba(lba.0 + index as u64), put);
-            }
-        }
-        Record::External {
-            volume,
-            lba,
-            ppa,
-            class,
-            crcs,
-        } => {
-            for (index, crc) in crcs.as_slice().iter().enumerate() {
-                let place = Ppa::dense(ppa.bits() + index as u64);
-                call(*volume, Lba(lba.0 + index as u64), put(place, *crc, *class));
-            }
-        }
-        Record::Move { volume, items, .. } => {
-            for MoveItem {
-                lba,
-                old,
-                new,
-                class,
-            } in items.iter().copied()
-            {
-                call(*volume, lba, Change::Move { old, new, class });
-            }
-        }
-        Record::Keep { volume, items, .. } => {
-            for (index, item) in items.iter().enumerate() {
-                let (old, new, class) = (item.old, inline(index), item.class);
-                call(*volume, item.lba, Change::Move { old, new, class });
-            }
-        }
-        Record::Discard { .. }
-        | Record::Leaf { .. }
-        | Record::Part { .. }
-        | Record::Commit { .. }
-        | Record::Catalogue { .. } => {}
-    }
-}
-
-fn put(ppa: Ppa, crc: u32, class: u8) -> Change {
-    let crc24 = crc24(crc);
-    Change::Put { ppa, crc24, class }
 }

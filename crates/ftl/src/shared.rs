@@ -6,7 +6,9 @@ use crate::error::StopReason;
 use crate::gate::Gate;
 use crate::lane::Stopped;
 use crate::placement::Streams;
+use crate::placement::bypass::blocks_min;
 use crate::posts::Common;
+use crate::runs::Runs;
 use crate::shard::Shard;
 use crate::turn::Turns;
 use crate::volumes::Volumes;
@@ -90,6 +92,10 @@ pub struct Shared {
     pub(crate) streams: Streams,
     /// Host writes that wait for their turn here.
     pub(crate) gate: Gate,
+    /// Writes in order of the leaves owned here.
+    pub(crate) runs: Runs,
+    /// Blocks of one leaf from which on a write may pass the log.
+    bypass_from: usize,
     /// Commands of hosts that go to other reactors, or come from them.
     pub(crate) crossings: Crossings,
     /// Reads of hosts that came in here and are under way.
@@ -145,6 +151,11 @@ impl Shared {
     ) -> Rc<Self> {
         let crossings = Crossings::new(common.config.lanes);
         let handles = dense.as_ref().map_or(1, |dense| dense.info().handles);
+        let geometry = common.units.geometry();
+        let bypass_from = match dense {
+            Some(_) if common.config.bypass => blocks_min(geometry.stripe_user_blocks()),
+            _ => usize::MAX,
+        };
         let tenant_streams = common.config.reserve.tenant_streams_on(handles);
         Rc::new_cyclic(|itself| Self {
             common,
@@ -166,6 +177,8 @@ impl Shared {
             flush: FlushGate::default(),
             streams: Streams::default(),
             gate: Gate::default(),
+            runs: Runs::default(),
+            bypass_from,
             crossings,
             host_reads: Cell::new(0),
             read_ended: Event::new(),
@@ -178,6 +191,11 @@ impl Shared {
         if let Some(desk) = self.world.desk() {
             desk.keep(self.identity.key(), Rc::new(Seated(self.rc())));
         }
+    }
+
+    /// True if a write of so many blocks of a leaf may pass the log.
+    pub(crate) const fn may_bypass(&self, blocks: usize) -> bool {
+        blocks >= self.bypass_from
     }
 
     pub(crate) const fn common(&self) -> &Arc<Common> {

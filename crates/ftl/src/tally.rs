@@ -6,11 +6,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 42] = [
+const NAMES: [&str; 43] = [
     "admission_waits",
     "background_yields",
     "batches_read_again",
     "blocks_lost",
+    "bypassed_blocks",
     "checkpoints",
     "chunks_cleaned",
     "chunks_deferred",

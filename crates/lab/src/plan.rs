@@ -122,6 +122,7 @@ impl Plan {
             lanes: 1,
             map_bytes: map_share(dram),
             elided: true,
+            bypass: true,
             canary: None,
         };
         let per_mille = request.over_provision as u16 * 10;

@@ -129,7 +129,7 @@ impl Window {
         let host = writes * BLOCK_BYTES;
         let of = |kind| ratio(between.fast_of(kind), host);
         let (compacted, collected) = (
-            between.counted("compacted_blocks"),
+            between.counted("compacted_blocks") + between.counted("bypassed_blocks"),
             between.counted("gc_blocks"),
         );
         let commits = between.fast.commits.max(1);

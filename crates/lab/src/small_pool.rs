@@ -107,6 +107,7 @@ impl SmallPool {
             lanes: 1,
             map_bytes: request.map_bytes(user),
             elided: true,
+            bypass: true,
             canary: None,
         };
         let mut config = engine_config(&geometry, 0, &settings).map_err(PoolError::Reserve)?;

@@ -19,6 +19,8 @@ pub struct Settings {
     pub map_bytes: u64,
     /// User data are symbols (simulation and laboratory only).
     pub elided: bool,
+    /// Long runs of writes in order may pass the fast tier while hosts are slowed down.
+    pub bypass: bool,
     /// The bug planted for the simulator to find, if any.
     pub canary: Option<Canary>,
 }
@@ -102,6 +104,7 @@ fn config_with(
         checkpoint_bytes: demand.checkpoint_bytes,
         window,
         reserve,
+        bypass: settings.bypass,
         elided: settings.elided,
         canary: settings.canary,
     })

@@ -2,13 +2,14 @@
 
 use super::walk::{Expect, LaneWalk, Sought, seek_batch};
 use super::{RecoverError, RecoveryReport};
+use crate::changes::{discard_pieces, for_each_change};
 use crate::config::Canary;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::geometry::CHUNK_HEAD_SECTORS;
 use crate::lane::Appended;
 use crate::map::{Change, Dead, LeafKey, Map, MapFull};
-use crate::shard::{Shard, discard_pieces, for_each_change};
+use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::ways::Ways;
 use alloc::collections::{BTreeMap, VecDeque};

@@ -42,9 +42,11 @@ fn pending(lba: u64) -> Pending {
             meta: None,
             reserved_nodes: 0,
             pending_blocks: 0,
+            pending_log: 0,
             pending_leaf: false,
             ticket: None,
         },
+        joins_next: false,
     }
 }
 
@@ -63,6 +65,30 @@ fn seal(lane: &mut Lane, chunk: u32) -> u64 {
             Err(Idle::Busy) => panic!("nothing to seal"),
         }
     }
+}
+
+/// Records that are joined are in one batch, or wait for the next, or for another chunk, together.
+#[test]
+fn joined_records_share_a_batch() {
+    let mut lane = lane();
+    // 64 KiB of records of 32 B are one batch at most: one more of them would fit.
+    let most = 2048;
+    for lba in 0..most - 1 {
+        lane.push(pending(lba));
+    }
+    for lba in most..most + 3 {
+        lane.push(Pending {
+            joins_next: lba < most + 2,
+            ..pending(lba)
+        });
+    }
+    let mut records = Vec::new();
+    while !lane.is_drained() {
+        let sequence = seal(&mut lane, 4);
+        let batches = lane.written(sequence);
+        records.extend(batches.iter().map(|batch| batch.records.len() as u64));
+    }
+    assert_eq!(records, [most - 1, 3]);
 }
 
 /// A batch that waits to be written again has given its place up already. If the next write fails

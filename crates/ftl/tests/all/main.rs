@@ -4,6 +4,7 @@
 mod common;
 
 mod audit;
+mod bypass;
 mod faults;
 mod lane;
 mod limits;

@@ -80,6 +80,7 @@ impl Pool {
                 checkpoint_bytes: 2 << 20,
                 window: 4,
                 reserve,
+                bypass: true,
                 elided: false,
                 canary: None,
             },

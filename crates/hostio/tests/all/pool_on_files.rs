@@ -29,6 +29,7 @@ const SETTINGS: Settings = Settings {
     lanes: 1,
     map_bytes: 4 * MIB,
     elided: false,
+    bypass: true,
     canary: None,
 };
 

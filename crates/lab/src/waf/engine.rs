@@ -293,7 +293,7 @@ impl Machine {
         Sums {
             host,
             fast: self.fast.traffic().of(Kind::Data) / BLOCK_BYTES,
-            compacted: count("compacted_blocks"),
+            compacted: count("compacted_blocks") + count("bypassed_blocks"),
             collected: count("gc_blocks"),
             device: self.device.borrow_mut().counters(),
         }

@@ -39,6 +39,8 @@ pub(crate) struct PlanRequest {
     pub(crate) cores: u16,
     /// Payloads are symbols, and the dense tier has no parity.
     pub(crate) is_elided: bool,
+    /// Long runs of writes in order may pass the fast tier.
+    pub(crate) may_bypass: bool,
 }
 
 /// Why there is no such pool.
@@ -194,6 +196,7 @@ fn config(
         lanes: request.cores,
         map_bytes: MAP_BYTES.max(leaves * LEAF_MAP_BYTES),
         elided: request.is_elided,
+        bypass: request.may_bypass,
         canary: None,
     };
     let mut config = engine_config(geometry, 0, &settings).map_err(PlanError::Reserve)?;
@@ -223,6 +226,7 @@ mod tests {
         io_bytes: 4096,
         cores: 1,
         is_elided: false,
+        may_bypass: true,
     };
 
     #[test]

@@ -95,6 +95,8 @@ pub(crate) struct Report {
 #[derive(Serialize)]
 struct EngineFigures {
     compacted_blocks: u64,
+    /// Written to the dense tier without having been in the log.
+    bypassed_blocks: u64,
     gc_blocks: u64,
     groups_collected: u64,
     chunks_cleaned: u64,
@@ -222,7 +224,9 @@ impl Report {
             return Some("operations failed");
         }
         match &self.engine {
-            Some(engine) if self.is_write && engine.chunks_cleaned == 0 => {
+            Some(engine)
+                if self.is_write && engine.chunks_cleaned + engine.bypassed_blocks == 0 =>
+            {
                 Some("no compaction in the measured window: this is not steady state")
             }
             Some(engine) if self.is_write && engine.has_dense && engine.groups_collected == 0 => {
@@ -310,9 +314,11 @@ impl EngineFigures {
         let is_write = load.direction == Direction::Write;
         let host_blocks = (window.done() * window.blocks).max(1);
         let per_host = |count: u64, unit: u64| is_write.then(|| ratio(count, host_blocks * unit));
-        let moved = counted("compacted_blocks") + counted("gc_blocks");
+        let bypassed = counted("bypassed_blocks");
+        let moved = counted("compacted_blocks") + counted("gc_blocks") + bypassed;
         Self {
             compacted_blocks: counted("compacted_blocks"),
+            bypassed_blocks: bypassed,
             gc_blocks: counted("gc_blocks"),
             groups_collected: counted("groups_collected"),
             chunks_cleaned: counted("chunks_cleaned"),
@@ -346,6 +352,7 @@ impl EngineFigures {
         line("map hit ratio", shown(self.map_hit_ratio));
         let moved = [
             ("compacted blocks", self.compacted_blocks),
+            ("bypassed blocks", self.bypassed_blocks),
             ("gc blocks", self.gc_blocks),
             ("groups collected", self.groups_collected),
             ("checkpoints", self.checkpoints),

@@ -458,6 +458,7 @@ mod tests {
                 io_bytes: bytes,
                 cores: 1,
                 is_elided: false,
+                may_bypass: true,
             },
             runtime: Duration::from_millis(300),
             overwrites: 1.0,

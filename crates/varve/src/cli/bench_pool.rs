@@ -32,6 +32,9 @@ pub(super) struct PoolOptions {
     /// moving data
     #[arg(long, help_heading = POOL)]
     elided: bool,
+    /// Long runs of writes in order go through the fast tier like all others
+    #[arg(long, help_heading = POOL)]
+    no_bypass: bool,
     /// Times the user data are overwritten, at least, before the window opens [default: 2]
     #[arg(long, help_heading = POOL)]
     warm_up: Option<f64>,
@@ -57,6 +60,7 @@ impl PoolOptions {
             ("--protect", self.protect.is_some()),
             ("--map-cache", self.map_cache.is_some()),
             ("--elided", self.elided),
+            ("--no-bypass", self.no_bypass),
             ("--warm-up", self.warm_up.is_some()),
             ("--warm-up-max", self.warm_up_max.is_some()),
         ];
@@ -75,6 +79,7 @@ impl PoolOptions {
             io_bytes,
             cores: self.cores.unwrap_or(1),
             is_elided: self.elided,
+            may_bypass: !self.no_bypass,
         }
     }
 

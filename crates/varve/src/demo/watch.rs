@@ -135,7 +135,7 @@ impl Watch {
 fn engine(view: &PoolView) -> Engine {
     let counted = |name| view.counters.get(name).copied().unwrap_or(0);
     Engine {
-        compacted: counted("compacted_blocks"),
+        compacted: counted("compacted_blocks") + counted("bypassed_blocks"),
         collected: counted("gc_blocks"),
     }
 }
