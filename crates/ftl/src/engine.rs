@@ -88,6 +88,11 @@ impl Engine {
             map.delta_nodes >= nodes,
             "the delta pool has four deltas for each leaf"
         );
+        let changes = geometry.record_changes_max(config.lane.batch_blocks_max);
+        assert!(
+            map.delta_nodes as u64 >= changes,
+            "redo has a delta node for each change of a record"
+        );
         assert!(
             config.lane.batch_blocks_max * 2 <= u64::from(geometry.chunk_blocks()),
             "every batch fits a chunk, with its header"

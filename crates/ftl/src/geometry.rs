@@ -186,6 +186,20 @@ impl Geometry {
         varve_format::P2l::blocks_for(self.stripe_blocks as usize) as u32 * self.p2l_copies
     }
 
+    /// Changes of the map that one record tells of at most, where a batch has at most so many blocks.
+    #[must_use]
+    pub const fn record_changes_max(&self, batch_blocks_max: u64) -> u64 {
+        if self.groups == 0 {
+            return batch_blocks_max;
+        }
+        let stripe = self.stripe_user_blocks() as u64;
+        if stripe > batch_blocks_max {
+            stripe
+        } else {
+            batch_blocks_max
+        }
+    }
+
     /// Blocks of user data a stripe holds.
     #[must_use]
     pub const fn stripe_user_blocks(&self) -> u32 {

@@ -89,6 +89,8 @@ pub(crate) struct Stream {
     flush: Cell<bool>,
     /// A stripe of it is on its way.
     is_writing: Cell<bool>,
+    /// Its last stripe was refused: hosts' writes go to the log until one is taken.
+    is_refused: Cell<bool>,
     event: Event,
     room: Event,
 }
@@ -165,11 +167,13 @@ impl Streams {
         open.map(|open| open.group).collect()
     }
 
-    /// Wakes every stream (the engine stops).
+    /// The engine stops: every stream wakes, and who waits to pass the log is told, whatever the dense tier
+    /// does.
     pub(crate) fn wake_all(&self) {
         for stream in self.0.borrow().values() {
             stream.event.notify();
             stream.room.notify();
+            stream.bypass.stop();
         }
     }
 }
@@ -233,6 +237,7 @@ impl Shared {
                 open: Cell::new(None),
                 flush: Cell::new(false),
                 is_writing: Cell::new(false),
+                is_refused: Cell::new(false),
                 event: Event::new(),
                 room: Event::new(),
             });
@@ -255,9 +260,13 @@ impl Shared {
 
     async fn run_stream(self: &Rc<Self>, stream: &Stream) {
         let full = self.units.geometry().stripe_user_blocks() as usize;
+        // Stripes that come before others pass.
+        let mut due = 0;
         while !self.is_stopped() {
-            self.pass_by(stream).await;
-            let queued = stream.queue.borrow().len();
+            if due == 0 || stream.queued() < full {
+                due = self.pass_by(stream).await;
+            }
+            let queued = stream.queued();
             let collects = stream.id.writer == Writer::GarbageCollection;
             let may_pad = stream.flush.get() && (!collects || self.may_pad());
             if queued >= full || (may_pad && queued > 0) {
@@ -274,6 +283,7 @@ impl Shared {
                     stream.is_writing.set(true);
                     self.write_items(stream, items).await;
                     stream.is_writing.set(false);
+                    due = due.saturating_sub(1);
                 }
             } else {
                 stream.flush.set(false);
@@ -369,37 +379,47 @@ impl Shared {
         }
     }
 
-    /// Writes one stripe and, once it is flushed, appends its moves. A tier that is away says nothing
-    /// about the group: the same stripe is written to the same place when it answers again.
+    /// Writes one stripe and, once it is flushed, appends its moves.
     async fn write_items(self: &Rc<Self>, stream: &Stream, items: Vec<(Item, Rc<Progress>)>) {
-        let mut pause = RETRY_PAUSE;
-        loop {
-            let Some(open) = self.open_group(stream).await else {
-                break;
-            };
-            let written = self.write_stripe(stream, open, items.iter().map(|(item, _)| item));
-            match written.await {
-                Ok(()) => {
-                    self.count(counter(stream.id.writer), items.len() as u64);
-                    self.append_stripe_moves(open, items).await;
-                    return;
-                }
-                Err(error) => {
-                    self.note_refusal(stream, open, error, pause);
-                    // Whoever waits here could be served by the log.
-                    stream.bypass.refuse();
-                    if self.is_stopped() {
-                        break;
-                    }
-                    self.world.sleep(pause).await;
-                    if error != IoError::Media {
-                        self.wait_for_dense(&mut pause).await;
-                    }
-                }
+        while let Some(open) = self.open_group(stream).await {
+            let stripe = items.iter().map(|(item, _)| item);
+            if self.write_until_taken(stream, open, stripe).await.is_ok() {
+                self.count(counter(stream.id.writer), items.len() as u64);
+                self.append_stripe_moves(open, items).await;
+                return;
             }
+            if self.is_stopped() {
+                break;
+            }
+            self.world.sleep(RETRY_PAUSE).await;
         }
         for (_, progress) in items {
             progress.done(1, false);
+        }
+    }
+
+    /// Writes one stripe to a group until the tier takes it. A tier that is away says nothing about the
+    /// group, nor how much of the stripe it stored: the same stripe is written to the same place when it
+    /// answers again. Another one there, of the same generation and epoch, could later be taken for it.
+    ///
+    /// # Errors
+    /// The medium refused it, and the group was given up; the engine stopped.
+    async fn write_until_taken<'a>(
+        &self,
+        stream: &Stream,
+        open: OpenGroup,
+        items: impl Iterator<Item = &'a Item> + Clone,
+    ) -> Result<(), IoError> {
+        let mut pause = RETRY_PAUSE;
+        loop {
+            let written = self.write_stripe(stream, open, items.clone()).await;
+            let Err(error) = written else { return Ok(()) };
+            self.note_refusal(stream, open, error, pause);
+            if error == IoError::Media || self.is_stopped() {
+                return Err(error);
+            }
+            self.world.sleep(pause).await;
+            self.wait_for_dense(&mut pause).await;
         }
     }
 
@@ -420,15 +440,19 @@ impl Shared {
             dense.flush().await?;
         }
         self.note_dense_room();
+        stream.is_refused.set(false);
         let unit = self.units.unit(UnitId::group(open.group));
         unit.expect_moves(count);
         self.advance(stream, open);
         Ok(())
     }
 
-    /// What a stripe that was not written says of its group and of the tier.
+    /// What a stripe that was not written says of its group and of the tier. Whoever waits to pass is served
+    /// by the log.
     fn note_refusal(&self, stream: &Stream, open: OpenGroup, error: IoError, pause: Nanos) {
         self.count("stripe_write_errors", 1);
+        stream.is_refused.set(true);
+        stream.bypass.refuse();
         match error {
             IoError::Media => self.give_up_group(stream, open),
             IoError::NoSpace => self.note_no_space(pause),
@@ -451,6 +475,13 @@ impl Shared {
     async fn open_group(&self, stream: &Stream) -> Option<OpenGroup> {
         if let Some(open) = stream.open.get() {
             return Some(open);
+        }
+        if !stream.bypass.is_empty() {
+            // They do not wait for garbage collection.
+            if let Some(open) = self.open_group_at_once(stream).await {
+                return Some(open);
+            }
+            stream.bypass.refuse();
         }
         let (to, id) = (self.reactor, stream.id);
         let obtain = move |first: Rc<Self>| async move {

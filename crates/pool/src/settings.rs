@@ -58,6 +58,12 @@ pub fn engine_config(
     }
 }
 
+/// Delta nodes of one shard at least, however few leaves it has: redo wants one for each change of a record,
+/// and others hold some meanwhile.
+fn nodes_of_records(geometry: &Geometry) -> u64 {
+    2 * geometry.record_changes_max(batch_blocks(geometry))
+}
+
 fn config_with(
     geometry: &Geometry,
     over_provision_per_mille: u16,
@@ -84,7 +90,7 @@ fn config_with(
     let useful = Reserve::nodes_useful(geometry, &demand)?;
     let least = Reserve::nodes_min(geometry, &demand)?;
     let demand = Demand {
-        delta_nodes: nodes.min(useful).max(least),
+        delta_nodes: nodes.min(useful).max(least).max(nodes_of_records(geometry)),
         ..demand
     };
     let reserve = Reserve::derive(geometry, &demand)?;

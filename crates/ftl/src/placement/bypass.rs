@@ -7,8 +7,9 @@
 //!    left: it is in the log whole or not at all, as every other one.
 //!
 //! What fills no stripe, what finds no group, and what the tier refuses goes to the log like any other
-//! write. Nobody waits here for somebody who has not come yet, and nothing is tried twice. Stripes hold
-//! nothing that compaction brings: what passes was written later, and will be overwritten later.
+//! write. Nobody waits here for somebody who has not come yet. Only the stripe that was refused is tried
+//! again, as it was and for nobody ([`Shared::write_until_taken`] says why). Stripes hold nothing that
+//! compaction brings: what passes was written later, and will be overwritten later.
 //!
 //! The birth of such a block is drawn before its stripe is written: above the LSNs of all that was
 //! acknowledged before, and at or below those of all that is acknowledged later, in this life or, because
@@ -32,7 +33,7 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use varve_format::{Crcs, Record};
-use varve_io::{Blocks, Receiver, Sender, slot};
+use varve_io::{Blocks, IoError, Receiver, Sender, slot};
 use varve_units::{Lba, Ppa, VolumeId};
 
 /// Blocks of one write from which on it may pass; less, down to [`BLOCKS_LEAST`], where stripes are short.
@@ -51,6 +52,10 @@ const RUN_STRIPES: u64 = 4;
 /// Where the log has no room for the blocks that are left, they are padded to a stripe, if at most one of so
 /// many blocks is padding then.
 const PADDING_SHARE: usize = 8;
+
+/// A write passes only if the delta nodes of its records, which are appended together, are at most one of so
+/// many that a shard has. Arbitrary: merges free that many soon, and small writes are not held up for long.
+const NODES_SHARE: usize = 4;
 
 /// How a write fared that was to pass.
 enum Passage {
@@ -80,12 +85,18 @@ type Recorded = (
     Sender<Passage>,
 );
 
+/// Stripes that are flushed; or the one that the tier refused and that its group still needs, and its blocks,
+/// numbers of all that were to pass.
+type Written = Result<Vec<OpenGroup>, Option<(OpenGroup, Range<usize>)>>;
+
 /// Writes that wait at a stream.
 #[derive(Default)]
 pub(super) struct Waiting {
     pieces: RefCell<VecDeque<Piece>>,
     /// Blocks of all of them.
     blocks: Cell<usize>,
+    /// Those whose stripes are being written.
+    passing: RefCell<Vec<Piece>>,
 }
 
 impl Waiting {
@@ -130,7 +141,7 @@ impl Waiting {
 
     /// The engine stopped.
     pub(super) fn stop(&self) {
-        let pieces = self.take_all().into_iter();
+        let pieces = self.take_all().into_iter().chain(self.passing.take());
         pieces.for_each(|piece| piece.passage.send(Passage::Stopped));
     }
 }
@@ -172,6 +183,11 @@ pub(crate) fn blocks_min(full: u32) -> usize {
     BLOCKS_MIN.min((full as usize / 4).max(BLOCKS_LEAST))
 }
 
+/// Delta nodes that the records of a write of so many blocks take at most, whichever stripes it lies in.
+const fn nodes_most(blocks: usize, full: usize) -> usize {
+    nodes_of(blocks) + 2 * (blocks / full + 2)
+}
+
 impl Shard {
     /// Writes blocks of one leaf past the log, if that is what their run does and they fill stripes with
     /// others. False if they have to go there: what was set aside for them is still set aside.
@@ -186,7 +202,12 @@ impl Shard {
         makes_leaf: bool,
     ) -> Result<bool, EngineError> {
         let shared = self.shared.rc();
-        let long = RUN_STRIPES * u64::from(shared.units.geometry().stripe_user_blocks());
+        let full = shared.units.geometry().stripe_user_blocks();
+        let nodes = nodes_most(range.len(), full as usize);
+        if nodes * NODES_SHARE > shared.config.map.delta_nodes {
+            return Ok(false);
+        }
+        let long = RUN_STRIPES * u64::from(full);
         let what = (volume, lba, range.len() as u64);
         let lanes = shared.config.lanes;
         if !shared.runs.note(what, lanes, long, shared.is_slowed()) || !shared.is_way_free() {
@@ -195,7 +216,8 @@ impl Shard {
         let tenant = shared.stream_of(shared.tenant_of(volume));
         let writer = Writer::Compaction;
         let stream = shared.stream_named(StreamId { tenant, writer });
-        if stream.bypass.blocks() + range.len() > WAITING_MAX {
+        let is_crowded = stream.bypass.blocks() + range.len() > WAITING_MAX;
+        if is_crowded || stream.is_refused.get() {
             return Ok(false);
         }
         let (passage, passed) = slot();
@@ -229,40 +251,54 @@ impl Shared {
             && self.reactor.0 < self.placers()
     }
 
-    /// Writes what waits at a stream to pass the log, or sends it there.
-    pub(super) async fn pass_by(self: &Rc<Self>, stream: &Stream) {
+    /// Writes what waits at a stream to pass the log, or sends it there. Returns how many stripes compaction, on
+    /// which all others wait, is to get before more passes: as many as did, if it has one.
+    pub(super) async fn pass_by(self: &Rc<Self>, stream: &Stream) -> usize {
         if stream.bypass.is_empty() {
-            return;
+            return 0;
         }
         if !self.is_way_free() {
-            return stream.bypass.refuse();
+            stream.bypass.refuse();
+            return 0;
         }
         let full = self.units.geometry().stripe_user_blocks() as usize;
         if stream.bypass.blocks() < full {
             // Others of the same turn.
             self.world.yield_now().await;
         }
-        // Compaction, on which all others wait, gets its stripe for each of these.
         let is_shared = stream.queued() >= full;
         let turn = if is_shared { full } else { BLOCKS_AT_ONCE };
         let mut pieces = stream.bypass.take(turn);
         let lengths: Vec<_> = pieces.iter().map(|piece| piece.range.len()).collect();
         let Some(share) = share(&lengths, full).and_then(|share| self.admit_tail(share)) else {
-            return refuse(pieces);
+            refuse(pieces);
+            return 0;
         };
         refuse(pieces.drain(share.writes..));
         stream.is_writing.set(true);
         let mut items = self.items_of(&pieces);
         items.truncate(items.len() - share.tail);
-        if let Some(stripes) = self.write_past(stream, &items).await {
-            self.count("bypassed_blocks", items.len() as u64);
-            drop(items);
-            self.record(&stripes, pieces, share.tail).await;
-        } else {
-            self.give_tail_back(share.tail);
-            refuse(pieces);
+        stream.bypass.passing.replace(pieces);
+        let written = self.write_past(stream, &items).await;
+        // None if the engine stopped.
+        let pieces = stream.bypass.passing.take();
+        match written {
+            Ok(stripes) if !pieces.is_empty() => {
+                self.count("bypassed_blocks", items.len() as u64);
+                drop(items);
+                self.record(&stripes, pieces, share.tail).await;
+            }
+            Ok(_) => self.give_tail_back(share.tail),
+            Err(owed) => {
+                self.give_tail_back(share.tail);
+                refuse(pieces);
+                if let Some((open, blocks)) = owed {
+                    self.write_for_nobody(stream, open, &items[blocks]).await;
+                }
+            }
         }
         stream.is_writing.set(false);
+        if is_shared { share.stripes } else { 0 }
     }
 
     /// Sets log aside for the blocks that fill no stripe; where there is none, another stripe takes them,
@@ -310,37 +346,53 @@ impl Shared {
         blocks.collect()
     }
 
-    /// Writes and flushes stripes. `None` if one of them was not written: what others hold is nobody's
-    /// then.
-    async fn write_past(&self, stream: &Stream, items: &[Item]) -> Option<Vec<OpenGroup>> {
+    /// Writes and flushes stripes, all of them or for nobody.
+    async fn write_past(&self, stream: &Stream, items: &[Item]) -> Written {
         let full = self.units.geometry().stripe_user_blocks() as usize;
         let mut written: Vec<(OpenGroup, u32)> = Vec::new();
-        for stripe in items.chunks(full) {
+        let mut owed = None;
+        for (index, stripe) in items.chunks(full).enumerate() {
             let Some(open) = self.open_group_at_once(stream).await else {
                 break;
             };
+            let count = stripe.len();
             match self.write_stripe(stream, open, stripe.iter()).await {
-                Ok(()) => written.push((open, stripe.len() as u32)),
+                Ok(()) => written.push((open, count as u32)),
                 Err(error) => {
-                    self.bury_stripe(open);
                     self.note_refusal(stream, open, error, RETRY_PAUSE);
+                    let blocks = index * full..index * full + count;
+                    owed = (error != IoError::Media).then_some((open, blocks));
                     break;
                 }
             }
         }
         if written.len() == items.len().div_ceil(full) {
-            return Some(written.into_iter().map(|(open, _)| open).collect());
+            return Ok(written.into_iter().map(|(open, _)| open).collect());
         }
         for (open, blocks) in written {
-            self.bury_stripe(open);
-            let unit = self.units.unit(UnitId::group(open.group));
-            unit.moves_arrived(blocks);
+            self.written_for_nobody(open, blocks);
         }
-        None
+        Err(owed)
+    }
+
+    /// Writes a stripe that the tier refused, until it takes it. Its blocks are in the log.
+    async fn write_for_nobody(&self, stream: &Stream, open: OpenGroup, items: &[Item]) {
+        self.world.sleep(RETRY_PAUSE).await;
+        let written = self.write_until_taken(stream, open, items.iter());
+        if written.await.is_ok() {
+            self.written_for_nobody(open, items.len() as u32);
+        }
+    }
+
+    /// No record will name a stripe that is flushed.
+    fn written_for_nobody(&self, open: OpenGroup, blocks: u32) {
+        self.bury_stripe(open);
+        let unit = self.units.unit(UnitId::group(open.group));
+        unit.moves_arrived(blocks);
     }
 
     /// The stream's open group, or one that is to be had without waiting.
-    async fn open_group_at_once(&self, stream: &Stream) -> Option<OpenGroup> {
+    pub(super) async fn open_group_at_once(&self, stream: &Stream) -> Option<OpenGroup> {
         if let Some(open) = stream.open.get() {
             return Some(open);
         }

@@ -54,6 +54,8 @@ fn passed(bypass: bool) -> u64 {
     for seed in 0..8 {
         let mut pool = Pool::new(seed, 1 + (seed % 2) as u32, 1);
         pool.config.bypass = bypass;
+        // Enough for the records of the longest write four times.
+        pool.config.map.delta_nodes = 512;
         let mut engine = pool.create();
         let mut hosts = [1, 2].map(|number| pool.host(&engine, number));
         for epoch in 2..6 {

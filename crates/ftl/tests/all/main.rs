@@ -5,6 +5,7 @@ mod common;
 
 mod audit;
 mod bypass;
+mod bypass_faults;
 mod faults;
 mod lane;
 mod limits;

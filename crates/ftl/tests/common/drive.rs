@@ -9,7 +9,8 @@ use std::rc::{Rc, Weak};
 use std::vec;
 use std::vec::Vec;
 use varve_io::{
-    Command, Completion, Done, Drive, DriveInfo, Gather, Handle, IoError, Outcome, Segment, Target,
+    Command, Completion, Done, Drive, DriveInfo, Gather, Handle, IoError, Outcome, Segment, Sender,
+    Target,
 };
 use varve_units::BLOCK;
 
@@ -26,6 +27,13 @@ pub struct MemoryDrive {
     /// After so many more writes at a multiple of 1 MiB one does not reach copy 0, silently.
     pub lose_start_in: Cell<Option<u32>>,
     pub gone: Cell<bool>,
+    /// One write in so many is stored, yet answered as if it had come to nothing; the next one to its place does not
+    /// reach copy 0, silently. 0: none.
+    pub late_every: Cell<u32>,
+    late: RefCell<Late>,
+    /// Writes are never answered.
+    pub silent: Cell<bool>,
+    unanswered: RefCell<Vec<Sender<Outcome>>>,
     /// Writes find no space beneath the drive.
     pub no_space: Cell<bool>,
     /// Reads of metadata that lie here fail on every copy.
@@ -64,6 +72,10 @@ impl MemoryDrive {
             lose_in: Cell::default(),
             lose_start_in: Cell::default(),
             gone: Cell::default(),
+            late_every: Cell::default(),
+            late: RefCell::default(),
+            silent: Cell::default(),
+            unanswered: RefCell::default(),
             no_space: Cell::default(),
             bad: Cell::default(),
             late_heads: Cell::default(),
@@ -154,8 +166,12 @@ impl MemoryDrive {
                 *self.last_write.borrow_mut() = offset..offset + gather.bytes();
                 let is_start = offset.is_multiple_of(1 << 20);
                 let lost = is_due(&self.lose_in) | (is_start && is_due(&self.lose_start_in));
-                for copy in u8::from(lost)..self.info.copies {
+                let (is_late, is_lost) = self.late.borrow_mut().note(self.late_every.get(), offset);
+                for copy in u8::from(lost | is_lost)..self.info.copies {
                     self.store(copy, offset, &gather);
+                }
+                if is_late {
+                    return Err(IoError::Timeout);
                 }
             }
             Command::Repair {
@@ -184,6 +200,31 @@ impl MemoryDrive {
                 .copy_from_slice(bytes);
             at += bytes.len();
         }
+    }
+}
+
+/// Writes that were answered late.
+#[derive(Default)]
+struct Late {
+    writes: u32,
+    /// Where the last one went, until something else is written there.
+    at: Option<u64>,
+}
+
+impl Late {
+    /// Whether a write is late, one in `every`, and whether it is lost.
+    fn note(&mut self, every: u32, offset: u64) -> (bool, bool) {
+        if self.at == Some(offset) {
+            self.at = None;
+            return (false, true);
+        }
+        if every == 0 || self.at.is_some() {
+            return (false, false);
+        }
+        self.writes += 1;
+        let is_late = self.writes.is_multiple_of(every);
+        self.at = is_late.then_some(offset);
+        (is_late, false)
     }
 }
 
@@ -222,6 +263,10 @@ impl Drive for MemoryDrive {
         self.reads.set(self.reads.get() + usize::from(is_meta));
         self.reads_most
             .set(self.reads_most.get().max(self.reads.get()));
+        if self.silent.get() && matches!(command, Command::Write { .. }) {
+            self.unanswered.borrow_mut().push(sender);
+            return completion;
+        }
         self.executor.later(move || {
             drive.reads.set(drive.reads.get() - usize::from(is_meta));
             sender.send(drive.execute(command));
