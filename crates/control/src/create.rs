@@ -331,22 +331,39 @@ impl Pools {
         pool.map_err(|error| ControlError::pool_of(&new.pool, &paths, error))
     }
 
-    /// Closes a pool so that any machine may import it, and forgets it.
+    /// Closes a pool so that any machine may import it, and forgets it. With `forget` one that cannot be opened
+    /// is forgotten too; its drives keep their labels, and take part in another pool if they are overwritten.
     ///
     /// # Errors
     /// [`ControlError`]: unknown, drives missing or in use, not closed in good order; then it is not
     /// forgotten.
-    pub async fn export(&self, pool: &str) -> Result<(), ControlError> {
+    pub async fn export(&self, pool: &str, forget: bool) -> Result<(), ControlError> {
         if let Some(id) = self.gone(pool)? {
             return self.home.change(|registry| registry.remove(&id));
         }
-        self.open(pool).await?;
+        match self.open(pool).await {
+            Err(error) if !forget || !error.is_beyond_reach() => return Err(error),
+            Err(_) => {
+                let _turn = self.turn.take().await;
+                return self.forget(pool);
+            }
+            Ok(()) => {}
+        }
         let _turn = self.turn.take().await;
         let running = self.running(pool)?;
         busy(&running)?;
         let id = random::hex(&running.id.0);
         drop(running);
         self.close(pool, true).await?;
+        self.home.change(|registry| registry.remove(&id))
+    }
+
+    fn forget(&self, pool: &str) -> Result<(), ControlError> {
+        self.unopened.borrow_mut().remove(pool);
+        let registry = self.home.registry()?;
+        let entry = registry.get(pool);
+        let id = entry.map(|entry| entry.id.clone());
+        let id = id.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
         self.home.change(|registry| registry.remove(&id))
     }
 

@@ -270,6 +270,14 @@ impl ControlError {
         }
     }
 
+    /// True if a pool is known, and cannot be opened as its drives are.
+    pub(crate) const fn is_beyond_reach(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing { .. } | Self::Pool { .. } | Self::Preflight(_)
+        )
+    }
+
     /// What the user can do next, if that is known.
     #[must_use]
     pub fn next(&self) -> Option<String> {
@@ -434,7 +442,10 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
             "repeat varve pool create with the same drives in the same order".to_owned()
         }
         PoolError::DenseMissing { .. } | PoolError::Import(ImportError::NoFast { .. }) => {
-            format!("bring the missing drives back; varve drive list {pool} names them")
+            format!(
+                "bring the missing drives back; varve drive list {pool} names them; if they are gone for good: \
+                 varve pool export {pool} --forget"
+            )
         }
         PoolError::Plan(_) => "use larger drives".to_owned(),
         PoolError::Recover(RecoverError::Engine(EngineError::Io(IoError::NoSpace)))
@@ -444,7 +455,10 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
             format!("make room beneath the fast drives of {pool}, then try again")
         }
         PoolError::Recover(_) => {
-            format!("varve inspect on each drive of {pool} shows what is left")
+            format!(
+                "varve inspect on each drive of {pool} shows what is left; to let it go: varve pool export {pool} \
+                 --forget"
+            )
         }
         PoolError::SlotInUse(_) => "varve drive replace --give-up".to_owned(),
         PoolError::Engine(error) => engine_next(error)?,

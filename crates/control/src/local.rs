@@ -85,7 +85,7 @@ async fn one(
     request: Request,
     note: impl Fn(&JobView),
 ) -> Result<Reply, Failure> {
-    if let Request::PoolExport { pool } | Request::PoolDestroy { pool, .. } = &request
+    if let Request::PoolExport { pool, .. } | Request::PoolDestroy { pool, .. } = &request
         && pools.home.registry()?.get(pool).is_none()
     {
         return Err(ControlError::NoPool(pool.clone()).into());

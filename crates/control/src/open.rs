@@ -93,8 +93,12 @@ impl Pools {
             without,
             ..ImportPool::default()
         };
-        self.start(id, &scans, &terms).await?;
-        Ok(())
+        let started = self.start(id, &scans, &terms).await;
+        if let Err(error) = &started {
+            let mut unopened = self.unopened.borrow_mut();
+            unopened.insert(pool.to_owned(), error.to_string());
+        }
+        started.map(drop)
     }
 
     /// Imports a pool: opens it and remembers where its drives are. The name is returned.
@@ -158,6 +162,10 @@ impl Pools {
         };
         let is_missing = import.missing.iter().any(is_missed);
         if is_missing && !terms.degraded && import.loss.is_none() {
+            // Where they cannot be done without, nothing else is to be advised.
+            if let Err(error) = varve_pool::check_dense(&import) {
+                return Err(refused(&name, &paths, findings, error));
+            }
             let findings = missing(&import, findings);
             return Err(ControlError::Missing {
                 pool: name,

@@ -45,6 +45,8 @@ pub struct Pools {
     pub(crate) config: Config,
     owner: Owner,
     pub(crate) open: RefCell<BTreeMap<String, Rc<Running>>>,
+    /// Why pools stay closed that were to be opened, by name.
+    pub(crate) unopened: RefCell<BTreeMap<String, String>>,
     /// Changes of which pools there are, and of their drives.
     pub(crate) turn: Turn,
     pub(crate) watchers: Watchers,
@@ -67,6 +69,7 @@ impl Pools {
             config,
             owner,
             open: RefCell::default(),
+            unopened: RefCell::default(),
             turn: Turn::default(),
             watchers: Watchers::default(),
             jobs: Rc::default(),
@@ -140,6 +143,7 @@ impl Pools {
     pub(crate) fn add(&self, running: Rc<Running>) {
         running.start_beating(&self.world);
         let pool = running.name.clone();
+        self.unopened.borrow_mut().remove(&pool);
         self.open.borrow_mut().insert(pool.clone(), running);
         self.watchers.tell(&Event::PoolOpened { pool });
     }

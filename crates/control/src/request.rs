@@ -34,6 +34,9 @@ pub enum Request {
     PoolExport {
         /// Its name.
         pool: String,
+        /// Forget it, as its drives are, if it cannot be opened.
+        #[serde(default)]
+        forget: bool,
     },
     /// Destroy a pool.
     PoolDestroy {
@@ -174,8 +177,8 @@ impl Pools {
                 let pool = self.import(&wanted).await?;
                 Reply::PoolStatus(self.status(&pool).await?)
             }
-            Request::PoolExport { pool } => {
-                self.export(&pool).await?;
+            Request::PoolExport { pool, forget } => {
+                self.export(&pool, forget).await?;
                 Reply::PoolDone { pool }
             }
             Request::PoolDestroy { pool, with_volumes } => {

@@ -13,7 +13,7 @@ use crate::volumes::volume_views;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_format::{Geometry, Label, MemberRole, MemberState, Protection};
-use varve_pool::label::Role;
+use varve_pool::label::{Role, is_covered};
 use varve_pool::{SlotState, SlotStatus, engine_config, engine_geometry};
 use varve_units::BLOCK_BYTES;
 
@@ -72,6 +72,7 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         None => volume_views(running).await?,
         Some(_) => Vec::new(),
     };
+    let has_lost_log = !pool.recovery().damage.is_empty();
     let is_whole = drives.iter().all(|drive| drive.state == "live");
     let mut findings = Vec::new();
     for damage in &pool.recovery().damage {
@@ -96,11 +97,11 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
     Ok(PoolView {
         pool: running.name.clone(),
         id: random::hex(&running.id.0),
-        health: match (stopped, lost, is_whole) {
+        health: match (stopped, lost > 0 || has_lost_log, is_whole) {
             (Some(_), ..) => Health::Faulted,
-            (None, 1.., _) => Health::Damaged,
-            (None, 0, true) => Health::Ok,
-            (None, 0, false) => Health::Degraded,
+            (None, true, _) => Health::Damaged,
+            (None, false, true) => Health::Ok,
+            (None, false, false) => Health::Degraded,
         },
         is_open: true,
         protect: protect_word(pool.geometry()),
@@ -176,11 +177,16 @@ impl Pools {
             );
             findings.push(Finding::new(Severity::Warning, "half-destroyed", text));
         }
+        let unopened = self.unopened.borrow();
+        if let Some(why) = unopened.get(&entry.name) {
+            let text = format!("it was to be opened and stays closed: {why}");
+            findings.push(Finding::new(Severity::Warning, "unopened", text));
+        }
         let health = match newest {
-            _ if entry.destroying => Health::Faulted,
-            None => Health::Faulted,
+            _ if entry.destroying || unopened.contains_key(&entry.name) => Health::Faulted,
             Some(_) if drives.iter().all(|drive| drive.state == "live") => Health::Closed,
-            Some(_) => Health::Degraded,
+            Some(label) if can_serve(label, &drives) => Health::Degraded,
+            None | Some(_) => Health::Faulted,
         };
         if let Some(label) = newest.filter(|label| !label.is_clean) {
             let who = random::hex(&label.owner);
@@ -218,6 +224,19 @@ impl Pools {
         let config = engine_config(&sizes, share, &self.settings(raw_bytes)).ok()?;
         Some(config.reserve.capacity_blocks * BLOCK_BYTES)
     }
+}
+
+/// True if a pool that is not open has enough drives to serve.
+fn can_serve(label: &Label, drives: &[DriveView]) -> bool {
+    let is_live = |name: &str| {
+        let mut live = drives.iter().filter(|drive| drive.state == "live");
+        live.any(|drive| drive.drive == name)
+    };
+    let has_fast = (0..=u8::MAX).any(|slot| is_live(&drive_name(Role::Fast, slot)));
+    has_fast
+        && is_covered(&label.geometry, |slot| {
+            is_live(&drive_name(Role::Dense, slot as u8))
+        })
 }
 
 /// Drives of a pool that is not open, as its newest label has them.

@@ -16,9 +16,10 @@ pub enum Health {
     Closed,
     /// It serves, with less redundancy than it should have.
     Degraded,
-    /// It serves, and since its start blocks were found that no drive can give back.
+    /// It serves, and since its start blocks were found that no drive can give back, or that start found a part of
+    /// the log lost.
     Damaged,
-    /// It cannot serve.
+    /// It cannot serve, or it was to be opened and was not.
     Faulted,
 }
 

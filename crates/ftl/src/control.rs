@@ -30,6 +30,11 @@ use varve_io::{Event, ReactorId};
 /// of one.
 const FREED_AT_ONCE: usize = 4;
 
+/// Chunks that starts need, if power fails again and again before a life has emptied any: the checkpoint that ends
+/// one start takes the first, that of the next start the second, and its commit frees what held the one before the
+/// first. With one left the second start would wait for ever.
+const STARTS_CHUNKS: usize = 2;
+
 /// What is pool-wide.
 pub struct Control {
     common: Arc<Common>,
@@ -216,7 +221,7 @@ impl Control {
         }
     }
 
-    /// True if records of this rank may have what is kept for checkpoints, all but the last chunk: none
+    /// True if records of this rank may have what is kept for checkpoints, all but [`STARTS_CHUNKS`]: none
     /// is being taken and none would free a chunk, so they have to come first. A start may leave less
     /// than it found, and a checkpoint that frees groups alone takes log and gives none back.
     fn comes_first(&self, shared: &Shared, rank: Rank) -> bool {
@@ -265,7 +270,7 @@ impl Control {
         if has.is_some() && (free >= kept(rank) || comes_first) {
             return Some(Grant::Lift(rank));
         }
-        if free <= kept(rank) && !(comes_first && free > 1) {
+        if free <= kept(rank) && !(comes_first && free > STARTS_CHUNKS) {
             return None;
         }
         let ranks = [Rank::Ordinary, Rank::Upkeep, Rank::Checkpoint];

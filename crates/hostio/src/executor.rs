@@ -78,14 +78,6 @@ impl Ord for Timer {
     }
 }
 
-/// Jobs for one peer.
-#[derive(Default)]
-struct Outbox {
-    jobs: Vec<Job>,
-    /// Some were handed over in this turn.
-    is_to_rouse: bool,
-}
-
 struct Reactor {
     origin: Instant,
     claim: Claim,
@@ -101,8 +93,8 @@ struct Reactor {
     port: Rc<Port>,
     /// How long it looks for the end of i/o before it sleeps.
     spin: Cell<Nanos>,
-    /// What goes to each peer.
-    outbox: RefCell<Vec<Outbox>>,
+    /// Jobs for each peer, handed over at the end of a turn.
+    outbox: RefCell<Vec<Vec<Job>>>,
     /// Room for the jobs of a turn.
     inbox: RefCell<Vec<Job>>,
 }
@@ -129,7 +121,7 @@ impl Executor {
     /// The executor of reactor `id`; the clocks of all reactors start at `origin`.
     pub(crate) fn seated(id: ReactorId, hub: Arc<Hub>, origin: Instant) -> Self {
         hub.seat(id);
-        let outbox = (0..hub.reactors()).map(|_| Outbox::default()).collect();
+        let outbox = (0..hub.reactors()).map(|_| Vec::new()).collect();
         let port = Port::new(id, Arc::clone(&hub));
         let reactor = Rc::new_cyclic(|itself| Reactor {
             origin,
@@ -233,7 +225,6 @@ impl Reactor {
             sender.send(());
         }
         self.hand_over();
-        self.rouse();
         if idle {
             self.rest()?;
         } else if let Some(ring) = self.port.ring()
@@ -251,7 +242,7 @@ impl Reactor {
         let mut jobs = self.inbox.take();
         let has_jobs = if self.hub.reactors() == 1 {
             // Its own alone: they come from tasks and jobs, so a turn follows before it rests.
-            std::mem::swap(&mut self.outbox.borrow_mut()[0].jobs, &mut jobs);
+            std::mem::swap(&mut self.outbox.borrow_mut()[0], &mut jobs);
             !jobs.is_empty()
         } else {
             self.hub.take(self.id, &mut jobs)
@@ -266,25 +257,14 @@ impl Reactor {
         has_jobs
     }
 
-    /// Gives peers the jobs that have gathered. Those that sleep are not woken yet: a wake-up costs both sides as much
-    /// as many commands, and more gathers until the turn's end.
+    /// Gives peers the jobs of this turn.
     fn hand_over(&self) {
         if self.hub.reactors() == 1 {
             return;
         }
-        for (peer, outbox) in self.outbox.borrow_mut().iter_mut().enumerate() {
-            if !outbox.jobs.is_empty() {
-                self.hub.send(ReactorId(peer as u16), &mut outbox.jobs);
-                outbox.is_to_rouse = true;
-            }
-        }
-    }
-
-    /// Wakes the peers that were given jobs in this turn.
-    fn rouse(&self) {
-        for (peer, outbox) in self.outbox.borrow_mut().iter_mut().enumerate() {
-            if std::mem::take(&mut outbox.is_to_rouse) {
-                self.hub.rouse(ReactorId(peer as u16));
+        for (peer, jobs) in self.outbox.borrow_mut().iter_mut().enumerate() {
+            if !jobs.is_empty() {
+                self.hub.send(ReactorId(peer as u16), jobs);
             }
         }
     }
@@ -443,7 +423,7 @@ impl World for Reactor {
     }
 
     fn post(&self, to: ReactorId, job: Job) {
-        self.outbox.borrow_mut()[usize::from(to.0)].jobs.push(job);
+        self.outbox.borrow_mut()[usize::from(to.0)].push(job);
     }
 
     fn desk(&self) -> Option<&Desk> {

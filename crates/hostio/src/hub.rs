@@ -1,8 +1,8 @@
 //! How jobs travel between the reactors of one process.
 //!
-//! A reactor gathers jobs for each peer while it takes a turn and hands them over now and then, and at the
-//! turn's end: one lock of the peer's inbox for a batch. A peer that is awake looks by itself; one that
-//! sleeps is roused at the turn's end.
+//! A reactor gathers jobs for each peer while it takes a turn and hands them over at the turn's end:
+//! one lock of the peer's inbox for a batch. A peer that sleeps is woken; one that is awake looks
+//! by itself.
 //!
 //! **Invariants**: jobs from one reactor to another are taken in the order they were handed over; a
 //! reactor goes to sleep only if its inbox was empty after it had said so.
@@ -29,7 +29,7 @@ struct Inbox {
     /// There are jobs. Written under the lock of `jobs`, so it never contradicts them for longer than
     /// that; read without it. What the jobs carry is ordered by the lock, not by this word.
     has_jobs: AtomicBool,
-    /// Its reactor sleeps or is about to: whoever has sent must wake it. Only its reactor writes it.
+    /// Its reactor sleeps or is about to: whoever sends must wake it. Only its reactor writes it.
     is_asleep: AtomicBool,
     jobs: Mutex<Vec<Job>>,
     sleeper: Mutex<Option<Sleeper>>,
@@ -92,8 +92,7 @@ impl Hub {
         }
     }
 
-    /// Hands jobs over; `jobs` is empty afterwards. Whoever does has to [`Hub::rouse`] the peer too, before it sleeps
-    /// itself.
+    /// Hands jobs over; `jobs` is empty afterwards.
     pub(crate) fn send(&self, to: ReactorId, jobs: &mut Vec<Job>) {
         let inbox = self.inbox(to);
         {
@@ -103,17 +102,13 @@ impl Hub {
             } else {
                 waiting.append(jobs);
             }
-            // This store and the load in `rouse`, and in `sleep` the store of `is_asleep` and the load of
+            // This store and the load below, and in `sleep` the store of `is_asleep` and the load of
             // this, are in one order (all `SeqCst`). So of a sender that sees nobody asleep and a
             // sleeper that sees no job at least one would be wrong: no wake-up is lost. Acquire and
             // release would not do: each could read the word as it was before the other's store.
             inbox.has_jobs.store(true, Ordering::SeqCst);
         }
-    }
-
-    /// Wakes a peer that jobs were sent to, if it sleeps.
-    pub(crate) fn rouse(&self, to: ReactorId) {
-        if self.inbox(to).is_asleep.load(Ordering::SeqCst) {
+        if inbox.is_asleep.load(Ordering::SeqCst) {
             self.wake(to);
         }
     }
@@ -256,8 +251,6 @@ mod tests {
                 let token: Job = Box::new(|_: &Rc<dyn World>| {});
                 hub.send(to, &mut vec![token]);
                 dawdle(state);
-                hub.rouse(to);
-                dawdle(state);
             }
             let pause = next(state)
                 .is_multiple_of(16)
@@ -312,8 +305,6 @@ mod tests {
                         let peer = ReactorId((id.0 + 1) % count);
                         dawdle(&mut state);
                         hub.send(peer, &mut vec![Box::new(|_: &Rc<dyn World>| {}) as Job]);
-                        dawdle(&mut state);
-                        hub.rouse(peer);
                         loop {
                             dawdle(&mut state);
                             if hub.take(id, &mut jobs) {

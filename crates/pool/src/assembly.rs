@@ -16,7 +16,10 @@ use varve_io::{Drive, World};
 
 /// Checks that the dense drives present hold everything: drives that are away are declared lost
 /// only if the pool can do without them. The fast tier was checked by the choice of a label.
-pub(crate) fn check_dense(import: &Import) -> Result<(), PoolError> {
+///
+/// # Errors
+/// [`PoolError::DenseMissing`].
+pub fn check_dense(import: &Import) -> Result<(), PoolError> {
     let geometry = &import.state.geometry;
     if geometry.groups == 0 {
         return Ok(());

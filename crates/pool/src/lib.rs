@@ -18,6 +18,7 @@ mod replace;
 mod settings;
 mod tier;
 
+pub use assembly::check_dense;
 pub use defects::Defects;
 pub use error::PoolError;
 pub use options::{PlanError, PoolOptions, Protect, engine_geometry};

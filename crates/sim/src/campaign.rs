@@ -12,7 +12,7 @@ use crate::wire;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 
 /// Features of the simulator itself that a campaign must have seen.
 pub const FEATURES: [&str; 42] = [
@@ -171,14 +171,12 @@ pub fn campaign(
     seen: &(dyn Fn(&Report) + Sync),
 ) -> Summary {
     assert!(threads > 0, "a campaign needs a thread");
-    let next = AtomicU64::new(seeds.start);
+    let left = Mutex::new(seeds);
     let work = || {
         let mut summary = Summary::default();
         loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return summary;
-            }
+            let seed = left.lock().expect("nothing panics with it in hand").next();
+            let Some(seed) = seed else { return summary };
             let report = guarded(seed, &|| run_twice(seed, &|| make(), options));
             seen(&report);
             summary.add(report);

@@ -1,5 +1,8 @@
 //! The varve binary.
 
+#[macro_use]
+mod out;
+
 mod bench;
 mod cli;
 mod demo;

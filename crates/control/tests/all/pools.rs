@@ -146,7 +146,7 @@ fn a_pool_moves_to_another_machine_when_released_or_taken_over() {
         assert_eq!(exit(refused), Exit::Conflict);
         assert_eq!(pools.import(&taken).await.unwrap(), "p");
         assert!(pools.volume("p", "v").is_ok());
-        pools.export("p").await.unwrap();
+        pools.export("p", false).await.unwrap();
         assert!(pools.list().await.unwrap().is_empty());
     });
     session(&here, |pools| async move {
@@ -191,7 +191,7 @@ fn a_creation_that_was_cut_short_is_repeated_with_the_same_drives_only() {
     let files = paths.clone();
     session(&home, |pools| async move {
         pools.create_pool(&wanted).await.unwrap();
-        pools.export("p").await.unwrap();
+        pools.export("p", false).await.unwrap();
         cut_short(&files);
         let refused = pools.create_pool(&wanted).await.unwrap_err();
         let next = Failure::from(refused).next.unwrap_or_default();
@@ -327,7 +327,7 @@ fn a_copy_beside_its_original_is_named() {
     let copy = scratch.path("copy");
     session(&scratch.path("home"), |pools| async move {
         pools.create_pool(&pool).await.unwrap();
-        pools.export("p").await.unwrap();
+        pools.export("p", false).await.unwrap();
     });
     std::fs::copy(&paths[1], &copy).unwrap();
     let import = ImportPool {
@@ -357,7 +357,7 @@ fn a_pool_that_is_gone_can_be_forgotten() {
     std::fs::remove_file(&files[0].path).unwrap();
     session(&home, |pools| async move {
         // One drive is away: that is no reason to forget the others.
-        pools.export("p").await.unwrap_err();
+        pools.export("p", false).await.unwrap_err();
         assert_eq!(pools.list().await.unwrap().len(), 1);
     });
     for drive in &files[1..] {
@@ -365,7 +365,54 @@ fn a_pool_that_is_gone_can_be_forgotten() {
     }
     let again = new_pool(&scratch, "p");
     session(&home, |pools| async move {
-        pools.export("p").await.unwrap();
+        pools.export("p", false).await.unwrap();
+        assert!(pools.list().await.unwrap().is_empty());
+        pools.create_pool(&again).await.unwrap();
+        pools.close_all().await;
+    });
+}
+
+/// A pool that has lost more than its redundancy is said to be faulted, is let go on request alone, and what is left
+/// of it serves another pool.
+#[test]
+fn a_pool_beyond_rescue_can_be_let_go() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let pool = new_pool(&scratch, "p");
+    let fast: Vec<_> = pool.fast.iter().map(|drive| drive.path.clone()).collect();
+    session(&home, |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        pools.close_all().await;
+    });
+    fast.iter()
+        .for_each(|path| std::fs::remove_file(path).unwrap());
+    let again = CreatePool {
+        overwrite: true,
+        ..new_pool(&scratch, "q")
+    };
+    let again = CreatePool {
+        dense: again
+            .dense
+            .into_iter()
+            .map(|drive| DrivePath {
+                create_bytes: None,
+                ..drive
+            })
+            .collect(),
+        ..again
+    };
+    session(&home, |pools| async move {
+        assert_eq!(pools.status("p").await.unwrap().health, Health::Faulted);
+        let refused = Failure::from(pools.export("p", false).await.unwrap_err());
+        assert!(refused.next.unwrap().contains("--forget"));
+        let view = pools.status("p").await.unwrap();
+        assert!(
+            view.findings
+                .iter()
+                .any(|finding| finding.code == "unopened"),
+            "{view:?}"
+        );
+        pools.export("p", true).await.unwrap();
         assert!(pools.list().await.unwrap().is_empty());
         pools.create_pool(&again).await.unwrap();
         pools.close_all().await;

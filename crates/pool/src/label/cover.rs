@@ -26,6 +26,12 @@ pub(crate) fn uncovered(geometry: &Geometry, live: &[bool]) -> Option<usize> {
     (!is_enough).then_some(away)
 }
 
+/// True if a dense tier holds everything on those of its slots that hold a whole drive.
+pub fn is_covered(geometry: &Geometry, is_live: impl Fn(usize) -> bool) -> bool {
+    let live: Vec<bool> = (0..dense_drives(geometry)).map(is_live).collect();
+    geometry.groups == 0 || uncovered(geometry, &live).is_none()
+}
+
 impl LabelState {
     /// True if the dense members that are whole hold everything, but not without `id`.
     pub(crate) fn needs(&self, id: MemberId) -> bool {

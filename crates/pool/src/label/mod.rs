@@ -37,6 +37,7 @@ mod table;
 pub use change::{Change, ChangeError, TableError};
 pub use choose::{Terms, choose};
 pub use commit::{CommitError, Committed, Failed};
+pub use cover::is_covered;
 pub(crate) use cover::{dense_drives, uncovered};
 pub use create::{CreateError, create};
 pub use finding::{Finding, pools};

@@ -36,12 +36,22 @@ pub(super) struct PoolOptions {
     #[arg(long, help_heading = POOL)]
     no_bypass: bool,
     /// Times the user data are overwritten, at least, before the window opens [default: 2]
-    #[arg(long, help_heading = POOL)]
+    #[arg(long, help_heading = POOL, value_parser = parse_times)]
     warm_up: Option<f64>,
     /// Seconds after which an engine that is still not in steady state counts as failed
     /// [default: 100]
     #[arg(long, help_heading = POOL)]
     warm_up_max: Option<u64>,
+}
+
+/// How many times something is overwritten.
+///
+/// # Errors
+/// No number from 0 to 1000.
+pub(super) fn parse_times(text: &str) -> Result<f64, String> {
+    let times = text.parse::<f64>().ok();
+    let times = times.filter(|times| (0.0..=1000.0).contains(times));
+    times.ok_or_else(|| "a number of times from 0 to 1000".to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -3,9 +3,9 @@
 use super::failure::keep;
 use super::{Exit, complain};
 use crate::demo::{self, DemoError, Report, Request};
+use crate::out;
 use crate::serve::{DISCOVERY_LISTENER, IO_LISTENER};
 use clap::Args;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -66,8 +66,7 @@ impl Options {
     }
 }
 
-/// A reader that is gone does not end a demonstration.
 fn print(text: &str) {
-    let mut out = std::io::stdout();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    print!("{text}");
+    out::flush();
 }

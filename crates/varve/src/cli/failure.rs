@@ -9,9 +9,8 @@
 //!
 //! **Not here**: the form of the document ([`Failure`], which the daemon answers with too).
 
-use crate::envelope;
+use crate::{envelope, out};
 use std::ffi::OsString;
-use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use varve_control::{Exit, Failure};
 
@@ -55,10 +54,8 @@ pub(super) fn end(exit: Exit) {
         return;
     }
     let failure = classed(last().take(), exit);
-    // A reader that is gone has not changed how the command ended.
-    let mut out = std::io::stdout();
-    let text = envelope::json("Failure", &failure);
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    print!("{}", envelope::json("Failure", &failure));
+    out::flush();
 }
 
 /// Ends the process at once, as failed, because of `what`.

@@ -1,5 +1,6 @@
 //! `varve lab`.
 
+use super::bench_pool::parse_times;
 use super::{Exit, complain};
 use crate::envelope;
 use crate::progress::Progress;
@@ -68,7 +69,7 @@ struct Recovery {
     #[arg(long, value_enum, default_value = "past")]
     fill: Filling,
     /// Overwrite the volume this many times, at least, before the measured window
-    #[arg(long, value_name = "TIMES", default_value_t = 0.0)]
+    #[arg(long, value_name = "TIMES", default_value_t = 0.0, value_parser = parse_times)]
     overwrites: f64,
     /// Bytes a second that a start reads from the fast tier
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "13GB")]

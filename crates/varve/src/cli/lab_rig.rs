@@ -90,7 +90,7 @@ pub(crate) struct Options {
     scale: u32,
     /// Requests of the window at most, and half as many before it; of a job file, requests of each
     /// group of jobs at most
-    #[arg(long, value_name = "N", default_value_t = 400_000)]
+    #[arg(long, value_name = "N", default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
     /// Seed of the places
     #[arg(long, default_value_t = 1)]

@@ -28,6 +28,7 @@ mod volume;
 pub(crate) use failure::{abandon, complain};
 pub(crate) use varve_control::Exit;
 
+use crate::out;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -72,6 +73,7 @@ pub(crate) fn run() -> ExitCode {
         Ok(cli) => cli.command.run(),
         Err(error) => usage::explain(&error, &Cli::command()),
     };
+    let exit = out::end(exit);
     failure::end(exit);
     ExitCode::from(exit as u8)
 }

@@ -105,6 +105,10 @@ pub(crate) struct Import {
 pub(crate) struct Export {
     /// Name of the pool
     name: String,
+    /// Forget it even if it cannot be opened: its drives keep their labels, and `pool create --overwrite` takes
+    /// them
+    #[arg(long)]
+    forget: bool,
     #[command(flatten)]
     front: Front,
 }
@@ -130,11 +134,13 @@ impl Action {
             Self::Status(options) => options.run(),
             Self::Import(options) => options.run(),
             Self::Export(options) => {
-                let pool = options.name.clone();
-                options.front.run(Request::PoolExport { pool }, |_| {
-                    println!("pool {} is released and forgotten here", options.name);
-                    Exit::Ok
-                })
+                let (pool, forget) = (options.name.clone(), options.forget);
+                options
+                    .front
+                    .run(Request::PoolExport { pool, forget }, |_| {
+                        println!("pool {} is released and forgotten here", options.name);
+                        Exit::Ok
+                    })
             }
             Self::Destroy(options) => {
                 let (pool, with_volumes) = (options.name.clone(), options.with_volumes);

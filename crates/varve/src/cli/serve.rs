@@ -3,12 +3,12 @@
 use super::bench::parse_bytes;
 use super::front;
 use super::{Exit, complain};
+use crate::out;
 use crate::serve::{
     self, DISCOVERY_LISTENER, IO_LISTENER, ListenerPlan, Plan, ServeError, Serving, Source,
     TestKind, TestNamespace,
 };
 use clap::Args;
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::thread::Builder;
@@ -82,9 +82,8 @@ impl Options {
             } else {
                 serving.text()
             };
-            // A reader that is gone does not keep hosts from being served.
-            let mut out = std::io::stdout();
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            print!("{text}");
+            out::flush();
             if is_led {
                 let thread = Builder::new().name("varve-stdin".to_owned());
                 if let Err(error) = thread.spawn(until_stdin_ends) {

@@ -38,8 +38,9 @@ pub(crate) enum DemoError {
 
 impl DemoError {
     /// How the process ends.
-    pub(crate) const fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         match self {
+            Self::Port(_, error) if error.kind() == std::io::ErrorKind::AddrInUse => Exit::Conflict,
             Self::Directory(..)
             | Self::Room(..)
             | Self::Port(..)

@@ -36,6 +36,8 @@ pub(crate) enum ServeError {
     Config(ConfigError),
     /// Nothing can be sent or received.
     Io(NoIo),
+    /// Two listeners have one address.
+    Twice(SocketAddr),
     /// A port cannot be had.
     Bind(SocketAddr, io::Error),
     /// Signals cannot be had.
@@ -64,8 +66,10 @@ impl ServeError {
             | Self::DiscoveryName
             | Self::Spin(_)
             | Self::MapBytes(_)
+            | Self::Twice(_)
             | Self::Namespace(_)
             | Self::Config(_) => Exit::Usage,
+            Self::Bind(_, error) if error.kind() == io::ErrorKind::AddrInUse => Exit::Conflict,
             Self::Anybody(_)
             | Self::NoAddress(_)
             | Self::OpenMetrics(_)
@@ -93,6 +97,7 @@ impl ServeError {
                 "name the hosts with --allow-host NQN (on a host: cat /etc/nvme/hostnqn)"
             }
             Self::NoAddress(_) => "give the address that hosts use with --advertise or `advertise`",
+            Self::Twice(_) => "give each listener a port of its own (0 is any that is free)",
             Self::Bind(_, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 "see who has it with `ss -ltnp`, or listen on another port (0 is any that is free)"
             }
@@ -143,6 +148,7 @@ impl fmt::Display for ServeError {
             ),
             Self::Config(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),
+            Self::Twice(address) => write!(f, "two listeners have the address {address}"),
             Self::Bind(address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(f, "cannot listen on {address}: another process does")
             }

@@ -106,12 +106,20 @@ impl Plan {
         let hosts: Result<BTreeSet<Nqn>, _> = self.hosts.iter().map(name).collect();
         let hosts = Some(hosts?).filter(|names| !names.is_empty());
         let hosts = hosts.map_or(Hosts::Any, Hosts::Only);
+        let addresses = self.listeners.iter().map(|listener| listener.address);
+        let mut taken = BTreeSet::new();
+        for address in addresses.chain(self.metrics) {
+            if address.port() != 0 && !taken.insert(address) {
+                return Err(ServeError::Twice(address));
+            }
+        }
         for listener in &self.listeners {
             let ip = listener.address.ip();
             if !ip.is_loopback() && self.hosts.is_empty() {
                 return Err(ServeError::Anybody(listener.address));
             }
-            if ip.is_unspecified() && listener.advertise.is_none() {
+            let told = listener.advertise.unwrap_or(ip);
+            if told.is_unspecified() || listener.advertise_port == Some(0) {
                 return Err(ServeError::NoAddress(listener.address));
             }
         }
@@ -153,6 +161,11 @@ mod tests {
                 .check()
                 .is_ok()
         );
+        let nowhere = plan("192.0.2.1:1", Some("0.0.0.0"), &[HOST]).check();
+        assert!(matches!(nowhere, Err(ServeError::NoAddress(_))));
+        let mut twice = plan("127.0.0.1:1", None, &[]);
+        twice.metrics = Some("127.0.0.1:1".parse().unwrap());
+        assert!(matches!(twice.check(), Err(ServeError::Twice(_))));
         let (_, hosts) = plan("127.0.0.1:1", None, &[HOST]).check().unwrap();
         let other = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:2").unwrap();
         assert!(!hosts.allow(&other));

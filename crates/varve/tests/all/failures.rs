@@ -20,11 +20,15 @@ impl Place {
         Self(path)
     }
 
-    fn run(&self, line: &str) -> Output {
+    fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
         command.args(line.split(' ')).current_dir(&self.0);
-        let output = command.stdin(Stdio::null()).output();
-        output.expect("the binary runs")
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, line: &str) -> Output {
+        self.command(line).output().expect("the binary runs")
     }
 
     /// The only document that a command leaves which ends with `code`, and what it says to people.
@@ -47,7 +51,7 @@ impl Drop for Place {
 }
 
 /// Command lines that the parser refuses.
-const NONSENSE: [&str; 26] = [
+const NONSENSE: [&str; 28] = [
     "--json",
     "nonsense --json",
     "pool --json",
@@ -74,6 +78,8 @@ const NONSENSE: [&str; 26] = [
     "serve --config c --state s --json",
     "demo --json --listen nowhere",
     "bench tape: --json",
+    "bench ram: --warm-up=nan --json",
+    "lab rig varve --rw randwrite --requests 0 --json",
 ];
 
 /// Command lines that a command refuses, or fails with: exit code, class, word for programs.
@@ -324,12 +330,45 @@ fn a_busy_port_is_a_document() {
         format!("serve --listen {address} --discovery 127.0.0.1:0 --state s --json"),
         format!("demo --once --listen {address} --discovery 127.0.0.1:0 --dir d --json"),
     ] {
-        let (document, _) = place.document(4, &line);
+        let (document, _) = place.document(5, &line);
         assert_eq!(
             (&document["kind"], &document["exit"]),
-            (&"Failure".into(), &"refused".into())
+            (&"Failure".into(), &"conflict".into())
         );
         let error = document["error"].as_str().expect("text");
         assert!(error.contains(&address.to_string()), "{document}");
     }
+}
+
+/// Standard output that nobody reads, and one that cannot be written: the first changes nothing, the second is told.
+#[test]
+fn output_that_does_not_arrive_is_no_panic() {
+    let place = Place::new();
+    let line = "inspect --layout";
+    let mut child = place
+        .command(line)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a process");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().expect("an end");
+    assert_eq!(
+        (ended.status.code(), &ended.stderr[..]),
+        (Some(0), &b""[..])
+    );
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("a device");
+    let ended = place
+        .command(line)
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .output()
+        .expect("a process");
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("its output cannot be written"), "{told}");
+    assert!(!told.contains("panicked"), "{told}");
 }

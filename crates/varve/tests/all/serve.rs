@@ -42,7 +42,7 @@ fn a_busy_port_is_refused() {
         ]
         .concat();
         let (output, text) = run_varve(&all);
-        assert_eq!(output.status.code(), Some(4), "{text}");
+        assert_eq!(output.status.code(), Some(5), "{text}");
         assert!(
             text.contains("another process does") && text.contains("next:"),
             "{text}"
