@@ -166,11 +166,7 @@ impl MemoryDrive {
                 *self.last_write.borrow_mut() = offset..offset + gather.bytes();
                 let is_start = offset.is_multiple_of(1 << 20);
                 let lost = is_due(&self.lose_in) | (is_start && is_due(&self.lose_start_in));
-                let (is_late, is_lost) = self.late.borrow_mut().note(self.late_every.get(), offset);
-                for copy in u8::from(lost | is_lost)..self.info.copies {
-                    self.store(copy, offset, &gather);
-                }
-                if is_late {
+                if self.land(offset, &gather, lost) {
                     return Err(IoError::Timeout);
                 }
             }
@@ -185,6 +181,15 @@ impl MemoryDrive {
             Command::Flush | Command::Discard { .. } => {}
         }
         Ok(Done::Nothing)
+    }
+
+    /// Stores a write on every copy, or on all but the first. True if that is to be answered late.
+    fn land(&self, offset: u64, gather: &Gather, lost: bool) -> bool {
+        let (is_late, is_lost) = self.late.borrow_mut().note(self.late_every.get(), offset);
+        for copy in u8::from(lost | is_lost)..self.info.copies {
+            self.store(copy, offset, gather);
+        }
+        is_late
     }
 
     fn store(&self, copy: u8, offset: u64, gather: &Gather) {
