@@ -65,7 +65,7 @@ fn a_busy_port_is_told_before_anything_is_made() {
     let path = directory.to_str().expect("it is text");
     let output = demo(&["--once", "--listen", &address, "--dir", path]);
     let told = error(&output);
-    assert_eq!(output.status.code(), Some(4), "{told}");
+    assert_eq!(output.status.code(), Some(5), "{told}");
     assert!(
         told.contains(&address) && told.contains("--listen"),
         "{told}"
