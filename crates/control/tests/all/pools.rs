@@ -386,20 +386,18 @@ fn a_pool_beyond_rescue_can_be_let_go() {
     });
     fast.iter()
         .for_each(|path| std::fs::remove_file(path).unwrap());
-    let again = CreatePool {
-        overwrite: true,
-        ..new_pool(&scratch, "q")
+    let there = |drive: DrivePath| DrivePath {
+        create_bytes: None,
+        ..drive
     };
     let again = CreatePool {
-        dense: again
+        dense: new_pool(&scratch, "p")
             .dense
             .into_iter()
-            .map(|drive| DrivePath {
-                create_bytes: None,
-                ..drive
-            })
+            .map(there)
             .collect(),
-        ..again
+        overwrite: true,
+        ..new_pool(&scratch, "q")
     };
     session(&home, |pools| async move {
         assert_eq!(pools.status("p").await.unwrap().health, Health::Faulted);
