@@ -71,7 +71,10 @@ pub(crate) fn end(exit: Exit) -> Exit {
     match (&*failure, exit) {
         (Some(error), Exit::Ok) => {
             let what = format!("the command is done, but its output cannot be written: {error}");
-            complain(&what, "");
+            complain(
+                &what,
+                "make room where the output goes; what the command did stays done",
+            );
             Exit::Failed
         }
         _ => exit,
