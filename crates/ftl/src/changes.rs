@@ -45,7 +45,7 @@ pub(crate) fn discard_pieces(
 pub(crate) fn for_each_change(
     record: &Record,
     at: &Appended,
-    change: &mut dyn FnMut(LeafKey, u16, Change),
+    mut change: impl FnMut(LeafKey, u16, Change),
 ) {
     let inline = |index: usize| Ppa::fast(at.data_sector + index as u64 * BLOCK_SECTORS);
     if let Some(Written { key, puts }) = written(record, at) {

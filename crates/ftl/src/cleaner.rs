@@ -17,7 +17,7 @@ use crate::config::Canary;
 use crate::contents::Unknown;
 use crate::geometry::{BLOCK_SECTORS, UnitId};
 use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX, OUTAGE_PAUSE_MAX};
-use crate::map::{LeafKey, Live};
+use crate::map::{LeafKey, Live, Map};
 use crate::placement::{Item, Stream, StreamId, Writer};
 use crate::progress::Progress;
 use crate::read_ahead::ReadAhead;
@@ -280,7 +280,7 @@ impl Shared {
             }
         };
         let progress = Rc::new(Progress::default());
-        let mut candidates = self.sort_out(&records).await;
+        let mut candidates = self.sort_out(id, &records).await;
         drop(records);
         candidates.sort_unstable_by_key(|candidate| self.place_offset(candidate.ppa));
         self.move_all(id, &candidates, Writer::Compaction, &progress)
@@ -310,14 +310,19 @@ impl Shared {
     }
 
     /// Asks of each record of a chunk what is live: blocks are returned, leaves merged.
-    async fn sort_out(&self, batches: &[(BatchHead, Vec<Record>)]) -> Vec<Candidate> {
+    async fn sort_out(&self, id: UnitId, batches: &[(BatchHead, Vec<Record>)]) -> Vec<Candidate> {
+        let (unit, geometry) = (self.units.unit(id), self.units.geometry());
         let mut blocks = Vec::new();
         let mut leaves: BTreeMap<ReactorId, Vec<(LeafKey, u64)>> = BTreeMap::new();
         for (head, records) in batches {
             for at in PayloadLayout::new(head, records) {
                 let record = &records[at.record];
                 let lsn = head.lsn(at.record);
-                each_candidate(record, lsn, at.data_sector, |one| blocks.push(one));
+                each_candidate(record, lsn, at.data_sector, |one| {
+                    if unit.is_set(geometry.bit_in(id, one.ppa)) {
+                        blocks.push(one);
+                    }
+                });
                 if let Record::Leaf { volume, leaf, .. } = record {
                     let (volume, leaf) = (*volume, *leaf);
                     let key = LeafKey { volume, leaf };
@@ -337,15 +342,11 @@ impl Shared {
         blocks
     }
 
-    /// Candidates that the map perhaps still needs, in order. One definition of liveness for
-    /// compaction and garbage collection.
+    /// Candidates, whose live bits are set, that the map perhaps still needs, in order. One definition of
+    /// liveness for compaction and garbage collection.
     pub(crate) async fn perhaps_live(&self, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
         let mut last = None;
-        candidates.retain(|candidate| {
-            let place = self.units.geometry().locate(candidate.ppa);
-            let place = place.expect("a candidate was found at its place");
-            self.units.unit(place.unit).is_set(place.bit) && self.is_known(&mut last, candidate)
-        });
+        candidates.retain(|candidate| self.is_known(&mut last, candidate));
         let mut live = alloc::vec![false; candidates.len()];
         let mut asked: BTreeMap<ReactorId, Vec<(usize, Candidate)>> = BTreeMap::new();
         let shard = self.shard();
@@ -354,10 +355,11 @@ impl Shared {
             .zip(live.chunks_mut(LOOK_AHEAD))
         {
             let places = run.iter().map(|one| (one.key(), one.lba.index() as u16));
-            shard.map.borrow().prefetch(places);
+            let map = shard.map.borrow();
+            map.prefetch(places);
             for (candidate, live) in run.iter().zip(live) {
                 if self.owner_of_leaf(candidate.key()) == self.reactor {
-                    *live = shard.is_perhaps_live(candidate);
+                    *live = candidate.is_perhaps_live(&map);
                 }
             }
         }
@@ -373,7 +375,8 @@ impl Shared {
             self.count("questions_crossed", 1);
             let ask = move |there: Rc<Self>| async move {
                 let shard = there.shard();
-                asked.retain(|(_, candidate)| shard.is_perhaps_live(candidate));
+                let map = shard.map.borrow();
+                asked.retain(|(_, candidate)| candidate.is_perhaps_live(&map));
                 asked
                     .into_iter()
                     .map(|(index, _)| index)
@@ -454,7 +457,7 @@ impl Shared {
                 },
             };
             let Some(data) = data else {
-                self.declare_lost(candidate, progress).await;
+                self.declare_lost(unit, candidate, progress).await;
                 continue;
             };
             let item = candidate.with(data);
@@ -518,8 +521,15 @@ impl Shared {
 
     /// No copy of a block passes its check: from now on reads of this block fail, and only of
     /// this block (design.md 4.11).
-    async fn declare_lost(self: &Rc<Self>, candidate: &Candidate, progress: &Rc<Progress>) {
-        if self.perhaps_live(alloc::vec![*candidate]).await.is_empty() {
+    async fn declare_lost(
+        self: &Rc<Self>,
+        unit: UnitId,
+        candidate: &Candidate,
+        progress: &Rc<Progress>,
+    ) {
+        let bit = self.units.geometry().bit_in(unit, candidate.ppa);
+        let is_live = self.units.unit(unit).is_set(bit);
+        if !is_live || self.perhaps_live(alloc::vec![*candidate]).await.is_empty() {
             return;
         }
         self.count("blocks_lost", 1);
@@ -578,19 +588,15 @@ impl Candidate {
             leaf: self.lba.leaf(),
         }
     }
+
+    /// True unless the map knows that it does not need the block.
+    fn is_perhaps_live(&self, map: &Map) -> bool {
+        let index = self.lba.index() as u16;
+        map.is_live(self.key(), index, self.ppa) != Live::No
+    }
 }
 
 impl Shard {
-    /// True unless the map knows that it does not need a block.
-    fn is_perhaps_live(&self, candidate: &Candidate) -> bool {
-        let index = candidate.lba.index() as u16;
-        let live = self
-            .map
-            .borrow()
-            .is_live(candidate.key(), index, candidate.ppa);
-        live != Live::No
-    }
-
     /// Merges those leaves of which the image at the given sector is the newest.
     async fn merge_live(&self, leaves: Vec<(LeafKey, u64)>) {
         for (key, sector) in leaves {

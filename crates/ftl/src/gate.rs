@@ -22,8 +22,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{Ordering, fence};
-use varve_io::{Event, Sender, slot};
-use varve_units::{Nanos, TenantId};
+use varve_io::{Event, Receiver, Sender, slot};
+use varve_units::{Nanos, TenantId, VolumeId};
 
 /// Blocks of log a tenant may spend in its turn. Arbitrary: 256 KiB.
 const QUANTUM: u64 = 64;
@@ -35,7 +35,7 @@ const PACE_MAX: Nanos = Nanos::from_millis(1);
 const PACE_MIN: Nanos = Nanos::from_micros(50);
 
 /// What a write that waits is told: it passes, or why it does not.
-type Pass = Result<(), EngineError>;
+pub(crate) type Pass = Result<(), EngineError>;
 
 /// Writes that wait, by tenant.
 #[derive(Default)]
@@ -117,18 +117,28 @@ impl Shared {
     /// # Errors
     /// The engine stopped, there is no room and the dense tier has none either. Whoever set room aside
     /// for it gives that back.
-    pub(crate) async fn pass_gate(&self, tenant: TenantId, blocks: u64) -> Result<(), EngineError> {
-        if self.is_stopped() {
-            return Err(EngineError::Stopped);
+    pub(crate) async fn pass_gate(&self, volume: VolumeId, blocks: u64) -> Result<(), EngineError> {
+        match self.enter_gate(volume, blocks) {
+            Some(passed) => passed.await,
+            None => Ok(()),
         }
-        if self.try_gate(blocks) {
-            return Ok(());
+    }
+
+    /// [`Shared::pass_gate`] up to where it waits: what is waited for, or nothing if the record has
+    /// passed.
+    pub(crate) fn enter_gate(&self, volume: VolumeId, blocks: u64) -> Option<Receiver<Pass>> {
+        if !self.is_stopped() && self.try_gate(blocks) {
+            return None;
         }
-        let cost = log_cost(blocks);
         let (pass, passed) = slot();
+        if self.is_stopped() {
+            pass.send(Err(EngineError::Stopped));
+            return Some(passed);
+        }
+        let (tenant, cost) = (self.tenant_of(volume), log_cost(blocks));
         self.gate.queues.borrow_mut().push(tenant, cost, pass);
         self.gate.came.notify();
-        passed.await
+        Some(passed)
     }
 
     /// True if a record of `blocks` blocks passes at once: nobody waits, there is room, and what the

@@ -282,12 +282,11 @@ impl Shared {
         let first = self.stripe_first_user_block(stripe);
         let trusting = self.config.is_planted(Canary::P2lUnverified);
         let unit = self.units.unit(UnitId::group(group));
-        // Who trusts the P2L takes the live bits at their word, too.
-        let is_believed = |index: usize| !trusting || unit.is_set(first + index as u32);
+        let is_set = |index: usize| unit.is_set(first + index as u32);
         let found = entries
             .iter()
             .enumerate()
-            .filter(|(index, entry)| entry.volume != VolumeId(0) && is_believed(*index))
+            .filter(|(index, entry)| entry.volume != VolumeId(0) && is_set(*index))
             .map(|(index, entry)| Candidate {
                 volume: entry.volume,
                 lba: entry.lba,
@@ -298,6 +297,7 @@ impl Shared {
             })
             .collect();
         if trusting {
+            // At their word, as the live bits are.
             return found;
         }
         self.perhaps_live(found).await

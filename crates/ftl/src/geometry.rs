@@ -130,6 +130,22 @@ impl Geometry {
         Some(Place { unit, bit, offset })
     }
 
+    /// Bit of a block in the live bitmap of the unit that it is known to lie in, as [`Geometry::locate`]
+    /// tells it without its divisions.
+    ///
+    /// # Panics
+    /// If it lies before that unit.
+    #[must_use]
+    pub const fn bit_in(&self, unit: UnitId, ppa: Ppa) -> u32 {
+        let within = match unit.tier {
+            Tier::Dense => ppa.bits() - unit.index as u64 * self.group_blocks as u64,
+            Tier::Fast => {
+                (ppa.sectors_below_reserved() - self.chunk_start(unit.index)) / BLOCK_SECTORS
+            }
+        };
+        within as u32
+    }
+
     /// Byte offset on its tier of what `ppa` names, as [`Geometry::locate`] tells it, and no more: the
     /// rest takes two divisions.
     #[must_use]

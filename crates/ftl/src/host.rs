@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use varve_format::{Crcs, Record};
-use varve_io::{Blocks, Receiver};
+use varve_io::{Blocks, Receiver, slot};
 use varve_units::{LEAF_BLOCKS, Lba, SliceId, VolumeId};
 
 /// Delta nodes a discard of one slice can need: its first and its last leaf are partly covered.
@@ -43,12 +43,79 @@ impl Shard {
         data: Blocks,
         crcs: Crcs,
     ) -> Result<(), EngineError> {
+        if !self.is_short(data.len()) {
+            // Apart: what is rare must not make the flow of every write larger.
+            return Box::pin(self.write_long(volume, lba, data, crcs)).await;
+        }
+        let (sender, appended) = slot();
+        let ticket = Ticket::Here(sender);
+        self.queue_put(volume, lba, data, crcs, ticket).await?;
+        acknowledged(appended).await
+    }
+
+    /// True if a write of so many blocks is one record that goes to the log.
+    fn is_short(&self, length: usize) -> bool {
+        length as u64 <= self.shared.config.lane.batch_blocks_max && !self.shared.may_bypass(length)
+    }
+
+    /// Writes blocks of one leaf that may take several records, or pass the log.
+    async fn write_long(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        data: Blocks,
+        crcs: Crcs,
+    ) -> Result<(), EngineError> {
         let count = data.len();
         let before = Aside::default();
         let aside = self.set_room_aside(volume, lba, count as u64, before, false);
         let makes_leaf = aside.await?.makes_leaf;
         let payload = (Rc::new(data), 0..count);
         self.put(volume, lba, payload, crcs, makes_leaf).await
+    }
+
+    /// Queues a write that is one record, after waiting for room wherever it needs some. Whoever holds
+    /// the ticket is told when it is acknowledged.
+    async fn queue_put(
+        &self,
+        volume: VolumeId,
+        lba: Lba,
+        data: Blocks,
+        crcs: Crcs,
+        ticket: Ticket,
+    ) -> Result<(), EngineError> {
+        let (length, leaf) = (data.len(), lba.leaf());
+        let (blocks, key) = (length as u64, LeafKey { volume, leaf });
+        let is_kept = self.map.borrow().is_kept(key);
+        let reserved = || self.try_reserve_blocks(volume, lba, blocks, 0, false);
+        let makes_leaf = if is_kept && reserved().is_some() {
+            false
+        } else {
+            let before = Aside::default();
+            let aside = self.set_room_aside(volume, lba, blocks, before, false);
+            Box::pin(aside).await?.makes_leaf
+        };
+        let passed = match self.shared.enter_gate(volume, blocks) {
+            Some(passed) => passed.await,
+            None => Ok(()),
+        };
+        if let Err(error) = passed {
+            self.give_room_back(key, blocks, makes_leaf);
+            return Err(error);
+        }
+        let record = Record::Put {
+            volume,
+            lba,
+            class: 0,
+            crcs,
+        };
+        let nodes = nodes_of(length);
+        if !self.has_room_now(nodes) {
+            Box::pin(self.room_for(&record, nodes)).await;
+        }
+        let payload = Some((Rc::new(data), 0..length));
+        self.queue_up(record, payload, nodes, (blocks, makes_leaf), ticket);
+        Ok(())
     }
 
     /// Queues a write of blocks of one leaf that finds room everywhere; its caller, on another
@@ -65,9 +132,8 @@ impl Shard {
         let shared = &self.shared;
         let (length, leaf) = (data.len(), lba.leaf());
         let (blocks, nodes) = (length as u64, nodes_of(length));
-        let is_easy = blocks <= shared.config.lane.batch_blocks_max
+        let is_easy = self.is_short(length)
             && !shared.is_stopped()
-            && !shared.may_bypass(length)
             && self.map.borrow().is_kept(LeafKey { volume, leaf })
             && self.has_room_now(nodes);
         let reserved = || self.try_reserve_blocks(volume, lba, blocks, 0, false);
@@ -113,43 +179,12 @@ impl Shard {
         data: Blocks,
         crcs: Crcs,
     ) -> Option<Result<(), EngineError>> {
-        let length = data.len();
-        if length as u64 > self.shared.config.lane.batch_blocks_max {
-            return Some(self.write(volume, lba, data, crcs).await);
+        if !self.is_short(data.len()) {
+            return Some(self.write_long(volume, lba, data, crcs).await);
         }
-        let blocks = length as u64;
-        let before = Aside::default();
-        let aside = self.set_room_aside(volume, lba, blocks, before, false);
-        let makes_leaf = match aside.await {
-            Ok(aside) => aside.makes_leaf,
-            Err(error) => return Some(Err(error)),
-        };
-        let payload = (Rc::new(data), 0..length);
-        if self.shared.may_bypass(length) {
-            let passed = self.bypass((volume, lba), &payload, &crcs, makes_leaf);
-            match Box::pin(passed).await {
-                Ok(false) => {}
-                Ok(true) => return Some(Ok(())),
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        let tenant = self.shared.tenant_of(volume);
-        if let Err(error) = self.shared.pass_gate(tenant, blocks).await {
-            let leaf = lba.leaf();
-            self.give_room_back(LeafKey { volume, leaf }, blocks, makes_leaf);
-            return Some(Err(error));
-        }
-        let record = Record::Put {
-            volume,
-            lba,
-            class: 0,
-            crcs,
-        };
-        let nodes = nodes_of(length);
-        self.room_for(&record, nodes).await;
-        let (payload, pending) = (Some(payload), (blocks, makes_leaf));
-        self.queue_up(record, payload, nodes, pending, Ticket::There(caller));
-        None
+        let ticket = Ticket::There(caller);
+        let queued = self.queue_put(volume, lba, data, crcs, ticket).await;
+        queued.err().map(Err)
     }
 
     /// Writes blocks of one leaf for which room was set aside. On errors that is given back.
@@ -231,8 +266,7 @@ impl Shard {
         makes_leaf: bool,
     ) -> Result<Waiting, EngineError> {
         let length = payload.1.len();
-        let tenant = self.shared.tenant_of(volume);
-        if let Err(error) = self.shared.pass_gate(tenant, length as u64).await {
+        if let Err(error) = self.shared.pass_gate(volume, length as u64).await {
             let leaf = lba.leaf();
             self.give_room_back(LeafKey { volume, leaf }, length as u64, makes_leaf);
             return Err(error);

@@ -411,6 +411,9 @@ impl Lane {
 
     /// Chunks given up since the last call, with every batch in them acknowledged.
     pub fn take_closed(&mut self) -> Vec<u32> {
+        if self.closed.is_empty() {
+            return Vec::new();
+        }
         let busy: Vec<u32> = self.inflight.iter().map(|batch| batch.chunk).collect();
         let (keep, done) = self
             .closed

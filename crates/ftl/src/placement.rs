@@ -23,6 +23,7 @@ use crate::lane::{Appended, Stopped};
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
 use crate::progress::{Party, Progress};
 use crate::shared::{FIRST, Shared};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -264,7 +265,11 @@ impl Shared {
         let mut due = 0;
         while !self.is_stopped() {
             if due == 0 || stream.queued() < full {
-                due = self.pass_by(stream).await;
+                due = match stream.bypass.is_empty() {
+                    true => 0,
+                    // Apart: what is rare must not make the flow of every stripe larger.
+                    false => Box::pin(self.pass_by(stream)).await,
+                };
             }
             let queued = stream.queued();
             let collects = stream.id.writer == Writer::GarbageCollection;

@@ -589,7 +589,7 @@ impl Shard {
                 if !self.shared.is_present(*volume) =>
             {
                 // The volume was deleted under the move: what it brought is dead on arrival.
-                for_each_change(record, at, &mut |_, _, change| {
+                for_each_change(record, at, |_, _, change| {
                     if let Change::Move { new, .. } = change {
                         dead.push(Dead {
                             ppa: new,
@@ -605,10 +605,18 @@ impl Shard {
                 map.apply_each(written.key, written.puts, at.lsn, dead)
                     .expect("nodes were set aside");
             }
-            _ => {
+            Record::Move {
+                slice,
+                volume,
+                items,
+            } => {
                 let mut map = self.map.borrow_mut();
-                self.make_admitted_leaf(&mut map, record);
-                for_each_change(record, at, &mut |key, index, change| {
+                map.apply_moves((*slice, *volume), items, at.lsn, dead)
+                    .expect("nodes were set aside");
+            }
+            Record::Keep { .. } => {
+                let mut map = self.map.borrow_mut();
+                for_each_change(record, at, |key, index, change| {
                     map.apply(key, index, change, at.lsn, dead)
                         .expect("nodes were set aside");
                 });

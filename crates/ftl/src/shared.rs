@@ -268,6 +268,9 @@ impl Shared {
 
     /// The reactor that owns the slice of a leaf.
     pub(crate) fn owner_of_leaf(&self, key: crate::map::LeafKey) -> ReactorId {
+        if self.config.lanes == 1 {
+            return FIRST;
+        }
         self.owner_of(self.units.geometry().slice_of(key.volume, key.leaf))
     }
 

@@ -4,8 +4,8 @@ use super::chain::is_met;
 use super::pool::{Chain, DeltaPool};
 use super::{CHAIN_MAX, Change, DELTA_AGE_MAX, Dead, IS_STRICT, LeafKey, Map, MapFull, report};
 use alloc::vec::Vec;
-use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES, LeafImage, Parent, Placement};
-use varve_units::{Lsn, Ppa, SliceId};
+use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES, LeafImage, MoveItem, Parent, Placement};
+use varve_units::{Lsn, Ppa, SliceId, VolumeId};
 
 /// Deltas of a leaf without base from which on it gets an image. Arbitrary.
 const BLANK_FROM: usize = 16;
@@ -76,10 +76,44 @@ impl Map {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
-        let slice = self.begin_apply(key, found, lsn);
+        let slice = self.slice_of(key);
+        self.begin_record(slice, lsn);
+        self.check_leaf(found, lsn);
         self.change(key, &mut found, change, lsn, dead)?;
-        let applied = &mut self.slice_mut(slice).applied;
-        *applied = lsn.max(*applied);
+        self.slice_mut(slice).note_applied(lsn);
+        Ok(())
+    }
+
+    /// [`Map::apply`] for the moves of one record, all of them of one slice.
+    ///
+    /// # Errors
+    /// No room for one of them; those before it were applied.
+    ///
+    /// # Panics
+    /// As [`Map::apply`].
+    pub fn apply_moves(
+        &mut self,
+        (slice, volume): (SliceId, VolumeId),
+        items: &[MoveItem],
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) -> Result<(), MapFull> {
+        self.begin_record(slice, lsn);
+        for &MoveItem {
+            lba,
+            old,
+            new,
+            class,
+        } in items
+        {
+            let leaf = lba.leaf();
+            let key = LeafKey { volume, leaf };
+            let mut found = self.leaves.find(key);
+            self.check_leaf(found, lsn);
+            let change = (lba.index() as u16, Change::Move { old, new, class });
+            self.change(key, &mut found, change, lsn, dead)?;
+            self.slice_mut(slice).note_applied(lsn);
+        }
         Ok(())
     }
 
@@ -105,7 +139,9 @@ impl Map {
         let count = changes.len();
         let mut changes = changes.peekable();
         let mut found = self.leaves.find(key);
-        let slice = self.begin_apply(key, found, lsn);
+        let slice = self.slice_of(key);
+        self.begin_record(slice, lsn);
+        self.check_leaf(found, lsn);
         match (found, changes.peek()) {
             (Some(leaf), _) => self.admits_more(leaf, count)?,
             (None, Some((_, Change::Put { .. }))) => self.admits_new(count)?,
@@ -114,8 +150,7 @@ impl Map {
         }
         for change in changes {
             self.change(key, &mut found, change, lsn, dead)?;
-            let applied = &mut self.slice_mut(slice).applied;
-            *applied = lsn.max(*applied);
+            self.slice_mut(slice).note_applied(lsn);
         }
         Ok(())
     }
@@ -146,10 +181,9 @@ impl Map {
         self.apply_each(key, puts, lsn, dead)
     }
 
-    /// Checks that a record may be applied to a leaf; tells the slice.
-    fn begin_apply(&self, key: LeafKey, found: Option<u32>, lsn: Lsn) -> SliceId {
-        let number = self.slice_of(key);
-        let slice = self.slice(number);
+    /// Checks that a record may be applied to leaves of a slice.
+    fn begin_record(&self, slice: SliceId, lsn: Lsn) {
+        let slice = self.slice(slice);
         assert!(
             lsn >= slice.applied || !IS_STRICT,
             "records are applied in order"
@@ -159,13 +193,16 @@ impl Map {
             lsn.0.saturating_sub(oldest.0) < DELTA_AGE_MAX,
             "an old chain was not merged in time"
         );
+    }
+
+    /// Checks that a record may be applied to a leaf, if it exists.
+    fn check_leaf(&self, found: Option<u32>, lsn: Lsn) {
         if let Some(leaf) = found {
             assert!(
                 lsn > self.floor(leaf) || !IS_STRICT,
                 "the leaf's state already includes the record"
             );
         }
-        number
     }
 
     /// One change of a record that may be applied; notes the leaf in `found` if it is made.
@@ -177,9 +214,15 @@ impl Map {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
+        if let Some(leaf) = *found
+            && let Some(slot) = self.leaves.head(leaf).image()
+            && !matches!(change, Change::Discard { .. })
+        {
+            return self.change_cached((leaf, slot), (index, change), lsn, dead);
+        }
         match (change, *found) {
             (Change::Put { ppa, crc24, class }, known) => {
-                assert!(ppa.is_place() || ppa == Ppa::LOST, "a put names a place");
+                assert_put(ppa);
                 let leaf = match known {
                     Some(leaf) => {
                         self.admits_more(leaf, 1)?;
@@ -194,11 +237,7 @@ impl Map {
                 self.put(leaf, index, (Entry::new(ppa, crc24), placement), lsn, dead);
             }
             (Change::Move { old, new, class }, known) => {
-                assert!(old.is_place(), "a move starts from a place");
-                assert!(
-                    new.is_place() || new == Ppa::LOST,
-                    "a move leads to a place"
-                );
+                assert_move(old, new);
                 match known {
                     Some(leaf) => {
                         self.move_entry(leaf, index, (old, new, class), lsn, dead)?;
@@ -212,6 +251,59 @@ impl Map {
             (Change::Discard { .. }, None) => {}
         }
         Ok(())
+    }
+
+    /// A put or move of a leaf whose image is cached: the entry can be seen.
+    fn change_cached(
+        &mut self,
+        (leaf, slot): (u32, u32),
+        (index, change): (u16, Change),
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) -> Result<(), MapFull> {
+        let new = match change {
+            Change::Put { ppa, crc24, class } => {
+                assert_put(ppa);
+                (Entry::new(ppa, crc24), Placement::new(class, false))
+            }
+            Change::Move { old, new, class } => {
+                assert_move(old, new);
+                let found = self.cache.get(slot).entry(index);
+                if !is_met(found.ppa(), old) {
+                    report(dead, new, lsn);
+                    return Ok(());
+                }
+                let moved = Entry::new(new, found.crc24());
+                (moved, Placement::new(class, true))
+            }
+            Change::Discard { .. } => unreachable!("a discard is of a run"),
+        };
+        self.admits_more(leaf, 1)?;
+        self.put_cached((leaf, slot), index, new, lsn, dead);
+        Ok(())
+    }
+
+    /// Changes an entry of a cached image, and the leaf's chain, for which there is room.
+    fn put_cached(
+        &mut self,
+        (leaf, slot): (u32, u32),
+        index: u16,
+        (entry, placement): (Entry, Placement),
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) {
+        let (head, slice) = self.leaves.head_and_slice(leaf);
+        let state = self.slices[usize::from(slice.0)].as_mut();
+        let state = state.expect("the slice of a leaf is here");
+        let image = self.cache.get_mut(slot);
+        report(dead, image.entry(index).ppa(), state.applied);
+        image.set(index, entry, placement);
+        let delta = Delta::new(index, DeltaBody::Put { entry, placement }, lsn);
+        self.pool.push(leaf, &mut head.chain, delta);
+        state.note_change(leaf, head, lsn);
+        if head.chain.wants_compacting() {
+            self.compact(leaf);
+        }
     }
 
     /// [`Map::apply`] for a record read from the log: does nothing if the leaf's base or the
@@ -307,13 +399,8 @@ impl Map {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) {
-        let delta = Delta::new(index, DeltaBody::Put { entry, placement }, lsn);
         if let Some(slot) = self.leaves.head(leaf).image() {
-            let applied = self.slice(self.leaves.slice(leaf)).applied;
-            let image = self.cache.get_mut(slot);
-            report(dead, image.entry(index).ppa(), applied);
-            image.set(index, entry, placement);
-            self.enter(leaf, delta, lsn);
+            self.put_cached((leaf, slot), index, (entry, placement), lsn, dead);
             return;
         }
         let head = self.leaves.head(leaf);
@@ -326,6 +413,7 @@ impl Map {
             self.put(leaf, index, (entry, placement), lsn, dead);
             return;
         }
+        let delta = Delta::new(index, DeltaBody::Put { entry, placement }, lsn);
         let newest = self.newest(leaf, index);
         if let Some((_, old)) = newest {
             // Whatever a conditional move comes to, its new place is superseded here.
@@ -414,4 +502,16 @@ impl Map {
             self.set_parent(leaf, Parent::none(lsn), 0);
         }
     }
+}
+
+fn assert_put(ppa: Ppa) {
+    assert!(ppa.is_place() || ppa == Ppa::LOST, "a put names a place");
+}
+
+fn assert_move(old: Ppa, new: Ppa) {
+    assert!(old.is_place(), "a move starts from a place");
+    assert!(
+        new.is_place() || new == Ppa::LOST,
+        "a move leads to a place"
+    );
 }

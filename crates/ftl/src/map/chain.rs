@@ -6,13 +6,6 @@ use alloc::vec::Vec;
 use varve_format::{Delta, LEAF_ENTRIES};
 use varve_units::{Lsn, Ppa};
 
-/// With the image cached a chain is deduplicated after so many appends at least, so that the cost of
-/// an append stays bounded. Arbitrary: half of what it has when it is merged.
-const COMPACT_EACH: u8 = 32;
-/// And only from so many deltas on: just before the 64 at which it would be merged. Each walk over a
-/// chain is a cache miss for each of its nodes.
-const COMPACT_FROM: u16 = 60;
-
 /// A set of entries of a leaf.
 #[derive(Clone, Copy, Default)]
 pub(super) struct IndexSet([u64; LEAF_ENTRIES / 64]);
@@ -24,6 +17,16 @@ impl IndexSet {
 
     pub(super) const fn add(&mut self, index: u16) {
         self.0[index as usize / 64] |= 1 << (index % 64);
+    }
+
+    /// Adds the entries from `first` up to `end`; true if one was not in it.
+    fn add_run(&mut self, first: u16, end: u16) -> bool {
+        let mut is_new = false;
+        for index in first..end {
+            is_new |= !self.has(index);
+            self.add(index);
+        }
+        is_new
     }
 }
 
@@ -42,34 +45,11 @@ impl Map {
 
     /// Appends a delta.
     pub(super) fn push(&mut self, leaf: u32, delta: Delta, lsn: Lsn) {
-        let slice = self.leaves.slice(leaf);
-        let head = self.leaves.head_mut(leaf);
+        let (head, slice) = self.leaves.head_and_slice(leaf);
         self.pool.push(leaf, &mut head.chain, delta);
         let state = self.slices[usize::from(slice.0)].as_mut();
         let state = state.expect("the slice of a leaf is here");
-        if !head.changed {
-            head.changed = true;
-            state.changed.push(leaf);
-        }
-        state.oldest = Some(state.oldest.map_or(lsn, |oldest| oldest.min(lsn)));
-    }
-
-    /// Enters a put whose predecessor has been dealt with: in the place of the newest delta of
-    /// the index, if that is a put or move, or at the end.
-    ///
-    /// With the image cached always at the end; what that supersedes is dropped by the next
-    /// [`Map::compact`].
-    pub(super) fn enter(&mut self, leaf: u32, delta: Delta, lsn: Lsn) {
-        if self.leaves.head(leaf).image().is_none() {
-            let newest = self.newest(leaf, delta.index());
-            self.supersede(leaf, newest, delta, lsn);
-            return;
-        }
-        self.push(leaf, delta, lsn);
-        let chain = self.leaves.head(leaf).chain;
-        if chain.fresh >= COMPACT_EACH && chain.len >= COMPACT_FROM {
-            self.compact(leaf);
-        }
+        state.note_change(leaf, head, lsn);
     }
 
     /// Puts `delta` in the place of the newest delta of its index, unless that is a discard, or at
@@ -94,16 +74,14 @@ impl Map {
     /// The chain's deltas, oldest first, in a buffer to be handed back with [`Map::rewrite`].
     pub(super) fn unroll(&mut self, leaf: u32) -> Vec<Delta> {
         let mut deltas = core::mem::take(&mut self.scratch);
-        let chain = self.leaves.head(leaf).chain;
-        deltas.extend(self.pool.newest_first(chain).map(|(_, delta)| delta));
-        deltas.reverse();
+        self.pool.unroll(self.leaves.head(leaf).chain, &mut deltas);
         deltas
     }
 
-    /// Makes `deltas`, oldest first, the chain.
+    /// Makes what is left of the `deltas` that [`Map::unroll`] gave, oldest first, the chain.
     pub(super) fn rewrite(&mut self, leaf: u32, mut deltas: Vec<Delta>) {
         let chain = &mut self.leaves.head_mut(leaf).chain;
-        self.pool.replace(leaf, chain, &deltas);
+        self.pool.replace(chain, &deltas);
         deltas.clear();
         self.scratch = deltas;
     }
@@ -158,14 +136,16 @@ impl Map {
 /// If one is a conditional move.
 pub(super) fn drop_superseded(deltas: &mut Vec<Delta>) {
     let mut decided = IndexSet::default();
-    deltas.reverse();
-    deltas.retain(|delta| {
+    let mut kept = deltas.len();
+    for at in (0..deltas.len()).rev() {
+        let delta = deltas[at];
         assert!(!delta.is_move(), "all moves have been judged");
-        let decides = (delta.index()..delta.end()).any(|index| !decided.has(index));
-        (delta.index()..delta.end()).for_each(|index| decided.add(index));
-        decides
-    });
-    deltas.reverse();
+        if decided.add_run(delta.index(), delta.end()) {
+            kept -= 1;
+            deltas[kept] = delta;
+        }
+    }
+    deltas.drain(..kept);
 }
 
 /// True if a move from `old` applies to an entry at `found`.

@@ -41,17 +41,15 @@ impl PageKey {
         (page, (position % PAGE_LEAVES as u64) as u32)
     }
 
-    /// A fixed mix (multiply and fold, constants of splitmix64).
-    pub(super) fn hash(self) -> usize {
-        let mut x = self.volume.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ self
-                .number
-                .rotate_left(24)
-                .wrapping_mul(0xbf58_476d_1ce4_e5b9)
-            ^ u64::from(self.slice.0);
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) as usize
+    /// Where a table of so many places, a power of two and at least two, has the page if it can.
+    ///
+    /// A fixed mix, of which the upper bits are the good ones: pages of a volume and a slice follow one
+    /// another, and so do slices, which multiplication by the golden ratio spreads evenly.
+    pub(super) fn home(self, places: usize) -> usize {
+        let place = self.number.rotate_left(16) ^ u64::from(self.slice.0);
+        let volume = self.volume.0.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (place ^ volume).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> (u64::BITS - places.trailing_zeros())) as usize
     }
 }
 
@@ -83,6 +81,7 @@ pub(super) struct Directory {
     slices: u16,
     pages: Slab<Page, 64>,
     free: Vec<u32>,
+    /// A power of two of places, at least two.
     table: Vec<u32>,
     /// The pages of each slice: what walks a slice must not walk the others.
     of_slice: Vec<Vec<u32>>,
@@ -123,16 +122,27 @@ impl Directory {
 
     /// Number of the leaf, if it exists.
     pub(super) fn find(&self, key: LeafKey) -> Option<u32> {
-        let (page, at) = self.place(key);
-        let page = self.page(page)?;
-        let exists = self.pages[page].present >> at & 1 == 1;
-        exists.then(|| page * PAGE_LEAVES as u32 + at)
+        let (wanted, at) = self.place(key);
+        let mask = self.table.len() - 1;
+        let mut place = wanted.home(self.table.len());
+        loop {
+            let number = self.table[place];
+            if number == NIL {
+                return None;
+            }
+            let page = &self.pages[number];
+            if page.key == wanted {
+                let exists = page.present >> at & 1 == 1;
+                return exists.then_some(number * PAGE_LEAVES as u32 + at);
+            }
+            place = (place + 1) & mask;
+        }
     }
 
     /// The page of a leaf, most likely, and which of its leaves it is; for [`Directory::glance`].
     pub(super) fn guess(&self, key: LeafKey) -> (u32, u32) {
         let (page, at) = self.place(key);
-        (self.table[page.hash() & (self.table.len() - 1)], at)
+        (self.table[page.home(self.table.len())], at)
     }
 
     /// A leaf's head, if there is one at the place of a guess.
@@ -201,6 +211,13 @@ impl Directory {
     pub(super) fn head_mut(&mut self, leaf: u32) -> &mut LeafHead {
         let (page, at) = Self::split(leaf);
         &mut self.pages[page].heads[at]
+    }
+
+    /// A leaf's head, and its slice.
+    pub(super) fn head_and_slice(&mut self, leaf: u32) -> (&mut LeafHead, SliceId) {
+        let (page, at) = Self::split(leaf);
+        let page = &mut self.pages[page];
+        (&mut page.heads[at], page.key.slice)
     }
 
     /// LSN of the discard that emptied a leaf whose old image is still to be cleared.
@@ -316,7 +333,7 @@ impl Directory {
 
     fn page(&self, key: PageKey) -> Option<u32> {
         let mask = self.table.len() - 1;
-        let mut at = key.hash() & mask;
+        let mut at = key.home(self.table.len());
         while self.table[at] != NIL {
             if self.pages[self.table[at]].key == key {
                 return Some(self.table[at]);
@@ -356,7 +373,7 @@ impl Directory {
 
     fn hash(&mut self, page: u32) {
         let mask = self.table.len() - 1;
-        let mut at = self.pages[page].key.hash() & mask;
+        let mut at = self.pages[page].key.home(self.table.len());
         while self.table[at] != NIL {
             at = (at + 1) & mask;
         }
@@ -377,13 +394,13 @@ impl Directory {
     /// Takes a page out of the table; pages behind it that probed past it move up.
     fn unhash(&mut self, page: u32) {
         let mask = self.table.len() - 1;
-        let mut hole = self.pages[page].key.hash() & mask;
+        let mut hole = self.pages[page].key.home(self.table.len());
         while self.table[hole] != page {
             hole = (hole + 1) & mask;
         }
         let mut at = (hole + 1) & mask;
         while self.table[at] != NIL {
-            let home = self.pages[self.table[at]].key.hash() & mask;
+            let home = self.pages[self.table[at]].key.home(self.table.len());
             if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
                 self.table[hole] = self.table[at];
                 hole = at;

@@ -283,7 +283,7 @@ impl SliceLoad {
     /// The page with this key, made if there is none.
     fn page(&mut self, key: PageKey) -> usize {
         let mask = self.table.len() - 1;
-        let mut at = key.hash() & mask;
+        let mut at = key.home(self.table.len());
         while self.table[at] != NIL {
             let page = self.table[at] as usize;
             if self.pages[page].key == key {
@@ -308,7 +308,7 @@ impl SliceLoad {
         self.table.clear();
         self.table.resize(mask + 1, NIL);
         for (number, page) in (0..).zip(&self.pages) {
-            let mut at = page.key.hash() & mask;
+            let mut at = page.key.home(self.table.len());
             while self.table[at] != NIL {
                 at = (at + 1) & mask;
             }

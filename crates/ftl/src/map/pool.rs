@@ -55,6 +55,13 @@ pub(super) struct Chain {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Marks(u8);
 
+/// With the image cached a chain is deduplicated after so many appends at least, so that the cost of
+/// an append stays bounded. Arbitrary: half of what it has when it is merged.
+const COMPACT_EACH: u8 = 32;
+/// And only from so many deltas on: just before the 64 at which it would be merged. Each walk over a
+/// chain is a cache miss for each of its nodes.
+const COMPACT_FROM: u16 = 60;
+
 /// In no bucket: its leaf is being merged.
 const IN_MERGE: u8 = 1;
 /// It may hold a discard.
@@ -75,6 +82,12 @@ impl Chain {
         self.marks.0 & IN_MERGE != 0
     }
 
+    /// True if deltas that others supersede should be dropped, where the image is cached: it may hold
+    /// such, which an append leaves where they are.
+    pub(super) const fn wants_compacting(self) -> bool {
+        self.fresh >= COMPACT_EACH && self.len >= COMPACT_FROM
+    }
+
     /// True if it may hold a discard. False as long as none was appended since it was last empty or
     /// rewritten.
     pub(super) const fn may_have_discards(self) -> bool {
@@ -89,6 +102,31 @@ impl Chain {
     const fn mark(&mut self, mark: u8, is_set: bool) {
         self.marks.0 = self.marks.0 & !mark | if is_set { mark } else { 0 };
     }
+
+    /// Marks it as what these, all of its deltas, oldest first, make it.
+    fn mark_as(&mut self, deltas: &[Delta]) {
+        self.mark(HOLED, deltas.iter().any(|delta| delta.is_discard()));
+        let is_mixed = |pair: &[Delta]| pair[1].is_older_than(pair[0]);
+        self.mark(MIXED, deltas.windows(2).any(is_mixed));
+    }
+
+    /// Marks it as what one more delta makes it, which comes behind `newest`.
+    fn note(&mut self, delta: Delta, newest: Delta) {
+        if delta.is_discard() {
+            self.mark(HOLED, true);
+        }
+        if delta.is_older_than(newest) {
+            self.mark(MIXED, true);
+        }
+    }
+}
+
+/// Deltas that bring a place.
+fn places(deltas: &[Delta]) -> u64 {
+    deltas
+        .iter()
+        .map(|delta| u64::from(delta.brings_place()))
+        .sum()
 }
 
 /// Where a delta is, to replace it in place.
@@ -168,6 +206,12 @@ impl DeltaPool {
     /// Appends the newest delta of a chain. Whoever must keep to the limit has asked
     /// [`DeltaPool::room`]: a load may not fail for want of it.
     pub(super) fn push(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
+        chain.fresh = chain.fresh.saturating_add(1);
+        if !usize::from(chain.len).is_multiple_of(NODE_DELTAS) {
+            // The node count, and so the bucket, stays.
+            self.append_within(chain, delta);
+            return;
+        }
         let grown = Chain {
             len: chain.len + 1,
             ..*chain
@@ -176,8 +220,7 @@ impl DeltaPool {
         if relinks && chain.len > 0 {
             self.unlink(*chain);
         }
-        self.append(leaf, chain, delta);
-        chain.fresh = chain.fresh.saturating_add(1);
+        self.append_node(leaf, chain, delta);
         if relinks {
             self.link(*chain);
         }
@@ -195,64 +238,75 @@ impl DeltaPool {
             chain.head = node;
         }
         chain.len = u16::try_from(deltas.len()).expect("chain length is limited");
-        chain.mark(HOLED, deltas.iter().any(|delta| delta.is_discard()));
-        let is_mixed = |pair: &[Delta]| pair[1].is_older_than(pair[0]);
-        chain.mark(MIXED, deltas.windows(2).any(is_mixed));
+        chain.mark_as(deltas);
         self.deltas += deltas.len() as u64;
-        self.places += deltas.iter().filter(|d| d.brings_place()).count() as u64;
+        self.places += places(deltas);
         if chain.len > 0 {
             self.link(chain);
         }
         chain
     }
 
-    fn append(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
+    /// Appends a delta to the newest node of a chain, which is not full.
+    fn append_within(&mut self, chain: &mut Chain, delta: Delta) {
         let fill = usize::from(chain.len) % NODE_DELTAS;
-        if chain.len == 0 {
-            chain.mark(HOLED | MIXED, false);
-        } else {
-            let newest = self.nodes[chain.head].deltas[(fill + NODE_DELTAS - 1) % NODE_DELTAS];
-            if delta.is_older_than(newest) {
-                chain.mark(MIXED, true);
-            }
-        }
-        if delta.is_discard() {
-            chain.mark(HOLED, true);
-        }
-        if fill == 0 {
-            let node = self.take(leaf);
-            if chain.len == 0 {
-                chain.head = node;
-            } else {
-                let newest = &mut self.nodes[chain.head];
-                let (full, next) = (newest.deltas, newest.next);
-                newest.next = node;
-                let second = &mut self.nodes[node];
-                (second.deltas, second.next) = (full, next);
-            }
-        }
-        self.nodes[chain.head].deltas[fill] = delta;
+        let newest = &mut self.nodes[chain.head].deltas;
+        chain.note(delta, newest[fill - 1]);
+        newest[fill] = delta;
         chain.len += 1;
-        self.count(delta, true);
+        self.deltas += 1;
+        self.places += u64::from(delta.brings_place());
+    }
+
+    /// Appends a delta to a chain all of whose nodes are full.
+    fn append_node(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
+        let node = self.take(leaf);
+        if chain.len == 0 {
+            chain.head = node;
+            chain.mark_as(&[delta]);
+        } else {
+            let newest = &mut self.nodes[chain.head];
+            let (full, next) = (newest.deltas, newest.next);
+            newest.next = node;
+            chain.note(delta, full[NODE_DELTAS - 1]);
+            let second = &mut self.nodes[node];
+            (second.deltas, second.next) = (full, next);
+        }
+        self.nodes[chain.head].deltas[0] = delta;
+        chain.len += 1;
+        self.deltas += 1;
+        self.places += u64::from(delta.brings_place());
+    }
+
+    /// The nodes of a chain, newest first, with their deltas, oldest first.
+    pub(super) fn nodes(&self, chain: Chain) -> impl Iterator<Item = (u32, &[Delta])> {
+        let mut node = chain.head;
+        let mut left = usize::from(chain.len);
+        core::iter::from_fn(move || {
+            let count = left.checked_sub(1)? % NODE_DELTAS + 1;
+            left -= count;
+            let (this, held) = (node, &self.nodes[node]);
+            node = held.next;
+            Some((this, &held.deltas[..count]))
+        })
     }
 
     /// The deltas of a chain, newest first.
     pub(super) fn newest_first(&self, chain: Chain) -> impl Iterator<Item = (Slot, Delta)> {
-        let mut node = chain.head;
-        let mut left = usize::from(chain.len);
-        core::iter::from_fn(move || {
-            if left == 0 {
-                return None;
-            }
-            left -= 1;
-            let at = left % NODE_DELTAS;
-            let slot = Slot { node, at };
-            let delta = self.nodes[node].deltas[at];
-            if at == 0 {
-                node = self.nodes[node].next;
-            }
-            Some((slot, delta))
+        self.nodes(chain).flat_map(|(node, deltas)| {
+            let newest_first = deltas.iter().enumerate().rev();
+            newest_first.map(move |(at, delta)| (Slot { node, at }, *delta))
         })
+    }
+
+    /// The deltas of a chain, oldest first, behind what is in `into` already.
+    pub(super) fn unroll(&self, chain: Chain, into: &mut Vec<Delta>) {
+        let mut at = into.len() + usize::from(chain.len);
+        into.resize(at, Delta::FILLER);
+        for (_, deltas) in self.nodes(chain) {
+            at -= deltas.len();
+            into[at..at + deltas.len()].copy_from_slice(deltas);
+        }
     }
 
     /// Replaces one delta of a chain in place by a younger one, both puts or moves.
@@ -262,36 +316,44 @@ impl DeltaPool {
         if slot.node != chain.head || slot.at != newest || delta.is_older_than(old) {
             chain.mark(MIXED, true);
         }
-        self.count(old, false);
-        self.count(delta, true);
+        self.places = self.places - places(&[old]) + places(&[delta]);
     }
 
-    /// Replaces a chain by `deltas`, oldest first, no more of them than before.
-    pub(super) fn replace(&mut self, leaf: u32, chain: &mut Chain, deltas: &[Delta]) {
-        assert!(
-            deltas.len() <= usize::from(chain.len),
-            "a chain is only ever shortened"
-        );
-        if chain.len == 0 {
+    /// Replaces a chain by `deltas`, oldest first, no more of them than before, in the order they had
+    /// there and discards only where there were some.
+    pub(super) fn replace(&mut self, chain: &mut Chain, deltas: &[Delta]) {
+        let before = usize::from(chain.len);
+        assert!(deltas.len() <= before, "a chain is only ever shortened");
+        if before == 0 {
             return;
         }
         self.unlink(*chain);
-        while chain.len > 0 {
-            let at = usize::from(chain.len - 1) % NODE_DELTAS;
-            let old = self.nodes[chain.head].deltas[at];
-            self.count(old, false);
-            chain.len -= 1;
-            if at == 0 {
-                let next = self.nodes[chain.head].next;
-                self.give(chain.head);
-                chain.head = next;
+        let old: u64 = self.nodes(*chain).map(|(_, some)| places(some)).sum();
+        self.places = self.places - old + places(deltas);
+        self.deltas = self.deltas - before as u64 + deltas.len() as u64;
+        let kept = deltas.len().div_ceil(NODE_DELTAS);
+        for _ in kept..before.div_ceil(NODE_DELTAS) {
+            let next = self.nodes[chain.head].next;
+            self.give(chain.head);
+            chain.head = next;
+        }
+        let (mut node, mut end) = (chain.head, deltas.len());
+        for _ in 0..kept {
+            let start = (end - 1) / NODE_DELTAS * NODE_DELTAS;
+            let held = &mut self.nodes[node];
+            held.deltas[..end - start].copy_from_slice(&deltas[start..end]);
+            (node, end) = (held.next, start);
+        }
+        chain.len = deltas.len() as u16;
+        if chain.may_have_discards() || !chain.is_in_order() {
+            chain.mark_as(deltas);
+        }
+        if chain.len > 0 {
+            // The node that is the newest now was none, perhaps.
+            self.nodes[chain.head].before = HELD;
+            if !chain.is_held() {
+                self.link(*chain);
             }
-        }
-        for &delta in deltas {
-            self.append(leaf, chain, delta);
-        }
-        if !chain.is_held() && chain.len > 0 {
-            self.link(*chain);
         }
     }
 
@@ -421,17 +483,6 @@ impl DeltaPool {
         self.nodes[node].leaf = NIL;
         self.free = node;
         self.free_count += 1;
-    }
-
-    fn count(&mut self, delta: Delta, added: bool) {
-        let place = u64::from(delta.brings_place());
-        if added {
-            self.deltas += 1;
-            self.places += place;
-        } else {
-            self.deltas -= 1;
-            self.places -= place;
-        }
     }
 
     /// Panics unless every node is free or in exactly one of `chains`, given as

@@ -202,7 +202,7 @@ impl Shard {
             | Record::Move { .. }
             | Record::Keep { .. } => {
                 let mut changes = Vec::new();
-                for_each_change(record, at, &mut |key, index, change| {
+                for_each_change(record, at, |key, index, change| {
                     changes.push((key, index, change));
                 });
                 if self.planted(Canary::UnconditionalMove) {

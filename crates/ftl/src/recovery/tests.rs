@@ -103,7 +103,7 @@ fn follow_newest(pool: &Pool, room: usize) -> (u64, Vec<LaneWalk>) {
 #[test]
 fn lost_batches_that_were_flushed_are_told() {
     let (mut told, mut ends, mut far) = (0, 0, 0);
-    for seed in 1..=4 {
+    for seed in 1..=6 {
         let mut pool = Pool::new(seed, 1, 1);
         pool.config.checkpoint_records = 4000;
         pool.config.checkpoint_bytes = 8 << 20;
