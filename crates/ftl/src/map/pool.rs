@@ -236,23 +236,35 @@ impl DeltaPool {
         self.count(delta, true);
     }
 
-    /// The deltas of a chain, newest first.
-    pub(super) fn newest_first(&self, chain: Chain) -> impl Iterator<Item = (Slot, Delta)> {
+    /// The nodes of a chain, newest first, with their deltas, oldest first.
+    pub(super) fn nodes(&self, chain: Chain) -> impl Iterator<Item = (u32, &[Delta])> {
         let mut node = chain.head;
         let mut left = usize::from(chain.len);
         core::iter::from_fn(move || {
-            if left == 0 {
-                return None;
-            }
-            left -= 1;
-            let at = left % NODE_DELTAS;
-            let slot = Slot { node, at };
-            let delta = self.nodes[node].deltas[at];
-            if at == 0 {
-                node = self.nodes[node].next;
-            }
-            Some((slot, delta))
+            let count = left.checked_sub(1)? % NODE_DELTAS + 1;
+            left -= count;
+            let (this, held) = (node, &self.nodes[node]);
+            node = held.next;
+            Some((this, &held.deltas[..count]))
         })
+    }
+
+    /// The deltas of a chain, newest first.
+    pub(super) fn newest_first(&self, chain: Chain) -> impl Iterator<Item = (Slot, Delta)> {
+        self.nodes(chain).flat_map(|(node, deltas)| {
+            let newest_first = deltas.iter().enumerate().rev();
+            newest_first.map(move |(at, delta)| (Slot { node, at }, *delta))
+        })
+    }
+
+    /// The deltas of a chain, oldest first, behind what is in `into` already.
+    pub(super) fn unroll(&self, chain: Chain, into: &mut Vec<Delta>) {
+        let mut at = into.len() + usize::from(chain.len);
+        into.resize(at, Delta::FILLER);
+        for (_, deltas) in self.nodes(chain) {
+            at -= deltas.len();
+            into[at..at + deltas.len()].copy_from_slice(deltas);
+        }
     }
 
     /// Replaces one delta of a chain in place by a younger one, both puts or moves.
