@@ -61,25 +61,40 @@ media! {
 
 const _: () = assert!(size_of::<UnitBitsRaw>() == UNIT_BITS_HEAD_BYTES);
 
-impl UnitBits {
-    /// Bytes of the encoded run.
+/// Which words of which unit a run has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnitBitsPlace {
+    /// Tier of the unit.
+    pub tier: Tier,
+    /// Number of the chunk or group.
+    pub unit: u32,
+    /// Its generation.
+    pub generation: Generation,
+    /// Its write pointer when the bits were taken.
+    pub write_pointer: u32,
+    /// Index of the first word within the unit.
+    pub first_word: u32,
+}
+
+impl UnitBitsPlace {
+    /// Bytes of an encoded run of so many words.
     #[must_use]
-    pub fn encoded_bytes(&self) -> usize {
-        UNIT_BITS_HEAD_BYTES + self.words.len() * size_of::<U64>()
+    pub const fn encoded_bytes(words: usize) -> usize {
+        UNIT_BITS_HEAD_BYTES + words * size_of::<U64>()
     }
 
-    /// Appends the run to a part's payload.
+    /// Appends a run of these words to a part's payload.
     ///
     /// # Panics
     /// If the run has no words or too many, or the part grows beyond [`PART_BYTES_MAX`].
-    pub fn encode_into(&self, part: &mut Vec<u8>) {
-        let count = self.words.len();
+    pub fn encode_into(&self, words: impl ExactSizeIterator<Item = u64>, part: &mut Vec<u8>) {
+        let count = words.len();
         assert!(
             (1..=UNIT_BITS_WORDS_MAX).contains(&count),
             "{count} words in a run"
         );
         assert!(
-            part.len() + self.encoded_bytes() <= PART_BYTES_MAX,
+            part.len() + Self::encoded_bytes(count) <= PART_BYTES_MAX,
             "bitmap part overflows"
         );
         let raw = UnitBitsRaw {
@@ -91,11 +106,36 @@ impl UnitBits {
             first_word: self.first_word.into(),
             words: u32::try_from(count).expect("words were checked").into(),
         };
-        part.reserve(self.encoded_bytes());
         part.extend_from_slice(raw.as_bytes());
-        for word in &self.words {
-            part.extend_from_slice(&word.to_le_bytes());
+        let start = part.len();
+        part.resize(start + count * size_of::<U64>(), 0);
+        let (slots, _) = part[start..].as_chunks_mut::<{ size_of::<U64>() }>();
+        for (slot, word) in slots.iter_mut().zip(words) {
+            *slot = word.to_le_bytes();
         }
+    }
+}
+
+impl UnitBits {
+    /// Bytes of the encoded run.
+    #[must_use]
+    pub const fn encoded_bytes(&self) -> usize {
+        UnitBitsPlace::encoded_bytes(self.words.len())
+    }
+
+    /// Appends the run to a part's payload.
+    ///
+    /// # Panics
+    /// If the run has no words or too many, or the part grows beyond [`PART_BYTES_MAX`].
+    pub fn encode_into(&self, part: &mut Vec<u8>) {
+        let place = UnitBitsPlace {
+            tier: self.tier,
+            unit: self.unit,
+            generation: self.generation,
+            write_pointer: self.write_pointer,
+            first_word: self.first_word,
+        };
+        place.encode_into(self.words.iter().copied(), part);
     }
 
     /// All runs of a part.

@@ -205,6 +205,12 @@ impl Delta {
         }
     }
 
+    /// How many LSNs `applied`, none of a younger delta, lies beyond its own.
+    #[must_use]
+    pub const fn age_at(self, applied: Lsn) -> u32 {
+        (applied.0 as u32).wrapping_sub(self.lsn_low())
+    }
+
     /// True if its LSN is below that of `other`, of the same chain: LSNs of one chain lie less than
     /// 2^31 apart.
     #[must_use]

@@ -20,6 +20,13 @@ pub struct Entry(U64);
 
 const _: () = assert!(size_of::<Entry>() == 8);
 
+/// The upper bits of a place's number: reserved values are those in which all are ones.
+const PLACE_UPPER: u64 = Ppa::RESERVED;
+const _: () = assert!(
+    PLACE_UPPER >> PLACE_UPPER.trailing_zeros() << PLACE_UPPER.trailing_zeros() == PLACE_UPPER
+        && PLACE_UPPER + (1 << PLACE_UPPER.trailing_zeros()) == 1 << Ppa::BITS
+);
+
 impl Entry {
     /// No block was written, or it was deallocated: reads as zeroes.
     pub const ABSENT: Self = Self(U64::new(Ppa::ABSENT.bits()));
@@ -71,8 +78,8 @@ impl Entry {
 
     /// True if the entry names a place on a tier.
     #[must_use]
-    pub fn is_mapped(self) -> bool {
-        self.ppa().is_place()
+    pub const fn is_mapped(self) -> bool {
+        self.bits() & PLACE_UPPER != PLACE_UPPER
     }
 }
 

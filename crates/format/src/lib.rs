@@ -27,6 +27,7 @@ pub mod layout;
 mod leaf;
 mod name;
 mod p2l;
+mod part;
 mod payload;
 mod record;
 mod record_decode;
@@ -39,7 +40,7 @@ pub use batch::{
     BATCH_DATA_BLOCKS_MAX, BATCH_HEAD_BYTES, BATCH_HEADER_BYTES_MAX, BATCH_META_BYTES_MAX,
     BATCH_RECORDS_MAX, BatchHead, BatchStart,
 };
-pub use bitmap::{Tier, UNIT_BITS_HEAD_BYTES, UNIT_BITS_WORDS_MAX, UnitBits};
+pub use bitmap::{Tier, UNIT_BITS_HEAD_BYTES, UNIT_BITS_WORDS_MAX, UnitBits, UnitBitsPlace};
 pub use catalogue::{CATALOGUE_ENTRY_BYTES, CatalogueEntry, VOLUME_BLOCKS_MAX, VolumeState};
 pub use checkpoint::{CommitBody, LanePosition, PartKind, PartPlace};
 pub use chunk::{CHUNK_HEAD_BYTES, CHUNK_HEADER_BYTES, ChunkHeader, CommitPlace};
@@ -55,6 +56,7 @@ pub use label::{LABEL_BYTES, LABEL_MAGIC, Label, MEMBERS_MAX, Member, MemberRole
 pub use leaf::{LEAF_BYTES, LEAF_ENTRIES, LeafError, LeafImage, Placement};
 pub use name::{NAME_BYTES_MAX, Name};
 pub use p2l::{P2l, P2lEntry, STRIPE_BLOCKS_MAX};
+pub use part::PartPayload;
 pub use payload::{PayloadLayout, PayloadPlace};
 pub use record::{
     COMMIT_BYTES_MAX, ITEMS_MAX, KeepItem, LBA_END, LEAF_IMAGE_BYTES, MoveItem, PART_BYTES_MAX,

@@ -5,11 +5,10 @@
 
 use crate::error::DecodeError;
 use crate::media::{
-    U40, U56, VERSION, check_crc, check_equal, check_magic, check_range, check_zero, list, media,
-    prefix, seal, truncated,
+    U40, U56, VERSION, check_crc, check_equal, check_magic, check_range, check_zero, checked, list,
+    media, prefix, seal, truncated,
 };
 use crate::record::LBA_END;
-use alloc::vec;
 use alloc::vec::Vec;
 use varve_units::{BLOCK, Generation, Lba, Lsn, VolumeId};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -112,14 +111,13 @@ impl P2l {
             count: u32::try_from(count).expect("entries were checked").into(),
             ..P2lHeadRaw::new_zeroed()
         };
-        let mut bytes = vec![0; Self::blocks_for(count) * BLOCK];
-        let (start, mut rest) = bytes.split_at_mut(size_of::<P2lHeadRaw>());
-        start.copy_from_slice(head.as_bytes());
+        let size = Self::blocks_for(count) * BLOCK;
+        let mut bytes = Vec::with_capacity(size);
+        bytes.extend_from_slice(head.as_bytes());
         for entry in &self.entries {
-            let (slot, after) = rest.split_at_mut(size_of::<P2lEntryRaw>());
-            slot.copy_from_slice(entry.raw().as_bytes());
-            rest = after;
+            bytes.extend_from_slice(entry.raw().as_bytes());
         }
+        bytes.resize(size, 0);
         seal(&mut bytes);
         bytes
     }
@@ -150,10 +148,7 @@ impl P2l {
             group,
             generation: Generation(head.generation.get()),
             stripe,
-            entries: entries
-                .iter()
-                .map(P2lEntry::checked)
-                .collect::<Result<_, _>>()?,
+            entries: checked(entries, P2lEntry::checked)?,
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::catalogue::CatalogueEntry;
 use crate::checkpoint::PartKind;
 use crate::error::DecodeError;
-use crate::media::{U40, check_range, check_zero, list, lsn, prefix};
+use crate::media::{U40, check_range, check_zero, checked, list, lsn, prefix};
 use crate::record::{ITEMS_MAX, KeepItem, MoveItem, PUT_BLOCKS_MAX, Record, RecordKind};
 use crate::record_raw::{
     COMMIT, CONDITIONAL, CatalogueRaw, CommitRaw, DiscardRaw, EXTERNAL, ItemsRaw, KeepItemRaw,
@@ -69,43 +69,37 @@ fn decode_put(bytes: &[u8]) -> Result<Record, DecodeError> {
 
 fn decode_move(bytes: &[u8]) -> Result<Record, DecodeError> {
     let (raw, items) = decode_items::<MoveItemRaw>(bytes)?;
-    let items: Result<_, DecodeError> = items
-        .iter()
-        .map(|item| {
-            Ok(MoveItem {
-                lba: Lba(item.lba.get()),
-                old: ppa(item.old)?,
-                new: target(item.new)?,
-                class: item.class,
-            })
+    let items = checked(items, |item| {
+        Ok(MoveItem {
+            lba: Lba(item.lba.get()),
+            old: ppa(item.old)?,
+            new: target(item.new)?,
+            class: item.class,
         })
-        .collect();
+    })?;
     Ok(Record::Move {
         slice: SliceId(raw.head.slice.get()),
         volume: VolumeId(raw.volume.get()),
-        items: items?,
+        items,
     })
 }
 
 fn decode_keep(bytes: &[u8]) -> Result<Record, DecodeError> {
     let (raw, items) = decode_items::<KeepItemRaw>(bytes)?;
-    let items: Result<_, DecodeError> = items
-        .iter()
-        .map(|item| {
-            check_zero(&item.reserved, STRUCTURE)?;
-            Ok(KeepItem {
-                lba: Lba(item.lba.get()),
-                old: ppa(item.old)?,
-                class: item.class,
-                birth: item.birth.get(),
-                crc: item.crc.get(),
-            })
+    let items = checked(items, |item| {
+        check_zero(&item.reserved, STRUCTURE)?;
+        Ok(KeepItem {
+            lba: Lba(item.lba.get()),
+            old: ppa(item.old)?,
+            class: item.class,
+            birth: item.birth.get(),
+            crc: item.crc.get(),
         })
-        .collect();
+    })?;
     Ok(Record::Keep {
         slice: SliceId(raw.head.slice.get()),
         volume: VolumeId(raw.volume.get()),
-        items: items?,
+        items,
     })
 }
 

@@ -7,6 +7,7 @@
 //! **Not here**: the checksum over the payload and its place (the checkpoint record).
 
 use crate::delta::{DELTA_BYTES, Delta, DeltaError};
+use crate::part::PartPayload;
 use crate::record::{LBA_END, PART_BYTES_MAX};
 use alloc::vec::Vec;
 use core::fmt;
@@ -255,11 +256,15 @@ impl Section {
     }
 }
 
-/// Encodes the sections of one slice into payloads of at most [`PART_BYTES_MAX`] bytes.
+/// Encodes the sections of one slice into payloads of at most [`PART_BYTES_MAX`] bytes; of one slice after
+/// the other, in memory that stays.
 #[derive(Debug, Default)]
 pub struct PartWriter {
-    payloads: Vec<Vec<u8>>,
-    sections: Vec<u32>,
+    /// The last payload, without its head; none was begun if it is empty.
+    open: Vec<u8>,
+    open_sections: u32,
+    /// The payloads before, with their sections.
+    closed: Vec<(PartPayload, u32)>,
     /// Volume of the last section of the last payload.
     volume: Option<VolumeId>,
 }
@@ -270,37 +275,46 @@ impl PartWriter {
     /// # Panics
     /// If it is larger than a payload.
     pub fn push(&mut self, section: &Section) {
-        if self.payloads.is_empty() {
+        if self.open.is_empty() {
             self.begin();
         }
-        let last = self.payloads.last_mut().expect("one was begun");
-        let before = last.len();
-        section.encode(self.volume, last);
-        if last.len() > PART_BYTES_MAX {
-            last.truncate(before);
+        let before = self.open.len();
+        section.encode(self.volume, &mut self.open);
+        if self.open.len() > PART_BYTES_MAX {
+            self.open.truncate(before);
+            self.close();
             self.begin();
-            let last = self.payloads.last_mut().expect("one was begun");
-            section.encode(None, last);
-            assert!(last.len() <= PART_BYTES_MAX, "section too large");
+            section.encode(None, &mut self.open);
+            assert!(self.open.len() <= PART_BYTES_MAX, "section too large");
         }
         self.volume = Some(section.volume);
-        *self.sections.last_mut().expect("as many as payloads") += 1;
+        self.open_sections += 1;
     }
 
     fn begin(&mut self) {
-        self.payloads.push(alloc::vec![0; size_of::<PartHead>()]);
-        self.sections.push(0);
+        self.open.extend_from_slice(&[0; size_of::<PartHead>()]);
         self.volume = None;
     }
 
-    /// The payloads; at least one, so that the cut itself is recorded.
+    fn close(&mut self) {
+        let payload = PartPayload::new(&self.open);
+        self.closed.push((payload, self.open_sections));
+        self.open.clear();
+        self.open_sections = 0;
+    }
+
+    /// The payloads; at least one, so that the cut itself is recorded. The writer is as new.
+    ///
+    /// # Panics
+    /// If a slice takes more than 65,535 payloads.
     #[must_use]
-    pub fn finish(mut self, slice: u16, full: bool, since: Lsn, cut: Lsn) -> Vec<Vec<u8>> {
-        if self.payloads.is_empty() {
+    pub fn finish(&mut self, slice: u16, full: bool, since: Lsn, cut: Lsn) -> Vec<PartPayload> {
+        if self.open.is_empty() {
             self.begin();
         }
-        let total = u16::try_from(self.payloads.len()).expect("payloads of a slice fit 16 bits");
-        for (number, (payload, count)) in (0..).zip(self.payloads.iter_mut().zip(self.sections)) {
+        self.close();
+        let total = u16::try_from(self.closed.len()).expect("payloads of a slice fit 16 bits");
+        let with_head = |(number, (mut payload, sections)): (u16, (PartPayload, u32))| {
             let head = PartHead {
                 slice: U16::new(slice),
                 number: U16::new(number),
@@ -308,12 +322,19 @@ impl PartWriter {
                 full: U16::new(u16::from(full)),
                 since: U64::new(since.0),
                 cut: U64::new(cut.0),
-                sections: U32::new(count),
+                sections: U32::new(sections),
                 zero: U32::ZERO,
             };
-            payload[..size_of::<PartHead>()].copy_from_slice(head.as_bytes());
-        }
-        self.payloads
+            payload.set_head(head.as_bytes());
+            payload
+        };
+        (0..).zip(self.closed.drain(..)).map(with_head).collect()
+    }
+
+    /// Bytes of memory that stay from one slice to the next.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.open.capacity()
     }
 }
 
@@ -550,8 +571,8 @@ mod tests {
         assert_eq!(payloads.len(), 2 + usize::from(payloads.len() > 2));
         let mut read = Vec::new();
         for (number, payload) in payloads.iter().enumerate() {
-            assert!(payload.len() <= PART_BYTES_MAX);
-            let (head, sections) = decode_part(payload).unwrap();
+            assert!(payload.bytes().len() <= PART_BYTES_MAX);
+            let (head, sections) = decode_part(payload.bytes()).unwrap();
             assert_eq!(usize::from(head.number()), number);
             assert_eq!(
                 (head.slice(), head.is_full(), head.cut()),
@@ -562,12 +583,30 @@ mod tests {
         assert_eq!(read, all);
     }
 
+    /// What a slice is encoded to does not depend on the slices before.
+    #[test]
+    fn a_writer_goes_on_as_new() {
+        let payload = |writer: &mut PartWriter| {
+            writer.push(&section(2, 2));
+            let payloads = writer.finish(1, false, Lsn(1), Lsn(2));
+            payloads[0].bytes().to_vec()
+        };
+        let mut used = PartWriter::default();
+        (0..4).for_each(|leaf| used.push(&section(leaf, 8_000)));
+        assert_eq!(used.finish(0, true, Lsn(0), Lsn(1)).len(), 2);
+        let again = payload(&mut used);
+        assert_eq!(again, payload(&mut PartWriter::default()));
+        let empty = used.finish(2, false, Lsn(2), Lsn(2));
+        assert_eq!(decode_part(empty[0].bytes()).unwrap().1, []);
+    }
+
     #[test]
     fn every_cut_off_payload_is_refused() {
         let mut writer = PartWriter::default();
         writer.push(&section(2, 2));
-        let payload = writer.finish(0, false, Lsn(1), Lsn(2)).remove(0);
-        assert!(decode_part(&payload).is_ok());
+        let payloads = writer.finish(0, false, Lsn(1), Lsn(2));
+        let payload = payloads[0].bytes();
+        assert!(decode_part(payload).is_ok());
         for len in 0..payload.len() {
             assert!(decode_part(&payload[..len]).is_err());
         }

@@ -255,5 +255,5 @@ where
         count as u64,
     )?;
     let (entries, _) = list::<R>(bytes, count, structure)?;
-    entries.iter().map(checked).collect()
+    crate::media::checked(entries, checked)
 }

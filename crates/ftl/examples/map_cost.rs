@@ -142,7 +142,8 @@ impl Bench {
             }
         };
         let leaf = key.leaf.0;
-        self.images[leaf as usize] = *merge.image;
+        let image = LeafImage::decode(merge.image.bytes()).expect("the map made it");
+        self.images[leaf as usize] = *image;
         self.map.finish_merge(key, leaf * 16, 7, merge.through);
         self.merges += 1;
     }

@@ -21,14 +21,17 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use varve_format::{
     CATALOGUE_ENTRY_BYTES, CHUNKS_PER_PART, ChunkEntry, ChunkState, CommitBody, CommitPlace,
-    GROUPS_PER_PART, GroupEntry, GroupState, LanePosition, PART_BYTES_MAX, PartKind, PartPlace,
-    Record, UNIT_BITS_HEAD_BYTES, UnitBits, crc32c,
+    GROUPS_PER_PART, GroupEntry, GroupState, LanePosition, PART_BYTES_MAX, PartKind, PartPayload,
+    PartPlace, Record, UNIT_BITS_HEAD_BYTES, UnitBitsPlace, crc32c,
 };
 use varve_io::{Receiver, Sectors};
 use varve_units::{Generation, LaneId, Lsn, Nanos, SliceId, TenantId};
 
 /// Bitmap words of one unit in one run at most: a run fits a part.
 const BITMAP_WORDS: usize = (PART_BYTES_MAX - UNIT_BITS_HEAD_BYTES) / 8;
+
+/// Runs for which memory is taken at once. Arbitrary: more grows by doubling.
+const BITMAP_RUNS: usize = 64;
 
 /// Age in LSNs at which a chain is merged: half of what the map tells apart.
 const CHAIN_AGE_MAX: u64 = crate::map::DELTA_AGE_MAX / 2;
@@ -193,7 +196,7 @@ impl Shared {
                     } else {
                         PartKind::SliceDelta
                     };
-                    for (index, payload) in payloads.iter().enumerate() {
+                    for (index, payload) in payloads.into_iter().enumerate() {
                         inflight.push(self.append_part(number, kind, slice, index, payload));
                     }
                 }
@@ -209,7 +212,7 @@ impl Shared {
         span: core::ops::Range<usize>,
         number: u64,
         everything: bool,
-    ) -> Vec<(SliceId, Vec<Vec<u8>>, Lsn)> {
+    ) -> Vec<(SliceId, Vec<PartPayload>, Lsn)> {
         let shard = self.shard();
         let all = span.map(|slice| SliceId(slice as u16));
         let own = all.filter(|slice| self.owner_of(*slice) == self.reactor);
@@ -264,17 +267,18 @@ impl Shared {
         kind: PartKind,
         slice: SliceId,
         index: usize,
-        payload: &[u8],
+        payload: PartPayload,
     ) -> PartInFlight {
-        assert!(payload.len() <= PART_BYTES_MAX, "a part fits its limit");
+        let bytes = payload.bytes();
+        assert!(bytes.len() <= PART_BYTES_MAX, "a part fits its limit");
         let place = PartPlace {
             checkpoint: number,
             kind,
             slice,
             index: index as u32,
             sector: 0,
-            bytes: payload.len() as u32,
-            crc: crc32c(payload),
+            bytes: bytes.len() as u32,
+            crc: crc32c(bytes),
         };
         let record = Record::Part {
             checkpoint: number,
@@ -286,7 +290,7 @@ impl Shared {
         };
         // All parts go to lane 0: a start then opens, and pins, as few chunks as can be.
         let lane = self.shard();
-        let appended = lane.append_meta(record, Some(Sectors::from_bytes(payload)));
+        let appended = lane.append_meta(record, Some(payload.into_sectors()));
         PartInFlight { place, appended }
     }
 
@@ -301,7 +305,7 @@ impl Shared {
         let chunks = self.chunk_entries(emptied);
         let groups = self.group_entries(emptied);
         let tables = [
-            (PartKind::Bitmap, self.bitmaps(number, extent, emptied)),
+            (PartKind::Bitmap, self.bitmaps(number, extent)),
             (
                 PartKind::Chunks,
                 chunks
@@ -321,6 +325,7 @@ impl Shared {
         for (kind, payloads) in tables {
             let mut inflight = Vec::new();
             for (index, payload) in payloads.iter().enumerate() {
+                let payload = PartPayload::new(payload);
                 inflight.push(self.append_part(number, kind, SliceId(0), index, payload));
             }
             places.extend(settle(inflight).await?);
@@ -330,7 +335,7 @@ impl Shared {
 
     /// Bitmaps of the units whose turn it is, of chunks that are open or were since the last checkpoint, and
     /// of what changed if that is asked for, in payloads of parts.
-    fn bitmaps(&self, number: u64, extent: Extent, emptied: &BTreeSet<UnitId>) -> Vec<Vec<u8>> {
+    fn bitmaps(&self, number: u64, extent: Extent) -> Vec<Vec<u8>> {
         let units = self
             .units
             .ids(Tier::Fast)
@@ -342,7 +347,7 @@ impl Shared {
                 unit.state(),
                 UnitState::Free | UnitState::Emptied | UnitState::Retired
             );
-            if !used || emptied.contains(&id) {
+            if !used {
                 continue;
             }
             // Groups are long, and fill up: what is appended to one is live for a while.
@@ -358,21 +363,20 @@ impl Shared {
             }
             // The write pointer is read before the bits: a bit that is set later lies above it.
             let (generation, write_pointer) = (unit.generation(), unit.write_pointer());
-            for (first, words) in unit.words().chunks(BITMAP_WORDS).enumerate() {
-                let run = UnitBits {
+            for (run, words) in unit.runs_of_words(BITMAP_WORDS).enumerate() {
+                let place = UnitBitsPlace {
                     tier: id.tier.code(),
                     unit: id.index,
                     generation,
                     write_pointer,
-                    first_word: (first * BITMAP_WORDS) as u32,
-                    words: words.to_vec(),
+                    first_word: (run * BITMAP_WORDS) as u32,
                 };
-                let room =
-                    |payload: &Vec<u8>| payload.len() + run.encoded_bytes() <= PART_BYTES_MAX;
+                let bytes = UnitBitsPlace::encoded_bytes(words.len());
+                let room = |payload: &Vec<u8>| payload.len() + bytes <= PART_BYTES_MAX;
                 if !payloads.last().is_some_and(room) {
-                    payloads.push(Vec::new());
+                    payloads.push(Vec::with_capacity(PART_BYTES_MAX.min(bytes * BITMAP_RUNS)));
                 }
-                run.encode_into(payloads.last_mut().expect("just pushed"));
+                place.encode_into(words, payloads.last_mut().expect("just pushed"));
             }
         }
         payloads
@@ -394,9 +398,10 @@ impl Shared {
     fn chunk_entries(&self, emptied: &BTreeSet<UnitId>) -> Vec<ChunkEntry> {
         let entry = |id: UnitId| {
             let unit = self.units.unit(id);
-            let freed = emptied.contains(&id);
+            let state = unit.state();
+            let freed = state == UnitState::Emptied && emptied.contains(&id);
             ChunkEntry {
-                state: match unit.state() {
+                state: match state {
                     UnitState::Free => ChunkState::Free,
                     UnitState::Emptied if freed && self.control().is_retiring(id) => {
                         ChunkState::Retired
@@ -419,12 +424,16 @@ impl Shared {
     }
 
     fn group_entries(&self, emptied: &BTreeSet<UnitId>) -> Vec<GroupEntry> {
+        let groups = self.units.geometry().groups;
+        let owners = self.control().open_groups.owners(groups);
+        let closed_times = self.control().closed_times(groups);
         let entry = |id: UnitId| {
             let unit = self.units.unit(id);
-            let freed = emptied.contains(&id);
-            let owner = self.control().open_groups.stream_of(id.index);
+            let state = unit.state();
+            let freed = state == UnitState::Emptied && emptied.contains(&id);
+            let owner = owners[id.index as usize];
             GroupEntry {
-                state: match unit.state() {
+                state: match state {
                     UnitState::Free => GroupState::Free,
                     UnitState::Emptied if freed && self.control().is_retiring(id) => {
                         GroupState::Retired
@@ -442,7 +451,7 @@ impl Shared {
                 stream: owner.map_or(0, |stream| stream.writer.code()),
                 tenant: owner.map_or(TenantId(0), |stream| stream.tenant),
                 is_resumed: unit.is_resumed() && !freed,
-                closed_at: Nanos(self.control().closed_at(id.index)),
+                closed_at: Nanos(closed_times[id.index as usize]),
             }
         };
         self.units.ids(Tier::Dense).map(entry).collect()

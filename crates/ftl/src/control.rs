@@ -374,6 +374,15 @@ impl Control {
         self.closed_at.borrow().get(&group).copied().unwrap_or(0)
     }
 
+    /// When each group was closed, in nanoseconds; 0 for one that is not.
+    pub(crate) fn closed_times(&self, groups: u32) -> Vec<u64> {
+        let mut times = alloc::vec![0; groups as usize];
+        for (group, at) in self.closed_at.borrow().iter() {
+            times[*group as usize] = *at;
+        }
+        times
+    }
+
     /// When a group was closed, as the checkpoint has it (recovery).
     pub(crate) fn restore_group(&self, group: u32, entry: &GroupEntry) {
         self.closed_at.borrow_mut().insert(group, entry.closed_at.0);

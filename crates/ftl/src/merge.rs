@@ -19,7 +19,6 @@ use core::sync::atomic::Ordering;
 use varve_format::{LEAF_BYTES, LeafImage, Record, crc32c_parts};
 use varve_io::{Event, IoError, Sectors};
 use varve_units::{Lsn, SECTOR_BYTES};
-use zerocopy::IntoBytes;
 
 /// Checksum of a leaf, seeded with what it is the image of, so that a leaf found in the wrong
 /// place or of the wrong age fails it.
@@ -280,7 +279,7 @@ impl Shard {
     }
 
     async fn write_leaf(&self, key: LeafKey, merge: Merge) {
-        if merge.image.is_empty() {
+        if merge.is_empty {
             self.change_leaf(key, |map| map.finish_empty(key, merge.through));
             self.nodes_freed.notify();
             return;
@@ -289,18 +288,16 @@ impl Shard {
             true => merge.through.next(),
             false => merge.through,
         };
-        let bytes = merge.image.as_bytes();
-        let crc = leaf_crc(key, claimed, bytes);
+        let crc = leaf_crc(key, claimed, merge.image.bytes());
         let record = Record::Leaf {
             volume: key.volume,
             leaf: key.leaf,
             through: claimed,
             crc,
         };
-        let payload = Sectors::from_bytes(bytes);
         let appended = match self.shared.is_serving.load(Ordering::SeqCst) {
-            true => self.append_meta(record, Some(payload)).await,
-            false => self.append_first(key, record, payload).await,
+            true => self.append_meta(record, Some(merge.image)).await,
+            false => self.append_first(key, record, merge.image).await,
         };
         if appended.is_ok() {
             self.shared.count("leaf_merges", 1);

@@ -53,6 +53,15 @@ impl OpenGroups {
         self.streams.borrow().get(&group).copied()
     }
 
+    /// The stream that owns each group, if it is open.
+    pub(crate) fn owners(&self, groups: u32) -> Vec<Option<StreamId>> {
+        let mut owners = alloc::vec![None; groups as usize];
+        for (group, stream) in self.streams.borrow().iter() {
+            owners[*group as usize] = Some(*stream);
+        }
+        owners
+    }
+
     /// Open groups in no stream's hand.
     pub(crate) fn idle(&self) -> BTreeSet<u32> {
         self.idle.borrow().clone()

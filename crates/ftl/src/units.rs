@@ -181,12 +181,18 @@ impl Unit {
         word >> (bit % 64) & 1 == 1
     }
 
+    /// The bitmap's words, in runs of `most`, each word read when it is taken.
+    pub fn runs_of_words(
+        &self,
+        most: usize,
+    ) -> impl Iterator<Item = impl ExactSizeIterator<Item = u64>> {
+        let read = |word: &AtomicU64| word.load(Ordering::Acquire);
+        self.bits.chunks(most).map(move |run| run.iter().map(read))
+    }
+
     /// The bitmap's words.
     pub fn words(&self) -> Vec<u64> {
-        self.bits
-            .iter()
-            .map(|word| word.load(Ordering::Acquire))
-            .collect()
+        self.runs_of_words(usize::MAX).flatten().collect()
     }
 
     /// A repair in flight keeps the unit from being freed.

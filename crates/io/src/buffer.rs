@@ -340,45 +340,92 @@ pub(crate) fn zeroed(count: usize) -> Vec<Block> {
 }
 
 /// Owned run of 512 B sectors of metadata: headers, leaves, checkpoint parts, labels.
+///
+/// Sectors of zeroes take no memory before somebody asks for their bytes: most are filled at once.
 #[derive(Clone)]
-pub struct Sectors(Vec<Sector>);
+pub struct Sectors {
+    count: usize,
+    /// All of them, or none as long as all are zeroes.
+    memory: OnceCell<Vec<Sector>>,
+}
 
 impl Sectors {
     /// `count` sectors of zeroes.
     #[must_use]
-    pub fn zeroed(count: usize) -> Self {
-        Self(Sector::new_vec_zeroed(count).expect("memory for a buffer within its limits"))
+    pub const fn zeroed(count: usize) -> Self {
+        Self {
+            count,
+            memory: OnceCell::new(),
+        }
     }
 
     /// The sectors that hold `bytes`, the last one padded with zeroes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        let mut sectors = Self::zeroed(bytes.len().div_ceil(SECTOR));
-        sectors.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        sectors
+        let memory = sectors_of(bytes);
+        Self {
+            count: memory.len(),
+            memory: OnceCell::from(memory),
+        }
     }
 
     /// Number of sectors.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
+    pub const fn len(&self) -> usize {
+        self.count
     }
 
     /// True for no sectors.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
     }
 
     /// All bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        self.0.as_slice().as_bytes()
+        let memory = self.memory.get_or_init(|| zeroed_sectors(self.count));
+        memory.as_slice().as_bytes()
     }
 
     /// All bytes, to be written.
+    ///
+    /// # Panics
+    /// If there is no such memory.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        self.0.as_mut_slice().as_mut_bytes()
+        self.memory.get_or_init(|| zeroed_sectors(self.count));
+        let memory = self.memory.get_mut().expect("it was made");
+        memory.as_mut_slice().as_mut_bytes()
     }
+
+    /// Makes all of them `bytes`. Memory is not zeroed before.
+    ///
+    /// # Panics
+    /// If they have another length.
+    pub fn fill(&mut self, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.count * SECTOR, "bytes for every sector");
+        match self.memory.get_mut() {
+            Some(memory) => memory.as_mut_slice().as_mut_bytes().copy_from_slice(bytes),
+            None => self.memory = OnceCell::from(sectors_of(bytes)),
+        }
+    }
+}
+
+/// # Panics
+/// If there is no such memory.
+fn zeroed_sectors(count: usize) -> Vec<Sector> {
+    Sector::new_vec_zeroed(count).expect("memory for a buffer within its limits")
+}
+
+fn sectors_of(bytes: &[u8]) -> Vec<Sector> {
+    let (whole, rest) = bytes.as_chunks::<SECTOR>();
+    let mut sectors = Vec::with_capacity(bytes.len().div_ceil(SECTOR));
+    sectors.extend(whole.iter().map(|bytes| Sector(*bytes)));
+    if !rest.is_empty() {
+        let mut last = Sector([0; SECTOR]);
+        last.0[..rest.len()].copy_from_slice(rest);
+        sectors.push(last);
+    }
+    sectors
 }

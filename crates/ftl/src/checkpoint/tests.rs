@@ -5,7 +5,7 @@ use crate::common::Pool;
 use crate::engine::Engine;
 use crate::geometry::UnitId;
 use std::rc::Rc;
-use varve_format::PartKind;
+use varve_format::{PartKind, PartPayload};
 use varve_units::SliceId;
 
 /// The cleaner must not empty a chunk with parts of a checkpoint that is being taken: nothing frees
@@ -19,7 +19,8 @@ fn a_chunk_with_parts_of_the_running_checkpoint_is_no_victim() {
     pool.executor.drain();
     let shared = Rc::clone(&engine.shared);
     let number = shared.control().checkpoint.get() + 1;
-    let part = shared.append_part(number, PartKind::SliceDelta, SliceId(0), 0, &[7; 64]);
+    let payload = PartPayload::new(&[7; 64]);
+    let part = shared.append_part(number, PartKind::SliceDelta, SliceId(0), 0, payload);
     let settled = pool
         .executor
         .block_on(async move { settle([part].into()).await });

@@ -3,7 +3,7 @@
 use super::Map;
 use super::pool::Chain;
 use alloc::vec::Vec;
-use varve_format::{Delta, PartWriter, Section, SectionParent, SectionState};
+use varve_format::{Delta, PartPayload, Section, SectionParent, SectionState};
 use varve_units::{Lsn, SliceId};
 
 /// Leaves whose heads and chains are fetched side by side. Arbitrary: more misses than a processor has
@@ -21,7 +21,7 @@ impl Map {
     ///
     /// # Panics
     /// If the slice is not here.
-    pub fn cut(&mut self, slice: SliceId, full: bool) -> (Vec<Vec<u8>>, Lsn) {
+    pub fn cut(&mut self, slice: SliceId, full: bool) -> (Vec<PartPayload>, Lsn) {
         let state = self.slice_mut(slice);
         let (since, cut) = (state.cut, state.applied);
         let mut leaves = core::mem::take(&mut state.changed);
@@ -29,7 +29,7 @@ impl Map {
             leaves.clear();
             leaves.extend(self.leaves.of_slice(slice));
         }
-        let mut writer = PartWriter::default();
+        let mut writer = core::mem::take(&mut self.parts);
         let mut oldest: Option<Lsn> = None;
         for (at, &leaf) in leaves.iter().enumerate() {
             if at % LEAVES_AHEAD == 0 {
@@ -61,7 +61,13 @@ impl Map {
         if full {
             state.oldest = oldest;
         }
-        (writer.finish(slice.0, full, since, cut), cut)
+        let payloads = writer.finish(slice.0, full, since, cut);
+        self.parts = writer;
+        if !full {
+            leaves.clear();
+            self.slice_mut(slice).changed = leaves;
+        }
+        (payloads, cut)
     }
 
     /// Has heads of leaves, and the first `nodes` nodes of their chains, in the processor's cache. Each node
@@ -103,20 +109,24 @@ impl Map {
             discarded,
         };
         let applied = self.slice(self.leaves.slice(leaf)).applied;
-        let mut oldest: Option<Lsn> = None;
-        for (_, delta) in self.pool.newest_first(head.chain) {
-            let lsn = delta
-                .lsn_within(applied)
-                .expect("no delta is younger than its slice");
-            if full || lsn > since {
-                oldest = Some(oldest.map_or(lsn, |o| o.min(lsn)));
-                deltas.push(delta);
-            } else if head.chain.is_in_order() {
-                // What stands behind is in the cut before, too.
-                break;
+        let is_new = |delta: &Delta| u64::from(delta.age_at(applied)) < applied.0 - since.0;
+        if full || !head.chain.is_in_order() {
+            self.pool.unroll(head.chain, &mut deltas);
+            if !full {
+                deltas.retain(is_new);
             }
+        } else {
+            // What stands behind one of the cut before is in that, too.
+            let newest_first = self.pool.newest_first(head.chain);
+            let new = newest_first.map(|(_, delta)| delta).take_while(is_new);
+            deltas.extend(new);
+            deltas.reverse();
         }
-        deltas.reverse();
+        let oldest_age = deltas.iter().map(|delta| delta.age_at(applied)).max();
+        let oldest = oldest_age.map(|age| {
+            let oldest = applied.0.checked_sub(u64::from(age));
+            Lsn(oldest.expect("no delta is younger than its slice"))
+        });
         let state = SectionState::Present {
             parent: (full || head.is_switched()).then_some(parent),
             mapped: head.mapped,

@@ -33,7 +33,9 @@ impl Map {
             heads: self.leaves.bytes(),
             deltas: self.pool.bytes(),
             images: self.cache.bytes(),
-            lists: changed + self.scratch.capacity() * size_of::<varve_format::Delta>(),
+            lists: changed
+                + self.scratch.capacity() * size_of::<varve_format::Delta>()
+                + self.parts.capacity(),
             delta_nodes_used: self.pool.used(),
             delta_count: self.pool.deltas(),
             images_used: self.cache.len(),

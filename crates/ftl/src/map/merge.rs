@@ -1,15 +1,17 @@
 //! Merging: the image goes to the log, the parent is switched, the chain's prefix is dropped.
 
 use super::{Base, IS_STRICT, LeafKey, Map, Merging};
-use alloc::boxed::Box;
-use varve_format::{Delta, LeafImage, Parent};
+use varve_format::{Delta, Parent};
+use varve_io::Sectors;
 use varve_units::Lsn;
+use zerocopy::IntoBytes;
 
 /// An image to be written as a leaf record.
-#[derive(Debug)]
 pub struct Merge {
-    /// The present state of the leaf.
-    pub image: Box<LeafImage>,
+    /// The present state of the leaf: its image.
+    pub image: Sectors,
+    /// True if the image [`varve_format::LeafImage::is_empty`].
+    pub is_empty: bool,
     /// Changes up to this LSN are in it.
     pub through: Lsn,
 }
@@ -79,8 +81,8 @@ impl Map {
         Some(self.leaves.key(found))
     }
 
-    /// Begins a merge: a copy of the image, to be written as a leaf record. A copy that
-    /// [`LeafImage::is_empty`] need not be written: [`Map::finish_empty`].
+    /// Begins a merge: a copy of the image, to be written as a leaf record. An empty one need not be
+    /// written: [`Map::finish_empty`].
     ///
     /// # Errors
     /// The image is not cached, or the leaf is discarded and its old image not yet cleared.
@@ -97,17 +99,22 @@ impl Map {
         let Some(slot) = head.image() else {
             return Err(self.base(key).map_or(NeedsImage::Blank, NeedsImage::Read));
         };
-        let image = Box::new(self.cache.get(slot).clone());
+        let present = self.cache.get(slot);
+        let (mapped, is_empty) = (present.mapped(), present.is_empty());
+        let image = Sectors::from_bytes(present.as_bytes());
         let through = self.slice(self.leaves.slice(leaf)).applied;
         self.pool.hold(&mut self.leaves.head_mut(leaf).chain, true);
-        let (mapped, empty) = (image.mapped(), image.is_empty());
         let merging = Merging {
             through,
             mapped,
-            empty,
+            empty: is_empty,
         };
         self.merging.insert(leaf, merging);
-        Ok(Merge { image, through })
+        Ok(Merge {
+            image,
+            is_empty,
+            through,
+        })
     }
 
     /// True between the beginning and the end of a merge.

@@ -64,7 +64,7 @@ use directory::Directory;
 use pool::DeltaPool;
 pub(crate) use pool::NODE_DELTAS;
 use slice::Slice;
-use varve_format::Delta;
+use varve_format::{Delta, PartWriter};
 use varve_units::{LeafIndex, Lsn, Ppa, SliceId, VolumeId};
 
 /// Deltas a chain may have: a leaf's section must fit a checkpoint part. Far beyond a merge.
@@ -214,6 +214,8 @@ pub struct Map {
     bounds_at: u32,
     /// Deltas on their way from one form of a chain to another; empty between calls.
     scratch: Vec<Delta>,
+    /// Writes the parts of a cut; empty between calls.
+    parts: PartWriter,
 }
 
 impl Map {
@@ -235,6 +237,7 @@ impl Map {
             bounds: 0,
             bounds_at: 0,
             scratch: Vec::new(),
+            parts: PartWriter::default(),
         }
     }
 

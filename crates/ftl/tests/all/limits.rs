@@ -2,6 +2,7 @@
 
 use crate::common::{Host, Pool};
 use std::rc::Rc;
+use varve_format::PartPayload;
 use varve_ftl::map::{Change, LeafKey, Map, MapLimits, SliceLoad};
 use varve_ftl::{Engine, EngineError};
 use varve_io::{Blocks, World};
@@ -113,13 +114,13 @@ fn what_was_applied_at_the_leaf_limit_is_redone() {
         zero: false,
     };
     // Payloads of the only slice, the newest cut first.
-    let load = |map: &mut Map, cuts: &[(bool, &[Vec<u8>])]| {
+    let load = |map: &mut Map, cuts: &[(bool, &[PartPayload])]| {
         let mut load = SliceLoad::new(SliceId(0), 1);
         for (full, payloads) in cuts {
             payloads
                 .iter()
                 .rev()
-                .for_each(|p| load.add(*full, p).unwrap());
+                .for_each(|p| load.add(*full, p.bytes()).unwrap());
         }
         map.load(&load).unwrap();
     };

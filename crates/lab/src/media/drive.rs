@@ -449,28 +449,49 @@ impl ModelDrive {
     fn read_symbols(&self, offset: u64, into: &mut Blocks) {
         let regions = self.regions.borrow();
         let block_sectors = BLOCK_BYTES / SECTOR_BYTES;
-        for (index, symbol) in into.symbols_mut().iter_mut().enumerate() {
-            let sector = offset / SECTOR_BYTES + index as u64 * block_sectors;
+        let mut sector = offset / SECTOR_BYTES;
+        let mut left = into.symbols_mut();
+        while !left.is_empty() {
             let (number, first) = self.place(sector);
             let region = &regions[number];
-            *symbol = match region.read(first).1 {
-                Some(Found::Symbols { packed, from }) => pack::symbol(packed, from),
+            let (length, found) = region.read(first);
+            // Blocks of one run that begin in this region.
+            let here = (self.region_sectors - u64::from(first)).min(u64::from(length));
+            let count = match found {
+                Some(Found::Symbols { .. }) => here.div_ceil(block_sectors) as usize,
+                _ => 1,
+            };
+            let (now, later) = left.split_at_mut(count.min(left.len()));
+            match found {
+                Some(Found::Symbols { packed, from }) => {
+                    for (at, symbol) in (from..).zip(now.iter_mut()) {
+                        *symbol = pack::symbol(packed, at);
+                    }
+                }
                 None if !self.holds_log && region.is_blank() => {
                     let aged = self.aged.borrow();
                     let block = sector / block_sectors;
-                    aged.as_ref().map_or(0, |aged| aged.symbol_at(block))
+                    now.fill(aged.as_ref().map_or(0, |aged| aged.symbol_at(block)));
                 }
-                _ => 0,
-            };
+                _ => now.fill(0),
+            }
+            sector += now.len() as u64 * block_sectors;
+            left = later;
         }
     }
 
     /// Blocks read as metadata are zeroes.
     fn read_meta(&self, offset: u64, into: &mut Sectors) {
-        let bytes = into.bytes_mut();
-        bytes.fill(0);
         let regions = self.regions.borrow();
-        let end = bytes.len() / SECTOR;
+        let (number, first) = self.place(offset / SECTOR_BYTES);
+        let end = into.len();
+        if let (_, Some(Found::Plain(bytes))) = regions[number].read(first)
+            && let Some(all) = bytes.get(..end * SECTOR)
+        {
+            into.fill(all);
+            return;
+        }
+        let bytes = into.bytes_mut();
         let mut at = 0;
         while at < end {
             let sector = offset / SECTOR_BYTES + at as u64;
@@ -501,18 +522,22 @@ impl ModelDrive {
                             let base = leaf_base(first.as_ref());
                             unpack_part(packed, base, LEAF_BYTES / SECTOR, from, target);
                         }
-                        None => assert!(
-                            target.len() < LEAF_BYTES,
-                            "the image of leaf {leaf} at sector {start} was superseded long ago"
-                        ),
+                        None => {
+                            assert!(
+                                target.len() < LEAF_BYTES,
+                                "the image of leaf {leaf} at sector {start} was superseded long ago"
+                            );
+                            target.fill(0);
+                        }
                     }
                 }
                 None if !self.holds_log && regions[number].is_blank() => {
+                    target.fill(0);
                     if let Some(aged) = &*self.aged.borrow() {
                         aged.read_p2l(sector, target);
                     }
                 }
-                Some(Found::Symbols { .. }) | None => {}
+                Some(Found::Symbols { .. }) | None => target.fill(0),
             }
             at += length;
         }

@@ -1,7 +1,7 @@
 //! What the map must say: the state of each block and of each place, and what draws from the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use varve_format::{Entry, LeafImage};
+use varve_format::{Entry, LeafImage, PartPayload};
 use varve_ftl::map::{Change, Dead, LeafKey, Map, MapLimits, SliceLoad};
 use varve_units::{LeafIndex, Lsn, Ppa, SliceId, VolumeId};
 
@@ -27,8 +27,8 @@ pub enum Logged {
 }
 
 pub type Block = (LeafKey, u16);
-/// A slice's payloads: whether they are full, the bytes, the cut.
-pub type Cut = (bool, Vec<Vec<u8>>, Lsn);
+/// A slice's payloads: whether they are full, the payloads, the cut.
+pub type Cut = (bool, Vec<PartPayload>, Lsn);
 
 pub struct Merging {
     pub key: LeafKey,
@@ -69,7 +69,7 @@ pub fn load_slice(map: &mut Map, slice: SliceId, parts: &[Cut]) {
     let mut load = SliceLoad::new(slice, SLICES);
     for (full, payloads, _) in parts.iter().rev() {
         for payload in payloads.iter().rev() {
-            load.add(*full, payload).unwrap();
+            load.add(*full, payload.bytes()).unwrap();
         }
     }
     assert_eq!(Some(load.cut()), parts.last().map(|(.., cut)| *cut));

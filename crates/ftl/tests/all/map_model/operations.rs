@@ -1,6 +1,7 @@
 //! What is done to the map and, beside it, to the model: changes, merges, cuts, crashes.
 
 use super::model::{Harness, Logged, Merging, SLICES, load_slice};
+use varve_format::LeafImage;
 use varve_ftl::map::{Change, LeafCursor, LeafKey, MapFull, NeedsImage};
 use varve_units::{Lsn, Ppa, SliceId};
 
@@ -128,11 +129,12 @@ impl Harness {
         loop {
             match self.map.begin_merge(key) {
                 Ok(merge) => {
-                    let image = (*merge.image).clone();
+                    let image = LeafImage::decode(merge.image.bytes()).unwrap();
+                    assert_eq!(image.is_empty(), merge.is_empty, "seed {}", self.seed);
                     self.merging.push(Merging {
                         key,
                         through: merge.through,
-                        image,
+                        image: *image,
                         sector: None,
                     });
                     return;
