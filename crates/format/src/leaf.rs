@@ -148,8 +148,8 @@ impl LeafImage {
     #[must_use]
     pub fn mapped(&self) -> u16 {
         // At most 512: a sum that looks out for more is worked out one by one.
-        let add = |sum: u16, entry: &Entry| sum.wrapping_add(u16::from(entry.is_mapped()));
-        self.entries.iter().fold(0, add)
+        let add = |sum: u64, entry: &Entry| sum.wrapping_add(u64::from(entry.is_mapped()));
+        self.entries.iter().fold(0, add) as u16
     }
 
     /// True if every entry reads as zeroes, so that the leaf need not exist.

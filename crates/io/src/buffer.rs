@@ -429,3 +429,27 @@ fn sectors_of(bytes: &[u8]) -> Vec<Sector> {
     }
     sectors
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sectors are the same however they came to be what they are.
+    #[test]
+    fn sectors_are_zeroes_until_they_are_filled() {
+        let bytes: Vec<u8> = (0..2 * SECTOR + 7).map(|at| at as u8 | 1).collect();
+        let padded = Sectors::from_bytes(&bytes);
+        assert_eq!(padded.len(), 3);
+        assert_eq!(padded.bytes()[..bytes.len()], bytes);
+        assert_eq!(padded.bytes()[bytes.len()..], [0; SECTOR - 7]);
+        let untouched = Sectors::zeroed(3);
+        assert_eq!(untouched.clone().bytes(), [0; 3 * SECTOR]);
+        let mut written = Sectors::zeroed(3);
+        written.bytes_mut()[SECTOR] = 9;
+        assert_eq!(written.bytes()[SECTOR..SECTOR + 2], [9, 0]);
+        for mut into in [untouched, written] {
+            into.fill(padded.bytes());
+            assert_eq!(into.bytes(), padded.bytes());
+        }
+    }
+}

@@ -116,10 +116,14 @@ impl Map {
                 deltas.retain(is_new);
             }
         } else {
-            // What stands behind one of the cut before is in that, too.
-            let newest_first = self.pool.newest_first(head.chain);
-            let new = newest_first.map(|(_, delta)| delta).take_while(is_new);
-            deltas.extend(new);
+            for (_, some) in self.pool.nodes(head.chain) {
+                let new = some.iter().rev().take_while(|delta| is_new(delta)).count();
+                deltas.extend(some.iter().rev().take(new));
+                if new < some.len() {
+                    // What stands behind is in the cut before, too.
+                    break;
+                }
+            }
             deltas.reverse();
         }
         let oldest_age = deltas.iter().map(|delta| delta.age_at(applied)).max();
