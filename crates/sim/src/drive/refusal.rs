@@ -79,6 +79,7 @@ impl Refusals {
 
     pub(super) fn disarm(&mut self) {
         self.armed = None;
+        self.loses = None;
     }
 
     /// The power failed: nothing is in flight.
