@@ -30,6 +30,18 @@ pub enum Scheme {
     },
 }
 
+impl Scheme {
+    /// Of so many drives those that must fail a write for the tier to fail it: one more than it can do without.
+    #[must_use]
+    pub const fn refusers_min(self, drives: usize) -> usize {
+        match self {
+            Self::Single => 1,
+            Self::Mirror => drives,
+            Self::Parity { .. } => 2,
+        }
+    }
+}
+
 /// The part of a drive that belongs to a tier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
@@ -158,6 +170,18 @@ impl Atlas {
             self.place(drive, &range) == Some(Place::Label)
         });
         self.lost[drive] = has_bad_label;
+    }
+
+    /// True if the tier that has this place of a drive may store a write there and refuse it: nothing was promised
+    /// yet of what it was to hold. Not while a drive of the tier is lost, when those that refuse may be the only
+    /// ones that took the write.
+    #[must_use]
+    pub fn may_refuse(&self, drive: usize, range: &Range<u64>) -> bool {
+        let Some(Place::Tier(index, _)) = self.place(drive, range) else {
+            return false;
+        };
+        let mut extents = self.layout.tiers[index].extents.iter();
+        extents.all(|extent| !self.lost[extent.drive])
     }
 
     /// True while a drive is lost.
@@ -363,6 +387,22 @@ mod tests {
         atlas.restore(4);
         assert!(!atlas.claim(3, BASE - 512..BASE + 512));
         assert!(atlas.claim(3, 4096..8192));
+    }
+
+    /// A tier refuses writes to what it protects, not to labels, and not while one of its drives is lost.
+    #[test]
+    fn tiers_refuse_while_they_are_whole() {
+        let mut atlas = atlas();
+        let range = BASE..BASE + STRIP;
+        assert!(atlas.may_refuse(0, &range) && atlas.may_refuse(3, &range));
+        assert!(!atlas.may_refuse(3, &(0..STRIP)));
+        assert!(atlas.claim(3, range.clone()));
+        assert!(atlas.may_refuse(2, &range), "a damaged place is rewritten");
+        assert!(atlas.lose(0));
+        assert!(!atlas.may_refuse(1, &range));
+        assert!(atlas.may_refuse(2, &range));
+        atlas.restore(0);
+        assert!(atlas.may_refuse(1, &range));
     }
 
     /// A tier without redundancy is never damaged.

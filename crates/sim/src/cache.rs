@@ -21,6 +21,8 @@ const VISIBLE_MAX: usize = 512;
 pub enum Body {
     /// These segments.
     Gather(Gather),
+    /// These bytes of them: a write that was stored in part.
+    Part(Gather, Range<u64>),
     /// This many bytes of zeroes (a discard that the drive honours).
     Zeroes(u64),
 }
@@ -31,6 +33,7 @@ impl Body {
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Gather(gather) => gather.bytes(),
+            Self::Part(_, part) => part.end - part.start,
             Self::Zeroes(bytes) => *bytes,
         }
     }
@@ -40,6 +43,7 @@ impl Body {
     pub fn cell(&self, at: u64) -> Cell {
         match self {
             Self::Gather(gather) => gather_cell(gather, at),
+            Self::Part(gather, part) => gather_cell(gather, part.start + at),
             Self::Zeroes(_) => Cell::Bytes(Box::new([0; SECTOR])),
         }
     }
@@ -48,6 +52,7 @@ impl Body {
     fn copy_to(&self, at: u64, into: &mut [u8]) {
         match self {
             Self::Gather(gather) => gather_bytes(gather, at, into),
+            Self::Part(gather, part) => gather_bytes(gather, part.start + at, into),
             Self::Zeroes(_) => into.fill(0),
         }
     }
@@ -55,6 +60,10 @@ impl Body {
     fn apply(&self, platter: &mut Platter, offset: u64, from: u64, to: u64) {
         match self {
             Self::Gather(gather) => platter.apply(offset, gather, from, to),
+            Self::Part(gather, part) => {
+                let (start, from, to) = (part.start, part.start + from, part.start + to);
+                platter.apply(offset - start, gather, from, to);
+            }
             Self::Zeroes(_) => platter.zero(offset + from, to - from),
         }
     }
@@ -111,12 +120,31 @@ impl Cache {
         self.visible.last()
     }
 
+    /// Of the newest visible write the drive stored some units alone; which, as byte ranges of the drive.
+    pub fn keep_some(&mut self, rng: &mut Rng, lba_bytes: u64) -> Vec<Range<u64>> {
+        let write = self.visible.pop().expect("a write is visible");
+        let Body::Gather(gather) = &write.body else {
+            unreachable!("hints are not stored in part");
+        };
+        let parts = kept(&write.body, rng, lba_bytes);
+        let stored = parts.iter().map(|part| Pending {
+            id: write.id,
+            offset: write.offset + part.start,
+            body: Body::Part(gather.clone(), part.clone()),
+            completed: None,
+        });
+        self.visible.extend(stored);
+        let on_drive = |part: &Range<u64>| write.offset + part.start..write.offset + part.end;
+        parts.iter().map(on_drive).collect()
+    }
+
     /// The write is complete: the next flush covers it.
     pub fn complete(&mut self, id: u64) {
         self.completions += 1;
-        let mut visible = self.visible.iter_mut().rev();
-        if let Some(write) = visible.find(|write| write.id == id) {
-            write.completed = Some(self.completions);
+        for write in self.visible.iter_mut().rev() {
+            if write.id == id {
+                write.completed = Some(self.completions);
+            }
         }
     }
 
@@ -207,7 +235,13 @@ impl Cache {
                 1 => write
                     .body
                     .apply(platter, write.offset, 0, write.body.bytes()),
-                _ => tear(&write, platter, rng, lba_bytes),
+                _ => {
+                    for part in kept(&write.body, rng, lba_bytes) {
+                        write
+                            .body
+                            .apply(platter, write.offset, part.start, part.end);
+                    }
+                }
             }
         }
     }
@@ -236,13 +270,14 @@ fn cells(visible: &[Pending], platter: &Platter, range: &Range<u64>) -> Vec<Cell
         .collect()
 }
 
-/// Lets some units of a write reach the platter.
-fn tear(write: &Pending, platter: &mut Platter, rng: &mut Rng, lba_bytes: u64) {
-    let units = units(&write.body, lba_bytes);
+/// The parts of a write of which some units are stored and some are not.
+fn kept(body: &Body, rng: &mut Rng, lba_bytes: u64) -> Vec<Range<u64>> {
+    let units = units(body, lba_bytes);
     let count = units.len() as u64;
     let manner = rng.below(6);
     let cut = rng.within(0, count);
     let single = rng.below(count);
+    let mut parts: Vec<Range<u64>> = Vec::new();
     for (index, unit) in (0_u64..).zip(units) {
         let is_kept = match manner {
             0 => false,
@@ -252,22 +287,27 @@ fn tear(write: &Pending, platter: &mut Platter, rng: &mut Rng, lba_bytes: u64) {
             4 => index != single,
             _ => rng.chance(1, 2),
         };
-        if is_kept {
-            write
-                .body
-                .apply(platter, write.offset, unit.start, unit.end);
+        match parts.last_mut() {
+            _ if !is_kept => {}
+            Some(last) if last.end == unit.start => last.end = unit.end,
+            _ => parts.push(unit),
         }
     }
+    parts
 }
 
 /// The units that a power failure keeps or loses as a whole: logical blocks of the drive, and
 /// symbolic blocks, which have no parts.
 fn units(body: &Body, lba_bytes: u64) -> Vec<Range<u64>> {
     let mut units = Vec::new();
-    let Body::Gather(gather) = body else {
-        let zeroes = (0..body.bytes()).step_by(BLOCK_BYTES as usize);
-        units.extend(zeroes.map(|at| at..(at + BLOCK_BYTES).min(body.bytes())));
-        return units;
+    let (gather, part) = match body {
+        Body::Gather(gather) => (gather, 0..gather.bytes()),
+        Body::Part(gather, part) => (gather, part.clone()),
+        Body::Zeroes(bytes) => {
+            let zeroes = (0..*bytes).step_by(BLOCK_BYTES as usize);
+            units.extend(zeroes.map(|at| at..(at + BLOCK_BYTES).min(*bytes)));
+            return units;
+        }
     };
     let mut symbolic: Vec<Range<u64>> = Vec::new();
     let mut at = 0;
@@ -281,10 +321,11 @@ fn units(body: &Body, lba_bytes: u64) -> Vec<Range<u64>> {
         let mut inside = symbolic.iter().filter(|run| run.contains(&at));
         inside.all(|run| (at - run.start).is_multiple_of(BLOCK_BYTES))
     };
-    let mut start = 0;
-    for end in (lba_bytes..=gather.bytes()).step_by(lba_bytes as usize) {
-        if end == gather.bytes() || is_cut(end) {
-            units.push(start..end);
+    let first = part.start;
+    let mut start = first;
+    for end in (first + lba_bytes..=part.end).step_by(lba_bytes as usize) {
+        if end == part.end || is_cut(end) {
+            units.push(start - first..end - first);
             start = end;
         }
     }
@@ -355,5 +396,46 @@ mod tests {
         gather.push_data(Blocks::elided(2));
         let cuts = units(&Body::Gather(gather), 512);
         assert_eq!(cuts, [0..512, 512..4608, 4608..8704]);
+    }
+
+    /// Of a write that is stored in part those sectors are seen, and survive a flush, that were stored; a power failure
+    /// before that tears it once more.
+    #[test]
+    fn parts_of_a_write_are_stored() {
+        let mut seen = BTreeSet::new();
+        for seed in 0..60 {
+            let (mut cache, mut platter) = (Cache::default(), Platter::default());
+            let mut gather = sector(1);
+            (2..=4).for_each(|value| gather.push(sector(value).segments()[0].clone()));
+            cache.begin(1, 512, Body::Gather(gather));
+            cache.show(1);
+            let stored = cache.keep_some(&mut Rng::new(seed), 512);
+            let mut bytes = [0; 6 * SECTOR];
+            cache.overlay(0, &mut bytes);
+            let is_stored = |at: u64| stored.iter().any(|range| range.contains(&at));
+            for (value, at) in (0_u64..6).zip((0..).step_by(512)) {
+                let held = if is_stored(at) { value as u8 } else { 0 };
+                assert_eq!(bytes[at as usize], held, "seed {seed}, sector {value}");
+            }
+            let mut torn = Platter::default();
+            let mut lost = Cache::default();
+            std::mem::swap(&mut lost, &mut cache);
+            if seed % 2 == 0 {
+                lost.complete(1);
+                let mark = lost.mark();
+                lost.destage(&mut platter, mark);
+                assert!(lost.visible.is_empty(), "all parts are complete");
+                let on_platter: Vec<u8> = (0..6).map(|at| first_byte(&platter, at * 512)).collect();
+                let first: Vec<u8> = bytes.iter().step_by(SECTOR).copied().collect();
+                assert_eq!(on_platter, first);
+                seen.insert(on_platter);
+            } else {
+                lost.fail(&mut torn, &mut Rng::new(seed), 512);
+                let kept = |at: u64| first_byte(&torn, at) != 0;
+                assert!((0..6).all(|at| is_stored(at * 512) || !kept(at * 512)));
+            }
+        }
+        assert!(seen.contains([0; 6].as_slice()) && seen.contains([0, 1, 2, 3, 4, 0].as_slice()));
+        assert!(seen.len() > 5, "{seen:?}");
     }
 }

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 42] = [
+pub const FEATURES: [&str; 43] = [
     "audits",
     "bit_rot",
     "came_back",
@@ -47,6 +47,7 @@ pub const FEATURES: [&str; 42] = [
     "media_error_hit",
     "misdirected_write",
     "placement",
+    "refused_write",
     "replaced",
     "slow",
     "short_lives",

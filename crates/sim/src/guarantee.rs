@@ -15,7 +15,7 @@ pub const OPERATIONS_MIN: u64 = 2_000;
 pub const CRASHES_MIN: u64 = 3;
 
 /// Faults that are injected, by their names in the tally of a drive.
-const FAULTS: [&str; 10] = [
+const FAULTS: [&str; 12] = [
     "bit_rot",
     "gone",
     "hung_reads",
@@ -23,6 +23,8 @@ const FAULTS: [&str; 10] = [
     "media_error",
     "misdirected_write",
     "no_space",
+    "refused_stripe",
+    "refused_write",
     "slow",
     "slow_reads",
     "write_error",

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 use varve_io::{Blocks, World};
-use varve_units::{Lba, Nanos, TenantId, VolumeId};
+use varve_units::{LEAF_BLOCKS, Lba, Nanos, TenantId, VolumeId};
 
 /// How long a host waits before it looks again whether a volume is idle.
 const PAUSE: Nanos = Nanos::from_micros(20);
@@ -47,6 +47,8 @@ pub struct Shared {
     pub is_elided: bool,
     /// Number of tenants.
     pub tenants: u64,
+    /// Blocks of one record of a host's write at most.
+    pub record_blocks: u64,
     /// Most volumes at a time.
     pub volumes_max: usize,
     /// Most blocks of a volume.
@@ -237,8 +239,11 @@ impl Hosts {
                 let read = async move { hosts.read(volume, lba, op.count).await };
                 self.afloat(Some(volume), read).await;
             }
-            Kind::Write => self.write(volume, lba, op.count, false).await,
-            Kind::Force => self.write(volume, lba, op.count, true).await,
+            Kind::Write | Kind::Force => {
+                let forced = op.kind == Kind::Force;
+                self.write(volume, lba, op.count, forced).await;
+                self.count_size(lba, op.count);
+            }
             Kind::Discard | Kind::DiscardHuge | Kind::Zeroes => {
                 self.zero(volume, lba, op.count, op.kind).await;
             }
@@ -247,6 +252,19 @@ impl Hosts {
             Kind::Delete | Kind::Resize => self.change_alone(volume, op).await,
         }
         self.shared.count(op.kind.name());
+    }
+
+    /// Counts a write that is longer than one record.
+    fn count_size(&self, lba: Lba, count: u64) {
+        if count <= self.shared.record_blocks {
+            return;
+        }
+        self.shared.count("host_write_huge");
+        if lba.index() as u64 + count > LEAF_BLOCKS {
+            self.shared.count("host_write_leaves");
+        } else if count == LEAF_BLOCKS {
+            self.shared.count("host_write_leaf");
+        }
     }
 
     /// Counts an operation and mixes its end into the action hash.

@@ -5,6 +5,7 @@ use crate::canary::Canary;
 use crate::checker::space::Space;
 use crate::laps::LogArea;
 use crate::rng::Rng;
+use crate::scenario::LANES_FEW;
 use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject, SubjectError};
 use crate::wire::WireCanary;
 use std::cell::Cell;
@@ -17,6 +18,10 @@ use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot,
 use varve_units::{BLOCK_BYTES, Lba, Nanos, TenantId, VolumeId};
 
 const MIB: u64 = 1 << 20;
+/// Chunks of each lane where there are many: more than a pool of that many lanes needs to have room for all.
+const LANE_CHUNKS: u64 = 16;
+/// Map slices where there are many lanes.
+const SLICES_MANY: u16 = 16;
 /// Blocks of each write of an earlier pool.
 const EARLIER_BLOCKS: u64 = 64;
 /// From the close of an earlier pool until its drives are blanked.
@@ -43,9 +48,13 @@ const FEATURES: &[&str] = &[
     "groups_collected",
     "groups_discarded",
     "host_no_space",
+    "host_write_huge",
+    "host_write_leaf",
+    "host_write_leaves",
     "kept_blocks",
     "leaf_merges",
     "leaf_reads",
+    "many_lanes",
     "members_lost",
     "moves_redone",
     "no_space",
@@ -53,8 +62,11 @@ const FEATURES: &[&str] = &[
     "paced_writes",
     "read_retries",
     "records_passed_over",
+    "refused_stripe",
     "remirrors",
     "repairs",
+    "stripe_write_errors",
+    "units_retired",
     "volumes_purged",
 ];
 
@@ -134,13 +146,20 @@ fn options(config: &Config) -> PoolOptions {
 impl Factory for Real {
     fn adapt(&self, config: &mut Config) {
         let mut rng = Rng::new(config.seed).split("real sizes");
-        config.lanes_max = rng.within(1, 3) as u16;
         config.lanes = config.lanes.min(config.lanes_max);
-        let chunks = 12 + 4 * u64::from(config.lanes_max) + rng.within(0, 4);
+        let lanes = u64::from(config.lanes_max);
+        let chunks = if config.lanes_max > LANES_FEW {
+            // A lane owns slices, one at least.
+            config.slices = SLICES_MANY;
+            LANE_CHUNKS * lanes
+        } else {
+            12 + 4 * lanes
+        };
+        let chunks = chunks + rng.within(0, 4);
         config.fast_bytes = RESERVED_BYTES + chunks * MIB;
         config.dense_bytes = dense_bytes(config, rng.within(180, 360));
+        config.record_blocks = MIB / 2 / BLOCK_BYTES;
         // Parity of symbols is not defined: such pools hold real blocks.
-        config.count_max = 128;
         config.is_elided &= !matches!(config.dense, Dense::Parity(_));
     }
 
@@ -579,6 +598,8 @@ impl Subject for Life {
         let seen = self.full_minimal.get() + u64::from(is_minimal && is_full);
         self.full_minimal.set(seen);
         status.insert("full_at_minimal_reserve", seen);
+        let many_lanes = self.engines.len() > usize::from(LANES_FEW);
+        status.insert("many_lanes", u64::from(many_lanes));
         status
     }
 

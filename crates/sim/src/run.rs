@@ -7,9 +7,9 @@
 //! **Invariants**: everything drawn comes from streams named after the seed; a whole run without
 //! failure has had all that [`guarantee`](crate::guarantee) names.
 
-use crate::atlas::Atlas;
+use crate::atlas::{Atlas, Tier};
 use crate::checker::Oracle;
-use crate::drive::SimDrive;
+use crate::drive::{Refusals, SimDrive};
 use crate::executor::{Executor, Journal, Reactor, Stop, Timeline, Trigger};
 use crate::fingerprint::Action;
 use crate::guarantee::{CRASHES_MIN, Seen};
@@ -28,6 +28,8 @@ use std::rc::Rc;
 use varve_io::World;
 use varve_units::Nanos;
 
+/// The dense tier among those of a layout.
+const DENSE: usize = 1;
 /// Lives beyond those drawn, until the run has seen what every run must see. Arbitrary: no seed
 /// tried needs half of them.
 const LIVES_MORE: u64 = 12;
@@ -129,19 +131,37 @@ pub fn run_twice(seed: u64, make: &dyn Fn() -> Box<dyn Factory>, options: Option
     first
 }
 
+/// Blank drives; those of the dense tier refuse writes together.
+fn drives(
+    plan: &Plan,
+    rng: &Rng,
+    atlas: &Rc<RefCell<Atlas>>,
+    dense: Option<&Tier>,
+) -> Vec<SimDrive> {
+    let specs = plan.drives.iter().enumerate();
+    let drives: Vec<SimDrive> = specs
+        .map(|(index, &spec)| {
+            let rng = rng.split_at("drive", index as u64);
+            SimDrive::new(index, spec, rng, Rc::clone(atlas))
+        })
+        .collect();
+    if let Some(tier) = dense {
+        let refusals = Refusals::new(tier, rng.split("refusals"));
+        let refusals = Rc::new(RefCell::new(refusals));
+        let dense = drives.iter().skip(plan.config.fast);
+        dense.for_each(|drive| drive.join(Rc::clone(&refusals)));
+    }
+    drives
+}
+
 impl<'a> Machine<'a> {
     fn new(seed: u64, factory: &'a dyn Factory, options: Options) -> Self {
         let plan = Plan::draw(seed, factory);
         let rng = Rng::new(seed);
         let layout = factory.layout(&plan.config);
+        let dense = layout.tiers.get(DENSE).cloned();
         let atlas = Rc::new(RefCell::new(Atlas::new(layout)));
-        let specs = plan.drives.iter().enumerate();
-        let drives: Vec<SimDrive> = specs
-            .map(|(index, &spec)| {
-                let rng = rng.split_at("drive", index as u64);
-                SimDrive::new(index, spec, rng, Rc::clone(&atlas))
-            })
-            .collect();
+        let drives = drives(&plan, &rng, &atlas, dense.as_ref());
         let area = factory.log_area(&plan.config);
         let laps = area.map(|area| Rc::new(RefCell::new(Laps::new(area))));
         if let Some(laps) = &laps {
@@ -158,7 +178,11 @@ impl<'a> Machine<'a> {
         });
         let (timeline, fabric) = served.unzip();
         let shared = Shared {
-            oracle: RefCell::new(Oracle::new(seed, plan.config.volatile_cache)),
+            oracle: RefCell::new(Oracle::new(
+                seed,
+                plan.config.volatile_cache,
+                plan.config.record_blocks,
+            )),
             workload: RefCell::new(Workload::new(
                 rng.split("workload"),
                 plan.config.count_max,
@@ -168,6 +192,7 @@ impl<'a> Machine<'a> {
             coverage: RefCell::default(),
             is_elided: plan.config.is_elided,
             tenants: plan.tenants,
+            record_blocks: plan.config.record_blocks,
             volumes_max: plan.volumes,
             volume_blocks_max: Cell::new(64),
             fabric,

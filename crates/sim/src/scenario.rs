@@ -7,10 +7,25 @@ use crate::rng::Rng;
 use crate::stress::Stress;
 use crate::subject::{Config, Dense, Factory};
 use crate::wire;
-use varve_units::Nanos;
+use varve_io::IoError;
+use varve_units::{LEAF_BLOCKS, Nanos};
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
+
+/// As many lanes are many: from there on each is given chunks of its own.
+pub const LANES_FEW: u16 = 3;
+/// Of so many seeds one has more. Arbitrary: such a seed is several times the work.
+const MANY_LANES_ONE_IN: u64 = 10;
+
+/// What a drive may say of a write that it stored.
+const REFUSALS: [IoError; 5] = [
+    IoError::Media,
+    IoError::Gone,
+    IoError::Timeout,
+    IoError::NoSpace,
+    IoError::ReadOnly,
+];
 
 /// What may be changed about a seed's scenario from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,9 +114,10 @@ impl Plan {
             dense_bytes: pool.within(8, 32) * MIB,
             slices: pool.pick(&[1, 4, 16]),
             lanes: pool.within(1, 4) as u16,
-            lanes_max: 4,
+            lanes_max: draw_lanes(&mut rng.split("lanes")),
             lba_bytes: pool.pick(&[512, 4096]),
-            count_max: 512,
+            count_max: LEAF_BLOCKS,
+            record_blocks: LEAF_BLOCKS,
             map_bytes: pool.magnitude(64, 4096) << 10,
             is_elided: pool.chance(2, 3),
             volatile_cache: pool.chance(3, 4),
@@ -156,6 +172,15 @@ impl Plan {
     }
 }
 
+/// Most log lanes of a seed: seldom many, because such a pool needs a large fast tier.
+fn draw_lanes(rng: &mut Rng) -> u16 {
+    if rng.chance(1, MANY_LANES_ONE_IN) {
+        rng.within(u64::from(LANES_FEW) + 1, 8) as u16
+    } else {
+        rng.within(1, u64::from(LANES_FEW)) as u16
+    }
+}
+
 /// When the power fails after the hosts have done their part.
 #[must_use]
 pub fn draw_trigger(rng: &mut Rng, actions: u64, now: Nanos) -> (Trigger, &'static str) {
@@ -192,6 +217,11 @@ pub fn inject(rng: &mut Rng, drives: &[SimDrive], stress: Stress, now: Nanos) {
         3 => drive.arm(WriteFault::Misdirected(rng.magnitude(1, 1 << 12))),
         4 => drive.arm(WriteFault::Error),
         5 => lose(rng, drive, drives),
+        9 => drive.arm(WriteFault::Refused(rng.pick(&REFUSALS))),
+        10 => {
+            let error = rng.pick(&REFUSALS);
+            drives.iter().for_each(|drive| drive.arm_refusal(error));
+        }
         6 => drive.slow_down(now + Nanos::from_millis(rng.magnitude(1, 32))),
         7 => drive.slow_reads(now + Nanos::from_millis(rng.magnitude(1, 64))),
         _ => drive.hang_reads(now + Nanos::from_millis(rng.magnitude(4, 256))),

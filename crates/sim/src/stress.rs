@@ -99,12 +99,12 @@ impl Stress {
 
     /// Weights of the kinds of faults in the order of [`inject`](crate::scenario::inject).
     #[must_use]
-    pub const fn fault_weights(self) -> [u32; 9] {
+    pub const fn fault_weights(self) -> [u32; 11] {
         match self {
-            Self::Even | Self::Races | Self::Restarts => [5, 5, 4, 4, 1, 2, 3, 3, 1],
-            Self::LateReads => [1, 1, 1, 1, 1, 1, 1, 2, 18],
-            Self::Losses => [3, 3, 3, 3, 2, 14, 1, 1, 1],
-            Self::Scatter => [4, 14, 12, 12, 1, 2, 1, 1, 1],
+            Self::Even | Self::Races | Self::Restarts => [5, 5, 4, 4, 1, 2, 3, 3, 1, 1, 3],
+            Self::LateReads => [1, 1, 1, 1, 1, 1, 1, 2, 18, 1, 1],
+            Self::Losses => [3, 3, 3, 3, 2, 14, 1, 1, 1, 3, 2],
+            Self::Scatter => [4, 14, 12, 12, 1, 2, 1, 1, 1, 1, 4],
         }
     }
 

@@ -65,8 +65,10 @@ pub struct Config {
     pub lanes_max: u16,
     /// Smallest unit of a transfer of every drive: 512 or 4096.
     pub lba_bytes: u32,
-    /// Blocks of one command at most: the largest that the pool takes whole.
+    /// Blocks of one command at most.
     pub count_max: u64,
+    /// Blocks of one leaf that the pool takes whole; of more, each so many from the first on.
+    pub record_blocks: u64,
     /// Bytes of memory for the map.
     pub map_bytes: u64,
     /// True if blocks are symbols.

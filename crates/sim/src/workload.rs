@@ -4,12 +4,17 @@
 
 use crate::rng::Rng;
 use std::collections::BTreeMap;
-use varve_units::VolumeId;
+use varve_units::{LEAF_BLOCKS, VolumeId};
 
 /// Longest ordinary operation, in blocks.
 const COUNT_MAX: u64 = 64;
-/// Longest operation, in blocks.
-const COUNT_HUGE: u64 = 512;
+/// Longest operation of those that are long, in blocks: one record of a pool with small chunks.
+const COUNT_LONG: u64 = 128;
+/// Longest operation, in blocks: a leaf, 2 MiB.
+const COUNT_HUGE: u64 = LEAF_BLOCKS;
+/// Of so many volumes that are filled, or worn out, one is written in such operations. Arbitrary: one is as much
+/// work as eight ordinary ones.
+const HUGE_ONE_IN: u64 = 10;
 
 /// What hosts are after for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,6 +141,25 @@ enum Pattern {
     Few,
 }
 
+/// How one volume is used while a mood lasts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Use {
+    pattern: Pattern,
+    /// Where the pattern goes on.
+    at: u64,
+    /// How long writes in order are, if they are longer than one record.
+    huge: Option<Huge>,
+}
+
+/// Writes longer than one record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Huge {
+    /// One leaf each.
+    Leaves,
+    /// Of all lengths, across leaves.
+    Across,
+}
+
 /// One operation to carry out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Op {
@@ -150,12 +174,12 @@ pub struct Op {
 /// The source of operations.
 pub struct Workload {
     rng: Rng,
-    /// Blocks of one command at most: the largest that the pool takes whole.
+    /// Blocks of one command at most.
     count_max: u64,
     mood: Mood,
     /// What hosts are after more often than anything else.
     usual: Option<Mood>,
-    patterns: BTreeMap<VolumeId, (Pattern, u64)>,
+    uses: BTreeMap<VolumeId, Use>,
     drawn: u64,
 }
 
@@ -168,7 +192,7 @@ impl Workload {
             count_max,
             mood: Mood::Fill,
             usual,
-            patterns: BTreeMap::new(),
+            uses: BTreeMap::new(),
             drawn: 0,
         }
     }
@@ -178,14 +202,14 @@ impl Workload {
         let other = self.rng.pick(&Mood::ALL);
         let usual = self.usual.filter(|_| self.rng.chance(2, 3));
         self.mood = usual.unwrap_or(other);
-        self.patterns.clear();
+        self.uses.clear();
     }
 
     /// Hosts wear the pool out from now on: they overwrite all of it in long writes, so that
     /// everything is cleaned sooner or later.
     pub fn wear(&mut self) {
         self.mood = Mood::Wear;
-        self.patterns.clear();
+        self.uses.clear();
     }
 
     /// One of the volumes.
@@ -205,15 +229,22 @@ impl Workload {
     pub fn next(&mut self, volume: VolumeId, size: u64) -> Op {
         self.drawn += 1;
         let kind = Kind::ALL[self.rng.weighted(&self.mood.weights())];
+        let is_write = matches!(kind, Kind::Write | Kind::Force);
+        let huge = is_write.then(|| self.used(volume, size).huge).flatten();
         let count = match kind {
             Kind::Flush | Kind::Create | Kind::Delete => 0,
             Kind::Resize => return self.resize(size),
             Kind::DiscardHuge => self.rng.within(size.div_ceil(4), size),
             Kind::Scan => COUNT_HUGE.min(size),
+            _ if huge == Some(Huge::Leaves) => COUNT_HUGE.min(size),
+            _ if huge == Some(Huge::Across) => {
+                self.rng.within(COUNT_LONG + 1, COUNT_HUGE).min(size)
+            }
             _ if self.mood == Mood::PingPong => self.rng.magnitude(1, 4.min(size)),
-            _ if self.mood == Mood::Wear => COUNT_HUGE.min(size),
+            _ if self.mood == Mood::Wear => COUNT_LONG.min(size),
             Kind::Write | Kind::Force if self.mood == Mood::Turnover => {
-                self.rng.within(COUNT_MAX, COUNT_HUGE).min(size)
+                let count = self.rng.within(COUNT_MAX, COUNT_HUGE);
+                count.min(COUNT_LONG).min(size)
             }
             _ if self.mood == Mood::Turnover => self.rng.magnitude(1, 4.min(size)),
             _ if self.mood == Mood::Scatter => self.rng.within(4, 32).min(size),
@@ -225,8 +256,19 @@ impl Workload {
             Kind::DiscardHuge | Kind::Scan => count,
             _ => count.min(self.count_max),
         };
-        let lba = self.address(volume, size, count);
+        let lba = match huge {
+            Some(Huge::Leaves) => self.leaf(volume, size, count),
+            Some(Huge::Across) | None => self.address(volume, size, count),
+        };
         Op { kind, lba, count }
+    }
+
+    /// As [`Workload::address`], at the start of a leaf where the operation fits behind it.
+    fn leaf(&mut self, volume: VolumeId, size: u64, count: u64) -> u64 {
+        let at = self.address(volume, size, count);
+        let start = at - at % LEAF_BLOCKS;
+        // What goes on in order may be behind it already.
+        if count == LEAF_BLOCKS { start } else { at }
     }
 
     fn resize(&mut self, size: u64) -> Op {
@@ -238,9 +280,10 @@ impl Workload {
         }
     }
 
-    fn address(&mut self, volume: VolumeId, size: u64, count: u64) -> u64 {
-        let (rng, mood, drawn) = (&mut self.rng, self.mood, self.drawn);
-        let pattern = self.patterns.entry(volume).or_insert_with(|| {
+    /// How a volume is used while the mood lasts.
+    fn used(&mut self, volume: VolumeId, size: u64) -> &mut Use {
+        let (rng, mood) = (&mut self.rng, self.mood);
+        self.uses.entry(volume).or_insert_with(|| {
             let pattern = match mood {
                 Mood::Fill => Pattern::Sequential,
                 Mood::Wear => rng.pick(&[Pattern::Sequential, Pattern::Uniform, Pattern::Uniform]),
@@ -255,40 +298,49 @@ impl Workload {
                     Pattern::Few,
                 ]),
             };
-            let start = if mood == Mood::Fill {
-                0
-            } else {
-                rng.below(size)
-            };
-            (pattern, start)
-        });
+            let is_filling = mood == Mood::Fill;
+            let at = if is_filling { 0 } else { rng.below(size) };
+            let may_be_huge = is_filling || mood == Mood::Wear;
+            let huge = (may_be_huge && rng.chance(1, HUGE_ONE_IN))
+                .then(|| rng.pick(&[Huge::Leaves, Huge::Across]));
+            Use { pattern, at, huge }
+        })
+    }
+
+    fn address(&mut self, volume: VolumeId, size: u64, count: u64) -> u64 {
+        let drawn = self.drawn;
+        let Use {
+            pattern, mut at, ..
+        } = *self.used(volume, size);
+        let rng = &mut self.rng;
         let last = size - count;
-        let at = match pattern.0 {
+        let place = match pattern {
             Pattern::Uniform => rng.below(size),
             // The product of two uniform draws: the density falls with the logarithm.
             Pattern::Zipf => {
                 let low = rng.below(size);
-                pattern.1 + rng.below(low + 1)
+                at + rng.below(low + 1)
             }
             Pattern::Sequential => {
-                let at = if pattern.1 > last { 0 } else { pattern.1 };
-                pattern.1 = at + count;
-                at
+                let place = if at > last { 0 } else { at };
+                at = place + count;
+                place
             }
             Pattern::Hot => {
                 if drawn.is_multiple_of(64) {
-                    pattern.1 += size / 64 + 1;
+                    at += size / 64 + 1;
                 }
                 let is_hot = rng.chance(9, 10);
                 if is_hot {
-                    pattern.1 + rng.below(size.div_ceil(16))
+                    at + rng.below(size.div_ceil(16))
                 } else {
                     rng.below(size)
                 }
             }
-            Pattern::Few => pattern.1 / 2 + rng.below(6),
+            Pattern::Few => at / 2 + rng.below(6),
         };
-        (at % size).min(last)
+        self.used(volume, size).at = at;
+        (place % size).min(last)
     }
 }
 
@@ -316,5 +368,31 @@ mod tests {
             }
         }
         assert_eq!(seen.len(), Kind::ALL.len());
+    }
+
+    /// Some volumes are filled in whole leaves, one after another, and some in writes across them; no command is
+    /// longer than hosts may send.
+    #[test]
+    fn some_volumes_are_filled_in_leaves() {
+        let (mut leaves, mut across, size) = (0, 0, 8 * LEAF_BLOCKS);
+        for seed in 0..60 {
+            let mut workload = Workload::new(Rng::new(seed), COUNT_HUGE, None);
+            let mut short = Workload::new(Rng::new(seed), COUNT_LONG, None);
+            let mut ends = 0;
+            for _ in 0..30 {
+                let op = workload.next(VolumeId(1), size);
+                assert!(short.next(VolumeId(1), size).count <= COUNT_LONG);
+                if op.kind != Kind::Write || op.count <= COUNT_LONG {
+                    continue;
+                }
+                if op.count == LEAF_BLOCKS && op.lba.is_multiple_of(LEAF_BLOCKS) {
+                    assert!(op.lba >= ends || op.lba == 0, "in order");
+                    ends = op.lba + op.count;
+                    leaves += 1;
+                }
+                across += u64::from(op.lba / LEAF_BLOCKS != (op.lba + op.count - 1) / LEAF_BLOCKS);
+            }
+        }
+        assert!(leaves > 50 && across > 50, "{leaves}, {across}");
     }
 }

@@ -53,6 +53,8 @@ struct Write {
 pub struct Oracle {
     seed: u64,
     is_volatile: bool,
+    /// Blocks of one leaf that are written whole; of more, each so many from the first on.
+    record_blocks: u64,
     now: Moment,
     /// Acknowledgements before this are durable.
     flushed: Moment,
@@ -76,7 +78,7 @@ pub struct Oracle {
 impl Oracle {
     /// An empty pool. `is_volatile` is false if every acknowledged write is durable.
     #[must_use]
-    pub fn new(seed: u64, is_volatile: bool) -> Self {
+    pub fn new(seed: u64, is_volatile: bool, record_blocks: u64) -> Self {
         let none = Write {
             volume: VolumeId(u64::MAX),
             range: 0..0,
@@ -85,6 +87,7 @@ impl Oracle {
         Self {
             seed,
             is_volatile,
+            record_blocks,
             now: 1,
             flushed: 0,
             outstanding: BTreeMap::new(),
@@ -306,11 +309,22 @@ impl Oracle {
     /// # Errors
     /// The first gap, in words.
     pub fn close_verify(&mut self) -> Result<(), String> {
-        let is_record = |id: WriteId| id != 0 && self.writes[id as usize].change != Change::Resize;
+        let (writes, whole) = (&self.writes, self.record_blocks);
         for (&name, volume) in &mut self.volumes {
             let leaves = volume.blocks.chunks_mut(LEAF_BLOCKS as usize);
             for (leaf, blocks) in leaves.enumerate() {
-                check(blocks, is_record).map_err(|gap| {
+                let start = leaf as u64 * LEAF_BLOCKS;
+                let record = |id: WriteId, index: usize| {
+                    let write = &writes[id as usize];
+                    let first = write.range.start.max(start);
+                    match write.change {
+                        _ if id == 0 => None,
+                        Change::Resize => None,
+                        Change::Zero => Some((id, 0)),
+                        Change::Write => Some((id, (start + index as u64 - first) / whole)),
+                    }
+                };
+                check(blocks, record).map_err(|gap| {
                     format!(
                         "{name} leaf {leaf}: after the crash write {} of block {} is missing, \
                          but write {} survived",
@@ -373,7 +387,7 @@ mod tests {
     #[test]
     fn flushes_make_durable() {
         for (is_flushed_after, is_legal) in [(true, false), (false, true)] {
-            let mut oracle = Oracle::new(1, true);
+            let mut oracle = Oracle::new(1, true, 8);
             let volume = VolumeId(1);
             oracle.begin_create(8, TenantId(0));
             oracle

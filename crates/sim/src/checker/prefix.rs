@@ -2,7 +2,7 @@
 //!
 //! All records of a leaf are in one lane, and a crash leaves a prefix of the lane: if write B was
 //! invoked after write A was acknowledged and B survived, then A survived, or something later. A
-//! record happens whole or not at all.
+//! record happens whole or not at all; a long write is several.
 //!
 //! **Not here**: what a single block may hold (`register`).
 
@@ -21,22 +21,28 @@ pub struct Gap {
     pub index: usize,
 }
 
-/// Checks the blocks of one leaf after a crash and a read of all of them. `is_record` tells writes
-/// that are records of this leaf from those that are not (a resize).
+/// A record of a leaf: the write, and which of its records in that leaf.
+pub type RecordId = (WriteId, u64);
+
+/// Checks the blocks of one leaf after a crash and a read of all of them. `record` tells which record of this
+/// leaf brought a write to a block, by the block's index; none where the write is no record (a resize).
 ///
 /// # Errors
 /// The first gap.
-pub fn check(leaf: &[Register], is_record: impl Fn(WriteId) -> bool) -> Result<(), Gap> {
+pub fn check(
+    leaf: &[Register],
+    record: impl Fn(WriteId, usize) -> Option<RecordId>,
+) -> Result<(), Gap> {
     let mut survivors = BTreeSet::new();
     let mut newest: Option<&Cluster> = None;
     let seen: Vec<Vec<&Cluster>> = leaf.iter().map(Register::survivors_seen).collect();
-    for block in &seen {
+    for (index, block) in seen.iter().enumerate() {
         if let [only] = block.as_slice()
-            && is_record(only.id)
+            && let Some(record) = record(only.id, index)
         {
             // Of a write that was sent again an earlier effect may have survived, without the last.
             if !only.is_repeated {
-                survivors.insert(only.id);
+                survivors.insert(record);
             }
             if newest.is_none_or(|newest| newest.invoked < only.invoked) {
                 newest = Some(only);
@@ -48,10 +54,13 @@ pub fn check(leaf: &[Register], is_record: impl Fn(WriteId) -> bool) -> Result<(
     };
     for (index, (register, seen)) in leaf.iter().zip(&seen).enumerate() {
         for write in register.open() {
-            let is_due = write.acknowledged < newest.invoked || survivors.contains(&write.id);
+            let Some(record) = record(write.id, index) else {
+                continue;
+            };
+            let is_due = write.acknowledged < newest.invoked || survivors.contains(&record);
             let is_missing = !seen.is_empty() && seen.iter().all(|held| held.is_before(write));
             let is_seen = seen.iter().any(|held| held.id == write.id);
-            if is_due && is_missing && !is_seen && is_record(write.id) {
+            if is_due && is_missing && !is_seen {
                 return Err(Gap {
                     missing: write.id,
                     survivor: newest.id,
@@ -77,6 +86,11 @@ mod tests {
         leaf
     }
 
+    /// Every write but the zeroes of the beginning is one record.
+    fn whole(id: WriteId, _: usize) -> Option<RecordId> {
+        (id > 0).then_some((id, 0))
+    }
+
     /// The later write without the earlier is a gap; every prefix is fine.
     #[test]
     fn only_prefixes_survive() {
@@ -95,11 +109,7 @@ mod tests {
                 };
                 assert_eq!(read, Ok(()));
             }
-            assert_eq!(
-                check(&leaf, |id| id > 0).is_ok(),
-                is_legal,
-                "{first} {second}"
-            );
+            assert_eq!(check(&leaf, whole).is_ok(), is_legal, "{first} {second}");
         }
     }
 
@@ -122,14 +132,23 @@ mod tests {
     /// One record over two blocks is there whole or not at all.
     #[test]
     fn records_are_whole() {
-        let gap = check(&half(false), |id| id > 0).expect_err("half a record");
+        let gap = check(&half(false), whole).expect_err("half a record");
         assert_eq!((gap.missing, gap.index), (5, 1));
+    }
+
+    /// A long write is a record for each part: one may be there without the other, and none in part.
+    #[test]
+    fn parts_of_a_long_write_are_records() {
+        let of_one_block = |id, index| Some((id, index as u64)).filter(|(id, _)| *id > 0);
+        assert_eq!(check(&half(false), of_one_block), Ok(()));
+        let of_both = |id, index| Some((id, index as u64 / 2)).filter(|(id, _)| *id > 0);
+        assert!(check(&half(false), of_both).is_err());
     }
 
     /// A write that was sent again is several records: of the last one nothing may have survived where
     /// another write came between.
     #[test]
     fn repeated_writes_are_several_records() {
-        assert_eq!(check(&half(true), |id| id > 0), Ok(()));
+        assert_eq!(check(&half(true), whole), Ok(()));
     }
 }

@@ -28,6 +28,8 @@ impl Attached {
             Err(IoError::Media) => "media error",
             Err(IoError::Gone) => "gone",
             Err(IoError::NoSpace) => "no space",
+            Err(IoError::Timeout) => "timeout",
+            Err(IoError::ReadOnly) => "read-only",
             Err(_) => "error",
         };
         let code = u64::from(outcome.is_ok());
@@ -72,6 +74,10 @@ impl Attached {
             let state = &mut *self.state.borrow_mut();
             let id = state.next;
             state.next += 1;
+            let range = trace.offset..trace.offset + trace.length;
+            if trace.kind == "write" {
+                state.note_sent(now, id, &range);
+            }
             state.cache.begin(id, trace.offset, body);
             let span = state.latency(now, Kind::Write);
             (id, state.rng.within(0, span), span)

@@ -12,7 +12,10 @@
 //! **Not here**: whether a fault may strike (`atlas`), when (`scenario`).
 
 mod attached;
+mod refusal;
 mod state;
+
+pub use refusal::Refusals;
 
 use crate::atlas::Atlas;
 use crate::cache::Cache;
@@ -25,7 +28,7 @@ use state::{Flaw, State, sectors};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use varve_io::{Drive, Gather, Sectors};
+use varve_io::{Drive, Gather, IoError, Sectors};
 use varve_units::{BLOCK_BYTES, Nanos, SECTOR};
 
 /// What a drive is made of.
@@ -42,7 +45,7 @@ pub struct DriveSpec {
 }
 
 /// A fault that strikes the next write the atlas lets it strike.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteFault {
     /// Acknowledged, but nothing was written.
     Lost,
@@ -50,6 +53,8 @@ pub enum WriteFault {
     Misdirected(u64),
     /// Refused with a media error; nothing was written.
     Error,
+    /// Refused with this error; all of it was written, or a part.
+    Refused(IoError),
 }
 
 /// A drive of the simulated machine, surviving the crashes of the pool.
@@ -70,6 +75,7 @@ impl SimDrive {
             flaws: BTreeMap::new(),
             armed: Vec::new(),
             doomed: Vec::new(),
+            refusals: None,
             atlas,
             is_gone: false,
             has_returned: false,
@@ -90,6 +96,11 @@ impl SimDrive {
         self.0.borrow_mut().laps = Some(laps);
     }
 
+    /// From now on it refuses writes with the other drives of its tier.
+    pub fn join(&self, refusals: Rc<RefCell<Refusals>>) {
+        self.0.borrow_mut().refusals = Some(refusals);
+    }
+
     /// The drive as one life of the pool sees it.
     #[must_use]
     pub fn attach(&self, reactor: &Rc<Reactor>) -> Rc<dyn Drive> {
@@ -108,6 +119,9 @@ impl SimDrive {
             .cache
             .fail(&mut state.platter, &mut state.rng, lba_bytes);
         state.doomed.clear();
+        if let Some(refusals) = &state.refusals {
+            refusals.borrow_mut().forget();
+        }
         state.slow_until = Nanos(0);
         state.slow_reads_until = Nanos(0);
         state.hung_reads_until = Nanos(0);
@@ -151,10 +165,21 @@ impl SimDrive {
         self.0.borrow_mut().armed.push(fault);
     }
 
+    /// The next write of its tier that the atlas lets it strike is stored, all of it or a part, and refused.
+    /// Nothing happens to a drive of a tier that refuses none.
+    pub fn arm_refusal(&self, error: IoError) {
+        if let Some(refusals) = &self.0.borrow().refusals {
+            refusals.borrow_mut().arm(error);
+        }
+    }
+
     /// Forgets faults that have not struck yet; there is room again.
     pub fn disarm(&self) {
         let state = &mut *self.0.borrow_mut();
         state.armed.clear();
+        if let Some(refusals) = &state.refusals {
+            refusals.borrow_mut().disarm();
+        }
         state.no_space_until = Nanos(0);
     }
 

@@ -1,5 +1,6 @@
 //! What a simulated drive is made of: content, cache, flaws, and what the next write will meet.
 
+use super::refusal::{Refusals, Sent};
 use super::{DriveSpec, WriteFault};
 use crate::atlas::Atlas;
 use crate::cache::{Body, Cache};
@@ -61,7 +62,9 @@ pub(super) struct State {
     pub(super) flaws: BTreeMap<u64, Flaw>,
     pub(super) armed: Vec<WriteFault>,
     /// Writes in flight that will end with an error.
-    pub(super) doomed: Vec<u64>,
+    pub(super) doomed: Vec<(u64, IoError)>,
+    /// What its tier refuses, if it is one that may.
+    pub(super) refusals: Option<Rc<RefCell<Refusals>>>,
     pub(super) atlas: Rc<RefCell<Atlas>>,
     pub(super) is_gone: bool,
     /// True from when it answers again until it is lost or replaced again, or found whole.
@@ -142,20 +145,81 @@ impl State {
         self.trace.push_back(trace);
     }
 
-    /// Reads see write `id` from now on; an armed fault may strike it.
+    /// A write was sent to it that its tier may refuse. Not one of labels: what those of a pool promise
+    /// follows from how many drives take them.
+    pub(super) fn note_sent(&mut self, at: Nanos, id: u64, range: &Range<u64>) {
+        let Some(refusals) = &self.refusals else {
+            return;
+        };
+        if range.start < RESERVED_BYTES || !refusals.borrow().is_armed() {
+            return;
+        }
+        if !self.atlas.borrow().may_refuse(self.index, range) {
+            return;
+        }
+        let sent = Sent {
+            drive: self.index,
+            id,
+            at,
+            offset: range.start,
+            length: range.end - range.start,
+        };
+        let is_struck = refusals.borrow_mut().note(sent);
+        if is_struck {
+            self.count("refused_stripe");
+        }
+    }
+
+    /// Reads see write `id` from now on; a fault may strike it.
     pub(super) fn show(&mut self, id: u64) {
         let Some(write) = self.cache.show(id) else {
             return;
         };
         let (range, body) = (write.range(), write.body.clone());
-        let fault = self.armed.first().copied();
-        let fault = fault.filter(|_| matches!(body, Body::Gather(_)));
-        let strikes = fault.is_some_and(|fault| self.may_strike(fault, &range));
-        let before = strikes.then(|| self.cells_before(&range));
-        self.lift(&range);
-        if let Some(before) = before {
-            self.strike(id, &range, &body, before);
+        let refusals = self.refusals.as_ref();
+        let refused = refusals.and_then(|tier| tier.borrow_mut().take(self.index, id));
+        if let Some(error) = refused {
+            self.store_some(id, error);
+            return;
         }
+        let fault = matches!(body, Body::Gather(_))
+            .then(|| self.next_fault(&range))
+            .flatten();
+        if let Some(WriteFault::Refused(error)) = fault {
+            self.count("refused_write");
+            self.atlas.borrow_mut().lose(self.index);
+            self.store_some(id, error);
+            return;
+        }
+        let before = fault.map(|fault| (fault, self.cells_before(&range)));
+        self.lift(&range);
+        if let Some((fault, before)) = before {
+            self.strike(fault, id, &range, &body, before);
+        }
+    }
+
+    /// The fault that strikes a write to this range, if one may; it is spent.
+    fn next_fault(&mut self, range: &Range<u64>) -> Option<WriteFault> {
+        let refusals = self.refusals.as_ref();
+        let is_lost = |tier: &Rc<RefCell<Refusals>>| {
+            let mut tier = tier.borrow_mut();
+            tier.is_to_be_lost(self.index, range.start)
+        };
+        if refusals.is_some_and(is_lost) && self.may_strike(WriteFault::Lost, range) {
+            return Some(WriteFault::Lost);
+        }
+        let mut armed = self.armed.iter();
+        let index = armed.position(|&fault| self.may_strike(fault, range))?;
+        Some(self.armed.remove(index))
+    }
+
+    /// The write that became visible last is stored in part, and will be refused.
+    fn store_some(&mut self, id: u64, error: IoError) {
+        let lba_bytes = u64::from(self.spec.lba_bytes);
+        for part in self.cache.keep_some(&mut self.rng, lba_bytes) {
+            self.lift(&part);
+        }
+        self.doomed.push((id, error));
     }
 
     /// True if the atlas would let a fault strike a write. What it asks is how the other drives
@@ -163,9 +227,23 @@ impl State {
     fn may_strike(&self, fault: WriteFault, range: &Range<u64>) -> bool {
         let atlas = self.atlas.borrow();
         match fault {
-            WriteFault::Lost | WriteFault::Misdirected(_) => atlas.may_claim(self.index, range),
-            WriteFault::Error => atlas.may_lose(self.index),
+            WriteFault::Lost => atlas.may_claim(self.index, range),
+            WriteFault::Misdirected(blocks) => {
+                let other = self.misdirected(blocks, range);
+                atlas.may_claim(self.index, range)
+                    && other.is_some_and(|other| atlas.may_claim(self.index, &other))
+            }
+            WriteFault::Error | WriteFault::Refused(_) => atlas.may_lose(self.index),
         }
+    }
+
+    /// Where a misdirected write to a range goes, if that is apart from it and on the drive.
+    fn misdirected(&self, blocks: u64, range: &Range<u64>) -> Option<Range<u64>> {
+        let lba = u64::from(self.spec.lba_bytes);
+        let start = (range.start + blocks * lba) % self.spec.bytes;
+        let other = start..start + (range.end - range.start);
+        let is_apart = other.end <= range.start || range.end <= other.start;
+        (is_apart && other.end <= self.spec.bytes).then_some(other)
     }
 
     /// The sectors of a range as they were before the write that became visible last.
@@ -197,58 +275,52 @@ impl State {
         }
     }
 
-    /// The oldest armed fault strikes the write that became visible last, if it may.
-    fn strike(&mut self, id: u64, range: &Range<u64>, body: &Body, before: Vec<Cell>) {
-        let fault = self.armed[0];
+    /// A fault strikes the write that became visible last; it was asked whether it may.
+    fn strike(
+        &mut self,
+        fault: WriteFault,
+        id: u64,
+        range: &Range<u64>,
+        body: &Body,
+        before: Vec<Cell>,
+    ) {
         let name = match fault {
             WriteFault::Misdirected(blocks) => {
-                if !self.misdirect(blocks, range, body) {
-                    return;
-                }
+                self.misdirect(blocks, range, body);
                 "misdirected_write"
             }
             WriteFault::Lost => {
-                if !self.claim(range) {
-                    return;
-                }
+                let claimed = self.claim(range);
+                assert!(claimed, "a fault within redundancy");
                 "lost_write"
             }
             WriteFault::Error => {
                 // Whoever sees it may stop using the drive: to the atlas the whole drive is lost.
-                if !self.atlas.borrow_mut().lose(self.index) {
-                    return;
-                }
-                self.doomed.push(id);
+                let lost = self.atlas.borrow_mut().lose(self.index);
+                assert!(lost, "a fault within redundancy");
+                self.doomed.push((id, IoError::Media));
                 "write_error"
             }
+            WriteFault::Refused(_) => unreachable!("stored in part"),
         };
         for (sector, cell) in sectors(range).zip(before) {
             self.flaws.insert(sector, Flaw::Instead(cell));
         }
-        self.armed.remove(0);
         self.count(name);
     }
 
-    /// Puts the content of a write elsewhere as well; false if that may not be.
-    fn misdirect(&mut self, blocks: u64, range: &Range<u64>, body: &Body) -> bool {
-        let length = range.end - range.start;
-        let lba = u64::from(self.spec.lba_bytes);
-        let start = (range.start + blocks * lba) % self.spec.bytes;
-        let other = start..start + length;
-        let is_apart = other.end <= range.start || range.end <= other.start;
-        let mut atlas = self.atlas.borrow_mut();
-        if other.end > self.spec.bytes
-            || !is_apart
-            || !atlas.claim_both(self.index, range.clone(), other.clone())
-        {
-            return false;
-        }
-        drop(atlas);
+    /// Puts the content of a write elsewhere as well.
+    fn misdirect(&mut self, blocks: u64, range: &Range<u64>, body: &Body) {
+        let other = self.misdirected(blocks, range).expect("a place elsewhere");
+        let claimed = self
+            .atlas
+            .borrow_mut()
+            .claim_both(self.index, range.clone(), other.clone());
+        assert!(claimed, "a fault within redundancy");
         for sector in sectors(&other) {
             let cell = body.cell(sector * SECTOR_BYTES - other.start);
             self.flaws.insert(sector, Flaw::Instead(cell));
         }
-        true
     }
 
     /// Completes write `id`; its outcome.
@@ -259,9 +331,9 @@ impl State {
             self.cache.destage(&mut self.platter, mark);
         }
         self.cache.relieve(&mut self.platter);
-        if let Some(index) = self.doomed.iter().position(|&doomed| doomed == id) {
-            self.doomed.swap_remove(index);
-            return Err(IoError::Media);
+        if let Some(index) = self.doomed.iter().position(|&(doomed, _)| doomed == id) {
+            let (_, error) = self.doomed.swap_remove(index);
+            return Err(error);
         }
         Ok(Done::Nothing)
     }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::rc::Rc;
 use varve_io::{Blocks, Drive, Gather, IoError, Sectors};
 use varve_sim::atlas::{Atlas, Extent, Layout, Scheme, Tier};
-use varve_sim::drive::{DriveSpec, SimDrive, WriteFault, gather_of};
+use varve_sim::drive::{DriveSpec, Refusals, SimDrive, WriteFault, gather_of};
 use varve_sim::executor::{Executor, Journal};
 use varve_sim::rng::Rng;
 use varve_units::Nanos;
@@ -15,33 +15,40 @@ const BYTES: u64 = 1 << 20;
 
 struct Bench {
     atlas: Rc<RefCell<Atlas>>,
+    tier: Tier,
     drives: Vec<SimDrive>,
     journal: Rc<Journal>,
 }
 
 /// Three mirrored drives without a label area.
 fn bench(seed: u64, volatile_cache: bool) -> Bench {
-    let extents = (0..3).map(|drive| Extent {
+    bench_of(seed, Scheme::Mirror, 3, (BYTES, volatile_cache))
+}
+
+/// The drives of one tier, of so many bytes each, without a label area.
+fn bench_of(seed: u64, scheme: Scheme, count: usize, (bytes, volatile): (u64, bool)) -> Bench {
+    let extents = (0..count).map(|drive| Extent {
         drive,
         base: 0,
-        bytes: BYTES,
+        bytes,
     });
+    let tier = Tier {
+        scheme,
+        extents: extents.collect(),
+    };
     let atlas = Rc::new(RefCell::new(Atlas::new(Layout {
-        drives: 3,
-        tiers: vec![Tier {
-            scheme: Scheme::Mirror,
-            extents: extents.collect(),
-        }],
+        drives: count,
+        tiers: vec![tier.clone()],
         guard_bytes: 0,
         losses_max: 1,
     })));
     let spec = DriveSpec {
-        bytes: BYTES,
+        bytes,
         lba_bytes: 512,
-        volatile_cache,
+        volatile_cache: volatile,
         handles: 1,
     };
-    let drives = (0..3)
+    let drives = (0..count)
         .map(|index| {
             let rng = Rng::new(seed).split_at("drive", index as u64);
             SimDrive::new(index, spec, rng, Rc::clone(&atlas))
@@ -49,6 +56,7 @@ fn bench(seed: u64, volatile_cache: bool) -> Bench {
         .collect();
     Bench {
         atlas,
+        tier,
         drives,
         journal: Rc::default(),
     }
@@ -184,6 +192,60 @@ fn writes_go_astray_where_they_may() {
     });
     assert_ne!(seen, [5; 8]);
     assert_eq!(spoilt, [5; 8]);
+}
+
+/// A write that one drive refuses may be there, or a part of it; to the atlas the drive is lost, and where it may
+/// not be the write is taken.
+#[test]
+fn refused_writes_are_stored() {
+    let mut fates = BTreeSet::new();
+    for seed in 0..60 {
+        let bench = bench(seed, false);
+        bench.live(|drive| async move { drive.write(0, page(1)).await.expect("written") });
+        bench.drives[0].arm(WriteFault::Refused(IoError::ReadOnly));
+        assert!(bench.atlas.borrow_mut().lose(1));
+        bench.live(|drive| async move { drive.write(0, page(2)).await.expect("the only peer") });
+        bench.atlas.borrow_mut().restore(1);
+        let (refused, fate) = bench.live(|drive| async move {
+            let refused = drive.write(0, page(3)).await.err();
+            (refused, first(&drive, 0).await.expect("read"))
+        });
+        assert_eq!(refused, Some(IoError::ReadOnly));
+        assert!(bench.atlas.borrow().is_lost(0));
+        assert!(fate.iter().all(|&byte| byte == 2 || byte == 3), "{fate:?}");
+        let kept = bench.live(|drive| async move { first(&drive, 0).await.expect("read") });
+        assert_eq!(kept, fate, "without a cache");
+        fates.insert(fate);
+    }
+    assert!(fates.contains(&vec![2; 8]) && fates.contains(&vec![3; 8]));
+    assert!(fates.len() > 6, "{fates:?}");
+}
+
+/// A tier of one drive refuses a write that is stored, none of labels, and one alone; nothing is lost by it.
+#[test]
+fn a_tier_refuses_what_it_stores() {
+    let mut fates = BTreeSet::new();
+    for seed in 0..60 {
+        let bench = bench_of(seed, Scheme::Single, 1, (4 * BYTES, true));
+        let refusals = Refusals::new(&bench.tier, Rng::new(seed));
+        bench.drives[0].join(Rc::new(RefCell::new(refusals)));
+        bench.drives[0].arm_refusal(IoError::NoSpace);
+        let at = 2 * BYTES;
+        let (refused, fate) = bench.live(|drive| async move {
+            drive.write(0, page(1)).await.expect("a label");
+            let refused = drive.write(at, page(2)).await.err();
+            let fate = first(&drive, at).await.expect("read");
+            drive.write(at, page(3)).await.expect("written");
+            assert_eq!(first(&drive, at).await.expect("read"), [3; 8]);
+            (refused, fate)
+        });
+        assert_eq!(refused, Some(IoError::NoSpace));
+        assert!(!bench.atlas.borrow().is_lost(0));
+        assert_eq!(bench.drives[0].tally()["refused_stripe"], 1);
+        fates.insert(fate);
+    }
+    assert!(fates.contains(&vec![0; 8]) && fates.contains(&vec![2; 8]));
+    assert!(fates.len() > 6, "{fates:?}");
 }
 
 /// A drive that is gone fails everything; who attached to the old one never reaches the new one.
