@@ -22,7 +22,7 @@ use varve_format::{LABEL_MAGIC, Label, MemberRole, MemberState, Name};
 use varve_hostio::{Magic, Preflight, Wanted, preflight};
 use varve_io::{Drive, DriveInfo};
 use varve_pool::label::{LABEL_OFFSETS, LabelStore, MemberId, PoolId, RESERVED_BYTES};
-use varve_pool::{NewPool, Pool, PoolError};
+use varve_pool::{NewPool, PlanError, Pool, PoolError};
 
 /// Over-provisioning that may be asked for, in per cent.
 const OVER_PROVISION: std::ops::RangeInclusive<u32> = 5..=80;
@@ -214,7 +214,11 @@ impl Pools {
         let settings = self.settings(raw_bytes);
         let plan = Plan::new(&fast, &dense, protect, over_provision, &settings);
         let plan = plan.map_err(|error| {
-            findings.push(Finding::new(Severity::Refusal, "plan", error.to_string()));
+            let code = match error {
+                PlanError::TooManyDrives { .. } => "too-many-drives",
+                _ => "plan",
+            };
+            findings.push(Finding::new(Severity::Refusal, code, error.to_string()));
             ControlError::Preflight(std::mem::take(&mut findings))
         })?;
         findings.extend(risks(new, protect));

@@ -7,6 +7,7 @@ use crate::size::SizeError;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use varve_ftl::{EngineError, RecoverError, StopReason};
 use varve_hostio::{NoIo, OpenError};
 use varve_io::IoError;
@@ -41,6 +42,8 @@ pub enum ControlError {
     NoPool(String),
     /// None of the paths has a label of a pool.
     NoLabels,
+    /// Neither paths nor a pool whose paths are known.
+    NoPaths,
     /// The paths hold several pools.
     SeveralPools(Vec<String>),
     /// The pool has no such volume.
@@ -154,6 +157,8 @@ pub enum ControlError {
     Crowded(usize),
     /// The daemon went away, or must not be asked.
     Daemonless(io::Error),
+    /// The daemon has not answered a question for so long.
+    Silent(Duration),
 }
 
 impl ControlError {
@@ -195,6 +200,7 @@ impl ControlError {
             | Self::Protect { .. }
             | Self::OverProvision(_)
             | Self::Model { .. }
+            | Self::NoPaths
             | Self::SeveralPools(_)
             | Self::Request(_) => Exit::Usage,
             Self::NoPool(_)
@@ -224,7 +230,8 @@ impl ControlError {
             | Self::Random(_)
             | Self::Ended
             | Self::Crowded(_)
-            | Self::Daemonless(_) => Exit::Failed,
+            | Self::Daemonless(_)
+            | Self::Silent(_) => Exit::Failed,
         }
     }
 
@@ -240,6 +247,7 @@ impl ControlError {
             Self::Model { .. } => "bad-model",
             Self::NoPool(_) => "no-pool",
             Self::NoLabels => "no-labels",
+            Self::NoPaths => "no-paths",
             Self::SeveralPools(_) => "several-pools",
             Self::NoVolume { .. } => "no-volume",
             Self::NoDrive { .. } => "no-drive",
@@ -267,6 +275,7 @@ impl ControlError {
             Self::Request(_) => "bad-request",
             Self::Ended | Self::Daemonless(_) => "daemon-gone",
             Self::Crowded(_) => "crowded",
+            Self::Silent(_) => "daemon-silent",
         }
     }
 
@@ -293,6 +302,9 @@ impl ControlError {
                 .to_owned(),
             Self::NoLabels => "name all drives of the pool: varve inspect PATH shows what each \
                                holds"
+                .to_owned(),
+            Self::NoPaths => "varve pool import PATH... names all drives of the pool; one that varve pool list \
+                              shows needs no paths: varve pool import --pool NAME"
                 .to_owned(),
             Self::SeveralPools(_) => "name one: varve pool import --pool NAME PATH...".to_owned(),
             Self::NoVolume { pool, .. } => format!("varve volume list {pool}"),
@@ -337,6 +349,9 @@ impl ControlError {
             Self::Ended | Self::Daemonless(_) => {
                 "see whether varve serve still runs; if not, try again".to_owned()
             }
+            Self::Silent(_) => "see whether varve serve is suspended (kill -CONT goes on) or has no processor; then \
+                                try again"
+                .to_owned(),
             Self::Crowded(_) => "try again when some of them are answered".to_owned(),
             Self::Io(_) => "varve needs Linux 5.11 or newer with io_uring allowed".to_owned(),
             Self::Home { .. } => {
@@ -368,10 +383,18 @@ fn preflight_next(findings: &[Finding]) -> Option<String> {
         return Some("use blank drives, or add --overwrite if what they hold may go".to_owned());
     }
     if has("exists") {
-        return Some("write PATH without a size to use the file that is there".to_owned());
+        return Some("write PATH without a size to use what is there".to_owned());
     }
     if has("missing") {
         return Some("write PATH:SIZE where a new sparse file is to be made".to_owned());
+    }
+    if has("own-drive") {
+        return Some(
+            "use a drive that is not in the pool: varve drive list names those that are".to_owned(),
+        );
+    }
+    if has("too-many-drives") {
+        return Some("make several pools of them".to_owned());
     }
     if has("too-small") || has("plan") {
         return Some("use larger drives".to_owned());
@@ -546,6 +569,7 @@ impl fmt::Display for ControlError {
             }
             Self::NoPool(name) => write!(f, "there is no pool `{name}`"),
             Self::NoLabels => f.write_str("none of the paths has a label of a pool"),
+            Self::NoPaths => f.write_str("no path is given"),
             Self::SeveralPools(pools) => {
                 write!(f, "the paths belong to several pools: {}", pools.join(", "))
             }
@@ -596,6 +620,9 @@ impl fmt::Display for ControlError {
             Self::Ended => f.write_str("the control plane has ended"),
             Self::Crowded(waiting) => write!(f, "{waiting} requests wait for the daemon already"),
             Self::Daemonless(_) => f.write_str("the daemon cannot be asked"),
+            Self::Silent(span) => {
+                write!(f, "the daemon has not answered for {} s", span.as_secs())
+            }
         }
     }
 }

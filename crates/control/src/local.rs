@@ -10,16 +10,27 @@ use crate::pools::{Config, Pools};
 use crate::request::{Reply, Request};
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 use varve_hostio::Executor;
 
-/// Does one thing, by a daemon or here. A job is waited for; `note` is told how far it is.
+/// What is told while something is waited for.
+#[derive(Clone, Copy, Debug)]
+pub enum Note<'a> {
+    /// How far a job is.
+    Job(&'a JobView),
+    /// The daemon has not answered for so long.
+    Silent(Duration),
+}
+
+/// Does one thing, by a daemon or here. A job is waited for; `note` is told how far it is, or that the daemon
+/// is silent.
 ///
 /// # Errors
 /// What failed, why, and what to do next; also if a pool could not be closed in good order.
 pub fn ask(
     home: &Path,
     request: Request,
-    note: impl Fn(&JobView) + 'static,
+    note: impl Fn(Note<'_>) + 'static,
 ) -> Result<Reply, Box<Failure>> {
     let socket = home.join("varve.sock");
     let connect = || {
@@ -29,16 +40,17 @@ pub fn ask(
     let Some(stream) = connect()? else {
         return run(home, request, note);
     };
-    let mut reply = client::ask(stream, &request)?;
+    let silent = |span| note(Note::Silent(span));
+    let mut reply = client::ask(stream, &request, silent)?;
     while let Reply::Job(job) = &reply
         && job.state == JobState::Running
     {
-        note(job);
+        note(Note::Job(job));
         let Some(stream) = connect()? else {
             return Err(Box::new(ControlError::Ended.into()));
         };
         let (job, from) = (job.job, job.done_bytes);
-        reply = client::ask(stream, &Request::JobWait { job, from })?;
+        reply = client::ask(stream, &Request::JobWait { job, from }, silent)?;
     }
     judge(reply)
 }
@@ -61,7 +73,7 @@ fn judge(reply: Reply) -> Result<Reply, Box<Failure>> {
 pub fn run(
     home: &Path,
     request: Request,
-    note: impl Fn(&JobView) + 'static,
+    note: impl Fn(Note<'_>) + 'static,
 ) -> Result<Reply, Box<Failure>> {
     let executor = Executor::new();
     let pools = Home::open(home)
@@ -83,7 +95,7 @@ pub fn run(
 async fn one(
     pools: &Rc<Pools>,
     request: Request,
-    note: impl Fn(&JobView),
+    note: impl Fn(Note<'_>),
 ) -> Result<Reply, Failure> {
     if let Request::PoolExport { pool, .. } | Request::PoolDestroy { pool, .. } = &request
         && pools.home.registry()?.get(pool).is_none()
@@ -109,7 +121,7 @@ async fn one(
     while let Reply::Job(job) = &reply
         && job.state == JobState::Running
     {
-        note(job);
+        note(Note::Job(job));
         reply = Reply::Job(pools.wait_job(job.job, job.done_bytes).await?);
     }
     judge(reply).map_err(|failure| *failure)

@@ -119,7 +119,7 @@ impl Pools {
         };
         if paths.is_empty() {
             let pool = wanted.pool.clone();
-            return Err(pool.map_or(ControlError::NoLabels, ControlError::NoPool));
+            return Err(pool.map_or(ControlError::NoPaths, ControlError::NoPool));
         }
         let scans: Vec<_> = paths.iter().map(|path| scan(path)).collect();
         let (id, name) = chosen(&scans, wanted.pool.as_deref())?;

@@ -86,7 +86,7 @@ impl Pools {
             let (pool, drive) = (wanted.pool.clone(), wanted.drive.clone());
             return Err(ControlError::DriveLive { pool, drive });
         }
-        let kind = self.look_at(&running, slot, wanted)?;
+        let kind = self.look_at(&running, (slot, state), wanted)?;
         let drive = self.new_drive(&wanted.new, None)?;
         let failed = |error| ControlError::pool(&wanted.pool)(error);
         if let Err(error) = running.pool.check_fit(slot, &drive) {
@@ -130,7 +130,7 @@ impl Pools {
     fn look_at(
         &self,
         running: &Running,
-        slot: Slot,
+        (slot, state): (Slot, SlotState),
         wanted: &ReplaceDrive,
     ) -> Result<Kind, ControlError> {
         let members = running.pool.membership().state().members;
@@ -151,18 +151,19 @@ impl Pools {
             let returns = row.is_some_and(|row| {
                 row.is_at(slot.role, slot.number) && row.state != MemberState::Removed
             });
-            if label.pool == running.id.0 && returns {
+            if label.pool == running.id.0 && returns && state == SlotState::Lost {
                 kind = Kind::Returning;
-                // Only the pool itself may have it open: then it is not lost.
             } else {
                 let (name, id) = (label.name.as_str(), random::hex(&label.pool));
-                let severity = if label.pool == running.id.0 {
-                    Severity::Refusal
-                } else {
-                    Severity::Confirm
-                };
-                let text = format!("is a drive of pool {name} ({id})");
-                findings.push(Finding::new(severity, "holds-data", text).at(&wanted.new.path));
+                let mut text = format!("is a drive of pool {name} ({id})");
+                let (mut severity, mut code) = (Severity::Confirm, "holds-data");
+                if label.pool == running.id.0 {
+                    // Nothing else about it matters.
+                    findings.clear();
+                    text = "is a drive of this very pool".to_owned();
+                    (severity, code) = (Severity::Refusal, "own-drive");
+                }
+                findings.push(Finding::new(severity, code, text).at(&wanted.new.path));
             }
         }
         let is_bad = |finding: &Finding| match finding.severity {

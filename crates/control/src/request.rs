@@ -94,6 +94,19 @@ pub enum Request {
 }
 
 impl Request {
+    /// True if it changes nothing, and is answered at once.
+    #[must_use]
+    pub const fn is_question(&self) -> bool {
+        matches!(
+            self,
+            Self::PoolList
+                | Self::PoolStatus { .. }
+                | Self::VolumeList { .. }
+                | Self::DriveList { .. }
+                | Self::JobList
+        )
+    }
+
     /// The pool that must be open for it.
     #[must_use]
     pub fn pool(&self) -> Option<&str> {

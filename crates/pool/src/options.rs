@@ -3,7 +3,7 @@
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
-use varve_format::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Geometry, P2l, Protection};
+use varve_format::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Geometry, MEMBERS_MAX, P2l, Protection};
 use varve_ftl::{CHUNKS_MIN, GROUPS_MIN, ReserveError};
 use varve_io::{Drive, DriveInfo};
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
@@ -55,6 +55,11 @@ pub enum PlanError {
         /// The protection asked for.
         protect: Protect,
     },
+    /// More drives than a label names.
+    TooManyDrives {
+        /// Drives given, of both tiers.
+        drives: usize,
+    },
     /// A stripe has no room for data beside its P2L area.
     StripeTooSmall {
         /// Data blocks of a stripe.
@@ -80,6 +85,9 @@ impl fmt::Display for PlanError {
                     f,
                     "{drives} dense drives do not make an array with protection {protect:?}"
                 )
+            }
+            Self::TooManyDrives { drives } => {
+                write!(f, "a pool has {MEMBERS_MAX} drives at most, not {drives}")
             }
             Self::StripeTooSmall { blocks } => {
                 write!(
@@ -119,6 +127,10 @@ impl PoolOptions {
         let sized = (CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&chunk);
         if !sized || !chunk.is_power_of_two() {
             return Err(PlanError::ChunkBytes(chunk));
+        }
+        let drives = fast.len() + dense.len();
+        if drives > MEMBERS_MAX {
+            return Err(PlanError::TooManyDrives { drives });
         }
         let smallest = fast.iter().map(usable).min();
         let fast_bytes = smallest.ok_or(PlanError::NoFastDrive)?;

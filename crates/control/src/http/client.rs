@@ -7,9 +7,16 @@ use crate::request::{Reply, Request, SCHEMA_VERSION};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 /// Bytes of an answer at most. Arbitrary: a list of all volumes of many pools.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Silence that is told. Arbitrary: a person begins to wonder.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Silence after which a question is given up, in [`SILENCE`]s: half a minute. Arbitrary: a daemon that is well
+/// answers within milliseconds.
+const SILENCES_MAX: u32 = 6;
 
 /// Connects to the daemon that listens there. `None` if none does.
 ///
@@ -27,13 +34,18 @@ pub fn connect(socket: &Path) -> io::Result<Option<UnixStream>> {
     }
 }
 
-/// Asks, and waits for the answer as long as it takes.
+/// Asks, and waits for the answer: of a question half a minute, of anything else as long as it takes. Silence is
+/// told once, unless it is a job that is waited for.
 ///
 /// # Errors
 /// What failed there, or on the way.
-pub fn ask(stream: UnixStream, request: &Request) -> Result<Reply, Box<Failure>> {
-    let answer = exchange(stream, request);
-    decode(&answer.map_err(|error| Box::new(ControlError::Daemonless(error).into()))?)
+pub fn ask(
+    stream: UnixStream,
+    request: &Request,
+    silent: impl Fn(Duration),
+) -> Result<Reply, Box<Failure>> {
+    let answer = exchange(stream, request, SILENCE, silent);
+    decode(&answer.map_err(|error| Box::new(error.into()))?)
 }
 
 /// What a request is on the wire; the daemon closes the connection behind its answer.
@@ -74,10 +86,34 @@ pub fn decode(answer: &[u8]) -> Result<Reply, Box<Failure>> {
 }
 
 /// Everything until the end of the connection.
-fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<Vec<u8>> {
-    stream.write_all(&encode(request))?;
+fn exchange(
+    mut stream: UnixStream,
+    request: &Request,
+    silence: Duration,
+    silent: impl Fn(Duration),
+) -> Result<Vec<u8>, ControlError> {
+    let is_job = matches!(request, Request::JobWait { .. });
+    let patience = (!is_job).then_some(silence);
+    let sent = stream
+        .write_all(&encode(request))
+        .and_then(|()| stream.set_read_timeout(patience));
+    sent.map_err(ControlError::Daemonless)?;
     let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let mut stream = stream.take(ANSWER_BYTES_MAX);
+    let mut silences = 0;
+    while let Err(error) = stream.read_to_end(&mut answer) {
+        // What came before stays in the answer.
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return Err(ControlError::Daemonless(error));
+        }
+        silences += 1;
+        if silences == 1 {
+            silent(silence);
+        }
+        if silences == SILENCES_MAX && request.is_question() {
+            return Err(ControlError::Silent(silence * SILENCES_MAX));
+        }
+    }
     Ok(answer)
 }
 
@@ -99,6 +135,33 @@ fn parse(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A daemon that is silent is told; a question is given up, a change is waited for.
+    #[test]
+    fn silence_is_told() {
+        const SILENCE: Duration = Duration::from_millis(20);
+        let told = std::cell::Cell::new(0);
+        let tell = |_| told.set(told.get() + 1);
+        let (here, _there) = UnixStream::pair().unwrap();
+        let asked = exchange(here, &Request::PoolList, SILENCE, tell);
+        assert!(matches!(asked, Err(ControlError::Silent(span)) if span == SILENCE * SILENCES_MAX));
+        assert_eq!(told.get(), 1);
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let answer = std::thread::spawn(move || {
+            let mut request = [0; 4096];
+            assert!(there.read(&mut request).unwrap() > 0);
+            there.write_all(b"he").unwrap();
+            std::thread::sleep(SILENCE * (SILENCES_MAX + 4));
+            there.write_all(b"llo").unwrap();
+        });
+        let change = Request::PoolExport {
+            pool: "p".to_owned(),
+            forget: false,
+        };
+        assert_eq!(exchange(here, &change, SILENCE, tell).unwrap(), b"hello");
+        assert_eq!(told.get(), 2);
+        answer.join().unwrap();
+    }
 
     #[test]
     fn answers_are_whole_or_none() {

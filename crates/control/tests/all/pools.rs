@@ -273,6 +273,68 @@ fn a_drive_is_not_given_up_for_one_that_does_not_fit() {
     });
 }
 
+/// A drive of the pool itself takes no other place, whatever may be overwritten, and not its own while it is there.
+#[test]
+fn a_drive_of_the_pool_replaces_none() {
+    let scratch = Scratch::new();
+    let pool = new_pool(&scratch, "p");
+    let mut news = existing(&pool.dense);
+    news.extend(existing(&pool.fast));
+    session(&scratch.path("home"), |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        for new in news {
+            let wanted = ReplaceDrive {
+                pool: "p".to_owned(),
+                drive: "dense1".to_owned(),
+                new,
+                give_up: true,
+                overwrite: true,
+            };
+            let refused = Failure::from(pools.replace_drive(&wanted).await.unwrap_err());
+            let codes: Vec<_> = refused
+                .findings
+                .iter()
+                .map(|found| &found.code[..])
+                .collect();
+            assert_eq!(
+                (refused.exit, &codes[..]),
+                (Exit::Refused, &["own-drive"][..])
+            );
+            assert!(refused.next.unwrap().contains("not in the pool"));
+        }
+        let drives = pools.list_drives(Some("p")).await.unwrap();
+        assert!(
+            drives.iter().all(|drive| drive.state == "live"),
+            "{drives:?}"
+        );
+        pools.close_all().await;
+    });
+}
+
+/// More drives than a pool can have are refused before anything is made, with other advice than larger ones.
+#[test]
+fn too_many_drives_are_refused() {
+    let scratch = Scratch::new();
+    let fast = scratch.drives("f", 2, 4096);
+    session(&scratch.path("home"), |pools| async move {
+        for count in [99, 120, 300] {
+            let wanted = CreatePool {
+                fast: fast.clone(),
+                dense: scratch.drives("d", count, 64),
+                ..new_pool(&scratch, "p")
+            };
+            let refused = Failure::from(pools.create_pool(&wanted).await.unwrap_err());
+            assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
+            assert_eq!(refused.findings[0].code, "too-many-drives");
+            assert_eq!(refused.next.as_deref(), Some("make several pools of them"));
+            assert!(!fast[0].path.exists());
+        }
+        let nowhere = ImportPool::default();
+        let refused = Failure::from(pools.import(&nowhere).await.unwrap_err());
+        assert_eq!((refused.exit, &refused.code[..]), (Exit::Usage, "no-paths"));
+    });
+}
+
 /// What a refusal names as the least is the least: a block less is refused, so much is taken.
 #[test]
 fn a_drive_that_is_too_small_is_told_what_the_place_takes() {

@@ -9,7 +9,8 @@ use crate::envelope;
 use clap::Args;
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
-use varve_control::{Failure, Finding, Home, JobView, Reply, Request, Severity, local};
+use varve_control::local::{self, Note};
+use varve_control::{Failure, Finding, Home, JobView, Reply, Request, Severity};
 
 /// Options that every command of the control plane has.
 #[derive(Args)]
@@ -91,8 +92,18 @@ pub(super) fn show_findings(findings: &[Finding]) {
     }
 }
 
-/// Tells how far a job is, on standard error.
-fn note(job: &JobView) {
+/// Tells what is waited for, on standard error.
+fn note(note: Note<'_>) {
+    match note {
+        Note::Job(job) => show_job(job),
+        Note::Silent(span) => {
+            let silence = span.as_secs();
+            eprintln!("the daemon has not answered for {silence} s; it may be busy, or suspended");
+        }
+    }
+}
+
+fn show_job(job: &JobView) {
     if job.total_bytes == 0 {
         return;
     }
