@@ -344,15 +344,10 @@ impl ControlError {
                     "varve pool status {pool} tells why; varve pool import --pool {pool} opens it"
                 )
             }
-            Self::Served(_) => "end the daemon first".to_owned(),
             Self::Request(_) => "use the same version of varve on both sides".to_owned(),
-            Self::Ended | Self::Daemonless(_) => {
-                "see whether varve serve still runs; if not, try again".to_owned()
+            Self::Served(_) | Self::Ended | Self::Crowded(_) | Self::Daemonless(_) | Self::Silent(_) => {
+                self.daemon_next().to_owned()
             }
-            Self::Silent(_) => "see whether varve serve is suspended (kill -CONT goes on) or has no processor; then \
-                                try again"
-                .to_owned(),
-            Self::Crowded(_) => "try again when some of them are answered".to_owned(),
             Self::Io(_) => "varve needs Linux 5.11 or newer with io_uring allowed".to_owned(),
             Self::Home { .. } => {
                 "choose a directory this user may write to: --state DIR".to_owned()
@@ -362,6 +357,18 @@ impl ControlError {
                 path.display()
             ),
         })
+    }
+
+    /// What to do about a daemon.
+    const fn daemon_next(&self) -> &'static str {
+        match self {
+            Self::Served(_) => "end the daemon first",
+            Self::Crowded(_) => "try again when some of them are answered",
+            Self::Silent(_) => {
+                "see whether varve serve is suspended (kill -CONT goes on) or has no processor; then try again"
+            }
+            _ => "see whether varve serve still runs; if not, try again",
+        }
     }
 
     pub(crate) fn into_findings(self) -> Vec<Finding> {
@@ -551,6 +558,20 @@ fn at(paths: &[PathBuf]) -> String {
     }
 }
 
+impl ControlError {
+    fn fmt_daemon(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Crowded(waiting) => write!(f, "{waiting} requests wait for the daemon already"),
+            Self::Silent(span) => {
+                let silence = span.as_secs();
+                write!(f, "the daemon has not answered for {silence} s")
+            }
+            Self::Daemonless(_) => f.write_str("the daemon cannot be asked"),
+            _ => f.write_str("the control plane has ended"),
+        }
+    }
+}
+
 impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -617,11 +638,8 @@ impl fmt::Display for ControlError {
             Self::Closed(pool) => write!(f, "pool {pool} is not open"),
             Self::Served(pool) => write!(f, "pool {pool} is open for hosts"),
             Self::Request(what) => write!(f, "not understood: {what}"),
-            Self::Ended => f.write_str("the control plane has ended"),
-            Self::Crowded(waiting) => write!(f, "{waiting} requests wait for the daemon already"),
-            Self::Daemonless(_) => f.write_str("the daemon cannot be asked"),
-            Self::Silent(span) => {
-                write!(f, "the daemon has not answered for {} s", span.as_secs())
+            Self::Ended | Self::Crowded(_) | Self::Daemonless(_) | Self::Silent(_) => {
+                self.fmt_daemon(f)
             }
         }
     }

@@ -254,9 +254,10 @@ impl Hosts {
         self.shared.count(op.kind.name());
     }
 
-    /// Counts a write that is longer than one record.
+    /// Counts a write that is longer than one record. None is that reaches the pool by wire: commands there are
+    /// no longer.
     fn count_size(&self, lba: Lba, count: u64) {
-        if count <= self.shared.record_blocks {
+        if count <= self.shared.record_blocks || self.shared.fabric.is_some() {
             return;
         }
         self.shared.count("host_write_huge");

@@ -107,6 +107,7 @@ impl Life {
         );
         let found = subject.volumes();
         self.shared.oracle.borrow_mut().check_volumes(&found)?;
+        self.shared.oracle.borrow_mut().note_space(subject.space());
         Rc::clone(&hosts).verify().await;
         self.shared.oracle.borrow_mut().close_verify()?;
         let life = Rc::new(self);

@@ -8,7 +8,7 @@
 //! failure has had all that [`guarantee`](crate::guarantee) names.
 
 use crate::atlas::{Atlas, Tier};
-use crate::checker::Oracle;
+use crate::checker::{Oracle, Records};
 use crate::drive::{Refusals, SimDrive};
 use crate::executor::{Executor, Journal, Reactor, Stop, Timeline, Trigger};
 use crate::fingerprint::Action;
@@ -181,7 +181,10 @@ impl<'a> Machine<'a> {
             oracle: RefCell::new(Oracle::new(
                 seed,
                 plan.config.volatile_cache,
-                plan.config.record_blocks,
+                Records {
+                    blocks: plan.config.record_blocks,
+                    are_in_order: fabric.is_none(),
+                },
             )),
             workload: RefCell::new(Workload::new(
                 rng.split("workload"),

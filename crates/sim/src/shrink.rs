@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn failing_seeds_shrink() {
         let broken = || -> Box<dyn Factory> { Box::new(Reference::new(Some(Bug::FailsFlush))) };
-        let shrunk = shrink(0, &broken, Options::default()).expect("the seed fails");
+        let shrunk = shrink(2, &broken, Options::default()).expect("the seed fails");
         assert!(shrunk.report.failure.is_some());
         assert!(shrunk.options.operations < 1_000, "{:?}", shrunk.options);
         let correct = || -> Box<dyn Factory> { Box::new(Reference::new(None)) };

@@ -483,8 +483,11 @@ impl ModelDrive {
     /// Blocks read as metadata are zeroes.
     fn read_meta(&self, offset: u64, into: &mut Sectors) {
         let regions = self.regions.borrow();
-        let (number, first) = self.place(offset / SECTOR_BYTES);
         let end = into.len();
+        if end == 0 {
+            return;
+        }
+        let (number, first) = self.place(offset / SECTOR_BYTES);
         if let (_, Some(Found::Plain(bytes))) = regions[number].read(first)
             && let Some(all) = bytes.get(..end * SECTOR)
         {

@@ -12,8 +12,10 @@ pub mod space;
 pub mod volumes;
 
 use crate::content::{Content, Stamp, WriteId, identify};
+pub use prefix::Records;
 use prefix::check;
 use register::{Moment, Register, Wrong};
+use space::Space;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use varve_io::Blocks;
@@ -53,8 +55,7 @@ struct Write {
 pub struct Oracle {
     seed: u64,
     is_volatile: bool,
-    /// Blocks of one leaf that are written whole; of more, each so many from the first on.
-    record_blocks: u64,
+    records: Records,
     now: Moment,
     /// Acknowledgements before this are durable.
     flushed: Moment,
@@ -68,6 +69,8 @@ pub struct Oracle {
     most: u64,
     /// Falling maxima of the space in use and in flight, by moment.
     peaks: BTreeMap<Moment, u64>,
+    /// Space that the pool has from each start on, as far back as operations in flight began.
+    starts: Vec<(Moment, Space)>,
     /// Indexed by write identity.
     writes: Vec<Write>,
     volumes: BTreeMap<VolumeId, Volume>,
@@ -78,7 +81,7 @@ pub struct Oracle {
 impl Oracle {
     /// An empty pool. `is_volatile` is false if every acknowledged write is durable.
     #[must_use]
-    pub fn new(seed: u64, is_volatile: bool, record_blocks: u64) -> Self {
+    pub fn new(seed: u64, is_volatile: bool, records: Records) -> Self {
         let none = Write {
             volume: VolumeId(u64::MAX),
             range: 0..0,
@@ -87,7 +90,7 @@ impl Oracle {
         Self {
             seed,
             is_volatile,
-            record_blocks,
+            records,
             now: 1,
             flushed: 0,
             outstanding: BTreeMap::new(),
@@ -95,6 +98,7 @@ impl Oracle {
             crashed: 0,
             most: 0,
             peaks: BTreeMap::new(),
+            starts: Vec::new(),
             writes: vec![none],
             volumes: BTreeMap::new(),
             creating: Vec::new(),
@@ -309,7 +313,7 @@ impl Oracle {
     /// # Errors
     /// The first gap, in words.
     pub fn close_verify(&mut self) -> Result<(), String> {
-        let (writes, whole) = (&self.writes, self.record_blocks);
+        let (writes, records) = (&self.writes, self.records);
         for (&name, volume) in &mut self.volumes {
             let leaves = volume.blocks.chunks_mut(LEAF_BLOCKS as usize);
             for (leaf, blocks) in leaves.enumerate() {
@@ -321,10 +325,12 @@ impl Oracle {
                         _ if id == 0 => None,
                         Change::Resize => None,
                         Change::Zero => Some((id, 0)),
-                        Change::Write => Some((id, (start + index as u64 - first) / whole)),
+                        Change::Write => {
+                            Some((id, (start + index as u64 - first) / records.blocks))
+                        }
                     }
                 };
-                check(blocks, record).map_err(|gap| {
+                check(blocks, records.are_in_order, record).map_err(|gap| {
                     format!(
                         "{name} leaf {leaf}: after the crash write {} of block {} is missing, \
                          but write {} survived",
@@ -383,11 +389,39 @@ fn describe(
 mod tests {
     use super::*;
 
+    const RECORDS: Records = Records {
+        blocks: 8,
+        are_in_order: true,
+    };
+
+    /// A write may have been refused by a start that had less space, if it began before the next one.
+    #[test]
+    fn refusals_may_be_of_an_earlier_start() {
+        let space = |capacity_blocks| Space {
+            used_blocks: 0,
+            capacity_blocks,
+            capacity_leaves: 9,
+            is_exact: false,
+        };
+        let volume = VolumeId(1);
+        let mut oracle = Oracle::new(1, true, RECORDS);
+        oracle.begin_create(8, TenantId(0));
+        let created = oracle.end_create(volume, 8, TenantId(0));
+        created.expect("a new identity");
+        oracle.note_space(space(4));
+        let early = oracle.begin_write(volume, Lba(0), 8, Change::Write);
+        oracle.note_space(space(100));
+        let late = oracle.begin_write(volume, Lba(0), 8, Change::Write);
+        let refused = |ticket| oracle.check_refusal(space(100), ticket, volume, Lba(0), 8);
+        assert_eq!(refused(early), Ok(()));
+        assert!(refused(late).is_err());
+    }
+
     /// What was acknowledged before a flush began survives; what was acknowledged after may not.
     #[test]
     fn flushes_make_durable() {
         for (is_flushed_after, is_legal) in [(true, false), (false, true)] {
-            let mut oracle = Oracle::new(1, true, 8);
+            let mut oracle = Oracle::new(1, true, RECORDS);
             let volume = VolumeId(1);
             oracle.begin_create(8, TenantId(0));
             oracle

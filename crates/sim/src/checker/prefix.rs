@@ -24,6 +24,16 @@ pub struct Gap {
 /// A record of a leaf: the write, and which of its records in that leaf.
 pub type RecordId = (WriteId, u64);
 
+/// What becomes of the blocks that a write has in one leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Records {
+    /// So many of them, from the first on, are one record.
+    pub blocks: u64,
+    /// Records of a write reach the lane in order: one that survived shows that those before it did. Not where
+    /// hosts send them as commands of their own.
+    pub are_in_order: bool,
+}
+
 /// Checks the blocks of one leaf after a crash and a read of all of them. `record` tells which record of this
 /// leaf brought a write to a block, by the block's index; none where the write is no record (a resize).
 ///
@@ -31,6 +41,7 @@ pub type RecordId = (WriteId, u64);
 /// The first gap.
 pub fn check(
     leaf: &[Register],
+    are_in_order: bool,
     record: impl Fn(WriteId, usize) -> Option<RecordId>,
 ) -> Result<(), Gap> {
     let mut survivors = BTreeSet::new();
@@ -57,7 +68,10 @@ pub fn check(
             let Some(record) = record(write.id, index) else {
                 continue;
             };
-            let is_due = write.acknowledged < newest.invoked || survivors.contains(&record);
+            let (id, number) = record;
+            let last = if are_in_order { u64::MAX } else { number };
+            let has_survived = survivors.range(record..=(id, last)).next().is_some();
+            let is_due = write.acknowledged < newest.invoked || has_survived;
             let is_missing = !seen.is_empty() && seen.iter().all(|held| held.is_before(write));
             let is_seen = seen.iter().any(|held| held.id == write.id);
             if is_due && is_missing && !is_seen {
@@ -109,12 +123,16 @@ mod tests {
                 };
                 assert_eq!(read, Ok(()));
             }
-            assert_eq!(check(&leaf, whole).is_ok(), is_legal, "{first} {second}");
+            assert_eq!(
+                check(&leaf, true, whole).is_ok(),
+                is_legal,
+                "{first} {second}"
+            );
         }
     }
 
-    /// Two blocks after a crash, of which the first alone holds a write of both.
-    fn half(is_repeated: bool) -> Vec<Register> {
+    /// Two blocks after a crash, of which this one alone holds a write of both.
+    fn half(kept: usize, is_repeated: bool) -> Vec<Register> {
         let mut leaf = vec![Register::new(1), Register::new(1)];
         for block in &mut leaf {
             block.invoke(5, false, 10);
@@ -124,31 +142,35 @@ mod tests {
             block.acknowledge(5, 20, false, 10, 0);
             block.crash(30, 0, 30, 30);
         }
-        assert_eq!(leaf[0].returned(5, 31, 32), Ok(()));
-        assert_eq!(leaf[1].returned_zero(31, 32), Ok(()));
+        assert_eq!(leaf[kept].returned(5, 31, 32), Ok(()));
+        assert_eq!(leaf[1 - kept].returned_zero(31, 32), Ok(()));
         leaf
     }
 
     /// One record over two blocks is there whole or not at all.
     #[test]
     fn records_are_whole() {
-        let gap = check(&half(false), whole).expect_err("half a record");
+        let gap = check(&half(0, false), true, whole).expect_err("half a record");
         assert_eq!((gap.missing, gap.index), (5, 1));
     }
 
-    /// A long write is a record for each part: one may be there without the other, and none in part.
+    /// A long write is a record for each part: the first may be there without the second, none in part, and the
+    /// second without the first only where they are not in order.
     #[test]
     fn parts_of_a_long_write_are_records() {
         let of_one_block = |id, index| Some((id, index as u64)).filter(|(id, _)| *id > 0);
-        assert_eq!(check(&half(false), of_one_block), Ok(()));
+        assert_eq!(check(&half(0, false), true, of_one_block), Ok(()));
+        assert_eq!(check(&half(1, false), false, of_one_block), Ok(()));
+        let gap = check(&half(1, false), true, of_one_block).expect_err("no prefix");
+        assert_eq!((gap.missing, gap.index), (5, 0));
         let of_both = |id, index| Some((id, index as u64 / 2)).filter(|(id, _)| *id > 0);
-        assert!(check(&half(false), of_both).is_err());
+        assert!(check(&half(0, false), true, of_both).is_err());
     }
 
     /// A write that was sent again is several records: of the last one nothing may have survived where
     /// another write came between.
     #[test]
     fn repeated_writes_are_several_records() {
-        assert_eq!(check(&half(true), whole), Ok(()));
+        assert_eq!(check(&half(0, true), true, whole), Ok(()));
     }
 }

@@ -1,7 +1,7 @@
 //! Space accounting: what the pool says it uses, against what hosts wrote.
 
 use crate::checker::register::Register;
-use crate::checker::{Oracle, Ticket};
+use crate::checker::{Moment, Oracle, Ticket};
 use std::collections::BTreeSet;
 use varve_units::{LEAF_BLOCKS, Lba, VolumeId};
 
@@ -73,8 +73,31 @@ impl Oracle {
         }
     }
 
+    /// A start of the pool, and the space that it has from now on: with more lanes it is less.
+    pub fn note_space(&mut self, space: Space) {
+        let oldest = self.outstanding.first_key_value();
+        let oldest = oldest.map_or(self.now, |entry| *entry.0);
+        let is_over = |pair: &[(Moment, Space)]| pair[1].0 < oldest;
+        while self.starts.windows(2).next().is_some_and(is_over) {
+            self.starts.remove(0);
+        }
+        self.starts.push((self.now, space));
+    }
+
+    /// The least space that the pool had since a moment, counted in blocks and in leaves.
+    fn least_since(&self, begun: Moment, now: Space) -> (u64, u64) {
+        let ended = self.starts.windows(2).filter(|pair| pair[1].0 < begun);
+        let since = &self.starts[ended.count()..];
+        let spaces = since.iter().map(|(_, space)| *space).chain([now]);
+        spaces.fold((u64::MAX, u64::MAX), |(blocks, leaves), space| {
+            let leaves = leaves.min(space.capacity_leaves);
+            (blocks.min(space.capacity_blocks), leaves)
+        })
+    }
+
     /// A write that is in flight was refused for lack of space: there must have been none at some
-    /// moment since it began, counting what was in flight then as new.
+    /// moment since it began, counting what was in flight then as new. Part of it may have been refused
+    /// before a crash that the rest outlived.
     ///
     /// # Errors
     /// In words, if there was space.
@@ -90,17 +113,17 @@ impl Oracle {
         let since = self.peaks.range(ticket.begun..).next();
         let peak = before.into_iter().chain(since).map(|(_, &peak)| peak).max();
         let peak = peak.unwrap_or(0);
-        if peak > space.capacity_blocks {
+        let (capacity_blocks, capacity_leaves) = self.least_since(ticket.begun, space);
+        if peak > capacity_blocks {
             return Ok(());
         }
         let leaves = self.used_leaves(volume, lba, count);
-        if leaves > space.capacity_leaves {
+        if leaves > capacity_leaves {
             return Ok(());
         }
         Err(format!(
-            "a write of {count} blocks was refused with at most {peak} of {} blocks and {leaves} \
-             of {} leaves in use",
-            space.capacity_blocks, space.capacity_leaves
+            "a write of {count} blocks was refused with at most {peak} of {capacity_blocks} blocks and \
+             {leaves} of {capacity_leaves} leaves in use"
         ))
     }
 
