@@ -49,7 +49,9 @@ impl Shard {
         }
         let (sender, appended) = slot();
         let ticket = Ticket::Here(sender);
-        self.queue_put(volume, lba, data, crcs, ticket).await?;
+        let data = Rc::new(data);
+        self.queue_put((volume, lba), data, crcs, None, ticket)
+            .await?;
         acknowledged(appended).await
     }
 
@@ -74,26 +76,27 @@ impl Shard {
         self.put(volume, lba, payload, crcs, makes_leaf).await
     }
 
-    /// Queues a write that is one record, after waiting for room wherever it needs some. Whoever holds
-    /// the ticket is told when it is acknowledged.
+    /// Queues a write that is one record, after waiting for room wherever it needs some: what was set aside for it
+    /// already is told by whether it makes its leaf. Whoever holds the ticket is told when it is acknowledged.
     async fn queue_put(
         &self,
-        volume: VolumeId,
-        lba: Lba,
-        data: Blocks,
+        (volume, lba): (VolumeId, Lba),
+        data: Rc<Blocks>,
         crcs: Crcs,
+        aside: Option<bool>,
         ticket: Ticket,
     ) -> Result<(), EngineError> {
+        assert_one_leaf(lba, data.len());
         let (length, leaf) = (data.len(), lba.leaf());
         let (blocks, key) = (length as u64, LeafKey { volume, leaf });
-        let is_kept = self.map.borrow().is_kept(key);
-        let reserved = || self.try_reserve_blocks(volume, lba, blocks, 0, false);
-        let makes_leaf = if is_kept && reserved().is_some() {
-            false
-        } else {
-            let before = Aside::default();
-            let aside = self.set_room_aside(volume, lba, blocks, before, false);
-            Box::pin(aside).await?.makes_leaf
+        let makes_leaf = match aside {
+            Some(makes_leaf) => makes_leaf,
+            None if self.reserves_at_once(key, lba, blocks) => false,
+            None => {
+                let before = Aside::default();
+                let aside = self.set_room_aside(volume, lba, blocks, before, false);
+                Box::pin(aside).await?.makes_leaf
+            }
         };
         let passed = match self.shared.enter_gate(volume, blocks) {
             Some(passed) => passed.await,
@@ -113,9 +116,16 @@ impl Shard {
         if !self.has_room_now(nodes) {
             Box::pin(self.room_for(&record, nodes)).await;
         }
-        let payload = Some((Rc::new(data), 0..length));
+        let payload = Some((data, 0..length));
         self.queue_up(record, payload, nodes, (blocks, makes_leaf), ticket);
         Ok(())
+    }
+
+    /// Sets room aside for blocks of a leaf that is kept, if there is some now.
+    fn reserves_at_once(&self, key: LeafKey, lba: Lba, blocks: u64) -> bool {
+        let is_kept = self.map.borrow().is_kept(key);
+        let reserve = || self.try_reserve_blocks(key.volume, lba, blocks, 0, false);
+        is_kept && reserve().is_some()
     }
 
     /// Queues a write of blocks of one leaf that finds room everywhere; its caller, on another
@@ -179,12 +189,38 @@ impl Shard {
         data: Blocks,
         crcs: Crcs,
     ) -> Option<Result<(), EngineError>> {
-        if !self.is_short(data.len()) {
+        let length = data.len();
+        if length as u64 > self.shared.config.lane.batch_blocks_max {
             return Some(self.write_long(volume, lba, data, crcs).await);
         }
+        let (data, mut aside) = (Rc::new(data), None);
+        if self.shared.may_bypass(length) {
+            // Apart: what is rare must not make the flow of every write larger.
+            match Box::pin(self.pass((volume, lba), &data, &crcs)).await {
+                Ok(None) => return Some(Ok(())),
+                Ok(makes_leaf) => aside = makes_leaf,
+                Err(error) => return Some(Err(error)),
+            }
+        }
         let ticket = Ticket::There(caller);
-        let queued = self.queue_put(volume, lba, data, crcs, ticket).await;
-        queued.err().map(Err)
+        let queued = self.queue_put((volume, lba), data, crcs, aside, ticket);
+        queued.await.err().map(Err)
+    }
+
+    /// Lets a write of blocks of one leaf pass the log if it may; if not, room is set aside for it, and it is
+    /// told whether it makes its leaf.
+    async fn pass(
+        &self,
+        (volume, lba): (VolumeId, Lba),
+        data: &Rc<Blocks>,
+        crcs: &Crcs,
+    ) -> Result<Option<bool>, EngineError> {
+        let (blocks, before) = (data.len() as u64, Aside::default());
+        let aside = self.set_room_aside(volume, lba, blocks, before, false);
+        let makes_leaf = aside.await?.makes_leaf;
+        let payload = (Rc::clone(data), 0..data.len());
+        let passed = self.bypass((volume, lba), &payload, crcs, makes_leaf);
+        Ok((!passed.await?).then_some(makes_leaf))
     }
 
     /// Writes blocks of one leaf for which room was set aside. On errors that is given back.
@@ -196,10 +232,7 @@ impl Shard {
         crcs: Crcs,
         makes_leaf: bool,
     ) -> Result<(), EngineError> {
-        assert!(
-            lba.index() + range.len() <= LEAF_BLOCKS as usize,
-            "a piece of a write stays in one leaf"
-        );
+        assert_one_leaf(lba, range.len());
         if self.shared.may_bypass(range.len()) {
             let payload = (Rc::clone(&data), range.clone());
             let passed = self.bypass((volume, lba), &payload, &crcs, makes_leaf);
@@ -341,4 +374,11 @@ pub(crate) const fn nodes_of(blocks: usize) -> usize {
 async fn acknowledged(appended: Waiting) -> Result<(), EngineError> {
     let done = appended.await;
     done.map(|_| ()).map_err(|Stopped| EngineError::Stopped)
+}
+
+fn assert_one_leaf(lba: Lba, length: usize) {
+    assert!(
+        lba.index() + length <= LEAF_BLOCKS as usize,
+        "a piece of a write stays in one leaf"
+    );
 }

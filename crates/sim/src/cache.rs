@@ -113,6 +113,12 @@ impl Cache {
         });
     }
 
+    /// Writes that reads do not see yet.
+    #[must_use]
+    pub const fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// Reads see the write from now on. Returns it, unless it was forgotten meanwhile.
     pub fn show(&mut self, id: u64) -> Option<&Pending> {
         let index = self.in_flight.iter().position(|write| write.id == id)?;

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 43] = [
+pub const FEATURES: [&str; 44] = [
     "audits",
     "bit_rot",
     "came_back",
@@ -42,6 +42,7 @@ pub const FEATURES: [&str; 43] = [
     "host_write_zeroes",
     "hung_reads",
     "lanes_changed",
+    "lost_with_power",
     "lost_write",
     "media_error",
     "media_error_hit",

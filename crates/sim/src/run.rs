@@ -17,7 +17,7 @@ use crate::host::Shared;
 use crate::laps::Laps;
 use crate::life::{Life, Purpose, Starting};
 use crate::rng::Rng;
-use crate::scenario::{Options, Plan};
+use crate::scenario::{Options, Plan, lose};
 use crate::shortage::{Planned, Shortage};
 use crate::subject::{Config, Dense, Factory, Subject};
 use crate::wire::Fabric;
@@ -37,6 +37,8 @@ const LIVES_MORE: u64 = 12;
 const OPERATIONS_MORE: u64 = 200;
 /// Most host operations of a short life. Arbitrary: a log of a chunk or two.
 const OPERATIONS_SHORT: u64 = 48;
+/// Of so many crashes one takes a drive with it. Arbitrary.
+const LOST_WITH_POWER_ONE_IN: u64 = 4;
 /// Attempts to crash a recovery before a run gives up.
 const RECOVERIES_MAX: u64 = 40;
 /// Actions within which the power may fail during a creation. Arbitrary: few creations take more.
@@ -370,6 +372,7 @@ impl<'a> Machine<'a> {
         let begun = self.journal.actions();
         let starting = self.start(&life, &mut rng);
         let end = executor.run(life.run(starting, begun));
+        let is_crash = matches!(end, Err(Stop::Crash));
         let outcome = match end {
             Ok(Ok(actions)) => {
                 self.start_actions = actions.max(1);
@@ -398,6 +401,14 @@ impl<'a> Machine<'a> {
         self.is_created |= is_open.get();
         self.shared.oracle.borrow_mut().crash();
         self.shared.shortage.end(self.now);
+        self.fail_power(&mut rng, is_crash);
+        Ok(is_open.get())
+    }
+
+    /// The power fails; drives that were away come back with it, and others go.
+    fn fail_power(&self, rng: &mut Rng, is_crash: bool) {
+        let fast = self.drives.iter().take(self.plan.config.fast);
+        let ahead = fast.min_by_key(|drive| drive.writes_in_flight());
         for drive in &self.drives {
             drive.power_fail();
             if !self.is_created && !self.factory.repeats_creation() {
@@ -408,7 +419,28 @@ impl<'a> Machine<'a> {
                 drive.come_back();
             }
         }
-        Ok(is_open.get())
+        if let Some(ahead) = ahead
+            && is_crash
+            && self.is_created
+            && self.options.has_faults
+        {
+            self.lose_with_power(&mut rng.split("lost with the power"), ahead);
+        }
+    }
+
+    /// The power takes a drive with it, now and then: mostly the one of the log that was ahead of its peer, because what
+    /// was acknowledged for its sake alone is then lost.
+    fn lose_with_power(&self, rng: &mut Rng, ahead: &SimDrive) {
+        if !rng.chance(1, LOST_WITH_POWER_ONE_IN) {
+            return;
+        }
+        let drive = match rng.chance(2, 3) {
+            true => ahead,
+            false => &self.drives[rng.index(self.drives.len())],
+        };
+        if lose(rng, drive, &self.drives) {
+            self.shared.count("lost_with_power");
+        }
     }
 
     /// Over a network, the hosts see that the pool's machine has failed, after what reached them before.

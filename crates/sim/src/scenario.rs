@@ -198,12 +198,13 @@ pub fn draw_trigger(rng: &mut Rng, actions: u64, now: Nanos) -> (Trigger, &'stat
     }
 }
 
-/// Loses a drive; now and then all flaws end first, because what is flawed on its peers forbids it.
-fn lose(rng: &mut Rng, drive: &SimDrive, drives: &[SimDrive]) {
+/// Loses a drive, and tells whether it may be; now and then all flaws end first, because what is flawed on its peers
+/// forbids it.
+pub(crate) fn lose(rng: &mut Rng, drive: &SimDrive, drives: &[SimDrive]) -> bool {
     if rng.chance(2, 3) {
         drives.iter().for_each(SimDrive::heal);
     }
-    drive.lose();
+    drive.lose()
 }
 
 /// Lets one random fault strike one random drive, as far as the atlas permits. Faults of writes
@@ -216,7 +217,7 @@ pub fn inject(rng: &mut Rng, drives: &[SimDrive], stress: Stress, now: Nanos) {
         2 => drive.arm(WriteFault::Lost),
         3 => drive.arm(WriteFault::Misdirected(rng.magnitude(1, 1 << 12))),
         4 => drive.arm(WriteFault::Error),
-        5 => lose(rng, drive, drives),
+        5 => drop(lose(rng, drive, drives)),
         9 => drive.arm(WriteFault::Refused(rng.pick(&REFUSALS))),
         10 => {
             let error = rng.pick(&REFUSALS);

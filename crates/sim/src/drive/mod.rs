@@ -111,6 +111,12 @@ impl SimDrive {
         })
     }
 
+    /// Writes that were sent and that no read sees yet.
+    #[must_use]
+    pub fn writes_in_flight(&self) -> usize {
+        self.0.borrow().cache.in_flight()
+    }
+
     /// The power fails: whatever was not durable is kept, lost or torn.
     pub fn power_fail(&self) {
         let state = &mut *self.0.borrow_mut();

@@ -79,7 +79,7 @@ impl Refusals {
 
     pub(super) fn disarm(&mut self) {
         self.armed = None;
-        self.loses = None;
+        self.forget_loss();
     }
 
     /// The power failed: nothing is in flight.
@@ -122,13 +122,14 @@ impl Refusals {
         self.struck.remove(&(drive, id))
     }
 
-    /// True if this write of a drive is one to be lost.
-    pub(super) fn is_to_be_lost(&mut self, drive: usize, offset: u64) -> bool {
-        let is_due = self.loses == Some((drive, offset));
-        if is_due {
-            self.loses = None;
-        }
-        is_due
+    /// True if the next write of a drive to this offset is one to be lost.
+    pub(super) fn is_to_be_lost(&self, drive: usize, offset: u64) -> bool {
+        self.loses == Some((drive, offset))
+    }
+
+    /// The write that was to be lost was, or must not be any more.
+    pub(super) const fn forget_loss(&mut self) {
+        self.loses = None;
     }
 }
 

@@ -164,10 +164,7 @@ impl State {
             offset: range.start,
             length: range.end - range.start,
         };
-        let is_struck = refusals.borrow_mut().note(sent);
-        if is_struck {
-            self.count("refused_stripe");
-        }
+        refusals.borrow_mut().note(sent);
     }
 
     /// Reads see write `id` from now on; a fault may strike it.
@@ -179,6 +176,7 @@ impl State {
         let refusals = self.refusals.as_ref();
         let refused = refusals.and_then(|tier| tier.borrow_mut().take(self.index, id));
         if let Some(error) = refused {
+            self.count("refused_stripe");
             self.store_some(id, error);
             return;
         }
@@ -201,11 +199,11 @@ impl State {
     /// The fault that strikes a write to this range, if one may; it is spent.
     fn next_fault(&mut self, range: &Range<u64>) -> Option<WriteFault> {
         let refusals = self.refusals.as_ref();
-        let is_lost = |tier: &Rc<RefCell<Refusals>>| {
-            let mut tier = tier.borrow_mut();
-            tier.is_to_be_lost(self.index, range.start)
-        };
-        if refusals.is_some_and(is_lost) && self.may_strike(WriteFault::Lost, range) {
+        if let Some(tier) = refusals
+            && tier.borrow().is_to_be_lost(self.index, range.start)
+            && self.may_strike(WriteFault::Lost, range)
+        {
+            tier.borrow_mut().forget_loss();
             return Some(WriteFault::Lost);
         }
         let mut armed = self.armed.iter();
