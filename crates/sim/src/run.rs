@@ -37,7 +37,7 @@ const LIVES_MORE: u64 = 12;
 const OPERATIONS_MORE: u64 = 200;
 /// Most host operations of a short life. Arbitrary: a log of a chunk or two.
 const OPERATIONS_SHORT: u64 = 48;
-/// Of so many crashes one takes a drive with it. Arbitrary.
+/// Of so many crashes one takes a drive with it, if redundancy can do without that drive. Arbitrary.
 const LOST_WITH_POWER_ONE_IN: u64 = 4;
 /// Attempts to crash a recovery before a run gives up.
 const RECOVERIES_MAX: u64 = 40;
