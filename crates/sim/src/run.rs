@@ -17,7 +17,7 @@ use crate::host::Shared;
 use crate::laps::Laps;
 use crate::life::{Life, Purpose, Starting};
 use crate::rng::Rng;
-use crate::scenario::{Options, Plan, lose};
+use crate::scenario::{Options, Plan, heal_perhaps};
 use crate::shortage::{Planned, Shortage};
 use crate::subject::{Config, Dense, Factory, Subject};
 use crate::wire::Fabric;
@@ -408,7 +408,8 @@ impl<'a> Machine<'a> {
     /// The power fails; drives that were away come back with it, and others go.
     fn fail_power(&self, rng: &mut Rng, is_crash: bool) {
         let fast = self.drives.iter().take(self.plan.config.fast);
-        let ahead = fast.min_by_key(|drive| drive.writes_in_flight());
+        let mut ties = rng.split("ahead");
+        let ahead = fast.min_by_key(|drive| (drive.writes_in_flight(), ties.bits()));
         for drive in &self.drives {
             drive.power_fail();
             if !self.is_created && !self.factory.repeats_creation() {
@@ -434,13 +435,18 @@ impl<'a> Machine<'a> {
         if !rng.chance(1, LOST_WITH_POWER_ONE_IN) {
             return;
         }
-        let drive = match rng.chance(2, 3) {
-            true => ahead,
-            false => &self.drives[rng.index(self.drives.len())],
-        };
-        if lose(rng, drive, &self.drives) {
-            self.shared.count("lost_with_power");
+        heal_perhaps(rng, &self.drives);
+        let able = self.drives.iter().filter(|drive| drive.may_be_lost());
+        let able: Vec<&SimDrive> = able.collect();
+        if able.is_empty() {
+            return;
         }
+        let drive = match ahead.may_be_lost() && rng.chance(2, 3) {
+            true => ahead,
+            false => able[rng.index(able.len())],
+        };
+        assert!(drive.lose(), "the atlas said that it may be lost");
+        self.shared.count("lost_with_power");
     }
 
     /// Over a network, the hosts see that the pool's machine has failed, after what reached them before.

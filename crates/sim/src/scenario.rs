@@ -198,13 +198,11 @@ pub fn draw_trigger(rng: &mut Rng, actions: u64, now: Nanos) -> (Trigger, &'stat
     }
 }
 
-/// Loses a drive, and tells whether it may be; now and then all flaws end first, because what is flawed on its peers
-/// forbids it.
-pub(crate) fn lose(rng: &mut Rng, drive: &SimDrive, drives: &[SimDrive]) -> bool {
+/// Ends all flaws, more often than not: what is flawed on its peers forbids that a drive is lost.
+pub(crate) fn heal_perhaps(rng: &mut Rng, drives: &[SimDrive]) {
     if rng.chance(2, 3) {
         drives.iter().for_each(SimDrive::heal);
     }
-    drive.lose()
 }
 
 /// Lets one random fault strike one random drive, as far as the atlas permits. Faults of writes
@@ -217,7 +215,10 @@ pub fn inject(rng: &mut Rng, drives: &[SimDrive], stress: Stress, now: Nanos) {
         2 => drive.arm(WriteFault::Lost),
         3 => drive.arm(WriteFault::Misdirected(rng.magnitude(1, 1 << 12))),
         4 => drive.arm(WriteFault::Error),
-        5 => drop(lose(rng, drive, drives)),
+        5 => {
+            heal_perhaps(rng, drives);
+            drive.lose();
+        }
         9 => drive.arm(WriteFault::Refused(rng.pick(&REFUSALS))),
         10 => {
             let error = rng.pick(&REFUSALS);

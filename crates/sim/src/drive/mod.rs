@@ -196,6 +196,13 @@ impl SimDrive {
         self.0.borrow_mut().no_space_until = until;
     }
 
+    /// True if redundancy can do without it, as it is now.
+    #[must_use]
+    pub fn may_be_lost(&self) -> bool {
+        let state = self.0.borrow();
+        state.atlas.borrow().may_lose(state.index)
+    }
+
     /// Every command fails from now on. False if the atlas refuses.
     pub fn lose(&self) -> bool {
         let state = &mut *self.0.borrow_mut();
