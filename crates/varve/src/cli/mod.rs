@@ -6,6 +6,7 @@
 mod bench;
 mod bench_pool;
 mod check;
+mod defect;
 mod demo;
 mod drive;
 mod failure;
@@ -69,10 +70,16 @@ enum Command {
 
 /// Parses the arguments and runs the subcommand.
 pub(crate) fn run() -> ExitCode {
-    let exit = match Cli::try_parse() {
+    let exit = defect::guard(|| match Cli::try_parse() {
         Ok(cli) => cli.command.run(),
         Err(error) => usage::explain(&error, &Cli::command()),
-    };
+    });
+    let exit = exit.unwrap_or_else(|what| {
+        // The panic has told it on standard error.
+        let next = "run it again with RUST_BACKTRACE=1 and report what it prints";
+        failure::keep(failure::plain(&format!("a defect of varve: {what}"), next));
+        Exit::Failed
+    });
     let exit = out::end(exit);
     failure::end(exit);
     ExitCode::from(exit as u8)

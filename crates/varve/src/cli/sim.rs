@@ -64,9 +64,7 @@ impl Options {
     /// Runs the campaign and prints what it found.
     pub(crate) fn run(&self) -> Exit {
         if self.canary.as_deref() == Some("list") {
-            for canary in Canary::all() {
-                println!("{:<26} {}", canary.name(), canary.about());
-            }
+            self.list_canaries();
             return Exit::Ok;
         }
         let (seeds, canary) = match self.parsed() {
@@ -99,6 +97,16 @@ impl Options {
         let (what, next) = report.verdict();
         complain(&what, &next);
         Exit::Failed
+    }
+
+    fn list_canaries(&self) {
+        if self.json {
+            print!("{}", report::canaries());
+            return;
+        }
+        for canary in Canary::all() {
+            println!("{:<26} {}", canary.name(), canary.about());
+        }
     }
 
     fn parsed(&self) -> Result<(Range<u64>, Option<Canary>), Nonsense> {

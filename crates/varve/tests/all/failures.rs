@@ -295,6 +295,17 @@ fn help_and_version_stay_text() {
     }
 }
 
+/// The bugs that can be planted are a document too, also in builds that can plant none.
+#[test]
+fn canaries_are_listed_as_a_document() {
+    let (listed, _) = Place::new().document(0, "sim --canary list --json");
+    assert_eq!(listed["kind"], "Canaries");
+    let canaries = listed["canaries"].as_array().expect("a list");
+    let has = |name| canaries.iter().any(|canary| canary["name"] == name);
+    assert!(has("ack-before-second-mirror") && has("discard-before-commit"));
+    assert!(canaries.iter().all(|canary| canary["about"].is_string()));
+}
+
 /// What a command found is its document, also if that makes it fail: there is no second one.
 #[test]
 fn a_result_that_fails_is_the_only_document() {

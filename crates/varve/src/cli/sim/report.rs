@@ -10,6 +10,28 @@ use varve_sim::canary::Canary;
 use varve_sim::run::Failure;
 use varve_sim::shrink::Shrunk;
 
+/// A bug that can be planted.
+#[derive(Serialize)]
+struct Plantable {
+    name: &'static str,
+    about: &'static str,
+}
+
+#[derive(Serialize)]
+struct Canaries {
+    canaries: Vec<Plantable>,
+}
+
+/// All bugs that can be planted, as a document.
+pub(super) fn canaries() -> String {
+    let canaries = Canary::all().map(|canary| Plantable {
+        name: canary.name(),
+        about: canary.about(),
+    });
+    let canaries = canaries.collect();
+    envelope::json("Canaries", &Canaries { canaries })
+}
+
 /// A shorter run of a failing seed that fails too.
 #[derive(Serialize)]
 struct Shorter {
