@@ -190,7 +190,8 @@ impl Shared {
     }
 
     /// Lets no new operation beyond what `entry` leaves of its volume begin, on any reactor, and
-    /// waits for those that are in flight.
+    /// waits for those that are in flight. Those that begin meanwhile keep to `entry`: a volume that
+    /// becomes smaller is never without one.
     async fn withdraw(&self, entry: CatalogueEntry) -> Result<(), EngineError> {
         // All are told in one turn, so before the next checkpoint asks any of them anything: what it
         // frees because this volume is gone, no reactor takes for this volume's any more.
@@ -198,10 +199,7 @@ impl Shared {
         self.tell_others(move |there| there.volumes.borrow_mut().put(entry));
         for to in self.reactors() {
             let withdraw = move |there: Rc<Self>| async move {
-                let inflight = {
-                    let volumes = there.volumes.borrow();
-                    volumes.get(entry.id).map(|v| Rc::clone(&v.inflight))
-                };
+                let inflight = there.volumes.borrow_mut().part_inflight(entry.id);
                 if let Some(inflight) = inflight {
                     inflight.drained().await;
                 }

@@ -302,10 +302,13 @@ impl Shared {
         emptied: &BTreeSet<UnitId>,
     ) -> Result<Vec<PartPlace>, Stopped> {
         let mut places = Vec::new();
+        // Bits before tables: another reactor may append between the two, and bits that claim more than
+        // their table would call what is written there after a start dead.
+        let bitmaps = self.bitmaps(number, extent);
         let chunks = self.chunk_entries(emptied);
         let groups = self.group_entries(emptied);
         let tables = [
-            (PartKind::Bitmap, self.bitmaps(number, extent)),
+            (PartKind::Bitmap, bitmaps),
             (
                 PartKind::Chunks,
                 chunks

@@ -253,12 +253,13 @@ impl Shard {
     /// # Errors
     /// The engine stopped, or a copy that holds the leaf is away.
     pub(crate) async fn merge(&self, key: LeafKey) -> Result<(), EngineError> {
-        // Its places may hold blocks of others by now. A new image would name them with an LSN
-        // younger than those blocks, and the purge would bury them.
-        if self.shared.volumes.borrow().is_deleting(key.volume) {
-            return self.drop_leaf(key).await;
-        }
         loop {
+            // Its places may hold blocks of others by now. A new image would name them with an LSN
+            // younger than those blocks, and the purge would bury them. Looked at before each attempt:
+            // the volume may have been deleted while the old image was read.
+            if self.shared.volumes.borrow().is_deleting(key.volume) {
+                return self.drop_leaf(key).await;
+            }
             if !self.map.borrow().exists(key) || self.map.borrow().is_merging(key) {
                 return Ok(());
             }

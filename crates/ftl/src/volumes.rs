@@ -13,8 +13,8 @@ use varve_units::{Lba, TenantId, VolumeId};
 pub struct Volume {
     /// As the catalogue has it.
     pub entry: CatalogueEntry,
-    /// Host operations in flight.
-    pub(crate) inflight: Rc<Inflight>,
+    /// Host operations in flight, but for those that a change of the catalogue waits for.
+    inflight: Rc<Inflight>,
 }
 
 /// Host operations in flight on a volume.
@@ -112,6 +112,13 @@ impl Volumes {
     /// All entries, by id.
     pub(crate) fn entries(&self) -> Vec<CatalogueEntry> {
         self.by_id.values().map(|volume| volume.entry).collect()
+    }
+
+    /// What is in flight on a volume; operations that begin later are counted apart from it, so that whoever waits for
+    /// those of before waits for no others.
+    pub(crate) fn part_inflight(&mut self, id: VolumeId) -> Option<Rc<Inflight>> {
+        let volume = self.by_id.get_mut(&id)?;
+        Some(core::mem::take(&mut volume.inflight))
     }
 
     /// What is in flight on each volume.

@@ -143,6 +143,50 @@ fn a_lost_leaf_can_be_dropped() {
     }
 }
 
+/// A merge waits for the leaf's image while the volume is deleted: the leaf takes no new image. One would name places that
+/// others may have by now, with an LSN younger than theirs, and the purge would bury them (the engine's shape, 32).
+#[test]
+fn a_merge_that_a_deletion_overtakes_writes_no_image() {
+    let (pool, engine, mut host) = prepared(1);
+    let (volume, leaf) = (host.volume, LeafIndex(1));
+    let stored = engine.stored_leaf(volume, leaf).expect("a stored leaf");
+    pool.fast
+        .held
+        .set(Some((stored * 512, stored * 512 + 4608)));
+    // The image of another leaf takes the place of its own, and its chain grows until it is to be merged.
+    let host = pool.executor.block_on(async move {
+        let read = host.engine.read(host.volume, Lba(0), Blocks::zeroed(1));
+        read.await.expect("a block");
+        for at in 0..100 {
+            host.discard(512 + 2 * at, 1).await;
+        }
+        host
+    });
+    pool.executor.drain();
+    assert_eq!(pool.fast.waiting(), 1, "the merge reads the image");
+    let inner = Rc::clone(&engine);
+    let deleted = async move { inner.delete_volume(host.volume).await };
+    pool.executor.block_on(deleted).expect("a volume to delete");
+    pool.executor.drain();
+    assert_eq!(pool.fast.waiting(), 2, "the purge reads the image too");
+    assert_eq!(engine.stored_leaf(volume, leaf), Some(stored));
+    pool.fast.let_go();
+    while pool.executor.turn() {
+        let now = engine.stored_leaf(volume, leaf);
+        assert_eq!(now, Some(stored), "no other image, and not dropped unread");
+    }
+    pool.fast.held.set(None);
+    while pool.fast.waiting() > 0 {
+        pool.fast.let_go();
+    }
+    while pool.executor.turn() {
+        let now = engine.stored_leaf(volume, leaf);
+        assert!(now.is_none_or(|now| now == stored), "no other image");
+    }
+    assert_eq!(engine.stored_leaf(volume, leaf), None);
+    assert_eq!(engine.counters().get("volumes_purged"), Some(&1));
+}
+
 /// One copy of the leaf cannot be read and the other is out of use, but only for a moment: it is
 /// asked again before the leaf is written off.
 #[test]

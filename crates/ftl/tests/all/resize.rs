@@ -1,6 +1,7 @@
 //! Sizes of volumes across crashes.
 
 use crate::common::{Pool, VOLUME_BLOCKS};
+use std::cell::Cell;
 use std::rc::Rc;
 use varve_io::{Blocks, World};
 use varve_units::{BLOCK, Blocks as Count, Lba};
@@ -107,5 +108,58 @@ fn deallocations_find_room_where_writes_do_not() {
         pool.executor.crash();
         drop((engine, host));
         assert_eq!(pool.open(2).volumes()[0].size, SMALL, "seed {seed}");
+    }
+}
+
+/// Hosts write below the new end all the time, several at once, so that there is no moment without an operation: a volume
+/// is made smaller all the same, and others are created meanwhile.
+#[test]
+fn a_busy_volume_becomes_smaller() {
+    const SMALL: Count = Count(100);
+    const WRITES_MAX: usize = 2000;
+    for seed in 1..=4_u64 {
+        let pool = Pool::new(seed, 1, 1);
+        let engine = pool.create();
+        let volume = pool.host(&engine, 1).volume;
+        let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
+        let is_done = Rc::new(Cell::new(false));
+        let writers: Vec<_> = (0..8)
+            .map(|number| {
+                let (engine, is_done) = (Rc::clone(&engine), Rc::clone(&is_done));
+                world.run(async move {
+                    let mut writes = 0;
+                    while !is_done.get() && writes < WRITES_MAX {
+                        let data = Blocks::zeroed(1);
+                        let lba = Lba(number * 8 + writes as u64 % 8);
+                        let written = engine.write(volume, lba, data, false).await;
+                        written.expect("a block below the new end");
+                        writes += 1;
+                    }
+                    writes
+                })
+            })
+            .collect();
+        for _ in 0..200 {
+            pool.executor.turn();
+        }
+        let inner = Rc::clone(&engine);
+        let resized = pool.executor.block_on(async move {
+            let resized = inner.resize_volume(volume, SMALL).await;
+            is_done.set(true);
+            resized
+        });
+        assert_eq!(resized, Ok(()), "seed {seed}");
+        let writes = pool.executor.block_on(async move {
+            let mut most = 0;
+            for writer in writers {
+                most = most.max(writer.await);
+            }
+            most
+        });
+        assert!(
+            writes < WRITES_MAX,
+            "seed {seed}: it waited until hosts were done"
+        );
+        assert_eq!(engine.volumes()[0].size, SMALL, "seed {seed}");
     }
 }

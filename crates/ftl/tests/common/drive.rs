@@ -2,8 +2,9 @@
 //! answer. Each copy has bytes of its own, which tests may spoil.
 
 use super::Executor;
+use std::boxed::Box;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::vec;
@@ -38,6 +39,9 @@ pub struct MemoryDrive {
     pub no_space: Cell<bool>,
     /// Reads of metadata that lie here fail on every copy.
     pub bad: Cell<Option<(u64, u64)>>,
+    /// Reads of metadata that lie here wait until they are let go.
+    pub held: Cell<Option<(u64, u64)>>,
+    waiting: RefCell<VecDeque<Box<dyn FnOnce()>>>,
     /// Reads of metadata at multiples of 1 MiB, where chunks have their headers, end too late.
     pub late_heads: Cell<bool>,
     /// Reads that touch these bytes of this copy fail.
@@ -78,6 +82,8 @@ impl MemoryDrive {
             unanswered: RefCell::default(),
             no_space: Cell::default(),
             bad: Cell::default(),
+            held: Cell::default(),
+            waiting: RefCell::default(),
             late_heads: Cell::default(),
             bad_on: RefCell::default(),
             gone_reads: RefCell::new(vec![0; usize::from(copies)]),
@@ -92,6 +98,30 @@ impl MemoryDrive {
     /// Flips a bit of one byte of one copy.
     pub fn flip(&self, copy: u8, offset: u64) {
         self.copies.borrow_mut()[usize::from(copy)][offset as usize] ^= 0x10;
+    }
+
+    /// Reads that wait to be let go.
+    pub fn waiting(&self) -> usize {
+        self.waiting.borrow().len()
+    }
+
+    /// Lets the read go that has waited longest.
+    pub fn let_go(&self) {
+        let read = self.waiting.borrow_mut().pop_front();
+        self.executor.later(read.expect("a read that waits"));
+    }
+
+    fn is_held(&self, command: &Command) -> bool {
+        let Command::Read {
+            offset,
+            into: into @ Target::Meta(_),
+            ..
+        } = command
+        else {
+            return false;
+        };
+        let held = self.held.get();
+        held.is_some_and(|(from, to)| *offset < to && from < offset + into.bytes())
     }
 
     /// Bytes of copy 0.
@@ -272,10 +302,16 @@ impl Drive for MemoryDrive {
             self.unanswered.borrow_mut().push(sender);
             return completion;
         }
-        self.executor.later(move || {
+        let is_held = self.is_held(&command);
+        let answer = move || {
             drive.reads.set(drive.reads.get() - usize::from(is_meta));
             sender.send(drive.execute(command));
-        });
+        };
+        if is_held {
+            self.waiting.borrow_mut().push_back(Box::new(answer));
+        } else {
+            self.executor.later(answer);
+        }
         completion
     }
 }
