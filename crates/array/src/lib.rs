@@ -44,6 +44,6 @@ pub use assemble::AssembleError;
 pub use geometry::{Content, Geometry, GeometryError, Place, Protection};
 pub use member::{Member, MemberState};
 pub use membership::Membership;
-pub use mirror::Mirror;
+pub use mirror::{MIRROR_MAX, Mirror};
 pub use restore::{Progress, RestoreError, Restored};
 pub use stripe::StripeSet;

@@ -30,7 +30,7 @@ use varve_io::{
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
 /// Most members of a mirror.
-const MIRROR_MAX: usize = 4;
+pub const MIRROR_MAX: usize = 4;
 
 /// Bytes that are read from the same member. Arbitrary: few reads cross it, and neighbours in a
 /// log spread.

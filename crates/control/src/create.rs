@@ -216,6 +216,7 @@ impl Pools {
         let plan = plan.map_err(|error| {
             let code = match error {
                 PlanError::TooManyDrives { .. } => "too-many-drives",
+                PlanError::TooManyFast { .. } => "too-many-fast",
                 _ => "plan",
             };
             findings.push(Finding::new(Severity::Refusal, code, error.to_string()));

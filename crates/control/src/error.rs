@@ -403,6 +403,9 @@ fn preflight_next(findings: &[Finding]) -> Option<String> {
     if has("too-many-drives") {
         return Some("make several pools of them".to_owned());
     }
+    if has("too-many-fast") {
+        return Some("use fewer fast drives: each holds a copy of the same log".to_owned());
+    }
     if has("too-small") || has("plan") {
         return Some("use larger drives".to_owned());
     }

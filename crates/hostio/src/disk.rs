@@ -140,6 +140,8 @@ struct Inner {
     is_direct: bool,
     /// Discards are passed on. Advice: whoever reads it late asks once in vain.
     takes_discards: AtomicBool,
+    /// A flush failed: whatever was not durable then may be lost, and the kernel tells of it once.
+    is_condemned: AtomicBool,
 }
 
 impl Drop for Inner {
@@ -244,6 +246,7 @@ impl Disk {
             memory_align: facts.memory_align,
             is_direct,
             takes_discards: AtomicBool::new(true),
+            is_condemned: AtomicBool::new(false),
         })))
     }
 
@@ -273,6 +276,16 @@ impl Disk {
 
     fn descriptor(&self) -> RawFd {
         self.0.file.as_raw_fd()
+    }
+
+    /// A flush has failed. From now on, until it is opened anew, it takes neither writes nor flushes, of any reactor:
+    /// a flush that succeeds later, or is in flight beside, says nothing of what was written before.
+    fn condemn(&self) {
+        self.0.is_condemned.store(true, Ordering::SeqCst);
+    }
+
+    fn is_condemned(&self) -> bool {
+        self.0.is_condemned.load(Ordering::SeqCst)
     }
 
     fn takes_discards(&self) -> bool {

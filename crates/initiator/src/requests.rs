@@ -326,7 +326,17 @@ impl Requests {
             self.delayed.pop_front();
             return Some(part);
         }
-        let index = *self.waiting.front()?;
+        let index = loop {
+            let index = *self.waiting.front()?;
+            let request = self.get_mut(index);
+            if request.work.part_max(limits) > 0 {
+                break index;
+            }
+            // It was let in by an earlier association, and the controller has no such command any more.
+            self.waiting.pop_front();
+            self.get_mut(index).failure = Some(Failure::Unsupported);
+            self.end(index);
+        };
         let request = self.get_mut(index);
         let (length, part_max) = (request.work.length(), request.work.part_max(limits));
         let count = (length - request.cursor).min(part_max);
@@ -600,4 +610,48 @@ fn is_passing_status(field: StatusField) -> bool {
     !field.is_final()
         && field.status().is_some_and(|status| !status.is_final())
         && field.status() != Some(Status::PathPersistentLoss)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request waits; the controller that comes back lacks its command. It fails, and the next one goes on.
+    #[test]
+    fn a_command_that_is_gone_fails_what_waits_for_it() {
+        let had = Limits {
+            nsid: 1,
+            block_bytes: 4096,
+            transfer_blocks: 8,
+            zeroes_blocks: 8,
+            range_blocks: 8,
+            ranges: 8,
+            has_compare: true,
+            is_volatile: true,
+        };
+        let has = Limits {
+            zeroes_blocks: 0,
+            range_blocks: 0,
+            ranges: 0,
+            ..had
+        };
+        let mut requests = Requests::default();
+        let zeroes = Operation::WriteZeroes {
+            lba: 0,
+            blocks: 16,
+            deallocate: false,
+            fua: false,
+        };
+        let ranges = alloc::vec![(0, 8)];
+        requests.submit(1, zeroes, &had);
+        requests.submit(2, Operation::Deallocate { ranges }, &had);
+        requests.submit(3, Operation::Flush, &had);
+        let part = requests.next_part(Nanos(0), &has).expect("the flush");
+        assert_eq!(requests.of(part).map(|request| request.id), Some(3));
+        for id in [1, 2] {
+            let ended = requests.next_completion().expect("it has ended");
+            assert_eq!((ended.id, ended.result), (id, Err(Failure::Unsupported)));
+        }
+        assert!(requests.next_completion().is_none());
+    }
 }

@@ -3,6 +3,7 @@
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
+use varve_array::MIRROR_MAX;
 use varve_format::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Geometry, MEMBERS_MAX, P2l, Protection};
 use varve_ftl::{CHUNKS_MIN, GROUPS_MIN, ReserveError};
 use varve_io::{Drive, DriveInfo};
@@ -60,6 +61,11 @@ pub enum PlanError {
         /// Drives given, of both tiers.
         drives: usize,
     },
+    /// More fast drives than a mirror has members.
+    TooManyFast {
+        /// Fast drives given.
+        drives: usize,
+    },
     /// A stripe has no room for data beside its P2L area.
     StripeTooSmall {
         /// Data blocks of a stripe.
@@ -88,6 +94,12 @@ impl fmt::Display for PlanError {
             }
             Self::TooManyDrives { drives } => {
                 write!(f, "a pool has {MEMBERS_MAX} drives at most, not {drives}")
+            }
+            Self::TooManyFast { drives } => {
+                write!(
+                    f,
+                    "the fast tier has {MIRROR_MAX} drives at most, copies of one another, not {drives}"
+                )
             }
             Self::StripeTooSmall { blocks } => {
                 write!(
@@ -131,6 +143,10 @@ impl PoolOptions {
         let drives = fast.len() + dense.len();
         if drives > MEMBERS_MAX {
             return Err(PlanError::TooManyDrives { drives });
+        }
+        if fast.len() > MIRROR_MAX {
+            let drives = fast.len();
+            return Err(PlanError::TooManyFast { drives });
         }
         let smallest = fast.iter().map(usable).min();
         let fast_bytes = smallest.ok_or(PlanError::NoFastDrive)?;

@@ -21,6 +21,9 @@ struct Table {
     schema_version: u32,
     /// Number by UUID, 32 hexadecimal digits.
     namespaces: BTreeMap<String, u32>,
+    /// The highest number that was ever given, to volumes that are gone too.
+    #[serde(default)]
+    highest: u32,
 }
 
 /// The numbers of volumes.
@@ -69,14 +72,15 @@ impl Numbers {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Table {
                 schema_version: SCHEMA_VERSION,
                 namespaces: BTreeMap::new(),
+                highest: 0,
             },
             Err(error) => return Err(NumbersError::File(path, error)),
         };
         Ok(Self { path, table })
     }
 
-    /// The number of a volume; it gets one if it has none. New numbers are above all others while
-    /// there are such, so that hosts do not take a new volume for an old one.
+    /// The number of a volume; it gets one if it has none. New numbers are above all that were ever given while
+    /// there are such: a host that has not heard yet that a volume was deleted must not write to another.
     ///
     /// # Errors
     /// All are taken, or the file cannot be written.
@@ -86,12 +90,15 @@ impl Numbers {
             return Ok(*nsid);
         }
         let is_free = |nsid: &u32| !self.table.namespaces.values().any(|taken| taken == nsid);
-        let highest = self.table.namespaces.values().max().copied().unwrap_or(0);
+        // Files of earlier versions do not have it.
+        let given = self.table.namespaces.values().max().copied().unwrap_or(0);
+        let highest = self.table.highest.max(given);
         let nsid = (highest + 1..=NSID_MAX).next();
         let nsid = nsid.or_else(|| (1..=NSID_MAX).find(is_free));
         let nsid = nsid.ok_or(NumbersError::Full)?;
         let mut table = self.table.clone();
         table.namespaces.insert(key, nsid);
+        table.highest = highest.max(nsid);
         self.replace(table)?;
         Ok(nsid)
     }
@@ -103,7 +110,8 @@ impl Numbers {
     pub fn forget(&mut self, uuid: &[u8; 16]) -> Result<Option<u32>, NumbersError> {
         let mut table = self.table.clone();
         let nsid = table.namespaces.remove(&key(uuid));
-        if nsid.is_some() {
+        if let Some(nsid) = nsid {
+            table.highest = table.highest.max(nsid);
             self.replace(table)?;
         }
         Ok(nsid)
@@ -141,6 +149,7 @@ fn is_good(table: &Table) -> bool {
     numbers.dedup();
     table.schema_version == SCHEMA_VERSION
         && numbers.len() == count
+        && table.highest <= NSID_MAX
         && numbers.iter().all(|nsid| (1..=NSID_MAX).contains(nsid))
 }
 
@@ -177,15 +186,19 @@ mod tests {
         assert_eq!(again.forget(&[1; 16]).unwrap(), Some(1));
         assert_eq!(again.forget(&[1; 16]).unwrap(), None);
         assert_eq!(again.of(&[3; 16]).unwrap(), 3, "not the one just given up");
+        assert_eq!(again.forget(&[3; 16]).unwrap(), Some(3));
+        let mut again = Numbers::open(&directory.0).unwrap();
+        assert_eq!(again.of(&[4; 16]).unwrap(), 4, "nor the highest");
         let mut last = Numbers::open(&directory.0).unwrap();
         assert_eq!(last.table, again.table);
-        for number in 4..=NSID_MAX {
+        for number in 5..=NSID_MAX {
             let mut uuid = [9; 16];
             uuid[..4].copy_from_slice(&number.to_le_bytes());
             last.table.namespaces.insert(key(&uuid), number);
         }
-        assert_eq!(last.of(&[4; 16]).unwrap(), 1, "the only one left");
-        assert!(matches!(last.of(&[5; 16]), Err(NumbersError::Full)));
+        assert_eq!(last.of(&[5; 16]).unwrap(), 1, "the lowest that is left");
+        assert_eq!(last.of(&[6; 16]).unwrap(), 3);
+        assert!(matches!(last.of(&[7; 16]), Err(NumbersError::Full)));
     }
 
     #[test]

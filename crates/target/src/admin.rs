@@ -78,7 +78,7 @@ pub(crate) fn execute(shared: &mut Shared, cntlid: u16, sqe: &Sqe) -> Result<Out
     match sqe.opcode {
         admin::GET_LOG_PAGE => logs::get(shared, cntlid, sqe),
         admin::IDENTIFY => identify::identify(shared, &shared.controllers[&cntlid], sqe),
-        admin::GET_FEATURES => features::get(shared, &shared.controllers[&cntlid], sqe),
+        admin::GET_FEATURES => features::get(&shared.controllers[&cntlid], sqe),
         admin::SET_FEATURES => features::set(shared, cntlid, sqe),
         admin::KEEP_ALIVE => Ok(Outcome::Reply(0)),
         _ => Err(Status::InvalidOpcode.into()),

@@ -57,6 +57,9 @@ pub(crate) struct Controller {
     pub error_count: u64,
 }
 
+/// Milliseconds without a command after which a controller for discovery is given up, if its host said none.
+const DISCOVERY_KATO_MS: u32 = 120_000;
+
 /// What setting CC leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
@@ -95,9 +98,13 @@ impl Controller {
         }
     }
 
-    /// When it is given up if nothing is heard.
+    /// When it is given up if nothing is heard. One for discovery always is: whoever asks what there is says
+    /// no time and may be gone without a word (spec: base 2.0 §3.1.2.3, discovery controller activity).
     pub fn deadline(&self) -> Option<Nanos> {
-        let kato = self.features.kato_ms();
+        let kato = match (self.features.kato_ms(), self.kind) {
+            (0, ControllerKind::Discovery) => DISCOVERY_KATO_MS,
+            (kato, _) => kato,
+        };
         (kato > 0).then(|| self.heard + Nanos::from_millis(u64::from(kato)))
     }
 

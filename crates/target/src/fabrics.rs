@@ -88,7 +88,7 @@ pub(crate) fn connect<D: AsRef<[u8]>>(
     if data.cntlid.get() != CNTLID_DYNAMIC {
         return Err(in_data(offset::CNTLID));
     }
-    let cntlid = shared.new_cntlid().ok_or(Status::ConnectBusy)?;
+    let cntlid = shared.new_cntlid(kind).ok_or(Status::ConnectBusy)?;
     let controller = Controller::new(cntlid, kind, host, connection.id, now, connect.kato_ms);
     shared.controllers.insert(cntlid, controller);
     open(connection, connect, cntlid);

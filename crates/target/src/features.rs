@@ -32,12 +32,11 @@ fn changeable(feature: Feature, kind: ControllerKind) -> Option<u32> {
 }
 
 /// True if a controller of this kind has the feature.
-pub(crate) fn has(feature: Feature, kind: ControllerKind, is_volatile: bool) -> bool {
+pub(crate) const fn has(feature: Feature, kind: ControllerKind) -> bool {
     match feature {
         Feature::AsyncEvents | Feature::KeepAlive | Feature::HostIdentifier => true,
         Feature::HostBehavior => false,
-        Feature::VolatileWriteCache => kind == ControllerKind::Io && is_volatile,
-        _ => kind == ControllerKind::Io,
+        _ => matches!(kind, ControllerKind::Io),
     }
 }
 
@@ -84,9 +83,8 @@ fn default(feature: Feature) -> u32 {
 }
 
 /// The feature a command names, if this controller has it.
-fn named(shared: &Shared, controller: &Controller, sqe: &Sqe) -> Result<Feature, Reply> {
-    let is_volatile = shared.subsystem.is_volatile();
-    let feature = Feature::of(sqe).filter(|f| has(*f, controller.kind, is_volatile));
+fn named(controller: &Controller, sqe: &Sqe) -> Result<Feature, Reply> {
+    let feature = Feature::of(sqe).filter(|f| has(*f, controller.kind));
     let feature = feature.ok_or(Status::InvalidField)?;
     // One threshold: over temperature of the composite sensor.
     if feature == Feature::TemperatureThreshold && sqe.cdw(11) >> 16 & 0x3f != 0 {
@@ -96,8 +94,8 @@ fn named(shared: &Shared, controller: &Controller, sqe: &Sqe) -> Result<Feature,
 }
 
 /// Get Features.
-pub(crate) fn get(shared: &Shared, controller: &Controller, sqe: &Sqe) -> Result<Outcome, Reply> {
-    let feature = named(shared, controller, sqe)?;
+pub(crate) fn get(controller: &Controller, sqe: &Sqe) -> Result<Outcome, Reply> {
+    let feature = named(controller, sqe)?;
     let value = match select(sqe).ok_or(Status::InvalidField)? {
         Select::Supported => match changeable(feature, controller.kind) {
             Some(_) => CHANGEABLE,
@@ -135,7 +133,7 @@ fn is_extended(sqe: &Sqe) -> bool {
 /// Set Features.
 pub(crate) fn set(shared: &mut Shared, cntlid: u16, sqe: &Sqe) -> Result<Outcome, Reply> {
     let controller = &shared.controllers[&cntlid];
-    let feature = named(shared, controller, sqe)?;
+    let feature = named(controller, sqe)?;
     if is_save(sqe) {
         return Err(Status::FeatureNotSaveable.into());
     }

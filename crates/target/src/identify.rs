@@ -23,6 +23,7 @@ use zerocopy::IntoBytes;
 const MODEL: &str = "Varve";
 /// VWC: bits 2:1 say that a flush of all namespaces is supported, bit 0 that flushes matter.
 const VWC_FLUSH_ALL: u8 = 0b110;
+const VWC_PRESENT: u8 = 0b001;
 /// CMIC: several controllers; no ANA.
 const CMIC_CONTROLLERS: u8 = 1 << 1;
 /// FRMW: one slot, read only, so no firmware commands.
@@ -142,7 +143,9 @@ fn io_controller(shared: &Shared, own: &Controller) -> IdentifyController {
         | command_support::DATASET_MANAGEMENT
         | command_support::WRITE_ZEROES;
     id.oncs = oncs.into();
-    id.vwc = VWC_FLUSH_ALL | u8::from(shared.subsystem.is_volatile());
+    // Whatever the namespaces of now are: hosts ask once, and one that is added later may need flushes. Each says
+    // itself if it does not.
+    id.vwc = VWC_FLUSH_ALL | VWC_PRESENT;
     // One block is always atomic; what namespaces do beyond that they say themselves.
     id.awun = 0.into();
     id.awupf = 0.into();

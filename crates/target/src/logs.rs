@@ -51,7 +51,7 @@ pub(crate) fn get(shared: &mut Shared, cntlid: u16, sqe: &Sqe) -> Result<Outcome
         LogId::ChangedNamespaces => changed(controller),
         LogId::Effects if command.csi != 0 => return Err(Status::InvalidCommandSet.into()),
         LogId::Effects => effects(),
-        LogId::Features => feature_words(shared, controller),
+        LogId::Features => feature_words(controller),
         LogId::Discovery => discovery(shared, controller),
     };
     let len = command.len as usize;
@@ -104,10 +104,9 @@ fn supported(kind: ControllerKind) -> Vec<u8> {
     )
 }
 
-fn feature_words(shared: &Shared, controller: &Controller) -> Vec<u8> {
-    let is_volatile = shared.subsystem.is_volatile();
+fn feature_words(controller: &Controller) -> Vec<u8> {
     let ids = Feature::ALL.iter().copied();
-    let ids = ids.filter(|id| features::has(*id, controller.kind, is_volatile));
+    let ids = ids.filter(|id| features::has(*id, controller.kind));
     words(
         ids.map(|id| (id as u8, log::FEATURE_SUPPORTED)),
         log::WORDS_BYTES,

@@ -6,6 +6,7 @@ use crate::controller::Controller;
 use crate::subsystem::Subsystem;
 use alloc::collections::{BTreeMap, VecDeque};
 use varve_nvme::Sqe;
+use varve_nvme::identify::ControllerKind;
 use varve_nvme::opcode::io;
 
 /// What one connection does to others; done by the target after the call.
@@ -69,6 +70,8 @@ pub(crate) struct Shared {
 
 /// Highest controller id (spec: base 2.0 §3.1.2: FFF0h and above are reserved).
 const CNTLID_MAX: u16 = 0xffef;
+/// Controllers for discovery at once. Arbitrary: an eighth of all.
+const DISCOVERY_MAX: usize = crate::CONTROLLERS_MAX / 8;
 
 impl Shared {
     pub fn new(subsystem: Subsystem) -> Self {
@@ -83,9 +86,17 @@ impl Shared {
         }
     }
 
-    /// An id that no controller has; ids come back as late as can be.
-    pub fn new_cntlid(&mut self) -> Option<u16> {
-        if self.controllers.len() >= crate::CONTROLLERS_MAX {
+    /// An id that no controller has; ids come back as late as can be. Controllers for discovery, which anybody may
+    /// have, leave most to those for I/O.
+    pub fn new_cntlid(&mut self, kind: ControllerKind) -> Option<u16> {
+        let is_discovery = |kind| kind == ControllerKind::Discovery;
+        let all = self.controllers.values();
+        let discovery = all
+            .filter(|controller| is_discovery(controller.kind))
+            .count();
+        let is_full = self.controllers.len() >= crate::CONTROLLERS_MAX
+            || is_discovery(kind) && discovery >= DISCOVERY_MAX;
+        if is_full {
             return None;
         }
         loop {

@@ -329,6 +329,13 @@ fn too_many_drives_are_refused() {
             assert_eq!(refused.next.as_deref(), Some("make several pools of them"));
             assert!(!fast[0].path.exists());
         }
+        let wanted = CreatePool {
+            fast: scratch.drives("g", 5, 4096),
+            ..new_pool(&scratch, "p")
+        };
+        let refused = Failure::from(pools.create_pool(&wanted).await.unwrap_err());
+        assert_eq!(refused.findings[0].code, "too-many-fast");
+        assert!(!wanted.fast[0].path.exists());
         let nowhere = ImportPool::default();
         let refused = Failure::from(pools.import(&nowhere).await.unwrap_err());
         assert_eq!((refused.exit, &refused.code[..]), (Exit::Usage, "no-paths"));

@@ -7,7 +7,7 @@ use super::sync::Sync;
 use super::transfer::{Direction, Transfer};
 use crate::io::Io;
 use crate::vectors::Vectors;
-use varve_io::{Command, Completion, Done, Drive, DriveInfo};
+use varve_io::{Command, Completion, Done, Drive, DriveInfo, IoError};
 
 /// A file or block device, on the ring of one reactor.
 pub struct FileDrive {
@@ -97,12 +97,16 @@ impl Drive for FileDrive {
             Command::Write { offset, gather, .. } | Command::Repair { offset, gather, .. } => {
                 let length = gather.bytes();
                 self.check(offset, length);
+                if self.disk.is_condemned() {
+                    return Completion::ready(Err(IoError::Gone));
+                }
                 if length == 0 {
                     return Completion::ready(Ok(Done::Nothing));
                 }
                 let memory = source(gather, self.demand());
                 self.transfer(Direction::Write, (offset, length), memory)
             }
+            Command::Flush if self.disk.is_condemned() => Completion::ready(Err(IoError::Gone)),
             Command::Flush => {
                 let (sender, completion) = Completion::waiting();
                 let disk = self.disk.clone();

@@ -28,6 +28,11 @@ use crate::label::quorum::Voters;
 use crate::label::state::{Label, LabelState, Owner, PoolId};
 use alloc::vec::Vec;
 
+/// Epochs left out when a loss is accepted: drives that are away may have been used since, and have epochs that nobody
+/// here has seen. What was accepted must be the newer one when they come back, or it would be given up without a word
+/// for what was given up. Arbitrary: more starts than a pool without its newest drives is likely to have seen.
+const EPOCHS_ABANDONED: u32 = 1 << 16;
+
 /// On what terms to import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Terms {
@@ -54,9 +59,6 @@ pub fn choose(pool: PoolId, found: &[Finding], terms: Terms) -> Result<Import, I
         .map(|(_, label)| label.state.epoch)
         .max();
     let epoch_claimed = epoch_claimed.unwrap_or(0).max(newest.generation.epoch());
-    let epoch = epoch_claimed
-        .checked_add(1)
-        .ok_or(ImportError::EpochsUsedUp)?;
     refuse_foreign_owner(&newest, terms)?;
     let is_here = |id| survey.labels.iter().any(|(_, label)| label.own == id);
     let loss = loss(&newest, &survey.labels)?;
@@ -65,6 +67,10 @@ pub fn choose(pool: PoolId, found: &[Finding], terms: Terms) -> Result<Import, I
     {
         return Err(ImportError::WouldLose(loss.clone()));
     }
+    let step = if loss.is_some() { EPOCHS_ABANDONED } else { 1 };
+    let epoch = epoch_claimed
+        .checked_add(step)
+        .ok_or(ImportError::EpochsUsedUp)?;
     let voters = newest.members.voters();
     let missing = voters
         .ids()

@@ -198,6 +198,30 @@ fn without_quorum_nothing_is_imported_unless_forced() {
     assert!(import(&[&media[1], &media[3]], TERMS).is_ok());
 }
 
+/// One drive is away while the pool is started a few times more, then only that one is there and the loss is accepted. When
+/// the other comes back, what was accepted stays: it was acknowledged since.
+#[test]
+fn what_was_accepted_is_not_given_up_again() {
+    let media = Pool::new(2, 0).crash();
+    for _ in 0..9 {
+        let alone = start(&[Rc::clone(&media[0])], TERMS);
+        alone.world.drain();
+        alone.crash();
+    }
+    let refused = import(&[&media[1]], TERMS).unwrap_err();
+    assert!(matches!(refused, ImportError::WouldLose(_)), "{refused}");
+    let accept = Terms {
+        accept_loss: true,
+        ..TERMS
+    };
+    let accepted = start(&[Rc::clone(&media[1])], accept);
+    accepted.world.drain();
+    accepted.crash();
+    let both = import(&[&media[0], &media[1]], TERMS).unwrap();
+    let stale: Vec<_> = both.stale.iter().map(|drive| drive.id).collect();
+    assert_eq!(stale, [MemberId(0)]);
+}
+
 #[test]
 fn a_commit_without_quorum_stops_the_pool() {
     let pool = Pool::new(2, 2);

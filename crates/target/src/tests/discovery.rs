@@ -1,9 +1,10 @@
 //! The discovery subsystem.
 
-use super::host::{Bench, DISCOVERY, HOST, TRANSPORT, Wire, sqe};
+use super::host::{Bench, DISCOVERY, HOST, TRANSPORT, Wire, connect_data, connect_sqe, sqe};
 use crate::{Hosts, Listener};
 use std::vec;
 use std::vec::Vec;
+use varve_units::Nanos;
 
 fn log(bench: &mut Bench, wire: Wire, bytes: u32) -> Vec<u8> {
     let words = [0x70 | (bytes / 4 - 1) << 16, 0];
@@ -73,4 +74,27 @@ fn strangers_see_no_subsystem() {
         (1, 3),
         "only the discovery subsystem"
     );
+}
+
+/// Whoever asks what there is and goes away without a word leaves nothing behind, and any number of them leaves room
+/// for hosts that want to read and write.
+#[test]
+fn silent_askers_keep_nobody_out() {
+    let mut bench = Bench::new();
+    let start = bench.now;
+    let first = bench.connect(DISCOVERY, false, 0);
+    for _ in 1..128 {
+        bench.connect(DISCOVERY, false, 0);
+    }
+    let refused = bench.open(false);
+    let data = connect_data(0xffff, DISCOVERY, HOST);
+    let (status, _) = bench.simple(refused, &connect_sqe(0, 31, 0, 0), &data);
+    assert_eq!(status & 0x7ff, 0x181, "busy");
+    bench.admin(false, 0);
+    assert_eq!(bench.target.controllers(), 129);
+    let at = start + Nanos::from_secs(120);
+    assert!(bench.target.deadline().is_some_and(|due| due <= at));
+    bench.now = at;
+    bench.target.tick(at);
+    assert!(bench.target.is_closing(first.id));
 }

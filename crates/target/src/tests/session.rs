@@ -401,3 +401,16 @@ fn data_in_place() {
         assert_eq!(bench.disk[5 * 4096..7 * 4096], data);
     }
 }
+
+/// Linux looks at VWC when it meets a controller, not when a namespace is added: a controller without one that needs
+/// flushes must not say that none ever will.
+#[test]
+fn a_controller_without_namespaces_asks_for_flushes() {
+    let mut bench = Bench::new();
+    bench.target.remove_namespace(1);
+    let admin = bench.admin(false, 0);
+    let id = bench.fetch(admin, &sqe(6, 3, 0, (TRANSPORT, 4096), &[1]));
+    assert_eq!(id[525], 0b111);
+    let cache = sqe(10, 4, 0, (TRANSPORT, 0), &[6]);
+    assert_eq!(bench.simple(admin, &cache, &[]), (0, 1), "enabled");
+}
