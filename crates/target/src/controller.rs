@@ -57,7 +57,8 @@ pub(crate) struct Controller {
     pub error_count: u64,
 }
 
-/// Milliseconds without a command after which a controller for discovery is given up, if its host said none.
+/// Milliseconds without a command after which a controller for discovery is given up, if its host said none: the default of
+/// transports that need keep alive (spec: base 2.0a §5.27.1.12, 1D4C0h).
 const DISCOVERY_KATO_MS: u32 = 120_000;
 
 /// What setting CC leads to.
@@ -99,7 +100,7 @@ impl Controller {
     }
 
     /// When it is given up if nothing is heard. One for discovery always is: whoever asks what there is says
-    /// no time and may be gone without a word (spec: base 2.0 §3.1.2.3, discovery controller activity).
+    /// no time and may be gone without a word.
     pub fn deadline(&self) -> Option<Nanos> {
         let kato = match (self.features.kato_ms(), self.kind) {
             (0, ControllerKind::Discovery) => DISCOVERY_KATO_MS,

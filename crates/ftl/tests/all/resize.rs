@@ -112,7 +112,7 @@ fn deallocations_find_room_where_writes_do_not() {
 }
 
 /// Hosts write below the new end all the time, several at once, so that there is no moment without an operation: a volume
-/// is made smaller all the same, and others are created meanwhile.
+/// is made smaller all the same.
 #[test]
 fn a_busy_volume_becomes_smaller() {
     const SMALL: Count = Count(100);
