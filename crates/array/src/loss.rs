@@ -110,15 +110,17 @@ impl Members {
     fn end_attempt(&self, member: usize, attempt: &Rc<Attempt>, result: Result<(), IoError>) {
         let mut seats = self.seats.borrow_mut();
         let seat = &mut seats[member];
+        let mut let_go = None;
         if let Phase::Leaving(why, Some(running)) = &seat.phase
             && Rc::ptr_eq(running, attempt)
         {
-            seat.phase = match result {
-                Ok(()) => Phase::Lost,
-                Err(_) => Phase::Leaving(*why, None),
-            };
+            match result {
+                Ok(()) => let_go = seat.lose(),
+                Err(_) => seat.phase = Phase::Leaving(*why, None),
+            }
         }
         drop(seats);
+        drop(let_go);
         attempt.result.set(Some(result));
         attempt.ended.notify();
     }

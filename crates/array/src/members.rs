@@ -21,7 +21,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
-use varve_io::{Command, Completion, Done, Drive, IoError, Outcome, World};
+use varve_io::{Command, Completion, Done, Drive, DriveInfo, IoError, Outcome, World};
 
 /// The members of one array.
 pub(crate) struct Members {
@@ -35,7 +35,12 @@ pub(crate) struct Members {
 }
 
 pub(crate) struct Seat {
+    /// Nothing once the loss is committed: what was begun holds the drive until it has ended, and then
+    /// nobody here has it open any more.
     drive: Option<Rc<dyn Drive>>,
+    /// What a lost drive said of itself. It counts for the array after its loss too: what the array
+    /// promises must not change while it is in use.
+    past: Option<DriveInfo>,
     base: u64,
     pub(crate) incarnation: u32,
     pub(crate) phase: Phase,
@@ -54,6 +59,7 @@ pub(crate) enum Phase {
 impl Seat {
     fn new(member: Member) -> Self {
         Self {
+            past: None,
             drive: member.drive,
             base: member.base,
             incarnation: 0,
@@ -74,6 +80,18 @@ impl Seat {
             Phase::Lost => MemberState::Lost,
             Phase::Rebuilding => MemberState::Rebuilding,
         }
+    }
+
+    /// Takes no commands any more; its drive is the caller's to drop, when nothing here is borrowed.
+    pub(crate) fn lose(&mut self) -> Option<Rc<dyn Drive>> {
+        self.past = self.info();
+        self.phase = Phase::Lost;
+        self.drive.take()
+    }
+
+    /// What its drive says of itself, or said.
+    fn info(&self) -> Option<DriveInfo> {
+        self.drive.as_deref().map(Drive::info).or(self.past)
     }
 }
 
@@ -299,7 +317,9 @@ impl Members {
         if matches!(seat.phase, Phase::Lost) {
             illegal(member, seat.state(), MemberState::Lost);
         }
-        seat.phase = Phase::Lost;
+        let drive = seat.lose();
+        drop(seats);
+        drop(drive);
     }
 
     /// True if all members but this one hold everything.
@@ -326,18 +346,18 @@ impl Members {
         self.seats.borrow_mut()[member].missed.clear();
     }
 
-    /// True if some member with a drive can lose completed writes with the power.
+    /// True if some member that has or had a drive can lose completed writes with the power.
     pub(crate) fn has_volatile_cache(&self) -> bool {
         let seats = self.seats.borrow();
-        let mut drives = seats.iter().filter_map(|seat| seat.drive.as_ref());
-        drives.any(|drive| drive.info().volatile_cache)
+        let mut infos = seats.iter().filter_map(Seat::info);
+        infos.any(|info| info.volatile_cache)
     }
 
     /// Placement handles that all of them have.
     pub(crate) fn handles(&self) -> u8 {
         let seats = self.seats.borrow();
-        let drives = seats.iter().filter_map(|seat| seat.drive.as_ref());
-        drives.map(|drive| drive.info().handles).min().unwrap_or(1)
+        let infos = seats.iter().filter_map(Seat::info);
+        infos.map(|info| info.handles).min().unwrap_or(1)
     }
 }
 

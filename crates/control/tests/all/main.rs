@@ -7,3 +7,4 @@ mod damage;
 mod http;
 mod losses;
 mod pools;
+mod replace;

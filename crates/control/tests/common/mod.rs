@@ -2,8 +2,10 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use varve_control::{Config, CreatePool, CreateVolume, DrivePath, Home, Pools};
 use varve_hostio::Executor;
 use varve_io::{Blocks, World};
@@ -57,6 +59,30 @@ where
     executor.run(flow).expect("the session ends")
 }
 
+/// Runs two flows side by side.
+pub async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    std::future::poll_fn(|context| {
+        if first.is_none()
+            && let Poll::Ready(ended) = one.as_mut().poll(context)
+        {
+            first = Some(ended);
+        }
+        if second.is_none()
+            && let Poll::Ready(ended) = other.as_mut().poll(context)
+        {
+            second = Some(ended);
+        }
+        match first.is_some() && second.is_some() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+    (first.expect("it ended"), second.expect("it ended"))
+}
+
 /// Two fast and three dense drives in a scratch directory.
 pub fn new_pool(scratch: &Scratch, name: &str) -> CreatePool {
     CreatePool {
@@ -95,6 +121,12 @@ pub fn pattern(first: u64, count: usize, seed: u64) -> Blocks {
     blocks
 }
 
+/// Paths of all drives, fast ones first.
+pub fn paths(wanted: &CreatePool) -> Vec<PathBuf> {
+    let drives = wanted.fast.iter().chain(&wanted.dense);
+    drives.map(|drive| drive.path.clone()).collect()
+}
+
 /// A small file system in memory.
 pub struct Mount(PathBuf);
 
@@ -121,6 +153,17 @@ impl Mount {
                 None
             }
         }
+    }
+}
+
+impl Mount {
+    /// Lets nobody write to it any more.
+    pub fn freeze(&self) {
+        let frozen = std::process::Command::new("mount")
+            .args(["-o", "remount,ro"])
+            .arg(&self.0)
+            .status();
+        assert!(frozen.expect("mounted before").success());
     }
 }
 

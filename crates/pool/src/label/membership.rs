@@ -268,8 +268,17 @@ impl Membership {
         }
     }
 
-    /// Makes `state` the committed one.
+    /// Makes `state` the committed one. Of members that it does not use any more nobody writes a label
+    /// again: their drives are let go, so that they can be taken away, or come back.
     fn install(&self, state: LabelState) {
+        let is_used = |id: &MemberId| {
+            let row = state.members.get(*id);
+            row.is_some_and(|row| row.state.is_voter())
+        };
+        let stores = self.stores.take().into_iter();
+        let (used, let_go): (Stores, Stores) = stores.partition(|(id, _)| is_used(id));
+        self.stores.replace(used);
+        drop(let_go);
         let mut session = self.session.borrow_mut();
         assert!(
             state.generation > session.state.generation,

@@ -7,7 +7,7 @@ use crate::common::ram::{Ram, RamDrive};
 use crate::common::{ME, POOL, Rng, TestWorld, as_world};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use varve_ftl::NewVolume;
 use varve_io::{Blocks, Drive};
 use varve_pool::label::{ImportError, Loss, MemberId, MemberState, Role};
@@ -66,6 +66,8 @@ fn dense_drive() -> Rc<Ram> {
 struct Rig {
     world: Rc<TestWorld>,
     drives: Vec<Rc<Ram>>,
+    /// What the pool was given of them, not kept open by this.
+    handles: Vec<Weak<dyn Drive>>,
     pool: Rc<Pool>,
     volume: VolumeId,
     content: Rc<RefCell<BTreeMap<u64, u8>>>,
@@ -83,6 +85,7 @@ impl Rig {
         let mut drives = vec![fast_drive(), fast_drive()];
         drives.resize_with(2 + dense, dense_drive);
         let attached = attach(&world, &drives);
+        let handles = attached.iter().map(Rc::downgrade).collect();
         let seat = as_world(&world);
         let (pool, volume) = run(&world, async move {
             let (fast, dense) = attached.split_at(2);
@@ -107,6 +110,7 @@ impl Rig {
         Self {
             world,
             drives,
+            handles,
             pool: Rc::new(pool),
             volume,
             content: Rc::default(),
@@ -187,8 +191,19 @@ impl Rig {
     fn restart(&mut self, seed: u64) {
         self.world.clear();
         self.world = TestWorld::new(seed);
-        let pool = open(&self.world, &self.drives, false).unwrap();
-        self.pool = Rc::new(pool);
+        let attached = attach(&self.world, &self.drives);
+        self.handles = attached.iter().map(Rc::downgrade).collect();
+        let seat = as_world(&self.world);
+        let pool = run(&self.world, async move {
+            Pool::open(seat, &attached, None, settings(false)).await
+        });
+        self.pool = Rc::new(pool.unwrap());
+    }
+
+    /// Which drives somebody has open.
+    fn held(&self) -> Vec<bool> {
+        let handles = self.handles.iter();
+        handles.map(|handle| handle.strong_count() > 0).collect()
     }
 }
 
@@ -472,4 +487,28 @@ fn too_many_dense_drives_away_change_nothing() {
     rig.check();
     let slots = rig.pool.slots();
     assert!(slots.iter().all(|slot| slot.state == SlotState::Live));
+}
+
+/// A drive that is lost by the labels is let go, whoever noticed, and a start does not keep one either: it can be
+/// taken away, or be opened by whoever brings it back.
+#[test]
+fn a_lost_drive_is_let_go() {
+    let mut rig = Rig::new(3, 23);
+    rig.write(1, 200);
+    assert_eq!(rig.held(), [true; 5]);
+    rig.drives[0].set_gone(true);
+    rig.write(2, 50);
+    let pool = Rc::clone(&rig.pool);
+    run(&rig.world, async move {
+        pool.give_up(dense(2)).await.unwrap();
+    });
+    rig.world.drain();
+    assert_eq!(rig.row(0), MemberState::Lost);
+    assert_eq!(rig.held(), [false, true, true, true, false]);
+    rig.check();
+    rig.drives[0].set_gone(false);
+    rig.restart(24);
+    rig.world.drain();
+    assert_eq!(rig.held(), [false, true, true, true, false]);
+    rig.check();
 }
