@@ -152,6 +152,7 @@ impl Pools {
         if !is_new_name(&new.pool) {
             return Err(ControlError::BadName(new.pool.clone()));
         }
+        let _naming = self.naming().await?;
         if self.home.registry()?.get(&new.pool).is_some() || self.running(&new.pool).is_ok() {
             return Err(ControlError::PoolExists(new.pool.clone()));
         }
@@ -160,8 +161,9 @@ impl Pools {
         if new.dry_run {
             return Ok(view);
         }
+        // What could not be remembered is not made.
+        self.home.check()?;
         let running = self.make(new, &checked.plan).await?;
-        self.remember(&running)?;
         self.add(running);
         Ok(PlanView {
             is_made: true,
@@ -264,37 +266,52 @@ impl Pools {
         Ok(())
     }
 
+    /// Makes a pool, or takes back what was begun.
     async fn make(&self, new: &CreatePool, plan: &Plan) -> Result<Rc<Running>, ControlError> {
         let id = PoolId(random::sixteen().map_err(ControlError::Random)?);
-        let mut made = Vec::new();
-        let outcome = match self.take_drives(new, &mut made) {
-            Ok(drives) => match self.label(new, plan, id, &drives).await {
-                Ok(pool) => Ok((pool, drives)),
-                Err(error) => {
-                    unlabel(id, &drives).await;
-                    Err(error)
-                }
-            },
+        let (mut made, mut drives) = (Vec::new(), Vec::new());
+        let outcome = match self.take_drives(new, &mut drives, &mut made) {
+            Ok(()) => self.begin(new, plan, id, &drives).await,
             Err(error) => Err(error),
         };
         if outcome.is_err() {
+            unlabel(id, &drives).await;
+            drop(drives);
             for path in made {
                 // Best effort: the error that is told is the one that came first.
-                let _ = std::fs::remove_file(path);
+                let _ = std::fs::remove_file(&path);
+                let _ = model::forget(&path);
             }
         }
-        let (pool, drives) = outcome?;
+        outcome
+    }
+
+    /// Labels the drives of a new pool, starts it, and remembers it.
+    async fn begin(
+        &self,
+        new: &CreatePool,
+        plan: &Plan,
+        id: PoolId,
+        drives: &[Rc<dyn Drive>],
+    ) -> Result<Rc<Running>, ControlError> {
+        let pool = self.label(new, plan, id, drives).await?;
         let paths = new.all().map(|drive| drive.path.clone());
         let paths: BTreeMap<_, _> = (0..).map(MemberId).zip(paths).collect();
-        Ok(Running::new(new.pool.clone(), pool, paths, &drives))
+        let running = Running::new(new.pool.clone(), pool, paths, drives);
+        if let Err(error) = self.remember(&running) {
+            // Its labels are taken off again, so it does not matter how it ends.
+            let _ = running.pool.close(true).await;
+            return Err(error);
+        }
+        Ok(running)
     }
 
     fn take_drives(
         &self,
         new: &CreatePool,
+        drives: &mut Vec<Rc<dyn Drive>>,
         made: &mut Vec<PathBuf>,
-    ) -> Result<Vec<Rc<dyn Drive>>, ControlError> {
-        let mut drives = Vec::new();
+    ) -> Result<(), ControlError> {
         for drive in new.all() {
             let is_dense = drives.len() >= new.fast.len();
             let sheet = new.dense_model.as_deref().filter(|_| is_dense);
@@ -303,7 +320,7 @@ impl Pools {
                 made.push(drive.path.clone());
             }
         }
-        Ok(drives)
+        Ok(())
     }
 
     async fn label(

@@ -103,6 +103,8 @@ pub enum ControlError {
     },
     /// A pool of this name is known already.
     PoolExists(String),
+    /// Another process has been making a pool for long.
+    Naming(PathBuf),
     /// The drives are in use.
     InUse(Vec<Finding>),
     /// Another daemon uses the state directory.
@@ -218,6 +220,7 @@ impl ControlError {
             | Self::Closed(_)
             | Self::Open(_) => Exit::Refused,
             Self::PoolExists(_)
+            | Self::Naming(_)
             | Self::InUse(_)
             | Self::Daemon(_)
             | Self::Served(_)
@@ -260,6 +263,7 @@ impl ControlError {
             Self::ModelFile { .. } => "model-file",
             Self::DriveLive { .. } => "drive-live",
             Self::PoolExists(_) => "pool-exists",
+            Self::Naming(_) => "naming",
             Self::InUse(_) => "in-use",
             Self::Daemon(_) => "daemon-running",
             Self::Busy { .. } => "busy",
@@ -330,6 +334,7 @@ impl ControlError {
                                        filled"
                 .to_owned(),
             Self::PoolExists(_) => "choose another name, or see varve pool list".to_owned(),
+            Self::Naming(_) => "try again when it has ended".to_owned(),
             Self::InUse(_) => {
                 "talk to its daemon with --state DIR; if it is a command, try again when that has ended"
                     .to_owned()
@@ -562,6 +567,27 @@ fn at(paths: &[PathBuf]) -> String {
 }
 
 impl ControlError {
+    fn fmt_conflict(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PoolExists(name) => write!(f, "a pool `{name}` is known already"),
+            Self::Naming(path) => {
+                let path = path.display();
+                write!(
+                    f,
+                    "another command has been making a pool with the state directory {path} for long"
+                )
+            }
+            Self::InUse(_) => f.write_str("the drives are in use"),
+            Self::Daemon(path) => write!(
+                f,
+                "another daemon uses the state directory {}",
+                path.display()
+            ),
+            Self::Busy { pool, job } => write!(f, "job {job} is at work on pool {pool}"),
+            _ => f.write_str("somebody else is at it"),
+        }
+    }
+
     fn fmt_daemon(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Crowded(waiting) => write!(f, "{waiting} requests wait for the daemon already"),
@@ -618,14 +644,11 @@ impl fmt::Display for ControlError {
             Self::DriveLive { pool, drive } => {
                 write!(f, "drive {drive} of pool {pool} is in use")
             }
-            Self::PoolExists(name) => write!(f, "a pool `{name}` is known already"),
-            Self::InUse(_) => f.write_str("the drives are in use"),
-            Self::Daemon(path) => write!(
-                f,
-                "another daemon uses the state directory {}",
-                path.display()
-            ),
-            Self::Busy { pool, job } => write!(f, "job {job} is at work on pool {pool}"),
+            Self::PoolExists(_)
+            | Self::Naming(_)
+            | Self::InUse(_)
+            | Self::Daemon(_)
+            | Self::Busy { .. } => self.fmt_conflict(f),
             Self::Pool { pool, paths, .. } => write!(f, "pool {pool} failed{}", at(paths)),
             Self::Engine { what, .. } => write!(f, "{what} failed"),
             Self::Open(_) => f.write_str("a drive cannot be opened"),

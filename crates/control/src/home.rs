@@ -21,6 +21,12 @@ pub struct Held {
     _lock: File,
 }
 
+/// As long as this lives, nobody else gives names to pools here.
+#[derive(Debug)]
+pub(crate) struct Naming {
+    _lock: File,
+}
+
 impl Home {
     /// Where it usually is: `/var/lib/varve` for root, else `$XDG_STATE_HOME/varve` or
     /// `~/.local/state/varve`.
@@ -76,6 +82,30 @@ impl Home {
             Err(TryLockError::WouldBlock) => Err(ControlError::Daemon(self.directory.clone())),
             Err(TryLockError::Error(error)) => Err(ControlError::home(&path, error)),
         }
+    }
+
+    /// Keeps others from giving names to pools here; nothing if somebody is at it. Whoever makes a pool
+    /// keeps this until the registry knows it: a name that was free is free until then, and what is cut
+    /// short leaves no name behind that stands for nothing.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn try_naming(&self) -> Result<Option<Naming>, ControlError> {
+        let path = self.directory.join("names.lock");
+        let lock = lock_file(&path).map_err(|error| ControlError::home(&path, error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(Naming { _lock: lock })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(ControlError::home(&path, error)),
+        }
+    }
+
+    /// Finds out whether what is remembered can be changed, by writing it again.
+    ///
+    /// # Errors
+    /// As [`Home::change`].
+    pub(crate) fn check(&self) -> Result<(), ControlError> {
+        self.change(|_| ())
     }
 
     /// Who this machine is to the labels of pools; drawn the first time.

@@ -51,7 +51,8 @@
 //! # State directory
 //! `registry.json` remembers which paths belong to which pool; it can always be made anew by an
 //! import of the paths, because identity lies on the drives. `owner` holds 16 random bytes in
-//! hexadecimal: who this machine is to a pool's labels.
+//! hexadecimal: who this machine is to a pool's labels. `names.lock` is held by whoever makes a pool, until the
+//! registry knows its name.
 //!
 //! **Invariants**: nothing on a drive is changed before everything that was asked for was checked; a
 //! drive that is in use is never touched; one change of a pool's drives at a time.

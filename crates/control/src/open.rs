@@ -108,6 +108,7 @@ impl Pools {
     /// narrow.
     pub async fn import(&self, wanted: &ImportPool) -> Result<String, ControlError> {
         let _turn = self.turn.take().await;
+        let naming = self.naming().await?;
         let registry = self.home.registry()?;
         let known = wanted.pool.as_deref().and_then(|pool| {
             let mut entries = registry.pools.iter();
@@ -130,9 +131,43 @@ impl Pools {
         if let Ok(running) = self.running(&name) {
             return Ok(running.name.clone());
         }
-        let running = self.start(id, &scans, wanted).await?;
-        self.remember(&running)?;
+        let mut entries = registry.pools.into_iter();
+        let before = entries.find(|entry| entry.id == random::hex(&id.0));
+        // Remembered before anything is opened: what cannot be remembered would be served until a restart.
+        let entry = Entry {
+            name: name.clone(),
+            paths,
+            ..before.clone().unwrap_or_else(|| Entry::new(id))
+        };
+        self.home.change(|registry| registry.put(entry))?;
+        drop(naming);
+        let outcome = self.start_imported(id, &scans, wanted).await;
+        if let Err(error) = outcome {
+            // What is remembered is a hint; the error that is told is the one that came first.
+            let _ = self.home.change(|registry| match before {
+                Some(entry) => registry.put(entry),
+                None => registry.remove(&random::hex(&id.0)),
+            });
+            return Err(error);
+        }
         Ok(name)
+    }
+
+    async fn start_imported(
+        &self,
+        id: PoolId,
+        scans: &[Scan],
+        wanted: &ImportPool,
+    ) -> Result<(), ControlError> {
+        let running = self.start(id, scans, wanted).await?;
+        let Err(error) = self.remember(&running) else {
+            return Ok(());
+        };
+        let pool = running.name.clone();
+        drop(running);
+        // How it ends is told by the next start.
+        let _ = self.close(&pool, false).await;
+        Err(error)
     }
 
     /// Notes where the drives of a pool are now.

@@ -2,7 +2,7 @@
 
 use crate::error::ControlError;
 use crate::events::{Event, Watch, Watchers};
-use crate::home::Home;
+use crate::home::{Home, Naming};
 use crate::jobs::Jobs;
 use crate::model::Models;
 use crate::running::Running;
@@ -26,6 +26,11 @@ pub(crate) const MAP_SHARE: u64 = 8000;
 /// a slow drive's command may take.
 const RELEASE_ROUNDS: u32 = 10_000;
 const RELEASE_PAUSE: Nanos = Nanos::from_millis(1);
+
+/// Tries to be the one who gives names, and the pause between. Arbitrary: ten seconds together, many times
+/// what making a pool takes.
+const NAMING_ROUNDS: u32 = 1_000;
+const NAMING_PAUSE: Nanos = Nanos::from_millis(10);
 
 /// What whoever runs the control plane decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -138,6 +143,20 @@ impl Pools {
             bypass: true,
             canary: None,
         }
+    }
+
+    /// Keeps other processes from giving names to pools here.
+    ///
+    /// # Errors
+    /// [`ControlError::Naming`]: somebody is at it for too long.
+    pub(crate) async fn naming(&self) -> Result<Naming, ControlError> {
+        for _ in 0..NAMING_ROUNDS {
+            if let Some(naming) = self.home.try_naming()? {
+                return Ok(naming);
+            }
+            self.world.sleep(NAMING_PAUSE).await;
+        }
+        Err(ControlError::Naming(self.home.directory().to_owned()))
     }
 
     pub(crate) fn add(&self, running: Rc<Running>) {

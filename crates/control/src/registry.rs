@@ -2,8 +2,10 @@
 //!
 //! **Invariant**: what it says is a hint; the labels on the drives decide.
 
+use crate::random;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use varve_pool::label::PoolId;
 
 /// Version of the file.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -20,6 +22,18 @@ pub struct Entry {
     /// It is being destroyed: some of its drives may have no label any more, the others are to lose theirs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub destroying: bool,
+}
+
+impl Entry {
+    /// A pool of which nothing else is known.
+    pub(crate) fn new(id: PoolId) -> Self {
+        Self {
+            name: String::new(),
+            id: random::hex(&id.0),
+            paths: Vec::new(),
+            destroying: false,
+        }
+    }
 }
 
 #[expect(

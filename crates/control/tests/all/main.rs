@@ -5,6 +5,8 @@ mod common;
 
 mod damage;
 mod http;
+mod labels;
 mod losses;
+mod names;
 mod pools;
 mod replace;
