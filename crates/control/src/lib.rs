@@ -78,6 +78,7 @@ mod losses;
 mod model;
 mod open;
 mod path;
+mod place;
 mod plan;
 mod pools;
 mod random;

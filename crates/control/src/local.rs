@@ -102,15 +102,8 @@ async fn one(
     {
         return Err(ControlError::NoPool(pool.clone()).into());
     }
-    // An export opens what it needs itself: there may be nothing left to open.
-    let is_export = matches!(request, Request::PoolExport { .. });
-    if let Some(pool) = request.pool().filter(|_| !is_export) {
-        let without = match &request {
-            // Whoever replaces a drive says by that that it may be gone.
-            Request::DriveReplace(wanted) => Some(wanted.drive.clone()),
-            _ => None,
-        };
-        pools.open_without(pool, without).await?;
+    if let Some(pool) = request.pool() {
+        pools.open(pool).await?;
     }
     if matches!(request, Request::VolumeList { pool: None }) {
         for (_, outcome) in pools.open_all().await {

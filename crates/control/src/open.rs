@@ -67,16 +67,16 @@ impl Pools {
     /// # Errors
     /// [`ControlError`]: unknown, drives missing or in use, a pool that does not start.
     pub async fn open(&self, pool: &str) -> Result<(), ControlError> {
-        self.open_without(pool, None).await
+        let _turn = self.turn.take().await;
+        self.open_in_turn(pool, None).await
     }
 
-    /// [`Pools::open`], also if this drive is missing.
-    pub(crate) async fn open_without(
+    /// [`Pools::open`] by whoever has the turn, also if this drive is missing.
+    pub(crate) async fn open_in_turn(
         &self,
         pool: &str,
         without: Option<String>,
     ) -> Result<(), ControlError> {
-        let _turn = self.turn.take().await;
         if self.running(pool).is_ok() {
             return Ok(());
         }
@@ -222,6 +222,11 @@ impl Pools {
         let pool = Pool::open(world, &drives, Some(id), settings).await;
         let pool = pool.map_err(|error| refused(&name, &paths, findings, error))?;
         let running = Running::new(name, pool, members, &drives);
+        let registry = self.home.registry()?.pools.into_iter();
+        let mut known = registry.filter(|entry| entry.id == random::hex(&id.0));
+        if let Some(entry) = known.next() {
+            running.replacing.replace(entry.replacing);
+        }
         self.add(Rc::clone(&running));
         Ok(running)
     }

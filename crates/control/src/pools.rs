@@ -177,6 +177,10 @@ impl Pools {
         let running = self.running(pool)?;
         let name = pool.to_owned();
         self.watchers.tell(&Event::PoolClosing { pool: name });
+        if !running.replacing.borrow().is_empty() {
+            // What has ended is noted no longer; it is a hint.
+            let _ = self.remember(&running);
+        }
         let outcome = running.pool.close(release).await;
         self.open.borrow_mut().remove(pool);
         for path in running.paths.borrow().values() {

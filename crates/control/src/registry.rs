@@ -4,6 +4,7 @@
 
 use crate::random;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use varve_pool::label::PoolId;
 
@@ -22,6 +23,9 @@ pub struct Entry {
     /// It is being destroyed: some of its drives may have no label any more, the others are to lose theirs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub destroying: bool,
+    /// Drives that take the place of others, by the name of the place: begun, and not known to have ended.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub replacing: BTreeMap<String, PathBuf>,
 }
 
 impl Entry {
@@ -32,6 +36,7 @@ impl Entry {
             id: random::hex(&id.0),
             paths: Vec::new(),
             destroying: false,
+            replacing: BTreeMap::new(),
         }
     }
 }

@@ -1,4 +1,11 @@
 //! Another drive in the place of one that is lost.
+//!
+//! 1. The new drive is looked at, opened or made, and blanked; a pool that is not open yet stays so until then.
+//! 2. The registry notes what is to take which place, and where it is.
+//! 3. The old drive is given up, if it still is in use.
+//! 4. The new one joins and is filled, as a job; then the note goes.
+//!
+//! Cut short anywhere, the same command goes on from there. What fails before the third step leaves nothing behind.
 
 use crate::create::{MAGICS, busy};
 use crate::drives;
@@ -6,20 +13,28 @@ use crate::error::ControlError;
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::jobs::JobView;
+use crate::model;
 use crate::path::DrivePath;
+use crate::place::{Place, State};
 use crate::pools::Pools;
 use crate::random;
 use crate::running::Running;
 use crate::scan::scan;
-use crate::status::{drive_name, open_drives};
+use crate::status::open_drives;
 use crate::view::DriveView;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use varve_hostio::{Wanted, preflight};
 use varve_io::Drive;
-use varve_pool::label::MemberState;
-use varve_pool::{PoolError, Slot, SlotState};
+use varve_pool::{PoolError, RestoreError, Slot, SlotState};
+use varve_units::Nanos;
+
+/// Between two looks at a copy that a start began. Arbitrary: often enough for whoever watches.
+const FOLLOW_PAUSE: Nanos = Nanos::from_millis(50);
+/// Looks without a copy at work after which there will be none. Arbitrary: ten seconds, many times what lies between
+/// two tries.
+const FOLLOW_ROUNDS: u32 = 200;
 
 /// A drive to be replaced.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -45,6 +60,15 @@ enum Kind {
     New,
     /// The lost member itself.
     Returning,
+    /// The member that is being filled already, or just was.
+    Filling,
+}
+
+/// The new drive, ready to join.
+struct Taken {
+    drive: Rc<dyn Drive>,
+    /// The file was made for this.
+    is_made: bool,
 }
 
 impl Pools {
@@ -63,137 +87,192 @@ impl Pools {
         Ok(views.into_iter().flat_map(|view| view.drives).collect())
     }
 
-    /// Begins to fill another drive with what a lost one held; hosts go on meanwhile.
+    /// Begins to fill another drive with what a lost one held; hosts go on meanwhile. A pool that is not open is opened
+    /// for it, without the drive that is to be replaced if that is away.
     ///
     /// # Errors
     /// [`ControlError`]: no such pool or drive, one that is in use and not to be given up or that is
     /// needed, a new drive that is in use, too small or not blank.
     pub async fn replace_drive(&self, wanted: &ReplaceDrive) -> Result<JobView, ControlError> {
         let _turn = self.turn.take().await;
-        let running = self.running(&wanted.pool)?;
-        busy(&running)?;
-        let slots = running.pool.slots();
-        let is_it = |slot: &Slot| drive_name(slot.role, slot.number) == wanted.drive;
-        let found = slots.iter().find(|status| is_it(&status.slot));
-        let (slot, state) = match found {
-            Some(status) => (status.slot, status.state),
-            None => {
-                let (pool, drive) = (wanted.pool.clone(), wanted.drive.clone());
-                return Err(ControlError::NoDrive { pool, drive });
+        let is_begun = self.is_begun(wanted)?;
+        let mut taken = None;
+        let outcome = self.replace_in_turn(wanted, is_begun, &mut taken).await;
+        if outcome.is_err() {
+            if let Some(taken) = taken {
+                abandon(taken, wanted);
             }
+            if !is_begun && self.is_begun(wanted).unwrap_or(false) {
+                // Best effort: the error that is told is the one that came first.
+                let _ = self.note(wanted, false);
+            }
+        }
+        outcome
+    }
+
+    async fn replace_in_turn(
+        &self,
+        wanted: &ReplaceDrive,
+        is_begun: bool,
+        taken: &mut Option<Taken>,
+    ) -> Result<JobView, ControlError> {
+        if matches!(self.running(&wanted.pool), Err(ControlError::Closed(_))) {
+            let place = self.closed_place(wanted)?;
+            let kind = look_at(&place, wanted, is_begun)?;
+            if kind == Kind::New && (place.state == State::Lost || wanted.give_up) {
+                *taken = Some(self.take(&place, kind, wanted, is_begun).await?);
+            }
+            let without = Some(wanted.drive.clone());
+            self.open_in_turn(&wanted.pool, without).await?;
+        }
+        let running = self.running(&wanted.pool)?;
+        let place = Place::open(&running, &wanted.drive)?;
+        let kind = match taken {
+            Some(_) => Kind::New,
+            None => look_at(&place, wanted, is_begun)?,
         };
-        if state != SlotState::Lost && !wanted.give_up {
+        match (kind, running.job.get()) {
+            (Kind::Filling, Some(job)) => return self.job(job),
+            (Kind::Filling, None) => return self.follow(&running, place.slot, wanted),
+            _ => busy(&running)?,
+        }
+        if place.state != State::Lost && !wanted.give_up {
             let (pool, drive) = (wanted.pool.clone(), wanted.drive.clone());
             return Err(ControlError::DriveLive { pool, drive });
         }
-        let kind = self.look_at(&running, (slot, state), wanted)?;
-        let drive = self.new_drive(&wanted.new, None)?;
-        let failed = |error| ControlError::pool(&wanted.pool)(error);
-        if let Err(error) = running.pool.check_fit(slot, &drive) {
-            if wanted.new.create_bytes.is_some() {
-                // Best effort: what does not fit is told.
-                let _ = std::fs::remove_file(&wanted.new.path);
-            }
+        if taken.is_none() {
+            *taken = Some(self.take(&place, kind, wanted, is_begun).await?);
+        }
+        let drive = taken.as_ref().map(|taken| Rc::clone(&taken.drive));
+        let drive = drive.expect("taken a moment ago");
+        if let Err(error) = running.pool.check_fit(place.slot, &drive) {
             let why = error
                 .source()
                 .map_or_else(|| error.to_string(), ToString::to_string);
             let finding = Finding::new(Severity::Refusal, "too-small", why);
             return Err(crate::create::refusal(vec![finding.at(&wanted.new.path)]));
         }
-        // What the registry says is a hint, and a start that finds the drive can do no harm with it. Without the
-        // path a pool that is cut off from here on would not be found whole.
-        let mut entry = running.entry();
-        entry.paths.push(wanted.new.path.clone());
-        self.home.change(|registry| registry.put(entry))?;
-        if state != SlotState::Lost
-            && let Err(error) = running.pool.give_up(slot).await
-        {
-            let _ = self.remember(&running);
-            return Err(failed(error));
+        self.note(wanted, true)?;
+        if place.state != State::Lost {
+            let given_up = running.pool.give_up(place.slot).await;
+            given_up.map_err(ControlError::pool(&wanted.pool))?;
         }
-        if wanted.overwrite && kind == Kind::New {
-            let wiped = drives::wipe(&*drive).await;
-            wiped.map_err(|error| failed(PoolError::Drive(error)))?;
-        }
-        let weak = Rc::downgrade(&drive);
-        running.drives.borrow_mut().push(weak);
-        let now = self.world.now();
-        let job = self
-            .jobs
-            .begin("replace-drive", &wanted.pool, &wanted.drive, now);
-        running.job.set(Some(job));
-        self.fill(job, running, slot, drive, wanted.clone());
-        self.job(job)
+        running.drives.borrow_mut().push(Rc::downgrade(&drive));
+        let is_made = taken.take().is_some_and(|taken| taken.is_made);
+        self.fill(running, place.slot, drive, is_made, wanted)
     }
 
-    /// What stands in the way of the new drive.
-    fn look_at(
+    /// True if this very replacement was begun before and has not ended.
+    fn is_begun(&self, wanted: &ReplaceDrive) -> Result<bool, ControlError> {
+        let registry = self.home.registry()?;
+        let entry = registry.get(&wanted.pool);
+        let noted = entry.and_then(|entry| entry.replacing.get(&wanted.drive));
+        Ok(noted == Some(&wanted.new.path))
+    }
+
+    /// Notes in the registry that a drive takes a place, and where it is, or that it does not after all. What the registry
+    /// says is a hint, and a start that finds the drive can do no harm with it. Without the path a pool that is cut off
+    /// from here on would not be found whole.
+    fn note(&self, wanted: &ReplaceDrive, is_begun: bool) -> Result<(), ControlError> {
+        if let Ok(running) = self.running(&wanted.pool) {
+            let mut replacing = running.replacing.borrow_mut();
+            match is_begun {
+                true => replacing.insert(wanted.drive.clone(), wanted.new.path.clone()),
+                false => replacing.remove(&wanted.drive),
+            };
+            drop(replacing);
+            return self.remember(&running);
+        }
+        let (drive, path) = (&wanted.drive, &wanted.new.path);
+        self.home.change(|registry| {
+            let named = |entry: &&mut crate::registry::Entry| entry.name == wanted.pool;
+            let Some(entry) = registry.pools.iter_mut().find(named) else {
+                return;
+            };
+            match is_begun {
+                true => entry.replacing.insert(drive.clone(), path.clone()),
+                false => entry.replacing.remove(drive),
+            };
+        })
+    }
+
+    /// Opens or makes the new drive. A blank one is written to: one that takes no writes is no drive to give another
+    /// up for.
+    async fn take(
         &self,
-        running: &Running,
-        (slot, state): (Slot, SlotState),
+        place: &Place,
+        kind: Kind,
         wanted: &ReplaceDrive,
-    ) -> Result<Kind, ControlError> {
-        let members = running.pool.membership().state().members;
-        let least_bytes = running.pool.least_bytes(slot);
-        let least_bytes = least_bytes.map_err(ControlError::pool(&wanted.pool))?;
-        let look = Wanted {
-            path: wanted.new.path.clone(),
-            create: wanted.new.create_bytes,
-            least_bytes,
+        is_begun: bool,
+    ) -> Result<Taken, ControlError> {
+        // Before a file is made, so that a repetition knows it for its own.
+        self.note(wanted, true)?;
+        let mut new = wanted.new.clone();
+        if is_begun && new.path.exists() {
+            new.create_bytes = None;
+        }
+        let is_made = new.create_bytes.is_some();
+        let drive = self.new_drive(&new, None)?;
+        let taken = Taken { drive, is_made };
+        let outcome = match kind {
+            Kind::New if taken.drive.info().lba_bytes > place.lba_bytes => {
+                let (found, most) = (taken.drive.info().lba_bytes, place.lba_bytes);
+                let text = format!("has sectors of {found} bytes, {most} is the most that fits");
+                let finding = Finding::new(Severity::Refusal, "sector-size", text);
+                Err(crate::create::refusal(vec![finding.at(&new.path)]))
+            }
+            Kind::New => drives::wipe(&*taken.drive).await.map_err(|error| {
+                let text = format!("cannot be written: {error}");
+                let finding = Finding::new(Severity::Refusal, "write", text);
+                crate::create::refusal(vec![finding.at(&new.path)])
+            }),
+            Kind::Returning | Kind::Filling => Ok(()),
         };
-        let found = preflight(&[look], &MAGICS);
-        let mut findings: Vec<_> = found.findings.iter().map(Finding::from).collect();
-        let scan = scan(&wanted.new.path);
-        let mut kind = Kind::New;
-        if let Some(label) = scan.label() {
-            findings.retain(|finding| finding.code != "holds-data");
-            let row = members.get(varve_pool::label::MemberId(label.drive));
-            let returns = row.is_some_and(|row| {
-                row.is_at(slot.role, slot.number) && row.state != MemberState::Removed
-            });
-            if label.pool == running.id.0 && returns && state == SlotState::Lost {
-                kind = Kind::Returning;
-            } else {
-                let (name, id) = (label.name.as_str(), random::hex(&label.pool));
-                let mut text = format!("is a drive of pool {name} ({id})");
-                let (mut severity, mut code) = (Severity::Confirm, "holds-data");
-                if label.pool == running.id.0 {
-                    // Nothing else about it matters.
-                    findings.clear();
-                    text = "is a drive of this very pool".to_owned();
-                    (severity, code) = (Severity::Refusal, "own-drive");
-                }
-                findings.push(Finding::new(severity, code, text).at(&wanted.new.path));
+        match outcome {
+            Ok(()) => Ok(taken),
+            Err(error) => {
+                abandon(taken, wanted);
+                Err(error)
             }
         }
-        let is_bad = |finding: &Finding| match finding.severity {
-            Severity::Warning => false,
-            Severity::Confirm => !wanted.overwrite,
-            Severity::Refusal => true,
-        };
-        if findings.iter().any(is_bad) {
-            return Err(crate::create::refusal(findings));
-        }
-        Ok(kind)
     }
 
-    /// The job's flow.
+    /// A drive's place in a pool that is not open, as the labels at the known paths and the new drive's have it.
+    fn closed_place(&self, wanted: &ReplaceDrive) -> Result<Place, ControlError> {
+        let registry = self.home.registry()?;
+        let entry = registry.get(&wanted.pool);
+        let entry = entry.ok_or_else(|| ControlError::NoPool(wanted.pool.clone()))?;
+        if entry.destroying {
+            return Err(ControlError::HalfDestroyed(wanted.pool.clone()));
+        }
+        Place::closed(entry, wanted)
+    }
+
+    /// Begins the job that fills the drive.
     fn fill(
         &self,
-        job: u64,
         running: Rc<Running>,
         slot: Slot,
         drive: Rc<dyn Drive>,
-        wanted: ReplaceDrive,
-    ) {
+        is_made: bool,
+        wanted: &ReplaceDrive,
+    ) -> Result<JobView, ControlError> {
+        let job = self.begin_job(&running, wanted);
         let (jobs, world) = (Rc::clone(&self.jobs), Rc::clone(&self.world));
-        let home = self.home.clone();
+        let (home, wanted) = (self.home.clone(), wanted.clone());
         self.world.spawn(Box::pin(async move {
             let note = |progress: varve_pool::Progress| {
                 jobs.note(job, progress.done, progress.total);
             };
-            let outcome = running.pool.replace(slot, drive, note).await;
-            running.set_path(slot, &wanted.new.path);
+            let before = running.seated(slot);
+            let outcome = running.pool.replace(slot, Rc::clone(&drive), note).await;
+            if running.seated(slot) == before && outcome.is_err() {
+                // It never joined.
+                let taken = Taken { drive, is_made };
+                abandon(taken, &wanted);
+            } else {
+                running.set_path(slot, &wanted.new.path);
+            }
             // What the registry says is a hint: the labels know the drive by now.
             let _ = home.change(|registry| registry.put(running.entry()));
             running.job.set(None);
@@ -203,5 +282,130 @@ impl Pools {
             drop(running);
             jobs.end(job, world.now(), outcome);
         }));
+        self.job(job)
     }
+
+    fn begin_job(&self, running: &Running, wanted: &ReplaceDrive) -> u64 {
+        let (jobs, now) = (&self.jobs, self.world.now());
+        let job = jobs.begin("replace-drive", &wanted.pool, &wanted.drive, now);
+        running.job.set(Some(job));
+        job
+    }
+
+    /// Begins a job that waits for a copy which a start of the pool began again.
+    fn follow(
+        &self,
+        running: &Rc<Running>,
+        slot: Slot,
+        wanted: &ReplaceDrive,
+    ) -> Result<JobView, ControlError> {
+        let job = self.begin_job(running, wanted);
+        let (jobs, world) = (Rc::clone(&self.jobs), Rc::clone(&self.world));
+        let (home, wanted) = (self.home.clone(), wanted.clone());
+        // Not kept open by this: the copy ends with the pool.
+        let pool = Rc::downgrade(running);
+        self.world.spawn(Box::pin(async move {
+            let mut idle = 0;
+            let outcome: Result<u64, PoolError> = loop {
+                world.sleep(FOLLOW_PAUSE).await;
+                match filling(&pool, slot) {
+                    Filling::On(progress) => {
+                        idle = 0;
+                        jobs.note(job, progress.done, progress.total);
+                    }
+                    Filling::Waits if idle < FOLLOW_ROUNDS => idle += 1,
+                    Filling::Whole => break Ok(0),
+                    Filling::Waits | Filling::Over => break Err(RestoreError::Interrupted.into()),
+                }
+            };
+            if let Some(running) = pool.upgrade() {
+                let _ = home.change(|registry| registry.put(running.entry()));
+                running.job.set(None);
+            }
+            let failed = ControlError::pool(&wanted.pool);
+            let outcome = outcome.map_err(|error| Failure::from(failed(error)));
+            jobs.end(job, world.now(), outcome);
+        }));
+        self.job(job)
+    }
+}
+
+/// How a copy fares that nobody here began.
+enum Filling {
+    On(varve_pool::Progress),
+    /// Between two tries, or given up.
+    Waits,
+    Whole,
+    Over,
+}
+
+fn filling(pool: &Weak<Running>, slot: Slot) -> Filling {
+    let Some(running) = pool.upgrade() else {
+        return Filling::Over;
+    };
+    let slots = running.pool.slots();
+    let status = slots.iter().find(|status| status.slot == slot);
+    match status.map(|status| (status.state, status.rebuild)) {
+        Some((SlotState::Rebuilding, Some(progress))) => Filling::On(progress),
+        Some((SlotState::Rebuilding, None)) => Filling::Waits,
+        Some((SlotState::Live, _)) => Filling::Whole,
+        _ => Filling::Over,
+    }
+}
+
+/// Lets a new drive go that takes no place after all; a file that was made for it is taken away.
+fn abandon(taken: Taken, wanted: &ReplaceDrive) {
+    drop(taken.drive);
+    if taken.is_made {
+        // Best effort: why it takes no place is told.
+        let _ = std::fs::remove_file(&wanted.new.path);
+        let _ = model::forget(&wanted.new.path);
+    }
+}
+
+/// What stands in the way of the new drive.
+fn look_at(place: &Place, wanted: &ReplaceDrive, is_begun: bool) -> Result<Kind, ControlError> {
+    let path = &wanted.new.path;
+    let scan = scan(path);
+    let own = scan.label().filter(|label| label.pool == place.pool);
+    // Of one that was begun the end may not have been heard.
+    let is_it = |member| place.is_filling(member) || is_begun && place.is_whole(member);
+    if own.is_some_and(|label| is_it(label.drive)) {
+        return Ok(Kind::Filling);
+    }
+    let look = Wanted {
+        path: path.clone(),
+        // A repetition finds the file that was made before.
+        create: (wanted.new.create_bytes).filter(|_| !(is_begun && path.exists())),
+        least_bytes: place.least_bytes,
+    };
+    let found = preflight(&[look], &MAGICS);
+    let mut findings: Vec<_> = found.findings.iter().map(Finding::from).collect();
+    let mut kind = Kind::New;
+    if let Some(label) = scan.label() {
+        findings.retain(|finding| finding.code != "holds-data");
+        if own.is_some() && place.returns(label.drive) {
+            kind = Kind::Returning;
+        } else {
+            let (name, id) = (label.name.as_str(), random::hex(&label.pool));
+            let mut text = format!("is a drive of pool {name} ({id})");
+            let (mut severity, mut code) = (Severity::Confirm, "holds-data");
+            if own.is_some() {
+                // Nothing else about it matters.
+                findings.clear();
+                text = "is a drive of this very pool".to_owned();
+                (severity, code) = (Severity::Refusal, "own-drive");
+            }
+            findings.push(Finding::new(severity, code, text).at(path));
+        }
+    }
+    let is_bad = |finding: &Finding| match finding.severity {
+        Severity::Warning => false,
+        Severity::Confirm => !wanted.overwrite,
+        Severity::Refusal => true,
+    };
+    if findings.iter().any(is_bad) {
+        return Err(crate::create::refusal(findings));
+    }
+    Ok(kind)
 }

@@ -107,7 +107,7 @@ impl Request {
         )
     }
 
-    /// The pool that must be open for it.
+    /// The pool that must be open for it. What opens one itself, as far as it needs to, names none here.
     #[must_use]
     pub fn pool(&self) -> Option<&str> {
         match self {
@@ -116,7 +116,6 @@ impl Request {
             | Self::VolumeDelete { pool, .. }
             | Self::VolumeList { pool: Some(pool) } => Some(pool),
             Self::VolumeCreate(new) => Some(&new.pool),
-            Self::DriveReplace(wanted) => Some(&wanted.pool),
             _ => None,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::random;
 use crate::registry::Entry;
+use crate::status::drive_name;
 use crate::volume::Volume;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub(crate) struct Running {
     pub(crate) paths: RefCell<BTreeMap<MemberId, PathBuf>>,
     /// The job that changes its drives.
     pub(crate) job: Cell<Option<u64>>,
+    /// Drives that take the place of others, by the name of the place.
+    pub(crate) replacing: RefCell<BTreeMap<String, PathBuf>>,
     /// Its drives, not kept open by this.
     pub(crate) drives: RefCell<Vec<Weak<dyn Drive>>>,
 }
@@ -43,6 +46,7 @@ impl Running {
             pool,
             paths: RefCell::new(paths),
             job: Cell::new(None),
+            replacing: RefCell::default(),
             drives: RefCell::new(drives.iter().map(Rc::downgrade).collect()),
         })
     }
@@ -66,28 +70,68 @@ impl Running {
         }));
     }
 
-    /// Where its drives are, for the registry: of members that were not removed.
+    /// What the registry is to know of it: where its drives are, of members that were not removed, and which
+    /// are to take the place of others.
     pub(crate) fn entry(&self) -> Entry {
         let members = self.pool.membership().state().members;
         let is_member = |id: &MemberId| {
             let row = members.get(*id);
             row.is_some_and(|row| row.state != MemberState::Removed)
         };
-        let paths = self.paths.borrow();
-        let paths = paths.iter().filter(|(id, _)| is_member(id));
+        let known = self.paths.borrow();
+        let known = known.iter().filter(|(id, _)| is_member(id));
+        let mut paths: Vec<_> = known.map(|(_, path)| path.clone()).collect();
+        let replacing = self.replacing();
+        for path in replacing.values() {
+            if !paths.contains(path) {
+                paths.push(path.clone());
+            }
+        }
         Entry {
             name: self.name.clone(),
             id: random::hex(&self.id.0),
-            paths: paths.map(|(_, path)| path.clone()).collect(),
+            paths,
             destroying: false,
+            replacing,
         }
+    }
+
+    /// Drives that take the place of others and are not whole yet, by the name of the place. Of those that are
+    /// whole nothing is noted any more: should they be lost later, that is another matter.
+    pub(crate) fn replacing(&self) -> BTreeMap<String, PathBuf> {
+        let paths = self.paths.borrow();
+        let mut noted = self.replacing.borrow_mut();
+        let mut filled = BTreeMap::new();
+        for status in self.pool.slots() {
+            let Some(path) = status.member.and_then(|id| paths.get(&id)) else {
+                continue;
+            };
+            let place = drive_name(status.slot.role, status.slot.number);
+            match status.state {
+                SlotState::Live if noted.get(&place) == Some(path) => {
+                    noted.remove(&place);
+                }
+                SlotState::Rebuilding => {
+                    filled.insert(place, path.clone());
+                }
+                _ => {}
+            }
+        }
+        let mut replacing = noted.clone();
+        replacing.extend(filled);
+        replacing
+    }
+
+    /// The member that sits in a slot, or did last.
+    pub(crate) fn seated(&self, slot: Slot) -> Option<MemberId> {
+        let slots = self.pool.slots();
+        let status = slots.iter().find(|status| status.slot == slot);
+        status.and_then(|status| status.member)
     }
 
     /// Notes where the drive is that sits in a slot now.
     pub(crate) fn set_path(&self, slot: Slot, path: &Path) {
-        let slots = self.pool.slots();
-        let seated = slots.iter().find(|status| status.slot == slot);
-        if let Some(id) = seated.and_then(|status| status.member) {
+        if let Some(id) = self.seated(slot) {
             self.paths.borrow_mut().insert(id, path.to_owned());
         }
     }

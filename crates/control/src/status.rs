@@ -11,6 +11,7 @@ use crate::scan::{self, Scan, scan};
 use crate::view::{DriveView, Health, PoolView};
 use crate::volumes::volume_views;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use varve_format::{Geometry, Label, MemberRole, MemberState, Protection};
 use varve_pool::label::{Role, is_covered};
@@ -64,6 +65,38 @@ pub(crate) fn drive_name(role: Role, slot: u8) -> String {
     format!("{role}{slot}")
 }
 
+/// The same, by the word of a label.
+pub(crate) fn place_name(role: MemberRole, slot: u8) -> String {
+    let role = match role {
+        MemberRole::Fast => "fast",
+        MemberRole::Dense => "dense",
+        MemberRole::Spare => "spare",
+    };
+    format!("{role}{slot}")
+}
+
+/// What is to be known of replacements that have not ended.
+fn replacements(pool: &str, drives: &[DriveView]) -> Vec<Finding> {
+    let mut told: Vec<(&str, &PathBuf)> = Vec::new();
+    let under_way = drives.iter().filter_map(|drive| {
+        let path = drive.replaced_by.as_ref()?;
+        // Of a pool that is not open, the old drive is listed beside the new one.
+        if told.contains(&(&drive.drive, path)) {
+            return None;
+        }
+        told.push((&drive.drive, path));
+        let text = format!(
+            "takes the place of drive {}, which has not ended: `varve drive replace {pool}/{} {}` goes on with it, \
+             or waits for its end",
+            drive.drive,
+            drive.drive,
+            path.display()
+        );
+        Some(Finding::new(Severity::Warning, "replacing", text).at(path))
+    });
+    under_way.collect()
+}
+
 async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, ControlError> {
     let pool = &running.pool;
     let drives = open_drives(models, running);
@@ -82,6 +115,7 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         );
         findings.push(Finding::new(Severity::Warning, "damage", text));
     }
+    findings.extend(replacements(&running.name, &drives));
     let counters = counters(running);
     let lost = counters.get("blocks_lost").copied().unwrap_or(0);
     if lost > 0 {
@@ -132,15 +166,18 @@ fn counters(running: &Running) -> BTreeMap<String, u64> {
 /// Drives of an open pool, as its arrays have them.
 pub(crate) fn open_drives(models: &Models, running: &Running) -> Vec<DriveView> {
     let members = running.pool.membership().state().members;
+    let mut replacing = running.replacing();
     let view = |slot: SlotStatus| {
         let row = slot.member.and_then(|id| members.get(id));
         let path = slot
             .member
             .and_then(|id| running.paths.borrow().get(&id).cloned());
         let model = path.as_deref().and_then(|path| models.view(path));
+        let drive = drive_name(slot.slot.role, slot.slot.number);
         DriveView {
             pool: running.name.clone(),
-            drive: drive_name(slot.slot.role, slot.slot.number),
+            replaced_by: replacing.remove(&drive),
+            drive,
             path,
             model,
             state: match slot.state {
@@ -170,6 +207,7 @@ impl Pools {
             findings.push(crate::open::not_of_pool(scan));
         }
         let drives = newest.map_or_else(Vec::new, |label| closed_drives(entry, label, &scans));
+        findings.extend(replacements(&entry.name, &drives));
         if entry.destroying {
             let text = format!(
                 "it was being destroyed; `varve pool destroy {}` ends that",
@@ -249,11 +287,6 @@ fn closed_drives(entry: &Entry, label: &Label, scans: &[Scan]) -> Vec<DriveView>
             found.is_some_and(|other| (other.pool, other.drive) == (label.pool, member.id))
         };
         let found = scans.iter().find(is_it);
-        let role = match member.role {
-            MemberRole::Fast => "fast",
-            MemberRole::Dense => "dense",
-            MemberRole::Spare => "spare",
-        };
         let state = match (member.state, found) {
             (MemberState::Failed, _) => "lost",
             (_, None) => "missing",
@@ -263,7 +296,8 @@ fn closed_drives(entry: &Entry, label: &Label, scans: &[Scan]) -> Vec<DriveView>
         };
         DriveView {
             pool: entry.name.clone(),
-            drive: format!("{role}{}", member.slot),
+            drive: place_name(member.role, member.slot),
+            replaced_by: None,
             path: found.map(|scan| scan.path.clone()),
             state: state.to_owned(),
             bytes: member.size_bytes,
@@ -273,6 +307,14 @@ fn closed_drives(entry: &Entry, label: &Label, scans: &[Scan]) -> Vec<DriveView>
         }
     };
     let mut views: Vec<_> = members.map(view).collect();
+    for view in &mut views {
+        let noted = entry.replacing.get(&view.drive).or(view.path.as_ref());
+        view.replaced_by = match &*view.state {
+            "rebuilding" => noted.cloned(),
+            "live" if view.path.as_ref() == noted => None,
+            _ => entry.replacing.get(&view.drive).cloned(),
+        };
+    }
     // Fast before dense, by place; a drive that took another's place has a higher number.
     views.sort_by_key(|view| (!view.drive.starts_with("fast"), view.drive.clone()));
     views

@@ -46,6 +46,9 @@ pub struct DriveView {
     pub drive: String,
     /// Where it is, if it is here.
     pub path: Option<PathBuf>,
+    /// The drive that takes its place, or is filled in it, as long as that has not ended.
+    #[serde(default)]
+    pub replaced_by: Option<PathBuf>,
     /// `live`, `rebuilding`, `leaving` (its loss is being committed), `lost`; of a pool that is not
     /// open also `missing` and `truncated`.
     pub state: String,

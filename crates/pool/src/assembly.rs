@@ -9,7 +9,9 @@ use crate::losses::Losses;
 use crate::tier::{Array, Tier};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use varve_array::{Geometry as ArrayGeometry, Member, Mirror, Protection as Code, StripeSet};
+use varve_array::{
+    Geometry as ArrayGeometry, GeometryError, Member, Mirror, Protection as Code, StripeSet,
+};
 use varve_format::{Geometry, Protection};
 use varve_ftl::Canary;
 use varve_io::{Drive, World};
@@ -39,6 +41,42 @@ pub fn check_dense(import: &Import) -> Result<(), PoolError> {
         None => Ok(()),
         Some(away) => Err(PoolError::DenseMissing { away }),
     }
+}
+
+/// Bytes that a drive has at least to serve in a tier, labels included.
+#[must_use]
+pub fn least_bytes(geometry: &Geometry, role: Role) -> u64 {
+    let used = match role {
+        Role::Fast => fast_bytes(geometry),
+        // Impossible sizes are refused where the pool is opened.
+        Role::Dense => dense_array(geometry).map_or(0, |array| array.member_bytes()),
+    };
+    label::RESERVED_BYTES + used
+}
+
+/// Bytes of each fast drive behind its labels.
+fn fast_bytes(geometry: &Geometry) -> u64 {
+    u64::from(geometry.chunks) * geometry.chunk_bytes
+}
+
+fn dense_array(geometry: &Geometry) -> Result<ArrayGeometry, GeometryError> {
+    let code = match geometry.protection {
+        Protection::None => Code::None,
+        Protection::Mirror => Code::Mirror,
+        Protection::Parity => Code::Parity {
+            data: usize::from(geometry.data_strips),
+        },
+    };
+    let zone_strips = geometry
+        .group_blocks
+        .checked_div(geometry.stripe_data_blocks);
+    ArrayGeometry::new(
+        label::dense_drives(geometry),
+        geometry.strip_blocks.into(),
+        zone_strips.unwrap_or(0).into(),
+        geometry.groups.into(),
+        code,
+    )
 }
 
 /// What the arrays are assembled from.
@@ -100,10 +138,9 @@ impl Assembly<'_> {
         let slots = self.membership.state().members.slots(Role::Fast);
         let (ids, members) = self.members(Role::Fast, slots);
         let losses = Rc::new(Losses::new(Rc::clone(self.membership), ids));
-        let chunks = u64::from(geometry.chunks) * geometry.chunk_bytes;
         let mirror = Mirror::sized(
             members,
-            chunks,
+            fast_bytes(geometry),
             geometry.lba_bytes,
             Rc::clone(&losses) as Rc<dyn varve_array::Membership>,
             Rc::clone(self.world),
@@ -118,21 +155,7 @@ impl Assembly<'_> {
         let slots = label::dense_drives(geometry);
         let (ids, members) = self.members(Role::Dense, slots);
         let losses = Rc::new(Losses::new(Rc::clone(self.membership), ids));
-        let code = match geometry.protection {
-            Protection::None => Code::None,
-            Protection::Mirror => Code::Mirror,
-            Protection::Parity => Code::Parity {
-                data: usize::from(geometry.data_strips),
-            },
-        };
-        let zone_strips = geometry.group_blocks / geometry.stripe_data_blocks;
-        let array = ArrayGeometry::new(
-            slots,
-            geometry.strip_blocks.into(),
-            zone_strips.into(),
-            geometry.groups.into(),
-            code,
-        )?;
+        let array = dense_array(geometry)?;
         let set = Rc::new(StripeSet::new(
             array,
             members,

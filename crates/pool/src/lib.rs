@@ -18,11 +18,11 @@ mod replace;
 mod settings;
 mod tier;
 
-pub use assembly::check_dense;
+pub use assembly::{check_dense, least_bytes};
 pub use defects::Defects;
 pub use error::PoolError;
 pub use options::{PlanError, PoolOptions, Protect, engine_geometry};
 pub use pool::{NewPool, Pool};
 pub use replace::{Slot, SlotStatus};
 pub use settings::{Settings, engine_config};
-pub use varve_array::{MemberState as SlotState, Progress, Restored};
+pub use varve_array::{MemberState as SlotState, Progress, RestoreError, Restored};

@@ -1,8 +1,12 @@
 //! Drives that come back, and drives that take another's place.
 
 use crate::common::{MIB, Mount, Scratch, new_pool, new_volume, paths, pattern, session};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
-use varve_control::{DrivePath, ImportPool, JobState, JobView, Pools, ReplaceDrive};
+use varve_control::{
+    DrivePath, Exit, Failure, Finding, ImportPool, JobState, JobView, Pools, ReplaceDrive, Reply,
+    Request, local, scan,
+};
 use varve_units::Lba;
 
 /// The drive at `path` for a place of pool `p`, as it is.
@@ -109,4 +113,183 @@ fn a_drive_that_failed_comes_back_where_its_pool_is_open() {
         pools.close_all().await;
     });
     drop(small);
+}
+
+/// A new drive that does not take the zeroes it is to begin with: the old one stays what it was.
+#[test]
+fn a_drive_is_not_given_up_for_one_that_cannot_be_blanked() {
+    let scratch = Scratch::new();
+    let (home, mount) = (scratch.path("home"), scratch.path("small"));
+    let Some(small) = Mount::tmpfs(&mount, 8 * MIB) else {
+        return;
+    };
+    let new = mount.join("new");
+    std::fs::write(&new, "something").unwrap();
+    let file = std::fs::File::options().write(true).open(&new).unwrap();
+    file.set_len(128 * MIB).unwrap();
+    // Behind a page for the registry, which lies elsewhere, there is no room at all.
+    std::fs::write(mount.join("ballast"), vec![1; 8 * MIB as usize]).unwrap_err();
+    let pool = new_pool(&scratch, "p");
+    session(&home, |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        let wanted = ReplaceDrive {
+            give_up: true,
+            overwrite: true,
+            ..by("dense1", &new)
+        };
+        pools.replace_drive(&wanted).await.unwrap_err();
+        assert_eq!(states(&pools).await, ["live"; 5]);
+        pools.close_all().await;
+    });
+    drop(small);
+}
+
+/// The new drive is looked at before the pool is opened without the old one: who named the wrong path has lost nothing.
+#[test]
+fn a_pool_is_not_opened_without_a_drive_for_one_that_will_not_do() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let pool = new_pool(&scratch, "p");
+    let (lost, away) = (paths(&pool)[3].clone(), scratch.path("away"));
+    session(&home, |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        pools.close_all().await;
+    });
+    std::fs::rename(&lost, &away).unwrap();
+    let full = scratch.path("full");
+    std::fs::write(&full, vec![1; 128 * MIB as usize]).unwrap();
+    let small = DrivePath {
+        path: scratch.path("little"),
+        create_bytes: Some(100 * MIB),
+    };
+    let wanted = by("dense1", &full);
+    let too_small = ReplaceDrive {
+        new: small.clone(),
+        ..wanted.clone()
+    };
+    for (wanted, code) in [(wanted, "holds-data"), (too_small, "too-small")] {
+        let refused = local::run(&home, Request::DriveReplace(wanted), |_| {}).unwrap_err();
+        assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
+        assert_eq!(refused.findings[0].code, code);
+    }
+    assert!(!small.path.exists());
+    std::fs::rename(&away, &lost).unwrap();
+    session(&home, |pools| async move {
+        pools.open("p").await.unwrap();
+        assert_eq!(states(&pools).await, ["live"; 5]);
+        pools.close_all().await;
+    });
+}
+
+/// A file that was made for a replacement that cannot be is taken away again.
+#[test]
+fn a_replacement_that_cannot_begin_leaves_no_file() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let pool = new_pool(&scratch, "p");
+    let all = paths(&pool);
+    let new = scratch.drives("new", 1, 128).remove(0);
+    let registry = home.join("registry.json");
+    session(&home, |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        pools.close_all().await;
+        std::fs::remove_file(&all[2]).unwrap();
+        let import = ImportPool {
+            pool: Some("p".to_owned()),
+            degraded: true,
+            ..ImportPool::default()
+        };
+        pools.import(&import).await.unwrap();
+        let wanted = ReplaceDrive {
+            new: new.clone(),
+            give_up: true,
+            ..by("dense1", &new.path)
+        };
+        // The others of its tier do not hold everything.
+        let refused = Failure::from(pools.replace_drive(&wanted).await.unwrap_err());
+        assert_eq!(refused.code, "drive-needed", "{refused:?}");
+        assert!(!new.path.exists());
+        let known = std::fs::read_to_string(registry).unwrap();
+        assert!(!known.contains("new0"), "{known}");
+        pools.close_all().await;
+    });
+}
+
+/// What the pool's status says of a replacement that has not ended.
+async fn replacing(pools: &Pools) -> Option<Finding> {
+    let told = pools.status("p").await.unwrap().findings;
+    told.into_iter().find(|finding| finding.code == "replacing")
+}
+
+/// Begins a replacement; waits, if it is to, until a part is copied and the new drive has a label.
+async fn begin(pools: &Pools, wanted: &ReplaceDrive, is_begun: bool) {
+    let mut job = pools.replace_drive(wanted).await.unwrap();
+    let is_labelled = || scan(&wanted.new.path).label().is_some();
+    while is_begun && job.state == JobState::Running && (job.done_bytes == 0 || !is_labelled()) {
+        job = pools.wait_job(job.job, job.done_bytes).await.unwrap();
+    }
+    assert_eq!(job.state, JobState::Running);
+    let told = replacing(pools).await.unwrap();
+    assert_eq!(told.path.as_ref(), Some(&wanted.new.path));
+}
+
+/// A replacement that was cut short, at once or in the midst of its copy, is told by the pool's status, and the same
+/// command ends it; so it does where it had ended, and nobody had heard of that.
+#[test]
+fn a_replacement_that_was_cut_short_is_ended_by_the_same_command() {
+    for (is_begun, has_label) in [(false, false), (true, false), (true, true)] {
+        let scratch = Scratch::new();
+        let home = scratch.path("home");
+        let pool = new_pool(&scratch, "p");
+        let new = scratch.drives("new", 1, 128).remove(0);
+        let wanted = ReplaceDrive {
+            new: new.clone(),
+            give_up: true,
+            ..by("dense1", &new.path)
+        };
+        let first = wanted.clone();
+        session(&home, |pools| async move {
+            pools.create_pool(&pool).await.unwrap();
+            let volume = new_volume("p", "v", 100);
+            let volume = pools.create_volume(&volume).await.unwrap();
+            for lba in (0..20_000).step_by(200) {
+                let data = pattern(lba, 200, 1);
+                volume.write(Lba(lba), data, false).await.unwrap();
+            }
+            begin(&pools, &first, is_begun).await;
+        });
+        if is_begun && !has_label {
+            // The others' labels name it, and its own did not get there.
+            let file = std::fs::File::options().write(true).open(&new.path);
+            file.unwrap().write_all_at(&[0; MIB as usize], 0).unwrap();
+        }
+        let path = new.path.clone();
+        session(&home, |pools| async move {
+            let text = replacing(&pools).await.unwrap().text;
+            let next = format!("varve drive replace p/dense1 {}", path.display());
+            assert!(text.contains(&next), "{text}");
+        });
+        let registry = std::fs::read(home.join("registry.json")).unwrap();
+        for _ in 0..2 {
+            let request = Request::DriveReplace(wanted.clone());
+            let reply = local::run(&home, request, |_| {}).unwrap();
+            let Reply::Job(job) = reply else {
+                panic!("no job: {reply:?}");
+            };
+            assert_eq!(job.state, JobState::Done, "{job:?}");
+            let known = std::fs::read_to_string(home.join("registry.json")).unwrap();
+            assert!(!known.contains("replacing"), "{known}");
+            // As it is when the command ends a moment too early.
+            std::fs::write(home.join("registry.json"), &registry).unwrap();
+        }
+        session(&home, |pools| async move {
+            assert_eq!(replacing(&pools).await, None);
+            pools.open("p").await.unwrap();
+            assert_eq!(states(&pools).await, ["live"; 5]);
+            let drives = pools.list_drives(Some("p")).await.unwrap();
+            assert_eq!(drives[3].path.as_ref(), Some(&new.path));
+            assert!(pools.check_pool("p").await.unwrap().agrees);
+            pools.close_all().await;
+        });
+    }
 }

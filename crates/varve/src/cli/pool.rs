@@ -285,6 +285,13 @@ fn show_status(pool: &PoolView) {
 pub(super) fn drives(drives: &[DriveView]) -> String {
     let row = |drive: &DriveView| {
         let path = drive.path.as_ref().map(|path| path.display().to_string());
+        let path = path.unwrap_or_else(|| "-".to_owned());
+        let others = drive.replaced_by.iter();
+        let mut others = others.filter(|new| Some(*new) != drive.path.as_ref());
+        let path = match others.next() {
+            Some(new) => format!("{path}, {} takes its place", new.display()),
+            None => path,
+        };
         let state = match (drive.rebuilt_bytes, drive.rebuild_bytes) {
             (Some(done), Some(total)) if total > 0 => {
                 format!("{} {} %", drive.state, done * 100 / total)
@@ -295,7 +302,7 @@ pub(super) fn drives(drives: &[DriveView]) -> String {
             format!("{}/{}", drive.pool, drive.drive),
             state,
             size(drive.bytes),
-            path.unwrap_or_else(|| "-".to_owned()),
+            path,
         ]
     };
     let rows: Vec<_> = drives.iter().map(row).collect();
