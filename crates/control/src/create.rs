@@ -4,6 +4,7 @@ use crate::drives;
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
 use crate::model;
+use crate::open::not_of_pool;
 use crate::path::DrivePath;
 use crate::plan::{self, Plan};
 use crate::pools::Pools;
@@ -15,7 +16,7 @@ use crate::view::PlanView;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::str::FromStr;
 use varve_format::{LABEL_MAGIC, Label, MemberRole, MemberState, Name};
@@ -412,7 +413,8 @@ impl Pools {
     /// goes on where it was.
     ///
     /// # Errors
-    /// [`ControlError`]: unknown, drives missing or in use, volumes on it without `with_volumes`.
+    /// [`ControlError`]: unknown, drives missing or in use, volumes on it without `with_volumes`;
+    /// [`ControlError::Undestroyed`] if some drives could not be reached: the others have no label any more.
     pub async fn destroy(&self, pool: &str, with_volumes: bool) -> Result<(), ControlError> {
         let registry = self.home.registry()?;
         let cut_short = registry.get(pool).filter(|entry| entry.destroying);
@@ -442,16 +444,40 @@ impl Pools {
         self.unmake(&entry).await
     }
 
-    /// Takes the labels off the drives of a pool that are there, and forgets it.
+    /// Takes the labels off all drives of a pool that are there and can be used, and forgets it if none is left.
     async fn unmake(&self, entry: &Entry) -> Result<(), ControlError> {
-        // What has another label, or none, may be somebody else's by now: it is not even opened.
-        for path in entry.paths.iter().filter(|path| is_of(&scan(path), entry)) {
-            let drive = self.open_drive(path)?;
-            let wiped = drives::wipe(&*drive).await;
-            let failed = ControlError::pool(&entry.name);
-            wiped.map_err(|error| failed(PoolError::Drive(error)))?;
+        let mut left = Vec::new();
+        for path in &entry.paths {
+            let scan = scan(path);
+            match &scan.found {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    left.push(not_of_pool(&scan));
+                }
+                // What has another label, or none, may be somebody else's by now: it is not even opened.
+                Ok(_) if is_of(&scan, entry) => left.extend(self.unmake_drive(path).await),
+                _ => {}
+            }
+        }
+        if !left.is_empty() {
+            return Err(ControlError::Undestroyed {
+                pool: entry.name.clone(),
+                findings: left,
+            });
         }
         self.home.change(|registry| registry.remove(&entry.id))
+    }
+
+    /// Takes the labels off one drive; what is in the way, if something is.
+    async fn unmake_drive(&self, path: &Path) -> Vec<Finding> {
+        let text = match self.open_drive(path) {
+            Ok(drive) => match drives::wipe(&*drive).await {
+                Ok(()) => return Vec::new(),
+                Err(error) => format!("cannot be written: {error}"),
+            },
+            Err(ControlError::InUse(findings)) => return findings,
+            Err(error) => error.chain(),
+        };
+        vec![Finding::new(Severity::Refusal, "left", text).at(path)]
     }
 }
 

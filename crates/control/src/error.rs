@@ -87,6 +87,13 @@ pub enum ControlError {
     },
     /// The pool is known to be in the middle of its destruction.
     HalfDestroyed(String),
+    /// A destruction could not take the labels off all drives.
+    Undestroyed {
+        /// The pool.
+        pool: String,
+        /// Which are left, and why.
+        findings: Vec<Finding>,
+    },
     /// What a drive's model had counted cannot be read.
     ModelFile {
         /// The file.
@@ -225,6 +232,7 @@ impl ControlError {
             | Self::Daemon(_)
             | Self::Served(_)
             | Self::Busy { .. } => Exit::Conflict,
+            Self::Undestroyed { findings, .. } => left_exit(findings),
             Self::Pool { error, .. } => pool_exit(error),
             Self::Engine { error, .. } => engine_exit(error),
             Self::Io(_)
@@ -259,7 +267,7 @@ impl ControlError {
             Self::Missing { .. } => "drives-missing",
             Self::WouldShrink { .. } => "would-shrink",
             Self::HasVolumes { .. } => "has-volumes",
-            Self::HalfDestroyed(_) => "half-destroyed",
+            Self::HalfDestroyed(_) | Self::Undestroyed { .. } => "half-destroyed",
             Self::ModelFile { .. } => "model-file",
             Self::DriveLive { .. } => "drive-live",
             Self::PoolExists(_) => "pool-exists",
@@ -287,7 +295,11 @@ impl ControlError {
     pub(crate) const fn is_beyond_reach(&self) -> bool {
         matches!(
             self,
-            Self::Missing { .. } | Self::Pool { .. } | Self::Preflight(_)
+            Self::Missing { .. }
+                | Self::Pool { .. }
+                | Self::Preflight(_)
+                | Self::HalfDestroyed(_)
+                | Self::Open(_)
         )
     }
 
@@ -322,14 +334,13 @@ impl ControlError {
             Self::WouldShrink { .. } => {
                 "add --shrink if what is behind the new end may go".to_owned()
             }
-            Self::HalfDestroyed(pool) => format!("varve pool destroy {pool}, to end it"),
+            Self::HalfDestroyed(_) | Self::Undestroyed { .. } | Self::HasVolumes { .. } => {
+                self.destroy_next()?
+            }
             Self::ModelFile { path, .. } => format!(
                 "remove {}: the account begins anew, and nothing else is lost",
                 path.display()
             ),
-            Self::HasVolumes { pool, .. } => {
-                format!("varve pool destroy {pool} --with-volumes, if all of them may go")
-            }
             Self::DriveLive { .. } => "add --give-up to go on without it until the new one is \
                                        filled"
                 .to_owned(),
@@ -364,6 +375,32 @@ impl ControlError {
         })
     }
 
+    /// It and its causes, from the outside in, for the end of a finding.
+    pub(crate) fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        text
+    }
+
+    /// What to do about a destruction.
+    fn destroy_next(&self) -> Option<String> {
+        Some(match self {
+            Self::HalfDestroyed(pool) => format!("varve pool destroy {pool}, to end it"),
+            Self::Undestroyed { pool, .. } => format!(
+                "varve pool destroy {pool} once more, when they can be used; to let go what is left as it is: varve \
+                 pool export {pool} --forget"
+            ),
+            Self::HasVolumes { pool, .. } => {
+                format!("varve pool destroy {pool} --with-volumes, if all of them may go")
+            }
+            _ => return None,
+        })
+    }
+
     /// What to do about a daemon.
     const fn daemon_next(&self) -> &'static str {
         match self {
@@ -378,9 +415,10 @@ impl ControlError {
 
     pub(crate) fn into_findings(self) -> Vec<Finding> {
         match self {
-            Self::Preflight(findings) | Self::InUse(findings) | Self::Missing { findings, .. } => {
-                findings
-            }
+            Self::Preflight(findings)
+            | Self::InUse(findings)
+            | Self::Missing { findings, .. }
+            | Self::Undestroyed { findings, .. } => findings,
             _ => Vec::new(),
         }
     }
@@ -415,6 +453,14 @@ fn preflight_next(findings: &[Finding]) -> Option<String> {
         return Some("use larger drives".to_owned());
     }
     None
+}
+
+/// Somebody else's use is a conflict, all else a failure.
+fn left_exit(findings: &[Finding]) -> Exit {
+    match findings.iter().all(|finding| finding.code == "in-use") {
+        true => Exit::Conflict,
+        false => Exit::Failed,
+    }
 }
 
 fn pool_exit(error: &PoolError) -> Exit {
@@ -633,6 +679,9 @@ impl fmt::Display for ControlError {
             }
             Self::HalfDestroyed(pool) => {
                 write!(f, "pool {pool} was being destroyed when that was cut short")
+            }
+            Self::Undestroyed { pool, .. } => {
+                write!(f, "drives of pool {pool} could not be destroyed")
             }
             Self::ModelFile { path, why } => {
                 let path = path.display();

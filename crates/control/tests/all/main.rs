@@ -4,6 +4,7 @@
 mod common;
 
 mod damage;
+mod destroy;
 mod http;
 mod labels;
 mod losses;
