@@ -2,6 +2,7 @@
 
 use crate::failure::Exit;
 use crate::finding::Finding;
+use crate::open::UNUSABLE;
 use crate::path::PathError;
 use crate::size::SizeError;
 use std::fmt;
@@ -327,10 +328,7 @@ impl ControlError {
             Self::NoDrive { pool, .. } => format!("varve drive list {pool}"),
             Self::NoJob(_) => "varve pool status".to_owned(),
             Self::Preflight(findings) => preflight_next(findings)?,
-            Self::Missing { pool, .. } => format!(
-                "bring the drives back, or tell where they are: varve pool import PATH...; to go \
-                 on without them: varve pool import --pool {pool} --degraded"
-            ),
+            Self::Missing { pool, findings } => missing_next(pool, findings),
             Self::WouldShrink { .. } => {
                 "add --shrink if what is behind the new end may go".to_owned()
             }
@@ -422,6 +420,14 @@ impl ControlError {
             _ => Vec::new(),
         }
     }
+}
+
+fn missing_next(pool: &str, findings: &[Finding]) -> String {
+    let first = match findings.iter().any(|finding| finding.code == UNUSABLE) {
+        true => "let this user read and write the drives, or bring back what is away",
+        false => "bring the drives back, or tell where they are: varve pool import PATH...",
+    };
+    format!("{first}; to go on without them: varve pool import --pool {pool} --degraded")
 }
 
 fn preflight_next(findings: &[Finding]) -> Option<String> {

@@ -8,17 +8,20 @@ use crate::random;
 use crate::registry::Entry;
 use crate::running::Running;
 use crate::scan::{self, Scan, scan};
-use crate::status::drive_name;
+use crate::status::{drive_name, place_name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
+use varve_format::Member;
 use varve_io::Drive;
 use varve_pool::label::{self, Import, LabelStore, MemberId, PoolId, Terms};
 use varve_pool::{Pool, PoolError};
 
 /// What a drive is that holds an older state than the pool was closed in.
 const PUT_BACK: &str = "put-back";
+/// What a drive is that cannot be opened, for writing say.
+pub(crate) const UNUSABLE: &str = "open";
 
 /// What to import, on which terms.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -44,6 +47,17 @@ struct Opened {
     paths: Vec<PathBuf>,
     import: Import,
     findings: Vec<Finding>,
+    /// Members that are where they were, and of no use: a finding says why.
+    met: Vec<u32>,
+}
+
+/// Drives of one pool, opened.
+#[derive(Default)]
+struct Members {
+    drives: Vec<Rc<dyn Drive>>,
+    paths: Vec<PathBuf>,
+    findings: Vec<Finding>,
+    met: Vec<u32>,
 }
 
 impl Pools {
@@ -189,6 +203,7 @@ impl Pools {
             paths,
             import,
             findings,
+            met,
         } = opened;
         // What an accepted loss gives up is told by the labels, and it goes with missing drives.
         let is_missed = |id: &MemberId| {
@@ -201,7 +216,7 @@ impl Pools {
             if let Err(error) = varve_pool::check_dense(&import) {
                 return Err(refused(&name, &paths, findings, error));
             }
-            let findings = missing(&import, findings);
+            let findings = missing(&import, &met, findings);
             return Err(ControlError::Missing {
                 pool: name,
                 findings,
@@ -231,7 +246,7 @@ impl Pools {
         Ok(running)
     }
 
-    /// Opens the drives that carry a label of the pool and are as large as it says.
+    /// Opens the drives of a pool that can be used, and reads what their labels say together.
     async fn open_drives(
         &self,
         id: PoolId,
@@ -239,31 +254,12 @@ impl Pools {
         scans: &[Scan],
         terms: &ImportPool,
     ) -> Result<Opened, ControlError> {
-        let labels = || {
-            let labels = scans.iter().filter_map(Scan::label);
-            labels.filter(|label| label.pool == id.0)
-        };
-        let members = scan::newest(labels()).map(|label| label.members.clone());
-        let members = members.unwrap_or_default();
-        let (mut drives, mut paths, mut findings) = (Vec::new(), Vec::new(), Vec::new());
-        for one in scans {
-            let label = one.label().filter(|label| label.pool == id.0);
-            let Some(label) = label else {
-                findings.push(not_of_pool(one));
-                continue;
-            };
-            let row = members.iter().find(|member| member.id == label.drive);
-            let drive = self.open_drive(&one.path)?;
-            let bytes = drive.info().bytes;
-            if let Some(row) = row.filter(|row| row.size_bytes > bytes) {
-                let text = format!("has {bytes} bytes, once it had {}", row.size_bytes);
-                let finding = Finding::new(Severity::Refusal, "truncated", text);
-                findings.push(finding.at(&one.path));
-                continue;
-            }
-            drives.push(drive);
-            paths.push(one.path.clone());
-        }
+        let Members {
+            mut drives,
+            mut paths,
+            mut findings,
+            met,
+        } = self.open_members(id, scans)?;
         let mut found = Vec::new();
         for drive in &drives {
             found.push(LabelStore::open(Rc::clone(drive)).await.finding());
@@ -295,21 +291,63 @@ impl Pools {
                 paths,
                 import,
                 findings,
+                met,
             }),
             Err(error) => Err(refused(name, &paths, findings, PoolError::Import(error))),
         }
     }
+
+    /// Opens the drives that carry a label of the pool and are as large as it says.
+    fn open_members(&self, id: PoolId, scans: &[Scan]) -> Result<Members, ControlError> {
+        let labels = || {
+            let labels = scans.iter().filter_map(Scan::label);
+            labels.filter(|label| label.pool == id.0)
+        };
+        let rows = scan::newest(labels()).map(|label| label.members.clone());
+        let rows = rows.unwrap_or_default();
+        let mut members = Members::default();
+        for one in scans {
+            let label = one.label().filter(|label| label.pool == id.0);
+            let Some(label) = label else {
+                members.findings.push(not_of_pool(one));
+                continue;
+            };
+            let row = rows.iter().find(|member| member.id == label.drive);
+            let drive = match self.open_drive(&one.path) {
+                Ok(drive) => drive,
+                // Whoever has it may have the pool.
+                Err(error @ ControlError::InUse(_)) => return Err(error),
+                Err(error) => {
+                    members.findings.push(unusable(one, row, &error));
+                    members.met.push(label.drive);
+                    continue;
+                }
+            };
+            let bytes = drive.info().bytes;
+            if let Some(row) = row.filter(|row| row.size_bytes > bytes) {
+                let text = format!("has {bytes} bytes, once it had {}", row.size_bytes);
+                let finding = Finding::new(Severity::Refusal, "truncated", text);
+                members.findings.push(finding.at(&one.path));
+                members.met.push(label.drive);
+                continue;
+            }
+            members.drives.push(drive);
+            members.paths.push(one.path.clone());
+        }
+        Ok(members)
+    }
 }
 
-/// Why a pool does not open. Where a drive was put back, what it lacks for is here, but old: that is what
-/// has to be said.
+/// Why a pool does not open. Where a drive was put back or cannot be opened, what it lacks for is here, but
+/// of no use: that is what has to be said.
 fn refused(
     pool: &str,
     paths: &[PathBuf],
     findings: Vec<Finding>,
     error: PoolError,
 ) -> ControlError {
-    if findings.iter().any(|finding| finding.code == PUT_BACK) {
+    let is_here = |finding: &Finding| [PUT_BACK, UNUSABLE].contains(&&*finding.code);
+    if findings.iter().any(is_here) {
         let pool = pool.to_owned();
         return ControlError::Missing { pool, findings };
     }
@@ -405,8 +443,18 @@ pub(crate) fn not_of_pool(one: &Scan) -> Finding {
     Finding::new(Severity::Refusal, code, text).at(&one.path)
 }
 
-fn missing(import: &Import, mut findings: Vec<Finding>) -> Vec<Finding> {
-    for id in &import.missing {
+/// A drive that is where it was cannot be used for the pool.
+fn unusable(one: &Scan, row: Option<&Member>, error: &ControlError) -> Finding {
+    let why = error.chain();
+    let text = match row {
+        Some(row) => format!("drive {}: {why}", place_name(row.role, row.slot)),
+        None => why,
+    };
+    Finding::new(Severity::Refusal, UNUSABLE, text).at(&one.path)
+}
+
+fn missing(import: &Import, met: &[u32], mut findings: Vec<Finding>) -> Vec<Finding> {
+    for id in import.missing.iter().filter(|id| !met.contains(&id.0)) {
         let row = import.state.members.get(*id);
         let what = row.map_or_else(|| id.to_string(), |row| drive_name(row.role, row.slot));
         let bytes = row.map_or(0, |row| row.size_bytes);

@@ -9,5 +9,6 @@ mod http;
 mod labels;
 mod losses;
 mod names;
+mod open;
 mod pools;
 mod replace;
