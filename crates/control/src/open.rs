@@ -1,5 +1,6 @@
 //! Opening pools: from the registry, or from paths.
 
+use crate::create::busy;
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
 use crate::path::absolute;
@@ -142,8 +143,8 @@ impl Pools {
         if registry.pools.iter().any(|entry| is_taken(&entry)) {
             return Err(ControlError::PoolExists(name));
         }
-        if let Ok(running) = self.running(&name) {
-            return Ok(running.name.clone());
+        if self.running(&name).is_ok() && !self.close_stopped(&name).await? {
+            return Ok(name);
         }
         let mut entries = registry.pools.into_iter();
         let before = entries.find(|entry| entry.id == random::hex(&id.0));
@@ -165,6 +166,19 @@ impl Pools {
             return Err(error);
         }
         Ok(name)
+    }
+
+    /// Closes a pool that is open and has stopped by itself, so that it can be opened again; false if it works.
+    async fn close_stopped(&self, pool: &str) -> Result<bool, ControlError> {
+        let running = self.running(pool)?;
+        if running.pool.engine().stop_reason().is_none() {
+            return Ok(false);
+        }
+        busy(&running)?;
+        drop(running);
+        // It is closed whatever that says: it could not end in good order, and starts as after a crash.
+        let _ = self.close(pool, false).await;
+        Ok(true)
     }
 
     async fn start_imported(

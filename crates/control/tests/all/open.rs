@@ -1,7 +1,9 @@
 //! Opening pools whose drives are not as they were, and pools that are open already.
 
-use crate::common::{MIB, Mount, Scratch, new_pool, session};
-use varve_control::{Exit, Failure, ImportPool};
+use crate::common::{MIB, Mount, Scratch, new_pool, new_volume, pattern, session};
+use varve_control::{CreatePool, DrivePath, Exit, Failure, ImportPool};
+use varve_io::Blocks;
+use varve_units::Lba;
 
 fn import(pool: &str) -> ImportPool {
     ImportPool {
@@ -49,4 +51,63 @@ fn a_drive_that_cannot_be_opened_for_writing_is_a_missing_one() {
         pools.close_all().await;
     });
     drop(frozen);
+}
+
+/// A pool that stopped for want of room is opened again by an import, where it is open: what was acknowledged is there,
+/// and hosts can write.
+#[test]
+fn an_import_opens_a_pool_again_that_has_stopped() {
+    let scratch = Scratch::new();
+    let (home, mount) = (scratch.path("home"), scratch.path("small"));
+    let Some(small) = Mount::tmpfs(&mount, 48 * MIB) else {
+        return;
+    };
+    let ballast = mount.join("ballast");
+    std::fs::write(&ballast, vec![1; 16 * MIB as usize]).unwrap();
+    let wanted = CreatePool {
+        fast: vec![DrivePath {
+            path: mount.join("f"),
+            create_bytes: Some(64 * MIB),
+        }],
+        ..new_pool(&scratch, "p")
+    };
+    session(&home, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        let volume = pools
+            .create_volume(&new_volume("p", "v", 100))
+            .await
+            .unwrap();
+        let mut written = 0;
+        while volume
+            .write(Lba(written), pattern(written, 100, 1), true)
+            .await
+            .is_ok()
+        {
+            written += 100;
+            assert!(written < 25_000, "there was room for all");
+        }
+        let stopped = pools.status("p").await.unwrap().stopped;
+        assert!(stopped.is_some(), "{written} blocks");
+        std::fs::remove_file(&ballast).unwrap();
+        assert_eq!(pools.import(&import("p")).await.unwrap(), "p");
+        let view = pools.status("p").await.unwrap();
+        assert_eq!((view.stopped, view.is_open), (None, true));
+        let volume = pools.volume("p", "v").unwrap();
+        for lba in (0..written).step_by(100) {
+            let read = volume.read(Lba(lba), Blocks::zeroed(100)).await.unwrap();
+            assert!(read.bytes() == pattern(lba, 100, 1).bytes(), "{lba}");
+        }
+        volume
+            .write(Lba(0), pattern(0, 100, 2), true)
+            .await
+            .unwrap();
+        // One that works is left alone.
+        assert_eq!(pools.import(&import("p")).await.unwrap(), "p");
+        volume
+            .write(Lba(0), pattern(0, 100, 3), true)
+            .await
+            .unwrap();
+        pools.close_all().await;
+    });
+    drop(small);
 }
