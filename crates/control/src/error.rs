@@ -435,6 +435,9 @@ fn preflight_next(findings: &[Finding]) -> Option<String> {
     if has("member") {
         return Some("varve pool destroy POOL first, or use other drives".to_owned());
     }
+    if has("twice") {
+        return Some("name each drive once".to_owned());
+    }
     if has("holds-data") {
         return Some("use blank drives, or add --overwrite if what they hold may go".to_owned());
     }

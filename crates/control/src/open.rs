@@ -1,6 +1,6 @@
 //! Opening pools: from the registry, or from paths.
 
-use crate::create::busy;
+use crate::create::{busy, refusal};
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
 use crate::path::absolute;
@@ -8,7 +8,7 @@ use crate::pools::Pools;
 use crate::random;
 use crate::registry::Entry;
 use crate::running::Running;
-use crate::scan::{self, Scan, scan};
+use crate::scan::{self, Scan, scan_all};
 use crate::status::{drive_name, place_name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -102,7 +102,7 @@ impl Pools {
             return Err(ControlError::HalfDestroyed(pool.to_owned()));
         }
         let id = parse_id(entry)?;
-        let scans: Vec<_> = entry.paths.iter().map(|path| scan(path)).collect();
+        let (scans, _) = scan_all(&entry.paths);
         let terms = ImportPool {
             degraded: self.config.degraded,
             without,
@@ -137,7 +137,10 @@ impl Pools {
             let pool = wanted.pool.clone();
             return Err(pool.map_or(ControlError::NoPaths, ControlError::NoPool));
         }
-        let scans: Vec<_> = paths.iter().map(|path| scan(path)).collect();
+        let (scans, again) = scan_all(&paths);
+        if !again.is_empty() && !wanted.paths.is_empty() {
+            return Err(refusal(again.into_iter().map(twice).collect()));
+        }
         let (id, name) = chosen(&scans, wanted.pool.as_deref())?;
         let is_taken = |entry: &&Entry| entry.name == name && entry.id != random::hex(&id.0);
         if registry.pools.iter().any(|entry| is_taken(&entry)) {
@@ -436,6 +439,11 @@ fn name_of(id: PoolId, scans: &[Scan]) -> String {
         || random::hex(&id.0),
         |label| label.name.as_str().to_owned(),
     )
+}
+
+fn twice((path, first): (PathBuf, PathBuf)) -> Finding {
+    let text = format!("is the same drive as {}", first.display());
+    Finding::new(Severity::Refusal, "twice", text).at(path)
 }
 
 /// Why a path is of no use to the pool it was named for.

@@ -3,6 +3,7 @@
 use crate::random;
 use crate::registry::Entry;
 use crate::status::drive_name;
+use crate::turn::Turn;
 use crate::volume::Volume;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ pub(crate) struct Running {
     pub(crate) pool: Pool,
     /// Where each member was found.
     pub(crate) paths: RefCell<BTreeMap<MemberId, PathBuf>>,
+    /// Changes of sizes of its volumes.
+    pub(crate) sizes: Turn,
     /// The job that changes its drives.
     pub(crate) job: Cell<Option<u64>>,
     /// Drives that take the place of others, by the name of the place.
@@ -45,6 +48,7 @@ impl Running {
             name,
             pool,
             paths: RefCell::new(paths),
+            sizes: Turn::default(),
             job: Cell::new(None),
             replacing: RefCell::default(),
             drives: RefCell::new(drives.iter().map(Rc::downgrade).collect()),

@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use varve_format::{LABEL_BYTES, Label};
 use varve_pool::label::LABEL_OFFSETS;
@@ -20,6 +20,15 @@ pub struct Scan {
     pub path: PathBuf,
     /// Its size, and its newest label if it has one; else why it could not be looked at.
     pub found: io::Result<(u64, Option<Label>)>,
+    /// Which file or device it is, by whatever path.
+    identity: Option<Identity>,
+}
+
+/// What tells a file or device from all others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Identity {
+    Device(u64),
+    File(u64, u64),
 }
 
 impl Scan {
@@ -39,14 +48,46 @@ impl Scan {
 /// Looks at a path.
 #[must_use]
 pub fn scan(path: &Path) -> Scan {
+    let mut identity = None;
     let found = open(path).and_then(|file| {
+        identity = Some(identity_of(&file)?);
         let bytes = (&file).seek(SeekFrom::End(0))?;
         let labels = copies(&file)?.into_iter().flatten();
         let newest = labels.max_by_key(|label| (label.generation, label.copy_sequence));
         Ok((bytes, newest))
     });
     let path = path.to_owned();
-    Scan { path, found }
+    Scan {
+        path,
+        found,
+        identity,
+    }
+}
+
+fn identity_of(file: &File) -> io::Result<Identity> {
+    let meta = file.metadata()?;
+    Ok(match meta.file_type().is_block_device() {
+        true => Identity::Device(meta.rdev()),
+        false => Identity::File(meta.dev(), meta.ino()),
+    })
+}
+
+/// Looks at several paths. Those that lead to a drive which an earlier one has led to come apart, with that one.
+pub(crate) fn scan_all<'a>(
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+) -> (Vec<Scan>, Vec<(PathBuf, PathBuf)>) {
+    let (mut scans, mut again): (Vec<Scan>, _) = (Vec::new(), Vec::new());
+    for path in paths {
+        let one = scan(path);
+        let mut same = scans
+            .iter()
+            .filter(|other| one.identity.is_some() && one.identity == other.identity);
+        match same.next() {
+            Some(first) => again.push((one.path, first.path.clone())),
+            None => scans.push(one),
+        }
+    }
+    (scans, again)
 }
 
 /// Opens for a look.
@@ -56,7 +97,6 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         .custom_flags(NONBLOCK)
         .open(path)?;
     let kind = file.metadata()?.file_type();
-    use std::os::unix::fs::FileTypeExt;
     if kind.is_file() || kind.is_block_device() {
         Ok(file)
     } else {

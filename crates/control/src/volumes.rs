@@ -68,6 +68,8 @@ impl Pools {
         shrink: bool,
     ) -> Result<Volume, ControlError> {
         let running = self.running(pool)?;
+        // What it has is asked when nobody else changes it: a size that was given before is not taken back.
+        let _turn = running.sizes.take().await;
         let before = self.volume(pool, volume)?;
         let size = blocks(bytes)?;
         if size < before.info().size && !shrink {

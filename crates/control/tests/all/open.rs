@@ -1,6 +1,7 @@
 //! Opening pools whose drives are not as they were, and pools that are open already.
 
-use crate::common::{MIB, Mount, Scratch, new_pool, new_volume, pattern, session};
+use crate::common::{MIB, Mount, Scratch, both, new_pool, new_volume, paths, pattern, session};
+use std::os::unix::fs::symlink;
 use varve_control::{CreatePool, DrivePath, Exit, Failure, ImportPool};
 use varve_io::Blocks;
 use varve_units::Lba;
@@ -110,4 +111,59 @@ fn an_import_opens_a_pool_again_that_has_stopped() {
         pools.close_all().await;
     });
     drop(small);
+}
+
+/// One drive under two names, or named twice, is told as that, not as in use.
+#[test]
+fn a_drive_that_is_named_twice_is_told_so() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let all = paths(&wanted);
+    let link = scratch.path("link");
+    symlink(&all[3], &link).unwrap();
+    session(&home, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        pools.export("p", false).await.unwrap();
+        for again in [&link, &all[3]] {
+            let import = ImportPool {
+                paths: all.iter().chain([again]).cloned().collect(),
+                ..ImportPool::default()
+            };
+            let refused = Failure::from(pools.import(&import).await.unwrap_err());
+            assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
+            let [told] = &refused.findings[..] else {
+                panic!("one drive is named twice: {refused:?}");
+            };
+            assert_eq!((&*told.code, told.path.as_ref()), ("twice", Some(again)));
+            assert!(told.text.contains(&*all[3].to_string_lossy()), "{told:?}");
+            assert!(refused.next.unwrap().contains("once"));
+        }
+        let import = ImportPool {
+            paths: all,
+            ..ImportPool::default()
+        };
+        pools.import(&import).await.unwrap();
+        pools.close_all().await;
+    });
+}
+
+/// What a volume has when its turn comes decides whether it would become smaller.
+#[test]
+fn a_volume_that_grows_meanwhile_is_not_made_smaller() {
+    let scratch = Scratch::new();
+    let wanted = new_pool(&scratch, "p");
+    session(&scratch.path("home"), |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        let volume = new_volume("p", "v", 10);
+        pools.create_volume(&volume).await.unwrap();
+        let grown = pools.resize_volume("p", "v", 30 * MIB, false);
+        let less = pools.resize_volume("p", "v", 20 * MIB, false);
+        let (grown, less) = both(grown, less).await;
+        grown.unwrap();
+        assert_eq!(Failure::from(less.unwrap_err()).code, "would-shrink");
+        let volume = pools.volume("p", "v").unwrap();
+        assert_eq!(volume.info().size.0, 30 * MIB / 4096);
+        pools.close_all().await;
+    });
 }
