@@ -475,7 +475,7 @@ impl Pools {
                 Err(error) => format!("cannot be written: {error}"),
             },
             Err(ControlError::InUse(findings)) => return findings,
-            Err(error) => error.chain(),
+            Err(error) => error.why(path),
         };
         vec![Finding::new(Severity::Refusal, "left", text).at(path)]
     }

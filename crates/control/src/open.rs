@@ -467,7 +467,7 @@ pub(crate) fn not_of_pool(one: &Scan) -> Finding {
 
 /// A drive that is where it was cannot be used for the pool.
 fn unusable(one: &Scan, row: Option<&Member>, error: &ControlError) -> Finding {
-    let why = error.chain();
+    let why = error.why(&one.path);
     let text = match row {
         Some(row) => format!("drive {}: {why}", place_name(row.role, row.slot)),
         None => why,

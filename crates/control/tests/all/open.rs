@@ -40,7 +40,7 @@ fn a_drive_that_cannot_be_opened_for_writing_is_a_missing_one() {
             panic!("one drive is in the way: {refused:?}");
         };
         assert_eq!((&*told.code, told.path.as_ref()), ("open", Some(&path)));
-        assert!(told.text.contains("dense1"), "{told:?}");
+        assert_eq!(told.text, "drive dense1: is read-only");
         assert!(refused.next.unwrap().contains("--degraded"));
         let degraded = ImportPool {
             degraded: true,
