@@ -138,6 +138,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use varve_pool::Tuning;
     use varve_pool::label::Owner;
 
     const MIB: u64 = 1 << 20;
@@ -149,6 +150,7 @@ mod tests {
         lanes: 1,
         map_bytes: 64 * MIB,
         elided: false,
+        tuning: Tuning::USUAL,
         bypass: true,
         canary: None,
     };

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use varve_hostio::Io;
 use varve_io::{Drive, World};
-use varve_pool::Settings;
 use varve_pool::label::Owner;
+use varve_pool::{Settings, Tuning};
 use varve_units::Nanos;
 
 /// Bytes of memory for the map of a pool at least.
@@ -140,6 +140,7 @@ impl Pools {
             lanes: 1,
             map_bytes: self.config.map_bytes.unwrap_or(usual),
             elided: false,
+            tuning: Tuning::USUAL,
             bypass: true,
             canary: None,
         }

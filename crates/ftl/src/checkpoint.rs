@@ -33,9 +33,6 @@ const BITMAP_WORDS: usize = (PART_BYTES_MAX - UNIT_BITS_HEAD_BYTES) / 8;
 /// Runs for which memory is taken at once. Arbitrary: more grows by doubling.
 const BITMAP_RUNS: usize = 64;
 
-/// Age in LSNs at which a chain is merged: half of what the map tells apart.
-const CHAIN_AGE_MAX: u64 = crate::map::DELTA_AGE_MAX / 2;
-
 /// What a checkpoint holds beyond the changes since the last one.
 #[derive(Clone, Copy)]
 struct Extent {
@@ -148,8 +145,8 @@ impl Shared {
         control.committed.notify();
         control.cleaner_wanted.notify();
         for to in self.reactors() {
-            let merge = |there: Rc<Self>| async move { there.merge_old_chains().await };
-            self.call(to, merge).await?;
+            let begin = |there: Rc<Self>| async move { there.shard().begin_aging() };
+            self.call(to, begin).await?;
         }
         Ok(())
     }
@@ -224,29 +221,6 @@ impl Shared {
         let cuts = cuts.collect();
         shard.show_used();
         cuts
-    }
-
-    /// Merges chains of this reactor's slices whose oldest delta could soon not be told from a
-    /// young one by its 32 bits.
-    async fn merge_old_chains(&self) {
-        let shard = self.shard();
-        let next = shard.lane.borrow().next_lsn();
-        let limit = Lsn(next.0.saturating_sub(CHAIN_AGE_MAX));
-        let is_old = |oldest: Option<Lsn>| oldest.is_some_and(|oldest| oldest < limit);
-        let slices = (0..self.units.geometry().slices).map(SliceId);
-        for slice in slices.filter(|slice| self.owner_of(*slice) == self.reactor) {
-            if !is_old(shard.map.borrow().oldest(slice)) {
-                continue;
-            }
-            while is_old(shard.map.borrow_mut().refresh_oldest(slice)) && !self.is_stopped() {
-                let found = shard.map.borrow().chain_older_than(slice, limit);
-                let Some(key) = found else { break };
-                if shard.merge_now(key).await.is_err() {
-                    // A copy is away: the next checkpoint tries again.
-                    return;
-                }
-            }
-        }
     }
 
     /// True if this checkpoint should hold the whole state: parts of earlier ones keep too many

@@ -24,6 +24,8 @@ pub struct Config {
     pub window: u32,
     /// What hosts may not use, and what is left for them.
     pub reserve: Reserve,
+    /// Age in LSNs at which a chain is merged: [`crate::CHAIN_AGE_MAX`], or less.
+    pub chain_age: u64,
     /// Long runs of writes in order may pass the log while hosts are slowed down.
     pub bypass: bool,
     /// User data are symbols (simulation and laboratory only).

@@ -27,6 +27,7 @@ pub mod map;
 pub mod units;
 
 mod admission;
+mod aging;
 mod audit;
 mod batch;
 mod canary;
@@ -81,7 +82,7 @@ pub use engine::{Engine, Seats};
 pub use error::{EngineError, StopReason};
 pub use geometry::{Geometry, Tier};
 pub use lane::LaneLimits;
-pub use map::MapLimits;
+pub use map::{CHAIN_AGE_MAX, MapLimits};
 pub use memory::EngineMemory;
 pub use recovery::{Damage, RecoverError, RecoveryReport, StartPhase};
 pub use reserve::{CHUNKS_MIN, Demand, GROUPS_MIN, Reserve, ReserveError};

@@ -13,6 +13,14 @@ pub const LANE_QUEUE_MAX: usize = 2048;
 pub const MERGES_MAX: usize = 16;
 /// Chain length at which a leaf is merged even if the delta pool has room (engine.md U2).
 pub const CHAIN_MAX: usize = 64;
+/// Old chains that one walk over a slice looks for at most. Arbitrary: the walk costs little beside
+/// so many merges, and they are 16 KiB.
+pub const AGED_AT_ONCE: usize = 1024;
+/// Old chains that are merged after one checkpoint while what is left of the log is kept for others.
+/// Arbitrary: less than a checkpoint takes itself.
+pub const AGED_MAX_SHORT: usize = 4;
+/// Old chains of copies that are away after which a round ends. Arbitrary.
+pub const AGED_AWAY_MAX: usize = 16;
 /// Blocks that are read beside one another from a victim, or a stripe of one, at most, in one read of
 /// the device or in several (512 KiB).
 pub const CLEANER_RUN_MAX: usize = 128;

@@ -53,6 +53,8 @@ pub struct Shard {
     pub(crate) merge_wanted: Event,
     /// Leaves were discarded: their old images are to be read, to clear their live bits.
     pub(crate) clear_wanted: Event,
+    /// Old chains are being merged.
+    pub(crate) is_aging: Cell<bool>,
     /// Delta nodes set aside for queued records.
     reserved_nodes: Cell<usize>,
     /// Deallocations and moves queued and not yet acknowledged.
@@ -80,6 +82,7 @@ impl Shard {
             nodes_freed: Event::new(),
             merge_wanted: Event::new(),
             clear_wanted: Event::new(),
+            is_aging: Cell::new(false),
             reserved_nodes: Cell::new(0),
             lengthening: Cell::new(0),
             node_waiters: Cell::new(0),

@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 43] = [
+const NAMES: [&str; 44] = [
     "admission_waits",
+    "aged_merges",
     "background_yields",
     "batches_read_again",
     "blocks_lost",

@@ -8,7 +8,7 @@
 use std::fmt;
 use varve_ftl::{Config, Demand, Geometry, Reserve, ReserveError};
 use varve_pool::label::Owner;
-use varve_pool::{Settings, engine_config};
+use varve_pool::{Settings, Tuning, engine_config};
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 
 /// Data blocks of a stripe: 1 MiB.
@@ -122,6 +122,7 @@ impl Plan {
             lanes: 1,
             map_bytes: map_share(dram),
             elided: true,
+            tuning: Tuning::USUAL,
             bypass: true,
             canary: None,
         };

@@ -3,7 +3,7 @@
 use crate::plan::map_bytes;
 use varve_ftl::{Config, Geometry, ReserveError};
 use varve_pool::label::Owner;
-use varve_pool::{Settings, engine_config};
+use varve_pool::{Settings, Tuning, engine_config};
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 
 /// Blocks of a stripe on one drive: 1 MiB of data.
@@ -107,6 +107,7 @@ impl SmallPool {
             lanes: 1,
             map_bytes: request.map_bytes(user),
             elided: true,
+            tuning: Tuning::USUAL,
             bypass: true,
             canary: None,
         };

@@ -24,5 +24,5 @@ pub use error::PoolError;
 pub use options::{PlanError, PoolOptions, Protect, engine_geometry};
 pub use pool::{NewPool, Pool};
 pub use replace::{Slot, SlotStatus};
-pub use settings::{Settings, engine_config};
+pub use settings::{Settings, Tuning, engine_config};
 pub use varve_array::{MemberState as SlotState, Progress, RestoreError, Restored};

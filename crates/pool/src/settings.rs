@@ -1,7 +1,9 @@
 //! What may differ from one start of a pool to the next, and the engine's settings that follow.
 
 use crate::label::Owner;
-use varve_ftl::{Canary, Config, Demand, Geometry, LaneLimits, MapLimits, Reserve, ReserveError};
+use varve_ftl::{
+    CHAIN_AGE_MAX, Canary, Config, Demand, Geometry, LaneLimits, MapLimits, Reserve, ReserveError,
+};
 use varve_units::LEAF_BLOCKS;
 
 /// Settings of a start.
@@ -19,10 +21,29 @@ pub struct Settings {
     pub map_bytes: u64,
     /// User data are symbols (simulation and laboratory only).
     pub elided: bool,
+    /// Limits of the map.
+    pub tuning: Tuning,
     /// Long runs of writes in order may pass the fast tier while hosts are slowed down.
     pub bypass: bool,
     /// The bug planted for the simulator to find, if any.
     pub canary: Option<Canary>,
+}
+
+/// Limits of the map that pools keep at their usual values and simulations lower, to meet them.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// Age in LSNs at which changes are merged: [`CHAIN_AGE_MAX`], or less.
+    pub chain_age: u64,
+    /// Images of one shard at least.
+    pub images_min: u64,
+}
+
+impl Tuning {
+    /// As many images as merges may be in flight, twice over; an age that is reached after hours.
+    pub const USUAL: Self = Self {
+        chain_age: CHAIN_AGE_MAX,
+        images_min: 32,
+    };
 }
 
 /// Bytes of a delta node.
@@ -31,8 +52,6 @@ const NODE_BYTES: u64 = 64;
 const IMAGE_BYTES: u64 = 4608 + 16;
 /// Delta nodes of one shard at least: several whole records in flight.
 const NODES_MIN: u64 = 2048;
-/// Images of one shard at least: as many as merges may be in flight.
-const IMAGES_MIN: u64 = 32;
 /// State of the map below which every checkpoint is whole (engine.md U3).
 const WINDOW_BYTES_MIN: u64 = 1 << 20;
 /// Checkpoints among which the full state is spread otherwise (engine.md U3).
@@ -75,7 +94,7 @@ fn config_with(
     let nodes = (share * 6 / 10 / NODE_BYTES)
         .max(NODES_MIN)
         .min(Reserve::nodes_max(geometry, lanes));
-    let images = (share * 4 / 10 / IMAGE_BYTES).max(IMAGES_MIN);
+    let images = (share * 4 / 10 / IMAGE_BYTES).max(settings.tuning.images_min);
     let state = nodes * NODE_BYTES * u64::from(lanes);
     // The parts of a whole window must stay within a quarter of the tier.
     let spread = (geometry.chunks / 32).clamp(1, WINDOW);
@@ -110,6 +129,7 @@ fn config_with(
         checkpoint_bytes: demand.checkpoint_bytes,
         window,
         reserve,
+        chain_age: settings.tuning.chain_age,
         bypass: settings.bypass,
         elided: settings.elided,
         canary: settings.canary,

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 44] = [
+pub const FEATURES: [&str; 46] = [
     "audits",
     "bit_rot",
     "came_back",
@@ -40,6 +40,7 @@ pub const FEATURES: [&str; 44] = [
     "host_write",
     "host_write_fua",
     "host_write_zeroes",
+    "hung_leaf_reads",
     "hung_reads",
     "lanes_changed",
     "lost_with_power",
@@ -53,6 +54,7 @@ pub const FEATURES: [&str; 44] = [
     "slow",
     "short_lives",
     "slow_reads",
+    "stress_deletions",
     "stress_even",
     "stress_late_reads",
     "stress_losses",

@@ -14,7 +14,9 @@ use std::rc::Rc;
 use varve_ftl::{Engine, EngineError, GROUPS_MIN, Identity, NewVolume};
 use varve_io::{Blocks, Drive, IoError, ReactorId, World};
 use varve_pool::label::{CreateError, LabelStore, Owner, PoolId, RESERVED_BYTES, Role};
-use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
+use varve_pool::{
+    NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState, Tuning,
+};
 use varve_units::{BLOCK_BYTES, Lba, Nanos, TenantId, VolumeId};
 
 const MIB: u64 = 1 << 20;
@@ -32,6 +34,7 @@ const GUARD_BYTES: u64 = 1 << 20;
 /// Features of the engine that a campaign must have seen.
 const FEATURES: &[&str] = &[
     "admission_waits",
+    "aged_merges",
     "background_yields",
     "batches_read_again",
     "bypassed_blocks",
@@ -110,6 +113,10 @@ impl Real {
             lanes: config.lanes,
             map_bytes: config.map_bytes,
             elided: config.is_elided,
+            tuning: Tuning {
+                chain_age: config.chain_age,
+                images_min: config.images_min,
+            },
             // Half of the seeds send all through the log, where most rules have their breaches.
             bypass: config.seed % 2 == 1,
             canary: match self.canary {

@@ -8,6 +8,7 @@ use crate::stress::Stress;
 use crate::subject::{Config, Dense, Factory};
 use crate::wire;
 use varve_io::IoError;
+use varve_pool::Tuning;
 use varve_units::{LEAF_BLOCKS, Nanos};
 
 /// Bytes of a MiB.
@@ -119,9 +120,12 @@ impl Plan {
             count_max: LEAF_BLOCKS,
             record_blocks: LEAF_BLOCKS,
             map_bytes: pool.magnitude(64, 4096) << 10,
+            chain_age: Tuning::USUAL.chain_age,
+            images_min: Tuning::USUAL.images_min,
             is_elided: pool.chance(2, 3),
             volatile_cache: pool.chance(3, 4),
         };
+        draw_tuning(&mut rng.split("tuning"), &mut config);
         let stress = Stress::draw(&mut rng.split("stress"));
         stress.shape(&mut config);
         factory.adapt(&mut config);
@@ -169,6 +173,17 @@ impl Plan {
         let crowded = self.is_crowded.then_some("crowded");
         let more = crowded.into_iter().chain(placement.then_some("placement"));
         core::iter::once(self.stress.name()).chain(more)
+    }
+}
+
+/// Limits that a seed reaches, each in half of the seeds: chains that grow old, as those of real pools do
+/// after hours, and more leaves than images, as real pools have.
+fn draw_tuning(rng: &mut Rng, config: &mut Config) {
+    if rng.chance(1, 2) {
+        config.chain_age = rng.magnitude(1 << 8, 1 << 14);
+    }
+    if rng.chance(1, 2) {
+        config.images_min = rng.pick(&[1, 2, 4, 8]);
     }
 }
 
@@ -226,6 +241,10 @@ pub fn inject(rng: &mut Rng, drives: &[SimDrive], stress: Stress, now: Nanos) {
         }
         6 => drive.slow_down(now + Nanos::from_millis(rng.magnitude(1, 32))),
         7 => drive.slow_reads(now + Nanos::from_millis(rng.magnitude(1, 64))),
+        11 => {
+            let until = now + Nanos::from_millis(rng.magnitude(4, 256));
+            drives.iter().for_each(|drive| drive.hang_leaf_reads(until));
+        }
         _ => drive.hang_reads(now + Nanos::from_millis(rng.magnitude(4, 256))),
     }
     // A pool without redundancy may see nothing worse, but it sees this at least.

@@ -23,10 +23,15 @@ pub enum Stress {
     Scatter,
     /// Drives go, come back with what they held then, and are replaced.
     Losses,
+    /// Volumes come and go while reads of their leaves hang.
+    Deletions,
 }
 
+/// Of so many seeds one presses on deletions, whatever else was drawn.
+const DELETIONS_ONE_IN: u64 = 8;
+
 impl Stress {
-    const ALL: [Self; 6] = [
+    const PICKED: [Self; 6] = [
         Self::Even,
         Self::LateReads,
         Self::Races,
@@ -38,7 +43,11 @@ impl Stress {
     /// What a seed presses on.
     #[must_use]
     pub fn draw(rng: &mut Rng) -> Self {
-        rng.pick(&Self::ALL)
+        let picked = rng.pick(&Self::PICKED);
+        match rng.chance(1, DELETIONS_ONE_IN) {
+            true => Self::Deletions,
+            false => picked,
+        }
     }
 
     /// Its name in the coverage.
@@ -51,6 +60,7 @@ impl Stress {
             Self::Restarts => "stress_restarts",
             Self::Scatter => "stress_scatter",
             Self::Losses => "stress_losses",
+            Self::Deletions => "stress_deletions",
         }
     }
 
@@ -62,12 +72,17 @@ impl Stress {
             Self::LateReads => Some(Mood::Turnover),
             Self::Races => Some(Mood::PingPong),
             Self::Scatter => Some(Mood::Scatter),
+            Self::Deletions => Some(Mood::ComeAndGo),
         }
     }
 
     /// Makes the pool one that can be pressed on so: drives are lost only where the others suffice
     /// to vote and to tell what it held.
     pub fn shape(self, config: &mut Config) {
+        if self == Self::Deletions {
+            // Fewer images than leaves: merges read.
+            (config.map_bytes, config.images_min) = (64 << 10, 2);
+        }
         if self != Self::Losses {
             return;
         }
@@ -83,7 +98,7 @@ impl Stress {
     pub const fn depth_min(self) -> u64 {
         match self {
             Self::Even | Self::Restarts | Self::Scatter | Self::Losses => 1,
-            Self::LateReads => 8,
+            Self::LateReads | Self::Deletions => 8,
             Self::Races => 12,
         }
     }
@@ -93,18 +108,19 @@ impl Stress {
     pub const fn fault_distance_max(self) -> u64 {
         match self {
             Self::Even | Self::Races | Self::Restarts => u64::MAX,
-            Self::LateReads | Self::Scatter | Self::Losses => 60,
+            Self::LateReads | Self::Scatter | Self::Losses | Self::Deletions => 60,
         }
     }
 
     /// Weights of the kinds of faults in the order of [`inject`](crate::scenario::inject).
     #[must_use]
-    pub const fn fault_weights(self) -> [u32; 11] {
+    pub const fn fault_weights(self) -> [u32; 12] {
         match self {
-            Self::Even | Self::Races | Self::Restarts => [5, 5, 4, 4, 1, 2, 3, 3, 1, 1, 3],
-            Self::LateReads => [1, 1, 1, 1, 1, 1, 1, 2, 18, 1, 1],
-            Self::Losses => [3, 3, 3, 3, 2, 14, 1, 1, 1, 3, 2],
-            Self::Scatter => [4, 14, 12, 12, 1, 2, 1, 1, 1, 1, 4],
+            Self::Even | Self::Races | Self::Restarts => [5, 5, 4, 4, 1, 2, 3, 3, 1, 1, 3, 0],
+            Self::LateReads => [1, 1, 1, 1, 1, 1, 1, 2, 18, 1, 1, 0],
+            Self::Losses => [3, 3, 3, 3, 2, 14, 1, 1, 1, 3, 2, 0],
+            Self::Scatter => [4, 14, 12, 12, 1, 2, 1, 1, 1, 1, 4, 0],
+            Self::Deletions => [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 18],
         }
     }
 
@@ -113,7 +129,12 @@ impl Stress {
     pub fn short_lives(self, rng: &mut Rng) -> u64 {
         match self {
             Self::Restarts => rng.within(0, 3),
-            Self::Even | Self::LateReads | Self::Races | Self::Scatter | Self::Losses => 0,
+            Self::Even
+            | Self::LateReads
+            | Self::Races
+            | Self::Scatter
+            | Self::Losses
+            | Self::Deletions => 0,
         }
     }
 }

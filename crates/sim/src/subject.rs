@@ -71,6 +71,10 @@ pub struct Config {
     pub record_blocks: u64,
     /// Bytes of memory for the map.
     pub map_bytes: u64,
+    /// Age in records at which changes of the map are merged.
+    pub chain_age: u64,
+    /// Images of leaves that each shard of the map has at least.
+    pub images_min: u64,
     /// True if blocks are symbols.
     pub is_elided: bool,
     /// True if the drives may lose completed writes that were not flushed.

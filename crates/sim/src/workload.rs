@@ -37,6 +37,8 @@ pub enum Mood {
     Turnover,
     /// Overwrite everything, here and there; no part of [`Mood::ALL`].
     Scatter,
+    /// Write and discard here and there, create and delete volumes; no part of [`Mood::ALL`].
+    ComeAndGo,
     /// Overwrite everything in long writes; no part of [`Mood::ALL`].
     Wear,
 }
@@ -64,6 +66,7 @@ impl Mood {
             Self::Churn => [25, 40, 4, 6, 2, 3, 5, 4, 4, 4, 3],
             Self::Turnover => [45, 48, 2, 0, 0, 0, 1, 0, 0, 0, 4],
             Self::Scatter => [12, 80, 4, 1, 0, 0, 3, 0, 0, 0, 0],
+            Self::ComeAndGo => [12, 55, 2, 16, 0, 2, 3, 0, 5, 5, 0],
             Self::Wear => [4, 92, 2, 0, 0, 0, 2, 0, 0, 0, 0],
         }
     }

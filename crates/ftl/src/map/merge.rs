@@ -1,9 +1,10 @@
 //! Merging: the image goes to the log, the parent is switched, the chain's prefix is dropped.
 
 use super::{Base, IS_STRICT, LeafKey, Map, Merging};
+use alloc::vec::Vec;
 use varve_format::{Delta, Parent};
 use varve_io::Sectors;
-use varve_units::Lsn;
+use varve_units::{Lsn, SliceId};
 use zerocopy::IntoBytes;
 
 /// An image to be written as a leaf record.
@@ -67,18 +68,28 @@ impl Map {
         is_bounded && self.merging.keys().all(|leaf| held(leaf) <= length)
     }
 
-    /// A leaf whose chain holds a delta from before `limit`, to be merged before it is too old.
+    /// Up to `most` leaves whose chains hold a delta from before `limit`, to be merged before it is
+    /// too old; those being merged and those in `except` apart.
     ///
     /// Walks all chains: for the rare slice that nears [`super::DELTA_AGE_MAX`].
     #[must_use]
-    pub fn chain_older_than(&self, slice: varve_units::SliceId, limit: Lsn) -> Option<LeafKey> {
-        let mut leaves = self.leaves.of_slice(slice);
-        let found = leaves.find(|&leaf| {
+    pub fn chains_older_than(
+        &self,
+        slice: SliceId,
+        limit: Lsn,
+        except: &[LeafKey],
+        most: usize,
+    ) -> Vec<LeafKey> {
+        let leaves = self.leaves.of_slice(slice);
+        let old = leaves.filter(|&leaf| {
             let chain = self.leaves.head(leaf).chain;
             let mut deltas = self.pool.newest_first(chain);
             !self.is_held(leaf) && deltas.any(|(_, delta)| self.lsn(leaf, delta) < limit)
-        })?;
-        Some(self.leaves.key(found))
+        });
+        let keys = old.map(|leaf| self.leaves.key(leaf));
+        keys.filter(|key| !except.contains(key))
+            .take(most)
+            .collect()
     }
 
     /// Begins a merge: a copy of the image, to be written as a leaf record. An empty one need not be

@@ -72,6 +72,10 @@ pub const CHAIN_MAX: usize = 4096;
 /// LSNs between a delta and its slice's newest record: half of what its 32 bits can tell.
 pub const DELTA_AGE_MAX: u64 = 1 << 31;
 
+/// Age in LSNs at which a chain is to be merged at the latest: half of what the map tells apart, so
+/// that there is time.
+pub const CHAIN_AGE_MAX: u64 = DELTA_AGE_MAX / 2;
+
 /// False in builds that can plant bugs: what a planted bug breaks must be seen by the checkers
 /// outside, so the assertions that would see it first keep still.
 const IS_STRICT: bool = !cfg!(feature = "canary");

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod aging;
 mod audit;
 mod bypass;
 mod bypass_faults;

@@ -3,8 +3,8 @@
 use super::super::ftl::lane::LaneLimits;
 use super::super::ftl::map::MapLimits;
 use super::super::ftl::{
-    Config, Demand, Engine, EngineError, Geometry, Identity, NewVolume, RecoverError,
-    RecoveryReport, Reserve, Seats,
+    CHAIN_AGE_MAX, Config, Demand, Engine, EngineError, Geometry, Identity, NewVolume,
+    RecoverError, RecoveryReport, Reserve, Seats,
 };
 use super::{Executor, MemoryDrive};
 use std::collections::BTreeMap;
@@ -80,6 +80,7 @@ impl Pool {
                 checkpoint_bytes: 2 << 20,
                 window: 4,
                 reserve,
+                chain_age: CHAIN_AGE_MAX,
                 bypass: true,
                 elided: false,
                 canary: None,

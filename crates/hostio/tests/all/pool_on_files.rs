@@ -9,7 +9,7 @@ use varve_ftl::NewVolume;
 use varve_hostio::{Disk, DiskOptions, Executor, FileDrive, Io, OpenError};
 use varve_io::{Blocks, Drive, World};
 use varve_pool::label::{Owner, PoolId};
-use varve_pool::{NewPool, Pool, PoolOptions, Protect, Settings};
+use varve_pool::{NewPool, Pool, PoolOptions, Protect, Settings, Tuning};
 use varve_units::{BLOCK, Lba, TenantId, VolumeId};
 
 const MIB: u64 = 1 << 20;
@@ -29,6 +29,7 @@ const SETTINGS: Settings = Settings {
     lanes: 1,
     map_bytes: 4 * MIB,
     elided: false,
+    tuning: Tuning::USUAL,
     bypass: true,
     canary: None,
 };

@@ -11,7 +11,9 @@ use std::rc::{Rc, Weak};
 use varve_ftl::NewVolume;
 use varve_io::{Blocks, Drive};
 use varve_pool::label::{ImportError, Loss, MemberId, MemberState, Role};
-use varve_pool::{NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState};
+use varve_pool::{
+    NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState, Tuning,
+};
 use varve_units::{Lba, TenantId, VolumeId};
 
 const MIB: u64 = 1 << 20;
@@ -34,6 +36,7 @@ const fn settings(accept_loss: bool) -> Settings {
         lanes: 1,
         map_bytes: 4 * MIB,
         elided: false,
+        tuning: Tuning::USUAL,
         bypass: true,
         canary: None,
     }

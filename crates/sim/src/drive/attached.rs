@@ -203,7 +203,7 @@ impl Drive for Attached {
         }
         match command {
             Command::Read { offset, into, .. } => {
-                let span = self.state.borrow_mut().latency(now, Kind::Read);
+                let span = self.state.borrow_mut().read_latency(now, &into);
                 self.later(now + Nanos(span), trace, sender, move |state| {
                     state.read(offset, into)
                 });

@@ -83,6 +83,7 @@ impl SimDrive {
             slow_until: Nanos(0),
             slow_reads_until: Nanos(0),
             hung_reads_until: Nanos(0),
+            hung_leaves_until: Nanos(0),
             no_space_until: Nanos(0),
             laps: None,
             next: 0,
@@ -131,6 +132,7 @@ impl SimDrive {
         state.slow_until = Nanos(0);
         state.slow_reads_until = Nanos(0);
         state.hung_reads_until = Nanos(0);
+        state.hung_leaves_until = Nanos(0);
         state.no_space_until = Nanos(0);
     }
 
@@ -278,6 +280,13 @@ impl SimDrive {
         let state = &mut *self.0.borrow_mut();
         state.hung_reads_until = until;
         state.count("hung_reads");
+    }
+
+    /// As [`SimDrive::hang_reads`], many reads of leaves and no others.
+    pub fn hang_leaf_reads(&self, until: Nanos) {
+        let state = &mut *self.0.borrow_mut();
+        state.hung_leaves_until = until;
+        state.count("hung_leaf_reads");
     }
 
     /// Lifts all flaws: the content is pristine again.

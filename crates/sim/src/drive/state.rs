@@ -9,8 +9,9 @@ use crate::platter::{Cell, Platter, join};
 use crate::rng::Rng;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
+use varve_format::LEAF_BYTES;
 use varve_io::{Blocks, Done, IoError, Outcome, Target};
 use varve_pool::label::RESERVED_BYTES;
 use varve_units::{BLOCK, BLOCK_BYTES, Nanos, SECTOR, SECTOR_BYTES};
@@ -29,6 +30,10 @@ const SLOW_READ_FACTOR: u64 = 60;
 const SLOW_READS_ONE_IN: u64 = 12;
 /// Of so many reads one, while reads hang: the others must go on, or nothing is reused under it.
 const HUNG_READS_ONE_IN: u64 = 32;
+/// Of so many reads as long as a leaf one, while those hang: the cleaner's must not all wait.
+const HUNG_LEAVES_ONE_IN: u64 = 8;
+/// Bytes of a read of one leaf: with whole sectors before it and behind.
+const LEAF_READ: RangeInclusive<usize> = LEAF_BYTES..=LEAF_BYTES + 2 * BLOCK_BYTES as usize;
 /// How long a read hangs: as long as hosts take to write the whole log, at least. Arbitrary.
 const HUNG_NS: (u64, u64) = (8 << 20, 256 << 20);
 
@@ -74,6 +79,7 @@ pub(super) struct State {
     pub(super) slow_until: Nanos,
     pub(super) slow_reads_until: Nanos,
     pub(super) hung_reads_until: Nanos,
+    pub(super) hung_leaves_until: Nanos,
     pub(super) no_space_until: Nanos,
     pub(super) laps: Option<Rc<RefCell<Laps>>>,
     pub(super) next: u64,
@@ -131,6 +137,16 @@ impl State {
         } else {
             drawn
         }
+    }
+
+    pub(super) fn read_latency(&mut self, now: Nanos, into: &Target) -> u64 {
+        if now < self.hung_leaves_until
+            && matches!(into, Target::Meta(into) if LEAF_READ.contains(&into.bytes().len()))
+            && self.rng.chance(1, HUNG_LEAVES_ONE_IN)
+        {
+            return self.rng.magnitude(HUNG_NS.0, HUNG_NS.1);
+        }
+        self.latency(now, Kind::Read)
     }
 
     /// True if a write to `offset` finds no space.

@@ -52,6 +52,8 @@ fn config(seed: u64) -> Config {
         count_max: 128,
         record_blocks: 128,
         map_bytes: MIB,
+        chain_age: varve_pool::Tuning::USUAL.chain_age,
+        images_min: varve_pool::Tuning::USUAL.images_min,
         is_elided: true,
         volatile_cache: true,
     };

@@ -4,7 +4,7 @@ use crate::load::Share;
 use std::fmt;
 use varve_ftl::{Config, Geometry, ReserveError};
 use varve_pool::label::Owner;
-use varve_pool::{Settings, engine_config};
+use varve_pool::{Settings, Tuning, engine_config};
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 
 /// Data strips of a stripe of the dense tier; one parity strip beside them.
@@ -196,6 +196,7 @@ fn config(
         lanes: request.cores,
         map_bytes: MAP_BYTES.max(leaves * LEAF_MAP_BYTES),
         elided: request.is_elided,
+        tuning: Tuning::USUAL,
         bypass: request.may_bypass,
         canary: None,
     };
