@@ -16,14 +16,12 @@ use varve_hostio::{Endpoint, Listener};
 use varve_io::{Event, World};
 use varve_target::{
     Action, Completion, ConnectionId, Failure, Namespace, NamespaceError, Operation, Segment,
-    Subsystem, Tag, Target,
+    Subsystem, TICK_MAX, Tag, Target,
 };
 use varve_units::Nanos;
 
-/// The clock is looked at this often at least while there are connections: what a deadline set
-/// meanwhile may be late by. Arbitrary.
-const TICK_MAX: Nanos = Nanos::from_millis(500);
-/// And this seldom.
+/// The target is told the time this seldom, and every [`TICK_MAX`] at least while there are
+/// connections: what a deadline set meanwhile may be late by.
 const TICK_MIN: Nanos = Nanos::from_millis(1);
 /// After a failed accept (too many open files, say) the next one waits. Arbitrary.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);

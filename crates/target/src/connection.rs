@@ -197,7 +197,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
         if let Some(queue) = &mut self.queue {
             queue.sqhd = (queue.sqhd + 1) % queue.size;
             if let Some(controller) = shared.controllers.get_mut(&queue.cntlid) {
-                controller.heard = now;
+                controller.hear(shared.clock, now);
             }
         }
         if self.slots.is_full() {

@@ -1,5 +1,6 @@
 //! A controller: properties, events, errors, keep alive. One association.
 
+use crate::clock::Clock;
 use crate::connection::ConnectionId;
 use crate::features::Features;
 use crate::{ASYNC_EVENTS_MAX, QUEUE_ENTRIES_MAX};
@@ -102,11 +103,22 @@ impl Controller {
     /// When it is given up if nothing is heard. One for discovery always is: whoever asks what there is says
     /// no time and may be gone without a word.
     pub fn deadline(&self) -> Option<Nanos> {
+        self.timeout().map(|timeout| self.heard + timeout)
+    }
+
+    fn timeout(&self) -> Option<Nanos> {
         let kato = match (self.features.kato_ms(), self.kind) {
             (0, ControllerKind::Discovery) => DISCOVERY_KATO_MS,
             (kato, _) => kato,
         };
-        (kato > 0).then(|| self.heard + Nanos::from_millis(u64::from(kato)))
+        (kato > 0).then(|| Nanos::from_millis(u64::from(kato)))
+    }
+
+    /// Its host sent something.
+    pub fn hear(&mut self, clock: Clock, now: Nanos) {
+        let timeout = self.timeout();
+        let heard = timeout.map_or(now, |timeout| clock.heard(now, timeout));
+        self.heard = self.heard.max(heard);
     }
 
     /// Sets CC (spec: base 2.0 §3.1.3.5, §3.5, §3.6).

@@ -7,7 +7,7 @@
 //! 3. sends what [`Target::transmit`] gives, all of it with one gathering send, and closes the
 //!    connections that [`Target::is_closing`] names.
 //!
-//! Reading order: `subsystem` (what is served), [`action`], `target`, `connection` (transport and
+//! Reading order: `subsystem` (what is served), [`action`], `target`, `clock`, `connection` (transport and
 //! queue pair), `answer`, `slots`, `outgoing`, `fabrics`, `controller`, `admin`, `identify`, `features`, `logs`,
 //! `io`.
 //!
@@ -28,6 +28,7 @@ pub mod action;
 
 mod admin;
 mod answer;
+mod clock;
 mod connection;
 mod controller;
 mod fabrics;
@@ -70,5 +71,8 @@ pub const ASYNC_EVENTS_MAX: usize = 4;
 pub const CONTROLLERS_MAX: usize = 1024;
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 4096;
+/// [`Target::tick`] follows the last one within this time while there are connections: a longer
+/// silence of the caller is taken for a stop of it.
+pub const TICK_MAX: Nanos = Nanos::from_millis(500);
 /// How long a connection may take until its Connect command is there.
 pub const CONNECT_TIME_MAX: Nanos = Nanos::from_secs(10);

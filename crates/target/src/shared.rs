@@ -1,6 +1,7 @@
 //! What connections share: the subsystem, controllers, actions, effects on one another.
 
 use crate::action::Action;
+use crate::clock::Clock;
 use crate::connection::ConnectionId;
 use crate::controller::Controller;
 use crate::subsystem::Subsystem;
@@ -63,6 +64,7 @@ pub(crate) struct Shared {
     pub actions: VecDeque<Action>,
     pub effects: VecDeque<Effect>,
     pub health: Health,
+    pub clock: Clock,
     /// GENCTR of the discovery log.
     pub discovery_generation: u64,
     next_cntlid: u16,
@@ -81,6 +83,7 @@ impl Shared {
             actions: VecDeque::new(),
             effects: VecDeque::new(),
             health: Health::default(),
+            clock: Clock::default(),
             discovery_generation: 1,
             next_cntlid: 1,
         }

@@ -58,6 +58,9 @@ impl<D: AsRef<[u8]>> Target<D> {
         if self.connections.len() >= CONNECTIONS_MAX {
             return None;
         }
+        if self.connections.is_empty() {
+            self.shared.clock.start(now);
+        }
         let id = ConnectionId(self.next_id);
         self.next_id += 1;
         self.connections.insert(id, Connection::new(id, now));
@@ -67,6 +70,7 @@ impl<D: AsRef<[u8]>> Target<D> {
     /// Bytes of a host. Gives how many were taken; the rest is to be given again after
     /// [`Target::transmit`]. Bytes of a connection that ends are dropped.
     pub fn receive(&mut self, now: Nanos, id: ConnectionId, bytes: &[u8]) -> usize {
+        self.hear(now, id);
         let Some(connection) = self.connections.get_mut(&id) else {
             return bytes.len();
         };
@@ -101,6 +105,7 @@ impl<D: AsRef<[u8]>> Target<D> {
     /// If nothing was lent.
     #[must_use]
     pub fn give_back(&mut self, now: Nanos, id: ConnectionId, data: Vec<u8>) -> Vec<u8> {
+        self.hear(now, id);
         let Some(connection) = self.connections.get_mut(&id) else {
             return Vec::new();
         };
@@ -108,6 +113,20 @@ impl<D: AsRef<[u8]>> Target<D> {
         self.woken.insert(id);
         self.settle();
         surplus
+    }
+
+    /// Bytes of a host came. After a stop of the caller they need not be a command to show that the
+    /// host is there: what lies in the socket behind them has not been read yet.
+    fn hear(&mut self, now: Nanos, id: ConnectionId) {
+        self.shared.clock.tell(now);
+        if !self.shared.clock.is_behind() {
+            return;
+        }
+        let queue = self.connections.get(&id).and_then(|one| one.queue);
+        let controller = queue.and_then(|one| self.shared.controllers.get_mut(&one.cntlid));
+        if let Some(controller) = controller {
+            controller.hear(self.shared.clock, now);
+        }
     }
 
     /// The next command for the backend.
@@ -229,7 +248,9 @@ impl<D: AsRef<[u8]>> Target<D> {
             .filter(|one| one.queue.is_none() && one.phase != Phase::Closing)
             .filter(|one| !self.waiting.contains(&one.id))
             .map(|one| one.opened + CONNECT_TIME_MAX);
-        alive.chain(young).min()
+        // Timers that a stop has made overdue wait until what came meanwhile was read.
+        let reading = self.shared.clock.deadline();
+        reading.or_else(|| alive.chain(young).min())
     }
 
     fn is_live(&self, id: ConnectionId) -> bool {
@@ -238,8 +259,13 @@ impl<D: AsRef<[u8]>> Target<D> {
     }
 
     /// Ends associations that were silent for their keep-alive timeout, and connections without a
-    /// Connect.
+    /// Connect. To be called every [`TICK_MAX`](crate::TICK_MAX) at least while there are connections:
+    /// after a longer silence of the caller the first ticks end nothing, so that what hosts sent
+    /// meanwhile can be read.
     pub fn tick(&mut self, now: Nanos) {
+        if !self.shared.clock.tick(now) {
+            return;
+        }
         let controllers = self.shared.controllers.values();
         let silent = controllers.filter(|one| one.deadline().is_some_and(|at| at <= now));
         let silent: Vec<_> = silent.map(|one| (one.cntlid, one.admin)).collect();

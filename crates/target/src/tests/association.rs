@@ -1,8 +1,8 @@
 //! Keep alive, events, resets, and what is left when an association ends.
 
 use super::host::{
-    Bench, HOST, IN_CAPSULE, NQN, TRANSPORT, Wire, connect_data, connect_sqe, namespace, pattern,
-    pdu, sqe,
+    Bench, HOST, IN_CAPSULE, NQN, TRANSPORT, Wire, connect_data, connect_sqe, h2cdata, namespace,
+    pattern, pdu, sqe,
 };
 use varve_units::Nanos;
 
@@ -17,16 +17,16 @@ fn silence_ends_an_association() {
     let start = bench.now;
     assert_eq!(bench.target.deadline(), Some(start + Nanos::from_secs(5)));
     // Traffic on an I/O queue keeps it, as a keep alive does.
-    bench.now = start + Nanos::from_secs(4);
+    bench.pass(Nanos::from_secs(4));
     assert_eq!(bench.simple(wire, &flush, &[]).0, 0);
-    bench.now = start + Nanos::from_secs(8);
-    bench.target.tick(bench.now);
+    bench.pass(Nanos::from_secs(4));
     assert!(!bench.target.is_closing(admin.id));
     let keep_alive = sqe(0x18, 1, 0, (TRANSPORT, 0), &KEEP_ALIVE);
     assert_eq!(bench.simple(admin, &keep_alive, &[]).0, 0);
-    bench.now = start + Nanos::from_secs(13);
-    assert_eq!(bench.target.deadline(), Some(bench.now));
-    bench.target.tick(bench.now);
+    bench.pass(Nanos::from_millis(4999));
+    assert_eq!(bench.target.deadline(), Some(start + Nanos::from_secs(13)));
+    assert!(!bench.target.is_closing(admin.id));
+    bench.pass(Nanos::from_millis(1));
     assert!(bench.target.is_closing(admin.id) && bench.target.is_closing(wire.id));
     bench.target.closed(wire.id);
     bench.target.closed(admin.id);
@@ -41,8 +41,68 @@ fn who_never_connects_is_sent_away() {
     let mut bench = Bench::new();
     let wire = bench.open(false);
     let at = bench.target.deadline().expect("a deadline");
-    bench.target.tick(at);
+    bench.pass(at.since(bench.now));
     assert!(bench.target.is_closing(wire.id));
+}
+
+/// Ticks after a stop, until one may have struck.
+fn wake(bench: &mut Bench) {
+    loop {
+        let due = bench.target.deadline();
+        let soon = bench.now + Nanos::from_millis(1);
+        match due.filter(|at| *at <= soon) {
+            Some(at) => bench.now = at,
+            None => return,
+        }
+        bench.target.tick(bench.now);
+    }
+}
+
+/// The caller was stopped: what came meanwhile is taken before anything strikes, and any of it, a piece
+/// of data too, keeps its association; silence ends one all the same.
+#[test]
+fn what_came_during_a_stop_is_read_first() {
+    let mut bench = Bench::new();
+    let [live, writing, silent] = [(); 3].map(|()| bench.admin(false, 5000));
+    let unconnected = bench.open(false);
+    let wire = bench.queue(writing, 1, 0);
+    let sgl = (TRANSPORT, 2 * 4096);
+    let r2t = bench.command(wire, &sqe(1, 3, 1, sgl, &[0, 0, 1]), &[]);
+    bench.now = bench.now + Nanos::from_secs(9);
+    bench.target.tick(bench.now);
+    let keep_alive = sqe(0x18, 1, 0, (TRANSPORT, 0), &KEEP_ALIVE);
+    assert_eq!(bench.simple(live, &keep_alive, &[]).0, 0);
+    let data = h2cdata(&r2t[0].specific[..4], 0, &pattern(1, 2), true, false);
+    assert_eq!(bench.exchange(wire, &data[..100]).len(), 0);
+    wake(&mut bench);
+    assert!(bench.target.is_closing(silent.id));
+    for kept in [live, writing, wire, unconnected] {
+        assert!(!bench.target.is_closing(kept.id), "{kept:?}");
+    }
+    assert_eq!(bench.exchange(wire, &data[100..])[0].response().1, 0);
+}
+
+/// A host that gave up waits for twice the timeout from its last byte on. What is found after a stop may
+/// be that old, so it does not keep an association for longer.
+#[test]
+fn what_came_during_a_stop_counts_as_old() {
+    let keep_alive = sqe(0x18, 1, 0, (TRANSPORT, 0), &KEEP_ALIVE);
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 5000);
+    let last_heard = bench.now;
+    bench.now = last_heard + Nanos::from_secs(8);
+    assert_eq!(bench.simple(admin, &keep_alive, &[]).0, 0);
+    wake(&mut bench);
+    let until = last_heard + Nanos::from_secs(10);
+    assert_eq!(bench.target.deadline(), Some(until));
+    // What comes after the reading is new.
+    assert_eq!(bench.simple(admin, &keep_alive, &[]).0, 0);
+    let until = bench.now + Nanos::from_secs(5);
+    assert_eq!(bench.target.deadline(), Some(until));
+    bench.now = bench.now + Nanos::from_secs(11);
+    assert_eq!(bench.simple(admin, &keep_alive, &[]).0, 0, "it is answered");
+    wake(&mut bench);
+    assert!(bench.target.is_closing(admin.id), "and may be too old");
 }
 
 fn changed(bench: &mut Bench, admin: Wire, rae: u32) -> u8 {

@@ -249,6 +249,15 @@ impl Bench {
         }
     }
 
+    /// Time passes, as the target is told it.
+    pub fn pass(&mut self, span: Nanos) {
+        let until = self.now + span;
+        while self.now < until {
+            self.now = until.min(self.now + crate::TICK_MAX);
+            self.target.tick(self.now);
+        }
+    }
+
     /// Executes what the target asks for.
     pub fn run(&mut self) {
         while let Some(action) = self.target.next_action() {

@@ -2,6 +2,8 @@
 
 use crate::daemon::{Daemon, run, run_varve};
 use crate::scripted::{Host, pattern, read_sqe};
+use varve_nvme::Sqe;
+use varve_nvme::opcode::admin;
 use varve_units::{BLOCK, Nanos};
 
 #[test]
@@ -106,6 +108,29 @@ fn a_second_signal_ends_at_once() {
         assert_eq!(status.code(), Some(1), "{text}");
         assert!(text.contains("before it was drained"), "{text}");
         drop((admin, deaf));
+    });
+}
+
+/// The process was stopped for longer than the keep-alive timeout: a host whose command came
+/// meanwhile is answered and kept, one that said nothing ends.
+#[test]
+fn a_stop_is_not_taken_for_the_silence_of_hosts() {
+    let daemon = Daemon::start(&["--test-namespace", "null"]);
+    let to = daemon.address(0);
+    run(async move |world, io| {
+        let mut live = Host::admin(&io, to, 1, 2000, false).await;
+        let mut queue = live.queue(&io, to, 1, 1).await;
+        let mut silent = Host::admin(&io, to, 2, 2000, false).await;
+        daemon.signal("-STOP");
+        let mut bytes = Vec::new();
+        let sent = live.capsule(Sqe::new(admin::KEEP_ALIVE, 0, 0), &[], &mut bytes);
+        live.send(&bytes).await;
+        world.sleep(Nanos::from_millis(2500)).await;
+        daemon.signal("-CONT");
+        let answer = live.answer(&[]).await.expect("what came is read first");
+        assert_eq!((answer.cid, answer.status), (sent, 0));
+        assert_eq!(silent.pdu().await, None);
+        assert_eq!(queue.flush().await, 0, "the association goes on");
     });
 }
 
