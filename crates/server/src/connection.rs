@@ -114,7 +114,9 @@ impl Flow {
             if *taken < buffer.len() {
                 return Ok(false);
             }
-            let buffer = next_buffer(std::mem::take(buffer));
+            // Who may not connect, or has not yet, gets no more memory for it.
+            let may_grow = self.core.is_connected(self.line.id);
+            let buffer = next_buffer(std::mem::take(buffer), may_grow);
             let lends =
                 !self.core.is_draining() && self.core.missing(self.line.id) >= LENT_BYTES_MIN;
             self.input = if lends {
@@ -224,10 +226,10 @@ impl Future for Flow {
     }
 }
 
-/// The buffer again, empty; a larger one if it was full.
-fn next_buffer(mut buffer: Vec<u8>) -> Vec<u8> {
+/// The buffer again, empty; a larger one if it was full and `may_grow`.
+fn next_buffer(mut buffer: Vec<u8>, may_grow: bool) -> Vec<u8> {
     let capacity = buffer.capacity();
-    if buffer.len() == capacity && capacity < RECEIVE_BYTES_MAX {
+    if may_grow && buffer.len() == capacity && capacity < RECEIVE_BYTES_MAX {
         return Vec::with_capacity((capacity * 4).min(RECEIVE_BYTES_MAX));
     }
     buffer.clear();

@@ -145,6 +145,10 @@ impl Core {
         self.target.borrow().is_closing(id)
     }
 
+    pub fn is_connected(&self, id: ConnectionId) -> bool {
+        self.target.borrow().is_connected(id)
+    }
+
     fn open(self: &Rc<Self>, stream: Box<dyn ByteStream>) {
         let now = self.world.now();
         let Some(id) = self.target.borrow_mut().accept(now) else {

@@ -2,7 +2,8 @@
 //!
 //! Bytes become PDUs, PDUs commands, commands slots, slots answers. What a host can make it hold is
 //! bounded: commands by the queue's slots, data by [`DATA_BYTES_MAX`], output by not taking input
-//! while [`OUTPUT_BYTES_MAX`] wait.
+//! while [`OUTPUT_BYTES_MAX`] wait. Data of an H2CData has memory only if it was asked for, so before
+//! Connect a connection holds a capsule and little output.
 
 use crate::action::{Action, Completion, Failure, Tag};
 use crate::admin::{self, Need, Outcome, Reply};
@@ -16,8 +17,8 @@ use alloc::vec::Vec;
 use varve_nvme::opcode::{self, admin as opcodes};
 use varve_nvme::sqe::{Fuse, USES_SGL};
 use varve_nvme::tcp::{
-    DataDigest, DataTransfer, Decoder, Digests, FatalError, FatalStatus, Header, IcReq, IcResp,
-    Limits, PFV, Pdu, R2t, Side, flag,
+    DataDigest, DataTransfer, Decoder, Digests, FatalError, FatalStatus, Head, Header, IcReq,
+    IcResp, Limits, PFV, Pdu, R2t, Side, flag,
 };
 use varve_nvme::{Sgl, Sqe, Status};
 use varve_units::Nanos;
@@ -31,6 +32,8 @@ pub struct ConnectionId(pub u64);
 pub const DATA_BYTES_MAX: u64 = 8 * TRANSFER_BYTES_MAX as u64;
 /// Answers that wait to be sent before input is left alone, in bytes. Arbitrary.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// The same before Connect succeeded. Arbitrary: a host in good order awaits one answer.
+const OUTPUT_BYTES_UNCONNECTED: usize = 4096;
 
 /// Slots before Connect said how many: Connect itself.
 const SLOTS_UNCONNECTED: u16 = 1;
@@ -89,7 +92,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
             queue: None,
             slots: Slots::new(SLOTS_UNCONNECTED),
             outgoing: Outgoing::new(),
-            decoder: Decoder::new(Side::Host, limits),
+            decoder: Decoder::new(Side::Host, limits).announcing(),
             parked: VecDeque::new(),
             data_bytes: 0,
         }
@@ -102,7 +105,11 @@ impl<D: AsRef<[u8]>> Connection<D> {
             if self.phase == Phase::Closing {
                 return bytes.len();
             }
-            if self.outgoing.small_bytes() > OUTPUT_BYTES_MAX {
+            let output_max = match self.queue {
+                Some(_) => OUTPUT_BYTES_MAX,
+                None => OUTPUT_BYTES_UNCONNECTED,
+            };
+            if self.outgoing.small_bytes() > output_max {
                 break;
             }
             taken += self.feed(shared, now, &bytes[taken..]);
@@ -119,9 +126,11 @@ impl<D: AsRef<[u8]>> Connection<D> {
                 return bytes.len();
             }
         };
-        if let Some(pdu) = progress.pdu
-            && let Err(error) = self.on_pdu(shared, now, pdu)
-        {
+        let mut done = progress.begun.map_or(Ok(()), |head| self.on_head(&head));
+        if let (Ok(()), Some(pdu)) = (&done, progress.pdu) {
+            done = self.on_pdu(shared, now, pdu);
+        }
+        if let Err(error) = done {
             self.terminate(&error);
         }
         progress.taken
@@ -406,7 +415,36 @@ impl<D: AsRef<[u8]>> Connection<D> {
         }
     }
 
+    /// The header of a PDU with data: data that nobody asked for gets no memory.
+    ///
     /// spec: nvme-tcp 1.0 §3.6.2.9.
+    fn on_head(&mut self, head: &Head) -> Result<(), FatalError> {
+        let transfer = match (self.phase, head.header) {
+            (Phase::Open, Header::H2cData(transfer)) => transfer,
+            (_, Header::H2cTermReq(_)) | (Phase::Open, Header::CapsuleCmd(_)) => return Ok(()),
+            _ => return Err(head.fatal(FatalStatus::Sequence, 0)),
+        };
+        let Some(slot) = self.slots.get_mut(Tag(transfer.ttag.get())) else {
+            return Err(head.fatal(FatalStatus::InvalidField, 10));
+        };
+        let State::Transfer { got, .. } = &slot.state else {
+            return Err(head.fatal(FatalStatus::InvalidField, 10));
+        };
+        if transfer.cccid != slot.sqe.cid {
+            return Err(head.fatal(FatalStatus::InvalidField, 8));
+        }
+        let until = *got + head.data_bytes;
+        let bytes = slot.bytes as usize;
+        if transfer.datao.get() as usize != *got || until > bytes {
+            return Err(head.fatal(FatalStatus::OutOfRange, 0));
+        }
+        if head.flags & flag::LAST != 0 && until < bytes {
+            return Err(head.fatal(FatalStatus::InvalidField, 1));
+        }
+        Ok(())
+    }
+
+    /// Data that was asked for.
     fn on_data(
         &mut self,
         shared: &mut Shared,
@@ -418,20 +456,12 @@ impl<D: AsRef<[u8]>> Connection<D> {
         let Some(slot) = self.slots.get_mut(tag) else {
             return Err(pdu.fatal(FatalStatus::InvalidField, 10));
         };
+        let bytes = slot.bytes as usize;
         let State::Transfer { data, got, is_bad } = &mut slot.state else {
             return Err(pdu.fatal(FatalStatus::InvalidField, 10));
         };
-        if transfer.cccid != slot.sqe.cid {
-            return Err(pdu.fatal(FatalStatus::InvalidField, 8));
-        }
         let until = *got + pdu.data.len();
-        let bytes = slot.bytes as usize;
-        if transfer.datao.get() as usize != *got || until > bytes {
-            return Err(pdu.fatal(FatalStatus::OutOfRange, 0));
-        }
-        if pdu.flags & flag::LAST != 0 && until < bytes {
-            return Err(pdu.fatal(FatalStatus::InvalidField, 1));
-        }
+        assert!(until <= bytes, "its header was let in");
         *is_bad |= pdu.digest == DataDigest::Bad;
         if *got == 0 && until == bytes {
             *data = pdu.data;

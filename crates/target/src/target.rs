@@ -187,6 +187,13 @@ impl<D: AsRef<[u8]>> Target<D> {
         connection.is_none_or(|one| one.phase == Phase::Closing)
     }
 
+    /// True once Connect succeeded: what a connection holds before is to be little.
+    #[must_use]
+    pub fn is_connected(&self, id: ConnectionId) -> bool {
+        let connection = self.connections.get(&id);
+        connection.is_some_and(|one| one.queue.is_some())
+    }
+
     /// A connection was closed, by either side. With that of an admin queue its association ends.
     pub fn closed(&mut self, id: ConnectionId) {
         self.end(id);

@@ -2,7 +2,8 @@
 //!
 //! 1. Eight bytes: type, direction, header length, flags and the PDU's length against the limits.
 //! 2. The header: its digest, then where the data lies.
-//! 3. The data, into a buffer of exactly its length; a caller may receive straight into it.
+//! 3. The data, into a buffer of exactly its length; a caller may receive straight into it. One that has
+//!    to judge the header before there is memory for its data asks for [`Decoder::announcing`].
 //! 4. The data's digest. A mismatch ends nothing: it is told with the PDU.
 //!
 //! **Invariants**: at most one payload is buffered, and its length was checked before it was
@@ -73,11 +74,35 @@ impl Pdu {
     }
 }
 
+/// The header of a PDU whose data comes next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// The header.
+    pub header: Header,
+    /// Its flags.
+    pub flags: u8,
+    /// Bytes of data that follow.
+    pub data_bytes: usize,
+    /// The header as it came.
+    raw: [u8; HEADER_BYTES_MAX],
+}
+
+impl Head {
+    /// An error that blames this PDU.
+    #[must_use]
+    pub fn fatal(&self, status: FatalStatus, detail: u32) -> FatalError {
+        let len = self.header.kind().header_bytes();
+        FatalError::new(status, detail, &self.raw[..len])
+    }
+}
+
 /// What bytes led to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// Bytes taken from the front.
     pub taken: usize,
+    /// A PDU with data whose header ended there; only of a decoder that announces them.
+    pub begun: Option<Head>,
     /// A whole PDU, if one ended there.
     pub pdu: Option<Pdu>,
 }
@@ -98,6 +123,9 @@ pub struct Decoder {
     tail: Vec<u8>,
     /// Memory of data that was given back.
     spare: Vec<u8>,
+    is_announcing: bool,
+    /// To be told before its data is taken.
+    begun: Option<Head>,
 }
 
 #[derive(Debug)]
@@ -138,7 +166,16 @@ impl Decoder {
             is_lent: false,
             tail: Vec::with_capacity(DIGEST_BYTES),
             spare: Vec::new(),
+            is_announcing: false,
+            begun: None,
         }
+    }
+
+    /// Tells of every PDU with data before there is memory for its data.
+    #[must_use]
+    pub fn announcing(mut self) -> Self {
+        self.is_announcing = true;
+        self
     }
 
     /// Digests of all PDUs to come.
@@ -185,9 +222,10 @@ impl Decoder {
                 }
             };
             taken += count;
-            let is_done = pdu.is_some() || taken == bytes.len() && !self.is_ready();
-            if is_done {
-                return Ok(Progress { taken, pdu });
+            let begun = self.begun.take();
+            let has_news = pdu.is_some() || begun.is_some();
+            if has_news || taken == bytes.len() && !self.is_ready() {
+                return Ok(Progress { taken, begun, pdu });
             }
         }
     }
@@ -209,6 +247,9 @@ impl Decoder {
     #[must_use]
     pub fn lend(&mut self) -> Vec<u8> {
         assert!(self.missing() > 0 && !self.is_lent, "data is expected here");
+        if let State::Payload { common } = self.state {
+            self.make_room(common);
+        }
         self.is_lent = true;
         core::mem::take(&mut self.payload)
     }
@@ -240,12 +281,14 @@ impl Decoder {
         }
     }
 
-    /// Empty memory with room for so much.
-    fn memory(&mut self, len: usize) -> Vec<u8> {
-        let mut memory = core::mem::take(&mut self.spare);
-        memory.clear();
-        memory.reserve_exact(len);
-        memory
+    /// Memory for the data, when its first byte is there or awaited: by then it was announced.
+    fn make_room(&mut self, common: Checked) {
+        if self.payload.capacity() < common.payload_len {
+            let mut memory = core::mem::take(&mut self.spare);
+            memory.clear();
+            memory.reserve_exact(common.payload_len);
+            self.payload = memory;
+        }
     }
 
     /// True if the next step needs no bytes.
@@ -272,12 +315,13 @@ impl Decoder {
                 let count = fill(&mut self.head, until, bytes);
                 if self.head.len() == until {
                     self.check_header_digest(common)?;
-                    self.payload = self.memory(common.payload_len);
                     self.state = State::Payload { common };
+                    self.begun = self.announce(common)?;
                 }
                 Ok((count, None))
             }
             State::Payload { common } => {
+                self.make_room(common);
                 let count = fill(&mut self.payload, common.payload_len, bytes);
                 if self.missing() == 0 {
                     self.state = State::Tail { common };
@@ -405,25 +449,45 @@ impl Decoder {
         Err(FatalError::new(FatalStatus::HeaderDigest, detail, header))
     }
 
-    /// Gives the PDU and begins anew.
-    fn finish(&mut self, common: Checked) -> Result<Pdu, FatalError> {
+    /// The header, if there is data to be announced.
+    fn announce(&self, common: Checked) -> Result<Option<Head>, FatalError> {
+        if !self.is_announcing || common.payload_len == 0 {
+            return Ok(None);
+        }
+        let (header, raw) = self.header(common)?;
+        Ok(Some(Head {
+            header,
+            flags: common.flags,
+            data_bytes: common.payload_len,
+            raw,
+        }))
+    }
+
+    /// The header, decoded and as it came.
+    fn header(&self, common: Checked) -> Result<(Header, [u8; HEADER_BYTES_MAX]), FatalError> {
         let hlen = common.kind.header_bytes();
         let specific = &self.head[COMMON_BYTES..hlen];
         let header = Header::from_specific(common.kind, specific)
             .ok_or_else(|| self.error(FatalStatus::InvalidField, offset::HLEN))?;
-        let data = core::mem::take(&mut self.payload);
         if let Header::H2cData(transfer) | Header::C2hData(transfer) = header
-            && transfer.datal.get() as usize != data.len()
+            && transfer.datal.get() as usize != common.payload_len
         {
             return Err(self.error(FatalStatus::InvalidField, 16));
         }
+        let mut raw = [0; HEADER_BYTES_MAX];
+        raw[..hlen].copy_from_slice(&self.head[..hlen]);
+        Ok((header, raw))
+    }
+
+    /// Gives the PDU and begins anew.
+    fn finish(&mut self, common: Checked) -> Result<Pdu, FatalError> {
+        let (header, raw) = self.header(common)?;
+        let data = core::mem::take(&mut self.payload);
         let digest = match common.has_data_digest {
             false => DataDigest::Absent,
             true if data_digest(&[&data]) == self.tail[..] => DataDigest::Good,
             true => DataDigest::Bad,
         };
-        let mut raw = [0; HEADER_BYTES_MAX];
-        raw[..hlen].copy_from_slice(&self.head[..hlen]);
         self.head.clear();
         self.tail.clear();
         self.state = State::Common;

@@ -9,7 +9,7 @@ mod fatal;
 mod header;
 mod kind;
 
-pub use decoder::{DataDigest, Decoder, Limits, Pdu, Progress};
+pub use decoder::{DataDigest, Decoder, Head, Limits, Pdu, Progress};
 pub use digest::{DIGEST_BYTES, Digests, data_digest};
 pub use encode::{HEADER_BYTES_MAX, HeaderBytes, encode, payload_offset};
 pub use fatal::{FatalError, FatalStatus, TermReq};

@@ -1,10 +1,11 @@
 //! Peers that send anything: nothing panics, memory stays bounded, others are not disturbed.
 
 use super::host::{
-    Bench, HOST, IN_CAPSULE, NQN, TRANSPORT, connect_data, connect_sqe, h2cdata, icreq, pattern,
-    pdu, sqe,
+    Bench, HOST, IN_CAPSULE, NQN, TRANSPORT, Wire, connect_data, connect_sqe, h2cdata, icreq,
+    pattern, pdu, sqe,
 };
 use crate::connection::OUTPUT_BYTES_MAX;
+use std::vec;
 use std::vec::Vec;
 
 /// SplitMix64.
@@ -193,6 +194,65 @@ fn who_does_not_read_is_not_heard() {
     assert_eq!(
         bench.exchange(admin, &rest).len(),
         2,
+        "goes on after reading"
+    );
+}
+
+/// Data that was not asked for ends the connection before it gets memory, whoever sends it; of Connect's
+/// data no more than that is asked for.
+#[test]
+fn data_that_nobody_asked_for_gets_no_memory() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 0);
+    let wire = bench.queue(admin, 1, 0);
+    let ended = |bench: &mut Bench, wire: Wire, bytes: &[u8], status: u8, detail: u8| {
+        let answers = bench.exchange(wire, bytes);
+        let told: Vec<_> = answers
+            .iter()
+            .map(|one| (one.kind, one.specific[0], one.specific[2]))
+            .collect();
+        assert_eq!(told, [(3, status, detail)]);
+        assert!(bench.target.is_closing(wire.id));
+    };
+    // 24 bytes of header, and none of the 512 KiB that it says follow.
+    let head =
+        |tags: &[u8], bytes: usize| h2cdata(tags, 0, &vec![0; bytes], true, false)[..24].to_vec();
+    let silent = bench.open(false);
+    ended(&mut bench, silent, &head(&[0, 0, 0, 0], 1 << 19), 1, 10);
+    ended(&mut bench, wire, &head(&[0, 0, 0, 0], 1 << 19), 1, 10);
+    let connecting = bench.open(false);
+    let mut connect = connect_sqe(0, 31, 0, 0);
+    connect[32..36].copy_from_slice(&1024u32.to_le_bytes());
+    connect[39] = TRANSPORT;
+    let r2t = bench.command(connecting, &connect, &[]);
+    assert_eq!(
+        (r2t[0].kind, &r2t[0].specific[8..12]),
+        (9, &1024u32.to_le_bytes()[..])
+    );
+    let tags = r2t[0].specific[..4].to_vec();
+    ended(&mut bench, connecting, &head(&tags, 1025), 4, 0);
+}
+
+/// Who has not connected has a capsule's worth of memory here, and may leave a few answers unread.
+#[test]
+fn who_has_not_connected_holds_little() {
+    let mut bench = Bench::new();
+    let wire = bench.open(false);
+    let capsule = pdu(4, 0, &sqe(6, 1, 0, (TRANSPORT, 4096), &[1]), &[], false);
+    let mut taken = 0;
+    for _ in 0..10_000 {
+        taken += bench.target.receive(bench.now, wire.id, &capsule);
+    }
+    assert!(taken < 200 * capsule.len(), "{taken} bytes were taken");
+    let sent: usize = bench
+        .target
+        .transmit(wire.id)
+        .iter()
+        .map(|one| one.as_ref().len())
+        .sum();
+    assert!(sent < 5000, "{sent} bytes of answers");
+    assert!(
+        bench.target.receive(bench.now, wire.id, &capsule) > 0,
         "goes on after reading"
     );
 }
