@@ -450,6 +450,12 @@ impl<T: Transport> RemoteDrive<T> {
         self.driver.events.take()
     }
 
+    /// See [`Host::accept_loss`]. A drive whose flush failed is lost to whoever uses it as nothing but a
+    /// drive: connecting anew is what helps there.
+    pub fn accept_loss(&self) {
+        self.driver.host.borrow_mut().accept_loss();
+    }
+
     /// Does something a drive has no command for.
     ///
     /// # Errors

@@ -119,7 +119,8 @@ pub enum Failure {
     /// There is no association any more and none will be tried.
     Gone,
     /// Writes that were answered may be lost: the association ended before they were flushed, and
-    /// nobody knows whether the volatile cache they were in has survived. Told by one flush.
+    /// nobody knows whether the volatile cache they were in has survived. Told by every flush until
+    /// [`crate::Host::accept_loss`].
     CacheLost,
     /// The controller has no such command.
     Unsupported,

@@ -126,6 +126,13 @@ impl Host {
         self.requests.plant(vouching);
     }
 
+    /// The caller was told that a cache was lost ([`Failure::CacheLost`](crate::Failure::CacheLost)), and
+    /// asks of flushes from now on nothing for writes that were answered before the loss: all who
+    /// wrote know. Until then every flush fails, because nobody here knows whose writes it is for.
+    pub fn accept_loss(&mut self) {
+        self.requests.accept_loss();
+    }
+
     fn new_id(&mut self) -> ConnectionId {
         let id = ConnectionId(self.next_id);
         self.next_id += 1;

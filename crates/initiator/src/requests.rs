@@ -169,6 +169,7 @@ pub(crate) struct Requests {
     /// Writes that were answered, and how many of them are durable.
     written: u64,
     flushed: u64,
+    /// Answered writes may be lost: every flush would vouch for them, and fails.
     is_cache_lost: bool,
     is_vouching: bool,
 }
@@ -295,7 +296,6 @@ impl Requests {
             && is_cache_lost
         {
             request.failure = Some(Failure::CacheLost);
-            self.is_cache_lost = false;
             return self.end(index);
         }
         if request.work.part_max(limits) == 0 && request.work.length() > 0 {
@@ -503,7 +503,10 @@ impl Requests {
         let live = live.filter_map(|(index, slot)| Some((slot.as_ref()?.serial, index as u32)));
         let mut live: Vec<_> = live.collect();
         live.sort_unstable();
-        let is_cache_lost = self.is_cache_lost;
+        if self.is_cache_lost {
+            // Once that is accepted later writes count.
+            self.flushed = self.written;
+        }
         for (_, index) in live {
             let request = self.get_mut(index);
             request.cursor = 0;
@@ -511,19 +514,13 @@ impl Requests {
             // That a part failed is not told yet: the others may still land, until there is an
             // association again. Who was told would not expect that.
             request.failure = None;
-            // Each of them would vouch for writes that may be gone.
-            if is_cache_lost && matches!(request.work, Work::Flush { .. }) {
-                request.failure = Some(Failure::CacheLost);
-                self.is_cache_lost = false;
-                self.end(index);
-            } else {
-                self.admit(index, limits);
-            }
+            self.admit(index, limits);
         }
-        if is_cache_lost {
-            // What was lost is told once; from here on later writes count.
-            self.flushed = self.written;
-        }
+    }
+
+    /// See [`crate::Host::accept_loss`].
+    pub fn accept_loss(&mut self) {
+        self.is_cache_lost = false;
     }
 
     /// See [`crate::Host::plant`].

@@ -105,8 +105,12 @@ fn a_flush_does_not_vouch_for_a_cache_that_may_be_gone() {
     assert!(net.cut(false));
     net.until("a loss", |net| net.events.iter().any(is_lost));
     net.ready();
+    // Whoever wrote is told, however many ask, and whatever is written meanwhile.
     assert_eq!(net.run(Operation::Flush).result, Err(Failure::CacheLost));
-    assert_eq!(net.run(Operation::Flush).result, Ok(()), "told once");
+    assert_eq!(net.run(write(4, false)).result, Ok(()));
+    assert_eq!(net.run(Operation::Flush).result, Err(Failure::CacheLost));
+    net.host.accept_loss();
+    assert_eq!(net.run(Operation::Flush).result, Ok(()));
     // A write that was flushed, and one that needed none.
     assert_eq!(net.run(write(2, false)).result, Ok(()));
     assert_eq!(net.run(Operation::Flush).result, Ok(()));
@@ -124,15 +128,38 @@ fn a_flush_in_flight_fails_with_its_cache() {
     assert_eq!(net.run(write(1, false)).result, Ok(()));
     net.is_held = true;
     let now = net.now;
-    net.host.submit(now, 1, Operation::Flush);
-    while net.orders.is_empty() {
+    for id in [1, 2] {
+        net.host.submit(now, id, Operation::Flush);
+    }
+    while net.orders.len() < 2 {
         assert!(net.step());
     }
     assert!(net.cut(false));
     net.is_held = false;
-    net.until("a completion", |net| !net.completions.is_empty());
-    assert_eq!(net.completions[0].result, Err(Failure::CacheLost));
+    net.until("completions", |net| net.completions.len() == 2);
+    for one in &net.completions {
+        assert_eq!(one.result, Err(Failure::CacheLost));
+    }
+    net.host.accept_loss();
     assert_eq!(net.run(Operation::Flush).result, Ok(()));
+}
+
+/// What is written after a loss, and not flushed, is as little vouched for after the next one.
+#[test]
+fn a_second_loss_is_told_like_the_first() {
+    let mut net = ready(3);
+    for _ in 0..2 {
+        assert_eq!(net.run(write(1, false)).result, Ok(()));
+        net.events.clear();
+        assert!(net.cut(false));
+        net.until("a loss", |net| net.events.iter().any(is_lost));
+        net.ready();
+        assert_eq!(net.run(write(2, false)).result, Ok(()));
+        net.host.accept_loss();
+    }
+    assert!(net.cut(false));
+    net.ready();
+    assert_eq!(net.run(Operation::Flush).result, Err(Failure::CacheLost));
 }
 
 #[test]

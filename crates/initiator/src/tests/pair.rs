@@ -146,7 +146,10 @@ fn campaign(seed: u64, digests: Digests, queues: u16, is_rough: bool) -> u64 {
             let (lba, blocks, new) = flying[done.id as usize].take().expect("completed once");
             match done.result {
                 Ok(()) => {}
-                Err(Failure::CacheLost) if blocks == 0 && is_losing => continue,
+                Err(Failure::CacheLost) if blocks == 0 && is_losing => {
+                    net.host.accept_loss();
+                    continue;
+                }
                 Err(failure) => panic!("seed {seed}: {failure} of {lba}+{blocks}"),
             }
             let range = lba as usize..lba as usize + blocks;

@@ -452,6 +452,7 @@ impl Fabric {
                     let what = "a flush fails for a lost cache, but no association was lost";
                     self.machine.journal().fail(what.to_owned());
                 }
+                line.drive.accept_loss();
                 line.owes.set(false);
                 line.flushed.set(line.begun.get());
                 self.tally.count("nvme_cache_lost");
