@@ -74,6 +74,8 @@ pub(crate) struct Facts {
     wzsl: Option<u8>,
     /// DMRL, DMRSL.
     ranges: (u8, u32),
+    /// KAS: keep-alive timeouts are rounded up to multiples of it; 0 if there is no keep alive.
+    pub keep_alive_step: Nanos,
 }
 
 impl Facts {
@@ -106,6 +108,7 @@ impl Facts {
         self.events = id.oaes.get() & (event::NAMESPACE_ATTRIBUTE | event::DISCOVERY_LOG);
         self.supports = id.oncs.get();
         self.is_volatile = id.vwc & 1 != 0;
+        self.keep_alive_step = Nanos::from_millis(100 * u64::from(id.kas.get()));
     }
 
     /// What the NVM command set adds; a controller of before 2.0 does not say.

@@ -77,6 +77,8 @@ pub struct Host {
     /// Since when there is no association that serves requests.
     down_since: Option<Nanos>,
     attempts: u32,
+    /// What the controller rounds keep-alive timeouts up to; 0 if it has no keep alive.
+    keep_alive_step: Nanos,
     /// Commands of earlier associations may be executed until then.
     quiet_until: Nanos,
     last_sent: Nanos,
@@ -109,6 +111,7 @@ impl Host {
             next_id: 1,
             down_since: Some(now),
             attempts: 0,
+            keep_alive_step: Nanos(0),
             quiet_until: now,
             last_sent: now,
             is_closing: false,
@@ -391,6 +394,7 @@ impl Host {
         }
         self.namespace = Some(found);
         self.limits = Some(up.dialogue.facts.limits(&found));
+        self.keep_alive_step = up.dialogue.facts.keep_alive_step;
         Ok(())
     }
 

@@ -36,13 +36,20 @@ impl Host {
     /// A connection is gone; if the peer may not know, its commands are given time.
     pub(super) fn bury(&mut self, dying: &Dying, by_peer: bool) {
         if !by_peer && dying.has_changes && !self.is_restless {
-            let keep_alive = self.config.times.keep_alive;
-            let quiet = match keep_alive.0 {
-                0 => QUIET_WITHOUT_KEEP_ALIVE,
-                _ => keep_alive + keep_alive + QUIET_MARGIN,
-            };
-            self.quiet_until = self.quiet_until.max(self.last_sent + quiet);
+            self.quiet_until = self.quiet_until.max(self.last_sent + self.quiet());
         }
+    }
+
+    /// How long the controller may take to notice that a connection is dead, and then to end what it
+    /// carried: it runs the timeout that was asked for rounded up (spec: base 2.0 §3.9, §5.17.2.1 KAS).
+    fn quiet(&self) -> Nanos {
+        let (timeout, step) = (self.config.times.keep_alive.0, self.keep_alive_step.0);
+        if step == 0 || timeout == 0 {
+            // There is no telling when it notices.
+            return QUIET_WITHOUT_KEEP_ALIVE.max(Nanos(2 * timeout) + QUIET_MARGIN);
+        }
+        let timeout = timeout.div_ceil(step).saturating_mul(step);
+        Nanos(timeout.saturating_mul(2)) + QUIET_MARGIN
     }
 
     pub(super) fn lose(&mut self, now: Nanos, loss: Loss) {

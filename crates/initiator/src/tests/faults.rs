@@ -46,6 +46,31 @@ fn a_secret_loss_is_waited_for() {
     assert!(net.disk[..BLOCK] == content(1, 0));
 }
 
+/// The target runs a longer timeout than it was asked for: what it rounds up to is waited for.
+#[test]
+fn a_timeout_is_waited_for_as_the_target_rounds_it() {
+    let times = Times {
+        keep_alive: Nanos::from_millis(300),
+        ..Times::default()
+    };
+    let mut net = Net::new(8, Config { times, ..config() });
+    net.ready();
+    net.is_held = true;
+    let now = net.now;
+    net.host.submit(now, 1, write(1, true));
+    while net.orders.is_empty() {
+        assert!(net.step());
+    }
+    let before = net.now;
+    while net.cut(true) {}
+    net.is_held = false;
+    net.until("a completion", |net| !net.completions.is_empty());
+    // The target's KAS is a second.
+    let quiet = Nanos::from_secs(2) + QUIET_MARGIN;
+    let waited = net.now.since(before);
+    assert!(waited >= quiet, "{waited}");
+}
+
 /// Where nothing was changed there is nothing to wait for but the first attempt.
 #[test]
 fn a_loss_without_writes_is_made_good_at_once() {
