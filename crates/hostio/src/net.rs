@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 mod address;
+mod keep_alive;
 mod listener;
 mod outgoing;
 mod stream;

@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use super::address::Address;
+use super::keep_alive;
 use super::outgoing::Outgoing;
 use crate::call::Call;
 use crate::io::Io;
@@ -39,6 +40,7 @@ impl Stream {
                 // An answer is sent whole: nothing is gained by waiting for more of it.
                 let stream = TcpStream::from(socket);
                 stream.set_nodelay(true)?;
+                keep_alive::watch(&stream)?;
                 OwnedFd::from(stream)
             }
             Endpoint::Unix(_) => socket,
@@ -287,4 +289,43 @@ unsafe impl Operation for Send {
 
 fn is_passing(result: i32) -> bool {
     matches!(-result, libc::EINTR | libc::EAGAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Executor, Listener};
+
+    #[expect(unsafe_code, reason = "a system call")]
+    fn option(socket: &OwnedFd, level: libc::c_int, option: libc::c_int) -> libc::c_int {
+        let mut value: libc::c_int = -1;
+        let mut length = mem::size_of_val(&value) as libc::socklen_t;
+        let pointer = (&raw mut value).cast();
+        let socket = socket.as_raw_fd();
+        // SAFETY: the kernel writes `length` bytes at most to `value`.
+        let done = unsafe { libc::getsockopt(socket, level, option, pointer, &raw mut length) };
+        assert_eq!(done, 0);
+        value
+    }
+
+    /// Both ends of a TCP connection notice a peer that is gone without a word.
+    #[test]
+    fn peers_are_watched() {
+        let executor = Executor::new();
+        let world = executor.world();
+        let io = Io::of(&*world).expect("a ring");
+        let any = Endpoint::Tcp("127.0.0.1:0".parse().expect("an address"));
+        let listener = Listener::bind(io.clone(), &any).expect("a port");
+        let run = async move {
+            let there = listener.endpoint().clone();
+            let connect = world.run(async move { Stream::connect(io, &there).await });
+            let accepted = listener.accept().await.expect("a stream");
+            for stream in [accepted, connect.await.expect("a stream")] {
+                for (level, name, value) in keep_alive::OPTIONS {
+                    assert_eq!(option(&stream.socket, level, name), value, "{level} {name}");
+                }
+            }
+        };
+        executor.run(run).expect("it ends");
+    }
 }

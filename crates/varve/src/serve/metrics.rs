@@ -1,8 +1,10 @@
 //! Counters over HTTP, as Prometheus reads them.
 //!
 //! HTTP is served by a thread of its own, like the control plane's. It asks the reactor, which sleeps in
-//! its ring, by a bell and a queue; the reactor answers with the text of that moment.
+//! its ring, by a bell and a queue; the reactor answers with the text of that moment. Connections are
+//! few and short: see `door`.
 
+use super::door::Door;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -74,7 +76,8 @@ impl MetricsPort {
                 let router = Router::new().route("/metrics", get(metrics));
                 // It ends with the process.
                 if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                    let _ = axum::serve(listener, router.with_state(asker)).await;
+                    let door = Door::new(listener);
+                    let _ = axum::serve(door, router.with_state(asker)).await;
                 }
             });
         };
@@ -89,7 +92,14 @@ async fn metrics(State(asker): State<Asker>) -> Response {
     let (answer, answered) = oneshot::channel();
     let is_asked = asker.calls.send(answer).is_ok() && (&*asker.bell).write_all(&[0]).is_ok();
     match answered.await {
-        Ok(text) if is_asked => ([(header::CONTENT_TYPE, MEDIA_TYPE)], text).into_response(),
+        Ok(text) if is_asked => {
+            // One answer a connection: it would be ended before the next question anyway.
+            let headers = [
+                (header::CONTENT_TYPE, MEDIA_TYPE),
+                (header::CONNECTION, "close"),
+            ];
+            (headers, text).into_response()
+        }
         _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
 }
@@ -149,6 +159,49 @@ pub(super) fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read as _;
+    use std::net::TcpStream;
+    use std::time::Duration;
+    use varve_hostio::Executor;
+
+    /// Half a request, or none, ends by itself, and keeps nobody else from an answer.
+    #[test]
+    fn half_a_request_ends() {
+        let executor = Executor::new();
+        let world = executor.world();
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let port = MetricsPort::bind(any).expect("a port");
+        let to = port
+            .open(&world, || "varve_x 1\n".to_owned())
+            .expect("open");
+        let ask = |request: &str| {
+            let mut stream = TcpStream::connect(to).expect("a listener");
+            let patience = Some(Duration::from_secs(30));
+            stream.set_read_timeout(patience).expect("a timeout");
+            stream.write_all(request.as_bytes()).expect("sent");
+            stream
+        };
+        let [mut half, mut silent] = ["GET /metrics HTTP/1.1\r\nHost: v", ""].map(ask);
+        let whole = ask("GET /metrics HTTP/1.1\r\nHost: varve\r\n\r\n");
+        executor
+            .run(async move {
+                // The reactor is what answers: it has to be left alone until it did.
+                let (far, mut text) = (whole, String::new());
+                far.set_nonblocking(true).expect("not to wait");
+                while !text.contains("varve_x 1") {
+                    world.sleep(varve_units::Nanos::from_millis(5)).await;
+                    let _ = (&far).read_to_string(&mut text);
+                }
+                assert!(text.contains("connection: close"), "{text}");
+            })
+            .expect("it ends");
+        for stream in [&mut half, &mut silent] {
+            let mut rest = Vec::new();
+            let end = stream.read_to_end(&mut rest).map_err(|error| error.kind());
+            let is_over = matches!(end, Ok(_) | Err(io::ErrorKind::ConnectionReset));
+            assert!(is_over, "{end:?}");
+        }
+    }
 
     #[test]
     fn every_metric_has_a_type_and_a_value() {

@@ -4,6 +4,7 @@
 //! [`run`] serves it until a signal.
 
 mod config;
+mod door;
 mod error;
 mod identity;
 mod metrics;
