@@ -14,6 +14,10 @@ pub struct Counters {
     pub connections: u64,
     /// Controllers now.
     pub controllers: u64,
+    /// Bytes of data that connections hold now, of commands and of answers being sent.
+    pub data_bytes: u64,
+    /// How often a connection had to wait because all of them held as much as they may.
+    pub data_waits: u64,
     /// Reads begun.
     pub reads: u64,
     /// Bytes of reads begun.

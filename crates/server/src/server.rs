@@ -77,6 +77,12 @@ impl Server {
         self.0.world.spawn(Box::pin(accepting));
     }
 
+    /// Bounds the data of all connections together ([`varve_target::Target::limit_data`]).
+    pub fn limit_data(&self, bytes: u64) {
+        self.0.target.borrow_mut().limit_data(bytes);
+        self.0.run();
+    }
+
     /// Plants bugs that the simulator must find: a host's new I/O queues are let in `early`, writes are
     /// answered when they begin (`hasty`). No effect outside builds with the `canary` feature.
     pub fn plant(&self, early: bool, hasty: bool) {
@@ -119,7 +125,9 @@ impl Server {
     pub fn counters(&self) -> Counters {
         let mut counters = *self.0.counters.borrow();
         counters.connections = self.0.lines.borrow().len() as u64;
-        counters.controllers = self.0.target.borrow().controllers() as u64;
+        let target = self.0.target.borrow();
+        counters.controllers = target.controllers() as u64;
+        (counters.data_bytes, counters.data_waits) = target.data();
         counters
     }
 
@@ -198,10 +206,8 @@ impl Core {
     /// All that a connection has to send; to be called again when that was sent.
     pub fn transmit(self: &Rc<Self>, id: ConnectionId) -> Vec<Segment<Content>> {
         let segments = self.target.borrow_mut().transmit(id);
-        if !segments.is_empty() {
-            // What is being sent makes room for commands that waited.
-            self.run();
-        }
+        // What was sent, and what is being sent, makes room for commands that waited.
+        self.run();
         segments
     }
 

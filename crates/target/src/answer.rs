@@ -13,6 +13,9 @@ use zerocopy::FromZeros;
 impl<D: AsRef<[u8]>> Connection<D> {
     /// Everything to be sent.
     pub fn transmit(&mut self, shared: &mut Shared) -> Vec<crate::Segment<D>> {
+        // What was taken before is sent by now.
+        self.sending = self.outgoing.data_bytes() as u64;
+        self.sending_since = shared.clock.told();
         let segments = self.outgoing.take();
         self.pump(shared);
         segments

@@ -53,6 +53,11 @@ impl Clock {
         self.told = self.told.max(now);
     }
 
+    /// The time as it was last told.
+    pub fn told(&self) -> Nanos {
+        self.told
+    }
+
     /// A tick. True if timers may strike.
     pub fn tick(&mut self, now: Nanos) -> bool {
         self.tell(now);

@@ -18,7 +18,7 @@ use varve_nvme::opcode::{self, admin as opcodes};
 use varve_nvme::sqe::{Fuse, USES_SGL};
 use varve_nvme::tcp::{
     DataDigest, DataTransfer, Decoder, Digests, FatalError, FatalStatus, Head, Header, IcReq,
-    IcResp, Limits, PFV, Pdu, R2t, Side, flag,
+    IcResp, Limits, PFV, Pdu, Side, flag,
 };
 use varve_nvme::{Sgl, Sqe, Status};
 use varve_units::Nanos;
@@ -71,11 +71,22 @@ pub(crate) struct Connection<D> {
     pub queue: Option<Queue>,
     pub slots: Slots,
     pub outgoing: Outgoing<D>,
-    decoder: Decoder,
+    pub decoder: Decoder,
     /// Commands that wait for budget, in order.
-    parked: VecDeque<Tag>,
+    pub parked: VecDeque<Tag>,
     /// Data at the backend or on its way here.
-    data_bytes: u64,
+    pub data_bytes: u64,
+    /// Data that the caller is sending, and since when.
+    pub sending: u64,
+    pub sending_since: Nanos,
+    /// What of it all counts against the bound of all connections.
+    pub counted: u64,
+    /// It is in line for room.
+    pub is_in_line: bool,
+    /// Its input is left alone until there is room.
+    pub is_paused: bool,
+    /// Its input may be given again.
+    pub is_resumed: bool,
 }
 
 impl<D: AsRef<[u8]>> Connection<D> {
@@ -95,6 +106,12 @@ impl<D: AsRef<[u8]>> Connection<D> {
             decoder: Decoder::new(Side::Host, limits).announcing(),
             parked: VecDeque::new(),
             data_bytes: 0,
+            sending: 0,
+            sending_since: now,
+            counted: 0,
+            is_in_line: false,
+            is_paused: false,
+            is_resumed: false,
         }
     }
 
@@ -110,6 +127,11 @@ impl<D: AsRef<[u8]>> Connection<D> {
                 None => OUTPUT_BYTES_UNCONNECTED,
             };
             if self.outgoing.small_bytes() > output_max {
+                break;
+            }
+            if self.is_too_much(shared) {
+                self.is_paused = true;
+                self.get_in_line(shared);
                 break;
             }
             taken += self.feed(shared, now, &bytes[taken..]);
@@ -368,53 +390,6 @@ impl<D: AsRef<[u8]>> Connection<D> {
         inserted.expect("a slot was free when the command was taken")
     }
 
-    fn park(&mut self, sqe: &Sqe, bytes: u32, state: State) {
-        let tag = self.insert(sqe, bytes, state);
-        self.parked.push_back(tag);
-    }
-
-    /// Starts parked commands while the budget allows, in order.
-    pub fn pump(&mut self, shared: &mut Shared) {
-        while self.phase == Phase::Open {
-            let Some(tag) = self.parked.front().copied() else {
-                return;
-            };
-            let used = self.data_bytes + self.outgoing.data_bytes() as u64;
-            let Some(slot) = self.slots.get_mut(tag) else {
-                // Aborted meanwhile.
-                self.parked.pop_front();
-                continue;
-            };
-            if used + u64::from(slot.bytes) > DATA_BYTES_MAX {
-                return;
-            }
-            self.parked.pop_front();
-            self.data_bytes += u64::from(slot.bytes);
-            let sqe = slot.sqe;
-            match core::mem::replace(&mut slot.state, State::AsyncEvent) {
-                State::ParkedTransfer => {
-                    slot.state = State::Transfer {
-                        data: Vec::new(),
-                        got: 0,
-                        is_bad: false,
-                    };
-                    let r2t = R2t::new(sqe.cid.get(), tag.0, 0, slot.bytes);
-                    self.outgoing.header(&Header::R2t(r2t));
-                }
-                State::ParkedRead => {
-                    slot.state = State::Backend(Work::Read);
-                    let range = sqe.range();
-                    let read = crate::Operation::Read {
-                        lba: range.slba,
-                        blocks: range.count,
-                    };
-                    self.act(shared, tag, sqe.namespace(), read);
-                }
-                other => panic!("{other:?} was parked"),
-            }
-        }
-    }
-
     /// The header of a PDU with data: data that nobody asked for gets no memory.
     ///
     /// spec: nvme-tcp 1.0 §3.6.2.9.
@@ -457,7 +432,10 @@ impl<D: AsRef<[u8]>> Connection<D> {
             return Err(pdu.fatal(FatalStatus::InvalidField, 10));
         };
         let bytes = slot.bytes as usize;
-        let State::Transfer { data, got, is_bad } = &mut slot.state else {
+        let State::Transfer {
+            data, got, is_bad, ..
+        } = &mut slot.state
+        else {
             return Err(pdu.fatal(FatalStatus::InvalidField, 10));
         };
         let until = *got + pdu.data.len();

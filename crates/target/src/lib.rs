@@ -8,7 +8,7 @@
 //!    connections that [`Target::is_closing`] names.
 //!
 //! Reading order: `subsystem` (what is served), [`action`], `target`, `clock`, `connection` (transport and
-//! queue pair), `answer`, `slots`, `outgoing`, `fabrics`, `controller`, `admin`, `identify`, `features`, `logs`,
+//! queue pair), `budget`, `room`, `answer`, `slots`, `outgoing`, `fabrics`, `controller`, `admin`, `identify`, `features`, `logs`,
 //! `io`.
 //!
 //! **Invariants**: a peer's bytes never panic; memory of a connection is bounded by
@@ -28,6 +28,7 @@ pub mod action;
 
 mod admin;
 mod answer;
+mod budget;
 mod clock;
 mod connection;
 mod controller;
@@ -37,6 +38,7 @@ mod identify;
 mod io;
 mod logs;
 mod outgoing;
+mod room;
 mod shared;
 mod slots;
 mod subsystem;
@@ -71,6 +73,13 @@ pub const ASYNC_EVENTS_MAX: usize = 4;
 pub const CONTROLLERS_MAX: usize = 1024;
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 4096;
+/// Data of all connections together, in bytes, unless [`Target::limit_data`] says otherwise. Arbitrary:
+/// 64 connections at their own bound.
+pub const ALL_DATA_BYTES_MAX: u64 = 64 * DATA_BYTES_MAX;
+/// A connection that lets data it was asked for, or that it is sent, wait for so long while others wait
+/// for room is ended.
+/// Arbitrary; Linux gives a command up after as long.
+pub const STALL_TIME_MAX: Nanos = Nanos::from_secs(30);
 /// [`Target::tick`] follows the last one within this time while there are connections: a longer
 /// silence of the caller is taken for a stop of it.
 pub const TICK_MAX: Nanos = Nanos::from_millis(500);

@@ -1,6 +1,7 @@
 //! What connections share: the subsystem, controllers, actions, effects on one another.
 
 use crate::action::Action;
+use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::connection::ConnectionId;
 use crate::controller::Controller;
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     pub effects: VecDeque<Effect>,
     pub health: Health,
     pub clock: Clock,
+    pub budget: Budget,
     /// GENCTR of the discovery log.
     pub discovery_generation: u64,
     next_cntlid: u16,
@@ -84,6 +86,7 @@ impl Shared {
             effects: VecDeque::new(),
             health: Health::default(),
             clock: Clock::default(),
+            budget: Budget::new(crate::ALL_DATA_BYTES_MAX),
             discovery_generation: 1,
             next_cntlid: 1,
         }

@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use varve_nvme::Sqe;
 use varve_nvme::fabrics::ConnectData;
+use varve_units::Nanos;
 
 /// A command that is not answered yet.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(crate) enum State {
     Transfer {
         data: Vec<u8>,
         got: usize,
+        /// When it was asked for.
+        since: Nanos,
         /// A data digest was wrong.
         is_bad: bool,
     },
@@ -102,6 +105,26 @@ impl Slots {
     pub fn count(&self, wanted: impl Fn(&Slot) -> bool) -> usize {
         let used = self.all.iter().flatten();
         used.filter(|slot| wanted(slot)).count()
+    }
+
+    /// Bytes of commands at the backend.
+    pub fn bytes_at_backend(&self) -> u64 {
+        let used = self.all.iter().flatten();
+        let there = used.filter(|slot| matches!(slot.state, State::Backend(_)));
+        there.map(|slot| u64::from(slot.bytes)).sum()
+    }
+
+    /// Since when the data of a host is awaited that was asked for first; `None` if none is.
+    pub fn awaited_since(&self) -> Option<Nanos> {
+        let since = self
+            .all
+            .iter()
+            .flatten()
+            .filter_map(|slot| match slot.state {
+                State::Transfer { since, .. } => Some(since),
+                _ => None,
+            });
+        since.min()
     }
 
     /// Commands at the backend.

@@ -4,10 +4,11 @@ use crate::action::{Action, Completion, Tag};
 use crate::connection::{Connection, ConnectionId, Phase};
 use crate::controller::Host;
 use crate::outgoing::Segment;
+use crate::room::Turn;
 use crate::shared::{Effect, Shared};
 use crate::slots::State;
 use crate::subsystem::{Listener, Namespace, NamespaceError, Subsystem};
-use crate::{CONNECT_TIME_MAX, CONNECTIONS_MAX, fabrics};
+use crate::{CONNECT_TIME_MAX, CONNECTIONS_MAX, STALL_TIME_MAX, fabrics};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use varve_nvme::event::Notice;
@@ -20,8 +21,8 @@ use varve_units::Nanos;
 pub struct Target<D> {
     shared: Shared,
     connections: BTreeMap<ConnectionId, Connection<D>>,
-    /// Connections that are gone with commands at the backend: whose, and how many.
-    remains: BTreeMap<ConnectionId, (Host, usize)>,
+    /// Connections that are gone with commands at the backend: whose, how many, bytes of data.
+    remains: BTreeMap<ConnectionId, (Host, usize, u64)>,
     /// Connects of I/O queues that wait.
     waiting: BTreeSet<ConnectionId>,
     /// Connections that have something to send or to end.
@@ -52,6 +53,19 @@ impl<D: AsRef<[u8]>> Target<D> {
         self.is_early = cfg!(feature = "canary") && is_early;
     }
 
+    /// Bounds the data of all connections together. A bound below that of one connection is raised to it.
+    pub fn limit_data(&mut self, bytes: u64) {
+        self.shared.budget.set_max(bytes.max(crate::DATA_BYTES_MAX));
+        self.settle();
+    }
+
+    /// Bytes of data that all connections hold, and how often one had to wait for room.
+    #[must_use]
+    pub fn data(&self) -> (u64, u64) {
+        let budget = &self.shared.budget;
+        (budget.used(), budget.waits())
+    }
+
     /// A host connected. `None` if there are too many: the connection is to be closed.
     #[must_use]
     pub fn accept(&mut self, now: Nanos) -> Option<ConnectionId> {
@@ -75,6 +89,7 @@ impl<D: AsRef<[u8]>> Target<D> {
             return bytes.len();
         };
         let taken = connection.receive(&mut self.shared, now, bytes);
+        connection.recount(&mut self.shared);
         self.woken.insert(id);
         self.settle();
         taken
@@ -110,6 +125,7 @@ impl<D: AsRef<[u8]>> Target<D> {
             return Vec::new();
         };
         let surplus = connection.give_back(&mut self.shared, now, data);
+        connection.recount(&mut self.shared);
         self.woken.insert(id);
         self.settle();
         surplus
@@ -141,33 +157,37 @@ impl<D: AsRef<[u8]>> Target<D> {
     pub fn complete(&mut self, id: ConnectionId, tag: Tag, result: Completion<D>) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.complete(&mut self.shared, tag, result);
+            connection.recount(&mut self.shared);
             self.woken.insert(id);
         } else {
             let remain = self.remains.get_mut(&id);
-            let (_, count) = remain.expect("an action is answered once");
+            let (_, count, bytes) = remain.expect("an action is answered once");
             *count -= 1;
             if *count == 0 {
+                self.shared.budget.count(*bytes, 0);
                 self.remains.remove(&id);
             }
         }
         self.settle();
     }
 
-    /// A connection that has something to send or is to be ended, each named once.
+    /// A connection that has something to send, is to be ended, or takes input again, each named once.
     pub fn next_woken(&mut self) -> Option<ConnectionId> {
         loop {
             let id = self.woken.pop_first()?;
-            let connection = self.connections.get(&id);
-            let has_work = connection
-                .is_some_and(|one| !one.outgoing.is_empty() || one.phase == Phase::Closing);
+            let connection = self.connections.get_mut(&id);
+            let has_work = connection.is_some_and(|one| {
+                let is_resumed = core::mem::take(&mut one.is_resumed);
+                is_resumed || !one.outgoing.is_empty() || one.phase == Phase::Closing
+            });
             if has_work {
                 return Some(id);
             }
         }
     }
 
-    /// All that a connection has to send, in order, for one gathering send. To be called again only
-    /// when that was sent: what was taken is not counted against the connection's memory.
+    /// All that a connection has to send, in order, for one gathering send. To be called again when
+    /// that was sent, and not before: until then its data counts against what all connections hold.
     #[must_use]
     pub fn transmit(&mut self, id: ConnectionId) -> Vec<Segment<D>> {
         let Some(connection) = self.connections.get_mut(&id) else {
@@ -177,7 +197,32 @@ impl<D: AsRef<[u8]>> Target<D> {
         if !connection.outgoing.is_empty() {
             self.woken.insert(id);
         }
+        self.recount(id);
+        self.share();
         segments
+    }
+
+    fn recount(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.recount(&mut self.shared);
+        }
+    }
+
+    /// Gives those in line for room their turns, while there is any.
+    fn share(&mut self) {
+        while let Some(id) = self.shared.budget.first() {
+            let Some(connection) = self.connections.get_mut(&id) else {
+                self.shared.budget.next(false);
+                continue;
+            };
+            let turn = connection.take_turn(&mut self.shared);
+            if turn == Turn::Blocked {
+                return;
+            }
+            let is_more = connection.end_turn(turn);
+            self.shared.budget.next(is_more);
+            self.woken.insert(id);
+        }
     }
 
     /// True if the connection is to be closed after what it has to send.
@@ -197,14 +242,15 @@ impl<D: AsRef<[u8]>> Target<D> {
     /// A connection was closed, by either side. With that of an admin queue its association ends.
     pub fn closed(&mut self, id: ConnectionId) {
         self.end(id);
-        let Some(connection) = self.connections.remove(&id) else {
+        let Some(mut connection) = self.connections.remove(&id) else {
             return;
         };
+        let left = connection.leave(&mut self.shared);
         self.waiting.remove(&id);
         self.woken.remove(&id);
         let at_backend = connection.slots.at_backend();
         if let (Some(host), true) = (self.host_of(&connection), at_backend > 0) {
-            self.remains.insert(id, (host, at_backend));
+            self.remains.insert(id, (host, at_backend, left));
         }
         // Only now: whose the remains are stands in the controller.
         if let Some(queue) = connection.queue {
@@ -287,10 +333,23 @@ impl<D: AsRef<[u8]>> Target<D> {
                 && one.opened + CONNECT_TIME_MAX <= now
         });
         let late: Vec<_> = late.map(|one| one.id).collect();
-        for id in late {
+        for id in late.into_iter().chain(self.stalled(now)) {
             self.close(id);
         }
         self.settle();
+    }
+
+    /// Connections whose hosts keep room that others wait for and do nothing about it.
+    fn stalled(&self, now: Nanos) -> Vec<ConnectionId> {
+        if !self.shared.budget.is_wanted() {
+            return Vec::new();
+        }
+        let all = self.connections.values();
+        let open = all.filter(|one| one.phase == Phase::Open);
+        let is_late = |since: Nanos| since + STALL_TIME_MAX <= now;
+        open.filter(|one| one.stalled_since().is_some_and(is_late))
+            .map(|one| one.id)
+            .collect()
     }
 
     fn close(&mut self, id: ConnectionId) {
@@ -343,6 +402,7 @@ impl<D: AsRef<[u8]>> Target<D> {
             }
         }
         self.connect_waiting();
+        self.share();
     }
 
     fn notify(&mut self, cntlid: u16) {
@@ -380,7 +440,7 @@ impl<D: AsRef<[u8]>> Target<D> {
                 && one.slots.at_backend() > 0
                 && self.host_of(one).as_ref() == Some(host)
         });
-        ending || self.remains.values().any(|(whose, _)| whose == host)
+        ending || self.remains.values().any(|(whose, ..)| whose == host)
     }
 
     /// Answers Connects of I/O queues whose host has nothing left at the backend.

@@ -1,6 +1,7 @@
 //! A scripted host against the target: PDUs by hand, a disk in memory.
 
 mod association;
+mod crowd;
 mod discovery;
 mod host;
 mod hostile;

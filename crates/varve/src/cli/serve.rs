@@ -5,8 +5,8 @@ use super::front;
 use super::{Exit, complain};
 use crate::out;
 use crate::serve::{
-    self, DISCOVERY_LISTENER, IO_LISTENER, ListenerPlan, Plan, ServeError, Serving, Source,
-    TestKind, TestNamespace,
+    self, DATA_BYTES_USUAL, DISCOVERY_LISTENER, IO_LISTENER, ListenerPlan, Plan, ServeError,
+    Serving, Source, TestKind, TestNamespace,
 };
 use clap::Args;
 use std::net::{IpAddr, SocketAddr};
@@ -134,6 +134,7 @@ impl Options {
             },
             metrics: None,
             spin: Nanos::from_micros(self.spin_us.into()),
+            data_bytes: DATA_BYTES_USUAL,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `varve.toml`.
 
-use super::plan::{ListenerPlan, Plan, Source};
+use super::plan::{DATA_BYTES_USUAL, ListenerPlan, Plan, Source};
 use serde::Deserialize;
 use std::fmt;
 use std::io;
@@ -22,6 +22,7 @@ struct File {
     state_dir: Option<PathBuf>,
     metrics: Option<SocketAddr>,
     map_bytes: Option<u64>,
+    data_bytes: Option<u64>,
     #[serde(default)]
     spin_us: u32,
     #[serde(default)]
@@ -113,6 +114,7 @@ fn parse(path: &Path, text: &str) -> Result<Plan, ConfigError> {
         },
         metrics: file.metrics,
         spin: Nanos::from_micros(file.spin_us.into()),
+        data_bytes: file.data_bytes.unwrap_or(DATA_BYTES_USUAL),
     })
 }
 
@@ -159,6 +161,7 @@ mod tests {
              metrics = '127.0.0.1:9420'\n\
              map_bytes = 67108864\n\
              spin_us = 50\n\
+             data_bytes = 8388608\n\
              degraded = true\n\
              allowed_hosts = ['nqn.2014-08.org.nvmexpress:uuid:1']\n\
              [[listener]]\n\
@@ -178,6 +181,7 @@ mod tests {
         assert!(discovery.is_discovery && discovery.advertise_port.is_none());
         assert!(plan.check().is_ok());
         assert_eq!(plan.spin, Nanos::from_micros(50));
+        assert_eq!(plan.data_bytes, 8 << 20);
         assert!(matches!(
             plan.source,
             Source::Pools {
@@ -204,6 +208,7 @@ mod tests {
         let plan = parsed(&open).unwrap();
         assert_eq!(plan.listeners.len(), 2);
         assert_eq!(plan.spin, told.spin);
+        assert_eq!(plan.data_bytes, told.data_bytes);
         assert!(plan.metrics.is_some() && plan.check().is_ok());
     }
 
@@ -213,6 +218,7 @@ mod tests {
         assert_eq!(plan.listeners, default_listeners());
         assert!(plan.hosts.is_empty() && plan.metrics.is_none() && plan.nqn.is_none());
         assert_eq!(plan.spin, Nanos(0));
+        assert_eq!(plan.data_bytes, 256 << 20);
     }
 
     #[test]

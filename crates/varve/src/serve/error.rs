@@ -1,7 +1,7 @@
 //! Why nothing is served.
 
 use super::config::ConfigError;
-use super::plan::{MAP_BYTES, SPIN_US_MAX};
+use super::plan::{DATA_BYTES, MAP_BYTES, SPIN_US_MAX};
 use crate::cli::Exit;
 use std::fmt;
 use std::io;
@@ -32,6 +32,8 @@ pub(crate) enum ServeError {
     Spin(Nanos),
     /// More memory for a map than any machine has, or less than any pool needs.
     MapBytes(u64),
+    /// More data of hosts than any machine has memory for, or less than one of them may have.
+    DataBytes(u64),
     /// The configuration is none.
     Config(ConfigError),
     /// Nothing can be sent or received.
@@ -66,6 +68,7 @@ impl ServeError {
             | Self::DiscoveryName
             | Self::Spin(_)
             | Self::MapBytes(_)
+            | Self::DataBytes(_)
             | Self::Twice(_)
             | Self::Namespace(_)
             | Self::Config(_) => Exit::Usage,
@@ -92,6 +95,7 @@ impl ServeError {
             Self::Name(..) => "a name looks like nqn.2026-11.com.example:pool",
             Self::DiscoveryName => "give the subsystem a name of its own with --nqn",
             Self::MapBytes(_) => "leave it out: a pool takes what suits its drives",
+            Self::DataBytes(_) => "leave it out: 256 MiB suit most",
             Self::Spin(_) => "50 are a good start, 0 to sleep at once",
             Self::Anybody(_) => {
                 "name the hosts with --allow-host NQN (on a host: cat /etc/nvme/hostnqn)"
@@ -145,6 +149,12 @@ impl fmt::Display for ServeError {
                 "map_bytes = {bytes}: from {} to {}",
                 MAP_BYTES.start(),
                 MAP_BYTES.end()
+            ),
+            Self::DataBytes(bytes) => write!(
+                f,
+                "data_bytes = {bytes}: from {} to {}",
+                DATA_BYTES.start(),
+                DATA_BYTES.end()
             ),
             Self::Config(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),

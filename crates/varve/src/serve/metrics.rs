@@ -131,6 +131,8 @@ pub(super) fn text(
         ("connections_refused_total", "counter", server.refused),
         ("connections", "gauge", server.connections),
         ("controllers", "gauge", server.controllers),
+        ("data_bytes", "gauge", server.data_bytes),
+        ("data_waits_total", "counter", server.data_waits),
         ("reads_total", "counter", server.reads),
         ("read_bytes_total", "counter", server.read_bytes),
         ("writes_total", "counter", server.writes),

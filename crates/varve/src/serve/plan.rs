@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use varve_nvme::Nqn;
-use varve_target::Hosts;
+use varve_target::{ALL_DATA_BYTES_MAX, DATA_BYTES_MAX, Hosts};
 use varve_units::Nanos;
 
 /// Longest time the reactor looks for work before it sleeps, in microseconds. Arbitrary: many times
@@ -15,6 +15,10 @@ pub(super) const SPIN_US_MAX: u32 = 10_000;
 /// Memory for the map of a pool in bytes. Arbitrary: what the smallest pools need, and many times what the
 /// largest do.
 pub(super) const MAP_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 40;
+/// Data of all connections in bytes: at least what one of them may hold. The upper end is arbitrary.
+pub(super) const DATA_BYTES: RangeInclusive<u64> = DATA_BYTES_MAX..=1 << 40;
+/// That if nothing is said.
+pub(crate) const DATA_BYTES_USUAL: u64 = ALL_DATA_BYTES_MAX;
 
 /// A port where hosts connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,6 +78,8 @@ pub(crate) struct Plan {
     pub metrics: Option<SocketAddr>,
     /// How long the reactor looks for work before it sleeps.
     pub spin: Nanos,
+    /// Bytes of data that all connections may hold.
+    pub data_bytes: u64,
 }
 
 impl Plan {
@@ -102,6 +108,9 @@ impl Plan {
         }
         if self.spin > Nanos::from_micros(SPIN_US_MAX.into()) {
             return Err(ServeError::Spin(self.spin));
+        }
+        if !DATA_BYTES.contains(&self.data_bytes) {
+            return Err(ServeError::DataBytes(self.data_bytes));
         }
         let hosts: Result<BTreeSet<Nqn>, _> = self.hosts.iter().map(name).collect();
         let hosts = Some(hosts?).filter(|names| !names.is_empty());
@@ -147,6 +156,7 @@ mod tests {
             }),
             metrics: None,
             spin: Nanos(0),
+            data_bytes: DATA_BYTES_USUAL,
         }
     }
 
@@ -183,6 +193,16 @@ mod tests {
         assert!(matches!(refused, ServeError::Spin(_)), "{refused}");
         eager.spin = Nanos::from_micros(10_000);
         assert!(eager.check().is_ok());
+        for (bytes, is_good) in [
+            (4 << 20, true),
+            (1 << 40, true),
+            (1 << 20, false),
+            (2 << 40, false),
+        ] {
+            eager.data_bytes = bytes;
+            assert_eq!(eager.check().is_ok(), is_good, "{bytes}");
+        }
+        eager.data_bytes = DATA_BYTES_USUAL;
         for (bytes, is_good) in [
             (0, false),
             (1 << 20, true),

@@ -47,6 +47,7 @@ struct Frame {
     ports: Ports,
     metrics: Option<MetricsPort>,
     signals: Signals,
+    data_bytes: u64,
 }
 
 async fn serve(
@@ -70,6 +71,7 @@ async fn serve(
         ports,
         metrics,
         signals,
+        data_bytes: plan.data_bytes,
     };
     match plan.source {
         Source::Test(test) => serve_test(frame, test, when_ready).await,
@@ -180,6 +182,7 @@ fn new_server(frame: &Frame, name: String, serial: String) -> Result<(Server, St
     let told = frame.ports.told();
     let subsystem = Subsystem::new(name, serial, firmware, frame.hosts.clone(), told);
     let server = Server::new(Rc::clone(&frame.world), subsystem);
+    server.limit_data(frame.data_bytes);
     Ok((server, nqn))
 }
 

@@ -1,0 +1,166 @@
+//! Room for data: which commands of a connection may begin, and when it is left unread.
+
+use crate::action::Tag;
+use crate::connection::{Connection, DATA_BYTES_MAX, Phase};
+use crate::shared::Shared;
+use crate::slots::{State, Work};
+use alloc::vec::Vec;
+use varve_nvme::Sqe;
+use varve_nvme::tcp::{Header, R2t};
+use varve_units::Nanos;
+
+/// What became of a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// A command has begun, or input is taken again.
+    Used,
+    /// There is nothing to begin.
+    Idle,
+    /// There is no room.
+    Blocked,
+}
+
+impl<D: AsRef<[u8]>> Connection<D> {
+    /// True if capsules of an I/O queue are to be left unread: all room is in use, and some of it by this
+    /// queue. Data that was asked for may stand behind them, so not while any is.
+    pub fn is_too_much(&mut self, shared: &mut Shared) -> bool {
+        self.recount(shared);
+        shared.budget.is_full()
+            && self.queue.is_some_and(|queue| queue.qid > 0)
+            && self.data_bytes > 0
+            && self.decoder.is_between()
+            && self.slots.awaited_since().is_none()
+    }
+
+    /// Brings what it counts for up to date.
+    pub fn recount(&mut self, shared: &mut Shared) {
+        let held = self.data_bytes + self.outgoing.data_bytes() as u64 + self.sending;
+        shared.budget.count(self.counted, held);
+        self.counted = held;
+    }
+
+    /// It is gone, but for commands at the backend: what they count for stays.
+    pub fn leave(&mut self, shared: &mut Shared) -> u64 {
+        let left = self.slots.bytes_at_backend();
+        shared.budget.count(self.counted, left);
+        if self.is_in_line {
+            shared.budget.leave(self.id);
+        }
+        left
+    }
+
+    /// Since when its host lets something wait that takes room: data that was asked for, or the reading
+    /// of what is sent to it.
+    pub fn stalled_since(&self) -> Option<Nanos> {
+        let sending = (self.sending > 0).then_some(self.sending_since);
+        self.slots.awaited_since().into_iter().chain(sending).min()
+    }
+
+    pub fn get_in_line(&mut self, shared: &mut Shared) {
+        if !self.is_in_line {
+            self.is_in_line = true;
+            shared.budget.wait(self.id);
+        }
+    }
+
+    /// It is the first in line.
+    pub fn take_turn(&mut self, shared: &mut Shared) -> Turn {
+        let turn = if self.is_paused && !shared.budget.is_full() {
+            self.is_paused = false;
+            self.is_resumed = true;
+            Turn::Used
+        } else {
+            self.start_next(shared, true)
+        };
+        match turn {
+            Turn::Idle if self.is_paused && self.phase == Phase::Open => Turn::Blocked,
+            turn => turn,
+        }
+    }
+
+    /// It had its turn. True if it stays in line; one that its own bound keeps waiting gets in line again
+    /// when that allows.
+    pub fn end_turn(&mut self, turn: Turn) -> bool {
+        let has_more = self.is_paused || !self.parked.is_empty();
+        self.is_in_line = has_more && turn == Turn::Used;
+        self.is_in_line
+    }
+
+    pub fn park(&mut self, sqe: &Sqe, bytes: u32, state: State) {
+        let tag = self.insert(sqe, bytes, state);
+        self.parked.push_back(tag);
+    }
+
+    /// Starts parked commands while there is room, in order.
+    pub fn pump(&mut self, shared: &mut Shared) {
+        loop {
+            match self.start_next(shared, false) {
+                Turn::Used => {}
+                Turn::Idle => return,
+                Turn::Blocked => return self.get_in_line(shared),
+            }
+        }
+    }
+
+    /// Starts the first parked command if there is room for it, here and among all.
+    fn start_next(&mut self, shared: &mut Shared, is_first: bool) -> Turn {
+        self.recount(shared);
+        let tag = loop {
+            let Some(tag) = self
+                .parked
+                .front()
+                .copied()
+                .filter(|_| self.phase == Phase::Open)
+            else {
+                return Turn::Idle;
+            };
+            match self.slots.get_mut(tag) {
+                Some(_) => break tag,
+                // Aborted meanwhile.
+                None => self.parked.pop_front(),
+            };
+        };
+        let used = self.data_bytes + self.outgoing.data_bytes() as u64;
+        let slot = self.slots.get_mut(tag).expect("just seen");
+        let bytes = u64::from(slot.bytes);
+        if used + bytes > DATA_BYTES_MAX {
+            return Turn::Idle;
+        }
+        if !shared.budget.has_room(bytes, is_first) {
+            return Turn::Blocked;
+        }
+        self.parked.pop_front();
+        self.data_bytes += bytes;
+        self.start(shared, tag);
+        self.recount(shared);
+        Turn::Used
+    }
+
+    /// Starts a command that was parked.
+    fn start(&mut self, shared: &mut Shared, tag: Tag) {
+        let slot = self.slots.get_mut(tag).expect("a command that was parked");
+        let sqe = slot.sqe;
+        match core::mem::replace(&mut slot.state, State::AsyncEvent) {
+            State::ParkedTransfer => {
+                slot.state = State::Transfer {
+                    data: Vec::new(),
+                    got: 0,
+                    since: shared.clock.told(),
+                    is_bad: false,
+                };
+                let r2t = R2t::new(sqe.cid.get(), tag.0, 0, slot.bytes);
+                self.outgoing.header(&Header::R2t(r2t));
+            }
+            State::ParkedRead => {
+                slot.state = State::Backend(Work::Read);
+                let range = sqe.range();
+                let read = crate::Operation::Read {
+                    lba: range.slba,
+                    blocks: range.count,
+                };
+                self.act(shared, tag, sqe.namespace(), read);
+            }
+            other => panic!("{other:?} was parked"),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Data of all connections together: bounded, shared in turns, never stuck.
+
+use super::host::{Answer, Bench, IN_CAPSULE, TRANSPORT, Wire, h2cdata, pattern, pdu, sqe};
+use crate::{DATA_BYTES_MAX, STALL_TIME_MAX, TRANSFER_BYTES_MAX, Target};
+use std::vec::Vec;
+use varve_units::Nanos;
+
+/// The bound of these tests: as low as one may be.
+const MAX: u64 = DATA_BYTES_MAX;
+const WHOLE: u32 = TRANSFER_BYTES_MAX;
+
+/// I/O queues of as many hosts, all data bounded.
+fn crowd(count: usize) -> (Bench, Vec<Wire>) {
+    let mut bench = Bench::new();
+    bench.target.limit_data(MAX);
+    let wires = (0..count).map(|_| {
+        let admin = bench.admin(false, 0);
+        bench.queue(admin, 1, 0)
+    });
+    let wires = wires.collect();
+    (bench, wires)
+}
+
+fn write(cid: u16) -> Vec<u8> {
+    let blocks = WHOLE / 4096;
+    let sgl = (TRANSPORT, WHOLE);
+    pdu(4, 0, &sqe(1, cid, 1, sgl, &[0, 0, blocks - 1]), &[], false)
+}
+
+fn used(target: &Target<Vec<u8>>) -> u64 {
+    target.data().0
+}
+
+/// Sends the data that an R2T asks for; what came back.
+fn deliver(bench: &mut Bench, wire: Wire, r2t: &Answer) -> Vec<Answer> {
+    assert_eq!(r2t.kind, 9);
+    let data = pattern(1, WHOLE as usize / 4096);
+    bench.exchange(wire, &h2cdata(&r2t.specific[..4], 0, &data, true, false))
+}
+
+/// Writes of many queues hold no more than they may together; each begins when its turn comes, and the
+/// one with a single write waits for one of each other, not for all of them.
+#[test]
+fn writes_of_all_queues_share_the_room() {
+    let (mut bench, wires) = crowd(4);
+    let mut asked = Vec::new();
+    for (at, wire) in wires.iter().enumerate() {
+        // The last one has a single write, the others have more than all room.
+        for cid in 0..if at == 3 { 1 } else { 12 } {
+            let answers = bench.exchange(*wire, &write(cid));
+            asked.extend(answers.into_iter().map(|r2t| (at, r2t)));
+        }
+    }
+    assert_eq!(asked.len() as u64, MAX / u64::from(WHOLE));
+    assert_eq!(used(&bench.target), MAX);
+    let mut order = Vec::new();
+    while let Some((at, r2t)) = asked.pop() {
+        let answers = deliver(&mut bench, wires[at], &r2t);
+        assert!(answers.iter().any(|one| one.kind == 5), "it is answered");
+        assert!(used(&bench.target) <= MAX);
+        asked.extend(
+            answers
+                .into_iter()
+                .filter(|one| one.kind == 9)
+                .map(|r2t| (at, r2t)),
+        );
+        for (other, wire) in wires.iter().enumerate() {
+            for r2t in bench.answers(*wire) {
+                asked.push((other, r2t));
+            }
+        }
+        order.push(at);
+    }
+    assert_eq!(order.len(), 3 * 12 + 1, "all are done");
+    let last = order.iter().position(|at| *at == 3).expect("it is done");
+    assert!(last <= 12, "{order:?}");
+    assert_eq!(used(&bench.target), 0);
+    assert!(
+        bench.target.data().1 >= 3,
+        "and it is told that there were waits"
+    );
+}
+
+/// Data of reads counts until it was sent: a host that does not read keeps others waiting no longer
+/// than a stall may last, and then it is ended.
+#[test]
+fn a_host_that_does_not_read_makes_room_in_the_end() {
+    let (mut bench, wires) = crowd(2);
+    let read = |cid| {
+        let sgl = (TRANSPORT, WHOLE);
+        pdu(
+            4,
+            0,
+            &sqe(2, cid, 1, sgl, &[0, 0, WHOLE / 4096 - 1]),
+            &[],
+            false,
+        )
+    };
+    let [deaf, other] = wires[..] else {
+        panic!("two");
+    };
+    for cid in 0..8 {
+        bench.target.receive(bench.now, deaf.id, &read(cid));
+        bench.run();
+    }
+    // Taken to be sent; it is never said that it was.
+    drop(bench.target.transmit(deaf.id));
+    assert_eq!(used(&bench.target), MAX);
+    assert!(bench.exchange(other, &read(1)).is_empty(), "no room");
+    bench.pass(STALL_TIME_MAX + Nanos::from_secs(1));
+    assert!(bench.target.is_closing(deaf.id) && !bench.target.is_closing(other.id));
+    bench.target.closed(deaf.id);
+    bench.run();
+    assert!(!bench.answers(other).is_empty());
+    assert_eq!(used(&bench.target), 0);
+}
+
+/// A host that is asked for data and sends none, however much else it says.
+#[test]
+fn a_host_that_does_not_send_makes_room_in_the_end() {
+    let (mut bench, wires) = crowd(2);
+    let [idle, other] = wires[..] else {
+        panic!("two");
+    };
+    for cid in 0..8 {
+        assert_eq!(bench.exchange(idle, &write(cid)).len(), 1);
+    }
+    let flush = sqe(0, 20, 1, (TRANSPORT, 0), &[]);
+    // Alone it may take its time.
+    for _ in 0..40 {
+        bench.pass(Nanos::from_secs(1));
+        assert_eq!(bench.simple(idle, &flush, &[]).0, 0);
+    }
+    assert!(bench.exchange(other, &write(1)).is_empty(), "no room");
+    bench.pass(Nanos::from_secs(1));
+    assert!(bench.target.is_closing(idle.id));
+    bench.target.closed(idle.id);
+    let r2t = bench.answers(other);
+    assert_eq!(deliver(&mut bench, other, &r2t[0]).len(), 1);
+    assert_eq!(used(&bench.target), 0);
+}
+
+/// Data in capsules cannot be asked to wait: the queue that brings it is left unread while all room is
+/// taken, others with nothing there are not, and it goes on where it stopped.
+#[test]
+fn capsules_with_data_are_left_unread() {
+    let (mut bench, wires) = crowd(3);
+    let [busy, capsules, other] = wires[..] else {
+        panic!("three");
+    };
+    for cid in 0..8 {
+        bench.exchange(busy, &write(cid));
+    }
+    bench.is_held = true;
+    let small = |cid| {
+        let command = sqe(1, cid, 1, (IN_CAPSULE, 4096), &[cid.into(), 0, 0]);
+        pdu(4, 0, &command, &pattern(3, 1), false)
+    };
+    let all: Vec<u8> = (0..100).flat_map(small).collect();
+    let mut taken = bench.target.receive(bench.now, capsules.id, &all);
+    bench.run();
+    assert_eq!((taken, bench.held.len()), (small(0).len(), 1));
+    let flush = sqe(0, 20, 1, (TRANSPORT, 0), &[]);
+    bench.is_held = false;
+    assert_eq!(
+        bench.simple(other, &flush, &[]).0,
+        0,
+        "who brings no data is heard"
+    );
+    // Its data is gone, but others still have all there is.
+    let held = core::mem::take(&mut bench.held);
+    held.into_iter().for_each(|action| bench.execute(action));
+    bench.target.closed(busy.id);
+    let mut woken = Vec::new();
+    while let Some(id) = bench.target.next_woken() {
+        woken.push(id);
+    }
+    assert!(woken.contains(&capsules.id), "it is told that it may go on");
+    taken += bench.target.receive(bench.now, capsules.id, &all[taken..]);
+    bench.run();
+    assert_eq!(taken, all.len());
+    assert_eq!(bench.answers(capsules).len(), 100);
+    assert_eq!(used(&bench.target), 0);
+}
+
+/// What an ended connection has at the backend counts until it comes back.
+#[test]
+fn what_is_left_of_a_connection_counts() {
+    let (mut bench, wires) = crowd(2);
+    bench.is_held = true;
+    let r2t = bench.exchange(wires[0], &write(1));
+    assert!(deliver(&mut bench, wires[0], &r2t[0]).is_empty());
+    bench.exchange(wires[0], &write(2));
+    assert_eq!(used(&bench.target), 2 * u64::from(WHOLE));
+    bench.target.closed(wires[0].id);
+    assert_eq!(used(&bench.target), u64::from(WHOLE));
+    let held = core::mem::take(&mut bench.held);
+    held.into_iter().for_each(|action| bench.execute(action));
+    assert_eq!(used(&bench.target), 0);
+}
