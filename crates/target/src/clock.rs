@@ -31,6 +31,8 @@ struct Gap {
 pub(crate) struct Clock {
     told: Nanos,
     gap: Option<Gap>,
+    /// Since when there was no gap.
+    awake_since: Nanos,
 }
 
 impl Clock {
@@ -38,6 +40,7 @@ impl Clock {
     pub fn start(&mut self, now: Nanos) {
         self.told = now;
         self.gap = None;
+        self.awake_since = now;
     }
 
     /// The caller says the time.
@@ -49,8 +52,14 @@ impl Clock {
                 since,
                 ticks_left: READING_TICKS,
             });
+            self.awake_since = now;
         }
         self.told = self.told.max(now);
+    }
+
+    /// How long something that began at `since` took without a gap.
+    pub fn waited(&self, now: Nanos, since: Nanos) -> Nanos {
+        now.since(since.max(self.awake_since))
     }
 
     /// The time as it was last told.

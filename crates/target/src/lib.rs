@@ -78,8 +78,8 @@ pub const CONNECTIONS_MAX: usize = 4096;
 pub const ALL_DATA_BYTES_MAX: u64 = 64 * DATA_BYTES_MAX;
 /// A connection that lets data it was asked for, or that it is sent, wait for so long while others wait
 /// for room is ended.
-/// Arbitrary; Linux gives a command up after as long.
-pub const STALL_TIME_MAX: Nanos = Nanos::from_secs(30);
+/// Arbitrary: a third of the time after which Linux gives a command up that waits for that room.
+pub const STALL_TIME_MAX: Nanos = Nanos::from_secs(10);
 /// [`Target::tick`] follows the last one within this time while there are connections: a longer
 /// silence of the caller is taken for a stop of it.
 pub const TICK_MAX: Nanos = Nanos::from_millis(500);

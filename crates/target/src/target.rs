@@ -346,7 +346,7 @@ impl<D: AsRef<[u8]>> Target<D> {
         }
         let all = self.connections.values();
         let open = all.filter(|one| one.phase == Phase::Open);
-        let is_late = |since: Nanos| since + STALL_TIME_MAX <= now;
+        let is_late = |since| self.shared.clock.waited(now, since) >= STALL_TIME_MAX;
         open.filter(|one| one.stalled_since().is_some_and(is_late))
             .map(|one| one.id)
             .collect()

@@ -1,7 +1,7 @@
 //! Data of all connections together: bounded, shared in turns, never stuck.
 
 use super::host::{Answer, Bench, IN_CAPSULE, TRANSPORT, Wire, h2cdata, pattern, pdu, sqe};
-use crate::{DATA_BYTES_MAX, STALL_TIME_MAX, TRANSFER_BYTES_MAX, Target};
+use crate::{DATA_BYTES_MAX, TRANSFER_BYTES_MAX, Target};
 use std::vec::Vec;
 use varve_units::Nanos;
 
@@ -107,12 +107,34 @@ fn a_host_that_does_not_read_makes_room_in_the_end() {
     drop(bench.target.transmit(deaf.id));
     assert_eq!(used(&bench.target), MAX);
     assert!(bench.exchange(other, &read(1)).is_empty(), "no room");
-    bench.pass(STALL_TIME_MAX + Nanos::from_secs(1));
+    // Before a host would give up the command that waits: Linux does after 30 s.
+    bench.pass(Nanos::from_secs(15));
     assert!(bench.target.is_closing(deaf.id) && !bench.target.is_closing(other.id));
     bench.target.closed(deaf.id);
     bench.run();
     assert!(!bench.answers(other).is_empty());
     assert_eq!(used(&bench.target), 0);
+}
+
+/// A stop of the target's caller is not a stall of hosts: what they sent meanwhile is being read.
+#[test]
+fn a_stop_is_no_stall() {
+    let (mut bench, wires) = crowd(2);
+    let mut asked = Vec::new();
+    for cid in 0..8 {
+        asked.extend(bench.exchange(wires[0], &write(cid)));
+    }
+    for cid in 1..3 {
+        assert!(bench.exchange(wires[1], &write(cid)).is_empty(), "no room");
+    }
+    bench.now = bench.now + Nanos::from_secs(60);
+    bench.target.tick(bench.now);
+    bench.pass(Nanos::from_secs(5));
+    assert!(!bench.target.is_closing(wires[0].id));
+    let answers = deliver(&mut bench, wires[0], &asked[0]);
+    assert_eq!((answers.len(), answers[0].kind), (1, 5));
+    bench.pass(Nanos::from_secs(6));
+    assert!(bench.target.is_closing(wires[0].id), "the others are late");
 }
 
 /// A host that is asked for data and sends none, however much else it says.
