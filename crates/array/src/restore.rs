@@ -21,6 +21,9 @@ pub(crate) const STEP_BYTES: u64 = 1 << 20;
 
 /// Unreadable ranges after which a copy gives up: its source is broken as a whole. Arbitrary.
 const UNREADABLE_MAX: usize = 1024;
+/// Unreadable bytes after which it does: a source that fails every read, because of its cable say, gives few
+/// ranges, and long ones. Arbitrary: many times what a drive within its data sheet cannot read.
+const UNREADABLE_BYTES_MAX: u64 = 1 << 20;
 
 /// How far a copy has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +52,8 @@ pub enum RestoreError {
     Unprotected,
     /// The other members cannot give the content any more.
     Source(IoError),
-    /// More unreadable ranges than are worth listing.
+    /// More cannot be read than a drive loses in places: its source is broken as a whole, and may be whole
+    /// again.
     Unreadable,
     /// The rebuilding member failed; its loss is being committed.
     Target(IoError),
@@ -62,7 +66,7 @@ impl fmt::Display for RestoreError {
         f.write_str(match self {
             Self::Unprotected => "no redundancy to restore from",
             Self::Source(_) => "the other members failed",
-            Self::Unreadable => "too many unreadable ranges",
+            Self::Unreadable => "the other members cannot be read in too many places",
             Self::Target(_) => "the rebuilding member failed",
             Self::Interrupted => "the member is no longer being rebuilt",
         })
@@ -208,6 +212,10 @@ impl<S: Source> Restore<'_, S> {
 
 /// Adds a range to the list, joined to the last one if it follows it.
 fn note_unreadable(list: &mut Vec<Range<u64>>, range: Range<u64>) -> Result<(), RestoreError> {
+    let bytes: u64 = list.iter().map(|range| range.end - range.start).sum();
+    if bytes + (range.end - range.start) > UNREADABLE_BYTES_MAX {
+        return Err(RestoreError::Unreadable);
+    }
     if let Some(last) = list.last_mut()
         && last.end == range.start
     {

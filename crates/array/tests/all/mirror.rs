@@ -373,6 +373,31 @@ fn rebuild_reports_what_cannot_be_read_and_goes_on() {
     assert!(fresh.peek(BASE as usize, MIB) == expected);
 }
 
+/// A source that fails every read, because of its cable say, is one unreadable range, however long: nothing
+/// was copied, so the new drive must not be called whole. The next attempt copies all.
+#[test]
+fn rebuild_ends_when_its_source_fails_every_read() {
+    let rig = rig(2);
+    let bytes = pattern(3, 3 * MIB);
+    rig.write(0, &bytes).unwrap();
+    rig.mirror.set_lost(0);
+    rig.drives[1].spoil(BASE, BYTES as u64);
+    let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES as u64);
+    rig.mirror.replace(0, Rc::clone(&fresh) as _, BASE).unwrap();
+    let copy = || {
+        let mirror = Rc::clone(&rig.mirror);
+        let range = 0..3 * MIB as u64;
+        async move { mirror.rebuild(0, &[range], |_| ()).await }
+    };
+    let error = rig.executor.block_on(copy());
+    assert_eq!(error, Err(RestoreError::Unreadable));
+    assert_eq!(rig.mirror.state(0), MemberState::Rebuilding);
+    rig.drives[1].unspoil();
+    let restored = rig.executor.block_on(copy()).unwrap();
+    assert!(restored.unreadable.is_empty());
+    assert!(fresh.peek(BASE as usize, 3 * MIB) == bytes);
+}
+
 #[test]
 fn rebuild_ends_when_its_target_fails() {
     let rig = rig(2);
