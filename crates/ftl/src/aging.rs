@@ -75,7 +75,8 @@ impl Shard {
                 return Ok(());
             }
             for key in old {
-                let is_enough = self.shared.is_log_for_upkeep() && round.merged >= AGED_MAX_SHORT;
+                let is_short = self.shared.is_log_for_upkeep() || self.shared.is_log_short();
+                let is_enough = is_short && round.merged >= AGED_MAX_SHORT;
                 if is_enough || round.away.len() >= AGED_AWAY_MAX {
                     return Ok(());
                 }

@@ -22,7 +22,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{Ordering, fence};
-use varve_io::{Event, Receiver, Sender, slot};
+use varve_io::{Event, Listen, Receiver, Sender, slot};
 use varve_units::{Nanos, TenantId, VolumeId};
 
 /// Blocks of log a tenant may spend in its turn. Arbitrary: 256 KiB.
@@ -224,6 +224,27 @@ impl Shared {
             return;
         }
         self.count("admission_waits", 1);
+        self.wait_for_chunks(freed).await;
+    }
+
+    /// Makes deallocations wait while what is left of the log is for those who free it: moves, and the leaves of
+    /// victims. Not while they wait for a group themselves: a deallocation may be what empties one.
+    pub(crate) async fn leave_log_to_moves(&self) {
+        loop {
+            self.set_waits(self.reactor);
+            let freed = self.freed.listen();
+            let waits_for_groups = self.group_waiters.load(Ordering::SeqCst) > 0;
+            let is_free = !self.is_log_short() || waits_for_groups || self.is_dense_full();
+            if is_free || self.is_stopped() {
+                return;
+            }
+            self.count("discards_waited", 1);
+            self.wait_for_chunks(freed).await;
+        }
+    }
+
+    /// Waits for `freed` as one for whom chunks are to be emptied.
+    async fn wait_for_chunks(&self, freed: Listen<'_>) {
         self.waiters.fetch_add(1, Ordering::SeqCst);
         // Before victims are looked for: see `Shared::blocks_died`.
         fence(Ordering::SeqCst);

@@ -334,9 +334,12 @@ impl Shard {
                 blocks,
                 zero,
             };
-            if !is_resize && let Err(error) = self.shared.refuse_hole() {
-                outcome = Err(error);
-                break;
+            if !is_resize {
+                self.shared.leave_log_to_moves().await;
+                if let Err(error) = self.shared.refuse_hole() {
+                    outcome = Err(error);
+                    break;
+                }
             }
             let appended = self.append(record, None, DISCARD_NODES, (0, false));
             waiting.push(appended.await);

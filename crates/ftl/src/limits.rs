@@ -32,8 +32,9 @@ pub const GC_VICTIMS_MAX: usize = 8;
 /// Arbitrary: 10 ms a stripe of 1 MiB, half of it alive, are 800 MB a second then.
 pub const GC_STRIPES_MAX: usize = 16;
 /// Deallocations and moves that a chain may hold, those on their way to their shard included;
-/// beside them it holds at most one put for each block. Records that could add more wait.
-pub const CHAIN_ROOM: usize = crate::map::CHAIN_MAX - varve_units::LEAF_BLOCKS as usize;
+/// beside them it holds at most one put for each block, and each put of the next record counts as one
+/// more, also if it replaces another. Records that could add more wait.
+pub const CHAIN_ROOM: usize = crate::map::CHAIN_MAX - 2 * varve_units::LEAF_BLOCKS as usize;
 /// Times a read looks up again because its unit was reused, before it yields. Arbitrary.
 pub const READ_RETRIES_MAX: usize = 64;
 /// Times a write of the log is sent to another chunk before the engine stops. Arbitrary.

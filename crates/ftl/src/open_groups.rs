@@ -143,6 +143,8 @@ impl Control {
                 self.ask_checkpoint();
             }
             self.add_group_waiter();
+            // Deallocations leave the log to moves, but not to moves that wait for a group.
+            shared.wake_waiters();
             self.freed.listen().await;
             self.remove_group_waiter();
         }

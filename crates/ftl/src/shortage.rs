@@ -25,7 +25,7 @@ use varve_units::Nanos;
 const NO_SPACE: EngineError = EngineError::Io(IoError::NoSpace);
 
 impl Common {
-    fn is_dense_full(&self) -> bool {
+    pub(crate) fn is_dense_full(&self) -> bool {
         self.is_dense_full.load(Ordering::SeqCst)
     }
 

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 44] = [
+const NAMES: [&str; 45] = [
     "admission_waits",
     "aged_merges",
     "background_yields",
@@ -25,6 +25,7 @@ const NAMES: [&str; 44] = [
     "compaction_pauses",
     "dense_full",
     "discards_redone",
+    "discards_waited",
     "full_rejections",
     "gc_blocks",
     "gc_failures",

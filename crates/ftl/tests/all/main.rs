@@ -14,6 +14,7 @@ mod lost_leaf;
 mod map_model;
 mod resize;
 mod restart;
+mod short_log;
 
 // What the helpers, which the unit tests have too, call the crate.
 use varve_ftl as ftl;
