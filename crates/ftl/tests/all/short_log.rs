@@ -4,9 +4,9 @@
 use crate::common::Pool;
 use std::cell::Cell;
 use std::rc::Rc;
-use varve_ftl::Engine;
+use varve_ftl::{CHAIN_AGE_MAX, Engine, NewVolume};
 use varve_io::{Blocks, World};
-use varve_units::Lba;
+use varve_units::{Blocks as Count, Lba, TenantId, VolumeId};
 
 fn turns(pool: &Pool, most: usize, mut until: impl FnMut() -> bool) -> bool {
     for _ in 0..most {
@@ -78,132 +78,155 @@ fn sparse_pool_of(seed: u64, chain_age: u64, chunks: u32, nodes: u64) -> Pool {
     pool
 }
 
-/// A pool with many leaves of one block each, none of them stored; the dense tier goes away for a while and hosts
-/// fill the log. Tells how many writes ended after it came back, and what waits.
-fn after_an_outage(chain_age: u64, holes: u64, restarts: u32) -> (u64, String) {
-    after_an_outage_of((32, 1, 2048), chain_age, holes, restarts)
+/// A pool with many leaves of one block each, none of them stored, whose dense tier is away and whose log hosts have
+/// filled.
+struct Outage {
+    pool: Pool,
+    engine: Rc<Engine>,
+    /// The volume of the leaves, and how many there are.
+    sparse: VolumeId,
+    leaves: u64,
+    /// The volume that fills the log, and its blocks.
+    wide: VolumeId,
+    wide_blocks: u64,
+    /// Writes to it that have ended.
+    written: Rc<Cell<u64>>,
 }
 
-fn after_an_outage_of(
-    (chunks, window, nodes): (u32, u32, u64),
-    chain_age: u64,
-    holes: u64,
-    restarts: u32,
-) -> (u64, String) {
-    let mut pool = sparse_pool_of(3, chain_age, chunks, nodes);
-    pool.config.window = window;
-    let reserve = pool.config.reserve;
-    let engine = pool.create();
-    let burner = pool.host(&engine, 2);
-    let leaves = reserve.leaves_max - 30;
-    let inner = Rc::clone(&engine);
-    let sparse = pool.executor.block_on(async move {
-        let new = varve_ftl::NewVolume {
-            name: "sparse",
-            size: varve_units::Blocks(leaves * 512),
-            tenant: varve_units::TenantId(1),
-            uuid: [9; 16],
-            nguid: [9; 16],
-        };
-        let sparse = inner.create_volume(new).await.expect("a new volume");
-        for leaf in 0..leaves {
-            let lba = Lba(leaf * 512 + leaf % 512);
-            let mut data = Blocks::zeroed(1);
-            data.bytes_mut()[..8].copy_from_slice(&(leaf + 1).to_le_bytes());
-            inner
-                .write(sparse, lba, data, false)
-                .await
-                .expect("a write");
-        }
-        let new = varve_ftl::NewVolume {
-            name: "wide",
-            size: varve_units::Blocks(u64::from(chunks) * 256),
-            ..new
-        };
-        (
-            sparse,
-            inner.create_volume(new).await.expect("a new volume"),
-        )
-    });
-    let (sparse, wide) = sparse;
-    pool.executor.drain();
-    pool.dense.gone.set(true);
-    let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
-    let written = Rc::new(Cell::new(0));
-    let (counted, inner) = (Rc::clone(&written), Rc::clone(&engine));
-    let _filling = world.run(async move {
-        for step in 0.. {
-            let lba = Lba(step * 16 % (u64::from(chunks) * 256));
-            let done = inner.write(wide, lba, Blocks::zeroed(16), false).await;
-            done.expect("a write");
-            counted.set(counted.get() + 1);
-        }
-    });
-    assert!(
-        turns(&pool, 400_000, || wait(&engine, "log_waiters") > 0),
-        "hosts wait"
-    );
-    turns(&pool, 100_000, || false);
-    let inner = Rc::clone(&engine);
-    let mut burning = world.run(async move {
-        for _ in 0..700 {
-            inner
-                .discard(burner.volume, Lba(0), 1)
-                .await
-                .expect("a deallocation");
-        }
-        // One block of each leaf in turn, which holds nothing.
-        for step in 0..holes {
-            let index = (step / leaves + 2 + step % leaves) % 512;
-            let hole = Lba(step % leaves * 512 + index);
-            inner
-                .discard(sparse, hole, 1)
-                .await
-                .expect("a deallocation");
-        }
-    });
-    turns(&pool, if holes > 0 { 1_500_000 } else { 400_000 }, || {
-        burning.try_take().is_some()
-    });
-    turns(&pool, 400_000, || false);
-    let mut engine = engine;
-    for epoch in 0..restarts {
-        pool.executor.crash();
-        drop(engine);
-        engine = pool.open(2 + epoch);
+impl Outage {
+    fn new(pool: Pool) -> Self {
+        let engine = pool.create();
+        let leaves = pool.config.reserve.leaves_max - 30;
+        let wide_blocks = u64::from(pool.geometry.chunks) * 256;
         let inner = Rc::clone(&engine);
-        let mut holing = world.run(async move {
-            for leaf in 0..100 {
-                let _ = inner
-                    .discard(sparse, Lba(leaf * 512 + u64::from(epoch)), 1)
-                    .await;
+        let (sparse, wide) = pool.executor.block_on(async move {
+            let sparse = create(&inner, "sparse", leaves * 512).await;
+            for leaf in 0..leaves {
+                let lba = Lba(leaf * 512 + leaf % 512);
+                let done = inner.write(sparse, lba, Blocks::zeroed(1), false).await;
+                done.expect("a write");
             }
+            (sparse, create(&inner, "wide", wide_blocks).await)
         });
-        turns(&pool, 20_000, || holing.try_take().is_some());
+        pool.executor.drain();
+        pool.dense.gone.set(true);
+        let outage = Self {
+            pool,
+            engine,
+            sparse,
+            leaves,
+            wide,
+            wide_blocks,
+            written: Rc::default(),
+        };
+        outage.fill();
+        let waits = || wait(&outage.engine, "log_waiters") > 0;
+        assert!(turns(&outage.pool, 400_000, waits), "hosts wait");
+        turns(&outage.pool, 100_000, || false);
+        outage
     }
-    pool.dense.gone.set(false);
-    if restarts > 0 {
-        let (counted, inner) = (Rc::clone(&written), Rc::clone(&engine));
-        let _filling = world.run(async move {
+
+    fn world(&self) -> Rc<dyn World> {
+        Rc::clone(&self.pool.executor) as Rc<dyn World>
+    }
+
+    /// A host that writes without end.
+    fn fill(&self) {
+        let (counted, inner) = (Rc::clone(&self.written), Rc::clone(&self.engine));
+        let (wide, blocks) = (self.wide, self.wide_blocks);
+        let _filling = self.world().run(async move {
             for step in 0.. {
-                let lba = Lba(step * 16 % (u64::from(chunks) * 256));
+                let lba = Lba(step * 16 % blocks);
                 let done = inner.write(wide, lba, Blocks::zeroed(16), false).await;
                 done.expect("a write");
                 counted.set(counted.get() + 1);
             }
         });
     }
-    let waited = written.get();
-    turns(&pool, 1_500_000, || written.get() >= waited + 400);
-    let told = format!("{:?}\n{:?}\n{reserve:?}", engine.waits(), engine.counters());
-    (written.get() - waited, told)
+
+    /// Deallocates a block so often that checkpoints are taken, then so many blocks that hold nothing, one of each
+    /// leaf in turn.
+    fn deallocate(&self, holes: u64) {
+        let (inner, leaves) = (Rc::clone(&self.engine), self.leaves);
+        let (sparse, wide) = (self.sparse, self.wide);
+        let mut burning = self.world().run(async move {
+            for _ in 0..700 {
+                let done = inner.discard(wide, Lba(0), 1).await;
+                done.expect("a deallocation");
+            }
+            for step in 0..holes {
+                let index = (step / leaves + 2 + step % leaves) % 512;
+                let hole = Lba(step % leaves * 512 + index);
+                let done = inner.discard(sparse, hole, 1).await;
+                done.expect("a deallocation");
+            }
+        });
+        let most = if holes > 0 { 1_500_000 } else { 400_000 };
+        turns(&self.pool, most, || burning.try_take().is_some());
+        turns(&self.pool, 400_000, || false);
+    }
+
+    /// The power fails so often, each time soon after a start.
+    fn restart(&mut self, times: u32) {
+        for epoch in 0..times {
+            self.pool.executor.crash();
+            self.engine = self.pool.open(2 + epoch);
+            let (inner, sparse) = (Rc::clone(&self.engine), self.sparse);
+            let mut holing = self.world().run(async move {
+                for leaf in 0..100 {
+                    let hole = Lba(leaf * 512 + u64::from(epoch));
+                    let _ = inner.discard(sparse, hole, 1).await;
+                }
+            });
+            turns(&self.pool, 20_000, || holing.try_take().is_some());
+        }
+    }
+
+    /// The dense tier is back: hosts' writes go on.
+    fn end(self, restarts: u32) {
+        self.pool.dense.gone.set(false);
+        if restarts > 0 {
+            self.fill();
+        }
+        let waited = self.written.get();
+        let goes_on = || self.written.get() >= waited + 400;
+        let is_well = turns(&self.pool, 1_500_000, goes_on);
+        let (waits, counters) = (self.engine.waits(), self.engine.counters());
+        assert!(is_well, "{waits:?}\n{counters:?}");
+    }
+}
+
+async fn create(engine: &Engine, name: &'static str, blocks: u64) -> VolumeId {
+    let new = NewVolume {
+        name,
+        size: Count(blocks),
+        tenant: TenantId(1),
+        uuid: [9; 16],
+        nguid: [9; 16],
+    };
+    engine.create_volume(new).await.expect("a new volume")
+}
+
+/// Hosts go on after an outage of the dense tier, in which so many blocks that hold nothing were deallocated and the
+/// power failed so often.
+fn goes_on_after_an_outage(
+    (chunks, window, nodes): (u32, u32, u64),
+    chain_age: u64,
+    holes: u64,
+    restarts: u32,
+) {
+    let mut pool = sparse_pool_of(3, chain_age, chunks, nodes);
+    pool.config.window = window;
+    let mut outage = Outage::new(pool);
+    outage.deallocate(holes);
+    outage.restart(restarts);
+    outage.end(restarts);
 }
 
 /// Leaves that deallocations make long, without any that is old, leave the log to those who free it.
 #[test]
 fn long_chains_do_not_take_the_reserve() {
-    let (with, told) = after_an_outage(varve_ftl::CHAIN_AGE_MAX, 20_000, 0);
-    assert_eq!(with, 400, "{told}");
+    goes_on_after_an_outage((32, 1, 2048), CHAIN_AGE_MAX, 20_000, 0);
 }
 
 /// A read of a leaf's image takes long, and meanwhile a host deallocates ranges of it none of which lies in another
@@ -280,23 +303,15 @@ fn a_full_chain_takes_writes() {
 fn a_flood_of_deallocations_in_a_busy_pool() {
     let mut stuck = Vec::new();
     for (seed, nodes) in [(1, 2048), (1, 8192), (3, 8192), (7, 8192)] {
-        let pool = sparse_pool_of(seed, varve_ftl::CHAIN_AGE_MAX, 32, nodes);
+        let pool = sparse_pool_of(seed, CHAIN_AGE_MAX, 32, nodes);
         let leaves = pool.config.reserve.leaves_max - 30;
         let engine = pool.create();
         let executor = Rc::clone(&pool.executor);
         let (writes, holes) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
         let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
-        let new = varve_ftl::NewVolume {
-            name: "sparse",
-            size: varve_units::Blocks(leaves * 512),
-            tenant: varve_units::TenantId(1),
-            uuid: [9; 16],
-            nguid: [9; 16],
-        };
         let inner = Rc::clone(&engine);
-        let sparse = pool
-            .executor
-            .block_on(async move { inner.create_volume(new).await.unwrap() });
+        let made = async move { create(&inner, "sparse", leaves * 512).await };
+        let sparse = pool.executor.block_on(made);
         for number in 0..72 {
             let (inner, executor) = (Rc::clone(&engine), Rc::clone(&executor));
             let counted = Rc::clone(if number < 8 { &writes } else { &holes });
@@ -335,16 +350,11 @@ fn a_flood_of_deallocations_in_a_busy_pool() {
 /// The same after many deallocations, no chain is old.
 #[test]
 fn starts_during_an_outage_end_after_deallocations() {
-    let (with, told) = after_an_outage(varve_ftl::CHAIN_AGE_MAX, 20_000, 12);
-    assert_eq!(with, 400, "{told}");
+    goes_on_after_an_outage((32, 1, 2048), CHAIN_AGE_MAX, 20_000, 12);
 }
 
 /// Old chains leave the log to those who free it, in a pool with checkpoints as short as `Reserve` allows.
 #[test]
 fn old_chains_do_not_take_a_small_reserve() {
-    let of = (33, 4, 2048);
-    let (without, told) = after_an_outage_of(of, varve_ftl::CHAIN_AGE_MAX, 0, 0);
-    assert_eq!(without, 400, "{told}");
-    let (with, told) = after_an_outage_of(of, 1500, 0, 0);
-    assert_eq!(with, 400, "{told}");
+    goes_on_after_an_outage((33, 4, 2048), 1500, 0, 0);
 }
