@@ -1,10 +1,10 @@
-//! Deallocations and old chains leave the end of the log to those who free it: pools whose dense tier was away, or that
+//! Deallocations leave the end of the log to those who free it: pools whose dense tier was away, or that
 //! are flooded with deallocations, go on, and can be started.
 
-use crate::common::Pool;
+use crate::common::{MemoryDrive, Pool};
 use std::cell::Cell;
 use std::rc::Rc;
-use varve_ftl::{CHAIN_AGE_MAX, Engine, NewVolume};
+use varve_ftl::{Demand, Engine, Geometry, NewVolume, Reserve};
 use varve_io::{Blocks, World};
 use varve_units::{Blocks as Count, Lba, TenantId, VolumeId};
 
@@ -24,25 +24,15 @@ fn wait(engine: &Engine, name: &str) -> u64 {
     engine.waits().get(name).copied().unwrap_or(0)
 }
 
-/// As `varve-pool` has it.
-fn interval(chunks: u32) -> u64 {
-    let (tier, window) = (u64::from(chunks) << 20, (chunks / 32).clamp(1, 32));
-    let share = if window == 1 { 16 } else { 32 };
-    match chunks {
-        33 => 1 << 20,
-        _ => (tier / 4 / u64::from(window))
-            .min(tier / share)
-            .max(1 << 20),
-    }
-}
+/// Chunks of the log, of 1 MiB: some 800 leaves before 2 GiB.
+const CHUNKS: u32 = 32;
 
-/// `nodes`: delta nodes; 0: as `varve-pool` has it where memory is plenty.
-fn sparse_pool_of(seed: u64, chain_age: u64, chunks: u32, nodes: u64) -> Pool {
-    use varve_ftl::{Demand, Geometry, Reserve};
+/// A pool whose settings are those that `varve-pool` gives one of its size, with so many delta nodes.
+fn sparse_pool_of(seed: u64, delta_nodes: u64) -> Pool {
     let mut pool = Pool::new(seed, 1, 1);
     pool.geometry = Geometry {
         chunk_bytes: 1 << 20,
-        chunks,
+        chunks: CHUNKS,
         lba_bytes: 512,
         group_blocks: 32_768,
         groups: 16,
@@ -50,20 +40,15 @@ fn sparse_pool_of(seed: u64, chain_age: u64, chunks: u32, nodes: u64) -> Pool {
         p2l_copies: 1,
         slices: 16,
     };
-    let mut demand = Demand {
+    let demand = Demand {
         lanes: 1,
-        delta_nodes: nodes,
-        checkpoint_bytes: interval(chunks),
+        delta_nodes,
+        checkpoint_bytes: u64::from(CHUNKS) << 16,
         over_provision_per_mille: 0,
     };
-    if nodes == 0 {
-        let useful = Reserve::nodes_useful(&pool.geometry, &demand).expect("a pool");
-        demand.delta_nodes = useful.min(Reserve::nodes_max(&pool.geometry, 1));
-    }
     let reserve = Reserve::derive(&pool.geometry, &demand).expect("room for the reserve");
-    pool.fast =
-        crate::common::MemoryDrive::new(Rc::clone(&pool.executor), u64::from(chunks) << 20, 1);
-    pool.dense = crate::common::MemoryDrive::new(
+    pool.fast = MemoryDrive::new(Rc::clone(&pool.executor), u64::from(CHUNKS) << 20, 1);
+    pool.dense = MemoryDrive::new(
         Rc::clone(&pool.executor),
         pool.geometry.dense_blocks() * 4096,
         1,
@@ -72,9 +57,8 @@ fn sparse_pool_of(seed: u64, chain_age: u64, chunks: u32, nodes: u64) -> Pool {
     pool.config.reserve = reserve;
     pool.config.map.delta_nodes = demand.delta_nodes as usize;
     pool.config.map.leaves_max = reserve.leaves_max as usize;
-    pool.config.checkpoint_bytes = interval(chunks);
-    pool.config.window = (chunks / 32).max(1);
-    pool.config.chain_age = chain_age;
+    pool.config.checkpoint_bytes = demand.checkpoint_bytes;
+    pool.config.window = 1;
     pool
 }
 
@@ -83,6 +67,8 @@ fn sparse_pool_of(seed: u64, chain_age: u64, chunks: u32, nodes: u64) -> Pool {
 struct Outage {
     pool: Pool,
     engine: Rc<Engine>,
+    /// A volume that holds nothing.
+    blank: VolumeId,
     /// The volume of the leaves, and how many there are.
     sparse: VolumeId,
     leaves: u64,
@@ -99,20 +85,22 @@ impl Outage {
         let leaves = pool.config.reserve.leaves_max - 30;
         let wide_blocks = u64::from(pool.geometry.chunks) * 256;
         let inner = Rc::clone(&engine);
-        let (sparse, wide) = pool.executor.block_on(async move {
+        let (blank, sparse, wide) = pool.executor.block_on(async move {
+            let blank = create(&inner, "blank", 1100).await;
             let sparse = create(&inner, "sparse", leaves * 512).await;
             for leaf in 0..leaves {
                 let lba = Lba(leaf * 512 + leaf % 512);
                 let done = inner.write(sparse, lba, Blocks::zeroed(1), false).await;
                 done.expect("a write");
             }
-            (sparse, create(&inner, "wide", wide_blocks).await)
+            (blank, sparse, create(&inner, "wide", wide_blocks).await)
         });
         pool.executor.drain();
         pool.dense.gone.set(true);
         let outage = Self {
             pool,
             engine,
+            blank,
             sparse,
             leaves,
             wide,
@@ -148,10 +136,10 @@ impl Outage {
     /// leaf in turn.
     fn deallocate(&self, holes: u64) {
         let (inner, leaves) = (Rc::clone(&self.engine), self.leaves);
-        let (sparse, wide) = (self.sparse, self.wide);
+        let (blank, sparse) = (self.blank, self.sparse);
         let mut burning = self.world().run(async move {
             for _ in 0..700 {
-                let done = inner.discard(wide, Lba(0), 1).await;
+                let done = inner.discard(blank, Lba(0), 1).await;
                 done.expect("a deallocation");
             }
             for step in 0..holes {
@@ -209,14 +197,8 @@ async fn create(engine: &Engine, name: &'static str, blocks: u64) -> VolumeId {
 
 /// Hosts go on after an outage of the dense tier, in which so many blocks that hold nothing were deallocated and the
 /// power failed so often.
-fn goes_on_after_an_outage(
-    (chunks, window, nodes): (u32, u32, u64),
-    chain_age: u64,
-    holes: u64,
-    restarts: u32,
-) {
-    let mut pool = sparse_pool_of(3, chain_age, chunks, nodes);
-    pool.config.window = window;
+fn goes_on_after_an_outage(holes: u64, restarts: u32) {
+    let pool = sparse_pool_of(3, 2048);
     let mut outage = Outage::new(pool);
     outage.deallocate(holes);
     outage.restart(restarts);
@@ -226,7 +208,7 @@ fn goes_on_after_an_outage(
 /// Leaves that deallocations make long, without any that is old, leave the log to those who free it.
 #[test]
 fn long_chains_do_not_take_the_reserve() {
-    goes_on_after_an_outage((32, 1, 2048), CHAIN_AGE_MAX, 20_000, 0);
+    goes_on_after_an_outage(20_000, 0);
 }
 
 /// A read of a leaf's image takes long, and meanwhile a host deallocates ranges of it none of which lies in another
@@ -303,7 +285,7 @@ fn a_full_chain_takes_writes() {
 fn a_flood_of_deallocations_in_a_busy_pool() {
     let mut stuck = Vec::new();
     for (seed, nodes) in [(1, 2048), (1, 8192), (3, 8192), (7, 8192)] {
-        let pool = sparse_pool_of(seed, CHAIN_AGE_MAX, 32, nodes);
+        let pool = sparse_pool_of(seed, nodes);
         let leaves = pool.config.reserve.leaves_max - 30;
         let engine = pool.create();
         let executor = Rc::clone(&pool.executor);
@@ -350,11 +332,5 @@ fn a_flood_of_deallocations_in_a_busy_pool() {
 /// The same after many deallocations, no chain is old.
 #[test]
 fn starts_during_an_outage_end_after_deallocations() {
-    goes_on_after_an_outage((32, 1, 2048), CHAIN_AGE_MAX, 20_000, 12);
-}
-
-/// Old chains leave the log to those who free it, in a pool with checkpoints as short as `Reserve` allows.
-#[test]
-fn old_chains_do_not_take_a_small_reserve() {
-    goes_on_after_an_outage((33, 4, 2048), 1500, 0, 0);
+    goes_on_after_an_outage(20_000, 12);
 }
