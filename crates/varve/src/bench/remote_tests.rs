@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bench::run::{FILL_BLOCKS, Load};
+use crate::cli::Exit;
 use crate::load::{Direction, Order};
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,7 +14,7 @@ use varve_hostio::{Endpoint, Listener, Outgoing, Stream};
 use varve_io::Event as Signal;
 use varve_nvme::Nqn;
 use varve_nvme::tcp::Digests;
-use varve_target::{ConnectionId, Hosts, Namespace, Operation, Subsystem, Target};
+use varve_target::{ConnectionId, Failure, Hosts, Namespace, Operation, Subsystem, Target};
 
 const NQN: &str = "nqn.2026-11.io.varve:test";
 const BLOCK: usize = 4096;
@@ -29,6 +30,17 @@ struct Machine {
     accepted: std::cell::Cell<u64>,
     /// Commands so far.
     performed: std::cell::Cell<u64>,
+    /// Its store has no room for new blocks.
+    is_full: bool,
+}
+
+/// How a target behaves.
+#[derive(Clone, Copy)]
+enum Habit {
+    Good,
+    /// After so many commands all connections are ended once.
+    CutsAfter(u64),
+    Full,
 }
 
 impl Machine {
@@ -38,26 +50,27 @@ impl Machine {
             let Some(action) = action else { break };
             let answer = self.perform(action.operation);
             let mut target = self.target.borrow_mut();
-            target.complete(action.connection, action.tag, Ok(answer));
+            target.complete(action.connection, action.tag, answer);
         }
         self.changed.notify();
     }
 
-    fn perform(&self, operation: Operation) -> Option<Vec<u8>> {
+    fn perform(&self, operation: Operation) -> Result<Option<Vec<u8>>, Failure> {
         self.performed.set(self.performed.get() + 1);
         let mut disk = self.disk.borrow_mut();
         let at = |lba: u64| lba as usize * BLOCK;
         match operation {
             Operation::Read { lba, blocks } => {
-                return Some(disk[at(lba)..at(lba + u64::from(blocks))].to_vec());
+                return Ok(Some(disk[at(lba)..at(lba + u64::from(blocks))].to_vec()));
             }
+            Operation::Write { .. } if self.is_full => return Err(Failure::NoSpace),
             Operation::Write { lba, data, .. } => {
                 disk[at(lba)..at(lba) + data.len()].copy_from_slice(&data);
             }
             Operation::Flush => {}
             other => panic!("a bench does not ask for {other:?}"),
         }
-        None
+        Ok(None)
     }
 
     async fn receive(self: Rc<Self>, world: Rc<dyn World>, id: ConnectionId, stream: Rc<Stream>) {
@@ -119,13 +132,12 @@ impl Machine {
     }
 }
 
-/// Serves on another thread until the last controller is gone; gives the port. After `cut_after`
-/// commands all connections are ended once.
+/// Serves on another thread until the last controller is gone; gives the port.
 #[expect(
     clippy::disallowed_methods,
     reason = "a target of its own thread, as another process has it"
 )]
-fn serve(cut_after: Option<u64>) -> (u16, JoinHandle<u64>) {
+fn serve(habit: Habit) -> (u16, JoinHandle<u64>) {
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let executor = Executor::new();
@@ -137,12 +149,12 @@ fn serve(cut_after: Option<u64>) -> (u16, JoinHandle<u64>) {
             let Endpoint::Tcp(place) = listener.endpoint().clone() else {
                 unreachable!("it was TCP");
             };
-            let machine = machine();
+            let machine = machine(matches!(habit, Habit::Full));
             world.spawn(Box::pin(Rc::clone(&machine).send()));
             let accept = Rc::clone(&machine).accept(Rc::clone(&world), listener);
             world.spawn(Box::pin(accept));
             sender.send(place.port()).expect("somebody waits");
-            until_left(&machine, cut_after).await;
+            until_left(&machine, habit).await;
             machine.accepted.get()
         };
         executor.run(flow).expect("no deadlock")
@@ -150,7 +162,7 @@ fn serve(cut_after: Option<u64>) -> (u16, JoinHandle<u64>) {
     (receiver.recv().expect("a port"), thread)
 }
 
-fn machine() -> Rc<Machine> {
+fn machine(is_full: bool) -> Rc<Machine> {
     let nqn = Nqn::new(NQN).expect("a name");
     let (serial, firmware) = ("VARVE0001".to_owned(), "0.1".to_owned());
     let subsystem = Subsystem::new(nqn, serial, firmware, Hosts::Any, Vec::new());
@@ -171,15 +183,16 @@ fn machine() -> Rc<Machine> {
         changed: Signal::new(),
         accepted: std::cell::Cell::new(0),
         performed: std::cell::Cell::new(0),
+        is_full,
     })
 }
 
 /// Ends when a host came and has shut its controller down.
-async fn until_left(machine: &Rc<Machine>, cut_after: Option<u64>) {
+async fn until_left(machine: &Rc<Machine>, habit: Habit) {
     while machine.target.borrow().controllers() == 0 {
         machine.changed.listen().await;
     }
-    if let Some(commands) = cut_after {
+    if let Habit::CutsAfter(commands) = habit {
         while machine.performed.get() < commands {
             machine.changed.listen().await;
         }
@@ -232,17 +245,22 @@ fn a_remote_namespace_is_measured_and_reads_back() {
         (Direction::Write, 768 << 10, 3),
         (Direction::Read, 2 << 20, 0),
     ] {
-        let (port, thread) = serve(None);
+        let (port, thread) = serve(Habit::Good);
         let mut request = request(port, direction, bytes);
         request.terms.digests = Digests::from_bits(digests);
         let report = run_remote(request).expect("a result");
-        assert_eq!(report.shortcoming(), None, "{direction:?} {bytes}");
+        assert!(report.shortcoming().is_none(), "{direction:?} {bytes}");
         let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
         assert!(json["iops"].as_u64().is_some_and(|iops| iops > 0));
         assert_eq!(json["setup"]["io_queues"], 2);
         assert_eq!(json["setup"]["queue_commands"], 8);
         assert_eq!(json["associations_lost"], 0);
         assert!(json["setup"]["fast_bytes"].is_null(), "{json}");
+        assert!(
+            json["verified_blocks"].as_u64()
+                >= json["setup"]["user_bytes"].as_u64().map(|all| all / 4096),
+            "each block is read back: {json}"
+        );
         assert_eq!(thread.join().expect("it served"), 3);
     }
 }
@@ -250,11 +268,11 @@ fn a_remote_namespace_is_measured_and_reads_back() {
 /// A target that ends all connections in the middle: the run goes on and every block reads back.
 #[test]
 fn a_loss_in_the_window_is_made_good() {
-    let (port, thread) = serve(Some(DISK_BLOCKS as u64 / FILL_BLOCKS + 500));
+    let (port, thread) = serve(Habit::CutsAfter(DISK_BLOCKS as u64 / FILL_BLOCKS + 500));
     let mut request = request(port, Direction::Write, 4096);
     request.wanted.runtime = Duration::from_secs(1);
     let report = run_remote(request).expect("a result");
-    assert_eq!(report.shortcoming(), None);
+    assert!(report.shortcoming().is_none());
     let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
     assert_eq!(json["associations_lost"], 1, "{json}");
     assert!(json["last_loss"].is_string(), "{json}");
@@ -268,5 +286,81 @@ fn no_target_no_result() {
     let port = socket.local_addr().expect("an address").port();
     drop(socket);
     let refused = run_remote(request(port, Direction::Read, 4096));
-    assert!(matches!(refused, Err(BenchError::Unreachable(_))));
+    let Err(error @ BenchError::Unreachable(_)) = refused else {
+        panic!("nobody listens there");
+    };
+    let what = error.to_string();
+    assert!(
+        what.contains(&format!("127.0.0.1:{port}")) && what.contains("refused"),
+        "{what}"
+    );
+    assert!(error.next().contains("port"), "{}", error.next());
+}
+
+/// What does not exist is told by its number, and as a thing that does not exist.
+#[test]
+fn a_namespace_that_is_not_there_is_named() {
+    let (port, thread) = serve(Habit::Good);
+    let mut request = request(port, Direction::Read, 4096);
+    request.address = format!("nvme+tcp://127.0.0.1:{port}/{NQN}?nsid=99")
+        .parse()
+        .expect("an address");
+    let Err(BenchError::Unreachable(error)) = run_remote(request) else {
+        panic!("there is one namespace");
+    };
+    let what = error.to_string();
+    assert!(
+        what.contains(NQN) && what.contains("namespace 99"),
+        "{what}"
+    );
+    assert_eq!(error.exit(), Exit::NotFound);
+    assert!(error.next().contains("nsid"), "{}", error.next());
+    thread.join().expect("it served");
+}
+
+/// That the far pool is full is no bug of ours, whether it is met before the window or in it.
+#[test]
+fn a_target_without_room_is_told() {
+    let (port, thread) = serve(Habit::Full);
+    let Err(error) = run_remote(request(port, Direction::Write, 4096)) else {
+        panic!("nothing can be written");
+    };
+    let (what, next) = (error.to_string(), error.next());
+    assert!(what.contains("out of space"), "{what}");
+    assert!(next.contains("varve pool status"), "{next}");
+    thread.join().expect("it served");
+    let (port, thread) = serve(Habit::Full);
+    let mut request = request(port, Direction::Write, 4096);
+    request.wanted.load.verifies = false;
+    let report = run_remote(request).expect("a result");
+    let short = report.shortcoming().expect("no write succeeded");
+    assert!(short.is_failure && short.next.contains("varve pool status"));
+    thread.join().expect("it served");
+}
+
+/// What was never written asks no drive: a rate of such reads is told as one, and how much was used.
+#[test]
+fn zeroes_and_sizes_are_told() {
+    let (port, thread) = serve(Habit::Good);
+    let mut request = request(port, Direction::Read, 4096);
+    request.wanted.load.verifies = false;
+    request.wanted.size = Some(10 << 30);
+    let report = run_remote(request).expect("a result");
+    let short = report.shortcoming().expect("nothing was written");
+    assert!(
+        !short.is_failure && short.what.starts_with("100 %"),
+        "{}",
+        short.what
+    );
+    let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+    assert_eq!(json["shortcoming"], short.what);
+    assert_eq!(json["zeroes_per_cent"], 100);
+    assert_eq!(json["setup"]["asked_bytes"], 10_u64 << 30);
+    assert_eq!(json["setup"]["user_bytes"], 16 << 20);
+    let table = report.table();
+    assert!(
+        table.contains("16 MiB: there is no more, 10 GiB were asked for"),
+        "{table}"
+    );
+    thread.join().expect("it served");
 }

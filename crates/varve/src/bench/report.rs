@@ -4,8 +4,9 @@ use super::plan::Plan;
 use super::rig::Written;
 use super::run::Load;
 use super::standing::Window;
+use crate::cli::size;
 use crate::envelope;
-use crate::load::{Direction, Order, Phase};
+use crate::load::{Direction, Order, Phase, Tally};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -39,7 +40,9 @@ struct Setup {
     in_flight: u32,
     cores: u16,
     verify: bool,
+    /// Bytes that are used, and as many as were asked for, if that was said.
     user_bytes: u64,
+    asked_bytes: Option<u64>,
     #[serde(flatten)]
     pool: Option<PoolSetup>,
     #[serde(flatten)]
@@ -83,6 +86,14 @@ pub(crate) struct Report {
     cpu_ns_per_io: u64,
     errors: u64,
     first_error: Option<String>,
+    /// Blocks that were compared with what was written, the last of them after the window.
+    verified_blocks: u64,
+    /// Of blocks that were read unchecked, the share of zeroes, per cent; none if none was read.
+    zeroes_per_cent: Option<u64>,
+    /// Why the result says less than it seems to, if it does.
+    shortcoming: Option<String>,
+    #[serde(skip)]
+    first_next: Option<&'static str>,
     #[serde(flatten)]
     engine: Option<EngineFigures>,
     #[serde(flatten)]
@@ -119,6 +130,15 @@ struct EngineFigures {
     /// There is something to collect.
     #[serde(skip)]
     has_dense: bool,
+}
+
+/// Why a result says less than it seems to.
+pub(crate) struct Shortcoming {
+    pub(crate) what: String,
+    /// What to do about it.
+    pub(crate) next: &'static str,
+    /// The result does not count.
+    pub(crate) is_failure: bool,
 }
 
 /// What happened on the way to a remote namespace.
@@ -203,52 +223,81 @@ impl Report {
             cpu_ns_per_io: cpu_ns / operations.max(1),
             errors: 0,
             first_error: None,
+            verified_blocks: 0,
+            zeroes_per_cent: None,
+            shortcoming: None,
+            first_next: None,
             engine: None,
             path: None,
             is_write: load.direction == Direction::Write,
         }
     }
 
-    /// Adds what failed.
-    pub(super) fn with_failures(self, errors: u64, first_error: Option<String>) -> Self {
-        Self {
-            errors,
+    /// Adds what came of the load.
+    pub(super) fn with_tally(self, tally: Tally) -> Self {
+        let zeroes = (tally.zeroes * 100).checked_div(tally.sampled);
+        let first = tally.first.map(|first| (first.what, first.next));
+        let (first_error, first_next) = first.unzip();
+        let mut report = Self {
+            errors: tally.failures,
             first_error,
+            first_next,
+            verified_blocks: tally.checked,
+            zeroes_per_cent: zeroes,
             ..self
-        }
+        };
+        report.shortcoming = report.shortcoming().map(|short| short.what);
+        report
     }
 
-    /// Why the result does not count, if it does not.
-    pub(crate) const fn shortcoming(&self) -> Option<&'static str> {
+    /// Adds how many bytes were to be used.
+    pub(super) fn with_asked(mut self, bytes: Option<u64>) -> Self {
+        self.setup.asked_bytes = bytes;
+        self
+    }
+
+    /// Why the result says less than it seems to, if it does.
+    pub(crate) fn shortcoming(&self) -> Option<Shortcoming> {
         if self.errors > 0 {
-            return Some("operations failed");
+            return Some(Shortcoming {
+                what: "operations failed".to_owned(),
+                next: self.first_next.unwrap_or_default(),
+                is_failure: true,
+            });
         }
-        match &self.engine {
-            Some(engine)
-                if self.is_write && engine.chunks_cleaned + engine.bypassed_blocks == 0 =>
-            {
-                Some("no compaction in the measured window: this is not steady state")
-            }
-            Some(engine) if self.is_write && engine.has_dense && engine.groups_collected == 0 => {
-                Some("no garbage collection in the measured window: this is not steady state")
-            }
-            _ => None,
+        match self.zeroes_per_cent {
+            Some(zeroes @ 1..) => Some(Shortcoming {
+                what: format!(
+                    "{zeroes} % of what was read are zeroes: blocks that were never written ask no drive"
+                ),
+                next: "write --size first: --verify does, and so does --rw write",
+                is_failure: false,
+            }),
+            _ => self.unsteadiness(),
         }
     }
 
-    /// What to do about that.
-    pub(crate) const fn next(&self) -> &'static str {
-        match (&self.engine, self.errors) {
-            (Some(_), 0) if self.setup.pool.is_none() => {
-                "give it a longer --runtime, or run it again: the pool goes on where it was"
-            }
-            (Some(_), 0) => "give it a longer --runtime or a larger --warm-up",
-            (Some(_), _) if self.setup.pool.is_none() => {
-                "look at the first error: varve pool status"
-            }
-            (Some(_), _) => "report this as a bug, with the command line",
-            (None, _) => "look at the first error, the last loss and what the target says",
-        }
+    /// What steady state lacks. A pool in memory is made for the window and has to be in it; one that was there
+    /// before goes on as it was, and a load of a small part of it may do without.
+    fn unsteadiness(&self) -> Option<Shortcoming> {
+        let engine = self.engine.as_ref().filter(|_| self.is_write)?;
+        let lacks = if engine.chunks_cleaned + engine.bypassed_blocks == 0 {
+            "compaction"
+        } else if engine.has_dense && engine.groups_collected == 0 {
+            "garbage collection"
+        } else {
+            return None;
+        };
+        let is_made = self.setup.pool.is_some();
+        let next = match is_made {
+            true => "give it a longer --runtime or a larger --warm-up",
+            false => "give it a longer --runtime, or run it again: the pool goes on where it was",
+        };
+        Some(Shortcoming {
+            what: format!("no {lacks} in the measured window: this is not steady state"),
+            next,
+            is_failure: is_made,
+        })
     }
 
     /// As JSON, with a line end.
@@ -272,6 +321,15 @@ impl Report {
             setup.rw, setup.block_bytes, setup.in_flight
         );
         line("load", load);
+        let used_all = size(setup.user_bytes);
+        let used = match setup.asked_bytes.filter(|asked| *asked > setup.user_bytes) {
+            Some(asked) => {
+                let asked = size(asked);
+                format!("{used_all}: there is no more, {asked} were asked for")
+            }
+            None => used_all.clone(),
+        };
+        line("user data", used);
         line("iops", self.iops.to_string());
         line("MB/s", (self.bytes_per_s / 1_000_000).to_string());
         line("CPU ns per operation", self.cpu_ns_per_io.to_string());
@@ -291,6 +349,16 @@ impl Report {
         line("errors", self.errors.to_string());
         if let Some(error) = &self.first_error {
             line("first error", error.clone());
+        }
+        if setup.verify {
+            let blocks = self.verified_blocks;
+            line(
+                "blocks checked",
+                format!("{blocks}, each of {used_all} at the end"),
+            );
+        }
+        if let Some(zeroes) = self.zeroes_per_cent {
+            line("zeroes read", format!("{zeroes} %"));
         }
         if let Some(engine) = &self.engine {
             engine.show(line);
@@ -387,6 +455,7 @@ impl Setup {
             cores: 1,
             verify: load.verifies,
             user_bytes,
+            asked_bytes: None,
             pool: None,
             path: None,
         }

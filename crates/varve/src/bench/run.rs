@@ -5,7 +5,7 @@ use super::report::{Moment, Report};
 use super::rig::Rig;
 use super::station::{Order as Task, Station};
 use super::watch::{PATIENCE, watched};
-use crate::load::{Direction, Order, Phase, Share, Subject};
+use crate::load::{Direction, Failed, Order, Phase, Share, Subject, Tally};
 use crate::memory;
 use crate::progress::Progress;
 use crate::remote::Unreachable;
@@ -81,7 +81,7 @@ pub(crate) enum BenchError {
     /// No operation ends any more; what each reactor waits for.
     Hangs(Vec<String>),
     /// An operation failed before the window opened.
-    Load(String),
+    Load(Failed),
     /// Garbage collection or compaction did not begin in time.
     NotSteady { seconds: u64, collected: u64 },
     /// The target cannot be used.
@@ -108,7 +108,10 @@ impl fmt::Display for BenchError {
             Self::Hangs(reports) => {
                 write!(f, "the engine hangs; {}", reports.join("; "))
             }
-            Self::Load(what) => write!(f, "an operation failed during warm-up: {what}"),
+            Self::Load(failed) => {
+                let what = &failed.what;
+                write!(f, "an operation failed before the measured window: {what}")
+            }
             Self::NotSteady { seconds, collected } => write!(
                 f,
                 "not in steady state after {seconds} s: {collected} groups were collected"
@@ -140,11 +143,10 @@ impl BenchError {
             Self::Unreachable(error) => error.next(),
             Self::Control(failure) => failure.next.as_deref().unwrap_or(""),
             Self::Small { .. } => "give a larger --size or a smaller --bs",
-            Self::Assemble(_)
-            | Self::Engine(_)
-            | Self::Stalled(_)
-            | Self::Hangs(_)
-            | Self::Load(_) => "report this as a bug, with the command line",
+            Self::Load(failed) => failed.next,
+            Self::Assemble(_) | Self::Engine(_) | Self::Stalled(_) | Self::Hangs(_) => {
+                "report this as a bug, with the command line"
+            }
         }
     }
 }
@@ -215,8 +217,9 @@ impl Run {
             self.read_back(&subject).await;
         }
         let report = Report::new(target, &self.load, &self.plan, &window, &from, &to);
-        let (failures, first) = self.failures().await;
-        let report = report.with_failures(failures, first);
+        let tally = self.tally().await;
+        let failures = tally.failures;
+        let report = report.with_tally(tally);
         // A failure to close is a failure of the run only if nothing failed before.
         match engine_of(&subject).close().await {
             Err(error) if failures == 0 => Err(BenchError::Engine(error)),
@@ -283,16 +286,14 @@ impl Run {
         phase
     }
 
-    /// Failures of all generators.
-    async fn failures(&self) -> (u64, Option<String>) {
-        let (mut failures, mut first) = self.station.failures();
+    /// What came of all generators' parts.
+    async fn tally(&self) -> Tally {
+        let mut tally = self.station.tally();
         for peer in self.peers() {
-            let there = Station::call(&*self.world, peer, |there| async move { there.failures() });
-            let (more, what) = there.await;
-            failures += more;
-            first = first.or(what);
+            let there = Station::call(&*self.world, peer, |there| async move { there.tally() });
+            tally.add(there.await);
         }
-        (failures, first)
+        tally
     }
 
     /// Visits every block once, in order.
@@ -345,8 +346,8 @@ impl Run {
     }
 
     async fn no_failure(&self) -> Result<(), BenchError> {
-        match self.failures().await.1 {
-            Some(what) => Err(BenchError::Load(what)),
+        match self.tally().await.first {
+            Some(failed) => Err(BenchError::Load(failed)),
             None => Ok(()),
         }
     }
@@ -435,6 +436,7 @@ fn collected(engine: &Engine) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::report::Shortcoming;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -471,7 +473,7 @@ mod tests {
     fn steady(mut request: Request) -> Report {
         loop {
             let report = run(&request).expect("the pool fits and works");
-            let Some(what) = report.shortcoming() else {
+            let Some(Shortcoming { what, .. }) = report.shortcoming() else {
                 return report;
             };
             let (load, cores) = (request.load, request.plan.cores);

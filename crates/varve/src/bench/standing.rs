@@ -90,8 +90,8 @@ impl<'a> Standing<'a> {
         let verifies = self.wanted.load.verifies;
         if verifies {
             self.sweep(Direction::Write, "fill").await;
-            if let Some(what) = self.subject.first_failure() {
-                return Err(BenchError::Load(what));
+            if let Some(failed) = self.subject.tally().first {
+                return Err(BenchError::Load(failed));
             }
         }
         let window = self.measure().await;
@@ -101,9 +101,11 @@ impl<'a> Standing<'a> {
         Ok(window)
     }
 
-    /// Adds what failed to a report.
+    /// Adds what came of the load to a report.
     pub(super) fn judged(&self, report: Report) -> Report {
-        report.with_failures(self.subject.failures(), self.subject.first_failure())
+        report
+            .with_tally(self.subject.tally())
+            .with_asked(self.wanted.size)
     }
 
     /// Visits every block once, in order.

@@ -2,7 +2,9 @@
 
 use super::plan::Plan;
 use super::run::{IDENTITY, Load};
-use crate::load::{Direction, Draw, Oracle, Order as Places, Phase, Ring, Share, Store, Subject};
+use crate::load::{
+    Direction, Draw, Oracle, Order as Places, Phase, Ring, Share, Store, Subject, Tally,
+};
 use hdrhistogram::Histogram;
 use std::cell::{OnceCell, RefCell};
 use std::future::Future;
@@ -207,11 +209,9 @@ impl Station {
         format!("reactor {reactor}: {}", words.join(", "))
     }
 
-    /// Failures so far, and the first.
-    pub(super) fn failures(&self) -> (u64, Option<String>) {
+    /// What came of it so far.
+    pub(super) fn tally(&self) -> Tally {
         let subject = self.subject.get();
-        subject.map_or((0, None), |subject| {
-            (subject.failures(), subject.first_failure())
-        })
+        subject.map(|subject| subject.tally()).unwrap_or_default()
     }
 }

@@ -25,7 +25,7 @@ fn scratch(name: &str) -> Scratch {
     Scratch(path)
 }
 
-/// Pool `p` with volume `v` of 48 MiB, in a state directory of its own.
+/// Pool `p` with volumes `v` of 48 MiB and `big`, in a state directory of its own.
 fn made(scratch: &Scratch) -> PathBuf {
     let home = scratch.0.join("home");
     let at = scratch.0.clone();
@@ -48,13 +48,16 @@ fn made(scratch: &Scratch) -> PathBuf {
             dry_run: false,
         };
         pools.create_pool(&pool).await.expect("a pool");
-        let volume = CreateVolume {
-            pool: "p".to_owned(),
-            volume: "v".to_owned(),
-            bytes: 48 * MIB,
-            tenant: 0,
-        };
-        pools.create_volume(&volume).await.expect("a volume");
+        // The second is larger than the pool.
+        for (name, mib) in [("v", 48), ("big", 256)] {
+            let volume = CreateVolume {
+                pool: "p".to_owned(),
+                volume: name.to_owned(),
+                bytes: mib * MIB,
+                tenant: 0,
+            };
+            pools.create_volume(&volume).await.expect("a volume");
+        }
         pools.close_all().await;
     });
     home
@@ -154,4 +157,35 @@ fn what_is_not_there_or_in_use_is_refused() {
     large.wanted.load.bytes = 64 * MIB;
     let refused = run_volume(large);
     assert!(matches!(refused, Err(BenchError::Small { .. })));
+}
+
+/// A window without garbage collection is told, beside a result that counts: a load of a small part of a pool
+/// may never need any.
+#[test]
+fn a_small_part_of_a_pool_is_a_result() {
+    let scratch = scratch("small");
+    let home = made(&scratch);
+    let mut small = request(&home, Direction::Write);
+    small.wanted.size = Some(MIB);
+    small.wanted.runtime = Duration::from_millis(20);
+    let report = run_volume(small).expect("a result");
+    let short = report.shortcoming().expect("a moment is no steady state");
+    assert!(!short.is_failure, "{}", short.what);
+    let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+    assert_eq!(json["shortcoming"], short.what);
+    assert!(short.what.contains("not steady state"), "{json}");
+    assert_eq!(json["verified_blocks"], MIB / BLOCK_BYTES);
+}
+
+#[test]
+fn a_pool_without_room_is_told() {
+    let scratch = scratch("full");
+    let home = made(&scratch);
+    let mut big = request(&home, Direction::Write);
+    big.volume = "big".to_owned();
+    let Err(BenchError::Load(failed)) = run_volume(big) else {
+        panic!("256 MiB do not fit");
+    };
+    assert!(failed.what.contains("no room"), "{failed:?}");
+    assert!(failed.next.contains("varve pool status"), "{failed:?}");
 }

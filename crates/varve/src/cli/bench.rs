@@ -2,7 +2,7 @@
 
 use super::bench_pool::PoolOptions;
 use super::front::{self, parse_place};
-use super::{Exit, complain};
+use super::{Exit, complain, note};
 use crate::bench::{self, BenchError, Load, RemoteRequest, Request, VolumeRequest, Wanted};
 use crate::load::{Direction, Order};
 use crate::remote::{Address, Terms};
@@ -124,9 +124,13 @@ impl Options {
                 );
                 match report.shortcoming() {
                     None => Exit::Ok,
-                    Some(what) => {
-                        complain(what, report.next());
+                    Some(short) if short.is_failure => {
+                        complain(&short.what, short.next);
                         Exit::Failed
+                    }
+                    Some(short) => {
+                        note(&short.what, short.next);
+                        Exit::Ok
                     }
                 }
             }
@@ -136,6 +140,7 @@ impl Options {
                 match error {
                     BenchError::Plan(_) => Exit::Usage,
                     BenchError::Memory { .. } => Exit::Refused,
+                    BenchError::Unreachable(error) => error.exit(),
                     _ => Exit::Failed,
                 }
             }

@@ -31,6 +31,12 @@ pub(crate) fn complain(what: &str, next: &str) {
     keep(plain(what, next));
 }
 
+/// Tells on standard error what a result that counts does not say, and what to do about it.
+pub(crate) fn note(what: &str, next: &str) {
+    eprintln!("note:  {what}");
+    eprintln!("next:  {next}");
+}
+
 /// Keeps what failed, which was told already, for the document.
 pub(super) fn keep(failure: Failure) {
     *last() = Some(failure);

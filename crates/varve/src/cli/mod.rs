@@ -26,7 +26,8 @@ mod table;
 mod usage;
 mod volume;
 
-pub(crate) use failure::{abandon, complain};
+pub(crate) use failure::{abandon, complain, note};
+pub(crate) use table::size;
 pub(crate) use varve_control::Exit;
 
 use crate::out;

@@ -32,7 +32,7 @@ pub(super) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// A size for people, in powers of 1024; exact ones have no point.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let unit = (bytes.max(1).ilog2() / 10).min(5);
     let whole = 1_u64 << (10 * unit);

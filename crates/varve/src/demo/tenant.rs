@@ -112,7 +112,8 @@ impl Tenant {
 
     /// Operations that failed or returned what they must not, and the first of them.
     pub(super) fn failures(&self) -> (u64, Option<String>) {
-        (self.subject.failures(), self.subject.first_failure())
+        let tally = self.subject.tally();
+        (tally.failures, tally.first.map(|first| first.what))
     }
 
     /// Associations with the server that were lost.

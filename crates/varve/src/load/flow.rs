@@ -4,10 +4,11 @@ use super::draw::{Draw, Share};
 use super::oracle::Oracle;
 use super::payload::{Ring, Stamp, stamp, stamp_of};
 use super::store::Store;
+use super::tally::{Failed, Tally};
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use varve_io::{Blocks, World};
+use varve_io::{BlockRef, Blocks, World};
 use varve_units::{Lba, Nanos};
 
 /// Which way the data go.
@@ -26,6 +27,8 @@ const LOOK: Nanos = Nanos::from_millis(20);
 const LATENCY_DIGITS: u8 = 2;
 /// Longest latency told apart.
 const LATENCY_MAX: Nanos = Nanos::from_secs(60);
+/// One read of so many is looked at for zeroes. Arbitrary: a block's look costs some 50 ns.
+const SAMPLE: u64 = 64;
 /// Failed operations after which a phase ends.
 const FAILURES_MAX: u64 = 1000;
 
@@ -37,8 +40,7 @@ pub(crate) struct Subject {
     pub(crate) oracle: Option<RefCell<Oracle>>,
     /// Operations that have ended, of all phases.
     ended: Cell<u64>,
-    failures: Cell<u64>,
-    first_failure: RefCell<Option<String>>,
+    tally: RefCell<Tally>,
 }
 
 /// What one phase does.
@@ -113,18 +115,13 @@ impl Phase {
 
 impl Subject {
     /// What is to be loaded.
-    pub(crate) const fn new(
-        store: Store,
-        world: Rc<dyn World>,
-        oracle: Option<RefCell<Oracle>>,
-    ) -> Self {
+    pub(crate) fn new(store: Store, world: Rc<dyn World>, oracle: Option<RefCell<Oracle>>) -> Self {
         Self {
             store,
             world,
             oracle,
             ended: Cell::new(0),
-            failures: Cell::new(0),
-            first_failure: RefCell::new(None),
+            tally: RefCell::default(),
         }
     }
 
@@ -133,14 +130,9 @@ impl Subject {
         self.ended.get()
     }
 
-    /// Operations that failed or returned what they must not.
-    pub(crate) const fn failures(&self) -> u64 {
-        self.failures.get()
-    }
-
-    /// The first failure, in words.
-    pub(crate) fn first_failure(&self) -> Option<String> {
-        self.first_failure.borrow().clone()
+    /// What came of it so far.
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally.borrow().clone()
     }
 
     /// Runs a phase to its end. `look` is asked now and then whether that has come.
@@ -176,7 +168,7 @@ impl Subject {
                 Direction::Read => self.read(phase, lba, &mut spare).await,
             };
             if let Err(error) = outcome {
-                self.fail(phase, &error);
+                self.fail(phase, error);
             }
             let now = self.world.now();
             phase
@@ -200,17 +192,16 @@ impl Subject {
         }
     }
 
-    fn fail(&self, phase: &Phase, what: &str) {
-        self.failures.set(self.failures.get() + 1);
-        self.first_failure
-            .borrow_mut()
-            .get_or_insert_with(|| what.to_owned());
-        if self.failures.get() >= FAILURES_MAX || self.store.has_stopped() {
+    fn fail(&self, phase: &Phase, failed: Failed) {
+        let mut tally = self.tally.borrow_mut();
+        tally.failures += 1;
+        tally.first.get_or_insert(failed);
+        if tally.failures >= FAILURES_MAX || self.store.has_stopped() {
             phase.end();
         }
     }
 
-    async fn write(&self, phase: &Phase, lba: Lba) -> Result<(), String> {
+    async fn write(&self, phase: &Phase, lba: Lba) -> Result<(), Failed> {
         let mut payload = phase.ring.borrow_mut().take(&*self.world);
         for index in 0..phase.blocks {
             let lba = Lba(lba.0 + index);
@@ -234,7 +225,7 @@ impl Subject {
         phase: &Phase,
         lba: Lba,
         spare: &mut Option<Blocks>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failed> {
         let into = spare.take();
         let into = into.unwrap_or_else(|| phase.ring.borrow().memory());
         let blocks = self.store.read(lba, into).await?;
@@ -245,14 +236,26 @@ impl Subject {
                 let lba = Lba(lba.0 + index);
                 if found.lba != lba || !oracle.allows(lba, found.version) {
                     let newest = oracle.newest(lba);
-                    self.fail(
-                        phase,
-                        &format!("{lba}, version {newest}, reads as {found:?}"),
-                    );
+                    let what = format!("{lba}, version {newest}, reads as {found:?}");
+                    self.fail(phase, self.store.failed(what));
                 }
             }
+            self.tally.borrow_mut().checked += phase.blocks;
+        } else if phase.done().is_multiple_of(SAMPLE) {
+            self.sample(&blocks);
         }
         *spare = Some(blocks);
         Ok(())
+    }
+
+    fn sample(&self, blocks: &Blocks) {
+        let is_zero = |index: &usize| match blocks.block(*index) {
+            BlockRef::Bytes(bytes) => bytes.iter().all(|byte| *byte == 0),
+            BlockRef::Symbol(symbol) => symbol == 0,
+        };
+        let zeroes = (0..blocks.len()).filter(is_zero).count();
+        let mut tally = self.tally.borrow_mut();
+        tally.sampled += blocks.len() as u64;
+        tally.zeroes += zeroes as u64;
     }
 }

@@ -8,9 +8,11 @@ mod flow;
 mod oracle;
 mod payload;
 mod store;
+mod tally;
 
 pub(crate) use draw::{Draw, Order, Share};
 pub(crate) use flow::{Direction, Phase, Subject};
 pub(crate) use oracle::Oracle;
 pub(crate) use payload::Ring;
 pub(crate) use store::Store;
+pub(crate) use tally::{Failed, Tally};

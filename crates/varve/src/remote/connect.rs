@@ -1,11 +1,13 @@
 //! Connecting to a remote namespace.
 
 use super::{Address, HostIdentity, HostTransport};
+use crate::cli::Exit;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use varve_hostio::{Io, NoIo};
-use varve_initiator::{Config, ConnectError, RemoteDrive, Times};
+use varve_initiator::{Config, ConnectError, Loss, RemoteDrive, Times};
 use varve_io::World;
 use varve_nvme::tcp::Digests;
 use varve_units::Nanos;
@@ -43,6 +45,15 @@ pub(crate) enum Unreachable {
     Resolve(io::Error),
     /// This process can do no i/o.
     NoIo(NoIo),
+    /// There is no connection to the target; why, as far as the system said.
+    NotConnected {
+        /// Where it should be.
+        place: SocketAddr,
+        /// The system's reason.
+        why: Option<String>,
+    },
+    /// The subsystem has no such namespace.
+    NoNamespace(Address),
     /// There is no association with the target.
     Connect(ConnectError),
 }
@@ -52,6 +63,14 @@ impl fmt::Display for Unreachable {
         match self {
             Self::Resolve(error) => write!(f, "the target's address: {error}"),
             Self::NoIo(error) => error.fmt(f),
+            Self::NotConnected { place, why } => {
+                write!(f, "no connection to {place}")?;
+                why.iter().try_for_each(|why| write!(f, ": {why}"))
+            }
+            Self::NoNamespace(Address { nqn, nsid, .. }) => match nsid {
+                Some(nsid) => write!(f, "subsystem {nqn} has no namespace {nsid}"),
+                None => write!(f, "subsystem {nqn} has no namespace"),
+            },
             Self::Connect(error) => error.fmt(f),
         }
     }
@@ -63,9 +82,26 @@ impl Unreachable {
         match self {
             Self::Resolve(_) => "give the host's name or address as the target's machine has it",
             Self::NoIo(_) => "allow io_uring to this process (a container's seccomp profile, say)",
+            Self::NotConnected { .. } => {
+                "look whether the target runs, and give the address and port that it listens on for I/O"
+            }
+            Self::NoNamespace(Address { nsid: Some(_), .. }) => {
+                "give ?nsid=N a number that `varve serve` tells, or leave it out for the first namespace"
+            }
+            Self::NoNamespace(_) => "make a volume where the target runs: varve volume create",
             Self::Connect(_) => {
                 "look whether the target serves this name at this address, to this host"
             }
+        }
+    }
+}
+
+impl Unreachable {
+    /// How a process ends by it.
+    pub(crate) const fn exit(&self) -> Exit {
+        match self {
+            Self::NoNamespace(_) => Exit::NotFound,
+            _ => Exit::Failed,
         }
     }
 }
@@ -91,6 +127,14 @@ pub(crate) async fn connect(
         ..Times::default()
     };
     let transport = HostTransport::new(io, place);
+    let refusal = transport.refusal();
     let drive = RemoteDrive::connect(Rc::clone(world), transport, config).await;
-    drive.map(Rc::new).map_err(Unreachable::Connect)
+    drive.map(Rc::new).map_err(|error| match error.0 {
+        Loss::NotConnected => Unreachable::NotConnected {
+            place,
+            why: refusal.take(),
+        },
+        Loss::NoNamespace => Unreachable::NoNamespace(address.clone()),
+        _ => Unreachable::Connect(error),
+    })
 }

@@ -1,5 +1,6 @@
 //! Byte streams of `hostio` as the initiator wants them.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr};
@@ -13,16 +14,30 @@ use varve_units::BLOCK;
 pub(crate) struct HostTransport {
     io: Io,
     endpoint: Endpoint,
+    refusal: Refusal,
 }
+
+/// Why the last connection did not come about, in the system's words.
+type Refusal = Rc<RefCell<Option<String>>>;
 
 /// A TCP stream.
 pub(crate) struct HostStream(Rc<Stream>);
 
 impl HostTransport {
     /// To `address`, on a reactor.
-    pub(crate) const fn new(io: Io, address: SocketAddr) -> Self {
+    pub(crate) fn new(io: Io, address: SocketAddr) -> Self {
         let endpoint = Endpoint::Tcp(address);
-        Self { io, endpoint }
+        Self {
+            io,
+            endpoint,
+            refusal: Refusal::default(),
+        }
+    }
+
+    /// Why the last connection did not come about: who made this may want to know, and the initiator knows
+    /// nothing of sockets.
+    pub(crate) fn refusal(&self) -> Refusal {
+        Rc::clone(&self.refusal)
     }
 }
 
@@ -31,11 +46,14 @@ impl Transport for HostTransport {
 
     fn connect(&self) -> impl Future<Output = Result<HostStream, StreamEnd>> + 'static {
         let (io, endpoint) = (self.io.clone(), self.endpoint.clone());
+        let refusal = self.refusal();
         async move {
             let stream = Stream::connect(io, &endpoint).await;
-            stream
-                .map(|stream| HostStream(Rc::new(stream)))
-                .map_err(|error| end_of(&error))
+            let stream = stream.map_err(|error| {
+                *refusal.borrow_mut() = Some(error.to_string());
+                end_of(&error)
+            });
+            stream.map(|stream| HostStream(Rc::new(stream)))
         }
     }
 }
