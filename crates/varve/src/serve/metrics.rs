@@ -3,6 +3,8 @@
 //! HTTP is served by a thread of its own, like the control plane's. It asks the reactor, which sleeps in
 //! its ring, by a bell and a queue; the reactor answers with the text of that moment. Connections are
 //! few and short: see `door`.
+//!
+//! **Not here**: what is told (`exposition`).
 
 use super::door::Door;
 use axum::Router;
@@ -10,8 +12,6 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use varve_hostio::{Io, Stream};
 use varve_io::World;
-use varve_server::Counters;
 
 /// Media type of the text (Prometheus text exposition format 0.0.4).
 const MEDIA_TYPE: &str = "text/plain; version=0.0.4";
@@ -57,7 +56,7 @@ impl MetricsPort {
     pub(super) fn open(
         self,
         world: &Rc<dyn World>,
-        text: impl Fn() -> String + 'static,
+        text: impl AsyncFn() -> String + 'static,
     ) -> io::Result<SocketAddr> {
         let address = self.0.local_addr()?;
         let (near, far) = Stream::pair(Io::of(&**world).map_err(io::Error::other)?)?;
@@ -105,7 +104,7 @@ async fn metrics(State(asker): State<Asker>) -> Response {
 }
 
 /// Answers on the reactor.
-async fn answer(bell: Stream, calls: Receiver<Answer>, text: impl Fn() -> String) {
+async fn answer(bell: Stream, calls: Receiver<Answer>, text: impl AsyncFn() -> String) {
     let mut buffer = Vec::with_capacity(BELLS_MAX);
     while let Ok((count, mut rung)) = bell.receive(buffer).await {
         if count == 0 {
@@ -113,49 +112,17 @@ async fn answer(bell: Stream, calls: Receiver<Answer>, text: impl Fn() -> String
         }
         rung.clear();
         buffer = rung;
-        while let Ok(answer) = calls.try_recv() {
+        // Those who wait share one look: it asks every slice of every map.
+        let waiting: Vec<Answer> = calls.try_iter().collect();
+        if waiting.is_empty() {
+            continue;
+        }
+        let text = text().await;
+        for answer in waiting {
             // Whoever asked may have left.
-            let _ = answer.send(text());
+            let _ = answer.send(text.clone());
         }
     }
-}
-
-/// The text of a server's counters and of pools'.
-pub(super) fn text(
-    server: &Counters,
-    pools: &BTreeMap<String, BTreeMap<&'static str, u64>>,
-) -> String {
-    let mut text = String::new();
-    let rows = [
-        ("connections_accepted_total", "counter", server.accepted),
-        ("connections_refused_total", "counter", server.refused),
-        ("connections", "gauge", server.connections),
-        ("controllers", "gauge", server.controllers),
-        ("data_bytes", "gauge", server.data_bytes),
-        ("data_waits_total", "counter", server.data_waits),
-        ("reads_total", "counter", server.reads),
-        ("read_bytes_total", "counter", server.read_bytes),
-        ("writes_total", "counter", server.writes),
-        ("written_bytes_total", "counter", server.written_bytes),
-        ("flushes_total", "counter", server.flushes),
-        ("discards_total", "counter", server.discards),
-        ("failures_total", "counter", server.failures),
-        ("operations_in_flight", "gauge", server.in_flight),
-    ];
-    for (name, kind, value) in rows {
-        let _ = writeln!(text, "# TYPE varve_{name} {kind}\nvarve_{name} {value}");
-    }
-    let names: BTreeSet<&str> = pools.values().flat_map(BTreeMap::keys).copied().collect();
-    for name in names {
-        let _ = writeln!(text, "# TYPE varve_pool_{name} untyped");
-        for (pool, counters) in pools {
-            if let Some(value) = counters.get(name) {
-                // Names of pools have no characters that labels would need escaped.
-                let _ = writeln!(text, "varve_pool_{name}{{pool=\"{pool}\"}} {value}");
-            }
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -203,24 +170,5 @@ mod tests {
             let is_over = matches!(end, Ok(_) | Err(io::ErrorKind::ConnectionReset));
             assert!(is_over, "{end:?}");
         }
-    }
-
-    #[test]
-    fn every_metric_has_a_type_and_a_value() {
-        let counters = |value| BTreeMap::from([("gc_blocks", value)]);
-        let pools = BTreeMap::from([
-            ("a".to_owned(), counters(3)),
-            ("b-1".to_owned(), counters(4)),
-        ]);
-        let server = Counters {
-            reads: 7,
-            ..Counters::default()
-        };
-        let text = text(&server, &pools);
-        assert!(text.contains("# TYPE varve_reads_total counter\nvarve_reads_total 7\n"));
-        let expected = "# TYPE varve_pool_gc_blocks untyped\n\
-                        varve_pool_gc_blocks{pool=\"a\"} 3\n\
-                        varve_pool_gc_blocks{pool=\"b-1\"} 4\n";
-        assert!(text.ends_with(expected), "{text}");
     }
 }

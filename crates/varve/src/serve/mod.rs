@@ -4,14 +4,17 @@
 //! [`run`] serves it until a signal.
 
 mod config;
+mod counted;
 mod door;
 mod error;
+mod exposition;
 mod identity;
 mod metrics;
 mod notify;
 mod opening;
 mod plan;
 mod ports;
+mod readings;
 mod report;
 mod run;
 mod test_namespace;

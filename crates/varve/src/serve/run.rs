@@ -1,17 +1,18 @@
 //! Serves a plan until a signal.
 
 use super::error::ServeError;
+use super::exposition;
 use super::identity;
-use super::metrics::{self, MetricsPort};
+use super::metrics::MetricsPort;
 use super::notify::{self, State};
 use super::opening;
 use super::plan::{Plan, Source, TestNamespace};
 use super::ports::Ports;
+use super::readings::{Reader, Readings};
 use super::report::{Serving, Shown};
 use super::test_namespace;
 use super::vigil;
 use crate::cli::abandon;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use varve_control::{Config, Home, Pools, http, line};
@@ -104,7 +105,8 @@ async fn serve_test(
     let (server, nqn) = new_server(&frame, name, test_namespace::SERIAL.to_owned())?;
     let namespaces = vec![test_namespace::put(&frame.world, &server, test)?];
     let counted = server.clone();
-    let text = move || metrics::text(&counted.counters(), &BTreeMap::new());
+    let nothing = Readings::default();
+    let text = async move || exposition::text(&counted.counters(), &nothing);
     let metrics = open_metrics(frame.metrics, &frame.world, text)?;
     let serving = Serving {
         nqn,
@@ -149,8 +151,9 @@ async fn serve_pools(
         let volume = format!("{}/{}", info.pool, info.name);
         Shown::new(nsid, &volume, info.size.0 * BLOCK_BYTES, &info.uuid)
     });
-    let (counted, open) = (server.clone(), Rc::clone(&pools));
-    let text = move || metrics::text(&counted.counters(), &counters_of(&open));
+    let counted = server.clone();
+    let reader = Reader::new(Rc::clone(&world), home.clone(), Rc::clone(&pools));
+    let text = async move || exposition::text(&counted.counters(), &reader.take().await);
     let metrics = open_metrics(frame.metrics, &world, text)?;
     let api = listen_for_commands(&world, &home, &pools)?;
     let serving = Serving {
@@ -186,18 +189,10 @@ fn new_server(frame: &Frame, name: String, serial: String) -> Result<(Server, St
     Ok((server, nqn))
 }
 
-/// Counters of each open pool.
-fn counters_of(pools: &Pools) -> BTreeMap<String, BTreeMap<&'static str, u64>> {
-    let names = pools.open_names().into_iter();
-    names
-        .filter_map(|pool| pools.counters(&pool).ok().map(|counters| (pool, counters)))
-        .collect()
-}
-
 fn open_metrics(
     port: Option<MetricsPort>,
     world: &Rc<dyn World>,
-    text: impl Fn() -> String + 'static,
+    text: impl AsyncFn() -> String + 'static,
 ) -> Result<Option<String>, ServeError> {
     let open = port.map(|port| port.open(world, text)).transpose();
     let address = open.map_err(ServeError::Thread)?;

@@ -212,6 +212,7 @@ fn a_configuration_is_followed() {
         "state_dir = '{state}'\n\
          nqn = 'nqn.2026-11.io.example:mine'\n\
          allowed_hosts = ['{host}']\n\
+         metrics = '127.0.0.1:0'\n\
          [[listener]]\n\
          address = '127.0.0.1:0'\n\
          advertise = '192.0.2.7:4420'\n"
@@ -226,6 +227,18 @@ fn a_configuration_is_followed() {
         (&"192.0.2.7".into(), &4420.into())
     );
     assert_eq!(daemon.serving["namespaces"], serde_json::json!([]));
+    // Whoever watches can tell that it is not served.
+    let metrics = daemon.serving["metrics"].as_str().expect("an address");
+    for (name, value) in [
+        ("varve_pool_open{pool=\"tank\"} ", 0),
+        ("varve_pool_health{pool=\"tank\",health=\"faulted\"} ", 1),
+        (
+            "varve_drive_state{pool=\"tank\",drive=\"fast1\",state=\"missing\"} ",
+            1,
+        ),
+    ] {
+        assert_eq!(metric(metrics, name), value, "{name}");
+    }
     let to = daemon.address(0);
     run(async move |_, io| {
         Host::admin_of(&io, to, "nqn.2026-11.io.example:mine").await;
@@ -245,7 +258,7 @@ fn a_configuration_is_followed() {
     std::fs::write(&config, format!("{text}port = 4420\n")).expect("a file");
     let (output, errors) = run_varve(&["serve", "--config", &config]);
     assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert!(errors.contains("line 7: unknown field `port`"), "{errors}");
+    assert!(errors.contains("line 8: unknown field `port`"), "{errors}");
 }
 
 /// `GET /metrics`: the value of a counter.
@@ -259,6 +272,22 @@ fn metric(to: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let value = line.unwrap_or_else(|| panic!("{name}: {text}"));
     value.trim().parse().expect("a number")
+}
+
+/// What is told of `tank` with volume `b` of 12 MiB, of which one block is written.
+fn assert_readings(to: &str) {
+    let readings = [
+        ("varve_pool_health{pool=\"tank\",health=\"ok\"} ", 1),
+        (
+            "varve_volume_size_bytes{pool=\"tank\",volume=\"b\"} ",
+            12 << 20,
+        ),
+        ("varve_volume_used_bytes{pool=\"tank\",volume=\"b\"} ", 4096),
+        ("varve_pool_used_bytes{pool=\"tank\"} ", 4096),
+    ];
+    for (name, value) in readings {
+        assert_eq!(metric(to, name), value, "{name}");
+    }
 }
 
 /// Commands go to the daemon, hosts are told, counters are read, the service manager hears.
@@ -313,6 +342,7 @@ fn a_daemon_is_administered() {
         assert_eq!(metric(&counters, "varve_controllers "), 1);
         let checkpoints = metric(&counters, "varve_pool_checkpoints{pool=\"tank\"} ");
         assert!(checkpoints > 0);
+        assert_readings(&counters);
         let (output, text) = run_varve(&["check", "tank", "--state", &state]);
         assert!(!output.status.success(), "it is being served: {text}");
     });
