@@ -466,8 +466,38 @@ fn preflight_next(findings: &[Finding]) -> Option<String> {
     if has("too-small") || has("plan") {
         return Some("use larger drives".to_owned());
     }
-    None
+    let known = UNFIT_NEXT.iter().find(|(code, _)| has(code));
+    Some(known.map_or(OTHERS_NEXT, |(_, next)| next).to_owned())
 }
+
+/// What to do about a path that is no drive for a pool, by the code of what was found; the first that is there.
+const UNFIT_NEXT: [(&str, &str); 8] = [
+    (
+        "in-use",
+        "unmount it, or end what uses it, or use another drive",
+    ),
+    (
+        "denied",
+        "let this user read and write it (sudo, or the group it belongs to), or use another drive",
+    ),
+    (
+        "not-a-disk",
+        "name a block device or a regular file, or write PATH:SIZE for a new sparse file",
+    ),
+    ("no-directory", "make the directory first"),
+    ("read-only", "make it writable, or use another drive"),
+    (
+        "sector-size",
+        "format it with sectors of 4096 or 512 bytes (nvme format), or use another drive",
+    ),
+    ("too-large", "use smaller drives, or partitions of it"),
+    (
+        "system",
+        "see what the kernel says of it (dmesg), or use another drive",
+    ),
+];
+/// What is left to do about a drive.
+const OTHERS_NEXT: &str = "use other drives";
 
 /// Somebody else's use is a conflict, all else a failure.
 fn left_exit(findings: &[Finding]) -> Exit {

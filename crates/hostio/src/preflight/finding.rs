@@ -42,7 +42,7 @@ pub enum What {
     Denied,
     /// It takes no writes.
     ReadOnly,
-    /// The same disk as another one that is wanted.
+    /// The same drive as another one that is wanted.
     Twice(PathBuf),
     /// Someone uses it.
     InUse(User),
@@ -110,7 +110,7 @@ impl fmt::Display for Finding {
             What::Kind => f.write_str("is neither a regular file nor a block device"),
             What::Denied => f.write_str("permission denied"),
             What::ReadOnly => f.write_str("is read-only"),
-            What::Twice(other) => write!(f, "is the same disk as {}", other.display()),
+            What::Twice(other) => write!(f, "is the same drive as {}", other.display()),
             What::InUse(user) => write!(f, "is in use: {user}"),
             What::TooSmall { bytes, least } => {
                 write!(f, "has {bytes} bytes, at least {least} are needed")

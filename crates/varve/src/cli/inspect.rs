@@ -1,5 +1,6 @@
 //! `varve inspect`.
 
+use super::table::Column::{Number, Text};
 use super::table::{size, table};
 use super::{Exit, complain};
 use crate::envelope;
@@ -85,10 +86,14 @@ fn show(view: &InspectView) {
             ]
         };
         let rows: Vec<_> = label.members.iter().map(row).collect();
-        print!(
-            "{}",
-            table(&["MEMBER", "PLACE", "STATE", "SIZE", ""], &rows)
-        );
+        let columns = [
+            Number("MEMBER"),
+            Text("PLACE"),
+            Text("STATE"),
+            Number("SIZE"),
+            Text(""),
+        ];
+        print!("{}", table(&columns, &rows));
     }
     if let Some(commit) = &view.checkpoint {
         println!(
@@ -148,7 +153,7 @@ fn log(chunks: &[ChunkView]) -> String {
         numbers.iter().map(u64::to_string).collect()
     };
     let rows: Vec<Vec<String>> = chunks.iter().map(row).collect();
-    let heading = [
+    let columns = [
         "CHUNK",
         "EPOCH",
         "LANE",
@@ -164,5 +169,5 @@ fn log(chunks: &[ChunkView]) -> String {
         "CHECKPOINT",
         "CATALOGUE",
     ];
-    table(&heading, &rows)
+    table(&columns.map(Number), &rows)
 }

@@ -2,12 +2,13 @@
 
 use super::Exit;
 use super::front::{Front, show_findings};
-use super::table::{size, size_or_dash, table};
+use super::table::Column::{Number, Text};
+use super::table::{count, size, size_or_dash, table};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use varve_control::{
-    CreatePool, DrivePath, DriveView, Health, ImportPool, PlanView, PoolView, Protect, Reply,
-    Request, parse_size,
+    CreatePool, DrivePath, DriveView, Health, ImportPool, ModelView, PlanView, PoolView, Protect,
+    Reply, Request, parse_size,
 };
 
 /// What to do with pools.
@@ -239,7 +240,8 @@ fn list(pools: &[PoolView]) -> String {
         vec![
             pool.pool.clone(),
             pool.health.word().to_owned(),
-            pool.protect.clone(),
+            copies(pool.fast_copies),
+            pool_code(pool),
             size(pool.raw_bytes),
             size_or_dash(pool.capacity_bytes),
             size_or_dash(pool.used_bytes),
@@ -247,26 +249,81 @@ fn list(pools: &[PoolView]) -> String {
         ]
     };
     let rows: Vec<_> = pools.iter().map(row).collect();
-    let heading = [
-        "POOL", "HEALTH", "PROTECT", "RAW", "CAPACITY", "USED", "DRIVES",
+    let columns = [
+        Text("POOL"),
+        Text("HEALTH"),
+        Text("FAST TIER"),
+        Text("DENSE TIER"),
+        Number("RAW"),
+        Number("CAPACITY"),
+        Number("USED"),
+        Number("DRIVES"),
     ];
-    table(&heading, &rows)
+    table(&columns, &rows)
+}
+
+/// What protects the fast tier, in a word or two.
+fn copies(fast_copies: u64) -> String {
+    match fast_copies {
+        0 => "-".to_owned(),
+        1 => "unprotected".to_owned(),
+        copies => format!("mirror of {copies}"),
+    }
+}
+
+/// What protects the dense tier: `none` of the labels is a tier without redundancy, which is something else
+/// than no tier.
+fn code(protect: &str, has_dense: bool) -> String {
+    match protect {
+        _ if !has_dense => "-".to_owned(),
+        "none" => "unprotected".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn pool_code(pool: &PoolView) -> String {
+    code(&pool.protect, has_dense(pool))
+}
+
+fn has_dense(pool: &PoolView) -> bool {
+    let mut drives = pool.drives.iter();
+    drives.any(|drive| drive.drive.starts_with("dense"))
+}
+
+/// Which tiers a pool has, for people.
+fn tiers(pool: &PoolView) -> String {
+    let fast = pool.fast_copies;
+    if pool.drives.is_empty() {
+        return "which tiers it has is not known: none of its labels can be read".to_owned();
+    }
+    let fast = format!("fast tier {} on {}", copies(fast), count(fast, "drive"));
+    match has_dense(pool) {
+        true => {
+            let of_tier = |drive: &&DriveView| drive.drive.starts_with("dense");
+            let dense = pool.drives.iter().filter(of_tier).count() as u64;
+            format!(
+                "{fast}, dense tier {} on {}",
+                pool_code(pool),
+                count(dense, "drive")
+            )
+        }
+        false => format!("{fast}, no dense tier"),
+    }
 }
 
 fn show_status(pool: &PoolView) {
     println!("{}  {}  (id {})", pool.pool, pool.health.word(), pool.id);
-    let (fast, dense) = (pool.fast_copies, &pool.protect);
-    println!("  fast tier on {fast} drives, dense tier {dense}");
+    println!("  {}", tiers(pool));
     if let (Some(capacity), None) = (pool.capacity_bytes, pool.used_bytes) {
         println!("  capacity {}", size(capacity));
     }
     if let (Some(capacity), Some(used)) = (pool.capacity_bytes, pool.used_bytes) {
         let unprotected = size_or_dash(pool.unprotected_bytes);
         println!(
-            "  {} used of {}, unprotected {unprotected}, {} volumes",
+            "  {} used of {}, unprotected {unprotected}, {}",
             size(used),
             size(capacity),
-            pool.volumes.unwrap_or(0),
+            count(pool.volumes.unwrap_or(0), "volume"),
         );
     }
     if let Some(reason) = &pool.stopped {
@@ -278,7 +335,53 @@ fn show_status(pool: &PoolView) {
     for line in drives(&pool.drives).lines() {
         println!("  {line}");
     }
+    for line in models(&pool.drives).lines() {
+        println!("  {line}");
+    }
     show_findings(&pool.findings);
+}
+
+/// What the flash beneath drives would have done, of those that keep account. A drive that took another's
+/// place keeps none, and that is said: sums over the tier would mislead.
+fn models(drives: &[DriveView]) -> String {
+    let models = drives
+        .iter()
+        .filter_map(|drive| Some((drive, drive.model.as_ref()?)));
+    let row = |(drive, model): (&DriveView, &ModelView)| {
+        let waf = model.media_bytes as f64 / model.host_bytes.max(1) as f64;
+        vec![
+            drive.drive.clone(),
+            model.sheet.clone(),
+            size(model.host_bytes),
+            size(model.media_bytes),
+            match model.host_bytes {
+                0 => "-".to_owned(),
+                _ => format!("{waf:.2}"),
+            },
+            model.erases.to_string(),
+        ]
+    };
+    let rows: Vec<_> = models.map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let columns = [
+        Text("DRIVE"),
+        Text("MODEL"),
+        Number("WRITTEN"),
+        Number("PROGRAMMED"),
+        Number("WAF"),
+        Number("ERASES"),
+    ];
+    let mut text = table(&columns, &rows);
+    let dense = drives
+        .iter()
+        .filter(|drive| drive.drive.starts_with("dense"));
+    let without = dense.filter(|drive| drive.model.is_none() && drive.state != "lost");
+    for drive in without {
+        text += &format!("drive {} has no model and keeps no account\n", drive.drive);
+    }
+    text
 }
 
 /// Drives as a table.
@@ -306,7 +409,24 @@ pub(super) fn drives(drives: &[DriveView]) -> String {
         ]
     };
     let rows: Vec<_> = drives.iter().map(row).collect();
-    table(&["DRIVE", "STATE", "SIZE", "PATH"], &rows)
+    let columns = [Text("DRIVE"), Text("STATE"), Number("SIZE"), Text("PATH")];
+    table(&columns, &rows)
+}
+
+/// What of the tier that holds the data volumes may take: over-provisioning is a part only of what is kept back.
+fn kept_back(plan: &PlanView) -> String {
+    let (tier, bytes) = match plan.dense_bytes {
+        0 => ("fast", plan.fast_bytes),
+        bytes => ("dense", bytes),
+    };
+    let share = (plan.capacity_bytes * 100)
+        .checked_div(bytes)
+        .unwrap_or_default();
+    let (capacity, over_provision) = (size(plan.capacity_bytes), plan.over_provision);
+    format!(
+        "{capacity}, {share} % of the {tier} tier: {over_provision} % of over-provisioning and what \
+         cleaning needs are kept back"
+    )
 }
 
 fn show_plan(plan: &PlanView) {
@@ -317,26 +437,71 @@ fn show_plan(plan: &PlanView) {
     };
     println!("pool {} {verb}", plan.pool);
     println!(
-        "  fast tier  {} on {} drives, chunks of {}",
+        "  fast tier  {} {} on {}, chunks of {}",
         size(plan.fast_bytes),
-        plan.fast_copies,
+        copies(plan.fast_copies),
+        count(plan.fast_copies, "drive"),
         size(plan.chunk_bytes)
     );
     if plan.dense_bytes > 0 {
         println!(
-            "  dense tier {} of data, protection {}, groups of {}",
+            "  dense tier {} of data, {}, groups of {}",
             size(plan.dense_bytes),
-            plan.protect,
+            code(&plan.protect, true),
             size(plan.group_bytes)
         );
+    } else {
+        println!("  no dense tier");
     }
-    println!(
-        "  capacity   {} ({} % over-provisioning)",
-        size(plan.capacity_bytes),
-        plan.over_provision
-    );
+    println!("  capacity   {}", kept_back(plan));
     show_findings(&plan.findings);
     if plan.is_made {
         println!("next: varve volume create {}/NAME SIZE", plan.pool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drive(drive: &str, sheet: Option<&str>) -> DriveView {
+        let model = |sheet: &str| ModelView {
+            sheet: sheet.to_owned(),
+            iu_bytes: 16 << 10,
+            host_bytes: 4 << 20,
+            media_bytes: 10 << 20,
+            rmw_reads: 0,
+            gc_moved_bytes: 0,
+            erases: 7,
+        };
+        DriveView {
+            pool: "tank".to_owned(),
+            drive: drive.to_owned(),
+            path: None,
+            replaced_by: None,
+            state: "live".to_owned(),
+            bytes: 1 << 30,
+            rebuilt_bytes: None,
+            rebuild_bytes: None,
+            model: sheet.map(model),
+        }
+    }
+
+    /// Whoever asked for models sees what they say, and which drive a replacement left without one.
+    #[test]
+    fn models_are_shown_and_missed() {
+        let none = [drive("fast0", None), drive("dense0", None)];
+        assert_eq!(models(&none), "");
+        let drives = [
+            drive("fast0", None),
+            drive("dense0", Some("qlc-002")),
+            drive("dense1", None),
+        ];
+        assert_eq!(
+            models(&drives),
+            "DRIVE   MODEL    WRITTEN  PROGRAMMED   WAF  ERASES\n\
+             dense0  qlc-002    4 MiB      10 MiB  2.50       7\n\
+             drive dense1 has no model and keeps no account\n"
+        );
     }
 }

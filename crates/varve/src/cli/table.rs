@@ -1,34 +1,55 @@
 //! Tables and sizes for people.
 
-/// Rows under a heading, in columns as wide as need be; columns of numbers stand right.
-pub(super) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
-    let columns = heading.len();
+/// A column, by its heading.
+#[derive(Clone, Copy)]
+pub(super) enum Column {
+    /// Names and words, from the left.
+    Text(&'static str),
+    /// Numbers and sizes, which stand right: they are compared by where they end.
+    Number(&'static str),
+}
+
+impl Column {
+    const fn heading(self) -> &'static str {
+        match self {
+            Self::Text(heading) | Self::Number(heading) => heading,
+        }
+    }
+}
+
+/// Rows under a heading, in columns as wide as need be.
+pub(super) fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
     let cell = |row: &[String], column: usize| row.get(column).cloned().unwrap_or_default();
     let width = |column: usize| {
         let cells = rows.iter().map(|row| cell(row, column).chars().count());
-        cells.max().unwrap_or(0).max(heading[column].len())
+        cells
+            .max()
+            .unwrap_or(0)
+            .max(columns[column].heading().len())
     };
-    let is_number = |column: usize| {
-        let starts = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-        let mut cells = rows.iter().map(|row| cell(row, column));
-        !rows.is_empty() && cells.all(|cell| starts(&cell) || cell == "-")
-    };
-    let heading: Vec<String> = heading.iter().map(|text| (*text).to_owned()).collect();
+    let heading: Vec<_> = columns.iter().map(|one| one.heading().to_owned()).collect();
     let mut text = String::new();
     for row in std::iter::once(&heading).chain(rows) {
         let mut line = String::new();
-        for column in 0..columns {
+        for (column, kind) in columns.iter().enumerate() {
             let (cell, width) = (cell(row, column), width(column));
-            if is_number(column) {
-                line += &format!("{cell:>width$}  ");
-            } else {
-                line += &format!("{cell:<width$}  ");
-            }
+            line += &match kind {
+                Column::Number(_) => format!("{cell:>width$}  "),
+                Column::Text(_) => format!("{cell:<width$}  "),
+            };
         }
         text += line.trim_end();
         text.push('\n');
     }
     text
+}
+
+/// So many of something, in words: `1 volume`, `2 volumes`.
+pub(super) fn count(number: u64, one: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {one}s"),
+    }
 }
 
 /// A size for people, in powers of 1024; exact ones have no point.
@@ -61,13 +82,26 @@ mod tests {
         assert_eq!(size(u64::MAX), "16384.0 PiB");
     }
 
+    /// Which way a column stands is its kind, whatever its cells begin with: names and identities of one table
+    /// may all begin with a digit, and those of the next one not.
     #[test]
-    fn numbers_stand_right() {
-        let rows = vec![
-            vec!["a".to_owned(), "5 MiB".to_owned()],
-            vec!["long".to_owned(), "-".to_owned()],
-        ];
-        let text = table(&["NAME", "SIZE"], &rows);
+    fn columns_stand_by_their_kind() {
+        let columns = [Column::Text("NAME"), Column::Number("SIZE")];
+        let rows = |first: &str, second: &str| {
+            vec![
+                vec![first.to_owned(), "5 MiB".to_owned()],
+                vec![second.to_owned(), "-".to_owned()],
+            ]
+        };
+        let text = table(&columns, &rows("a", "long"));
         assert_eq!(text, "NAME   SIZE\na     5 MiB\nlong      -\n");
+        let text = table(&columns, &rows("1", "1234"));
+        assert_eq!(text, "NAME   SIZE\n1     5 MiB\n1234      -\n");
+    }
+
+    #[test]
+    fn one_is_one() {
+        let counts = [0, 1, 2].map(|number| count(number, "drive"));
+        assert_eq!(counts, ["0 drives", "1 drive", "2 drives"]);
     }
 }

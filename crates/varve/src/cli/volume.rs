@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::front::{Front, parse_place};
+use super::table::Column::{Number, Text};
 use super::table::{size, table};
 use clap::{Args, Subcommand};
 use varve_control::{CreateVolume, Reply, Request, VolumeView, parse_size};
@@ -129,6 +130,13 @@ fn list(volumes: &[VolumeView]) -> String {
         ]
     };
     let rows: Vec<_> = volumes.iter().map(row).collect();
-    let heading = ["VOLUME", "SIZE", "USED", "UNPROTECTED", "TENANT", "UUID"];
-    table(&heading, &rows)
+    let columns = [
+        Text("VOLUME"),
+        Number("SIZE"),
+        Number("USED"),
+        Number("UNPROTECTED"),
+        Number("TENANT"),
+        Text("UUID"),
+    ];
+    table(&columns, &rows)
 }

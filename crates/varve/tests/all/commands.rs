@@ -423,3 +423,51 @@ fn noise_is_no_drive() {
     std::fs::write(place.0.join("empty"), b"").unwrap();
     place.refused(3, "inspect", &["pool", "import", "empty"]);
 }
+
+/// A tier without protection is something else than a pool without that tier, and neither is a mirror.
+#[test]
+fn tiers_are_told_apart() {
+    let place = Place::new();
+    let fast = ["pool", "create", "fo", "--fast", "a0:64M", "a1:64M"];
+    let made = place.ok(&fast);
+    assert!(made.contains("mirror of 2 on 2 drives"), "{made}");
+    assert!(
+        made.contains("no dense tier") && made.contains("% of the fast tier"),
+        "{made}"
+    );
+    let bare = ["pool", "create", "bare", "--fast", "b0:64M", "--dense"];
+    let bare = [&bare[..], &["b1:128M", "--protect", "none"]].concat();
+    let made = place.ok(&bare);
+    assert!(made.contains("unprotected on 1 drive,"), "{made}");
+    assert!(made.contains("of data, unprotected"), "{made}");
+    assert!(made.contains("% of the dense tier"), "{made}");
+    let status = place.ok(&["pool", "status", "fo"]);
+    assert!(
+        status.contains("fast tier mirror of 2 on 2 drives, no dense tier"),
+        "{status}"
+    );
+    let status = place.ok(&["pool", "status", "bare"]);
+    let expected = "fast tier unprotected on 1 drive, dense tier unprotected on 1 drive\n";
+    assert!(status.contains(expected), "{status}");
+    let list = place.ok(&["pool", "list"]);
+    let row = |pool: &str| {
+        let line = list.lines().find(|line| line.starts_with(pool));
+        let words = line.expect("its row").split_whitespace();
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row("fo")[2..6], ["mirror", "of", "2", "-"], "{list}");
+    assert_eq!(row("bare")[2..4], ["unprotected", "unprotected"], "{list}");
+}
+
+/// Whatever a path is that cannot be a drive, there is something to do about it.
+#[test]
+fn what_is_no_drive_is_followed_by_a_next_step() {
+    let place = Place::new();
+    std::fs::create_dir(place.0.join("directory")).unwrap();
+    let create = |path: &'static str| ["pool", "create", "p", "--fast", path, "--dense", "d:64M"];
+    place.refused(4, "next:  name a block device", &create("/dev/null"));
+    place.refused(4, "next:  name a block device", &create("directory"));
+    place.refused(4, "next:  make the directory", &create("none/f:64M"));
+    let twice = ["pool", "create", "p", "--fast", "d:64M", "--dense", "d:64M"];
+    place.refused(4, "next:  name each drive once", &twice);
+}
