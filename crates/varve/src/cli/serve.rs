@@ -96,7 +96,7 @@ impl Options {
             Ok(()) => Exit::Ok,
             Err(ServeError::Control(error)) => front::fail(&Failure::from(error)),
             Err(error) => {
-                complain(&error.to_string(), &error.next());
+                complain(&error.to_string(), &error.next(self.config.is_some()));
                 error.exit()
             }
         }

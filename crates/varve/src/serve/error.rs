@@ -88,8 +88,11 @@ impl ServeError {
         }
     }
 
-    /// What to do about it.
-    pub(crate) fn next(&self) -> String {
+    /// What to do about it, in the words of where it was said: options, or a configuration.
+    pub(crate) fn next(&self, is_configured: bool) -> String {
+        if is_configured && let Some(next) = self.next_in_file() {
+            return next.to_owned();
+        }
         let next = match self {
             Self::Control(error) => return error.next().unwrap_or_default(),
             Self::Name(..) => "a name looks like nqn.2026-11.com.example:pool",
@@ -100,7 +103,7 @@ impl ServeError {
             Self::Anybody(_) => {
                 "name the hosts with --allow-host NQN (on a host: cat /etc/nvme/hostnqn)"
             }
-            Self::NoAddress(_) => "give the address that hosts use with --advertise or `advertise`",
+            Self::NoAddress(_) => "give the address that hosts use with --advertise",
             Self::Twice(_) => "give each listener a port of its own (0 is any that is free)",
             Self::Bind(_, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 "see who has it with `ss -ltnp`, or listen on another port (0 is any that is free)"
@@ -121,6 +124,24 @@ impl ServeError {
             _ => "",
         };
         next.to_owned()
+    }
+
+    /// What to write into a configuration, where options that say the same do not go with it.
+    const fn next_in_file(&self) -> Option<&'static str> {
+        match self {
+            Self::DiscoveryName => {
+                Some("give the subsystem a name of its own: nqn = \"NQN\" in the configuration")
+            }
+            Self::Anybody(_) => Some(
+                "name the hosts in the configuration: allowed_hosts = [\"NQN\"] (on a host: cat \
+                 /etc/nvme/hostnqn)",
+            ),
+            Self::NoAddress(_) => Some(
+                "give the address that hosts use in the configuration: advertise = \"ADDRESS\" of that \
+                 [[listener]]",
+            ),
+            _ => None,
+        }
     }
 }
 

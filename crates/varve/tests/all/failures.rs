@@ -383,3 +383,31 @@ fn output_that_does_not_arrive_is_no_panic() {
     assert!(told.contains("its output cannot be written"), "{told}");
     assert!(!told.contains("panicked"), "{told}");
 }
+
+/// What is said in a configuration is mended there: options that say the same are refused beside it.
+#[test]
+fn a_configuration_is_mended_where_it_is_written() {
+    let place = Place::new();
+    let listener = "[[listener]]\naddress = '0.0.0.0:0'\n";
+    let hosts = "allowed_hosts = ['nqn.2026-11.a:b']\n";
+    for (text, next) in [
+        (listener.to_owned(), "allowed_hosts = ["),
+        (format!("{hosts}{listener}"), "advertise = "),
+        (
+            format!("nqn = 'nqn.2014-08.org.nvmexpress.discovery'\n{listener}"),
+            "nqn = ",
+        ),
+    ] {
+        std::fs::write(place.0.join("c"), &text).expect("a file");
+        let output = place.run("serve --config c --json");
+        let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        let told = document["next"].as_str().expect("a next step");
+        assert!(
+            told.contains(next) && !told.contains("--"),
+            "{text}: {told}"
+        );
+    }
+    let (document, _) = place.document(4, "serve --listen 0.0.0.0:0 --json");
+    let told = document["next"].as_str().expect("a next step");
+    assert!(told.contains("--allow-host"), "{told}");
+}
