@@ -323,7 +323,8 @@ impl Report {
 
     fn published_lines(&self, line: &mut impl FnMut(&str, String)) {
         let Some(other) = &self.published else { return };
-        line("PUBLISHED for this capacity", "by hand, D 2.28".to_owned());
+        let how = "what the design computes by hand, D 2.28".to_owned();
+        line("WANTED for this capacity", how);
         line(
             "  fast bytes/host byte (F)",
             other.fast_per_host.to_string(),

@@ -68,6 +68,9 @@ impl Experiment {
     #[must_use]
     pub fn conclude(&self, ask: &Ask, findings: &[Finding]) -> Outcome {
         let mut outcome = (self.outcome)(ask, findings);
+        if ask.scale > 1 {
+            outcome.pardon_scale();
+        }
         outcome.parameters = findings.iter().filter_map(Finding::parameters).collect();
         for plot in &mut outcome.plots {
             plot.set_note(&format!(

@@ -14,6 +14,8 @@ pub enum Verdict {
     Reproduced,
     /// Outside it.
     Off,
+    /// Outside it where that says nothing: tolerances hold at the whole size.
+    Unjudged,
     /// Nothing was published of it: ours stands beside the others.
     Beside,
 }
@@ -145,6 +147,15 @@ impl Outcome {
         }
     }
 
+    /// At a fraction of the size a figure outside its tolerance says nothing.
+    pub(super) fn pardon_scale(&mut self) {
+        for row in &mut self.rows {
+            if row.verdict == Verdict::Off {
+                row.verdict = Verdict::Unjudged;
+            }
+        }
+    }
+
     /// Rows of a verdict.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
@@ -202,6 +213,7 @@ impl Verdict {
         match self {
             Self::Reproduced => "reproduced",
             Self::Off => "OFF",
+            Self::Unjudged => "not judged at this scale",
             Self::Beside => "beside",
         }
     }
@@ -219,6 +231,19 @@ pub(super) fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is within its tolerance stays so.
+    #[test]
+    fn a_fraction_is_not_judged() {
+        let row = |ours| Row::against(String::new(), 2.0, ours, 10.0);
+        let plot = Plot::lines("", "", "", Vec::new());
+        let mut outcome = Outcome::plotted("", vec![row(2.0), row(3.0)], &[], plot);
+        assert_eq!(outcome.count(Verdict::Off), 1);
+        outcome.pardon_scale();
+        let verdicts: Vec<_> = outcome.rows.iter().map(|row| row.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Reproduced, Verdict::Unjudged]);
+        assert!(outcome.table().contains("not judged at this scale"));
+    }
 
     /// A bound is kept by whatever lies on its good side, however far, and by its tolerance on the other.
     #[test]

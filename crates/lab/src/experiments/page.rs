@@ -56,10 +56,11 @@ pub fn page(ask: &Ask, version: &str, chapters: &[Chapter<'_>]) -> String {
     write!(
         page,
         "<p>Published figures beside what the laboratory finds: {} reproduced within their tolerance, \
-         {} not, {} without a published figure.</p>\n\
+         {} not, {} not judged at this scale, {} without a published figure.</p>\n\
          <p class=\"quiet\">Varve {}, seed {}, sizes by {}. Again: <code>{}</code></p>\n<nav>",
         counts(Verdict::Reproduced),
         counts(Verdict::Off),
+        counts(Verdict::Unjudged),
         counts(Verdict::Beside),
         escaped(version),
         ask.seed,
@@ -112,7 +113,7 @@ fn section(page: &mut String, ask: &Ask, chapter: &Chapter<'_>) {
         let class = match row.verdict {
             Verdict::Reproduced => "reproduced",
             Verdict::Off => "off",
-            Verdict::Beside => "quiet",
+            Verdict::Beside | Verdict::Unjudged => "quiet",
         };
         writeln!(
             page,

@@ -61,6 +61,8 @@ struct Listed {
     name: &'static str,
     title: &'static str,
     source: &'static str,
+    /// `lab run --plot` makes a picture of it.
+    is_drawn: bool,
 }
 
 /// All experiments.
@@ -96,14 +98,19 @@ impl ListOptions {
             name: experiment.name,
             title: experiment.title,
             source: experiment.source,
+            is_drawn: experiment.is_drawn,
         };
         let experiments = EXPERIMENTS.map(of).into();
         if self.json {
             print!("{}", envelope::json("LabList", &List { experiments }));
         } else {
             for listed in experiments {
+                let picture = match listed.is_drawn {
+                    true => "; a picture with --plot",
+                    false => "",
+                };
                 println!(
-                    "{:<16} {}\n{:16} {}",
+                    "{:<16} {}\n{:16} {}{picture}",
                     listed.name, listed.title, "", listed.source
                 );
             }
@@ -134,7 +141,10 @@ impl RunOptions {
         if let Some(path) = &self.plot {
             if !experiment.is_drawn {
                 let what = format!("{} has no picture", experiment.name);
-                complain(&what, "leave --plot out");
+                complain(
+                    &what,
+                    "leave --plot out; varve lab list tells which have one",
+                );
                 return Exit::Usage;
             }
             if let Err(exit) = can_write(path) {
@@ -237,13 +247,20 @@ fn page_in(directory: &Path) -> Result<PathBuf, Exit> {
     Ok(file)
 }
 
-/// Asks before the minutes that a run takes, and leaves what is there as it is.
+/// Asks before the minutes that a run takes, and leaves what is there as it is; nothing, if nothing was.
 fn can_write(path: &Path) -> Result<(), Exit> {
-    let opened = std::fs::File::options()
-        .create(true)
-        .append(true)
-        .open(path);
-    opened.map(drop).map_err(|error| unwritable(path, &error))
+    let made = std::fs::File::create_new(path).and_then(|file| {
+        drop(file);
+        std::fs::remove_file(path)
+    });
+    let asked = match made {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            let opened = std::fs::File::options().append(true).open(path);
+            opened.map(drop)
+        }
+        other => other,
+    };
+    asked.map_err(|error| unwritable(path, &error))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Exit> {

@@ -29,7 +29,7 @@ pub(crate) struct Report {
     /// Bytes written by hosts in a second.
     bytes_per_s: u64,
     /// From the start of the new server after SIGKILL until hosts could connect.
-    recovery_ms: f64,
+    recovery_ms: u64,
     /// Bytes of volumes in use.
     used_bytes: u64,
     /// Bytes written by hosts until the dense tier was overwritten.
@@ -74,7 +74,7 @@ impl Report {
             waf_total: ratio(flash.media, compacted_bytes),
             iops: per_second(outcome.operations),
             bytes_per_s: per_second(outcome.written_bytes),
-            recovery_ms: rounded(outcome.recovery.0 as f64 / 1e6),
+            recovery_ms: (outcome.recovery.0 + 500_000) / 1_000_000,
             used_bytes: outcome.used_bytes,
             written_bytes: outcome.written_bytes,
             dense_overwrites: rounded(outcome.overwrites),

@@ -213,3 +213,30 @@ fn bursts_are_of_an_open_loop() {
         assert_eq!(output.status.code(), Some(2), "{refused}");
     }
 }
+
+/// A run that is refused leaves nothing where its picture was to be, and what was there before as it was.
+#[test]
+fn a_refused_run_leaves_no_picture() {
+    let name = format!("lab-refused-{}.svg", std::process::id());
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let line = format!("lab run waf-isolation --scale 16 --plot {}", path.display());
+    assert_eq!(run(&line).status.code(), Some(2), "it is too small");
+    assert!(!path.exists());
+    std::fs::write(&path, "kept").expect("a file");
+    assert_eq!(run(&line).status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(&path).expect("it"), "kept");
+    std::fs::remove_file(&path).expect("it is there");
+}
+
+/// Which experiments have a picture is known before one is asked for.
+#[test]
+fn the_list_tells_what_is_drawn() {
+    let listed = document("lab list --json");
+    let drawn = |name: &str| {
+        let all = listed["experiments"].as_array().expect("a list");
+        let one = all.iter().find(|one| one["name"] == name);
+        one.expect("it")["is_drawn"].as_bool()
+    };
+    assert_eq!(drawn("waf-formula"), Some(true));
+    assert_eq!(drawn("waf-scale"), Some(false));
+}
