@@ -363,12 +363,15 @@ impl Report {
 
     fn memory_lines(&self, line: &mut impl FnMut(&str, String)) {
         let memory = &self.memory;
-        let total = format!(
-            "{} of {}",
-            bytes(memory.total_bytes),
-            bytes(memory.limit_bytes)
+        let (total, limit) = (bytes(memory.total_bytes), bytes(memory.limit_bytes));
+        // Buffers do not become smaller with the scale: a limit that does says nothing.
+        line(
+            "memory",
+            match self.extrapolated {
+                Some(_) => format!("{total}; the limit is for the full pool, below"),
+                None => format!("{total} of {limit}"),
+            },
         );
-        line("memory", total);
         let per_leaf = format!(
             "{} ({} deltas, {} per leaf)",
             bytes(memory.deltas_bytes),

@@ -2,7 +2,7 @@
 
 use super::bench_pool::PoolOptions;
 use super::front::{self, parse_place};
-use super::{Exit, complain, note};
+use super::{Exit, complain, hint, note};
 use crate::bench::{self, BenchError, Load, RemoteRequest, Request, VolumeRequest, Wanted};
 use crate::load::{Direction, Order};
 use crate::remote::{Address, Terms};
@@ -107,6 +107,7 @@ impl Options {
             complain(&what, next);
             return Exit::Usage;
         }
+        hint::set_state(self.state.as_deref());
         let outcome = match &self.target {
             Target::Ram => bench::run(&self.request()),
             Target::Volume(pool, volume) => bench::run_volume(self.volume_request(pool, volume)),

@@ -9,6 +9,7 @@
 //!
 //! **Not here**: the form of the document ([`Failure`], which the daemon answers with too).
 
+use super::hint::typed;
 use crate::{envelope, out};
 use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,7 @@ fn last() -> MutexGuard<'static, Option<Failure>> {
 
 /// Tells on standard error what went wrong and what to do next.
 pub(crate) fn complain(what: &str, next: &str) {
+    let (what, next) = (&*typed(what), &*typed(next));
     eprintln!("error: {what}");
     if !next.is_empty() {
         eprintln!("next:  {next}");
@@ -34,7 +36,7 @@ pub(crate) fn complain(what: &str, next: &str) {
 /// Tells on standard error what a result that counts does not say, and what to do about it.
 pub(crate) fn note(what: &str, next: &str) {
     eprintln!("note:  {what}");
-    eprintln!("next:  {next}");
+    eprintln!("next:  {}", typed(next));
 }
 
 /// Keeps what failed, which was told already, for the document.

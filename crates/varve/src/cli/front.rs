@@ -4,6 +4,7 @@
 //! itself, under the drives' locks.
 
 use super::failure::keep;
+use super::hint::{self, typed};
 use super::{Exit, complain};
 use crate::envelope;
 use clap::Args;
@@ -27,7 +28,7 @@ pub(super) struct Front {
 impl Front {
     /// Asks, and shows what comes back: as JSON, or by `show`, which says how the command ended.
     pub(super) fn run(&self, request: Request, show: impl Fn(&Reply) -> Exit) -> Exit {
-        let home = self.state.clone().unwrap_or_else(Home::usual);
+        let home = self.home();
         match local::ask(&home, request, note) {
             Ok(reply) if self.json => {
                 print!("{}", envelope::tagged(&reply));
@@ -40,7 +41,7 @@ impl Front {
 
     /// Asks, shows JSON if that is wanted, and lets `look` look at the reply in either case.
     pub(super) fn run_judged(&self, request: Request, look: impl Fn(&Reply)) -> Exit {
-        let home = self.state.clone().unwrap_or_else(Home::usual);
+        let home = self.home();
         match local::ask(&home, request, note) {
             Ok(reply) => {
                 look(&reply);
@@ -51,6 +52,12 @@ impl Front {
             }
             Err(failure) => fail(&failure),
         }
+    }
+
+    /// The state directory; next steps name it from now on, if it was given.
+    fn home(&self) -> PathBuf {
+        hint::set_state(self.state.as_deref());
+        self.state.clone().unwrap_or_else(Home::usual)
     }
 
     /// True if the result is to be JSON.
@@ -68,8 +75,14 @@ pub(super) fn fail(failure: &Failure) -> Exit {
     }
     show_findings(&failure.findings);
     complain(&what, failure.next.as_deref().unwrap_or(""));
-    keep(failure.clone());
-    failure.exit
+    let mut failure = failure.clone();
+    failure.next = failure.next.as_deref().map(typed);
+    for finding in &mut failure.findings {
+        finding.text = typed(&finding.text);
+    }
+    let exit = failure.exit;
+    keep(failure);
+    exit
 }
 
 /// How a command ended by its reply: a check that found something wrong failed.
@@ -88,7 +101,7 @@ pub(super) fn show_findings(findings: &[Finding]) {
             Severity::Confirm => "found",
             Severity::Refusal => "refused",
         };
-        eprintln!("{word}: {finding}");
+        eprintln!("{word}: {}", typed(&finding.to_string()));
     }
 }
 

@@ -11,6 +11,7 @@ mod demo;
 mod drive;
 mod failure;
 mod front;
+mod hint;
 mod inspect;
 mod job_file;
 mod lab;
@@ -27,6 +28,7 @@ mod usage;
 mod volume;
 
 pub(crate) use failure::{abandon, complain, note};
+pub(crate) use hint::typed;
 pub(crate) use table::size;
 pub(crate) use varve_control::Exit;
 

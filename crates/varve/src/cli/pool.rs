@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::front::{Front, show_findings};
+use super::hint::typed;
 use super::table::Column::{Number, Text};
 use super::table::{count, size, size_or_dash, table};
 use clap::{Args, Subcommand};
@@ -456,7 +457,8 @@ fn show_plan(plan: &PlanView) {
     println!("  capacity   {}", kept_back(plan));
     show_findings(&plan.findings);
     if plan.is_made {
-        println!("next: varve volume create {}/NAME SIZE", plan.pool);
+        let next = format!("varve volume create {}/NAME SIZE", plan.pool);
+        println!("next: {}", typed(&next));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::bench::parse_bytes;
 use super::front;
-use super::{Exit, complain};
+use super::{Exit, complain, hint};
 use crate::out;
 use crate::serve::{
     self, DATA_BYTES_USUAL, DISCOVERY_LISTENER, IO_LISTENER, ListenerPlan, Plan, ServeError,
@@ -91,7 +91,12 @@ impl Options {
                 }
             }
         };
-        let served = self.plan().and_then(|plan| serve::run(plan, when_ready));
+        let served = self.plan().and_then(|plan| {
+            if let Source::Pools { state_dir, .. } = &plan.source {
+                hint::set_state(state_dir.as_deref());
+            }
+            serve::run(plan, when_ready)
+        });
         match served {
             Ok(()) => Exit::Ok,
             Err(ServeError::Control(error)) => front::fail(&Failure::from(error)),

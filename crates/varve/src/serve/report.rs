@@ -1,6 +1,7 @@
 //! What is served, as the user and his scripts read it.
 
 use super::identity;
+use crate::cli::typed;
 use crate::envelope;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -94,14 +95,67 @@ impl Serving {
         if let Some(socket) = &self.socket {
             let _ = writeln!(text, "  commands at {socket}");
         }
-        if let Some(io) = self.listeners.iter().find(|open| !open.is_discovery) {
-            let (address, port) = (io.advertise, io.port);
+        text + &self.connecting()
+    }
+
+    /// What to type: on a host, or here, where a host would find nothing.
+    fn connecting(&self) -> String {
+        let mut text = String::new();
+        if self.namespaces.is_empty() {
+            let steps = "varve pool list shows what there is; varve pool create NAME --fast PATH... --dense \
+                         PATH... makes a pool; varve volume create POOL/NAME SIZE makes a volume";
+            let _ = writeln!(text, "nothing to connect to yet: {}", typed(steps));
+        }
+        let Some(io) = self.listeners.iter().find(|open| !open.is_discovery) else {
             let _ = writeln!(
                 text,
-                "connect with: nvme connect -t tcp -a {address} -s {port} -n {} --ctrl-loss-tmo=600",
-                self.nqn
+                "no listener for I/O: hosts can ask what there is and cannot use it"
             );
-        }
+            return text;
+        };
+        let (address, port) = (io.advertise, io.port);
+        let _ = writeln!(
+            text,
+            "connect with: nvme connect -t tcp -a {address} -s {port} -n {} --ctrl-loss-tmo=600",
+            self.nqn
+        );
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    fn serving(is_discovery: bool, namespaces: Vec<Shown>) -> Serving {
+        let open = Open {
+            address: "127.0.0.1:4420".to_owned(),
+            advertise: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port: 4420,
+            is_discovery,
+        };
+        Serving {
+            nqn: "nqn.2026-11.io.varve:a".to_owned(),
+            listeners: vec![open],
+            namespaces,
+            metrics: None,
+            socket: None,
+        }
+    }
+
+    /// A host that followed what is told would find something, or it is told that it would not.
+    #[test]
+    fn what_hosts_lack_is_told() {
+        let volume = || vec![Shown::new(1, "tank/db", 4096, &[1; 16])];
+        let whole = serving(false, volume()).text();
+        assert!(whole.contains("connect with: nvme connect"), "{whole}");
+        assert!(!whole.contains("nothing to connect to"), "{whole}");
+        let empty = serving(false, Vec::new()).text();
+        assert!(empty.contains("nothing to connect to yet: varve pool list"));
+        assert!(empty.contains("connect with: nvme connect"), "{empty}");
+        let silent = serving(true, volume()).text();
+        assert!(silent.contains("no listener for I/O"), "{silent}");
+        assert!(!silent.contains("nvme connect"), "{silent}");
     }
 }

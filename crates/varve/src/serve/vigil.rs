@@ -1,6 +1,7 @@
 //! Tells on standard error what becomes of pools while they serve: drives that are lost and come back,
 //! pools that stop.
 
+use crate::cli::typed;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_control::{Pools, Trouble};
@@ -41,7 +42,7 @@ fn news(before: &Troubles, now: &Troubles) -> Vec<String> {
         for trouble in found.iter().filter(|trouble| !known.contains(trouble)) {
             lines.push(format!("warning: pool {pool}: {trouble}"));
             if let Some(next) = trouble.next(pool) {
-                lines.push(format!("  next: {next}"));
+                lines.push(format!("  next: {}", typed(&next)));
             }
         }
         for trouble in known.iter().filter(|trouble| !found.contains(trouble)) {

@@ -201,7 +201,7 @@ fn bad_names_sizes_and_places_are_refused() {
         .collect();
     let volume = |what: &'static str, name: &'static str| ["volume", what, name, "10M"];
     place.refused(3, "varve pool list", &volume("create", "none/v"));
-    place.refused(3, "volume list tank", &["volume", "delete", "tank/no"]);
+    place.refused(3, "volume list --state", &["volume", "delete", "tank/no"]);
     place.refused(3, "varve pool", &["pool", "status", "none"]);
     place.refused(3, "varve pool", &["pool", "destroy", "none"]);
     place.refused(3, "varve pool", &["check", "none"]);
@@ -215,7 +215,7 @@ fn bad_names_sizes_and_places_are_refused() {
     place.refused(2, "4 PiB", &["volume", "create", "tank/w", "100000T"]);
     let replace = |drive: &'static str| ["drive", "replace", drive];
     let seven = [&replace("tank/dense7")[..], &["n:128M"]].concat();
-    place.refused(3, "varve drive list tank", &seven);
+    place.refused(3, "varve drive list --state", &seven);
     let one = replace("tank/dense1");
     place.refused(4, "--give-up", &[&one[..], &["n:128M"]].concat());
     let small = [&one[..], &["n:2M", "--give-up"]].concat();
@@ -470,4 +470,26 @@ fn what_is_no_drive_is_followed_by_a_next_step() {
     place.refused(4, "next:  make the directory", &create("none/f:64M"));
     let twice = ["pool", "create", "p", "--fast", "d:64M", "--dense", "d:64M"];
     place.refused(4, "next:  name each drive once", &twice);
+}
+
+/// A next step can be typed as it is told: it names the state directory that was given.
+#[test]
+fn next_steps_name_the_state_directory() {
+    let place = Place::new();
+    let create = ["pool", "create", "tank", "--fast", "f0:64M", "f1:64M"];
+    let made = place.ok(&create);
+    let next = made
+        .lines()
+        .find_map(|line| line.strip_prefix("next: varve "));
+    let next = next.expect("a next step");
+    let state = place.path("state");
+    assert!(next.contains(&format!("--state {state}")), "{next}");
+    let typed = next.replace("NAME", "db").replace("SIZE", "8M");
+    let volume = place.json_of(&[&typed.split(' ').collect::<Vec<_>>()[..], &["--json"]].concat());
+    assert_eq!(volume["volume"], "db");
+    let failed = place.run(&["volume", "delete", "tank/no", "--json"]);
+    let document: Value = serde_json::from_str(&failed.out).expect("a document");
+    let expected = format!("varve volume list --state {state} tank");
+    assert_eq!(document["next"], expected.as_str());
+    assert!(failed.err.contains(&expected), "{failed:?}");
 }

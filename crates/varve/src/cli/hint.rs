@@ -1,0 +1,126 @@
+//! Commands that are told as next steps, as they can be typed: with the state directory that was given.
+//!
+//! Whoever tells a next step knows pools and drives, not which directory the command was given. So what is
+//! printed goes through [`typed`], and the option stands behind each command of the control plane in it.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// The option as it is typed, if the directory is not the usual one.
+static STATE: OnceLock<String> = OnceLock::new();
+
+/// Commands that take the option.
+const COMMANDS: [&str; 13] = [
+    "pool create",
+    "pool list",
+    "pool status",
+    "pool import",
+    "pool export",
+    "pool destroy",
+    "volume create",
+    "volume list",
+    "volume resize",
+    "volume delete",
+    "drive list",
+    "drive replace",
+    "check",
+];
+
+/// The command line, or a configuration, names this state directory.
+pub(crate) fn set_state(state: Option<&Path>) {
+    if let Some(state) = state {
+        // A process is given one.
+        let _ = STATE.set(format!(" --state {}", quoted(&state.display().to_string())));
+    }
+}
+
+/// A text with commands as they can be typed.
+pub(crate) fn typed(text: &str) -> String {
+    match STATE.get() {
+        Some(option) => with_option(text, option),
+        None => text.to_owned(),
+    }
+}
+
+fn with_option(text: &str, option: &str) -> String {
+    const NAME: &str = "varve ";
+    let (mut typed, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(NAME) {
+        let (before, from) = rest.split_at(at + NAME.len());
+        typed += before;
+        rest = from;
+        let clause = from.split([';', '`']).next().unwrap_or(from);
+        // Another machine has a state directory of its own.
+        if clause.contains("--state") || clause.trim_end().ends_with(" there") {
+            continue;
+        }
+        let is_it = |command: &&&str| {
+            let behind = from.strip_prefix(**command);
+            behind.is_some_and(|behind| !behind.starts_with(|c: char| c.is_alphanumeric()))
+        };
+        if let Some(command) = COMMANDS.iter().find(is_it) {
+            typed += command;
+            typed += option;
+            rest = &from[command.len()..];
+        }
+    }
+    typed + rest
+}
+
+/// As a shell takes it.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@,".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_of_pools_get_the_option() {
+        for (text, expected) in [
+            (
+                "varve volume create tank/NAME SIZE",
+                "varve volume create --state D tank/NAME SIZE",
+            ),
+            (
+                "add it; varve check tank, or varve pool list",
+                "add it; varve check --state D tank, or varve pool list --state D",
+            ),
+            (
+                "`varve drive replace tank/dense1 NEW` goes on",
+                "`varve drive replace --state D tank/dense1 NEW` goes on",
+            ),
+            // Not of the control plane, not of this machine, or said already.
+            ("varve inspect PATH", "varve inspect PATH"),
+            ("varve serve runs", "varve serve runs"),
+            ("varve pool --help", "varve pool --help"),
+            ("varve checks", "varve checks"),
+            (
+                "varve pool export tank there; if it is gone: varve pool import PATH",
+                "varve pool export tank there; if it is gone: varve pool import --state D PATH",
+            ),
+            ("varve pool list --state E", "varve pool list --state E"),
+        ] {
+            let typed = with_option(text, " --state D");
+            assert_eq!(typed, expected);
+            assert_eq!(
+                with_option(&typed, " --state D"),
+                expected,
+                "once is enough"
+            );
+        }
+    }
+
+    #[test]
+    fn directories_are_quoted_where_a_shell_wants_it() {
+        assert_eq!(quoted("/var/lib/varve-1"), "/var/lib/varve-1");
+        assert_eq!(quoted("my pools"), "'my pools'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}
