@@ -7,7 +7,7 @@
 pub(super) type Counted = (&'static str, &'static str, &'static str);
 
 /// All of them, by name.
-pub(super) const COUNTED: [Counted; 47] = [
+pub(super) const COUNTED: [Counted; 48] = [
     (
         "admission_waits",
         "counter",
@@ -93,6 +93,11 @@ pub(super) const COUNTED: [Counted; 47] = [
         "discards_redone",
         "counter",
         "Deallocations that the start took from the log",
+    ),
+    (
+        "discards_waited",
+        "counter",
+        "Waits of deallocations for those who free the log",
     ),
     (
         "full_rejections",

@@ -101,7 +101,7 @@ fn families(server: &Counters, readings: &Readings) -> Vec<Family> {
 /// Name, type, meaning and value.
 type Row = (&'static str, &'static str, &'static str, u64);
 
-fn server_rows(server: &Counters) -> [Row; 13] {
+fn connection_rows(server: &Counters) -> [Row; 6] {
     [
         (
             "connections_accepted_total",
@@ -139,6 +139,11 @@ fn server_rows(server: &Counters) -> [Row; 13] {
             "Times a connection had to wait because all of them held as much as they may",
             server.data_waits,
         ),
+    ]
+}
+
+fn operation_rows(server: &Counters) -> [Row; 9] {
+    [
         ("reads_total", "counter", "Reads begun", server.reads),
         (
             "read_bytes_total",
@@ -182,12 +187,14 @@ fn server_rows(server: &Counters) -> [Row; 13] {
 }
 
 fn of_server(server: &Counters) -> Vec<Family> {
-    let rows = server_rows(server);
-    let rows = rows.into_iter().map(|(name, kind, help, value)| {
-        let mut family = Family::new(name, kind, help);
-        family.add(&[], value);
-        family
-    });
+    let rows = connection_rows(server).into_iter();
+    let rows = rows
+        .chain(operation_rows(server))
+        .map(|(name, kind, help, value)| {
+            let mut family = Family::new(name, kind, help);
+            family.add(&[], value);
+            family
+        });
     rows.collect()
 }
 

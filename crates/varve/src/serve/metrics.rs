@@ -141,7 +141,7 @@ mod tests {
         let any = "127.0.0.1:0".parse().expect("an address");
         let port = MetricsPort::bind(any).expect("a port");
         let to = port
-            .open(&world, || "varve_x 1\n".to_owned())
+            .open(&world, async || "varve_x 1\n".to_owned())
             .expect("open");
         let ask = |request: &str| {
             let mut stream = TcpStream::connect(to).expect("a listener");
