@@ -24,6 +24,7 @@ extern crate alloc;
 
 mod assemble;
 mod flights;
+mod former;
 mod geometry;
 mod join;
 mod loss;

@@ -11,6 +11,7 @@
 //! ```
 
 use crate::flights::Flights;
+use crate::former::Former;
 use crate::join::{Part, join, one};
 use crate::loss::Attempt;
 use crate::member::{Member, MemberState};
@@ -32,6 +33,7 @@ pub(crate) struct Members {
     pub(crate) world: Rc<dyn World>,
     pub(crate) flights: Rc<Flights>,
     is_stopping: Cell<bool>,
+    has_former: Cell<bool>,
 }
 
 pub(crate) struct Seat {
@@ -47,6 +49,8 @@ pub(crate) struct Seat {
     /// Ranges whose writes were in flight when the drive took its seat, and so were not sent to
     /// it.
     missed: Vec<Range<u64>>,
+    /// The drive that was retired from here, until another one is filled.
+    pub(crate) former: Option<Former>,
 }
 
 pub(crate) enum Phase {
@@ -70,6 +74,7 @@ impl Seat {
                 MemberState::Leaving => unreachable!("no member is assembled leaving"),
             },
             missed: Vec::new(),
+            former: None,
         }
     }
 
@@ -110,6 +115,7 @@ impl Members {
             world,
             flights: Rc::default(),
             is_stopping: Cell::new(false),
+            has_former: Cell::new(false),
         })
     }
 
@@ -184,11 +190,13 @@ impl Members {
         if self.flights.is_held(&range) {
             return self.detached(async move {
                 this.flights.released(&range).await;
+                this.note_written(&range);
                 let _flight = this.flights.enter(range);
                 let parts = start(&this);
                 this.conclude(parts).await
             });
         }
+        self.note_written(&range);
         let flight = self.flights.enter(range);
         let parts = start(self);
         let ending = async move {
@@ -294,6 +302,43 @@ impl Members {
         seat.drive = Some(drive);
         seat.base = base;
         seat.missed = missed;
+    }
+
+    /// Live to Lost, as [`Members::set_lost`]; the drive is kept to read from while another one is filled.
+    pub(crate) fn retire(&self, member: usize) {
+        // Who knows how writes in flight end there.
+        let in_flight = self.flights.in_flight();
+        let mut seats = self.seats.borrow_mut();
+        let seat = &mut seats[member];
+        let is_live = matches!(seat.phase, Phase::Live);
+        let Some(drive) = seat.drive.clone().filter(|_| is_live) else {
+            illegal(member, seat.state(), MemberState::Lost);
+        };
+        let base = seat.base;
+        drop(seat.lose());
+        seat.former = Some(Former::new(drive, base, in_flight));
+        self.has_former.set(true);
+    }
+
+    /// Lets go of the drive that was retired from a seat.
+    pub(crate) fn release_former(&self, member: usize) {
+        let former = self.seats.borrow_mut()[member].former.take();
+        drop(former);
+        let seats = self.seats.borrow();
+        let mut seats = seats.iter();
+        self.has_former.set(seats.any(|seat| seat.former.is_some()));
+    }
+
+    /// A range is written from now on, without the drives that were retired.
+    fn note_written(&self, range: &Range<u64>) {
+        if !self.has_former.get() {
+            return;
+        }
+        for seat in &mut *self.seats.borrow_mut() {
+            if let Some(former) = &mut seat.former {
+                former.note(range.clone());
+            }
+        }
     }
 
     /// Rebuilding to Live.

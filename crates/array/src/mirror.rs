@@ -121,6 +121,20 @@ impl Mirror {
         self.members.set_lost(member);
     }
 
+    /// As [`Self::set_lost`] of a live member, and keeps its drive to read from while another one is
+    /// filled in its place: it may hold what the others do not.
+    ///
+    /// # Panics
+    /// If the member is not live.
+    pub fn retire(&self, member: usize) {
+        self.members.retire(member);
+    }
+
+    /// Lets go of a drive that was retired.
+    pub fn release_retired(&self, member: usize) {
+        self.members.release_former(member);
+    }
+
     /// Checks whether a drive, used from byte `base` on, could take a seat.
     ///
     /// # Errors

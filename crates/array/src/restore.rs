@@ -1,7 +1,7 @@
 //! Copying old content to a rebuilding member.
 //!
 //! Range by range: hold it (later writes wait), let the writes in flight end, take the content
-//! from the other members, write it, release. What cannot be read is narrowed down to single
+//! from the drive that was there before, else from the other members, write it, release. What cannot be read is narrowed down to single
 //! LBAs, left alone and reported. Content is not verified here: reads above are.
 
 use crate::join::{Part, one};
@@ -88,6 +88,14 @@ pub(crate) trait Source {
     async fn read(&self, range: Range<u64>) -> Result<Gather, IoError>;
 }
 
+/// How much of a range a drive that was retired holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holding {
+    All,
+    Part,
+    Nothing,
+}
+
 /// One copy to one member.
 pub(crate) struct Restore<'a, S> {
     pub(crate) members: &'a Rc<Members>,
@@ -145,7 +153,7 @@ impl<S: Source> Restore<'_, S> {
     ) -> Result<(), RestoreError> {
         let _hold = self.members.flights.hold(range.clone());
         self.members.flights.drained(&range).await;
-        match self.source.read(range.clone()).await {
+        match self.read(range.clone()).await {
             Ok(gather) => self.put(range, gather, incarnation, restored).await,
             Err(IoError::Media) => self.narrow(range, incarnation, restored).await,
             Err(why) => Err(RestoreError::Source(why)),
@@ -161,13 +169,34 @@ impl<S: Source> Restore<'_, S> {
     ) -> Result<(), RestoreError> {
         for start in range.clone().step_by(self.lba_bytes as usize) {
             let one = start..start + self.lba_bytes;
-            match self.source.read(one.clone()).await {
+            let read = match self.read(one.clone()).await {
+                Err(_) => self.source.read(one.clone()).await,
+                read => read,
+            };
+            match read {
                 Ok(gather) => self.put(one, gather, incarnation, restored).await?,
                 Err(IoError::Media) => note_unreadable(&mut restored.unreadable, one)?,
                 Err(why) => return Err(RestoreError::Source(why)),
             }
         }
         Ok(())
+    }
+
+    /// By the drive that sat there before, if it holds the range: there may be what no other has. Where it
+    /// holds a part, or cannot be read, that is to be narrowed down.
+    async fn read(&self, range: Range<u64>) -> Result<Gather, IoError> {
+        match self.members.former_holding(self.member, &range) {
+            Holding::Nothing => self.source.read(range).await,
+            Holding::Part => Err(IoError::Media),
+            Holding::All => match self.members.read_former(self.member, range.clone()).await {
+                Err(IoError::Gone) => {
+                    self.members.release_former(self.member);
+                    self.source.read(range).await
+                }
+                Err(_) => Err(IoError::Media),
+                read => read,
+            },
+        }
     }
 
     async fn put(

@@ -18,7 +18,7 @@ pub struct BadDrive {
     pub drive: String,
     /// Where it is.
     pub path: Option<PathBuf>,
-    /// Blocks, and pieces of the map, that it holds wrong.
+    /// Blocks, pieces of the map and blocks of parity that it holds wrong.
     pub copies: u64,
 }
 
@@ -33,7 +33,8 @@ pub struct CheckView {
     pub broken: Option<String>,
     /// Copies of blocks and of the map that do not pass their check; another copy does.
     pub bad_copies: u64,
-    /// The drives that hold them. Those of no drive are of parity that does not fit its stripe.
+    /// The drives that hold them. Those of no drive are of stripes that do not add up, where it cannot be told
+    /// which drive is wrong.
     #[serde(default)]
     pub bad_drives: Vec<BadDrive>,
     /// Blocks that cannot be read, by volume: the first hundred ranges of them. Of a leaf that no copy

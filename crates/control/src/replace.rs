@@ -2,7 +2,8 @@
 //!
 //! 1. The new drive is looked at, opened or made, and blanked; a pool that is not open yet stays so until then.
 //! 2. The registry notes what is to take which place, and where it is.
-//! 3. The old drive is given up, if it still is in use.
+//! 3. The old drive is given up, if it still is in use; what it holds is copied from it nevertheless, unless the
+//!    others alone are to be trusted.
 //! 4. The new one joins and is filled, as a job; then the note goes.
 //!
 //! Cut short anywhere, the same command goes on from there. What fails before the third step leaves nothing behind.
@@ -48,6 +49,10 @@ pub struct ReplaceDrive {
     /// Also if the old one is still in use: it is given up first.
     #[serde(default)]
     pub give_up: bool,
+    /// The new one is filled from the other drives alone, not from the old one: what that holds is not to be
+    /// trusted. Where the others do not hold all, what they lack is lost then.
+    #[serde(default)]
+    pub from_others: bool,
     /// Also if the new one holds something, which is lost then.
     #[serde(default)]
     pub overwrite: bool,
@@ -154,7 +159,10 @@ impl Pools {
         }
         self.note(wanted, true)?;
         if place.state != State::Lost {
-            let given_up = running.pool.give_up(place.slot).await;
+            let given_up = match wanted.from_others {
+                true => running.pool.give_up(place.slot).await,
+                false => running.pool.retire(place.slot).await,
+            };
             given_up.map_err(ControlError::pool(&wanted.pool))?;
         }
         running.drives.borrow_mut().push(Rc::downgrade(&drive));

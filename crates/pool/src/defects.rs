@@ -1,22 +1,24 @@
 //! Which drives hold copies that do not pass their check.
 
+use crate::options::engine_geometry;
 use crate::pool::Pool;
 use crate::replace::Slot;
+use crate::rows::Rows;
 use crate::tier::{Array, Tier};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
 use varve_array::MemberState;
-use varve_ftl::{AuditError, AuditReport, BadCopy};
+use varve_ftl::{AuditError, AuditReport, BadCopy, Geometry};
 
 /// Copies that do not pass their check though another one does, by who holds them. Drives that do not
 /// hold all they should are not among them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Defects {
-    /// Blocks and pieces of the map that each drive holds wrong.
+    /// Blocks, pieces of the map and blocks of parity that each drive holds wrong.
     pub drives: BTreeMap<Slot, u64>,
     /// Rows of blocks, one of each drive of a stripe, whose parity is not that of the others though
-    /// every block that is needed is right; and what was read from two drives of a mirror. None of them
-    /// is told while a drive is away.
+    /// every block that is needed is right, and nobody can tell which of the others is not; and what was
+    /// read from two drives of a mirror. None of the rows is told while a drive is away.
     pub unnamed: u64,
 }
 
@@ -34,8 +36,8 @@ struct Notes {
     defects: Defects,
     /// Where, on every dense drive, a block is wrong that the map needs.
     wrong: BTreeSet<u64>,
-    /// Where the other drives do not add up to a block.
-    unlike: BTreeSet<u64>,
+    /// Where the other drives do not add up to a block, and which.
+    unlike: BTreeMap<u64, u64>,
     /// Read from two drives of a mirror.
     shared: u64,
 }
@@ -52,17 +54,21 @@ impl Notes {
             }
             Array::Dense(set) => {
                 let member = set.member_of(bad.offset, bad.copy);
-                let rows = match member {
-                    Some(_) => &mut self.wrong,
-                    None => &mut self.unlike,
-                };
-                rows.insert(set.height_of(bad.offset));
+                let height = set.height_of(bad.offset);
+                match member {
+                    Some(_) => drop(self.wrong.insert(height)),
+                    None => drop(self.unlike.insert(height, bad.offset)),
+                }
                 member
             }
         };
-        if let Some(member) = member
-            && tier.state(member) == MemberState::Live
-        {
+        if let Some(member) = member {
+            self.count(tier, member);
+        }
+    }
+
+    fn count(&mut self, tier: &Tier, member: usize) {
+        if tier.state(member) == MemberState::Live {
             let slot = Slot {
                 role: tier.role(),
                 number: member as u8,
@@ -71,13 +77,22 @@ impl Notes {
         }
     }
 
-    fn finish(mut self, is_whole: bool) -> Defects {
-        // What adds up to a wrong block of another drive is that drive's fault.
-        if is_whole {
-            let unlike = self.unlike.difference(&self.wrong).count() as u64;
-            self.defects.unnamed = self.shared + unlike;
+    /// Names who is wrong where parity does not fit.
+    async fn look_at_rows(&mut self, tier: &Tier, sizes: Geometry) {
+        let Array::Dense(set) = &tier.array else {
+            return;
+        };
+        let mut rows = Rows::new(set, sizes);
+        for (height, offset) in core::mem::take(&mut self.unlike) {
+            // What adds up to a wrong block of another drive is that drive's fault.
+            if self.wrong.contains(&height) {
+                continue;
+            }
+            match rows.wrong_member(offset).await {
+                Some(member) => self.count(tier, member),
+                None => self.defects.unnamed += 1,
+            }
         }
-        self.defects
     }
 }
 
@@ -99,6 +114,13 @@ impl Pool {
             let mut slots = 0..tier.losses.slots();
             slots.all(|slot| tier.state(slot) == MemberState::Live)
         };
-        (outcome, notes.finish(self.tiers.iter().all(is_whole)))
+        if self.tiers.iter().all(is_whole) {
+            notes.defects.unnamed = notes.shared;
+            for tier in &self.tiers {
+                let sizes = engine_geometry(self.geometry());
+                notes.look_at_rows(tier, sizes).await;
+            }
+        }
+        (outcome, notes.defects)
     }
 }

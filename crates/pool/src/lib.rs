@@ -15,6 +15,7 @@ mod losses;
 mod options;
 mod pool;
 mod replace;
+mod rows;
 mod settings;
 mod tier;
 

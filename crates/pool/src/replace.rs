@@ -16,6 +16,9 @@ use varve_units::Nanos;
 /// whoever waits for redundancy.
 const RETRY_PAUSE: Nanos = Nanos::from_secs(1);
 
+/// Whom a tier can spare: the tier, the slot's number, who sits there.
+type Spare<'a> = (&'a Rc<Tier>, usize, MemberId);
+
 /// A place for a drive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Slot {
@@ -71,16 +74,36 @@ impl Pool {
     /// # Errors
     /// No such slot, the others of its tier do not hold everything, no quorum.
     pub async fn give_up(&self, slot: Slot) -> Result<(), PoolError> {
+        let Some((tier, number, id)) = self.spare(slot)? else {
+            return Ok(());
+        };
+        Ok(tier.lose(number, id).await?)
+    }
+
+    /// As [`Pool::give_up`], of a drive that another one is to replace next: [`Pool::replace`] copies from
+    /// it what it held when it was given up, and lets it go. It may hold what the others do not.
+    ///
+    /// # Errors
+    /// As [`Pool::give_up`].
+    pub async fn retire(&self, slot: Slot) -> Result<(), PoolError> {
+        let Some((tier, number, id)) = self.spare(slot)? else {
+            return Ok(());
+        };
+        Ok(tier.retire(number, id).await?)
+    }
+
+    /// Who is to be given up in a slot; nobody where nobody was.
+    fn spare(&self, slot: Slot) -> Result<Option<Spare<'_>>, PoolError> {
         let (tier, number) = self.tier(slot)?;
         let state = tier.state(number);
         let is_needed = state == Seating::Live && !tier.can_spare(number);
         let Some(id) = tier.losses.seated(number) else {
-            return Ok(());
+            return Ok(None);
         };
         if is_needed {
             return Err(PoolError::Needed(slot));
         }
-        Ok(tier.lose(number, id).await?)
+        Ok(Some((tier, number, id)))
     }
 
     /// Bytes that a drive has at least to take a slot's place, labels included.
@@ -113,6 +136,21 @@ impl Pool {
     /// redundancy, no quorum, a copy that failed. After an error of the copy the drive is a member
     /// that is not whole: it is to be given up before another attempt.
     pub async fn replace(
+        &self,
+        slot: Slot,
+        drive: Rc<dyn Drive>,
+        report: impl FnMut(Progress),
+    ) -> Result<Restored, PoolError> {
+        let (tier, number) = self.tier(slot)?;
+        let outcome = self.put_in_place(slot, drive, report).await;
+        // Where somebody else is at it, that one needs it.
+        if !matches!(outcome, Err(PoolError::SlotInUse(_))) {
+            tier.release_retired(number);
+        }
+        outcome
+    }
+
+    async fn put_in_place(
         &self,
         slot: Slot,
         drive: Rc<dyn Drive>,

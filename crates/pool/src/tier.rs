@@ -113,9 +113,37 @@ impl Tier {
         RESERVED_BYTES + bytes
     }
 
+    /// As [`Tier::lose`]; a drive that was live till then is kept to copy from until another one is filled.
+    pub(crate) async fn retire(&self, slot: usize, id: MemberId) -> Result<(), CommitError> {
+        self.losses.commit(id).await?;
+        let is_seated = self.losses.seated(slot) == Some(id);
+        if is_seated && self.state(slot) == MemberState::Live {
+            match &self.array {
+                Array::Fast(mirror, _) => mirror.retire(slot),
+                Array::Dense(set) => set.retire(slot),
+            }
+            return Ok(());
+        }
+        self.set_lost(slot, id);
+        Ok(())
+    }
+
+    /// Lets go of a drive that was kept to copy from.
+    pub(crate) fn release_retired(&self, slot: usize) {
+        match &self.array {
+            Array::Fast(mirror, _) => mirror.release_retired(slot),
+            Array::Dense(set) => set.release_retired(slot),
+        }
+    }
+
     /// Commits that the member of a slot is lost; the array does without it from then on.
     pub(crate) async fn lose(&self, slot: usize, id: MemberId) -> Result<(), CommitError> {
         self.losses.commit(id).await?;
+        self.set_lost(slot, id);
+        Ok(())
+    }
+
+    fn set_lost(&self, slot: usize, id: MemberId) {
         let is_seated = self.losses.seated(slot) == Some(id);
         if is_seated && self.state(slot) != MemberState::Lost {
             match &self.array {
@@ -123,7 +151,6 @@ impl Tier {
                 Array::Dense(set) => set.set_lost(slot),
             }
         }
-        Ok(())
     }
 
     /// Seats the drive of member `id`, rebuilding by the labels, in a lost slot.

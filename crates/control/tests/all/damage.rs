@@ -181,12 +181,9 @@ fn a_check_names_the_drive() {
                 (bad.drive.as_str(), bad.path.as_deref()),
                 (place, Some(&*path))
             );
-            // A third of the rest is parity; what adds up to a wrong block would be as much again.
-            let others = check.bad_copies - bad.copies;
-            assert!(
-                others < bad.copies && check.bad_copies <= FLIPS,
-                "{check:?}"
-            );
+            // A third is parity, and that is on a drive too.
+            assert_eq!(bad.copies, check.bad_copies, "{check:?}");
+            assert!(check.bad_copies <= FLIPS, "{check:?}");
             refill(&pools, &path).await;
             let check = pools.check_pool("p").await.unwrap();
             assert!(check.agrees, "{check:?}");
@@ -195,8 +192,55 @@ fn a_check_names_the_drive() {
     }
 }
 
-/// Gives the drive at a path up and fills it again.
+/// Parity of one drive is rotten, so that what the others hold is on them alone. A check names that drive.
+/// Another one is replaced while it works: nothing that only it held is lost.
+#[test]
+fn what_one_drive_alone_holds_survives_its_replacement() {
+    const ROTTEN: u64 = 40 * MIB;
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let (rotten, other) = (wanted.dense[1].path.clone(), wanted.dense[2].path.clone());
+    session(&home, |pools| async move {
+        load(&pools, &wanted).await;
+        write_twice(&pools, "p", "w", 2 * BLOCKS).await;
+        pools.close_all().await;
+    });
+    let zeroes = vec![0; ROTTEN as usize];
+    writable(&rotten).write_all_at(&zeroes, MIB).unwrap();
+    session(&home, |pools| async move {
+        pools.open("p").await.unwrap();
+        // Mends the copies that are read, not parity.
+        assert_eq!(lost(&pools, "p").await, 0);
+        let volume = pools.volume("p", "w").unwrap();
+        for first in 0..2 * BLOCKS {
+            volume.read(Lba(first), Blocks::zeroed(1)).await.unwrap();
+        }
+        let check = pools.check_pool("p").await.unwrap();
+        let named: Vec<_> = check.bad_drives.iter().map(|bad| &*bad.drive).collect();
+        assert_eq!(named, ["dense1"], "{check:?}");
+        let bad = check.bad_drives[0].copies;
+        assert!(bad > 500 && bad == check.bad_copies, "{check:?}");
+        replace(&pools, &other, false).await;
+        assert_eq!(lost(&pools, "p").await, 0);
+        let check = pools.check_pool("p").await.unwrap();
+        assert_eq!(check.unreadable_blocks, 0, "{check:?}");
+        assert_eq!((check.broken.as_ref(), check.bad_copies), (None, bad));
+        // The others hold everything: filled from them alone, parity is right again.
+        replace(&pools, &rotten, true).await;
+        let check = pools.check_pool("p").await.unwrap();
+        assert!(check.agrees, "{check:?}");
+        pools.close_all().await;
+    });
+}
+
+/// Gives the drive at a path up and fills it again from the others alone.
 async fn refill(pools: &Rc<Pools>, path: &Path) {
+    replace(pools, path, true).await;
+}
+
+/// Puts another drive in the place of the one at a path, which is in use.
+async fn replace(pools: &Rc<Pools>, path: &Path, from_others: bool) {
     let drives = pools.list_drives(Some("p")).await.unwrap();
     let drive = drives
         .iter()
@@ -213,6 +257,7 @@ async fn refill(pools: &Rc<Pools>, path: &Path) {
             create_bytes: Some(bytes),
         },
         give_up: true,
+        from_others,
         overwrite: false,
     };
     let mut job = pools.replace_drive(&wanted).await.unwrap();
@@ -493,6 +538,7 @@ async fn refill_sized(pools: &Rc<Pools>, path: &Path, drive: &str, mib: u64) {
             create_bytes: Some(mib * MIB),
         },
         give_up: false,
+        from_others: false,
         overwrite: false,
     };
     let mut job = pools.replace_drive(&wanted).await.unwrap();

@@ -113,6 +113,7 @@ fn commands_reach_a_daemon_and_fail_there_as_they_do_here() {
             drive: "dense1".to_owned(),
             new: spare[0].clone(),
             give_up: true,
+            from_others: true,
             overwrite: false,
         };
         let replaced = ask(Request::DriveReplace(replace)).unwrap();

@@ -258,6 +258,7 @@ fn a_drive_is_not_given_up_for_one_that_does_not_fit() {
                 drive: drive.to_owned(),
                 new,
                 give_up: true,
+                from_others: true,
                 overwrite: false,
             };
             let refused = Failure::from(pools.replace_drive(&wanted).await.unwrap_err());
@@ -288,6 +289,7 @@ fn a_drive_of_the_pool_replaces_none() {
                 drive: "dense1".to_owned(),
                 new,
                 give_up: true,
+                from_others: true,
                 overwrite: true,
             };
             let refused = Failure::from(pools.replace_drive(&wanted).await.unwrap_err());
@@ -355,6 +357,7 @@ fn a_drive_that_is_too_small_is_told_what_the_place_takes() {
             create_bytes: Some(bytes),
         },
         give_up: true,
+        from_others: true,
         overwrite: false,
     };
     let places = ["fast0", "dense1"].map(|drive| (drive, scratch.path(&format!("new-{drive}"))));
@@ -575,6 +578,7 @@ fn a_replacement_that_was_cut_short_is_found_again() {
                 create_bytes: Some(128 * MIB),
             },
             give_up: true,
+            from_others: true,
             overwrite: false,
         };
         let mut job = pools.replace_drive(&wanted).await.unwrap();

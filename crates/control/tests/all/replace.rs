@@ -19,6 +19,7 @@ fn by(drive: &str, path: &Path) -> ReplaceDrive {
             create_bytes: None,
         },
         give_up: false,
+        from_others: false,
         overwrite: false,
     }
 }
@@ -134,6 +135,7 @@ fn a_drive_is_not_given_up_for_one_that_cannot_be_blanked() {
         pools.create_pool(&pool).await.unwrap();
         let wanted = ReplaceDrive {
             give_up: true,
+            from_others: true,
             overwrite: true,
             ..by("dense1", &new)
         };
@@ -203,6 +205,7 @@ fn a_replacement_that_cannot_begin_leaves_no_file() {
         let wanted = ReplaceDrive {
             new: new.clone(),
             give_up: true,
+            from_others: true,
             ..by("dense1", &new.path)
         };
         // The others of its tier do not hold everything.
@@ -245,6 +248,7 @@ fn a_replacement_that_was_cut_short_is_ended_by_the_same_command() {
         let wanted = ReplaceDrive {
             new: new.clone(),
             give_up: true,
+            from_others: true,
             ..by("dense1", &new.path)
         };
         let first = wanted.clone();

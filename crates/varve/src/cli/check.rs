@@ -85,23 +85,27 @@ fn show_bad(check: &CheckView) {
     let named: u64 = check.bad_drives.iter().map(|bad| bad.copies).sum();
     let unnamed = check.bad_copies.saturating_sub(named);
     if unnamed > 0 {
-        println!("of no drive alone: {unnamed} more, parity that does not fit its stripe");
+        println!(
+            "of no drive alone: {unnamed} more, stripes of which it cannot be told who does not fit"
+        );
     }
 }
 
-/// What mends copies that do not pass their check.
+/// What mends copies that do not pass their check. A drive may be filled from the others alone only if none
+/// of those holds anything wrong.
 fn mending(check: &CheckView) -> String {
+    let named: u64 = check.bad_drives.iter().map(|bad| bad.copies).sum();
     match &check.bad_drives[..] {
-        [one] => format!(
-            "varve drive replace {}/{} PATH --give-up: another drive, at PATH, is filled from the others; \
-             this one may be used again once it is wiped",
+        [one] if named == check.bad_copies => format!(
+            "varve drive replace {}/{} PATH --give-up --from-others: another drive, at PATH, is filled from the \
+             others, which hold everything; this one may be used again once it is wiped",
             check.pool, one.drive
         ),
-        [] => "nothing that is needed is wrong, and what is moved is written with new parity; were a drive \
-               lost before, blocks beside it would be too: keep a backup"
-            .to_owned(),
-        _ => "back up what the volumes hold before a drive is replaced: each of these has what another lacks"
-            .to_owned(),
+        _ => format!(
+            "give up none of the drives yet: what one holds wrong is on the others alone. Back up the volumes; \
+             reading all of them mends the copies that are read, not parity; then varve check {} again",
+            check.pool
+        ),
     }
 }
 
@@ -135,4 +139,43 @@ fn verdict(check: &CheckView) -> (String, String) {
     };
     let what = format!("pool {}: {}", check.pool, faults.join("; "));
     (what, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use varve_control::BadDrive;
+
+    fn found(drives: &[(&str, u64)], unnamed: u64) -> String {
+        let bad = |(drive, copies): &(&str, u64)| BadDrive {
+            drive: (*drive).to_owned(),
+            path: None,
+            copies: *copies,
+        };
+        let named: u64 = drives.iter().map(|drive| drive.1).sum();
+        verdict(&CheckView {
+            pool: "p".to_owned(),
+            bad_copies: named + unnamed,
+            bad_drives: drives.iter().map(bad).collect(),
+            ..CheckView::default()
+        })
+        .1
+    }
+
+    /// To give a drive up is advised only where all that is wrong is on it.
+    #[test]
+    fn a_drive_is_given_up_only_if_the_others_are_right() {
+        let one = found(&[("dense1", 693)], 0);
+        let advice = "varve drive replace p/dense1 PATH --give-up --from-others";
+        assert!(one.starts_with(advice), "{one}");
+        for (drives, unnamed) in [
+            (&[("dense1", 693)][..], 5611),
+            (&[("dense1", 693), ("dense2", 1)], 0),
+            (&[], 3),
+        ] {
+            let next = found(drives, unnamed);
+            assert!(next.starts_with("give up none"), "{next}");
+            assert!(!next.contains("drive replace"), "{next}");
+        }
+    }
 }

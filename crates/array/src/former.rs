@@ -1,0 +1,140 @@
+//! The drive that sat in a seat before: a source for the one that takes its place.
+//!
+//! A drive that still reads may hold what the others do not: where a strip's parity is rotten, its data
+//! are on one drive alone. So a drive that is replaced while it works stays here to be read from until
+//! the copy has ended. It gets no writes; what was written since it was retired is taken from the
+//! others.
+//!
+//! **Invariants**: `stale` is sorted, its ranges are not empty and do not touch; there are no more of
+//! them than writes, nor than the array has places to write at.
+
+use crate::join::{Part, one};
+use crate::members::Members;
+use crate::restore::{self, Holding};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::ops::Range;
+use varve_io::{Command, Done, Drive, Gather, IoError};
+
+/// A drive that was retired.
+pub(crate) struct Former {
+    drive: Rc<dyn Drive>,
+    base: u64,
+    /// What was written without it.
+    stale: Vec<Range<u64>>,
+}
+
+impl Former {
+    pub(crate) fn new(drive: Rc<dyn Drive>, base: u64, in_flight: Vec<Range<u64>>) -> Self {
+        let stale = Vec::new();
+        let mut former = Self { drive, base, stale };
+        in_flight.into_iter().for_each(|range| former.note(range));
+        former
+    }
+
+    /// Notes that a range is written without it.
+    pub(crate) fn note(&mut self, mut range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let first = self.stale.partition_point(|old| old.end < range.start);
+        let last = self.stale.partition_point(|old| old.start <= range.end);
+        if first < last {
+            range.start = range.start.min(self.stale[first].start);
+            range.end = range.end.max(self.stale[last - 1].end);
+        }
+        self.stale.splice(first..last, [range]);
+    }
+
+    fn holding(&self, range: &Range<u64>) -> Holding {
+        let first = self.stale.partition_point(|old| old.end <= range.start);
+        match self.stale.get(first) {
+            Some(old) if old.start <= range.start && old.end >= range.end => Holding::Nothing,
+            Some(old) if old.start < range.end => Holding::Part,
+            _ => Holding::All,
+        }
+    }
+}
+
+impl Members {
+    /// What the drive that sat in the seat before holds of a range.
+    pub(crate) fn former_holding(&self, member: usize, range: &Range<u64>) -> Holding {
+        let seats = self.seats.borrow();
+        let former = seats[member].former.as_ref();
+        former.map_or(Holding::Nothing, |former| former.holding(range))
+    }
+
+    /// Reads a range that the former drive holds.
+    pub(crate) async fn read_former(
+        &self,
+        member: usize,
+        range: Range<u64>,
+    ) -> Result<Gather, IoError> {
+        let part = self.ask_former(member, &range).ok_or(IoError::Gone)?;
+        match one(part).await.into_outcome() {
+            Ok(Done::Read(target)) => Ok(restore::gather(target)),
+            Ok(Done::Nothing) => unreachable!("a read returns its memory"),
+            Err(why) => Err(why),
+        }
+    }
+
+    fn ask_former(&self, member: usize, range: &Range<u64>) -> Option<Part> {
+        let seats = self.seats.borrow();
+        let seat = &seats[member];
+        let former = seat.former.as_ref()?;
+        let (drive, incarnation) = (Rc::clone(&former.drive), seat.incarnation);
+        let command = Command::Read {
+            offset: former.base + range.start,
+            into: restore::memory(range),
+            copy: 0,
+        };
+        drop(seats);
+        Some(Part::new(member, incarnation, drive.submit(command)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use varve_io::{Completion, DriveInfo};
+
+    struct Silent;
+
+    impl Drive for Silent {
+        fn info(&self) -> DriveInfo {
+            unreachable!("nobody asks")
+        }
+
+        fn submit(&self, _: Command) -> Completion {
+            unreachable!("nobody asks")
+        }
+    }
+
+    /// Every pair of ranges among ten places, and what is then held of every third one: as a table of
+    /// places has it.
+    #[test]
+    fn what_was_written_is_no_longer_held() {
+        let ranges = || (0..9_u64).flat_map(|start| (start + 1..=9).map(move |end| start..end));
+        for one in ranges() {
+            for other in ranges() {
+                let mut former = Former::new(Rc::new(Silent), 0, alloc::vec![one.clone()]);
+                former.note(other.clone());
+                let is_apart = |two: &[Range<u64>]| two[0].end < two[1].start;
+                assert!(former.stale.windows(2).all(is_apart), "{:?}", former.stale);
+                for range in ranges() {
+                    let is_held = |at: &u64| !one.contains(at) && !other.contains(at);
+                    let expected = match range.clone().filter(is_held).count() as u64 {
+                        0 => Holding::Nothing,
+                        all if all == range.end - range.start => Holding::All,
+                        _ => Holding::Part,
+                    };
+                    assert_eq!(
+                        former.holding(&range),
+                        expected,
+                        "{one:?} {other:?} {range:?}"
+                    );
+                }
+            }
+        }
+    }
+}
