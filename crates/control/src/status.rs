@@ -126,6 +126,7 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         );
         findings.push(Finding::new(Severity::Warning, "blocks-lost", text));
     }
+    findings.extend(repairs(&running.name, &counters));
     let capacity = pool.engine().reserve().capacity_blocks * BLOCK_BYTES;
     let used: u64 = usage.iter().map(|volume| volume.used_bytes).sum();
     Ok(PoolView {
@@ -154,6 +155,21 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         drives,
         findings,
     })
+}
+
+/// What reads, cleaning and the map met that did not pass its check, though another copy did.
+fn repairs(pool: &str, counters: &BTreeMap<String, u64>) -> Option<Finding> {
+    let of = |name: &str| counters.get(name).copied().unwrap_or(0);
+    let mended = of("repairs") + of("clean_repairs") + of("leaf_repairs");
+    let left = of("repair_failures");
+    if mended + left == 0 {
+        return None;
+    }
+    let text = format!(
+        "since the pool was opened {mended} copies that did not pass their check were written again from another one, \
+         {left} more could not be; next: `varve check {pool}`, when it is closed, names the drives that hold such"
+    );
+    Some(Finding::new(Severity::Warning, "repairs", text))
 }
 
 fn counters(running: &Running) -> BTreeMap<String, u64> {

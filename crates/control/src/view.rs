@@ -100,6 +100,18 @@ pub struct PoolView {
     pub findings: Vec<Finding>,
 }
 
+/// Findings that are wrong with a pool which serves, whatever its health is.
+const TROUBLES: [&str; 1] = ["repairs"];
+
+impl PoolView {
+    /// True if nobody has to look after it.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        let is_trouble = |finding: &Finding| TROUBLES.contains(&&*finding.code);
+        matches!(self.health, Health::Ok | Health::Closed) && !self.findings.iter().any(is_trouble)
+    }
+}
+
 /// One volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VolumeView {

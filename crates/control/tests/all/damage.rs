@@ -210,8 +210,14 @@ fn what_one_drive_alone_holds_survives_its_replacement() {
     writable(&rotten).write_all_at(&zeroes, MIB).unwrap();
     session(&home, |pools| async move {
         pools.open("p").await.unwrap();
+        assert!(pools.status("p").await.unwrap().is_well());
         // Mends the copies that are read, not parity.
         assert_eq!(lost(&pools, "p").await, 0);
+        let status = pools.status("p").await.unwrap();
+        let told = status.findings.iter().find(|one| one.code == "repairs");
+        let told = told.unwrap_or_else(|| panic!("{status:?}"));
+        assert!(told.text.contains("`varve check p`"), "{told}");
+        assert!(!status.is_well(), "{status:?}");
         let volume = pools.volume("p", "w").unwrap();
         for first in 0..2 * BLOCKS {
             volume.read(Lba(first), Blocks::zeroed(1)).await.unwrap();

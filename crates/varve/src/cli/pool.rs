@@ -8,8 +8,8 @@ use super::table::{count, size, size_or_dash, table};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use varve_control::{
-    CreatePool, DrivePath, DriveView, Health, ImportPool, ModelView, PlanView, PoolView, Protect,
-    Reply, Request, parse_size,
+    CreatePool, DrivePath, DriveView, ImportPool, ModelView, PlanView, PoolView, Protect, Reply,
+    Request, parse_size,
 };
 
 /// What to do with pools.
@@ -192,8 +192,7 @@ impl Status {
                 Reply::PoolList { pools } => pools,
                 _ => &[],
             };
-            let is_well = |pool: &PoolView| matches!(pool.health, Health::Ok | Health::Closed);
-            if self.check && !pools.iter().all(is_well) {
+            if self.check && !pools.iter().all(PoolView::is_well) {
                 exit.set(Exit::Degraded);
             }
             if !self.front.is_json() {
