@@ -85,6 +85,7 @@ mod random;
 mod registry;
 mod replace;
 mod request;
+mod room;
 mod running;
 mod scan;
 mod size;

@@ -8,9 +8,11 @@ use crate::jobs::JobView;
 use crate::open::ImportPool;
 use crate::pools::Pools;
 use crate::replace::ReplaceDrive;
+use crate::room;
 use crate::view::{DriveView, PlanView, PoolView, VolumeView};
 use crate::volumes::CreateVolume;
 use serde::{Deserialize, Serialize};
+use varve_units::BLOCK_BYTES;
 
 /// Version of requests and replies; raised when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -238,11 +240,17 @@ impl Pools {
 
     async fn volume_view(&self, pool: &str, volume: &str) -> Result<Reply, ControlError> {
         let views = self.list_volumes(Some(pool)).await?;
+        let promised = views
+            .iter()
+            .map(|view| view.bytes)
+            .fold(0, u64::saturating_add);
+        let room = self.running(pool)?.pool.engine().reserve().capacity_blocks * BLOCK_BYTES;
         let mut named = views.into_iter().filter(|view| view.volume == volume);
-        let view = named.next().ok_or_else(|| ControlError::NoVolume {
+        let mut view = named.next().ok_or_else(|| ControlError::NoVolume {
             pool: pool.to_owned(),
             volume: volume.to_owned(),
         })?;
+        view.findings.extend(room::overcommit(pool, promised, room));
         Ok(Reply::Volume(view))
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Running {
     pub(crate) sizes: Turn,
     /// The job that changes its drives.
     pub(crate) job: Cell<Option<u64>>,
+    /// It was full when that was asked last.
+    pub(crate) was_full: Cell<bool>,
     /// Drives that take the place of others, by the name of the place.
     pub(crate) replacing: RefCell<BTreeMap<String, PathBuf>>,
     /// Its drives, not kept open by this.
@@ -50,6 +52,7 @@ impl Running {
             paths: RefCell::new(paths),
             sizes: Turn::default(),
             job: Cell::new(None),
+            was_full: Cell::new(false),
             replacing: RefCell::default(),
             drives: RefCell::new(drives.iter().map(Rc::downgrade).collect()),
         })

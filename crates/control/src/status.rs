@@ -6,6 +6,7 @@ use crate::model::Models;
 use crate::pools::Pools;
 use crate::random;
 use crate::registry::Entry;
+use crate::room;
 use crate::running::Running;
 use crate::scan::{self, Scan, scan};
 use crate::view::{DriveView, Health, PoolView};
@@ -129,6 +130,7 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
     findings.extend(repairs(&running.name, &counters));
     let capacity = pool.engine().reserve().capacity_blocks * BLOCK_BYTES;
     let used: u64 = usage.iter().map(|volume| volume.used_bytes).sum();
+    findings.extend(room::finding(&running.name, used, capacity));
     Ok(PoolView {
         pool: running.name.clone(),
         id: random::hex(&running.id.0),

@@ -21,6 +21,8 @@ pub enum Trouble {
     },
     /// The engine stopped by itself: why.
     Stopped(String),
+    /// Hosts cannot write what was never written before.
+    Full,
 }
 
 impl Trouble {
@@ -32,7 +34,7 @@ impl Trouble {
                 Some(format!("varve drive replace {pool}/{drive} NEW"))
             }
             Self::Drive { .. } => None,
-            Self::Stopped(_) => Some(format!("varve pool status {pool}")),
+            Self::Stopped(_) | Self::Full => Some(format!("varve pool status {pool}")),
         }
     }
 }
@@ -47,6 +49,7 @@ impl fmt::Display for Trouble {
                 }
                 write!(f, " is {state}")
             }
+            Self::Full => f.write_str("full, writes of what was never written before fail"),
             Self::Stopped(why) => write!(f, "stopped, hosts get errors: {why}"),
         }
     }
@@ -69,6 +72,7 @@ impl Pools {
         let stopped = running.pool.engine().stop_reason();
         let stopped = stopped.filter(|why| *why != StopReason::Closed);
         let stopped = stopped.map(|why| Trouble::Stopped(why.to_string()));
-        Ok(drives.chain(stopped).collect())
+        let full = running.is_full().then_some(Trouble::Full);
+        Ok(drives.chain(stopped).chain(full).collect())
     }
 }

@@ -101,7 +101,7 @@ pub struct PoolView {
 }
 
 /// Findings that are wrong with a pool which serves, whatever its health is.
-const TROUBLES: [&str; 1] = ["repairs"];
+const TROUBLES: [&str; 3] = ["repairs", "full", "nearly-full"];
 
 impl PoolView {
     /// True if nobody has to look after it.
@@ -133,6 +133,9 @@ pub struct VolumeView {
     pub used_bytes: u64,
     /// Of these, bytes that the loss of one more drive could take, at most.
     pub unprotected_bytes: u64,
+    /// Whatever is worth knowing of it where it was just made or changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 /// A pool that was made or would be.

@@ -136,6 +136,7 @@ pub(crate) async fn volume_views(running: &Rc<Running>) -> Result<Vec<VolumeView
             used_bytes,
             // Which tier a block is on is not counted by volume: at most all of them.
             unprotected_bytes: if fast && dense { 0 } else { used_bytes },
+            findings: Vec::new(),
         }
     });
     Ok(views.collect())

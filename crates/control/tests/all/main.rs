@@ -5,6 +5,7 @@ mod common;
 
 mod damage;
 mod destroy;
+mod full;
 mod http;
 mod labels;
 mod losses;

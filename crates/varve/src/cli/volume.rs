@@ -1,7 +1,7 @@
 //! `varve volume`.
 
 use super::Exit;
-use super::front::{Front, parse_place};
+use super::front::{Front, parse_place, show_findings};
 use super::table::Column::{Number, Text};
 use super::table::{size, table};
 use clap::{Args, Subcommand};
@@ -111,7 +111,10 @@ impl Action {
 fn show(reply: &Reply) -> Exit {
     match reply {
         Reply::VolumeList { volumes } => print!("{}", list(volumes)),
-        Reply::Volume(volume) => print!("{}", list(std::slice::from_ref(volume))),
+        Reply::Volume(volume) => {
+            print!("{}", list(std::slice::from_ref(volume)));
+            show_findings(&volume.findings);
+        }
         Reply::VolumeDone { pool, volume } => println!("volume {pool}/{volume} is deleted"),
         other => unreachable!("no reply to a command for volumes: {other:?}"),
     }
