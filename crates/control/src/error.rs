@@ -345,7 +345,8 @@ impl ControlError {
             Self::PoolExists(_) => "choose another name, or see varve pool list".to_owned(),
             Self::Naming(_) => "try again when it has ended".to_owned(),
             Self::InUse(_) => {
-                "talk to its daemon with --state DIR; if it is a command, try again when that has ended"
+                "try again in a moment, if a daemon is starting on this state directory, or when the command has \
+                 ended that has them; a daemon on another state directory is asked with --state DIR"
                     .to_owned()
             }
             Self::Daemon(_) => "use another --state DIR, or end that daemon".to_owned(),

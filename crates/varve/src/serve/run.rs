@@ -137,7 +137,8 @@ async fn serve_pools(
     let (server, nqn) = new_server(&frame, name, format!("VARVE{}", &hex[..15]))?;
     let pools = Pools::new(Rc::clone(&world), home.clone(), config)?;
     let watch = pools.watch();
-    opening::open_all(&*world, &pools).await;
+    let ending = Rc::default();
+    opening::open_all(&world, &pools, &ending).await;
     world.spawn(Box::pin(vigil::watch(Rc::clone(&world), Rc::clone(&pools))));
     let namespaces = Namespaces::new(
         Rc::clone(&world),
@@ -165,6 +166,8 @@ async fn serve_pools(
     };
     ready(&serving, when_ready);
     until_a_signal(&world, frame.signals).await?;
+    // What would be opened from now on nobody would close.
+    ending.set(true);
     api.end(&*world).await;
     server.drain().await;
     let mut outcome = Ok(());
