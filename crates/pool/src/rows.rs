@@ -54,14 +54,16 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Whether block `at` of a stripe is what was written there; nothing if nobody wrote down what that was.
+    /// Whether block `at` of a stripe is what was written there.
+    /// Nothing if the P2L does not speak of it.
     fn passes(&self, at: u32, block: &Blocks, p2l: &P2l, encoded: &[u8]) -> Option<bool> {
-        let is_blank = || block.bytes().iter().all(|byte| *byte == 0).then_some(true);
+        // Padding, and the rest of an area, are written as zeroes.
+        let is_blank = || block.bytes().iter().all(|byte| *byte == 0);
         let (area, leading) = self.areas();
         if self.sizes.is_user_block(at) {
             let entry = p2l.entries.get((at - leading) as usize)?;
             return match *entry {
-                P2lEntry::PADDING => is_blank(),
+                P2lEntry::PADDING => Some(is_blank()),
                 entry => Some(block_crc(block.block(0)) == entry.crc),
             };
         }
@@ -71,7 +73,7 @@ impl<'a> Rows<'a> {
         };
         match encoded.chunks_exact(BLOCK).nth(inside as usize) {
             Some(expected) => Some(block.bytes() == expected),
-            None => is_blank(),
+            None => Some(is_blank()),
         }
     }
 
