@@ -6,7 +6,7 @@ use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 
 /// Bytes that are left of a pool that is full: it refuses the next long writes, if not this one. A host's longest
 /// write is a quarter of it.
-const FULL_BYTES: u64 = LEAF_BLOCKS as u64 * BLOCK_BYTES;
+const FULL_BYTES: u64 = LEAF_BLOCKS * BLOCK_BYTES;
 /// Per cent of its capacity from which on a pool is nearly full. Arbitrary: time enough to bring more drives.
 const NEARLY_FULL: u64 = 90;
 /// Share of its capacity that a pool which was full has to have again to be called so no longer: what is used is an
