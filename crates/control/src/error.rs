@@ -356,7 +356,9 @@ impl ControlError {
             Self::Open(_) | Self::Random(_) => return None,
             Self::Closed(pool) => {
                 format!(
-                    "varve pool status {pool} tells why; varve pool import --pool {pool} opens it"
+                    "varve pool status {pool} tells why; varve pool import --pool {pool} opens it, with --degraded \
+                     also without drives that are missing; varve drive replace {pool}/DRIVE PATH puts another drive \
+                     in the place of one"
                 )
             }
             Self::Request(_) => "use the same version of varve on both sides".to_owned(),
@@ -433,7 +435,13 @@ fn missing_next(pool: &str, findings: &[Finding]) -> String {
         true => "let this user read and write the drives, or bring back what is away",
         false => "bring the drives back, or tell where they are: varve pool import PATH...",
     };
-    format!("{first}; to go on without them: varve pool import --pool {pool} --degraded")
+    let names = findings.iter().filter(|one| one.code == "drive-missing");
+    let mut names = names.filter_map(|one| one.text.strip_prefix("drive ")?.split(' ').next());
+    let drive = names.next().unwrap_or("DRIVE");
+    format!(
+        "{first}; to go on without them: varve pool import --pool {pool} --degraded; to put another drive in the place \
+         of one: varve drive replace {pool}/{drive} PATH"
+    )
 }
 
 fn preflight_next(findings: &[Finding]) -> Option<String> {

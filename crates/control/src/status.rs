@@ -98,6 +98,23 @@ fn replacements(pool: &str, drives: &[DriveView]) -> Vec<Finding> {
     under_way.collect()
 }
 
+/// What to do about drives that are away, of which none is taking the place.
+fn absences(pool: &str, drives: &[DriveView]) -> Vec<Finding> {
+    let is_away = |drive: &&DriveView| {
+        let is_away = matches!(&*drive.state, "lost" | "missing" | "truncated");
+        is_away && drive.replaced_by.is_none()
+    };
+    let told = drives.iter().filter(is_away).map(|drive| {
+        let (name, state) = (&drive.drive, &drive.state);
+        let text = format!(
+            "drive {name} is {state}; next: `varve drive replace {pool}/{name} PATH` puts another drive in its place, \
+             or fills this one again if it is back"
+        );
+        Finding::new(Severity::Warning, "drive-away", text)
+    });
+    told.collect()
+}
+
 async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, ControlError> {
     let pool = &running.pool;
     let drives = open_drives(models, running);
@@ -117,6 +134,7 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         findings.push(Finding::new(Severity::Warning, "damage", text));
     }
     findings.extend(replacements(&running.name, &drives));
+    findings.extend(absences(&running.name, &drives));
     let counters = counters(running);
     let lost = counters.get("blocks_lost").copied().unwrap_or(0);
     if lost > 0 {
@@ -226,6 +244,7 @@ impl Pools {
         }
         let drives = newest.map_or_else(Vec::new, |label| closed_drives(entry, label, &scans));
         findings.extend(replacements(&entry.name, &drives));
+        findings.extend(absences(&entry.name, &drives));
         if entry.destroying {
             let text = format!(
                 "it was being destroyed; `varve pool destroy {}` ends that",
@@ -244,6 +263,15 @@ impl Pools {
             Some(label) if can_serve(label, &drives) => Health::Degraded,
             None | Some(_) => Health::Faulted,
         };
+        if let Some(label) = newest.filter(|label| self.is_elsewhere(&label.owner)) {
+            let who = random::hex(&label.owner);
+            let text = format!(
+                "belongs to owner {who}, another machine or state directory; next: `varve pool export {}` there, or \
+                 `varve pool import --take-over PATH...` if that is gone for good",
+                entry.name
+            );
+            findings.push(Finding::new(Severity::Warning, "owned-elsewhere", text));
+        }
         if let Some(label) = newest.filter(|label| !label.is_clean) {
             let who = random::hex(&label.owner);
             let text = format!("in use by owner {who}, or not closed in good order");
@@ -270,6 +298,11 @@ impl Pools {
             drives,
             findings,
         }
+    }
+
+    /// True if somebody owns a pool, and it is not this state directory.
+    fn is_elsewhere(&self, owner: &[u8; 16]) -> bool {
+        *owner != [0; 16] && *owner != self.settings(0).owner.0
     }
 
     /// Bytes that all volumes of a pool may hold: it follows from its geometry.

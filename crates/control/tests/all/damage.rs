@@ -435,6 +435,15 @@ fn a_truncated_or_missing_drive_is_told_and_can_be_done_without() {
             (refused.exit, &*refused.code),
             (Exit::Refused, "drives-missing")
         );
+        let next = refused.next.unwrap();
+        assert!(next.contains("varve drive replace p/dense1 PATH"), "{next}");
+        let status = pools.status("p").await.unwrap();
+        let away = status.findings.iter().find(|one| one.code == "drive-away");
+        let text = &away.unwrap_or_else(|| panic!("{status:?}")).text;
+        assert!(
+            text.contains("`varve drive replace p/dense1 PATH`"),
+            "{text}"
+        );
         pools.import(&degraded()).await.unwrap();
         assert_eq!(lost(&pools, "p").await, 0);
         let list = pools.list_volumes(Some("p")).await.unwrap();

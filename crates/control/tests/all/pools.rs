@@ -146,10 +146,26 @@ fn a_pool_moves_to_another_machine_when_released_or_taken_over() {
         assert_eq!(exit(refused), Exit::Conflict);
         assert_eq!(pools.import(&taken).await.unwrap(), "p");
         assert!(pools.volume("p", "v").is_ok());
+        let status = pools.status("p").await.unwrap();
+        assert!(status.findings.is_empty(), "{status:?}");
+        pools.close_all().await;
+        let status = pools.status("p").await.unwrap();
+        assert!(status.findings.is_empty(), "{status:?}");
+    });
+    session(&here, |pools| async move {
+        let status = pools.status("p").await.unwrap();
+        let [told] = &status.findings[..] else {
+            panic!("somebody else has it: {status:?}");
+        };
+        assert_eq!(told.code, "owned-elsewhere");
+    });
+    session(&there, |pools| async move {
         pools.export("p", false).await.unwrap();
         assert!(pools.list().await.unwrap().is_empty());
     });
     session(&here, |pools| async move {
+        let status = pools.status("p").await.unwrap();
+        assert!(status.findings.is_empty(), "{status:?}");
         assert_eq!(pools.import(&again).await.unwrap(), "p");
         assert_eq!(pools.list_volumes(Some("p")).await.unwrap().len(), 1);
         pools.close_all().await;

@@ -129,7 +129,10 @@ fn verdict(check: &CheckView) -> (String, String) {
     count(check.damaged_ranges, "ranges of the log were lost");
     count(check.drives_away, "drives do not hold all they should");
     let next = if check.drives_away > 0 {
-        format!("varve drive list {}", check.pool)
+        format!(
+            "varve pool status {} names them, and what goes on with each",
+            check.pool
+        )
     } else if check.loss_ranges > 0 {
         "write what is lost once more from a backup: a block that is written is whole".to_owned()
     } else if check.bad_copies > 0 {
