@@ -9,9 +9,9 @@ use varve_io::Drive;
 pub enum MemberState {
     /// Holds everything, takes writes, serves reads.
     Live,
-    /// Failed a command; its loss is not committed yet. Takes no commands any more.
+    /// Failed a command, or its drive is away; its loss is not committed yet. Takes no commands.
     Leaving,
-    /// Its loss is committed, or its drive was absent from the start.
+    /// Its loss is committed.
     Lost,
     /// Takes all writes, serves no reads, old content is being copied to it.
     Rebuilding,
@@ -58,7 +58,19 @@ impl Member {
         }
     }
 
-    /// A member that is absent or stale, as the committed member table says.
+    /// A member that should be here by the committed member table, and whose drive is away. It is
+    /// leaving: the first command that misses it has its loss committed before it ends well. Until
+    /// then nothing is said of it, and it may be back at another start.
+    #[must_use]
+    pub fn away() -> Self {
+        Self {
+            drive: None,
+            base: 0,
+            state: MemberState::Leaving,
+        }
+    }
+
+    /// A member that is lost, as the committed member table says.
     #[must_use]
     pub fn lost() -> Self {
         Self {

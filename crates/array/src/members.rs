@@ -71,7 +71,7 @@ impl Seat {
                 MemberState::Live => Phase::Live,
                 MemberState::Lost => Phase::Lost,
                 MemberState::Rebuilding => Phase::Rebuilding,
-                MemberState::Leaving => unreachable!("no member is assembled leaving"),
+                MemberState::Leaving => Phase::Leaving(IoError::Gone, None),
             },
             missed: Vec::new(),
             former: None,

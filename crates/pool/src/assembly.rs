@@ -1,7 +1,8 @@
 //! From the member table and the drives present to the arrays.
 //!
 //! **Invariants**: a member sits in its slot, whatever its id; a slot without a member that may be
-//! used is lost; arrays have the sizes that were committed, whoever is present.
+//! used is lost; one whose drive is away is leaving until something is written without it; arrays
+//! have the sizes that were committed, whoever is present.
 
 use crate::error::PoolError;
 use crate::label::{self, Import, LabelStore, MemberId, MemberState, Membership, Role};
@@ -113,6 +114,7 @@ impl Assembly<'_> {
             (Some(drive), MemberState::Rebuilding) => {
                 Member::rebuilding(drive, label::RESERVED_BYTES)
             }
+            (None, state) if state.is_voter() => Member::away(),
             _ => Member::lost(),
         }
     }

@@ -2,23 +2,29 @@
 //!
 //! 1. Labels are read; the adopted member table says which drive is what.
 //! 2. A new epoch is committed by label quorum before anything else is written.
-//! 3. Arrays are assembled; a member that is missing is declared lost first.
-//! 4. The engine recovers and serves.
-//! 5. Members that were being rebuilt are rebuilt again from the start.
+//! 3. Arrays are assembled; a member that is missing is leaving in its own.
+//! 4. The engine recovers and serves. The first write that misses a member commits its loss, as in a
+//!    pool in use: a start that cannot read what is there gives nobody up, and the drive that was
+//!    away may be the one that has it.
+//! 5. The losses that are left are committed.
+//! 6. Members that were being rebuilt are rebuilt again from the start.
 //!
 //! **Not here**: how quorums are counted (`label`), redundancy (`array`), the log (`ftl`).
 
 use crate::assembly::{Assembly, check_dense};
 use crate::error::PoolError;
-use crate::label::{self, Change, Import, LabelStore, Membership, PoolId, Role, Terms};
+use crate::label::{
+    self, CommitError, Import, LabelState, LabelStore, Membership, PoolId, Role, Terms,
+};
 use crate::options::{PlanError, PoolOptions, engine_geometry};
 use crate::settings::{Settings, engine_config};
 use crate::tier::Tier;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use varve_array::MemberState;
 use varve_format::{Geometry, Name};
-use varve_ftl::{Engine, EngineError, Identity, RecoveryReport, Seats};
+use varve_ftl::{Engine, EngineError, Identity, RecoverError, RecoveryReport, Seats};
 use varve_io::{Drive, ReactorId, World};
 
 /// What a new pool is to be.
@@ -42,8 +48,8 @@ pub struct Pool {
     pub(crate) membership: Rc<Membership>,
     /// The fast tier, and the dense tier if there is one.
     pub(crate) tiers: Vec<Rc<Tier>>,
-    /// Members that were declared lost at the start.
-    missing: u64,
+    /// Members that the terms of the import gave up.
+    given_up: u64,
     geometry: Geometry,
     report: RecoveryReport,
 }
@@ -118,9 +124,6 @@ impl Pool {
         let owner = settings.owner;
         check_dense(&import)?;
         let membership = Membership::start(Rc::clone(&world), &import, owner, &stores).await?;
-        for id in &import.missing {
-            membership.change(Change::Lose(*id)).await?;
-        }
         let state = membership.state();
         let geometry = state.geometry;
         let assembly = Assembly {
@@ -160,19 +163,39 @@ impl Pool {
             membership.finish_creation().await?;
             (engine, RecoveryReport::default())
         } else {
-            Engine::open(seats, sizes, config, identity).await?
+            let opened = Engine::open(seats, sizes, config, identity).await;
+            opened.map_err(|error| failed(error, &membership))?
         };
         let pool = Self {
             world,
             engine,
             membership,
             tiers,
-            missing: import.missing.len() as u64,
+            given_up: given_up(&import, &state),
             geometry,
             report,
         };
+        if let Err(error) = pool.lose_missing().await {
+            // Nobody will have it: its flows are to end.
+            let _ = pool.engine.close().await;
+            return Err(error);
+        }
         pool.resume_rebuilds();
         Ok(pool)
+    }
+
+    /// Commits the losses of members that are away and that no write has missed so far.
+    async fn lose_missing(&self) -> Result<(), PoolError> {
+        for tier in &self.tiers {
+            for slot in 0..tier.losses.slots() {
+                if tier.state(slot) == MemberState::Leaving
+                    && let Some(id) = tier.losses.seated(slot)
+                {
+                    tier.lose(slot, id).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The engine: volumes, reads, writes.
@@ -200,7 +223,7 @@ impl Pool {
         let mut counters = self.engine.counters();
         let lost: u64 = self.tiers.iter().map(|tier| tier.losses.count()).sum();
         let rebuilt: u64 = self.tiers.iter().map(|tier| tier.rebuilt()).sum();
-        counters.insert("members_lost", self.missing + lost);
+        counters.insert("members_lost", self.given_up + lost);
         counters.insert("remirrors", rebuilt);
         let running = self.tiers.iter().map(|tier| u64::from(tier.rebuilding()));
         counters.insert("rebuilds_running", running.sum());
@@ -231,6 +254,23 @@ impl Pool {
         self.membership.shutdown(release).await?;
         Ok(())
     }
+}
+
+/// Members away that are lost by the label a session began with: its terms said so.
+fn given_up(import: &Import, state: &LabelState) -> u64 {
+    let is_lost = |id| {
+        let row = state.members.get(id);
+        row.is_some_and(|row| !row.state.is_voter())
+    };
+    import.missing.iter().filter(|id| is_lost(**id)).count() as u64
+}
+
+/// Why a start failed: the labels, if it wrote something that they were to note a loss for.
+fn failed(error: RecoverError, membership: &Membership) -> PoolError {
+    if membership.is_stopped() {
+        return CommitError::Stopped.into();
+    }
+    error.into()
 }
 
 /// Offers the engine seats at the reactors that it will take beside the first: the same drives, since

@@ -515,3 +515,49 @@ fn a_lost_drive_is_let_go() {
     assert_eq!(rig.held(), [false, true, true, true, false]);
     rig.check();
 }
+
+/// One fast drive is away, the other turns out not to hold the log any more: the start fails. When
+/// the first is back the pool starts.
+#[test]
+fn a_start_that_fails_gives_nobody_up() {
+    for tries_alone in [false, true] {
+        let mut rig = Rig::new(3, 41);
+        rig.write(1, 500);
+        rig.world.clear();
+        rig.drives[0].erase_content();
+        if tries_alone {
+            let world = TestWorld::new(42);
+            let some: Vec<_> = [0, 2, 3, 4].map(|at| Rc::clone(&rig.drives[at])).into();
+            let refused = open(&world, &some, false).err();
+            assert!(
+                matches!(refused, Some(PoolError::Recover(_))),
+                "an empty log does not start: {refused:?}"
+            );
+        }
+        rig.world = TestWorld::new(43);
+        let pool = open(&rig.world, &rig.drives, false);
+        let pool = pool.unwrap_or_else(|error| panic!("tried alone {tries_alone}: {error}"));
+        rig.pool = Rc::new(pool);
+        rig.check();
+    }
+}
+
+/// Drives of both tiers are away: a start that succeeds notes their losses before it ends, each
+/// once, and the pool does without them.
+#[test]
+fn a_start_without_drives_notes_their_losses() {
+    let mut rig = Rig::new(3, 44);
+    rig.write(1, 500);
+    rig.world.clear();
+    rig.world = TestWorld::new(45);
+    let some: Vec<_> = [0, 2, 4].map(|at| Rc::clone(&rig.drives[at])).into();
+    rig.pool = Rc::new(open(&rig.world, &some, false).unwrap());
+    for (id, slot) in [(1, fast(1)), (3, dense(1))] {
+        assert_eq!(rig.row(id), MemberState::Lost);
+        assert_eq!(rig.state(slot), SlotState::Lost);
+    }
+    assert_eq!(rig.pool.counters()["members_lost"], 2);
+    rig.check();
+    rig.write(2, 200);
+    rig.check();
+}

@@ -35,6 +35,12 @@ impl Ram {
         self.is_gone.set(is_gone);
     }
 
+    /// Everything behind the label reads as zeroes.
+    pub fn erase_content(&self) {
+        let label = 0..RESERVED_BYTES / SECTOR as u64;
+        self.sectors.borrow_mut().retain(|at, _| label.contains(at));
+    }
+
     /// Lets writes of labels take effect and end so many steps later than they would.
     pub fn delay_labels(&self, steps: u32) {
         self.label_delay.set(steps);
