@@ -1,12 +1,17 @@
 //! Losses: who failed a command, whether the others can do without, and the commit.
 //!
 //! A member that fails becomes *leaving* at once, if the others hold everything; its commit runs
-//! as a task of its own, one at a time, and every command that missed the member awaits it.
+//! as a task of its own, one at a time, and every command that missed the member awaits it. One that
+//! is given up by wish goes the same way: from the first moment nobody else counts on it.
+//!
+//! A leaving member never serves again, not even if its loss is refused: it has missed writes.
 
 use crate::join::{Part, join};
 use crate::member::MemberState;
 use crate::members::{Members, Phase};
+use crate::mirror::Mirror;
 use crate::set::MemberSet;
+use crate::stripe::StripeSet;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -83,6 +88,43 @@ impl Members {
         self.attempt(member);
     }
 
+    /// Gives a member up because somebody wishes it; `commit` commits the loss, and is the attempt
+    /// that commands which miss the member await, unless one is running. While the others do not
+    /// hold everything the member stays, and `commit` is what tells.
+    pub(crate) async fn give_up<E>(
+        self: &Rc<Self>,
+        member: usize,
+        commit: impl Future<Output = Result<(), E>>,
+    ) -> Result<(), E> {
+        let mine = self.leave(member);
+        let outcome = commit.await;
+        if let Some(mine) = mine {
+            let result = outcome.as_ref().map_err(|_| IoError::Gone);
+            self.end_attempt(member, &mine, result.map(|_| ()));
+        } else if outcome.is_ok() {
+            // Another attempt ends a moment later.
+            let _ = self.settle(member).await;
+        }
+        outcome
+    }
+
+    /// Lets a member leave; returns the attempt that the caller now owes it. `None` if there is one,
+    /// the member is lost, or it is needed.
+    fn leave(&self, member: usize) -> Option<Rc<Attempt>> {
+        let is_spare = self.can_spare(member);
+        let mut seats = self.seats.borrow_mut();
+        let seat = &mut seats[member];
+        let why = match seat.phase {
+            Phase::Live if is_spare => IoError::Gone,
+            Phase::Rebuilding => IoError::Gone,
+            Phase::Leaving(why, None) => why,
+            Phase::Live | Phase::Leaving(..) | Phase::Lost => return None,
+        };
+        let attempt = Rc::new(Attempt::default());
+        seat.phase = Phase::Leaving(why, Some(Rc::clone(&attempt)));
+        Some(attempt)
+    }
+
     /// The running attempt to commit the loss of `member`, begun if there is none; `None` if the
     /// member is not leaving.
     fn attempt(self: &Rc<Self>, member: usize) -> Option<Rc<Attempt>> {
@@ -136,5 +178,35 @@ impl Members {
             }
             attempt.ended.listen().await;
         }
+    }
+}
+
+impl Mirror {
+    /// Gives a member up by wish: it is leaving from now on, lost when `commit`, which is to commit
+    /// the loss, has ended well. To be awaited to its end: commands that miss the member wait for it.
+    ///
+    /// # Errors
+    /// Those of `commit`. A member that the others cannot do without stays as it is.
+    pub async fn give_up<E>(
+        &self,
+        member: usize,
+        commit: impl Future<Output = Result<(), E>>,
+    ) -> Result<(), E> {
+        self.members.give_up(member, commit).await
+    }
+}
+
+impl StripeSet {
+    /// Gives a member up by wish: it is leaving from now on, lost when `commit`, which is to commit
+    /// the loss, has ended well. To be awaited to its end: commands that miss the member wait for it.
+    ///
+    /// # Errors
+    /// Those of `commit`. A member that the others cannot do without stays as it is.
+    pub async fn give_up<E>(
+        &self,
+        member: usize,
+        commit: impl Future<Output = Result<(), E>>,
+    ) -> Result<(), E> {
+        self.members.give_up(member, commit).await
     }
 }

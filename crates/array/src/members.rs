@@ -1,7 +1,7 @@
 //! The members of one array: their states, commands to many of them at once.
 //!
 //! ```text
-//!            fails a command                commit ends well
+//!        fails a command, is given up        commit ends well
 //!     Live ------------------> Leaving --------------------------> Lost
 //!      ^  ^                      ^  |  commit failed: stays, the     |
 //!      |   \                     |  +- next command tries again      | replace
@@ -304,8 +304,9 @@ impl Members {
         seat.missed = missed;
     }
 
-    /// Live to Lost, as [`Members::set_lost`]; the drive is kept to read from while another one is filled.
-    pub(crate) fn retire(&self, member: usize) {
+    /// Keeps the drive of a live member, to read from while another one is filled. To be called before the
+    /// member is given up: what is written from then on counts as not on that drive.
+    pub(crate) fn keep(&self, member: usize) {
         // Who knows how writes in flight end there.
         let in_flight = self.flights.in_flight();
         let mut seats = self.seats.borrow_mut();
@@ -314,9 +315,7 @@ impl Members {
         let Some(drive) = seat.drive.clone().filter(|_| is_live) else {
             illegal(member, seat.state(), MemberState::Lost);
         };
-        let base = seat.base;
-        drop(seat.lose());
-        seat.former = Some(Former::new(drive, base, in_flight));
+        seat.former = Some(Former::new(drive, seat.base, in_flight));
         self.has_former.set(true);
     }
 

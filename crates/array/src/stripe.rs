@@ -115,16 +115,16 @@ impl StripeSet {
         self.members.set_lost(member);
     }
 
-    /// As [`Self::set_lost`] of a live member, and keeps its drive to read from while another one is
+    /// Keeps the drive of a live member that is given up next, to read from while another one is
     /// filled in its place: it may hold what the others do not.
     ///
     /// # Panics
     /// If the member is not live.
-    pub fn retire(&self, member: usize) {
-        self.members.retire(member);
+    pub fn keep(&self, member: usize) {
+        self.members.keep(member);
     }
 
-    /// Lets go of a drive that was retired.
+    /// Lets go of a drive that was kept.
     pub fn release_retired(&self, member: usize) {
         self.members.release_former(member);
     }

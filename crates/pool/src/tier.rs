@@ -115,17 +115,20 @@ impl Tier {
 
     /// As [`Tier::lose`]; a drive that was live till then is kept to copy from until another one is filled.
     pub(crate) async fn retire(&self, slot: usize, id: MemberId) -> Result<(), CommitError> {
-        self.losses.commit(id).await?;
         let is_seated = self.losses.seated(slot) == Some(id);
-        if is_seated && self.state(slot) == MemberState::Live {
+        let is_kept = is_seated && self.state(slot) == MemberState::Live;
+        if is_kept {
+            // Before it is leaving: what is written from then on it does not get.
             match &self.array {
-                Array::Fast(mirror, _) => mirror.retire(slot),
-                Array::Dense(set) => set.retire(slot),
+                Array::Fast(mirror, _) => mirror.keep(slot),
+                Array::Dense(set) => set.keep(slot),
             }
-            return Ok(());
         }
-        self.set_lost(slot, id);
-        Ok(())
+        let outcome = self.lose(slot, id).await;
+        if is_kept && outcome.is_err() {
+            self.release_retired(slot);
+        }
+        outcome
     }
 
     /// Lets go of a drive that was kept to copy from.
@@ -136,20 +139,16 @@ impl Tier {
         }
     }
 
-    /// Commits that the member of a slot is lost; the array does without it from then on.
+    /// Commits that the member of a slot is lost. The array does without it from now on: while the
+    /// labels are written no other member may be found to be one that it can spare.
     pub(crate) async fn lose(&self, slot: usize, id: MemberId) -> Result<(), CommitError> {
-        self.losses.commit(id).await?;
-        self.set_lost(slot, id);
-        Ok(())
-    }
-
-    fn set_lost(&self, slot: usize, id: MemberId) {
-        let is_seated = self.losses.seated(slot) == Some(id);
-        if is_seated && self.state(slot) != MemberState::Lost {
-            match &self.array {
-                Array::Fast(mirror, _) => mirror.set_lost(slot),
-                Array::Dense(set) => set.set_lost(slot),
-            }
+        let commit = self.losses.commit(id);
+        if self.losses.seated(slot) != Some(id) {
+            return commit.await;
+        }
+        match &self.array {
+            Array::Fast(mirror, _) => mirror.give_up(slot, commit).await,
+            Array::Dense(set) => set.give_up(slot, commit).await,
         }
     }
 

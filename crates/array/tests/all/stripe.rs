@@ -483,7 +483,8 @@ fn a_retired_drive_is_copied_from() {
         other.poke(BASE as usize, &vec![7; 2 * strip]);
         other.poke(BASE as usize + 3 * strip, &vec![7; bytes - 3 * strip]);
         rig.drives[lost].spoil(BASE + third.start as u64, strip as u64);
-        rig.set.retire(lost);
+        rig.set.keep(lost);
+        rig.set.set_lost(lost);
         // Half of these are written before the new drive is there.
         let later = pattern(5, stripe);
         rig.write(6 * stripe, gather(&later)).unwrap();

@@ -561,3 +561,77 @@ fn a_start_without_drives_notes_their_losses() {
     rig.write(2, 200);
     rig.check();
 }
+
+/// Blocks that cannot be read.
+fn unreadable(rig: &Rig) -> Vec<u64> {
+    let of = rig.clone();
+    run(&rig.world, async move {
+        let mut failed = Vec::new();
+        for lba in 0..BLOCKS {
+            let engine = of.pool.engine();
+            let block = engine.read(of.volume, Lba(lba), Blocks::zeroed(1)).await;
+            failed.extend(block.is_err().then_some(lba));
+        }
+        failed
+    })
+}
+
+/// While the labels note that a dense drive is given up another one fails a single write: it is
+/// needed by then, and stays in use.
+#[test]
+fn a_write_fails_while_another_drive_is_given_up() {
+    let mut rig = Rig::new(4, 31);
+    rig.write(1, 1500);
+    rig.drives.iter().for_each(|ram| ram.delay_labels(400));
+    let pool = Rc::clone(&rig.pool);
+    let is_given_up = Rc::new(RefCell::new(None));
+    let told = Rc::clone(&is_given_up);
+    as_world(&rig.world).spawn(Box::pin(async move {
+        let outcome = pool.give_up(dense(0)).await;
+        *told.borrow_mut() = Some(outcome.is_ok());
+    }));
+    rig.drives[3].fail_writes(1);
+    let filling = rig.clone().fill(2, 1500);
+    rig.world.run(400_000, filling);
+    rig.drives.iter().for_each(|ram| ram.delay_labels(0));
+    assert_eq!(rig.drives[3].writes_to_fail(), 0);
+    assert_eq!(*is_given_up.borrow(), Some(true));
+    assert_eq!(rig.state(dense(0)), SlotState::Lost);
+    assert_eq!(rig.state(dense(1)), SlotState::Live);
+    assert_eq!(rig.pool.counters()["members_lost"], 1);
+    assert_eq!(unreadable(&rig), []);
+    rig.restart(32);
+    assert_eq!(unreadable(&rig), []);
+    assert_eq!(rig.state(dense(1)), SlotState::Live);
+}
+
+/// The same of the fast tier: with one drive on its way out nobody holds what the other does. The
+/// pool stops, as with any log that cannot be written, and the next start has everything.
+#[test]
+fn a_log_write_fails_while_the_other_fast_drive_is_given_up() {
+    let mut rig = Rig::new(3, 33);
+    rig.write(1, 600);
+    rig.drives.iter().for_each(|ram| ram.delay_labels(400));
+    let pool = Rc::clone(&rig.pool);
+    as_world(&rig.world).spawn(Box::pin(async move {
+        pool.give_up(fast(0)).await.unwrap();
+    }));
+    rig.drives[1].fail_writes(1);
+    let host = rig.clone();
+    let byte = 7;
+    as_world(&rig.world).spawn(Box::pin(async move {
+        let mut data = Blocks::zeroed(1);
+        data.bytes_mut().fill(byte);
+        let engine = host.pool.engine();
+        // It may be told to have failed or to have ended well: no other block is touched.
+        let _ = engine.write(host.volume, Lba(0), data, false).await;
+    }));
+    rig.world.drain();
+    rig.drives.iter().for_each(|ram| ram.delay_labels(0));
+    assert_eq!(rig.drives[1].writes_to_fail(), 0);
+    assert_eq!(rig.state(fast(0)), SlotState::Lost);
+    assert_eq!(rig.state(fast(1)), SlotState::Live);
+    rig.restart(34);
+    assert_eq!(unreadable(&rig), []);
+    assert_eq!(rig.row(1), MemberState::Active);
+}

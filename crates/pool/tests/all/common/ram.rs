@@ -15,6 +15,8 @@ pub struct Ram {
     lba_bytes: u32,
     sectors: RefCell<BTreeMap<u64, [u8; SECTOR]>>,
     is_gone: Cell<bool>,
+    /// Writes behind the label that fail with a media error.
+    bad_writes: Cell<u32>,
     /// Steps by which writes of labels are late.
     label_delay: Cell<u32>,
 }
@@ -26,6 +28,7 @@ impl Ram {
             lba_bytes,
             sectors: RefCell::default(),
             is_gone: Cell::new(false),
+            bad_writes: Cell::new(0),
             label_delay: Cell::new(0),
         })
     }
@@ -33,6 +36,16 @@ impl Ram {
     /// Lets every command fail from now on, or work again.
     pub fn set_gone(&self, is_gone: bool) {
         self.is_gone.set(is_gone);
+    }
+
+    /// Lets so many writes behind the label fail with a media error; all else works.
+    pub fn fail_writes(&self, count: u32) {
+        self.bad_writes.set(count);
+    }
+
+    /// Writes behind the label that are still to fail.
+    pub fn writes_to_fail(&self) -> u32 {
+        self.bad_writes.get()
     }
 
     /// Everything behind the label reads as zeroes.
@@ -96,6 +109,13 @@ impl Ram {
     fn run(&self, command: Command) -> Outcome {
         if self.is_gone.get() {
             return Err(IoError::Gone);
+        }
+        if let Command::Write { offset, .. } = &command
+            && *offset >= RESERVED_BYTES
+            && let Some(left) = self.bad_writes.get().checked_sub(1)
+        {
+            self.bad_writes.set(left);
+            return Err(IoError::Media);
         }
         match command {
             Command::Read { offset, into, .. } => Ok(Done::Read(match into {
