@@ -224,6 +224,68 @@ fn a_failed_commit_fails_the_write_and_the_next_one_asks_again() {
     assert_eq!(rig.membership.asked.borrow().len(), 2);
 }
 
+/// Nothing is said of a member that is away before something is written without it.
+#[test]
+fn the_first_write_commits_the_loss_of_a_member_that_is_away() {
+    for is_flush in [false, true] {
+        let mut rig = rig(2);
+        let here = Member::live(Rc::clone(&rig.drives[0]) as Rc<dyn Drive>, BASE);
+        let world = Rc::clone(&rig.executor) as Rc<dyn World>;
+        let membership = Rc::clone(&rig.membership) as _;
+        let mirror = Mirror::new(vec![here, Member::away()], membership, world);
+        rig.mirror = Rc::new(mirror.unwrap());
+        let ways = [rig.read(0, BLOCK, 0).err(), rig.read(0, BLOCK, 1).err()];
+        assert_eq!(ways, [None, Some(IoError::Gone)]);
+        assert_eq!(rig.mirror.state(1), MemberState::Leaving);
+        assert!(rig.membership.asked.borrow().is_empty());
+        rig.membership.failures.set(1);
+        let bytes = pattern(1, BLOCK);
+        let write = || match is_flush {
+            true => rig.submit(Command::Flush).map(|_| ()),
+            false => rig.write(0, &bytes),
+        };
+        assert_eq!(write(), Err(IoError::Timeout), "no commit, no success");
+        assert_eq!(write(), Ok(()));
+        assert_eq!(rig.mirror.state(1), MemberState::Lost);
+        assert_eq!(*rig.membership.committed.borrow(), [1]);
+    }
+}
+
+/// From the moment on that a member is given up nobody else can be spared, and what misses it waits
+/// for that commit, not for one of its own.
+#[test]
+fn a_member_that_is_given_up_is_counted_on_no_more() {
+    let rig = rig(2);
+    let (sender, commit) = varve_io::slot::<Result<(), u8>>();
+    let mirror = Rc::clone(&rig.mirror);
+    rig.executor.spawn(Box::pin(async move {
+        mirror.give_up(0, commit).await.unwrap();
+    }));
+    rig.executor.drain();
+    assert_eq!(rig.mirror.state(0), MemberState::Leaving);
+    rig.drives[1].next_write.set(Some(IoError::Media));
+    assert_eq!(rig.write(0, &pattern(1, BLOCK)), Err(IoError::Media));
+    assert_eq!(rig.mirror.state(1), MemberState::Live);
+    let is_done = Rc::new(Cell::new(false));
+    let (drive, flag) = (rig.drive(), Rc::clone(&is_done));
+    rig.executor.spawn(Box::pin(async move {
+        drive.write(0, gather(&pattern(2, BLOCK))).await.unwrap();
+        flag.set(true);
+    }));
+    rig.executor.drain();
+    assert!(!is_done.get(), "the loss is not committed");
+    sender.send(Ok(()));
+    rig.executor.drain();
+    assert!(is_done.get());
+    assert_eq!(rig.mirror.state(0), MemberState::Lost);
+    assert!(rig.membership.asked.borrow().is_empty());
+    // The last one stays, whatever is tried.
+    let mirror = Rc::clone(&rig.mirror);
+    let refused = async move { mirror.give_up(1, async { Err::<(), _>(7) }).await };
+    assert_eq!(rig.executor.block_on(refused), Err(7));
+    assert_eq!(rig.mirror.state(1), MemberState::Live);
+}
+
 #[test]
 fn the_last_member_is_never_given_up() {
     let rig = rig(2);
