@@ -51,6 +51,7 @@ fn readings() -> Readings {
         tenant: 0,
         used_bytes: 40,
         unprotected_bytes: 0,
+        findings: Vec::new(),
     };
     let half_replaced = vec![
         drive("b-1", "dense0", "lost"),
