@@ -114,7 +114,7 @@ pub use pools::{Config, Pools};
 pub use registry::{Entry, Registry};
 pub use replace::ReplaceDrive;
 pub use request::{Reply, Request, SCHEMA_VERSION};
-pub use scan::{Scan, scan};
+pub use scan::{OtherUse, Scan, scan};
 pub use size::{SizeError, parse_size};
 pub use trouble::Trouble;
 pub use view::{DriveView, Health, PlanView, PoolView, VolumeView};

@@ -8,7 +8,7 @@ use crate::pools::Pools;
 use crate::random;
 use crate::registry::Entry;
 use crate::running::Running;
-use crate::scan::{self, Scan, scan_all};
+use crate::scan::{self, OtherUse, Scan, scan_all};
 use crate::status::{drive_name, place_name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,11 +16,13 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use varve_format::Member;
 use varve_io::Drive;
-use varve_pool::label::{self, Import, LabelStore, MemberId, PoolId, Terms};
+use varve_pool::label::{self, Import, ImportError, LabelStore, MemberId, PoolId, Terms};
 use varve_pool::{Pool, PoolError};
 
 /// What a drive is that holds an older state than the pool was closed in.
 const PUT_BACK: &str = "put-back";
+/// What a drive is that was a member, and holds what somebody else put there.
+pub(crate) const OTHER_USE: &str = "other-use";
 /// What a drive is that cannot be opened, for writing say.
 pub(crate) const UNUSABLE: &str = "open";
 
@@ -141,6 +143,7 @@ impl Pools {
         if !again.is_empty() && !wanted.paths.is_empty() {
             return Err(refusal(again.into_iter().map(twice).collect()));
         }
+        refuse_other_use(&scans)?;
         let (id, name) = chosen(&scans, wanted.pool.as_deref())?;
         let is_taken = |entry: &&Entry| entry.name == name && entry.id != random::hex(&id.0);
         if registry.pools.iter().any(|entry| is_taken(&entry)) {
@@ -327,6 +330,9 @@ impl Pools {
             let label = one.label().filter(|label| label.pool == id.0);
             let Some(label) = label else {
                 members.findings.push(not_of_pool(one));
+                let other_use = one.other_use.iter().map(|other| &other.former);
+                let former = other_use.filter(|former| former.pool == id.0);
+                members.met.extend(former.map(|former| former.drive));
                 continue;
             };
             let row = rows.iter().find(|member| member.id == label.drive);
@@ -355,7 +361,7 @@ impl Pools {
     }
 }
 
-/// Why a pool does not open. Where a drive was put back or cannot be opened, what it lacks for is here, but
+/// Why a pool does not open. Where a drive was put back, put to another use or cannot be opened, what it lacks for is here, but
 /// of no use: that is what has to be said.
 fn refused(
     pool: &str,
@@ -363,8 +369,10 @@ fn refused(
     findings: Vec<Finding>,
     error: PoolError,
 ) -> ControlError {
-    let is_here = |finding: &Finding| [PUT_BACK, UNUSABLE].contains(&&*finding.code);
-    if findings.iter().any(is_here) {
+    let is_here = |finding: &Finding| [PUT_BACK, OTHER_USE, UNUSABLE].contains(&&*finding.code);
+    // Who used the pool last has nothing to do with its drives, and stands in the way of going on without them.
+    let is_owned = matches!(error, PoolError::Import(ImportError::OwnedElsewhere { .. }));
+    if !is_owned && findings.iter().any(is_here) {
         let pool = pool.to_owned();
         return ControlError::Missing { pool, findings };
     }
@@ -401,6 +409,17 @@ fn behind(id: PoolId, found: &[label::Finding]) -> Vec<usize> {
 fn parse_id(entry: &Entry) -> Result<PoolId, ControlError> {
     let id = random::parse(&entry.id).map(PoolId);
     id.ok_or_else(|| ControlError::NoPool(entry.name.clone()))
+}
+
+/// Where nothing is left of a pool but drives that were put to another use, that is what has to be said.
+fn refuse_other_use(scans: &[Scan]) -> Result<(), ControlError> {
+    let taken: Vec<_> = (scans.iter().filter(|one| one.other_use.is_some()))
+        .map(not_of_pool)
+        .collect();
+    if taken.is_empty() || scans.iter().any(|one| one.label().is_some()) {
+        return Ok(());
+    }
+    Err(refusal(taken))
 }
 
 /// The pool that is meant: by name or identity, or the only one.
@@ -453,6 +472,7 @@ pub(crate) fn not_of_pool(one: &Scan) -> Finding {
             ("missing", "does not exist".to_owned())
         }
         (Err(error), _) => ("system", error.to_string()),
+        (Ok(_), None) if one.other_use.is_some() => (OTHER_USE, other_use(one)),
         (Ok(_), None) => ("no-label", "has no label of a pool".to_owned()),
         (Ok(_), Some(label)) => {
             let name = label.name.as_str();
@@ -463,6 +483,17 @@ pub(crate) fn not_of_pool(one: &Scan) -> Finding {
         }
     };
     Finding::new(Severity::Refusal, code, text).at(&one.path)
+}
+
+fn other_use(one: &Scan) -> String {
+    let Some(OtherUse { former, holds }) = &one.other_use else {
+        return String::new();
+    };
+    let mut rows = former.members.iter();
+    let row = rows.find(|row| row.id == former.drive);
+    let was = row.map_or_else(String::new, |row| place_name(row.role, row.slot));
+    let pool = former.name.as_str();
+    format!("was drive {was} of pool {pool}, was put to another use and holds {holds}")
 }
 
 /// A drive that is where it was cannot be used for the pool.

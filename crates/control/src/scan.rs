@@ -1,5 +1,7 @@
 //! What the labels at some paths say, without taking or changing anything.
 //!
+//! A drive that somebody put to another use has no label here, whatever a copy says that survived.
+//!
 //! Right beside a daemon that has the drives open: a label that is being written is of no use for a
 //! moment, and its other copy stands.
 
@@ -8,7 +10,8 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use varve_format::{LABEL_BYTES, Label};
-use varve_pool::label::LABEL_OFFSETS;
+use varve_hostio::content;
+use varve_pool::label::{LABEL_OFFSETS, PoolId, is_other_use};
 
 /// `O_NONBLOCK`: a look must not wait for a device, or for whoever writes to a named pipe.
 const NONBLOCK: i32 = 0o4000;
@@ -20,8 +23,19 @@ pub struct Scan {
     pub path: PathBuf,
     /// Its size, and its newest label if it has one; else why it could not be looked at.
     pub found: io::Result<(u64, Option<Label>)>,
+    /// What became of it, if it was a drive of a pool and somebody put it to another use.
+    pub other_use: Option<OtherUse>,
     /// Which file or device it is, by whatever path.
     identity: Option<Identity>,
+}
+
+/// What became of a drive of a pool.
+#[derive(Debug)]
+pub struct OtherUse {
+    /// What it was: the newest of its labels that is left.
+    pub former: Label,
+    /// What it holds now, as far as that is known.
+    pub holds: String,
 }
 
 /// What tells a file or device from all others.
@@ -48,20 +62,39 @@ impl Scan {
 /// Looks at a path.
 #[must_use]
 pub fn scan(path: &Path) -> Scan {
-    let mut identity = None;
+    let (mut identity, mut other_use) = (None, None);
     let found = open(path).and_then(|file| {
         identity = Some(identity_of(&file)?);
         let bytes = (&file).seek(SeekFrom::End(0))?;
-        let labels = copies(&file)?.into_iter().flatten();
-        let newest = labels.max_by_key(|label| (label.generation, label.copy_sequence));
+        let copies = read_copies(&file)?;
+        let labels = copies.iter().filter_map(|(_, label)| label.clone());
+        let mut newest = labels.max_by_key(|label| (label.generation, label.copy_sequence));
+        if let Some(former) = newest.take_if(|newest| is_taken(&copies, newest)) {
+            let holds = holds(&file, bytes)?;
+            other_use = Some(OtherUse { former, holds });
+        }
         Ok((bytes, newest))
     });
     let path = path.to_owned();
     Scan {
         path,
         found,
+        other_use,
         identity,
     }
+}
+
+/// True if somebody else put something where a copy of this label was.
+fn is_taken(copies: &[(Vec<u8>, Option<Label>)], label: &Label) -> bool {
+    let mut others = copies.iter().filter(|(_, label)| label.is_none());
+    others.any(|(bytes, _)| is_other_use(bytes, PoolId(label.pool)))
+}
+
+/// What a drive holds beside what is left of its label.
+fn holds(file: &File, bytes: u64) -> io::Result<String> {
+    let found = content(file, bytes, &[])?;
+    let names: Vec<_> = found.iter().map(ToString::to_string).collect();
+    Ok(names.join(", "))
 }
 
 fn identity_of(file: &File) -> io::Result<Identity> {
@@ -106,17 +139,25 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Both copies of the label; a copy that does not pass its checks is none.
-pub(crate) fn copies(file: &File) -> io::Result<[Option<Label>; 2]> {
-    let mut found = [None, None];
-    for (copy, offset) in found.iter_mut().zip(LABEL_OFFSETS) {
-        let mut bytes = [0; LABEL_BYTES];
+pub(crate) fn copies(file: &File) -> io::Result<Vec<Option<Label>>> {
+    let copies = read_copies(file)?.into_iter();
+    Ok(copies.map(|(_, label)| label).collect())
+}
+
+/// What lies where the copies of the label go, and the labels there; nothing behind the end.
+fn read_copies(file: &File) -> io::Result<Vec<(Vec<u8>, Option<Label>)>> {
+    let read = |offset| {
+        let mut bytes = vec![0; LABEL_BYTES];
         match file.read_exact_at(&mut bytes, offset) {
-            Ok(()) => *copy = Label::decode(&bytes).ok(),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-            Err(error) => return Err(error),
+            Ok(()) => {
+                let label = Label::decode(&bytes).ok();
+                Ok((bytes, label))
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok((Vec::new(), None)),
+            Err(error) => Err(error),
         }
-    }
-    Ok(found)
+    };
+    LABEL_OFFSETS.into_iter().map(read).collect()
 }
 
 /// The newest of some labels of one pool.

@@ -33,8 +33,8 @@ pub use io::{Io, NoIo};
 pub use memory::Piece;
 pub use net::{Endpoint, Listener, Outgoing, Stream};
 pub use preflight::{
-    Content, DiskFacts, Finding, Magic, Preflight, Severity, User, Wanted, What, free_bytes,
-    preflight,
+    Content, DiskFacts, Finding, Magic, Preflight, Severity, User, Wanted, What, content,
+    free_bytes, preflight,
 };
 pub use ram::{RamDrive, RamMemory, Traffic};
 pub use reactors::run_reactors;

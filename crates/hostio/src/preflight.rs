@@ -18,7 +18,7 @@ mod space;
 mod users;
 
 pub use finding::{Finding, Severity, What};
-pub use signature::{Content, Magic};
+pub use signature::{Content, Magic, content};
 pub use space::free_bytes;
 pub use users::User;
 

@@ -11,5 +11,6 @@ mod labels;
 mod losses;
 mod names;
 mod open;
+mod other_use;
 mod pools;
 mod replace;

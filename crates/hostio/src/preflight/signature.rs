@@ -98,8 +98,12 @@ const MAGICS: [Magic; 26] = [
 /// Uberblocks of ZFS lie every KiB in this range of the first label.
 const ZFS: (std::ops::Range<usize>, u64) = (128 << 10..256 << 10, 0x00ba_b10c);
 
-/// What the disk of `bytes` bytes holds, each once; empty if it looks blank.
-pub(super) fn content(file: &File, bytes: u64, own: &[Magic]) -> io::Result<Vec<Content>> {
+/// What the disk of `bytes` bytes holds, each once; empty if it looks blank. `own` are the marks of the
+/// caller's own kind of content.
+///
+/// # Errors
+/// The system's.
+pub fn content(file: &File, bytes: u64, own: &[Magic]) -> io::Result<Vec<Content>> {
     let mut head = vec![0; HEAD.min(usize::try_from(bytes).unwrap_or(HEAD))];
     file.read_exact_at(&mut head, 0)?;
     let is_there = |magic: &&Magic| {

@@ -87,6 +87,7 @@ pub fn choose(pool: PoolId, found: &[Finding], terms: Terms) -> Result<Import, I
         stale,
         foreign: survey.foreign,
         blank: survey.blank,
+        other_use: survey.other_use,
         unreadable: survey.unreadable,
         loss,
     })

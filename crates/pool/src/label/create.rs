@@ -129,6 +129,7 @@ fn epoch_above(drives: &[(Role, Rc<LabelStore>)]) -> Result<u32, CreateError> {
         let label = match store.finding() {
             Finding::Blank => continue,
             Finding::Unreadable(error) => return Err(CreateError::Io { drive, error }),
+            Finding::OtherUse { .. } => return Err(CreateError::NotBlank { drive }),
             Finding::Label(label) => label,
         };
         let members = &label.state.members;

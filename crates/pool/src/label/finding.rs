@@ -1,5 +1,6 @@
 //! What was found on the drives offered for an import.
 
+use crate::label::member::MemberId;
 use crate::label::state::{Label, PoolId};
 use alloc::vec::Vec;
 use varve_io::IoError;
@@ -11,6 +12,14 @@ pub enum Finding {
     Label(Label),
     /// Readable, but neither copy is a label.
     Blank,
+    /// One copy is a label, and where the other should be lies what somebody else put there: the drive is no
+    /// member any more, and not to be written to.
+    OtherUse {
+        /// The pool it was of.
+        pool: PoolId,
+        /// The member it was.
+        id: MemberId,
+    },
     /// Neither copy is a label, and the drive failed to read at least one of them.
     Unreadable(IoError),
 }
@@ -23,6 +32,8 @@ pub(crate) struct Survey<'a> {
     pub foreign: Vec<(usize, PoolId)>,
     /// Drives without a label.
     pub blank: Vec<usize>,
+    /// Drives that were put to another use.
+    pub other_use: Vec<usize>,
     /// Drives that cannot be read.
     pub unreadable: Vec<(usize, IoError)>,
 }
@@ -33,6 +44,7 @@ impl<'a> Survey<'a> {
             labels: Vec::new(),
             foreign: Vec::new(),
             blank: Vec::new(),
+            other_use: Vec::new(),
             unreadable: Vec::new(),
         };
         for (drive, finding) in found.iter().enumerate() {
@@ -42,6 +54,7 @@ impl<'a> Survey<'a> {
                 }
                 Finding::Label(label) => survey.foreign.push((drive, label.state.pool)),
                 Finding::Blank => survey.blank.push(drive),
+                Finding::OtherUse { .. } => survey.other_use.push(drive),
                 Finding::Unreadable(error) => survey.unreadable.push((drive, *error)),
             }
         }
@@ -56,7 +69,7 @@ pub fn pools(found: &[Finding]) -> Vec<PoolId> {
         .iter()
         .filter_map(|finding| match finding {
             Finding::Label(label) => Some(label.state.pool),
-            Finding::Blank | Finding::Unreadable(_) => None,
+            Finding::Blank | Finding::OtherUse { .. } | Finding::Unreadable(_) => None,
         })
         .collect();
     pools.sort_unstable();

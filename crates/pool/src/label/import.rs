@@ -229,6 +229,8 @@ pub struct Import {
     pub foreign: Vec<(usize, PoolId)>,
     /// Drives without a label.
     pub blank: Vec<usize>,
+    /// Drives that were put to another use.
+    pub other_use: Vec<usize>,
     /// Drives that cannot be read.
     pub unreadable: Vec<(usize, IoError)>,
     /// What is given up, if the terms accept it and there is something.

@@ -98,14 +98,14 @@ impl Membership {
     /// after the commit.
     ///
     /// # Errors
-    /// As [`Self::change`], and `NotBlank`: a drive with a label must be erased first.
+    /// As [`Self::change`], and `NotBlank`: a drive with a label, or of another use, must be erased first.
     pub async fn join(
         self: &Rc<Self>,
         role: Role,
         slot: u8,
         store: Rc<LabelStore>,
     ) -> Result<Committed, CommitError> {
-        if store.label().is_some() {
+        if store.label().is_some() || store.is_other_use() {
             return Err(CommitError::NotBlank);
         }
         let size_bytes = store.drive().info().bytes;
@@ -120,13 +120,17 @@ impl Membership {
     /// Lets a lost drive come back as rebuilding.
     ///
     /// # Errors
-    /// As [`Self::change`], and `NotMember`: the drive's label is not an older one of this member.
+    /// As [`Self::change`], and `NotMember`: the drive's label is not an older one of this member; `NotBlank`:
+    /// it was put to another use.
     pub async fn bring_back(
         self: &Rc<Self>,
         id: MemberId,
         store: Rc<LabelStore>,
     ) -> Result<Committed, CommitError> {
         let state = self.state();
+        if store.is_other_use() {
+            return Err(CommitError::NotBlank);
+        }
         let is_member = store.label().is_none_or(|label| {
             let generation = label.state.generation;
             label.own == id && label.state.pool == state.pool && generation <= state.generation

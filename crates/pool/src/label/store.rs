@@ -6,15 +6,19 @@
 //! **Invariants.** A write goes to the copy that does *not* hold the newest valid label and is
 //! flushed before it counts, so a torn write never destroys that label; the first write after
 //! opening is preceded by a flush, because what was read may still be in a volatile cache. The
-//! sequence number of a drive's labels only rises, and so does its generation.
+//! sequence number of a drive's labels only rises, and so does its generation. A drive of which one
+//! copy was overwritten by somebody else has no label, whatever the other copy says, and is not
+//! written to before it is erased.
 //!
 //! **Not here**: what a label means, who else has one.
 
 use crate::label::codec;
 use crate::label::finding::Finding;
 use crate::label::generation::TableGeneration;
+use crate::label::other_use::is_other_use;
 use crate::label::state::Label;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use varve_format::LABEL_BYTES;
 use varve_io::{Drive, Event, Gather, IoError, Sectors};
@@ -64,7 +68,10 @@ struct Newest {
 /// The label copies of one drive.
 pub struct LabelStore {
     drive: Rc<dyn Drive>,
+    /// `None` if somebody else put something where a copy was.
     newest: RefCell<Option<Newest>>,
+    /// The newest label of a drive that was put to another use.
+    former: RefCell<Option<Label>>,
     is_flushed: Cell<bool>,
     is_busy: Cell<bool>,
     idle: Event,
@@ -75,10 +82,10 @@ impl LabelStore {
     /// Reads both copies of a drive and keeps the newer valid one.
     pub async fn open(drive: Rc<dyn Drive>) -> Self {
         let mut newest: Option<Newest> = None;
-        let mut error = None;
+        let (mut error, mut others) = (None, Vec::new());
         for copy in [LabelCopy::A, LabelCopy::B] {
             match read_copy(&*drive, copy).await {
-                Ok(Some((label, sequence))) => {
+                Ok(Held::Label(label, sequence)) => {
                     let order = (label.state.generation, sequence);
                     let is_newer = newest
                         .as_ref()
@@ -91,13 +98,20 @@ impl LabelStore {
                         });
                     }
                 }
-                Ok(None) => {}
+                Ok(Held::Other(reads)) => others.push(reads),
                 Err(found) => error = Some(found),
             }
         }
+        let is_foreign = |newest: &Newest| {
+            let pool = newest.label.state.pool;
+            let is_foreign = |read: &Sectors| is_other_use(read.bytes(), pool);
+            others.iter().any(|reads| reads.iter().all(is_foreign))
+        };
+        let former = newest.take_if(|newest| is_foreign(newest));
         Self {
             drive,
             newest: RefCell::new(newest),
+            former: RefCell::new(former.map(|newest| newest.label)),
             is_flushed: Cell::new(false),
             is_busy: Cell::new(false),
             idle: Event::new(),
@@ -108,6 +122,12 @@ impl LabelStore {
     /// What the drive's label area holds.
     #[must_use]
     pub fn finding(&self) -> Finding {
+        if let Some(former) = &*self.former.borrow() {
+            return Finding::OtherUse {
+                pool: former.state.pool,
+                id: former.own,
+            };
+        }
         match (self.label(), self.error.get()) {
             (Some(label), _) => Finding::Label(label),
             (None, Some(error)) => Finding::Unreadable(error),
@@ -122,6 +142,12 @@ impl LabelStore {
             .borrow()
             .as_ref()
             .map(|newest| newest.label.clone())
+    }
+
+    /// True if somebody else put something where a copy of the label was.
+    #[must_use]
+    pub fn is_other_use(&self) -> bool {
+        self.former.borrow().is_some()
     }
 
     /// The drive.
@@ -141,7 +167,11 @@ impl LabelStore {
     ///
     /// # Errors
     /// The drive's; the label may or may not be found later, the one before it is intact.
+    ///
+    /// # Panics
+    /// If the drive was put to another use: what lies there is somebody else's.
     pub async fn write(&self, label: &Label) -> Result<(), IoError> {
+        assert!(!self.is_other_use(), "a label over what is not ours");
         while self.is_busy.get() {
             self.idle.listen().await;
         }
@@ -182,6 +212,7 @@ impl LabelStore {
         }
         self.drive.flush().await?;
         *self.newest.borrow_mut() = None;
+        *self.former.borrow_mut() = None;
         self.error.set(None);
         Ok(())
     }
@@ -221,19 +252,26 @@ impl LabelStore {
     }
 }
 
-/// Reads one copy by every way the drive has: a valid label and its sequence, or `None`.
-async fn read_copy(drive: &dyn Drive, copy: LabelCopy) -> Result<Option<(Label, u64)>, IoError> {
-    let mut error = None;
+/// What lies where a copy should be.
+enum Held {
+    /// A valid label and its sequence.
+    Label(Label, u64),
+    /// None, by each way that could be read.
+    Other(Vec<Sectors>),
+}
+
+/// Reads one copy by every way the drive has.
+async fn read_copy(drive: &dyn Drive, copy: LabelCopy) -> Result<Held, IoError> {
+    let (mut error, mut reads) = (None, Vec::new());
     for way in 0..drive.info().copies {
         let into = Sectors::zeroed(LABEL_BYTES / SECTOR);
         match drive.read_meta(copy.offset(), into, way).await {
-            Ok(sectors) => {
-                if let Some(found) = codec::decode(sectors.bytes()) {
-                    return Ok(Some(found));
-                }
-            }
+            Ok(sectors) => match codec::decode(sectors.bytes()) {
+                Some((label, sequence)) => return Ok(Held::Label(label, sequence)),
+                None => reads.push(sectors),
+            },
             Err(found) => error = Some(found),
         }
     }
-    error.map_or(Ok(None), Err)
+    error.map_or(Ok(Held::Other(reads)), Err)
 }

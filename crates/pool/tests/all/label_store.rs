@@ -140,3 +140,85 @@ fn older_labels_are_not_written_and_erasing_erases() {
     medium.crash(&mut Rng::new(1));
     assert_eq!(find(&medium), Finding::Blank);
 }
+
+/// Somebody made a partition table of the drive: the other copy lies in the gap before the first
+/// partition, and says nothing any more. Some programs leave the first 440 bytes as they were.
+#[test]
+fn a_drive_put_to_another_use_is_no_member() {
+    let mut table = vec![0; 34 * 512];
+    table[510..512].copy_from_slice(&[0x55, 0xaa]);
+    table[512..520].copy_from_slice(b"EFI PART");
+    let mut volume = vec![0; 4096];
+    volume[0x200..0x208].copy_from_slice(b"LABELONE");
+    let uses: [(usize, &[u8]); 5] = [
+        (0, &table),
+        (440, &table[440..]),
+        (0, &volume),
+        (0, b"XFSB and what a file system has in its first sector"),
+        (64 << 10, b"blocks of a file, with no mark of anything"),
+    ];
+    for (offset, bytes) in uses {
+        // Five writes from A on leave the newest in A, six in B.
+        for writes in [1, 2] {
+            let medium = Rc::new(Medium::new());
+            write_until(&medium, 1, u64::MAX, 5);
+            write_until(&medium, 6, if writes == 1 { 0 } else { u64::MAX }, 5);
+            assert!(matches!(find(&medium), Finding::Label(_)));
+            medium.overwrite(offset, bytes);
+            let (pool, id) = (POOL, MemberId(3));
+            assert_eq!(
+                find(&medium),
+                Finding::OtherUse { pool, id },
+                "{} at {offset}",
+                bytes.escape_ascii()
+            );
+        }
+    }
+}
+
+/// Erased, torn while it was erased or first written, or rotten where labels are told by: one copy
+/// of a member.
+#[test]
+fn what_became_of_a_label_is_no_other_use() {
+    let zeroes = [0; 4096];
+    for at in [0, 64 << 10] {
+        let is_member = |change: &dyn Fn(&Medium)| {
+            let medium = Rc::new(Medium::new());
+            write_until(&medium, 1, u64::MAX, 5);
+            change(&medium);
+            assert!(matches!(find(&medium), Finding::Label(_)), "at {at}");
+        };
+        for torn in 1..256_u32 {
+            is_member(&|medium| {
+                for sector in (0..8).filter(|sector| torn >> sector & 1 == 1) {
+                    medium.overwrite(at + sector * 512, &zeroes[..512]);
+                }
+            });
+        }
+        is_member(&|medium| medium.overwrite(at, b"none"));
+        is_member(&|medium| medium.overwrite(at + 16, &zeroes[..16]));
+        is_member(&|medium| {
+            medium.overwrite(at, &zeroes[..2]);
+            medium.overwrite(at + 16, &zeroes[..8]);
+        });
+    }
+}
+
+/// What is somebody else's joins a pool, or is given a label, only after it was erased.
+#[test]
+fn another_use_ends_when_it_is_erased() {
+    let medium = Rc::new(Medium::new());
+    write_until(&medium, 1, u64::MAX, 5);
+    medium.overwrite(0, b"what somebody else has at the start of a drive");
+    let world = TestWorld::new(2);
+    let (inner, media) = (Rc::clone(&world), vec![Rc::clone(&medium)]);
+    let found = world.run(u64::MAX, async move {
+        let store = open(inner, media).await.0.remove(0);
+        assert!(store.is_other_use() && store.label().is_none());
+        store.erase().await.unwrap();
+        store.write(&label(1)).await.unwrap();
+        store.finding()
+    });
+    assert_eq!(found, Some(Finding::Label(label(1))));
+    assert_eq!(find(&medium), Finding::Label(label(1)));
+}

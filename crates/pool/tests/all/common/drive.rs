@@ -73,6 +73,11 @@ impl Medium {
         self.durable.borrow_mut()[offset] ^= 0x40;
     }
 
+    /// Replaces a part of the durable content.
+    pub fn overwrite(&self, offset: usize, bytes: &[u8]) {
+        self.put(offset, bytes);
+    }
+
     /// Replaces the content by a copy of another medium's.
     pub fn clone_from(&self, other: &Self) {
         *self.durable.borrow_mut() = other.durable.borrow().clone();
