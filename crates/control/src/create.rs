@@ -22,7 +22,7 @@ use std::str::FromStr;
 use varve_format::{LABEL_MAGIC, Label, MemberRole, MemberState, Name};
 use varve_hostio::{Magic, Preflight, Wanted, preflight};
 use varve_io::{Drive, DriveInfo};
-use varve_pool::label::{LABEL_OFFSETS, LabelStore, MemberId, PoolId, RESERVED_BYTES};
+use varve_pool::label::{self, LABEL_OFFSETS, LabelStore, MemberId, PoolId, RESERVED_BYTES};
 use varve_pool::{NewPool, PlanError, Pool, PoolError};
 
 /// Over-provisioning that may be asked for, in per cent.
@@ -572,6 +572,14 @@ fn risks(new: &CreatePool, protect: varve_pool::Protect) -> Vec<Finding> {
         warn(
             "fast-single",
             "one fast drive: what is not on the dense tier yet is lost with it",
+        );
+    }
+    if label::rests_on_one(new.fast.len(), new.dense.len()) {
+        warn(
+            "rests-on-one",
+            "two drives in all: if the first one is lost the pool stops, and opens again only with \
+             --accept-loss, since the other one alone cannot tell that it has the newest state; a third fast drive or \
+             a dense drive helps",
         );
     }
     if !new.dense.is_empty() && protect == varve_pool::Protect::None {

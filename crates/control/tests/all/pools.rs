@@ -329,6 +329,28 @@ fn a_drive_of_the_pool_replaces_none() {
     });
 }
 
+/// What such a pool does not survive is told before it is made.
+#[test]
+fn a_mirror_of_two_without_a_dense_tier_is_told_to_rest_on_one() {
+    let scratch = Scratch::new();
+    session(&scratch.path("home"), |pools| async move {
+        for (fast, dense, rests) in [(2, 0, true), (3, 0, false), (2, 1, false), (1, 0, false)] {
+            let wanted = CreatePool {
+                fast: scratch.drives("f", fast, 64),
+                dense: scratch.drives("d", dense, 128),
+                dry_run: true,
+                ..new_pool(&scratch, "p")
+            };
+            let plan = pools.create_pool(&wanted).await.unwrap();
+            let mut findings = plan.findings.iter();
+            let told = findings.find(|one| one.code == "rests-on-one");
+            assert_eq!(told.is_some(), rests, "{fast} fast, {dense} dense");
+            let helps = "a third fast drive or a dense drive";
+            assert!(told.is_none_or(|one| one.text.contains(helps)));
+        }
+    });
+}
+
 /// More drives than a pool can have are refused before anything is made, with other advice than larger ones.
 #[test]
 fn too_many_drives_are_refused() {

@@ -47,7 +47,7 @@ pub use import::{Import, ImportError, Loss, Present, Stale};
 pub use member::{Member, MemberId, MemberState, Role};
 pub use membership::Membership;
 pub use other_use::is_other_use;
-pub use quorum::Voters;
+pub use quorum::{Voters, rests_on_one};
 pub use state::{Label, LabelState, Owner, PoolId};
 pub use store::{LABEL_OFFSETS, LabelStore, RESERVED_BYTES};
 pub use table::{MEMBERS_MAX, MemberTable};

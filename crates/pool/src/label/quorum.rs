@@ -11,9 +11,22 @@
 //! the previous table, not of those that survive; otherwise the two halves of a pool could each go
 //! on alone. The price: if half of the voters with the lowest id among them fail at the same
 //! instant, before the loss of either is committed, the pool stops. One after the other is fine.
+//!
+//! A pool of two drives, a mirror without a dense tier, has two voters: it goes on without the second
+//! one and stops without the first, since the half that is left is not the one with the lowest id. No
+//! rule without a third vote can do better: which of two is gone, or only out of reach, neither knows.
+//! Its data are safe, and serving them again takes an accepted loss. Whoever makes such a pool is told
+//! ([`rests_on_one`](crate::label::rests_on_one)).
 
 use crate::label::member::MemberId;
 use alloc::vec::Vec;
+
+/// True if a new pool of so many drives stops when one of them, the first fast one, is lost, although its log
+/// has other copies.
+#[must_use]
+pub const fn rests_on_one(fast: usize, dense: usize) -> bool {
+    fast == 2 && dense == 0
+}
 
 /// The members that decide on the successor of a table, ordered by id.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

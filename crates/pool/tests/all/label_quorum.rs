@@ -8,7 +8,7 @@ use crate::common::{ME, POOL, Rng, geometry, name};
 use std::collections::BTreeSet;
 use varve_pool::label::{
     Change, ChangeError, Finding, ImportError, Label, LabelState, Member, MemberId, MemberState,
-    MemberTable, Role, TableGeneration, Terms, Voters, choose,
+    MemberTable, Role, TableGeneration, Terms, Voters, choose, rests_on_one,
 };
 
 fn table(fast: u32, dense: u32) -> MemberTable {
@@ -598,5 +598,18 @@ impl Decide for Biased<'_> {
             return u32::from(!self.0.one_in(5));
         }
         Decide::below(self.0, end)
+    }
+}
+
+/// One drive may be lost of every pool whose log has copies, but for that which is said to rest on one.
+#[test]
+fn only_a_pool_of_two_fast_drives_rests_on_one() {
+    for (fast, dense) in (2..=5).flat_map(|fast| (0..=5).map(move |dense| (fast, dense))) {
+        let voters = Voters::new((0..fast + dense).map(MemberId).collect());
+        let stops = |lost: u32| !voters.is_quorum(|id| id != MemberId(lost));
+        let stopping: Vec<_> = (0..fast + dense).filter(|lost| stops(*lost)).collect();
+        let rests = rests_on_one(fast as usize, dense as usize);
+        assert_eq!(stopping == [0], rests, "{fast} fast, {dense} dense");
+        assert_eq!(stopping.is_empty(), !rests, "{fast} fast, {dense} dense");
     }
 }
