@@ -2,7 +2,7 @@
 //!
 //! A drive that still reads may hold what the others do not: where a strip's parity is rotten, its data
 //! are on one drive alone. So a drive that is replaced while it works stays here to be read from until
-//! the copy has ended. It gets no writes; what was written since it was retired is taken from the
+//! the copy has ended. It gets no writes; what was written since it was given up is taken from the
 //! others.
 //!
 //! **Invariants**: `stale` is sorted, its ranges are not empty and do not touch; there are no more of
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use varve_io::{Command, Done, Drive, Gather, IoError};
 
-/// A drive that was retired.
+/// A drive that is kept.
 pub(crate) struct Former {
     drive: Rc<dyn Drive>,
     base: u64,

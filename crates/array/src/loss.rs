@@ -9,9 +9,7 @@
 use crate::join::{Part, join};
 use crate::member::MemberState;
 use crate::members::{Members, Phase};
-use crate::mirror::Mirror;
 use crate::set::MemberSet;
-use crate::stripe::StripeSet;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -178,35 +176,5 @@ impl Members {
             }
             attempt.ended.listen().await;
         }
-    }
-}
-
-impl Mirror {
-    /// Gives a member up by wish: it is leaving from now on, lost when `commit`, which is to commit
-    /// the loss, has ended well. To be awaited to its end: commands that miss the member wait for it.
-    ///
-    /// # Errors
-    /// Those of `commit`. A member that the others cannot do without stays as it is.
-    pub async fn give_up<E>(
-        &self,
-        member: usize,
-        commit: impl Future<Output = Result<(), E>>,
-    ) -> Result<(), E> {
-        self.members.give_up(member, commit).await
-    }
-}
-
-impl StripeSet {
-    /// Gives a member up by wish: it is leaving from now on, lost when `commit`, which is to commit
-    /// the loss, has ended well. To be awaited to its end: commands that miss the member wait for it.
-    ///
-    /// # Errors
-    /// Those of `commit`. A member that the others cannot do without stays as it is.
-    pub async fn give_up<E>(
-        &self,
-        member: usize,
-        commit: impl Future<Output = Result<(), E>>,
-    ) -> Result<(), E> {
-        self.members.give_up(member, commit).await
     }
 }

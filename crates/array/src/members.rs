@@ -49,7 +49,7 @@ pub(crate) struct Seat {
     /// Ranges whose writes were in flight when the drive took its seat, and so were not sent to
     /// it.
     missed: Vec<Range<u64>>,
-    /// The drive that was retired from here, until another one is filled.
+    /// The drive that sat here before, kept, until another one is filled.
     pub(crate) former: Option<Former>,
 }
 
@@ -319,7 +319,7 @@ impl Members {
         self.has_former.set(true);
     }
 
-    /// Lets go of the drive that was retired from a seat.
+    /// Lets go of the drive that was kept at a seat.
     pub(crate) fn release_former(&self, member: usize) {
         let former = self.seats.borrow_mut()[member].former.take();
         drop(former);
@@ -328,7 +328,7 @@ impl Members {
         self.has_former.set(seats.any(|seat| seat.former.is_some()));
     }
 
-    /// A range is written from now on, without the drives that were retired.
+    /// A range is written from now on, without the drives that are kept.
     fn note_written(&self, range: &Range<u64>) {
         if !self.has_former.get() {
             return;

@@ -38,7 +38,7 @@ const ROTATION_BYTES: u64 = 1 << 20;
 
 /// A mirror over 1 to 4 members; see the module.
 pub struct Mirror {
-    pub(crate) members: Rc<Members>,
+    members: Rc<Members>,
     bytes: u64,
     lba_bytes: u32,
     /// The planted bug: a write ends well once its first member has it.
@@ -130,8 +130,21 @@ impl Mirror {
         self.members.keep(member);
     }
 
+    /// Gives a member up by wish: it is leaving from now on, lost when `commit`, which is to commit
+    /// the loss, has ended well. To be awaited to its end: commands that miss the member wait for it.
+    ///
+    /// # Errors
+    /// Those of `commit`. A member that the others cannot do without stays as it is.
+    pub async fn give_up<E>(
+        &self,
+        member: usize,
+        commit: impl Future<Output = Result<(), E>>,
+    ) -> Result<(), E> {
+        self.members.give_up(member, commit).await
+    }
+
     /// Lets go of a drive that was kept.
-    pub fn release_retired(&self, member: usize) {
+    pub fn release_kept(&self, member: usize) {
         self.members.release_former(member);
     }
 

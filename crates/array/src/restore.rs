@@ -1,8 +1,8 @@
 //! Copying old content to a rebuilding member.
 //!
 //! Range by range: hold it (later writes wait), let the writes in flight end, take the content
-//! from the drive that was there before, else from the other members, write it, release. What cannot be read is narrowed down to single
-//! LBAs, left alone and reported. Content is not verified here: reads above are.
+//! from the drive that was there before, else from the other members, write it, release. What cannot be
+//! read is narrowed down to single LBAs, left alone and reported. Content is not verified here: reads above are.
 
 use crate::join::{Part, one};
 use crate::member::MemberState;
@@ -88,7 +88,7 @@ pub(crate) trait Source {
     async fn read(&self, range: Range<u64>) -> Result<Gather, IoError>;
 }
 
-/// How much of a range a drive that was retired holds.
+/// How much of a range a drive that is kept holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holding {
     All,

@@ -124,8 +124,21 @@ impl StripeSet {
         self.members.keep(member);
     }
 
+    /// Gives a member up by wish: it is leaving from now on, lost when `commit`, which is to commit
+    /// the loss, has ended well. To be awaited to its end: commands that miss the member wait for it.
+    ///
+    /// # Errors
+    /// Those of `commit`. A member that the others cannot do without stays as it is.
+    pub async fn give_up<E>(
+        &self,
+        member: usize,
+        commit: impl Future<Output = Result<(), E>>,
+    ) -> Result<(), E> {
+        self.members.give_up(member, commit).await
+    }
+
     /// Lets go of a drive that was kept.
-    pub fn release_retired(&self, member: usize) {
+    pub fn release_kept(&self, member: usize) {
         self.members.release_former(member);
     }
 

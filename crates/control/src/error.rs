@@ -2,16 +2,14 @@
 
 use crate::failure::Exit;
 use crate::finding::Finding;
-use crate::open::UNUSABLE;
 use crate::path::PathError;
 use crate::size::SizeError;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use varve_ftl::{EngineError, RecoverError, StopReason};
+use varve_ftl::EngineError;
 use varve_hostio::{NoIo, OpenError};
-use varve_io::IoError;
 use varve_pool::label::{CreateError, ImportError};
 use varve_pool::{PlanError, PoolError};
 
@@ -304,78 +302,6 @@ impl ControlError {
         )
     }
 
-    /// What the user can do next, if that is known.
-    #[must_use]
-    pub fn next(&self) -> Option<String> {
-        Some(match self {
-            Self::BadName(_) => "use 1 to 48 characters of A-Z a-z 0-9 . _ -, neither . nor - first".to_owned(),
-            Self::Size(_) => "write a size such as 10G".to_owned(),
-            Self::Path(_) => "write PATH, or PATH:SIZE for a new sparse file".to_owned(),
-            Self::Protect { .. } => PROTECT_NEXT.to_owned(),
-            Self::Model { .. } => model_next(),
-            Self::OverProvision(_) => "use --over-provision 5 to 80".to_owned(),
-            Self::NoPool(_) => "varve pool list, or varve pool import PATH... if its drives are \
-                                here"
-                .to_owned(),
-            Self::NoLabels => "name all drives of the pool: varve inspect PATH shows what each \
-                               holds"
-                .to_owned(),
-            Self::NoPaths => "varve pool import PATH... names all drives of the pool; one that varve pool list \
-                              shows needs no paths: varve pool import --pool NAME"
-                .to_owned(),
-            Self::SeveralPools(_) => "name one: varve pool import --pool NAME PATH...".to_owned(),
-            Self::NoVolume { pool, .. } => format!("varve volume list {pool}"),
-            Self::NoDrive { pool, .. } => format!("varve drive list {pool}"),
-            Self::NoJob(_) => "varve pool status".to_owned(),
-            Self::Preflight(findings) => preflight_next(findings)?,
-            Self::Missing { pool, findings } => missing_next(pool, findings),
-            Self::WouldShrink { .. } => {
-                "add --shrink if what is behind the new end may go".to_owned()
-            }
-            Self::HalfDestroyed(_) | Self::Undestroyed { .. } | Self::HasVolumes { .. } => {
-                self.destroy_next()?
-            }
-            Self::ModelFile { path, .. } => format!(
-                "remove {}: the account begins anew, and nothing else is lost",
-                path.display()
-            ),
-            Self::DriveLive { .. } => "add --give-up to go on without it until the new one is \
-                                       filled"
-                .to_owned(),
-            Self::PoolExists(_) => "choose another name, or see varve pool list".to_owned(),
-            Self::Naming(_) => "try again when it has ended".to_owned(),
-            Self::InUse(_) => {
-                "try again in a moment, if a daemon is starting on this state directory, or when the command has \
-                 ended that has them; a daemon on another state directory is asked with --state DIR"
-                    .to_owned()
-            }
-            Self::Daemon(_) => "use another --state DIR, or end that daemon".to_owned(),
-            Self::Busy { pool, .. } => format!("varve pool status {pool}"),
-            Self::Pool { pool, error, .. } => pool_next(pool, error)?,
-            Self::Engine { error, .. } => engine_next(error)?,
-            Self::Open(_) | Self::Random(_) => return None,
-            Self::Closed(pool) => {
-                format!(
-                    "varve pool status {pool} tells why; varve pool import --pool {pool} opens it, with --degraded \
-                     also without drives that are missing; varve drive replace {pool}/DRIVE PATH puts another drive \
-                     in the place of one"
-                )
-            }
-            Self::Request(_) => "use the same version of varve on both sides".to_owned(),
-            Self::Served(_) | Self::Ended | Self::Crowded(_) | Self::Daemonless(_) | Self::Silent(_) => {
-                self.daemon_next().to_owned()
-            }
-            Self::Io(_) => "varve needs Linux 5.11 or newer with io_uring allowed".to_owned(),
-            Self::Home { .. } => {
-                "choose a directory this user may write to: --state DIR".to_owned()
-            }
-            Self::StateFile(path) => format!(
-                "move {} away; varve pool import PATH... makes it anew",
-                path.display()
-            ),
-        })
-    }
-
     /// It and its causes, from the outside in, for a finding about the drive at `path`.
     pub(crate) fn why(&self, path: &Path) -> String {
         let mut text = self.to_string();
@@ -392,33 +318,6 @@ impl ControlError {
         text
     }
 
-    /// What to do about a destruction.
-    fn destroy_next(&self) -> Option<String> {
-        Some(match self {
-            Self::HalfDestroyed(pool) => format!("varve pool destroy {pool}, to end it"),
-            Self::Undestroyed { pool, .. } => format!(
-                "varve pool destroy {pool} once more, when they can be used; to let go what is left as it is: varve \
-                 pool export {pool} --forget"
-            ),
-            Self::HasVolumes { pool, .. } => {
-                format!("varve pool destroy {pool} --with-volumes, if all of them may go")
-            }
-            _ => return None,
-        })
-    }
-
-    /// What to do about a daemon.
-    const fn daemon_next(&self) -> &'static str {
-        match self {
-            Self::Served(_) => "end the daemon first",
-            Self::Crowded(_) => "try again when some of them are answered",
-            Self::Silent(_) => {
-                "see whether varve serve is suspended (kill -CONT goes on) or has no processor; then try again"
-            }
-            _ => "see whether varve serve still runs; if not, try again",
-        }
-    }
-
     pub(crate) fn into_findings(self) -> Vec<Finding> {
         match self {
             Self::Preflight(findings)
@@ -429,84 +328,6 @@ impl ControlError {
         }
     }
 }
-
-fn missing_next(pool: &str, findings: &[Finding]) -> String {
-    let first = match findings.iter().any(|finding| finding.code == UNUSABLE) {
-        true => "let this user read and write the drives, or bring back what is away",
-        false => "bring the drives back, or tell where they are: varve pool import PATH...",
-    };
-    let names = findings.iter().filter(|one| one.code == "drive-missing");
-    let mut names = names.filter_map(|one| one.text.strip_prefix("drive ")?.split(' ').next());
-    let drive = names.next().unwrap_or("DRIVE");
-    format!(
-        "{first}; to go on without them: varve pool import --pool {pool} --degraded; to put another drive in the place \
-         of one: varve drive replace {pool}/{drive} PATH"
-    )
-}
-
-fn preflight_next(findings: &[Finding]) -> Option<String> {
-    let has = |code: &str| findings.iter().any(|finding| finding.code == code);
-    if has("member") {
-        return Some("varve pool destroy POOL first, or use other drives".to_owned());
-    }
-    if has("twice") {
-        return Some("name each drive once".to_owned());
-    }
-    if has("holds-data") {
-        return Some("use blank drives, or add --overwrite if what they hold may go".to_owned());
-    }
-    if has("exists") {
-        return Some("write PATH without a size to use what is there".to_owned());
-    }
-    if has("missing") {
-        return Some("write PATH:SIZE where a new sparse file is to be made".to_owned());
-    }
-    if has("own-drive") {
-        return Some(
-            "use a drive that is not in the pool: varve drive list names those that are".to_owned(),
-        );
-    }
-    if has("too-many-drives") {
-        return Some("make several pools of them".to_owned());
-    }
-    if has("too-many-fast") {
-        return Some("use fewer fast drives: each holds a copy of the same log".to_owned());
-    }
-    if has("too-small") || has("plan") {
-        return Some("use larger drives".to_owned());
-    }
-    let known = UNFIT_NEXT.iter().find(|(code, _)| has(code));
-    Some(known.map_or(OTHERS_NEXT, |(_, next)| next).to_owned())
-}
-
-/// What to do about a path that is no drive for a pool, by the code of what was found; the first that is there.
-const UNFIT_NEXT: [(&str, &str); 8] = [
-    (
-        "in-use",
-        "unmount it, or end what uses it, or use another drive",
-    ),
-    (
-        "denied",
-        "let this user read and write it (sudo, or the group it belongs to), or use another drive",
-    ),
-    (
-        "not-a-disk",
-        "name a block device or a regular file, or write PATH:SIZE for a new sparse file",
-    ),
-    ("no-directory", "make the directory first"),
-    ("read-only", "make it writable, or use another drive"),
-    (
-        "sector-size",
-        "format it with sectors of 4096 or 512 bytes (nvme format), or use another drive",
-    ),
-    ("too-large", "use smaller drives, or partitions of it"),
-    (
-        "system",
-        "see what the kernel says of it (dmesg), or use another drive",
-    ),
-];
-/// What is left to do about a drive.
-const OTHERS_NEXT: &str = "use other drives";
 
 /// Somebody else's use is a conflict, all else a failure.
 fn left_exit(findings: &[Finding]) -> Exit {
@@ -554,56 +375,6 @@ fn pool_code(error: &PoolError) -> &'static str {
     }
 }
 
-fn model_next() -> String {
-    let sheets: Vec<_> = varve_media::sheets().collect();
-    format!(
-        "use one of {}; without its .model file a drive keeps no account",
-        sheets.join(", ")
-    )
-}
-
-fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
-    Some(match error {
-        PoolError::Import(ImportError::OwnedElsewhere { .. }) => format!(
-            "varve pool export {pool} there; if that machine is gone for good: varve pool import \
-             --take-over PATH..."
-        ),
-        PoolError::Import(ImportError::WouldLose(_)) => format!(
-            "name every drive of the pool that is there: varve pool import --pool {pool} PATH...; to \
-             do without the others for good, with what only they hold: --accept-loss"
-        ),
-        PoolError::Import(ImportError::Duplicate { .. }) => {
-            "one of the two is a copy: take it away".to_owned()
-        }
-        PoolError::Unfinished => {
-            "repeat varve pool create with the same drives in the same order".to_owned()
-        }
-        PoolError::DenseMissing { .. } | PoolError::Import(ImportError::NoFast { .. }) => {
-            format!(
-                "bring the missing drives back; varve drive list {pool} names them; if they are gone for good: \
-                 varve pool export {pool} --forget"
-            )
-        }
-        PoolError::Plan(_) => "use larger drives".to_owned(),
-        PoolError::Recover(RecoverError::Engine(EngineError::Io(IoError::NoSpace)))
-        | PoolError::Stopped(
-            StopReason::Log(IoError::NoSpace) | StopReason::Flush(IoError::NoSpace),
-        ) => {
-            format!("make room beneath the fast drives of {pool}, then try again")
-        }
-        PoolError::Recover(_) => {
-            format!(
-                "varve inspect on each drive of {pool} shows what is left; to let it go: varve pool export {pool} \
-                 --forget"
-            )
-        }
-        PoolError::SlotInUse(_) => "varve drive replace --give-up".to_owned(),
-        PoolError::Engine(error) => engine_next(error)?,
-        PoolError::Stopped(_) => engine_next(&EngineError::Stopped)?,
-        _ => return None,
-    })
-}
-
 const fn engine_exit(error: &EngineError) -> Exit {
     match error {
         EngineError::NoSuchVolume(_) => Exit::NotFound,
@@ -630,28 +401,6 @@ const fn engine_code(error: &EngineError) -> &'static str {
         _ => "engine",
     }
 }
-
-fn engine_next(error: &EngineError) -> Option<String> {
-    Some(
-        match error {
-            EngineError::NameTaken => "choose another name, or varve volume list",
-            EngineError::BadName => "use 1 to 48 characters of A-Z a-z 0-9 . _ -",
-            EngineError::BadSize(_) => "choose a size of 4 KiB to 4 PiB",
-            EngineError::Io(IoError::NoSpace) => {
-                "make room on the file system beneath the drives; writes go on by themselves then"
-            }
-            EngineError::Stopped | EngineError::Io(_) => {
-                "varve pool status shows which drive failed; opening the pool again recovers it"
-            }
-            _ => return None,
-        }
-        .to_owned(),
-    )
-}
-
-/// How many dense drives go with which protection.
-const PROTECT_NEXT: &str = "use --protect none, mirror (an even number of dense drives) or K+1 (K + 1 dense drives, \
-                            K at least 2)";
 
 /// Where, for the end of a sentence; nothing if nowhere is named.
 fn at(paths: &[PathBuf]) -> String {

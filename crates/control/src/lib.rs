@@ -76,6 +76,7 @@ mod line;
 pub mod local;
 mod losses;
 mod model;
+mod next_step;
 mod open;
 mod path;
 mod place;

@@ -161,7 +161,7 @@ impl Pools {
         if place.state != State::Lost {
             let given_up = match wanted.from_others {
                 true => running.pool.give_up(place.slot).await,
-                false => running.pool.retire(place.slot).await,
+                false => running.pool.hand_over(place.slot).await,
             };
             given_up.map_err(ControlError::pool(&wanted.pool))?;
         }

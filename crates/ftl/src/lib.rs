@@ -2,7 +2,7 @@
 //! acknowledged there; what is still alive later moves to the dense tier in full stripes.
 //!
 //! Reading order: [`geometry`], [`units`], [`map`], [`lane`], `shard`, `engine`; then the flows:
-//! `read`, `merge`, `checkpoint`, `recovery`, `cleaner`, `placement`, `gc`.
+//! `read`, `merge`, `aging`, `checkpoint`, `recovery`, `cleaner`, `placement`, `gc`.
 //!
 //! **Not here**: redundancy (`array`), labels and drives (`pool`), the wire (`target`), time and
 //! tasks (`io::World`).

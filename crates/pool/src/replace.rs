@@ -85,11 +85,11 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::give_up`].
-    pub async fn retire(&self, slot: Slot) -> Result<(), PoolError> {
+    pub async fn hand_over(&self, slot: Slot) -> Result<(), PoolError> {
         let Some((tier, number, id)) = self.spare(slot)? else {
             return Ok(());
         };
-        Ok(tier.retire(number, id).await?)
+        Ok(tier.hand_over(number, id).await?)
     }
 
     /// Who is to be given up in a slot; nobody where nobody was.
@@ -145,7 +145,7 @@ impl Pool {
         let outcome = self.put_in_place(slot, drive, report).await;
         // Where somebody else is at it, that one needs it.
         if !matches!(outcome, Err(PoolError::SlotInUse(_))) {
-            tier.release_retired(number);
+            tier.release_kept(number);
         }
         outcome
     }

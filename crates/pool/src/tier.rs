@@ -114,7 +114,7 @@ impl Tier {
     }
 
     /// As [`Tier::lose`]; a drive that was live till then is kept to copy from until another one is filled.
-    pub(crate) async fn retire(&self, slot: usize, id: MemberId) -> Result<(), CommitError> {
+    pub(crate) async fn hand_over(&self, slot: usize, id: MemberId) -> Result<(), CommitError> {
         let is_seated = self.losses.seated(slot) == Some(id);
         let is_kept = is_seated && self.state(slot) == MemberState::Live;
         if is_kept {
@@ -126,16 +126,16 @@ impl Tier {
         }
         let outcome = self.lose(slot, id).await;
         if is_kept && outcome.is_err() {
-            self.release_retired(slot);
+            self.release_kept(slot);
         }
         outcome
     }
 
     /// Lets go of a drive that was kept to copy from.
-    pub(crate) fn release_retired(&self, slot: usize) {
+    pub(crate) fn release_kept(&self, slot: usize) {
         match &self.array {
-            Array::Fast(mirror, _) => mirror.release_retired(slot),
-            Array::Dense(set) => set.release_retired(slot),
+            Array::Fast(mirror, _) => mirror.release_kept(slot),
+            Array::Dense(set) => set.release_kept(slot),
         }
     }
 

@@ -498,7 +498,7 @@ fn a_retired_drive_is_copied_from() {
         assert!(restored.unreadable.is_empty());
         rig.set.set_live(lost);
         assert!(Rc::strong_count(&rig.drives[lost]) > 1, "it is still here");
-        rig.set.release_retired(lost);
+        rig.set.release_kept(lost);
         assert_eq!(Rc::strong_count(&rig.drives[lost]), 1, "it is let go");
         let mut found = fresh.peek(BASE as usize, bytes);
         for written in [6, 8] {

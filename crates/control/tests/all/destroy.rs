@@ -1,6 +1,6 @@
 //! Destructions that cannot reach every drive.
 
-use crate::common::{Scratch, new_pool, paths, session};
+use crate::common::{Scratch, closed_pool, session};
 use crate::labels::label_bytes;
 use std::path::Path;
 use varve_control::{Exit, Failure, scan};
@@ -21,12 +21,7 @@ fn cut_short(home: &Path) {
 fn a_destruction_does_what_it_can_and_tells_what_is_left() {
     let scratch = Scratch::new();
     let home = scratch.path("home");
-    let wanted = new_pool(&scratch, "p");
-    let all = paths(&wanted);
-    session(&home, |pools| async move {
-        pools.create_pool(&wanted).await.unwrap();
-        pools.close_all().await;
-    });
+    let all = closed_pool(&scratch, &home);
     cut_short(&home);
     let held = Disk::open(&all[0], &DiskOptions::default()).unwrap();
     let left = all.clone();
@@ -65,12 +60,7 @@ fn a_destruction_does_what_it_can_and_tells_what_is_left() {
 fn a_destruction_that_cannot_end_is_forgotten_on_request() {
     let scratch = Scratch::new();
     let home = scratch.path("home");
-    let wanted = new_pool(&scratch, "p");
-    let all = paths(&wanted);
-    session(&home, |pools| async move {
-        pools.create_pool(&wanted).await.unwrap();
-        pools.close_all().await;
-    });
+    let all = closed_pool(&scratch, &home);
     cut_short(&home);
     let held = Disk::open(&all[4], &DiskOptions::default()).unwrap();
     session(&home, |pools| async move {

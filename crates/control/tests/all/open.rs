@@ -1,6 +1,8 @@
 //! Opening pools whose drives are not as they were, and pools that are open already.
 
-use crate::common::{MIB, Mount, Scratch, both, new_pool, new_volume, paths, pattern, session};
+use crate::common::{
+    MIB, Mount, Scratch, both, new_pool, new_volume, one_in_the_way, paths, pattern, session,
+};
 use std::os::unix::fs::symlink;
 use varve_control::{CreatePool, DrivePath, Exit, Failure, ImportPool};
 use varve_io::Blocks;
@@ -31,14 +33,7 @@ fn a_drive_that_cannot_be_opened_for_writing_is_a_missing_one() {
     frozen.freeze();
     session(&home, |pools| async move {
         let refused = Failure::from(pools.open("p").await.unwrap_err());
-        assert_eq!(
-            (refused.exit, &*refused.code),
-            (Exit::Refused, "drives-missing"),
-            "{refused:?}"
-        );
-        let [told] = &refused.findings[..] else {
-            panic!("one drive is in the way: {refused:?}");
-        };
+        let told = one_in_the_way(&refused);
         assert_eq!((&*told.code, told.path.as_ref()), ("open", Some(&path)));
         assert_eq!(told.text, "drive dense1: is read-only");
         assert!(refused.next.unwrap().contains("--degraded"));

@@ -1,6 +1,6 @@
 //! Drives of a pool that somebody put to another use: what lies there is theirs.
 
-use crate::common::{MIB, Scratch, new_pool, new_volume, paths, session};
+use crate::common::{MIB, Scratch, new_pool, new_volume, one_in_the_way, paths, session};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -56,14 +56,7 @@ fn a_drive_put_to_another_use_is_a_missing_one_and_stays_as_it_is() {
             Failure::from(pools.import(&import(all, false)).await.unwrap_err()),
         ];
         for refused in refused {
-            assert_eq!(
-                (refused.exit, &*refused.code),
-                (Exit::Refused, "drives-missing"),
-                "{refused:?}"
-            );
-            let [told] = &refused.findings[..] else {
-                panic!("one drive is in the way: {refused:?}");
-            };
+            let told = one_in_the_way(&refused);
             assert_eq!(
                 (&*told.code, told.path.as_ref()),
                 ("other-use", Some(&path))

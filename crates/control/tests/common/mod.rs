@@ -6,7 +6,9 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use varve_control::{Config, CreatePool, CreateVolume, DrivePath, Home, Pools};
+use varve_control::{
+    Config, CreatePool, CreateVolume, DrivePath, Exit, Failure, Finding, Home, Pools,
+};
 use varve_hostio::Executor;
 use varve_io::{Blocks, World};
 
@@ -95,6 +97,30 @@ pub fn new_pool(scratch: &Scratch, name: &str) -> CreatePool {
         overwrite: false,
         dry_run: false,
     }
+}
+
+/// A new pool `p`, closed again; its drives, fast ones first.
+pub fn closed_pool(scratch: &Scratch, home: &Path) -> Vec<PathBuf> {
+    let wanted = new_pool(scratch, "p");
+    let all = paths(&wanted);
+    session(home, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        pools.close_all().await;
+    });
+    all
+}
+
+/// Why a pool was refused for one drive that counts as missing.
+pub fn one_in_the_way(refused: &Failure) -> &Finding {
+    assert_eq!(
+        (refused.exit, &*refused.code),
+        (Exit::Refused, "drives-missing"),
+        "{refused:?}"
+    );
+    let [told] = &refused.findings[..] else {
+        panic!("one drive is in the way: {refused:?}");
+    };
+    told
 }
 
 pub fn new_volume(pool: &str, name: &str, mib: u64) -> CreateVolume {

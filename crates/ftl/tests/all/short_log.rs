@@ -205,6 +205,19 @@ fn goes_on_after_an_outage(holes: u64, restarts: u32) {
     outage.end(restarts);
 }
 
+/// A round of old chains ends where the log is short: what is left is for those who free it. All leaves would take it.
+#[test]
+fn old_chains_leave_the_end_of_the_log() {
+    let mut pool = sparse_pool_of(3, 2048);
+    pool.config.chain_age = 1500;
+    let outage = Outage::new(pool);
+    outage.deallocate(0);
+    let merged = outage.engine.counters()["aged_merges"];
+    assert!((1..outage.leaves).contains(&merged), "{merged}");
+    assert!(wait(&outage.engine, "log_to_clean") > 0);
+    outage.end(0);
+}
+
 /// Leaves that deallocations make long, without any that is old, leave the log to those who free it.
 #[test]
 fn long_chains_do_not_take_the_reserve() {

@@ -24,11 +24,8 @@ fn is_lost(event: &Event) -> bool {
     matches!(event, Event::Lost { .. })
 }
 
-/// A write that is on its way over a connection the target takes for alive is not sent again before
-/// the target has noticed.
-#[test]
-fn a_secret_loss_is_waited_for() {
-    let mut net = ready(1);
+/// Cuts all connections under a write that the target has in hand; how long until it is answered.
+fn wait_after_secret_loss(net: &mut Net) -> Nanos {
     net.is_held = true;
     let now = net.now;
     net.host.submit(now, 1, write(1, true));
@@ -40,8 +37,16 @@ fn a_secret_loss_is_waited_for() {
     while net.cut(true) {}
     net.is_held = false;
     net.until("a completion", |net| !net.completions.is_empty());
+    net.now.since(before)
+}
+
+/// A write that is on its way over a connection the target takes for alive is not sent again before
+/// the target has noticed.
+#[test]
+fn a_secret_loss_is_waited_for() {
+    let mut net = ready(1);
+    let waited = wait_after_secret_loss(&mut net);
     let quiet = config().times.keep_alive + config().times.keep_alive + QUIET_MARGIN;
-    let waited = net.now.since(before);
     assert!(waited >= quiet, "{waited}");
     assert!(net.disk[..BLOCK] == content(1, 0));
 }
@@ -55,19 +60,9 @@ fn a_timeout_is_waited_for_as_the_target_rounds_it() {
     };
     let mut net = Net::new(8, Config { times, ..config() });
     net.ready();
-    net.is_held = true;
-    let now = net.now;
-    net.host.submit(now, 1, write(1, true));
-    while net.orders.is_empty() {
-        assert!(net.step());
-    }
-    let before = net.now;
-    while net.cut(true) {}
-    net.is_held = false;
-    net.until("a completion", |net| !net.completions.is_empty());
+    let waited = wait_after_secret_loss(&mut net);
     // The target's KAS is a second.
     let quiet = Nanos::from_secs(2) + QUIET_MARGIN;
-    let waited = net.now.since(before);
     assert!(waited >= quiet, "{waited}");
 }
 

@@ -29,7 +29,7 @@ mod volume;
 
 pub(crate) use failure::{abandon, complain, note};
 pub(crate) use hint::typed;
-pub(crate) use table::size;
+pub(crate) use table::{count, size};
 pub(crate) use varve_control::Exit;
 
 use crate::out;

@@ -45,7 +45,7 @@ pub(super) fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
 }
 
 /// So many of something, in words: `1 volume`, `2 volumes`.
-pub(super) fn count(number: u64, one: &str) -> String {
+pub(crate) fn count(number: u64, one: &str) -> String {
     match number {
         1 => format!("1 {one}"),
         _ => format!("{number} {one}s"),

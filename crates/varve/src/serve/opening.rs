@@ -1,6 +1,7 @@
 //! Opens the pools at the start, and says what was found.
 
 use super::ports::{REMAINS_PAUSE, REMAINS_TIME_MAX};
+use crate::cli::{count, typed};
 use std::cell::Cell;
 use std::rc::Rc;
 use varve_control::{ControlError, Failure, Finding, Pools, Severity};
@@ -61,8 +62,8 @@ async fn try_again(world: Rc<dyn World>, pools: Rc<Pools>, pool: String, ending:
 async fn tell(pools: &Pools, pool: &str) {
     match pools.status(pool).await {
         Ok(view) => {
-            let drives = view.drives.len();
-            eprintln!("pool {pool}: {}, {drives} drives", view.health.word());
+            let drives = count(view.drives.len() as u64, "drive");
+            eprintln!("pool {pool}: {}, {drives}", view.health.word());
             show(&view.findings);
         }
         Err(error) => eprintln!("warning: the state of pool {pool} is not known: {error}"),
@@ -78,7 +79,7 @@ fn warn(pool: &str, error: ControlError) {
     }
     show(&failure.findings);
     if let Some(next) = &failure.next {
-        eprintln!("  next: {next}");
+        eprintln!("  next: {}", typed(next));
     }
 }
 
@@ -89,7 +90,7 @@ fn show(findings: &[Finding]) {
             Severity::Confirm => "found",
             Severity::Refusal => "refused",
         };
-        eprintln!("  {word}: {finding}");
+        eprintln!("  {word}: {}", typed(&finding.to_string()));
     }
 }
 
