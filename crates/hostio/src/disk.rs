@@ -20,6 +20,7 @@ use varve_io::DriveInfo;
 mod drive;
 mod errno;
 mod facts;
+mod gate;
 mod hint;
 mod memory;
 mod sync;
@@ -28,6 +29,7 @@ mod transfer;
 pub use drive::FileDrive;
 use facts::Facts;
 pub(crate) use facts::{device_bytes, device_is_read_only, device_lba_bytes};
+use gate::Gate;
 
 /// LBA size of files whose opener names none: no file system that can transfer past its cache
 /// demands more, so a pool moves between them.
@@ -142,6 +144,8 @@ struct Inner {
     takes_discards: AtomicBool,
     /// A flush failed: whatever was not durable then may be lost, and the kernel tells of it once.
     is_condemned: AtomicBool,
+    /// Flushes of all reactors, one after another.
+    gate: Gate,
 }
 
 impl Drop for Inner {
@@ -247,6 +251,7 @@ impl Disk {
             is_direct,
             takes_discards: AtomicBool::new(true),
             is_condemned: AtomicBool::new(false),
+            gate: Gate::default(),
         })))
     }
 
@@ -279,7 +284,7 @@ impl Disk {
     }
 
     /// A flush has failed. From now on, until it is opened anew, it takes neither writes nor flushes, of any reactor:
-    /// a flush that succeeds later, or is in flight beside, says nothing of what was written before.
+    /// a flush that succeeds later says nothing of what was written before.
     fn condemn(&self) {
         self.0.is_condemned.store(true, Ordering::SeqCst);
     }

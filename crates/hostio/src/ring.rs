@@ -20,7 +20,7 @@ use std::time::Duration;
 mod bell;
 mod table;
 
-pub(crate) use bell::Bell;
+pub(crate) use bell::{Bell, Count};
 use table::Table;
 pub(crate) use table::Ticket;
 

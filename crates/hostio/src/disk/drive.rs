@@ -3,23 +3,28 @@
 use super::Disk;
 use super::hint::Hint;
 use super::memory::{Demand, Memory, source, target};
-use super::sync::Sync;
-use super::transfer::{Direction, Transfer};
+use super::sync::{Round, Sync};
+use super::transfer::{Direction, Shortage, Transfer};
 use crate::io::Io;
 use crate::vectors::Vectors;
-use varve_io::{Command, Completion, Done, Drive, DriveInfo, IoError};
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+use varve_io::{Command, Completion, Done, Drive, DriveInfo, IoError, Outcome, Sender};
 
 /// A file or block device, on the ring of one reactor.
 pub struct FileDrive {
     io: Io,
     disk: Disk,
+    /// The flush that was begun last; who asks while it waits for another reactor's shares it.
+    round: RefCell<Weak<Round>>,
 }
 
 impl FileDrive {
     /// A drive over a disk that others may use as well.
     #[must_use]
     pub fn new(io: Io, disk: Disk) -> Self {
-        Self { io, disk }
+        let round = RefCell::default();
+        Self { io, disk, round }
     }
 
     /// What is beneath.
@@ -56,6 +61,17 @@ impl FileDrive {
         );
     }
 
+    fn flush(&self, sender: Sender<Outcome>) {
+        let last = self.round.borrow().upgrade();
+        if let Some(round) = last.filter(|round| round.is_open(&self.disk)) {
+            round.join(sender);
+            return;
+        }
+        let round = Round::new(&self.disk, sender);
+        *self.round.borrow_mut() = Rc::downgrade(&round);
+        self.io.start(Box::new(Sync::new(self.disk.clone(), round)));
+    }
+
     fn transfer(
         &self,
         direction: Direction,
@@ -71,6 +87,7 @@ impl FileDrive {
             vectors,
             memory,
             retries: 0,
+            shortage: Shortage::default(),
             sender,
         }));
         completion
@@ -109,13 +126,7 @@ impl Drive for FileDrive {
             Command::Flush if self.disk.is_condemned() => Completion::ready(Err(IoError::Gone)),
             Command::Flush => {
                 let (sender, completion) = Completion::waiting();
-                let disk = self.disk.clone();
-                let retries = 0;
-                self.io.start(Box::new(Sync {
-                    disk,
-                    retries,
-                    sender,
-                }));
+                self.flush(sender);
                 completion
             }
             Command::Discard { offset, length } => {

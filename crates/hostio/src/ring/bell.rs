@@ -11,7 +11,7 @@ pub(crate) struct Bell(OwnedFd);
 
 impl Bell {
     #[expect(unsafe_code, reason = "system calls")]
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: no memory is passed.
         let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
         if descriptor < 0 {
@@ -35,10 +35,22 @@ impl Bell {
     }
 }
 
+/// What a bell has counted, where the kernel writes it.
+pub(crate) type Count = Box<[u8; 8]>;
+
+impl Bell {
+    /// What the kernel is asked by whoever waits in a ring for this bell to ring; it ends at once if it has rung since
+    /// the last time. Bell and count are the operation's.
+    pub(crate) fn listening(&self, count: &mut Count) -> squeue::Entry {
+        let descriptor = types::Fd(self.0.as_raw_fd());
+        opcode::Read::new(descriptor, count.as_mut_ptr(), 8).build()
+    }
+}
+
 /// Reads the counter, again and again.
 struct Listening {
     bell: Arc<Bell>,
-    count: Box<[u8; 8]>,
+    count: Count,
 }
 
 pub(super) fn listen(bell: Arc<Bell>) -> Box<dyn Operation> {
@@ -50,9 +62,7 @@ pub(super) fn listen(bell: Arc<Bell>) -> Box<dyn Operation> {
 #[expect(unsafe_code, reason = "the kernel writes to the operation's memory")]
 unsafe impl Operation for Listening {
     fn entry(&mut self) -> squeue::Entry {
-        let descriptor = types::Fd(self.bell.0.as_raw_fd());
-        let into = self.count.as_mut_ptr();
-        opcode::Read::new(descriptor, into, 8).build()
+        self.bell.listening(&mut self.count)
     }
 
     fn end(self: Box<Self>, _result: i32) -> Next {

@@ -174,3 +174,60 @@ fn a_file_cut_off_fails_reads() {
     let media = Err(varve_io::IoError::Media);
     assert_eq!(outcome, Ok((Ok(()), media, media)));
 }
+
+/// Flows of several reactors that write and flush one disk, each at its own pace: a flush that waits for another
+/// reactor's is woken, and all end.
+#[test]
+fn flushes_of_several_reactors_wait_for_one_another() {
+    const COUNT: u16 = 3;
+    const ROUNDS: u64 = 60;
+    let scratch = Scratch::new();
+    let disk = Disk::create(&scratch.path("flushed"), 4 << 20, &DiskOptions::default()).unwrap();
+    let seat = |world: &Rc<dyn World>| {
+        let io = Io::of(&**world).unwrap();
+        let drive = Rc::new(FileDrive::new(io, disk.clone()));
+        world.desk().unwrap().keep(KEY, Rc::new(Local { drive }));
+    };
+    let outcome = run_reactors(COUNT, seat, |world| async move {
+        let flow = |flow: u64| {
+            let world = Rc::clone(&world);
+            async move {
+                let to = ReactorId((flow % u64::from(COUNT)) as u16);
+                let job = move |there: Rc<Local>| async move {
+                    for round in 0..ROUNDS {
+                        write(&*there.drive, flow, round).await;
+                        there.drive.flush().await.unwrap();
+                    }
+                };
+                world.call(to, KEY, job).await.unwrap();
+            }
+        };
+        let flows: Vec<_> = (0..8).map(|number| world.run(flow(number))).collect();
+        for flow in flows {
+            flow.await;
+        }
+    });
+    assert_eq!(outcome, Ok(()));
+}
+
+/// A reactor alone flushes several times at once: the second one waits in the ring, which is no stall.
+#[test]
+fn flushes_of_one_reactor_share() {
+    let scratch = Scratch::new();
+    let disk = Disk::create(&scratch.path("shared"), 1 << 20, &DiskOptions::default()).unwrap();
+    let executor = Executor::new();
+    let io = Io::of(&*executor.world()).unwrap();
+    let drives = [0, 1].map(|_| FileDrive::new(io.clone(), disk.clone()));
+    let outcome = executor.run(async move {
+        for round in 0..20 {
+            write(&drives[0], 0, round).await;
+            let flushes: Vec<_> = (0..16)
+                .map(|number| drives[number % 2].submit(Command::Flush))
+                .collect();
+            for flush in flushes {
+                assert!(flush.await.is_ok());
+            }
+        }
+    });
+    assert_eq!(outcome, Ok(()));
+}
