@@ -11,6 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             6 in place, and the engine above two parities",
     source: "document 004, benchmark of random 16 KiB I/O: the host FTL is at or above RAID-0",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

@@ -10,6 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             engine above full stripes, on eight drives",
     source: "document 004, tables of RAID-6 and RAID-5",
     is_drawn: false,
+    quick: None,
     jobs,
     outcome,
 };

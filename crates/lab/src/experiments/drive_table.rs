@@ -9,6 +9,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "SLC, MLC, TLC, QLC and hard disk alone: sequential bandwidth, random operations",
     source: "document 002, table of drives",
     is_drawn: false,
+    quick: Some(1),
     jobs,
     outcome,
 };

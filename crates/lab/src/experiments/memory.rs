@@ -8,6 +8,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "Memory by capacity and structure, and what a smaller or larger limit costs the fast tier",
     source: "document 002, memory: CSAL 2.12 GB, Open-CAS 1 GB, dm-zoned 20 MB",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

@@ -57,6 +57,8 @@ pub struct Experiment {
     pub source: &'static str,
     /// True if there is a picture of it.
     pub is_drawn: bool,
+    /// Scale at which it takes a minute and still tells something. `None`: it has to be longer, or to have its size.
+    pub quick: Option<u32>,
     /// What there is to run.
     pub jobs: fn(&Ask) -> Vec<Job>,
     /// What the findings, in the order of the jobs, come to.
@@ -106,6 +108,15 @@ pub const EXPERIMENTS: [&Experiment; 21] = [
     &array_io::EXPERIMENT,
     &array_16k::EXPERIMENT,
 ];
+
+/// Those that tell something in a minute, each as it does.
+pub fn quick(seed: u64) -> impl Iterator<Item = (&'static Experiment, Ask)> {
+    let of = move |experiment: &'static Experiment| {
+        let scale = experiment.quick?;
+        Some((experiment, Ask { seed, scale }))
+    };
+    EXPERIMENTS.into_iter().filter_map(of)
+}
 
 /// The experiment of a name.
 #[must_use]

@@ -9,6 +9,8 @@ use std::fmt::Write;
 pub struct Chapter<'a> {
     /// Which one.
     pub experiment: &'a Experiment,
+    /// What was asked of it.
+    pub ask: Ask,
     /// What it came to.
     pub outcome: Outcome,
     /// Seconds its jobs took.
@@ -30,12 +32,12 @@ const STYLE: &str = "\
     @media print{body{background:#fff;color:#000;max-width:none}nav{display:none}\
     tr,.plot{break-inside:avoid}h2,h2+p{break-after:avoid}}";
 
-/// The page.
+/// The page; `command` makes it again.
 ///
 /// # Panics
 /// Never: a string can grow.
 #[must_use]
-pub fn page(ask: &Ask, version: &str, chapters: &[Chapter<'_>]) -> String {
+pub fn page(command: &str, version: &str, chapters: &[Chapter<'_>]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\">\
@@ -49,23 +51,17 @@ pub fn page(ask: &Ask, version: &str, chapters: &[Chapter<'_>]) -> String {
             .map(|chapter| chapter.outcome.count(verdict))
             .sum()
     };
-    let command = format!(
-        "varve lab all --seed {} --scale {} --html DIR",
-        ask.seed, ask.scale
-    );
     write!(
         page,
         "<p>Published figures beside what the laboratory finds: {} reproduced within their tolerance, \
          {} not, {} not judged at this scale, {} without a published figure.</p>\n\
-         <p class=\"quiet\">Varve {}, seed {}, sizes by {}. Again: <code>{}</code></p>\n<nav>",
+         <p class=\"quiet\">Varve {}. Again: <code>{}</code></p>\n<nav>",
         counts(Verdict::Reproduced),
         counts(Verdict::Off),
         counts(Verdict::Unjudged),
         counts(Verdict::Beside),
         escaped(version),
-        ask.seed,
-        ask.scale,
-        escaped(&command),
+        escaped(command),
     )
     .expect("a string can grow");
     for chapter in chapters {
@@ -75,11 +71,11 @@ pub fn page(ask: &Ask, version: &str, chapters: &[Chapter<'_>]) -> String {
     page += "</nav>\n";
     chapters
         .iter()
-        .for_each(|chapter| section(&mut page, ask, chapter));
+        .for_each(|chapter| section(&mut page, chapter));
     page + "</body></html>\n"
 }
 
-fn section(page: &mut String, ask: &Ask, chapter: &Chapter<'_>) {
+fn section(page: &mut String, chapter: &Chapter<'_>) {
     let (experiment, outcome) = (chapter.experiment, &chapter.outcome);
     write!(
         page,
@@ -87,8 +83,8 @@ fn section(page: &mut String, ask: &Ask, chapter: &Chapter<'_>) {
          <code>varve lab run {name} --seed {} --scale {}</code>, {:.0} s.</p>\n",
         escaped(experiment.title),
         escaped(experiment.source),
-        ask.seed,
-        ask.scale,
+        chapter.ask.seed,
+        chapter.ask.scale,
         chapter.elapsed_s,
         name = experiment.name,
     )

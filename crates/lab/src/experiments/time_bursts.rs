@@ -12,6 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             average: of a 64th, a 16th and a quarter of the fast tier",
     source: "none: no document tells figures of bursts; 2 ms are the engine's target (time-latency)",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

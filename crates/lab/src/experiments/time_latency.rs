@@ -14,6 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              99.99 % within 501 ms; target of the engine: 2 ms and 5 ms at 90 % of a load that \
              can be sustained",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

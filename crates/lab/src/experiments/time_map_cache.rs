@@ -10,6 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "CSAL and the engine with less and less of the map in memory: random and skewed reads and writes of 4 KiB",
     source: "document 002, sweep of the L2P cache: a figure without numbers; 2 GiB of 16 in its configuration",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

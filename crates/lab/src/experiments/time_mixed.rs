@@ -12,6 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "Document 000's configuration 3 in time: four writers of 4 KiB (in order, uniform, Zipf 0.8, Zipf 1.2)",
     source: "document 000, configuration 3; document 002: media-level 3.8 mixed, 2.3 apart",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

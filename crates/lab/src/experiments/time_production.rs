@@ -13,6 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 002, production: 99.9 % of users write at most 2.54 TB a day, for which a drop-in QLC drive \
              programs 51.76 TB; the P5316 is rated 15.36 TB a day",
     is_drawn: true,
+    quick: Some(16),
     jobs,
     outcome,
 };

@@ -15,6 +15,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 002, reads: CSAL the fastest of all, far above the disks; mixed 64 KiB reads with 4 KiB and \
              64 KiB writes: the fastest in both directions; without figures",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

@@ -9,6 +9,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "A start after the loss of power: what has to be read, by how fast the drives are read",
     source: "document 002, recovery: naive 2622.64 s, P2L 7.44 s, checkpoint 5.14 s",
     is_drawn: true,
+    quick: Some(2),
     jobs,
     outcome,
 };

@@ -12,6 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 002, uniform writes over sizes: a picture; CSAL the fastest at random writes and equal to the \
              disks in order, Open-CAS at or below the drop-in drive at large writes in order",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

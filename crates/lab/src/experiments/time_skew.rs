@@ -13,6 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 000, configuration 2: 64 KiB, Zipf 1.2: 1875 MiB/s on one TLC drive, 3317 MiB/s on SLC and QLC \
              under CSAL; document 002: CSAL the fastest at Zipf 0.8 and 1.2, 4 KiB and 64 KiB, without figures",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

@@ -12,6 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 002, write amplification at 4 KiB and 64 KiB: a picture; what writes 4 KiB to a conventional QLC \
              drive suffers two levels of it, CSAL little; at 64 KiB there is hardly a difference",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

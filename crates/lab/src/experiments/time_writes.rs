@@ -11,6 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 002, uniform writes: CSAL 8.28x Open-CAS at random writes, 5.24x dm-zoned and equal \
              to the disks at sequential ones, dm-zoned about 10 MB/s at random ones",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

@@ -10,6 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "What compaction and garbage collection need not move, behind fast tiers of several sizes",
     source: "document 002, efficiency of collection and compaction: a figure without numbers",
     is_drawn: true,
+    quick: None,
     jobs,
     outcome,
 };

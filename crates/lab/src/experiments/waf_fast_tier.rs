@@ -10,6 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "Dense-tier writes for each host write behind a fast tier of 5 % of the user's blocks",
     source: "an independent simulation of these rules behind a FIFO log: 2.0 M blocks, 200 groups, 20 %",
     is_drawn: true,
+    quick: Some(8),
     jobs,
     outcome,
 };

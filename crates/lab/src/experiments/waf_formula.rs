@@ -9,6 +9,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "Uniform random writes, one stream, greedy: over over-provisioning, beside the formula",
     source: "WA = a/(a + W0(-a e^-a)): Desnoyers 2012; Xiang and Kurkoski 2012",
     is_drawn: true,
+    quick: Some(8),
     jobs,
     outcome,
 };

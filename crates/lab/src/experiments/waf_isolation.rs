@@ -10,6 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "Four tenants (seq, uniform, zipf 0.8, zipf 1.2): mixed in zones, and in zones of their own",
     source: "document 000, configuration 3; document 002: media-level 3.8 mixed, 2.3 apart",
     is_drawn: true,
+    quick: Some(8),
     jobs,
     outcome,
 };

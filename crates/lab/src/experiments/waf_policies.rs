@@ -9,6 +9,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "Write amplification of placement policies without a fast tier, uniform and skewed",
     source: "an independent simulation of these rules: 2.0 M blocks, 200 groups, 20 % (documents 000 and 002 tell no such figures)",
     is_drawn: true,
+    quick: Some(8),
     jobs,
     outcome,
 };

@@ -10,6 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "The same runs at a quarter of the size, the skew of the whole kept",
     source: "none: what the laboratory says of small runs has to hold for large ones",
     is_drawn: false,
+    quick: None,
     jobs,
     outcome,
 };

@@ -1,0 +1,83 @@
+//! The laboratory's short set against the figures that it had: nobody moves one without its showing in a diff.
+//!
+//! A binary of its own, so that it does not keep the processors from tests of servers.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// Per cent that a figure may move unseen: runs are reproducible to the bit, so this is what a change may do to
+/// one that it is not about.
+const TOLERANCE: f64 = 2.0;
+
+/// All figures of the set, by experiment and what they are of.
+fn figures() -> BTreeMap<String, f64> {
+    let output = Command::new(env!("CARGO_BIN_EXE_varve"))
+        .args(["lab", "all", "--quick", "--json"])
+        .output();
+    let output = output.expect("the binary runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    let document: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{complaint}"));
+    let list = |value: &Value| value.as_array().expect("a list").clone();
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let mut figures = BTreeMap::new();
+    for experiment in list(&document["experiments"]) {
+        let name = text(&experiment["name"]);
+        for row in list(&experiment["rows"]) {
+            let what = format!("{name}: {}", text(&row["what"]));
+            let ours = row["ours"].as_f64().expect("a figure");
+            let twin = figures.insert(what.clone(), ours);
+            assert_eq!(twin, None, "{what} is told twice");
+        }
+    }
+    figures
+}
+
+/// What moved, came or went.
+fn moved(golden: &BTreeMap<String, f64>, figures: &BTreeMap<String, f64>) -> Vec<String> {
+    let is_near = |was: f64, is: f64| (is - was).abs() <= was.abs() * TOLERANCE / 100.0;
+    let fresh = figures.keys().filter(|what| !golden.contains_key(*what));
+    let both = golden.keys().chain(fresh);
+    let told = both.map(|what| (what, golden.get(what), figures.get(what)));
+    told.filter(|(_, was, is)| !was.zip(*is).is_some_and(|(was, is)| is_near(*was, *is)))
+        .map(|(what, was, is)| format!("{what}: {was:?} is {is:?}"))
+        .collect()
+}
+
+/// A figure that is lost or new is told as well as one that moved.
+#[test]
+fn what_moved_is_told() {
+    let list = |figures: &[(&str, f64)]| {
+        let named = figures
+            .iter()
+            .map(|(what, value)| ((*what).to_owned(), *value));
+        named.collect::<BTreeMap<_, _>>()
+    };
+    let golden = list(&[("a", 2.0), ("b", 1.0), ("c", 0.0)]);
+    assert!(moved(&golden, &list(&[("a", 2.03), ("b", 0.99), ("c", 0.0)])).is_empty());
+    let told = moved(&golden, &list(&[("a", 2.05), ("b", 1.0), ("d", 3.0)]));
+    assert_eq!(told.len(), 3, "{told:?}");
+}
+
+/// To accept figures, run the test once with `VARVE_GOLDEN=update`, and review what moved.
+#[test]
+fn figures_are_what_they_were() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/laboratory.json");
+    let figures = figures();
+    if std::env::var("VARVE_GOLDEN").is_ok_and(|value| value == "update") {
+        let text = serde_json::to_string_pretty(&figures).expect("figures are JSON") + "\n";
+        std::fs::write(&path, text).expect("the golden file can be written");
+        return;
+    }
+    let text = std::fs::read_to_string(&path).expect("the golden file is there");
+    let golden: BTreeMap<String, f64> = serde_json::from_str(&text).expect("a list of figures");
+    assert!(golden.len() > 50, "the set tells something");
+    let moved = moved(&golden, &figures);
+    assert!(
+        moved.is_empty(),
+        "review, and accept with VARVE_GOLDEN=update:\n{}",
+        moved.join("\n")
+    );
+}
