@@ -8,7 +8,7 @@
 //! **Invariants**: `stale` is sorted, its ranges are not empty and do not touch; there are no more of
 //! them than writes, nor than the array has places to write at.
 
-use crate::join::{Part, one};
+use crate::join::Part;
 use crate::members::Members;
 use crate::restore::{self, Holding};
 use alloc::rc::Rc;
@@ -71,7 +71,7 @@ impl Members {
         range: Range<u64>,
     ) -> Result<Gather, IoError> {
         let part = self.ask_former(member, &range).ok_or(IoError::Gone)?;
-        match one(part).await.into_outcome() {
+        match self.one(part).await.into_outcome() {
             Ok(Done::Read(target)) => Ok(restore::gather(target)),
             Ok(Done::Nothing) => unreachable!("a read returns its memory"),
             Err(why) => Err(why),
@@ -83,13 +83,14 @@ impl Members {
         let seat = &seats[member];
         let former = seat.former.as_ref()?;
         let (drive, incarnation) = (Rc::clone(&former.drive), seat.incarnation);
+        let begun = seat.begin();
         let command = Command::Read {
             offset: former.base + range.start,
             into: restore::memory(range),
             copy: 0,
         };
         drop(seats);
-        Some(Part::new(member, incarnation, drive.submit(command)))
+        Some(Part::new(member, incarnation, drive.submit(command), begun))
     }
 }
 

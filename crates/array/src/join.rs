@@ -1,6 +1,13 @@
-//! Awaiting several drive commands at once.
+//! Awaiting commands on members, one or several at once.
+//!
+//! A part of a command ends when its drive ends it, or as gone when the drive has left its seat: nobody
+//! waits for a drive that the labels do without. What the drive has begun it may end at any time
+//! after, with the memory of the command, so a task of its own awaits that (`Members::is_drained`).
 
+use crate::members::Members;
+use crate::set::MemberSet;
 use alloc::boxed::Box;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
@@ -13,23 +20,36 @@ pub(crate) struct Part {
     pub(crate) member: usize,
     /// Which drive in that seat: an answer of a replaced drive says nothing of its successor.
     pub(crate) incarnation: u32,
-    completion: Completion,
-    outcome: Option<Outcome>,
+    state: State,
+}
+
+enum State {
+    /// The drive has it. What is held is counted where the drive sits.
+    Begun(Completion, Rc<()>),
+    Ended(Outcome),
 }
 
 impl Part {
-    pub(crate) fn new(member: usize, incarnation: u32, completion: Completion) -> Self {
+    pub(crate) fn new(
+        member: usize,
+        incarnation: u32,
+        completion: Completion,
+        begun: Rc<()>,
+    ) -> Self {
+        let state = State::Begun(completion, begun);
         Self {
             member,
             incarnation,
-            completion,
-            outcome: None,
+            state,
         }
     }
 
     /// The error, if it ended with one.
     pub(crate) fn error(&self) -> Option<IoError> {
-        self.outcome.as_ref()?.as_ref().err().copied()
+        match &self.state {
+            State::Ended(Err(why)) => Some(*why),
+            State::Ended(Ok(_)) | State::Begun(..) => None,
+        }
     }
 
     /// How it ended.
@@ -37,37 +57,86 @@ impl Part {
     /// # Panics
     /// If it has not been joined.
     pub(crate) fn into_outcome(self) -> Outcome {
-        self.outcome.expect("a joined command has ended")
+        match self.state {
+            State::Ended(outcome) => outcome,
+            State::Begun(..) => panic!("a command that was not joined has not ended"),
+        }
+    }
+
+    /// True once it has ended, or its drive has left.
+    fn poll(&mut self, members: &Members, context: &mut Context<'_>) -> bool {
+        let State::Begun(completion, _) = &mut self.state else {
+            return true;
+        };
+        if let Poll::Ready(outcome) = Pin::new(completion).poll(context) {
+            self.state = State::Ended(outcome);
+            return true;
+        }
+        if !members.has_left(self.member, self.incarnation) {
+            return false;
+        }
+        let gone = State::Ended(Err(IoError::Gone));
+        if let State::Begun(completion, begun) = core::mem::replace(&mut self.state, gone) {
+            members.world.spawn(Box::pin(async move {
+                // How it ends is of no consequence any more; that it has is.
+                drop(completion.await);
+                drop(begun);
+            }));
+        }
+        true
     }
 }
 
-/// Ends when every part has ended, in whatever order.
-pub(crate) fn join(parts: Vec<Part>) -> Join {
-    Join(parts)
+/// Parts of one command that are awaited together; ends when every part has ended, in whatever
+/// order.
+pub(crate) struct Join<'a, P> {
+    members: &'a Members,
+    parts: Option<P>,
+    ticket: Option<usize>,
 }
 
-/// See [`join`].
-pub(crate) struct Join(Vec<Part>);
+impl<P: AsMut<[Part]> + Unpin> Future for Join<'_, P> {
+    type Output = P;
 
-impl Future for Join {
-    type Output = Vec<Part>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<Part>> {
-        let mut is_done = true;
-        for part in &mut self.0 {
-            if part.outcome.is_some() {
-                continue;
-            }
-            match Pin::new(&mut part.completion).poll(context) {
-                Poll::Ready(outcome) => part.outcome = Some(outcome),
-                Poll::Pending => is_done = false,
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<P> {
+        let this = &mut *self;
+        let parts = this.parts.as_mut().expect("parts are joined once");
+        let mut awaited = MemberSet::default();
+        for part in parts.as_mut() {
+            if !part.poll(this.members, context) {
+                awaited.insert(part.member);
             }
         }
-        if is_done {
-            Poll::Ready(core::mem::take(&mut self.0))
-        } else {
-            Poll::Pending
+        let waiters = &this.members.waiters;
+        if awaited.len() > 0 {
+            waiters.note(&mut this.ticket, awaited, context.waker());
+            return Poll::Pending;
         }
+        waiters.forget(&mut this.ticket);
+        Poll::Ready(this.parts.take().expect("looked at a moment ago"))
+    }
+}
+
+impl<P> Drop for Join<'_, P> {
+    fn drop(&mut self) {
+        self.members.waiters.forget(&mut self.ticket);
+    }
+}
+
+impl Members {
+    /// Awaits several parts.
+    pub(crate) fn join<P: AsMut<[Part]> + Unpin>(&self, parts: P) -> Join<'_, P> {
+        Join {
+            members: self,
+            parts: Some(parts),
+            ticket: None,
+        }
+    }
+
+    /// Awaits one part.
+    pub(crate) async fn one(&self, part: Part) -> Part {
+        let [part] = self.join([part]).await;
+        part
     }
 }
 
@@ -77,22 +146,26 @@ pub(crate) fn hurry(world: &dyn World, parts: Vec<Part>) -> Vec<Part> {
     let mut hasty = Vec::new();
     for (index, part) in parts.into_iter().enumerate().rev() {
         let (sender, completion) = Completion::waiting();
-        hasty.push(Part::new(part.member, part.incarnation, completion));
+        let State::Begun(begun, token) = part.state else {
+            unreachable!("just sent");
+        };
+        let (member, incarnation) = (part.member, part.incarnation);
+        hasty.push(Part::new(member, incarnation, completion, token));
         if index > 0 {
             let (tell, is_enough) = slot();
             told.push(tell);
             world.spawn(Box::pin(async move {
                 if is_enough.await {
                     sender.send(Ok(Done::Nothing));
-                    drop(one(part).await);
+                    drop(begun.await);
                 } else {
-                    sender.send(one(part).await.into_outcome());
+                    sender.send(begun.await);
                 }
             }));
         } else {
             let told = core::mem::take(&mut told);
             world.spawn(Box::pin(async move {
-                let outcome = one(part).await.into_outcome();
+                let outcome = begun.await;
                 for tell in told {
                     tell.send(outcome.is_ok());
                 }
@@ -101,12 +174,6 @@ pub(crate) fn hurry(world: &dyn World, parts: Vec<Part>) -> Vec<Part> {
         }
     }
     hasty
-}
-
-/// Awaits one part.
-pub(crate) async fn one(mut part: Part) -> Part {
-    part.outcome = Some((&mut part.completion).await);
-    part
 }
 
 /// Awaits commands that all run already; the first error wins.

@@ -11,6 +11,8 @@
 //!   committed through [`Membership`].
 //! - A member is given up only while the others still hold everything; else the command fails
 //!   and the members stay as they are.
+//! - Nobody waits for a drive whose loss is committed; what it has begun may still take effect there, and
+//!   is awaited by tasks of its own.
 //! - A rebuilding member receives every write, serves no read, and never has newer content
 //!   overwritten by what is copied to it.
 //! - Write paths copy no user data; parity is the only new content.
@@ -40,6 +42,7 @@ mod set;
 mod stripe;
 mod stripe_read;
 mod stripe_write;
+mod waiters;
 
 pub use assemble::AssembleError;
 pub use geometry::{Content, Geometry, GeometryError, Place, Protection};

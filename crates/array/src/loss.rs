@@ -4,9 +4,11 @@
 //! as a task of its own, one at a time, and every command that missed the member awaits it. One that
 //! is given up by wish goes the same way: from the first moment nobody else counts on it.
 //!
-//! A leaving member never serves again, not even if its loss is refused: it has missed writes.
+//! A leaving member never serves again, not even if its loss is refused: it has missed writes. Once
+//! the first try to commit the loss has ended, nobody waits for its drive any more, which may hang;
+//! until then what it was sent may end as usual.
 
-use crate::join::{Part, join};
+use crate::join::Part;
 use crate::member::MemberState;
 use crate::members::{Members, Phase};
 use crate::set::MemberSet;
@@ -27,7 +29,7 @@ impl Members {
     /// Awaits a command that was sent to every member that takes writes, and judges it: who
     /// failed it or was left out is lost, and the loss committed, before it is a success.
     pub(crate) async fn conclude(self: &Rc<Self>, parts: Vec<Part>) -> Outcome {
-        let parts = join(parts).await;
+        let parts = self.join(parts).await;
         let mut good = MemberSet::default();
         let mut first_error = None;
         for part in &parts {
@@ -156,13 +158,17 @@ impl Members {
         {
             match result {
                 Ok(()) => let_go = seat.lose(),
-                Err(_) => seat.phase = Phase::Leaving(*why, None),
+                Err(_) => {
+                    seat.phase = Phase::Leaving(*why, None);
+                    seat.has_left = true;
+                }
             }
         }
         drop(seats);
         drop(let_go);
         attempt.result.set(Some(result));
         attempt.ended.notify();
+        self.waiters.wake(member);
     }
 
     /// Ends when the loss of a leaving member is committed, or could not be.

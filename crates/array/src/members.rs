@@ -12,11 +12,12 @@
 
 use crate::flights::Flights;
 use crate::former::Former;
-use crate::join::{Part, join, one};
+use crate::join::Part;
 use crate::loss::Attempt;
 use crate::member::{Member, MemberState};
 use crate::membership::Membership;
 use crate::set::{Cover, MemberSet};
+use crate::waiters::Waiters;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -32,6 +33,7 @@ pub(crate) struct Members {
     pub(crate) membership: Rc<dyn Membership>,
     pub(crate) world: Rc<dyn World>,
     pub(crate) flights: Rc<Flights>,
+    pub(crate) waiters: Waiters,
     is_stopping: Cell<bool>,
     has_former: Cell<bool>,
 }
@@ -46,6 +48,11 @@ pub(crate) struct Seat {
     base: u64,
     pub(crate) incarnation: u32,
     pub(crate) phase: Phase,
+    /// Nobody waits for its drive any more: its loss is committed, or could not be.
+    pub(crate) has_left: bool,
+    /// Held by every command that a drive in this seat was sent, whichever drive, until that has
+    /// ended there.
+    begun: Rc<()>,
     /// Ranges whose writes were in flight when the drive took its seat, and so were not sent to
     /// it.
     missed: Vec<Range<u64>>,
@@ -73,6 +80,8 @@ impl Seat {
                 MemberState::Rebuilding => Phase::Rebuilding,
                 MemberState::Leaving => Phase::Leaving(IoError::Gone, None),
             },
+            has_left: false,
+            begun: Rc::new(()),
             missed: Vec::new(),
             former: None,
         }
@@ -91,7 +100,13 @@ impl Seat {
     pub(crate) fn lose(&mut self) -> Option<Rc<dyn Drive>> {
         self.past = self.info();
         self.phase = Phase::Lost;
+        self.has_left = true;
         self.drive.take()
+    }
+
+    /// What a command that is sent to its drive holds.
+    pub(crate) fn begin(&self) -> Rc<()> {
+        Rc::clone(&self.begun)
     }
 
     /// What its drive says of itself, or said.
@@ -114,6 +129,7 @@ impl Members {
             membership,
             world,
             flights: Rc::default(),
+            waiters: Waiters::default(),
             is_stopping: Cell::new(false),
             has_former: Cell::new(false),
         })
@@ -168,9 +184,9 @@ impl Members {
         let seats = self.seats.borrow();
         let seat = &seats[member];
         let drive = Rc::clone(seat.drive.as_ref().expect("a member in use has a drive"));
-        let (base, incarnation) = (seat.base, seat.incarnation);
+        let (base, incarnation, begun) = (seat.base, seat.incarnation, seat.begin());
         drop(seats);
-        Part::new(member, incarnation, drive.submit(make(base)))
+        Part::new(member, incarnation, drive.submit(make(base)), begun)
     }
 
     /// Starts a write of the member range `range` on the members `start` chooses, and returns its
@@ -225,7 +241,7 @@ impl Members {
             let _flight = this.flights.enter(range);
             let part = start(&this);
             let (member, incarnation) = (part.member, part.incarnation);
-            if let Err(why) = one(part).await.into_outcome() {
+            if let Err(why) = this.one(part).await.into_outcome() {
                 this.fail(member, incarnation, why);
                 return Err(why);
             }
@@ -266,8 +282,9 @@ impl Members {
     /// Sends a hint to every member that takes writes; how it ends there is of no consequence.
     pub(crate) fn hint(self: &Rc<Self>, make: impl Fn(u64) -> Command) -> Completion {
         let parts = self.broadcast(|_, base| make(base));
+        let this = Rc::clone(self);
         Completion::flow(async move {
-            drop(join(parts).await);
+            drop(this.join(parts).await);
             Ok(Done::Nothing)
         })
     }
@@ -298,6 +315,7 @@ impl Members {
             illegal(member, seat.state(), MemberState::Rebuilding);
         }
         seat.phase = Phase::Rebuilding;
+        seat.has_left = false;
         seat.incarnation += 1;
         seat.drive = Some(drive);
         seat.base = base;
@@ -364,6 +382,18 @@ impl Members {
         let drive = seat.lose();
         drop(seats);
         drop(drive);
+        self.waiters.wake(member);
+    }
+
+    /// True if nobody waits any more for the drive that a part was sent to.
+    pub(crate) fn has_left(&self, member: usize, incarnation: u32) -> bool {
+        let seat = &self.seats.borrow()[member];
+        seat.has_left || seat.incarnation != incarnation
+    }
+
+    /// True if every command that the drives of a seat were ever sent has ended there.
+    pub(crate) fn is_drained(&self, member: usize) -> bool {
+        Rc::strong_count(&self.seats.borrow()[member].begun) == 1
     }
 
     /// True if all members but this one hold everything.

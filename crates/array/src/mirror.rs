@@ -13,7 +13,7 @@
 //! which lie below the members' bases (`pool`).
 
 use crate::assemble::{AssembleError, check_member};
-use crate::join::{Part, all, hurry, join, one};
+use crate::join::{Part, all, hurry};
 use crate::member::{Member, MemberState};
 use crate::members::Members;
 use crate::membership::Membership;
@@ -25,9 +25,10 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use varve_io::{
-    Command, Completion, Done, Drive, DriveInfo, Gather, Handle, IoError, Segment, Target, World,
+    Command, Completion, Done, Drive, DriveInfo, Gather, Handle, IoError, Sectors, Segment, Target,
+    World,
 };
-use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
+use varve_units::{BLOCK_BYTES, SECTOR, SECTOR_BYTES};
 
 /// Most members of a mirror.
 pub const MIRROR_MAX: usize = 4;
@@ -174,6 +175,13 @@ impl Mirror {
         self.members.can_spare(member)
     }
 
+    /// True if every command that the drives of a seat were ever sent has ended there. A drive that was
+    /// lost may take the seat again only then: a write that comes late would fall on what was rebuilt.
+    #[must_use]
+    pub fn is_drained(&self, member: usize) -> bool {
+        self.members.is_drained(member)
+    }
+
     /// Lets every rebuild that runs or begins from now on end with
     /// [`RestoreError::Interrupted`]: the array is about to be given up.
     pub fn stop_rebuilds(&self) {
@@ -202,6 +210,9 @@ impl Mirror {
     /// in flight when it was seated; flushes it. Writes may go on meanwhile; those that overlap
     /// the megabyte being copied wait for it. Not for payload-elided runs: it copies bytes.
     ///
+    /// `gap` makes the sector that stands, at the mirror's sector of this number, where no member could
+    /// give what is there: what is not known must not look like what was never written.
+    ///
     /// # Errors
     /// Why the member is not complete.
     ///
@@ -211,6 +222,7 @@ impl Mirror {
         &self,
         member: usize,
         ranges: &[Range<u64>],
+        gap: &dyn Fn(u64) -> Sectors,
         mut progress: impl FnMut(Progress),
     ) -> Result<Restored, RestoreError> {
         for range in ranges {
@@ -220,7 +232,11 @@ impl Mirror {
             members: &self.members,
             member,
             lba_bytes: u64::from(self.lba_bytes),
-            source: LiveMembers(&self.members),
+            source: LiveMembers {
+                members: &self.members,
+                lba_bytes: u64::from(self.lba_bytes),
+                gap,
+            },
         };
         copy.run(ranges.to_vec(), &mut progress).await
     }
@@ -276,7 +292,7 @@ impl Mirror {
         if let [member] = chosen[..] {
             let part = read_part(&members, member, offset, into);
             return Completion::flow(async move {
-                let part = one(part).await;
+                let part = members.one(part).await;
                 members.note_read(&part);
                 part.into_outcome()
             });
@@ -288,7 +304,7 @@ impl Mirror {
         let parts: Vec<_> = pieces.iter().zip(&chosen).map(send).collect();
         Completion::flow(async move {
             let mut into = into;
-            let parts = join(parts).await;
+            let parts = members.join(parts).await;
             parts.iter().for_each(|part| members.note_read(part));
             for (piece, part) in pieces.iter().zip(parts) {
                 let Done::Read(filled) = part.into_outcome()? else {
@@ -436,23 +452,23 @@ fn read_part(members: &Members, member: usize, offset: u64, into: Target) -> Par
 }
 
 /// Restores from any live member.
-struct LiveMembers<'a>(&'a Rc<Members>);
+struct LiveMembers<'a> {
+    members: &'a Rc<Members>,
+    lba_bytes: u64,
+    gap: &'a dyn Fn(u64) -> Sectors,
+}
 
 impl Source for LiveMembers<'_> {
     async fn read(&self, range: Range<u64>) -> Result<Gather, IoError> {
         let mut error = IoError::Gone;
-        for member in 0..self.0.len() {
-            if !self.0.is_live(member) {
+        for member in 0..self.members.len() {
+            if !self.members.is_live(member) {
                 continue;
             }
-            let part = one(read_part(
-                self.0,
-                member,
-                range.start,
-                restore::memory(&range),
-            ))
-            .await;
-            self.0.note_read(&part);
+            let memory = restore::memory(&range);
+            let part = read_part(self.members, member, range.start, memory);
+            let part = self.members.one(part).await;
+            self.members.note_read(&part);
             match part.into_outcome() {
                 Ok(Done::Read(target)) => return Ok(restore::gather(target)),
                 Ok(Done::Nothing) => unreachable!("a read returns its memory"),
@@ -460,6 +476,19 @@ impl Source for LiveMembers<'_> {
             }
         }
         Err(error)
+    }
+
+    fn gap(&self, range: &Range<u64>) -> Option<Gather> {
+        let mut gather = Gather::new();
+        for start in range.clone().step_by(self.lba_bytes as usize) {
+            let mut lba = Sectors::zeroed((self.lba_bytes / SECTOR_BYTES) as usize);
+            let sectors = lba.bytes_mut().chunks_exact_mut(SECTOR);
+            for (address, sector) in (start / SECTOR_BYTES..).zip(sectors) {
+                sector.copy_from_slice((self.gap)(address).bytes());
+            }
+            gather.push_meta(lba);
+        }
+        Some(gather)
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Range by range: hold it (later writes wait), let the writes in flight end, take the content
 //! from the drive that was there before, else from the other members, write it, release. What cannot be
-//! read is narrowed down to single LBAs, left alone and reported. Content is not verified here: reads above are.
+//! read is narrowed down to single LBAs and reported; a mirror has a gap there then. Content is not verified here: reads above are.
 
-use crate::join::{Part, one};
+use crate::join::Part;
 use crate::member::MemberState;
 use crate::members::Members;
 use crate::scatter;
@@ -39,8 +39,8 @@ pub struct Progress {
 pub struct Restored {
     /// Bytes written to the member.
     pub bytes: u64,
-    /// Byte ranges of the member, from its base, that no other member could give; they hold
-    /// whatever they held.
+    /// Byte ranges of the member, from its base, that no other member could give. A mirror has gaps
+    /// there; a strip of a stripe set holds whatever it held.
     pub unreadable: Vec<Range<u64>>,
 }
 
@@ -86,6 +86,9 @@ impl core::error::Error for RestoreError {
 pub(crate) trait Source {
     /// The content of the member range, which is a multiple of the array's LBA size.
     async fn read(&self, range: Range<u64>) -> Result<Gather, IoError>;
+
+    /// What stands where nobody can give the content of the range, if anything is to.
+    fn gap(&self, range: &Range<u64>) -> Option<Gather>;
 }
 
 /// How much of a range a drive that is kept holds.
@@ -154,7 +157,10 @@ impl<S: Source> Restore<'_, S> {
         let _hold = self.members.flights.hold(range.clone());
         self.members.flights.drained(&range).await;
         match self.read(range.clone()).await {
-            Ok(gather) => self.put(range, gather, incarnation, restored).await,
+            Ok(gather) => {
+                restored.bytes += gather.bytes();
+                self.put(range, gather, incarnation).await
+            }
             Err(IoError::Media) => self.narrow(range, incarnation, restored).await,
             Err(why) => Err(RestoreError::Source(why)),
         }
@@ -174,8 +180,16 @@ impl<S: Source> Restore<'_, S> {
                 read => read,
             };
             match read {
-                Ok(gather) => self.put(one, gather, incarnation, restored).await?,
-                Err(IoError::Media) => note_unreadable(&mut restored.unreadable, one)?,
+                Ok(gather) => {
+                    restored.bytes += gather.bytes();
+                    self.put(one, gather, incarnation).await?;
+                }
+                Err(IoError::Media) => {
+                    note_unreadable(&mut restored.unreadable, one.clone())?;
+                    if let Some(gap) = self.source.gap(&one) {
+                        self.put(one, gap, incarnation).await?;
+                    }
+                }
                 Err(why) => return Err(RestoreError::Source(why)),
             }
         }
@@ -204,7 +218,6 @@ impl<S: Source> Restore<'_, S> {
         range: Range<u64>,
         gather: Gather,
         incarnation: u32,
-        restored: &mut Restored,
     ) -> Result<(), RestoreError> {
         self.check(incarnation)?;
         let bytes = range.end - range.start;
@@ -214,13 +227,11 @@ impl<S: Source> Restore<'_, S> {
             gather,
             handle: Handle::default(),
         });
-        self.ended(part, incarnation).await?;
-        restored.bytes += bytes;
-        Ok(())
+        self.ended(part, incarnation).await
     }
 
     async fn ended(&self, part: Part, incarnation: u32) -> Result<(), RestoreError> {
-        if let Some(why) = one(part).await.error() {
+        if let Some(why) = self.members.one(part).await.error() {
             self.members.fail(self.member, incarnation, why);
             return Err(RestoreError::Target(why));
         }

@@ -2,7 +2,6 @@
 
 use crate::assemble::{AssembleError, check_member};
 use crate::geometry::{Geometry, Protection};
-use crate::join::join;
 use crate::member::{Member, MemberState};
 use crate::members::Members;
 use crate::membership::Membership;
@@ -173,6 +172,13 @@ impl StripeSet {
         self.members.can_spare(member)
     }
 
+    /// True if every command that the drives of a seat were ever sent has ended there. A drive that was
+    /// lost may take the seat again only then: a write that comes late would fall on what was rebuilt.
+    #[must_use]
+    pub fn is_drained(&self, member: usize) -> bool {
+        self.members.is_drained(member)
+    }
+
     /// Lets every rebuild that runs or begins from now on end with
     /// [`RestoreError::Interrupted`]: the array is about to be given up.
     pub fn stop_rebuilds(&self) {
@@ -333,7 +339,7 @@ impl Source for OtherStrips<'_> {
                 copy: 0,
             }));
         }
-        let parts = join(parts).await;
+        let parts = members.join(parts).await;
         parts.iter().for_each(|part| members.note_read(part));
         let mut sum = None;
         for part in parts {
@@ -346,5 +352,11 @@ impl Source for OtherStrips<'_> {
             }
         }
         Ok(restore::gather(sum.expect("a protected strip has others")))
+    }
+
+    /// Data blocks are found by a map that knows their checksums: nothing that lies there is taken for
+    /// them.
+    fn gap(&self, _: &Range<u64>) -> Option<Gather> {
+        None
     }
 }

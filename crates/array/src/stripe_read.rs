@@ -1,7 +1,7 @@
 //! Reads of a stripe set: split by strip, joined again, or rebuilt from the other strips.
 
 use crate::geometry::Geometry;
-use crate::join::{Part, join, one};
+use crate::join::Part;
 use crate::members::Members;
 use crate::scatter;
 use crate::stripe::StripeSet;
@@ -68,7 +68,7 @@ impl StripeSet {
             let members = Rc::clone(&self.members);
             let part = read_part(&members, member, &piece, into);
             return Completion::flow(async move {
-                let part = one(part).await;
+                let part = members.one(part).await;
                 members.note_read(&part);
                 part.into_outcome()
             });
@@ -90,7 +90,7 @@ impl StripeSet {
             counts.push((*way, parts.len() - before));
         }
         Completion::flow(async move {
-            let parts = join(parts).await;
+            let parts = members.join(parts).await;
             parts.iter().for_each(|part| members.note_read(part));
             assemble(into, &pieces, &counts, parts)
         })

@@ -6,7 +6,8 @@
 
 use crate::error::DecodeError;
 use crate::media::{
-    VERSION, check_crc, check_magic, check_range, check_zero, lsn, media, prefix, seal, truncated,
+    VERSION, check_crc, check_home, check_magic, check_range, check_zero, lsn, media, prefix, seal,
+    truncated,
 };
 use varve_io::Sectors;
 use varve_units::{Generation, LaneId, Lsn, SECTOR};
@@ -160,19 +161,11 @@ impl ChunkHeader {
         check_zero(rest, STRUCTURE)?;
         check_zero(&raw.reserved, STRUCTURE)?;
         check_zero(&raw.reserved_end, STRUCTURE)?;
-        if raw.pool != *pool {
-            return Err(DecodeError::Pool {
-                expected: *pool,
-                found: raw.pool,
-            });
-        }
-        if raw.address_sector.get() != address {
-            return Err(DecodeError::Address {
-                structure: STRUCTURE,
-                expected: address,
-                found: raw.address_sector.get(),
-            });
-        }
+        check_home(
+            (raw.pool, *pool),
+            (raw.address_sector.get(), address),
+            STRUCTURE,
+        )?;
         Ok(Self {
             pool: raw.pool,
             epoch: raw.epoch.get(),

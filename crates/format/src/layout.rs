@@ -2,7 +2,7 @@
 
 use crate::media::Table;
 use crate::record_raw as record;
-use crate::{batch, bitmap, catalogue, checkpoint, chunk, geometry, label, media, p2l, unit};
+use crate::{batch, bitmap, catalogue, checkpoint, chunk, gap, geometry, label, media, p2l, unit};
 use alloc::string::String;
 use core::fmt::Write;
 
@@ -13,6 +13,7 @@ const TABLES: &[Table] = &[
     geometry::GeometryRaw::TABLE,
     label::MemberRaw::TABLE,
     chunk::ChunkHeaderRaw::TABLE,
+    gap::GapRaw::TABLE,
     batch::BatchHeadRaw::TABLE,
     record::RecordHead::TABLE,
     record::PutRaw::TABLE,

@@ -21,6 +21,7 @@ mod crcs;
 mod delta;
 mod entry;
 mod error;
+mod gap;
 mod geometry;
 mod label;
 pub mod layout;
@@ -49,6 +50,7 @@ pub use crcs::Crcs;
 pub use delta::{DELTA_BYTES, Delta, DeltaBody, DeltaError};
 pub use entry::{CRC24_MASK, Entry};
 pub use error::DecodeError;
+pub use gap::Gap;
 pub use geometry::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Geometry, PARITY_MAX, Protection, SLICES_MAX,
 };

@@ -259,6 +259,29 @@ pub(crate) fn check_range(valid: bool, field: &'static str, found: u64) -> Resul
     }
 }
 
+/// Checks that a structure is of the pool and of the fast-tier sector that it was read for: `(found, expected)`
+/// of each.
+pub(crate) fn check_home(
+    (pool, expected_pool): ([u8; 16], [u8; 16]),
+    (address, expected): (u64, u64),
+    structure: &'static str,
+) -> Result<(), DecodeError> {
+    if pool != expected_pool {
+        return Err(DecodeError::Pool {
+            expected: expected_pool,
+            found: pool,
+        });
+    }
+    if address != expected {
+        return Err(DecodeError::Address {
+            structure,
+            expected,
+            found: address,
+        });
+    }
+    Ok(())
+}
+
 /// Checks that `found` is what follows from the rest.
 pub(crate) fn check_equal(
     expected: u64,

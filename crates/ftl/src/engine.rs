@@ -470,6 +470,13 @@ impl Engine {
         self.shared.stop_reason()
     }
 
+    /// Draws stamps as long as anybody wants them: no record that was appended before has one's LSN or a
+    /// later one, no chunk that is opened after has an earlier one.
+    pub fn stamps(&self) -> impl Fn() -> Lsn + use<> {
+        let common = Arc::clone(self.shared.common());
+        move || common.draw_stamp()
+    }
+
     /// Chunks or groups that may hold something: ranges of their numbers, in order. Whatever is
     /// free now will be written before it is read.
     #[must_use]

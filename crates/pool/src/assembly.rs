@@ -5,7 +5,9 @@
 //! have the sizes that were committed, whoever is present.
 
 use crate::error::PoolError;
-use crate::label::{self, Import, LabelStore, MemberId, MemberState, Membership, Role};
+use crate::label::{
+    self, Import, LabelStore, MemberId, MemberState, MemberTable, Membership, Role,
+};
 use crate::losses::Losses;
 use crate::tier::{Array, Tier};
 use alloc::rc::Rc;
@@ -14,7 +16,7 @@ use varve_array::{
     Geometry as ArrayGeometry, GeometryError, Member, Mirror, Protection as Code, StripeSet,
 };
 use varve_format::{Geometry, Protection};
-use varve_ftl::Canary;
+use varve_ftl::{Canary, Seats};
 use varve_io::{Drive, World};
 
 /// Checks that the dense drives present hold everything: drives that are away are declared lost
@@ -83,7 +85,8 @@ fn dense_array(geometry: &Geometry) -> Result<ArrayGeometry, GeometryError> {
 /// What the arrays are assembled from.
 pub(crate) struct Assembly<'a> {
     pub(crate) world: &'a Rc<dyn World>,
-    pub(crate) membership: &'a Rc<Membership>,
+    /// Who is what.
+    pub(crate) table: &'a MemberTable,
     pub(crate) stores: &'a [Rc<LabelStore>],
     pub(crate) import: &'a Import,
     pub(crate) canary: Option<Canary>,
@@ -91,13 +94,16 @@ pub(crate) struct Assembly<'a> {
 
 impl Assembly<'_> {
     /// The members of a tier by slot.
-    fn members(&self, role: Role, slots: usize) -> (Vec<Option<MemberId>>, Vec<Member>) {
-        let table = self.membership.state().members;
+    fn members(&self, role: Role) -> (Vec<Option<MemberId>>, Vec<Member>) {
+        let slots = match role {
+            Role::Fast => self.table.slots(Role::Fast),
+            Role::Dense => label::dense_drives(&self.import.state.geometry),
+        };
         (0..slots)
-            .map(|slot| match table.occupant(role, slot as u8) {
+            .map(|slot| match self.table.occupant(role, slot as u8) {
                 Some(row) => (Some(row.id), self.member(row.id, row.state)),
                 None => {
-                    let rows = table.in_state(role, MemberState::Lost);
+                    let rows = self.table.in_state(role, MemberState::Lost);
                     let lost = rows.filter(|row| usize::from(row.slot) == slot);
                     let id = lost.last().map(|row| row.id);
                     (id, id.map_or_else(Member::lost, |id| self.lost(id)))
@@ -135,36 +141,71 @@ impl Assembly<'_> {
         cfg!(feature = "canary") && self.canary == Some(canary)
     }
 
+    fn mirror(
+        &self,
+        geometry: &Geometry,
+        members: Vec<Member>,
+        losses: Rc<dyn varve_array::Membership>,
+    ) -> Result<Rc<Mirror>, PoolError> {
+        let (bytes, world) = (fast_bytes(geometry), Rc::clone(self.world));
+        let mirror = Mirror::sized(members, bytes, geometry.lba_bytes, losses, world)?;
+        let is_hasty = self.is_planted(Canary::AckBeforeSecondMirror);
+        Ok(Rc::new(mirror.with_haste(is_hasty)))
+    }
+
+    fn stripe_set(
+        &self,
+        geometry: &Geometry,
+        members: Vec<Member>,
+        losses: Rc<dyn varve_array::Membership>,
+    ) -> Result<Rc<StripeSet>, PoolError> {
+        let (array, world) = (dense_array(geometry)?, Rc::clone(self.world));
+        Ok(Rc::new(StripeSet::new(array, members, losses, world)?))
+    }
+
+    /// Both tiers without what a pool in use has of them; the dense one if there is one.
+    pub(crate) fn bare(
+        &self,
+        geometry: &Geometry,
+        losses: &Rc<dyn varve_array::Membership>,
+    ) -> Result<Seats, PoolError> {
+        let (_, members) = self.members(Role::Fast);
+        let fast = self.mirror(geometry, members, Rc::clone(losses))?;
+        let mut seats = Seats {
+            world: Rc::clone(self.world),
+            fast,
+            dense: None,
+        };
+        if geometry.groups > 0 {
+            let (_, members) = self.members(Role::Dense);
+            seats.dense = Some(self.stripe_set(geometry, members, Rc::clone(losses))?);
+        }
+        Ok(seats)
+    }
+
     /// The mirror of the fast tier.
-    pub(crate) fn fast(&self, geometry: &Geometry) -> Result<(Rc<dyn Drive>, Tier), PoolError> {
-        let slots = self.membership.state().members.slots(Role::Fast);
-        let (ids, members) = self.members(Role::Fast, slots);
-        let losses = Rc::new(Losses::new(Rc::clone(self.membership), ids));
-        let mirror = Mirror::sized(
-            members,
-            fast_bytes(geometry),
-            geometry.lba_bytes,
-            Rc::clone(&losses) as Rc<dyn varve_array::Membership>,
-            Rc::clone(self.world),
-        )?;
-        let mirror = Rc::new(mirror.with_haste(self.is_planted(Canary::AckBeforeSecondMirror)));
+    pub(crate) fn fast(
+        &self,
+        geometry: &Geometry,
+        membership: &Rc<Membership>,
+    ) -> Result<(Rc<dyn Drive>, Tier), PoolError> {
+        let (ids, members) = self.members(Role::Fast);
+        let losses = Rc::new(Losses::new(Rc::clone(membership), ids));
+        let mirror = self.mirror(geometry, members, Rc::clone(&losses) as _)?;
         let array = Array::Fast(Rc::clone(&mirror), geometry.chunk_bytes);
-        Ok((mirror, Tier::new(array, losses, Rc::clone(self.membership))))
+        Ok((mirror, Tier::new(array, losses, Rc::clone(membership))))
     }
 
     /// The stripe set of the dense tier.
-    pub(crate) fn dense(&self, geometry: &Geometry) -> Result<(Rc<dyn Drive>, Tier), PoolError> {
-        let slots = label::dense_drives(geometry);
-        let (ids, members) = self.members(Role::Dense, slots);
-        let losses = Rc::new(Losses::new(Rc::clone(self.membership), ids));
-        let array = dense_array(geometry)?;
-        let set = Rc::new(StripeSet::new(
-            array,
-            members,
-            Rc::clone(&losses) as Rc<dyn varve_array::Membership>,
-            Rc::clone(self.world),
-        )?);
+    pub(crate) fn dense(
+        &self,
+        geometry: &Geometry,
+        membership: &Rc<Membership>,
+    ) -> Result<(Rc<dyn Drive>, Tier), PoolError> {
+        let (ids, members) = self.members(Role::Dense);
+        let losses = Rc::new(Losses::new(Rc::clone(membership), ids));
+        let set = self.stripe_set(geometry, members, Rc::clone(&losses) as _)?;
         let array = Array::Dense(Rc::clone(&set));
-        Ok((set, Tier::new(array, losses, Rc::clone(self.membership))))
+        Ok((set, Tier::new(array, losses, Rc::clone(membership))))
     }
 }

@@ -41,6 +41,9 @@ pub enum PoolError {
     NoSlot(Slot),
     /// The slot's drive is in use: it must be given up first.
     SlotInUse(Slot),
+    /// The drive that was lost from the slot comes back while commands that it had are still under way
+    /// there; what they write would fall on what it is filled with.
+    StillBusy(Slot),
     /// The slot's drive is needed: the others do not hold everything.
     Needed(Slot),
     /// The new drive does not answer.
@@ -80,6 +83,12 @@ impl fmt::Display for PoolError {
             Self::SlotInUse(slot) => {
                 return write!(f, "{slot} is in use, its drive must be given up first");
             }
+            Self::StillBusy(slot) => {
+                return write!(
+                    f,
+                    "the drive that was lost from {slot} has not ended all that it was sent before"
+                );
+            }
             Self::Needed(slot) => {
                 return write!(f, "the drive in {slot} holds what no other drive does");
             }
@@ -112,6 +121,7 @@ impl core::error::Error for PoolError {
             | Self::DenseMissing { .. }
             | Self::NoSlot(_)
             | Self::SlotInUse(_)
+            | Self::StillBusy(_)
             | Self::Needed(_)
             | Self::Stopped(_) => None,
         }

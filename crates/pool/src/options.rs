@@ -114,6 +114,21 @@ impl fmt::Display for PlanError {
 
 impl core::error::Error for PlanError {}
 
+/// Whether a pool may have so many drives, which can be told before any is looked at.
+///
+/// # Errors
+/// [`PlanError::TooManyDrives`], [`PlanError::TooManyFast`].
+pub const fn check_counts(fast: usize, dense: usize) -> Result<(), PlanError> {
+    let drives = fast + dense;
+    if drives > MEMBERS_MAX {
+        Err(PlanError::TooManyDrives { drives })
+    } else if fast > MIRROR_MAX {
+        Err(PlanError::TooManyFast { drives: fast })
+    } else {
+        Ok(())
+    }
+}
+
 impl PoolOptions {
     /// The geometry of a pool of these drives.
     ///
@@ -140,14 +155,7 @@ impl PoolOptions {
         if !sized || !chunk.is_power_of_two() {
             return Err(PlanError::ChunkBytes(chunk));
         }
-        let drives = fast.len() + dense.len();
-        if drives > MEMBERS_MAX {
-            return Err(PlanError::TooManyDrives { drives });
-        }
-        if fast.len() > MIRROR_MAX {
-            let drives = fast.len();
-            return Err(PlanError::TooManyFast { drives });
-        }
+        check_counts(fast.len(), dense.len())?;
         let smallest = fast.iter().map(usable).min();
         let fast_bytes = smallest.ok_or(PlanError::NoFastDrive)?;
         let chunks = fast_bytes / chunk;

@@ -1,6 +1,8 @@
 //! A pool in use: labels, arrays over the drives, the engine above them.
 //!
 //! 1. Labels are read; the adopted member table says which drive is what.
+//!    A start that accepts a loss reads all that it needs before it goes on: its first label gives up who
+//!    is away.
 //! 2. A new epoch is committed by label quorum before anything else is written.
 //! 3. Arrays are assembled; a member that is missing is leaving in its own.
 //! 4. The engine recovers and serves. The first write that misses a member commits its loss, as in a
@@ -17,6 +19,7 @@ use crate::label::{
     self, CommitError, Import, LabelState, LabelStore, Membership, PoolId, Role, Terms,
 };
 use crate::options::{PlanError, PoolOptions, engine_geometry};
+use crate::rehearsal::rehearse;
 use crate::settings::{Settings, engine_config};
 use crate::tier::Tier;
 use alloc::collections::BTreeMap;
@@ -123,22 +126,23 @@ impl Pool {
         let Found { stores, import } = found;
         let owner = settings.owner;
         check_dense(&import)?;
+        rehearse(&world, &stores, &import, settings).await?;
         let membership = Membership::start(Rc::clone(&world), &import, owner, &stores).await?;
         let state = membership.state();
         let geometry = state.geometry;
         let assembly = Assembly {
             world: &world,
-            membership: &membership,
+            table: &state.members,
             stores: &stores,
             import: &import,
             canary: settings.canary,
         };
         let mut tiers = Vec::new();
-        let (fast, tier) = assembly.fast(&geometry)?;
+        let (fast, tier) = assembly.fast(&geometry, &membership)?;
         tiers.push(Rc::new(tier));
         let mut dense = None;
         if geometry.groups > 0 {
-            let (drive, tier) = assembly.dense(&geometry)?;
+            let (drive, tier) = assembly.dense(&geometry, &membership)?;
             dense = Some(drive);
             tiers.push(Rc::new(tier));
         }

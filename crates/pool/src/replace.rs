@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use varve_array::{MemberState as Seating, Progress, RestoreError, Restored};
-use varve_io::Drive;
+use varve_format::Gap;
+use varve_io::{Drive, Sectors};
 use varve_units::Nanos;
 
 /// Time until a rebuild whose source failed is tried again. Arbitrary: long for a drive, short for
@@ -92,6 +93,34 @@ impl Pool {
         Ok(tier.hand_over(number, id).await?)
     }
 
+    /// Writes a heartbeat into the labels, and gives up the drives that failed to take it or another label since the
+    /// last one: such a drive cannot be told what becomes of the pool, and is lost as one that fails a write. One that
+    /// the others cannot do without stays; the next heartbeat tries it again.
+    ///
+    /// # Errors
+    /// The session has ended.
+    pub async fn beat(&self) -> Result<(), PoolError> {
+        let next = self.membership.state().heartbeat + 1;
+        self.membership.beat(next).await?;
+        for (id, _) in self.membership.take_suspects() {
+            for tier in &self.tiers {
+                for number in 0..tier.losses.slots() {
+                    let is_in_use = match tier.state(number) {
+                        Seating::Live => tier.can_spare(number),
+                        Seating::Rebuilding => true,
+                        Seating::Leaving | Seating::Lost => false,
+                    };
+                    if is_in_use && tier.losses.seated(number) == Some(id) {
+                        // One whose loss could not be committed stays leaving, and the next command tries again; what
+                        // ended the session ends the next heartbeat.
+                        let _ = tier.lose(number, id).await;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Who is to be given up in a slot; nobody where nobody was.
     fn spare(&self, slot: Slot) -> Result<Option<Spare<'_>>, PoolError> {
         let (tier, number) = self.tier(slot)?;
@@ -132,8 +161,8 @@ impl Pool {
     /// If the pool stops in between, the next start begins the copy anew.
     ///
     /// # Errors
-    /// No such slot or one in use, a drive that does not fit or belongs elsewhere, a tier without
-    /// redundancy, no quorum, a copy that failed. After an error of the copy the drive is a member
+    /// No such slot or one in use, a drive that does not fit or belongs elsewhere, the lost one while it
+    /// has not ended what it was sent before, a tier without redundancy, no quorum, a copy that failed. After an error of the copy the drive is a member
     /// that is not whole: it is to be given up before another attempt.
     pub async fn replace(
         &self,
@@ -176,7 +205,8 @@ impl Pool {
         tier.seat(number, id, drive)?;
         // What is free now will be written to the new drive as well.
         let units = self.used_units(tier);
-        tier.rebuild(number, id, &units, report).await
+        let gap = self.gaps();
+        tier.rebuild(number, id, &units, &gap, report).await
     }
 
     /// Lets a drive join the slot as rebuilding.
@@ -188,10 +218,17 @@ impl Pool {
             row.is_some_and(|row| row.is_at(slot.role, slot.number))
         });
         let committed = match returns {
+            Some(id) if !self.is_drained(slot, id)? => return Err(PoolError::StillBusy(slot)),
             Some(id) => self.membership.bring_back(id, store).await?,
             None => self.membership.join(slot.role, slot.number, store).await?,
         };
         Ok(committed.member.expect("a member joined"))
+    }
+
+    /// True if the drive that was lost from a slot has ended all that it was sent, labels too.
+    fn is_drained(&self, slot: Slot, id: MemberId) -> Result<bool, PoolError> {
+        let (tier, number) = self.tier(slot)?;
+        Ok(tier.is_drained(number) && self.membership.is_drained(id))
     }
 
     /// Begins to rebuild again whatever was being rebuilt when the pool stopped, and again when
@@ -206,10 +243,10 @@ impl Pool {
                 if tier.state(number) != Seating::Rebuilding {
                     continue;
                 }
-                let (tier, units) = (Rc::clone(tier), units.clone());
+                let (tier, units, gap) = (Rc::clone(tier), units.clone(), self.gaps());
                 let world = Rc::clone(&self.world);
                 self.world.spawn(alloc::boxed::Box::pin(async move {
-                    while let Err(error) = tier.rebuild(number, id, &units, |_| {}).await {
+                    while let Err(error) = tier.rebuild(number, id, &units, &gap, |_| {}).await {
                         // Another failure leaves the slot as it is, for `slots` to show.
                         if !matches!(error, PoolError::Restore(RestoreError::Source(_))) {
                             return;
@@ -221,6 +258,20 @@ impl Pool {
                     }
                 }));
             }
+        }
+    }
+
+    /// Makes the sectors that stand where a fast drive is filled with what nobody can read.
+    fn gaps(&self) -> impl Fn(u64) -> Sectors + use<> {
+        let (pool, stamp) = (self.membership.state().pool.0, self.engine().stamps());
+        move |address| {
+            let stamp = stamp();
+            let gap = Gap {
+                pool,
+                address,
+                stamp,
+            };
+            gap.encode()
         }
     }
 

@@ -18,7 +18,7 @@ use core::ops::Range;
 use varve_array::{
     AssembleError, MemberState, Mirror, Progress, RestoreError, Restored, StripeSet,
 };
-use varve_io::{Drive, Event};
+use varve_io::{Drive, Event, Sectors};
 use varve_units::BLOCK_BYTES;
 
 /// The array of a tier.
@@ -76,6 +76,14 @@ impl Tier {
         match &self.array {
             Array::Fast(mirror, _) => mirror.can_spare(slot),
             Array::Dense(set) => set.can_spare(slot),
+        }
+    }
+
+    /// True if nothing that the drives of a slot were sent is still under way there.
+    pub(crate) fn is_drained(&self, slot: usize) -> bool {
+        match &self.array {
+            Array::Fast(mirror, _) => mirror.is_drained(slot),
+            Array::Dense(set) => set.is_drained(slot),
         }
     }
 
@@ -168,12 +176,14 @@ impl Tier {
     }
 
     /// Copies the content of `units` (chunks or groups in use when the member was seated, or
-    /// later) to the rebuilding member `id`, commits that it holds all it should, lets it serve.
+    /// later) to the rebuilding member `id`, commits that it holds all it should, lets it serve. `gap` as of
+    /// [`Mirror::rebuild`].
     pub(crate) async fn rebuild(
         &self,
         slot: usize,
         id: MemberId,
         units: &[Range<u32>],
+        gap: &dyn Fn(u64) -> Sectors,
         mut report: impl FnMut(Progress),
     ) -> Result<Restored, PoolError> {
         self.rebuilds.set(self.rebuilds.get() + 1);
@@ -181,7 +191,7 @@ impl Tier {
             self.progress.borrow_mut()[slot] = Some(progress);
             report(progress);
         };
-        let outcome = self.restore(slot, id, units, note).await;
+        let outcome = self.restore(slot, id, units, gap, note).await;
         self.progress.borrow_mut()[slot] = None;
         self.rebuilds.set(self.rebuilds.get() - 1);
         self.ended.notify();
@@ -193,13 +203,14 @@ impl Tier {
         slot: usize,
         id: MemberId,
         units: &[Range<u32>],
+        gap: &dyn Fn(u64) -> Sectors,
         note: impl FnMut(Progress),
     ) -> Result<Restored, PoolError> {
         self.check(slot, id)?;
         let restored = match &self.array {
             Array::Fast(mirror, chunk) => {
                 let ranges = chunk_ranges(units, *chunk, mirror.info().bytes);
-                mirror.rebuild(slot, &ranges, note).await
+                mirror.rebuild(slot, &ranges, gap, note).await
             }
             Array::Dense(set) => {
                 let stripes = |range: &Range<u32>| {

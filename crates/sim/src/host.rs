@@ -58,7 +58,7 @@ pub struct Shared {
     /// Operations under way on the hosts' machine, by volume.
     pub afloat: RefCell<BTreeMap<VolumeId, u64>>,
     /// Room beneath the dense drive.
-    pub shortage: Shortage,
+    pub shortage: Rc<Shortage>,
 }
 
 impl Shared {

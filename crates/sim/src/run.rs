@@ -138,7 +138,7 @@ fn drives(
     plan: &Plan,
     rng: &Rng,
     atlas: &Rc<RefCell<Atlas>>,
-    dense: Option<&Tier>,
+    (dense, shortage): (Option<&Tier>, &Rc<Shortage>),
 ) -> Vec<SimDrive> {
     let specs = plan.drives.iter().enumerate();
     let drives: Vec<SimDrive> = specs
@@ -148,7 +148,7 @@ fn drives(
         })
         .collect();
     if let Some(tier) = dense {
-        let refusals = Refusals::new(tier, rng.split("refusals"));
+        let refusals = Refusals::new(tier, rng.split("refusals"), Rc::clone(shortage));
         let refusals = Rc::new(RefCell::new(refusals));
         let dense = drives.iter().skip(plan.config.fast);
         dense.for_each(|drive| drive.join(Rc::clone(&refusals)));
@@ -163,7 +163,8 @@ impl<'a> Machine<'a> {
         let layout = factory.layout(&plan.config);
         let dense = layout.tiers.get(DENSE).cloned();
         let atlas = Rc::new(RefCell::new(Atlas::new(layout)));
-        let drives = drives(&plan, &rng, &atlas, dense.as_ref());
+        let shortage = Rc::<Shortage>::default();
+        let drives = drives(&plan, &rng, &atlas, (dense.as_ref(), &shortage));
         let area = factory.log_area(&plan.config);
         let laps = area.map(|area| Rc::new(RefCell::new(Laps::new(area))));
         if let Some(laps) = &laps {
@@ -202,7 +203,7 @@ impl<'a> Machine<'a> {
             volume_blocks_max: Cell::new(64),
             fabric,
             afloat: RefCell::default(),
-            shortage: Shortage::default(),
+            shortage,
         };
         plan.features().for_each(|feature| shared.count(feature));
         Self {

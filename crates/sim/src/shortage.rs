@@ -63,6 +63,14 @@ impl Shortage {
         self.until.set(self.until.get().map(|until| until.min(now)));
     }
 
+    /// A stripe is refused for another reason. Where the pool has not noticed yet that there is room again,
+    /// it notices one attempt later.
+    pub fn prolong(&self, now: Nanos) {
+        if self.explains(now, false) {
+            self.until.set(self.until.get().max(Some(now)));
+        }
+    }
+
     /// True if a refusal that a host sees now may be for want of room.
     #[must_use]
     pub fn explains(&self, now: Nanos, over_wire: bool) -> bool {
@@ -86,10 +94,18 @@ mod tests {
         assert!(shortage.explains(Nanos::from_secs(8), false));
         assert!(!shortage.explains(Nanos::from_secs(9), false));
         assert!(shortage.explains(Nanos::from_secs(9), true));
+        shortage.prolong(Nanos::from_secs(9));
+        assert!(
+            !shortage.explains(Nanos::from_secs(9), false),
+            "it had been noticed"
+        );
         shortage.begin(Nanos::from_secs(9), None);
         assert!(shortage.explains(Nanos::from_secs(900), false));
         shortage.end(Nanos::from_secs(900));
         shortage.end(Nanos::from_secs(950));
         assert!(!shortage.explains(Nanos::from_secs(903), false));
+        shortage.prolong(Nanos::from_secs(902));
+        assert!(shortage.explains(Nanos::from_secs(904), false));
+        assert!(!shortage.explains(Nanos::from_secs(905), false));
     }
 }

@@ -2,6 +2,7 @@
 
 mod common;
 
+mod hang;
 mod layout;
 mod mirror;
 mod model;

@@ -1,7 +1,7 @@
 //! The mirror, case by case.
 
 use crate::common::{
-    BLOCK, Executor, MemoryDrive, Recorder, drives, gather, pattern, read, read_sectors,
+    BLOCK, Executor, MemoryDrive, Recorder, drives, gap, gather, pattern, read, read_sectors,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -406,7 +406,7 @@ fn writes_in_flight_at_replacement_are_copied() {
     assert_eq!(rig.mirror.state(1), MemberState::Rebuilding);
     let mirror = Rc::clone(&rig.mirror);
     let copy = (&*rig.executor as &dyn World)
-        .run(async move { mirror.rebuild(1, from_ref(&(0..8192)), |_| ()).await });
+        .run(async move { mirror.rebuild(1, from_ref(&(0..8192)), &gap, |_| ()).await });
     rig.executor.block_on(write).unwrap();
     let restored = rig.executor.block_on(copy).unwrap();
     assert_eq!(restored.bytes, 8192 + 2 * BLOCK as u64);
@@ -427,11 +427,12 @@ fn rebuild_reports_what_cannot_be_read_and_goes_on() {
     let mirror = Rc::clone(&rig.mirror);
     let restored = rig.executor.block_on(async move {
         let range = 0..MIB as u64;
-        mirror.rebuild(0, &[range], |_| ()).await.unwrap()
+        mirror.rebuild(0, &[range], &gap, |_| ()).await.unwrap()
     });
     assert_eq!(restored.unreadable, vec![1024..2048]);
     let mut expected = bytes;
-    expected[1024..2048].fill(0);
+    expected[1024..1536].fill(0xa2);
+    expected[1536..2048].fill(0xa3);
     assert!(fresh.peek(BASE as usize, MIB) == expected);
 }
 
@@ -449,7 +450,7 @@ fn rebuild_ends_when_its_source_fails_every_read() {
     let copy = || {
         let mirror = Rc::clone(&rig.mirror);
         let range = 0..3 * MIB as u64;
-        async move { mirror.rebuild(0, &[range], |_| ()).await }
+        async move { mirror.rebuild(0, &[range], &gap, |_| ()).await }
     };
     let error = rig.executor.block_on(copy());
     assert_eq!(error, Err(RestoreError::Unreadable));
@@ -469,7 +470,7 @@ fn rebuild_ends_when_its_target_fails() {
     rig.mirror.replace(0, Rc::clone(&fresh) as _, BASE).unwrap();
     let mirror = Rc::clone(&rig.mirror);
     let range = 0..MIB as u64;
-    let copy = async move { mirror.rebuild(0, &[range], |_| ()).await };
+    let copy = async move { mirror.rebuild(0, &[range], &gap, |_| ()).await };
     let error = rig.executor.block_on(copy);
     assert_eq!(error, Err(RestoreError::Target(IoError::Media)));
     rig.executor.drain();
@@ -586,7 +587,7 @@ fn the_order_in_which_writes_are_awaited_is_free_while_rebuilding() {
     };
     let first = write(1);
     let mirror = Rc::clone(&rig.mirror);
-    let copy = async move { mirror.rebuild(0, from_ref(&(0..8192)), |_| ()).await };
+    let copy = async move { mirror.rebuild(0, from_ref(&(0..8192)), &gap, |_| ()).await };
     let copy = (&*rig.executor as &dyn World).run(copy);
     rig.executor.settle();
     let writes = fresh.writes.get();

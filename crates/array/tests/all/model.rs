@@ -5,7 +5,7 @@
 //! seed.
 
 use crate::common::{
-    BLOCK, Executor, MemoryDrive, Recorder, drives, gather, pattern, read, torn_gather,
+    BLOCK, Executor, MemoryDrive, Recorder, drives, gap, gather, pattern, read, torn_gather,
 };
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -225,7 +225,7 @@ async fn remirror(model: &Model, mirror: &Rc<Mirror>, member: usize) {
     let ranges: Vec<_> = (0..bytes.div_ceil(40960))
         .map(|index| index * 40960..bytes.min((index + 1) * 40960))
         .collect();
-    let flow = async move { copying.rebuild(member, &ranges, |_| ()).await };
+    let flow = async move { copying.rebuild(member, &ranges, &gap, |_| ()).await };
     let end = (&*model.executor as &dyn World).run(flow);
     for early in early {
         assert_eq!(early.await, Ok(()));

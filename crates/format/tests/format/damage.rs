@@ -2,7 +2,7 @@
 
 use crate::draw::Draw;
 use varve_format::{
-    CatalogueEntry, ChunkEntry, ChunkHeader, CommitBody, DecodeError, GroupEntry, Label, P2l,
+    CatalogueEntry, ChunkEntry, ChunkHeader, CommitBody, DecodeError, Gap, GroupEntry, Label, P2l,
     Record, UnitBits, batch,
 };
 
@@ -42,6 +42,10 @@ fn headers_and_bodies() {
     refuses_damage(chunk.encode().bytes(), |bytes| {
         ChunkHeader::decode(bytes, &chunk.pool, chunk.address)
     });
+    let gap = draw.gap();
+    refuses_damage(gap.encode().bytes(), |bytes| {
+        Gap::decode(bytes, &gap.pool, gap.address)
+    });
     refuses_damage(draw.label().encode().bytes(), Label::decode);
     refuses_damage(&draw.commit_body().encode(), CommitBody::decode);
     let p2l = draw.p2l(200);
@@ -58,6 +62,11 @@ fn another_place() {
     let found = ChunkHeader::decode(sectors.bytes(), &chunk.pool, chunk.address ^ 1);
     assert!(matches!(found, Err(DecodeError::Address { .. })));
     let found = ChunkHeader::decode(sectors.bytes(), &[0; 16], chunk.address);
+    assert!(matches!(found, Err(DecodeError::Pool { .. })));
+    let gap = draw.gap();
+    let found = Gap::decode(gap.encode().bytes(), &gap.pool, gap.address ^ 1);
+    assert!(matches!(found, Err(DecodeError::Address { .. })));
+    let found = Gap::decode(gap.encode().bytes(), &[0; 16], gap.address);
     assert!(matches!(found, Err(DecodeError::Pool { .. })));
     let p2l = draw.p2l(10);
     for (group, stripe) in [(p2l.group ^ 1, p2l.stripe), (p2l.group, p2l.stripe ^ 1)] {

@@ -2,9 +2,9 @@
 
 use varve_format::{
     BatchStart, CatalogueEntry, ChunkEntry, ChunkHeader, ChunkState, CommitBody, CommitPlace, Crcs,
-    Geometry, GroupEntry, GroupState, KeepItem, LBA_END, Label, LanePosition, Member, MemberRole,
-    MemberState, MoveItem, Name, P2l, P2lEntry, PartKind, PartPlace, Protection, Record, Tier,
-    UnitBits, VolumeState,
+    Gap, Geometry, GroupEntry, GroupState, KeepItem, LBA_END, Label, LanePosition, Member,
+    MemberRole, MemberState, MoveItem, Name, P2l, P2lEntry, PartKind, PartPlace, Protection,
+    Record, Tier, UnitBits, VolumeState,
 };
 use varve_units::{
     Blocks, Generation, LaneId, Lba, LeafIndex, Lsn, Nanos, Ppa, SliceId, TenantId, VolumeId,
@@ -228,6 +228,14 @@ impl Draw {
             first_lsn: self.lsn(),
             first_batch: self.word(),
             commit: (self.below(4) > 0).then_some(commit),
+        }
+    }
+
+    pub fn gap(&mut self) -> Gap {
+        Gap {
+            pool: self.id(),
+            address: self.word(),
+            stamp: self.lsn(),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::draw::Draw;
 use varve_format::{
-    BatchStart, ChunkEntry, ChunkHeader, CommitBody, GroupEntry, Label, P2l, Record, UnitBits,
+    BatchStart, ChunkEntry, ChunkHeader, CommitBody, Gap, GroupEntry, Label, P2l, Record, UnitBits,
     batch, crc32c,
 };
 
@@ -65,7 +65,7 @@ fn batches() {
 
 #[test]
 fn headers_and_bodies() {
-    let mut accepted = [0; 4];
+    let mut accepted = [0; 5];
     for seed in 0..ROUNDS {
         let mut draw = Draw(seed);
         let chunk = draw.chunk_header();
@@ -89,6 +89,14 @@ fn headers_and_bodies() {
         if let Ok(read) = Label::decode(&bytes) {
             accepted[2] += 1;
             assert_eq!(read.encode().bytes(), bytes, "label, seed {seed}");
+        }
+        let gap = draw.gap();
+        let mut bytes = gap.encode().bytes().to_vec();
+        tamper(&mut draw, &mut bytes);
+        reseal(&mut bytes);
+        if let Ok(read) = Gap::decode(&bytes, &gap.pool, gap.address) {
+            accepted[4] += 1;
+            assert_eq!(read.encode().bytes(), bytes, "gap, seed {seed}");
         }
         let p2l = draw.p2l(40);
         let mut bytes = p2l.encode();

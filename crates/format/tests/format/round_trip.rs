@@ -2,8 +2,8 @@
 
 use crate::draw::Draw;
 use varve_format::{
-    CatalogueEntry, ChunkEntry, ChunkHeader, CommitBody, GroupEntry, Label, P2l, Record, UnitBits,
-    batch,
+    CatalogueEntry, ChunkEntry, ChunkHeader, CommitBody, Gap, GroupEntry, Label, P2l, Record,
+    UnitBits, batch,
 };
 
 const SEEDS: u64 = 300;
@@ -51,6 +51,10 @@ fn headers_and_bodies() {
         let sectors = chunk.encode();
         let read = ChunkHeader::decode(sectors.bytes(), &chunk.pool, chunk.address);
         assert_eq!(read, Ok(chunk));
+
+        let gap = draw.gap();
+        let read = Gap::decode(gap.encode().bytes(), &gap.pool, gap.address);
+        assert_eq!(read, Ok(gap));
 
         let commit = draw.commit_body();
         let bytes = commit.encode();

@@ -13,6 +13,7 @@
 //! from, or with the new one (ADR 9, 10).
 
 mod ahead;
+mod gap;
 mod hole;
 mod load;
 mod names;
@@ -184,6 +185,39 @@ impl Engine {
         identity: Identity,
         ended: impl Fn(StartPhase),
     ) -> Result<(Self, RecoveryReport), RecoverError> {
+        let (engine, body, place, walks) =
+            Self::begin(seats, geometry, config, identity, &ended).await?;
+        match engine.recover(&body, place, walks, ended).await {
+            Ok(report) => Ok((engine, report)),
+            Err(error) => Err(engine.why(error)),
+        }
+    }
+
+    /// Does what a start does before it writes anything, and lets go of it: what fails here would fail the
+    /// start.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub async fn rehearse(
+        seats: Seats,
+        geometry: Geometry,
+        config: Config,
+        identity: Identity,
+    ) -> Result<(), RecoverError> {
+        let (engine, body, place, walks) =
+            Self::begin(seats, geometry, config, identity, &|_| ()).await?;
+        let loaded = engine.load(&body, place, &walks).await;
+        loaded.map_err(|error| engine.why(error))
+    }
+
+    /// Reads the newest commit and what lies behind it; writes nothing.
+    async fn begin(
+        seats: Seats,
+        geometry: Geometry,
+        config: Config,
+        identity: Identity,
+        ended: &impl Fn(StartPhase),
+    ) -> Result<(Self, CommitBody, CommitPlace, Vec<LaneWalk>), RecoverError> {
         let scan = Scan::read(&*seats.fast, &geometry, &config, identity).await;
         let (body, place) = scan.newest_commit(&*seats.fast).await?;
         ended(StartPhase::Scan);
@@ -198,10 +232,7 @@ impl Engine {
         ended(StartPhase::Walk);
         let next = first_lsn(&scan, &body, &walks);
         let engine = Self::assemble(seats, geometry, config, identity, next).await?;
-        match engine.recover(&body, place, walks, ended).await {
-            Ok(report) => Ok((engine, report)),
-            Err(error) => Err(engine.why(error)),
-        }
+        Ok((engine, body, place, walks))
     }
 
     /// Why a start failed: of an engine that stopped, what stopped it.

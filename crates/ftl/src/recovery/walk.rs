@@ -7,6 +7,7 @@
 
 use super::Damage;
 use super::ahead::{Ahead, batch_bytes};
+use super::gap::Gaps;
 use super::hole::Hole;
 use super::names::GroupNames;
 use super::scan::{LaneChunks, Scan};
@@ -16,7 +17,7 @@ use crate::ways::Ways;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use varve_format::{BatchHead, ChunkHeader, LanePosition, Record, batch};
-use varve_io::{Drive, Gather, Sectors};
+use varve_io::{Drive, Gather, IoError, Sectors};
 use varve_units::{LaneId, Lsn, SECTOR_BYTES};
 
 /// What a batch must say of itself to be the one that is looked for.
@@ -26,6 +27,8 @@ pub(crate) struct Expect {
     sequence: Option<u64>,
     sector: u64,
     chunk_sequence: u64,
+    /// Gaps that stand for it.
+    gaps: Option<Gaps>,
 }
 
 impl Expect {
@@ -52,6 +55,10 @@ impl Expect {
             sequence,
             sector,
             chunk_sequence: header.chunk_sequence,
+            gaps: Some(Gaps {
+                pool: header.pool,
+                since: header.stamp,
+            }),
         }
     }
 
@@ -63,6 +70,7 @@ impl Expect {
             sequence: Some(head.sequence),
             sector: head.address,
             chunk_sequence: head.chunk_sequence,
+            gaps: None,
         }
     }
 
@@ -126,48 +134,59 @@ pub(crate) async fn seek_batch(
     }
     let mut sought = Sought::Unreadable;
     for copy in 0..fast.info().copies {
-        let offset = expect.sector * SECTOR_BYTES;
-        let into = Sectors::zeroed(unit as usize);
-        let first = match fast.read_meta(offset, into, copy).await {
-            Ok(first) => first,
-            Err(error) => {
-                ways.note_error(error);
-                continue;
-            }
-        };
-        let head = batch::decode_head(first.bytes());
-        // Its checksum covers the whole header, which is read by what it says itself.
-        let fits = |head: &BatchHead| {
-            expect.accepts(head)
-                && head.header_bytes.is_multiple_of(geometry.lba_bytes)
-                && expect.sector + head.batch_bytes() / SECTOR_BYTES <= end
-        };
-        let Some(head) = head.ok().filter(fits) else {
-            ways.note_mismatch();
-            sought = Sought::Absent;
-            continue;
-        };
-        let sectors = (u64::from(head.header_bytes) / SECTOR_BYTES) as usize;
-        let whole = if sectors as u64 == unit {
-            first
-        } else {
-            match fast.read_meta(offset, Sectors::zeroed(sectors), copy).await {
-                Ok(whole) => whole,
-                Err(error) => {
-                    ways.note_error(error);
-                    continue;
-                }
-            }
-        };
-        match batch::decode(whole.bytes()) {
-            Ok((head, records)) if expect.accepts(&head) => return Sought::Found(head, records),
-            _ => {
+        match seek_copy(fast, expect, (unit, end), copy).await {
+            Ok(Some((head, records))) => return Sought::Found(head, records),
+            Ok(None) => {
                 ways.note_mismatch();
                 sought = Sought::Absent;
             }
+            Err(error) => ways.note_error(error),
         }
     }
     sought
+}
+
+/// What one copy holds where a batch is looked for: the batch, something else, or what cannot be read. A
+/// gap is that as well. `unit` is the LBA, `end` that of the chunk, in sectors.
+async fn seek_copy(
+    fast: &dyn Drive,
+    expect: &Expect,
+    (unit, end): (u64, u64),
+    copy: u8,
+) -> Result<Option<(BatchHead, Vec<Record>)>, IoError> {
+    let offset = expect.sector * SECTOR_BYTES;
+    let other = |read: &Sectors| {
+        let gaps = expect.gaps.as_ref();
+        let is_gap = gaps.is_some_and(|gaps| gaps.has_any(read.bytes(), expect.sector));
+        if is_gap {
+            Err(IoError::Media)
+        } else {
+            Ok(None)
+        }
+    };
+    let into = Sectors::zeroed(unit as usize);
+    let first = fast.read_meta(offset, into, copy).await?;
+    let head = batch::decode_head(first.bytes());
+    // Its checksum covers the whole header, which is read by what it says itself.
+    let fits = |head: &BatchHead| {
+        expect.accepts(head)
+            && u64::from(head.header_bytes).is_multiple_of(unit * SECTOR_BYTES)
+            && expect.sector + head.batch_bytes() / SECTOR_BYTES <= end
+    };
+    let Some(head) = head.ok().filter(fits) else {
+        return other(&first);
+    };
+    let sectors = (u64::from(head.header_bytes) / SECTOR_BYTES) as usize;
+    let whole = if sectors as u64 == unit {
+        first
+    } else {
+        let into = Sectors::zeroed(sectors);
+        fast.read_meta(offset, into, copy).await?
+    };
+    match batch::decode(whole.bytes()) {
+        Ok((head, records)) if expect.accepts(&head) => Ok(Some((head, records))),
+        _ => other(&whole),
+    }
 }
 
 /// A batch found.

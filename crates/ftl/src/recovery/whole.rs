@@ -3,6 +3,7 @@
 //! Each block and each metadata payload has its own checksum: a batch is whole if every one of them
 //! is on some copy, not only if one copy has all.
 
+use super::gap::Gaps;
 use super::scan::Scan;
 use super::walk::Found;
 use crate::geometry::BLOCK_SECTORS;
@@ -12,7 +13,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use varve_format::{BatchHead, BatchStart, PayloadLayout, Record, batch, block_crc, crc32c};
-use varve_io::{Blocks, Drive, Gather, Sectors, Segment};
+use varve_io::{BlockRef, Blocks, Drive, Gather, Sectors, Segment};
 use varve_units::SECTOR_BYTES;
 
 /// Why a batch is not whole.
@@ -33,6 +34,8 @@ struct Payloads<'a> {
     meta_start: u64,
     /// Fast-tier LBA in sectors: what is read and written at least.
     unit: u64,
+    /// Gaps that stand for a part of it.
+    gaps: Gaps,
 }
 
 /// Reads a batch to be written to all copies.
@@ -51,6 +54,10 @@ pub(super) async fn whole_batch(
         data_start,
         meta_start: data_start + u64::from(head.data_blocks) * BLOCK_SECTORS,
         unit: u64::from(scan.geometry.lba_bytes) / SECTOR_BYTES,
+        gaps: Gaps {
+            pool: scan.identity.pool,
+            since: head.first_lsn,
+        },
     };
     let data = payloads.read_data(fast, scan.elided).await?;
     let meta = payloads.read_meta(fast).await?;
@@ -119,11 +126,17 @@ impl Payloads<'_> {
         crc: u32,
         elided: bool,
     ) -> Result<Blocks, Broken> {
-        let offset = (self.data_start + index as u64 * BLOCK_SECTORS) * SECTOR_BYTES;
+        let sector = self.data_start + index as u64 * BLOCK_SECTORS;
+        let offset = sector * SECTOR_BYTES;
+        let is_gap = |block: BlockRef<'_>| match block {
+            BlockRef::Bytes(bytes) => self.gaps.has_any(bytes, sector),
+            BlockRef::Symbol(_) => false,
+        };
         let mut broken = Broken::Unreadable;
         for copy in 0..fast.info().copies {
             match fast.read_data(offset, Blocks::new(1, elided), copy).await {
                 Ok(block) if block_crc(block.block(0)) == crc => return Ok(block),
+                Ok(block) if is_gap(block.block(0)) => {}
                 Ok(_) => broken = Broken::Torn,
                 Err(_) => {}
             }
@@ -169,7 +182,9 @@ impl Payloads<'_> {
             if meta_passes(record, payload) {
                 return Ok(payload.to_vec());
             }
-            broken = Broken::Torn;
+            if !self.gaps.has_any(sectors.bytes(), start) {
+                broken = Broken::Torn;
+            }
         }
         Err(broken)
     }

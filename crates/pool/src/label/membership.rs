@@ -26,7 +26,8 @@ use crate::label::session::{Granted, Session, Wish, Work};
 use crate::label::state::{Label, LabelState, Owner};
 use crate::label::store::LabelStore;
 use alloc::boxed::Box;
-use alloc::rc::Rc;
+use alloc::collections::BTreeMap;
+use alloc::rc::{Rc, Weak};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use varve_io::{IoError, World, slot};
@@ -36,6 +37,8 @@ pub struct Membership {
     world: Rc<dyn World>,
     session: RefCell<Session>,
     stores: RefCell<Stores>,
+    /// Stores of drives that were let go, while somebody still writes there: a drive that hangs.
+    let_go: RefCell<BTreeMap<MemberId, Weak<LabelStore>>>,
     suspects: Rc<RefCell<Vec<Failed>>>,
 }
 
@@ -71,6 +74,7 @@ impl Membership {
             world,
             session: RefCell::new(Session::new(import.state.clone(), state.generation)),
             stores: RefCell::new(stores),
+            let_go: RefCell::default(),
             suspects: Rc::default(),
         });
         membership.claim(import, &deciders).await?;
@@ -117,7 +121,16 @@ impl Membership {
         self.wish(Wish::Change(change, Some(store))).await
     }
 
-    /// Lets a lost drive come back as rebuilding.
+    /// True if no label is being written to a drive of this member that was let go.
+    #[must_use]
+    pub fn is_drained(&self, id: MemberId) -> bool {
+        let mut let_go = self.let_go.borrow_mut();
+        let_go.retain(|_, store| store.strong_count() > 0);
+        !let_go.contains_key(&id)
+    }
+
+    /// Lets a lost drive come back as rebuilding. Not before [`Self::is_drained`]: a label that comes
+    /// late would take the place of a newer one.
     ///
     /// # Errors
     /// As [`Self::change`], and `NotMember`: the drive's label is not an older one of this member; `NotBlank`:
@@ -250,6 +263,8 @@ impl Membership {
             Ok(failed) => {
                 for granted in &granted {
                     if let (Some(id), Some(store)) = (granted.member, &granted.store) {
+                        // What it failed before it came back says nothing of it now.
+                        self.suspects.borrow_mut().retain(|(other, _)| *other != id);
                         self.stores.borrow_mut().insert(id, Rc::clone(store));
                     }
                 }
@@ -282,6 +297,8 @@ impl Membership {
         let stores = self.stores.take().into_iter();
         let (used, let_go): (Stores, Stores) = stores.partition(|(id, _)| is_used(id));
         self.stores.replace(used);
+        let still = let_go.iter().map(|(id, store)| (*id, Rc::downgrade(store)));
+        self.let_go.borrow_mut().extend(still);
         drop(let_go);
         let mut session = self.session.borrow_mut();
         assert!(
@@ -397,7 +414,7 @@ impl Membership {
 }
 
 /// The adopted table under the new epoch, and who decides on it.
-fn first_proposal(import: &Import, owner: Owner) -> (LabelState, Voters) {
+pub(crate) fn first_proposal(import: &Import, owner: Owner) -> (LabelState, Voters) {
     let mut state = import.state.clone();
     let generation = TableGeneration::new(import.epoch, 1);
     state.members = state.members.moved(state.generation, generation);

@@ -46,6 +46,7 @@ pub use generation::TableGeneration;
 pub use import::{Import, ImportError, Loss, Present, Stale};
 pub use member::{Member, MemberId, MemberState, Role};
 pub use membership::Membership;
+pub(crate) use membership::first_proposal;
 pub use other_use::is_other_use;
 pub use quorum::{Voters, rests_on_one};
 pub use state::{Label, LabelState, Owner, PoolId};

@@ -2,6 +2,7 @@
 
 mod common;
 
+mod drive_faults;
 mod label_crash;
 mod label_create;
 mod label_quorum;

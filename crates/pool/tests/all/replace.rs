@@ -4,222 +4,12 @@
 //! and then the *other* one dies: whatever was acknowledged is there, from the new drive alone.
 
 use crate::common::ram::{Ram, RamDrive};
-use crate::common::{ME, POOL, Rng, TestWorld, as_world};
+use crate::common::rig::{MIB, Rig, dense, dense_drive, fast, fast_drive, open, run};
+use crate::common::{TestWorld, as_world};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::{Rc, Weak};
-use varve_ftl::NewVolume;
-use varve_io::{Blocks, Drive};
-use varve_pool::label::{ImportError, Loss, MemberId, MemberState, Role};
-use varve_pool::{
-    NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState, Tuning,
-};
-use varve_units::{Lba, TenantId, VolumeId};
-
-const MIB: u64 = 1 << 20;
-const BLOCKS: u64 = 1200;
-
-const OPTIONS: PoolOptions = PoolOptions {
-    chunk_bytes: MIB,
-    slices: 4,
-    protect: Protect::Parity,
-    strip_blocks: 4,
-    zone_strips: 4,
-    over_provision_per_mille: 200,
-};
-
-const fn settings(accept_loss: bool) -> Settings {
-    Settings {
-        owner: ME,
-        take_over: false,
-        accept_loss,
-        lanes: 1,
-        map_bytes: 4 * MIB,
-        elided: false,
-        tuning: Tuning::USUAL,
-        bypass: true,
-        canary: None,
-    }
-}
-
-const fn fast(number: u8) -> Slot {
-    Slot {
-        role: Role::Fast,
-        number,
-    }
-}
-
-const fn dense(number: u8) -> Slot {
-    Slot {
-        role: Role::Dense,
-        number,
-    }
-}
-
-fn fast_drive() -> Rc<Ram> {
-    Ram::new(20 * MIB, 512)
-}
-
-fn dense_drive() -> Rc<Ram> {
-    Ram::new(9 * MIB, 512)
-}
-
-/// A pool in use, its drives, and what its only volume must hold.
-#[derive(Clone)]
-struct Rig {
-    world: Rc<TestWorld>,
-    drives: Vec<Rc<Ram>>,
-    /// What the pool was given of them, not kept open by this.
-    handles: Vec<Weak<dyn Drive>>,
-    pool: Rc<Pool>,
-    volume: VolumeId,
-    content: Rc<RefCell<BTreeMap<u64, u8>>>,
-}
-
-fn attach(world: &Rc<TestWorld>, drives: &[Rc<Ram>]) -> Vec<Rc<dyn Drive>> {
-    let drives = drives.iter();
-    drives.map(|ram| RamDrive::attach(world, ram)).collect()
-}
-
-impl Rig {
-    /// A new pool of two fast and `dense` dense drives.
-    fn new(dense: usize, seed: u64) -> Self {
-        let world = TestWorld::new(seed);
-        let mut drives = vec![fast_drive(), fast_drive()];
-        drives.resize_with(2 + dense, dense_drive);
-        let attached = attach(&world, &drives);
-        let handles = attached.iter().map(Rc::downgrade).collect();
-        let seat = as_world(&world);
-        let (pool, volume) = run(&world, async move {
-            let (fast, dense) = attached.split_at(2);
-            let new = NewPool {
-                id: POOL,
-                name: "shelf",
-                fast,
-                dense,
-                options: OPTIONS,
-            };
-            let pool = Pool::create(seat, new, settings(false)).await.unwrap();
-            let new = NewVolume {
-                name: "v",
-                size: varve_units::Blocks(BLOCKS),
-                tenant: TenantId(1),
-                uuid: [1; 16],
-                nguid: [2; 16],
-            };
-            let volume = pool.engine().create_volume(new).await.unwrap();
-            (pool, volume)
-        });
-        Self {
-            world,
-            drives,
-            handles,
-            pool: Rc::new(pool),
-            volume,
-            content: Rc::default(),
-        }
-    }
-
-    /// Writes `count` runs of a few blocks anywhere.
-    async fn fill(self, seed: u64, count: u64) {
-        let mut rng = Rng::new(seed);
-        for _ in 0..count {
-            let length = 1 + rng.below(16);
-            let lba = rng.below(BLOCKS - length);
-            let byte = 1 + rng.below(255) as u8;
-            let mut data = Blocks::zeroed(length as usize);
-            data.bytes_mut().fill(byte);
-            let engine = self.pool.engine();
-            engine
-                .write(self.volume, Lba(lba), data, false)
-                .await
-                .unwrap();
-            let mut content = self.content.borrow_mut();
-            content.extend((lba..lba + length).map(|lba| (lba, byte)));
-        }
-    }
-
-    fn write(&self, seed: u64, count: u64) {
-        run(&self.world, self.clone().fill(seed, count));
-    }
-
-    /// Reads everything.
-    fn check(&self) {
-        let rig = self.clone();
-        run(&self.world, async move {
-            for lba in 0..BLOCKS {
-                let engine = rig.pool.engine();
-                let block = engine.read(rig.volume, Lba(lba), Blocks::zeroed(1)).await;
-                let block = block.unwrap_or_else(|error| panic!("block {lba}: {error}"));
-                let byte = rig.content.borrow().get(&lba).copied().unwrap_or(0);
-                assert!(
-                    block.bytes().iter().all(|&found| found == byte),
-                    "block {lba}"
-                );
-            }
-        });
-    }
-
-    /// Replaces a lost drive while a host writes.
-    fn replace(&mut self, slot: Slot, index: usize, ram: Rc<Ram>) {
-        self.drives[index] = ram;
-        let drive = RamDrive::attach(&self.world, &self.drives[index]);
-        let world = as_world(&self.world);
-        world.spawn(Box::pin(self.clone().fill(index as u64 + 77, 400)));
-        let pool = Rc::clone(&self.pool);
-        let restored = run(&self.world, async move {
-            let mut last = 0;
-            let outcome = pool.replace(slot, drive, |progress| {
-                assert!(progress.done > last && progress.done <= progress.total);
-                last = progress.done;
-            });
-            outcome.await.unwrap()
-        });
-        assert!(restored.bytes > MIB / 4 && restored.unreadable.is_empty());
-        assert_eq!(self.state(slot), SlotState::Live);
-        self.world.drain();
-    }
-
-    fn state(&self, slot: Slot) -> SlotState {
-        let slots = self.pool.slots();
-        slots.iter().find(|found| found.slot == slot).unwrap().state
-    }
-
-    fn row(&self, id: u32) -> MemberState {
-        let state = self.pool.membership().state();
-        state.members.get(MemberId(id)).unwrap().state
-    }
-
-    /// The process dies; another imports whatever answers.
-    fn restart(&mut self, seed: u64) {
-        self.world.clear();
-        self.world = TestWorld::new(seed);
-        let attached = attach(&self.world, &self.drives);
-        self.handles = attached.iter().map(Rc::downgrade).collect();
-        let seat = as_world(&self.world);
-        let pool = run(&self.world, async move {
-            Pool::open(seat, &attached, None, settings(false)).await
-        });
-        self.pool = Rc::new(pool.unwrap());
-    }
-
-    /// Which drives somebody has open.
-    fn held(&self) -> Vec<bool> {
-        let handles = self.handles.iter();
-        handles.map(|handle| handle.strong_count() > 0).collect()
-    }
-}
-
-fn run<T: 'static>(world: &Rc<TestWorld>, flow: impl Future<Output = T> + 'static) -> T {
-    world.run(u64::MAX, flow).expect("no limit of steps")
-}
-
-fn open(world: &Rc<TestWorld>, drives: &[Rc<Ram>], accept: bool) -> Result<Pool, PoolError> {
-    let (seat, attached) = (as_world(world), attach(world, drives));
-    run(world, async move {
-        Pool::open(seat, &attached, None, settings(accept)).await
-    })
-}
+use std::rc::Rc;
+use varve_pool::label::{ImportError, Loss, MemberId, MemberState};
+use varve_pool::{PoolError, Slot, SlotState};
 
 #[test]
 fn a_fast_drive_is_replaced_and_then_the_other_dies() {
@@ -542,6 +332,35 @@ fn a_start_that_fails_gives_nobody_up() {
     }
 }
 
+/// The same of a start that accepts a loss: one that cannot read what is there gives nobody up.
+#[test]
+fn a_start_that_accepts_a_loss_and_fails_gives_nobody_up() {
+    for is_stale in [false, true] {
+        let mut rig = Rig::new(0, 46);
+        rig.write(1, 300);
+        if is_stale {
+            rig.drives[1].set_gone(true);
+            rig.write(2, 50);
+            assert_eq!(rig.row(1), MemberState::Lost);
+            rig.drives[1].set_gone(false);
+        }
+        rig.world.clear();
+        rig.drives[1].erase_content();
+        let world = TestWorld::new(47);
+        let some = [Rc::clone(&rig.drives[1])];
+        let refused = open(&world, &some, false).err();
+        let Some(PoolError::Import(ImportError::WouldLose(_))) = refused else {
+            panic!("{refused:?}");
+        };
+        let failed = open(&world, &some, true).err();
+        assert!(matches!(failed, Some(PoolError::Recover(_))), "{failed:?}");
+        world.drain();
+        rig.restart(48);
+        rig.check();
+        assert_eq!(rig.row(0), MemberState::Active);
+    }
+}
+
 /// Drives of both tiers are away: a start that succeeds notes their losses before it ends, each
 /// once, and the pool does without them.
 #[test]
@@ -560,78 +379,4 @@ fn a_start_without_drives_notes_their_losses() {
     rig.check();
     rig.write(2, 200);
     rig.check();
-}
-
-/// Blocks that cannot be read.
-fn unreadable(rig: &Rig) -> Vec<u64> {
-    let of = rig.clone();
-    run(&rig.world, async move {
-        let mut failed = Vec::new();
-        for lba in 0..BLOCKS {
-            let engine = of.pool.engine();
-            let block = engine.read(of.volume, Lba(lba), Blocks::zeroed(1)).await;
-            failed.extend(block.is_err().then_some(lba));
-        }
-        failed
-    })
-}
-
-/// While the labels note that a dense drive is given up another one fails a single write: it is
-/// needed by then, and stays in use.
-#[test]
-fn a_write_fails_while_another_drive_is_given_up() {
-    let mut rig = Rig::new(4, 31);
-    rig.write(1, 1500);
-    rig.drives.iter().for_each(|ram| ram.delay_labels(400));
-    let pool = Rc::clone(&rig.pool);
-    let is_given_up = Rc::new(RefCell::new(None));
-    let told = Rc::clone(&is_given_up);
-    as_world(&rig.world).spawn(Box::pin(async move {
-        let outcome = pool.give_up(dense(0)).await;
-        *told.borrow_mut() = Some(outcome.is_ok());
-    }));
-    rig.drives[3].fail_writes(1);
-    let filling = rig.clone().fill(2, 1500);
-    rig.world.run(400_000, filling);
-    rig.drives.iter().for_each(|ram| ram.delay_labels(0));
-    assert_eq!(rig.drives[3].writes_to_fail(), 0);
-    assert_eq!(*is_given_up.borrow(), Some(true));
-    assert_eq!(rig.state(dense(0)), SlotState::Lost);
-    assert_eq!(rig.state(dense(1)), SlotState::Live);
-    assert_eq!(rig.pool.counters()["members_lost"], 1);
-    assert_eq!(unreadable(&rig), []);
-    rig.restart(32);
-    assert_eq!(unreadable(&rig), []);
-    assert_eq!(rig.state(dense(1)), SlotState::Live);
-}
-
-/// The same of the fast tier: with one drive on its way out nobody holds what the other does. The
-/// pool stops, as with any log that cannot be written, and the next start has everything.
-#[test]
-fn a_log_write_fails_while_the_other_fast_drive_is_given_up() {
-    let mut rig = Rig::new(3, 33);
-    rig.write(1, 600);
-    rig.drives.iter().for_each(|ram| ram.delay_labels(400));
-    let pool = Rc::clone(&rig.pool);
-    as_world(&rig.world).spawn(Box::pin(async move {
-        pool.give_up(fast(0)).await.unwrap();
-    }));
-    rig.drives[1].fail_writes(1);
-    let host = rig.clone();
-    let byte = 7;
-    as_world(&rig.world).spawn(Box::pin(async move {
-        let mut data = Blocks::zeroed(1);
-        data.bytes_mut().fill(byte);
-        let engine = host.pool.engine();
-        // It may be told to have failed or to have ended well: no other block is touched.
-        let _ = engine.write(host.volume, Lba(0), data, false).await;
-    }));
-    rig.world.drain();
-    rig.drives.iter().for_each(|ram| ram.delay_labels(0));
-    assert_eq!(rig.drives[1].writes_to_fail(), 0);
-    assert_eq!(rig.state(fast(0)), SlotState::Lost);
-    assert_eq!(rig.state(fast(1)), SlotState::Live);
-    rig.restart(34);
-    assert_eq!(unreadable(&rig), []);
-    assert_eq!(rig.row(1), MemberState::Active);
 }

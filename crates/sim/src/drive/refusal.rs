@@ -15,7 +15,9 @@
 
 use crate::atlas::Tier;
 use crate::rng::Rng;
+use crate::shortage::Shortage;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use varve_io::IoError;
 use varve_units::Nanos;
 
@@ -44,6 +46,8 @@ pub struct Refusals {
     /// Drives that must refuse a write for the tier to refuse it.
     refusers_min: usize,
     rng: Rng,
+    /// Room beneath the tier: a refusal keeps the pool from noticing that there is some again.
+    shortage: Rc<Shortage>,
     armed: Option<IoError>,
     /// Parts of the newest write of the tier.
     parts: Vec<Sent>,
@@ -56,11 +60,12 @@ pub struct Refusals {
 impl Refusals {
     /// A tier that refuses nothing yet.
     #[must_use]
-    pub fn new(tier: &Tier, rng: Rng) -> Self {
+    pub fn new(tier: &Tier, rng: Rng, shortage: Rc<Shortage>) -> Self {
         Self {
             drives: tier.extents.len(),
             refusers_min: tier.scheme.refusers_min(tier.extents.len()),
             rng,
+            shortage,
             armed: None,
             parts: Vec::new(),
             struck: BTreeMap::new(),
@@ -114,6 +119,7 @@ impl Refusals {
             self.loses = Some((parts[loser].drive, sent.offset));
         }
         self.armed = None;
+        self.shortage.prolong(sent.at);
         true
     }
 
@@ -145,7 +151,7 @@ mod tests {
             bytes: 1 << 20,
         };
         let extents = (0..drives).map(extent).collect();
-        Refusals::new(&Tier { scheme, extents }, Rng::new(seed))
+        Refusals::new(&Tier { scheme, extents }, Rng::new(seed), Rc::default())
     }
 
     fn sent(drive: usize, at: u64, offset: u64) -> Sent {

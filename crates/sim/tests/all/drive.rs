@@ -227,7 +227,7 @@ fn a_tier_refuses_what_it_stores() {
     let mut fates = BTreeSet::new();
     for seed in 0..60 {
         let bench = bench_of(seed, Scheme::Single, 1, (4 * BYTES, true));
-        let refusals = Refusals::new(&bench.tier, Rng::new(seed));
+        let refusals = Refusals::new(&bench.tier, Rng::new(seed), Rc::default());
         bench.drives[0].join(Rc::new(RefCell::new(refusals)));
         bench.drives[0].arm_refusal(IoError::NoSpace);
         let at = 2 * BYTES;

@@ -6,7 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 use varve_io::{
-    Command, Completion, Done, Drive, DriveInfo, Gather, Handle, IoError, Outcome, Segment, Target,
+    Command, Completion, Done, Drive, DriveInfo, Gather, Handle, IoError, Outcome, Segment, Sender,
+    Target,
 };
 
 pub struct MemoryDrive {
@@ -31,6 +32,9 @@ pub struct MemoryDrive {
     pub handle: Cell<Handle>,
     /// Address of the first byte of each data segment written.
     pub seen: RefCell<Vec<usize>>,
+    /// Commands do not end before [`MemoryDrive::wake`].
+    pub is_hung: Cell<bool>,
+    hung: RefCell<Vec<(Command, Sender<Outcome>)>>,
 }
 
 impl MemoryDrive {
@@ -57,6 +61,8 @@ impl MemoryDrive {
             discards: RefCell::default(),
             handle: Cell::default(),
             seen: RefCell::default(),
+            is_hung: Cell::default(),
+            hung: RefCell::default(),
         })
     }
 
@@ -69,6 +75,25 @@ impl MemoryDrive {
     /// Makes everything readable.
     pub fn unspoil(&self) {
         self.bad.borrow_mut().clear();
+    }
+
+    /// Commands that hang.
+    pub fn hanging(&self) -> usize {
+        self.hung.borrow().len()
+    }
+
+    /// Carries out what hangs, later, and answers again.
+    pub fn wake(&self) {
+        self.is_hung.set(false);
+        for (command, sender) in self.hung.take() {
+            self.answer(command, sender);
+        }
+    }
+
+    fn answer(&self, command: Command, sender: Sender<Outcome>) {
+        let drive = self.itself.upgrade().expect("a drive in use lives");
+        self.executor
+            .later(move || sender.send(drive.execute(command)));
     }
 
     /// The executor it answers on.
@@ -194,9 +219,10 @@ impl Drive for MemoryDrive {
     fn submit(&self, command: Command) -> Completion {
         self.count(&command);
         let (sender, completion) = Completion::waiting();
-        let drive = self.itself.upgrade().expect("a drive in use lives");
-        self.executor
-            .later(move || sender.send(drive.execute(command)));
+        match self.is_hung.get() {
+            true => self.hung.borrow_mut().push((command, sender)),
+            false => self.answer(command, sender),
+        }
         completion
     }
 }

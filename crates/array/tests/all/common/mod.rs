@@ -28,6 +28,13 @@ pub fn pattern(seed: u64, count: usize) -> Vec<u8> {
     bytes
 }
 
+/// A sector as it stands where a mirror could not be read.
+pub fn gap(address: u64) -> Sectors {
+    let mut sectors = Sectors::zeroed(1);
+    sectors.bytes_mut().fill(0xa0 ^ address as u8);
+    sectors
+}
+
 /// Blocks that hold `bytes`.
 pub fn blocks(bytes: &[u8]) -> Blocks {
     let mut blocks = Blocks::zeroed(bytes.len() / BLOCK);

@@ -2,6 +2,7 @@
 
 mod drive;
 pub mod ram;
+pub mod rig;
 mod rng;
 mod world;
 

@@ -2,12 +2,16 @@
 
 use super::TestWorld;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::rc::Rc;
 use varve_io::{Blocks, Command, Completion, Done, Drive, DriveInfo, Gather, IoError};
 use varve_io::{Outcome, Segment, Target};
 use varve_pool::label::RESERVED_BYTES;
 use varve_units::{BLOCK, SECTOR};
+
+/// Carries out a command.
+type End = Box<dyn FnOnce()>;
 
 /// What survives the process.
 pub struct Ram {
@@ -19,6 +23,15 @@ pub struct Ram {
     bad_writes: Cell<u32>,
     /// Steps by which writes of labels are late.
     label_delay: Cell<u32>,
+    /// Writes of labels fail with a media error.
+    has_bad_labels: Cell<bool>,
+    /// What was written last behind the label.
+    last_write: RefCell<Range<u64>>,
+    /// Sectors that cannot be read before they are written.
+    bad: RefCell<BTreeSet<u64>>,
+    is_stuck: Cell<bool>,
+    /// Commands that hang, and whether each is for a label.
+    stuck: RefCell<Vec<(bool, End)>>,
 }
 
 impl Ram {
@@ -30,12 +43,44 @@ impl Ram {
             is_gone: Cell::new(false),
             bad_writes: Cell::new(0),
             label_delay: Cell::new(0),
+            has_bad_labels: Cell::new(false),
+            last_write: RefCell::new(0..0),
+            bad: RefCell::default(),
+            is_stuck: Cell::new(false),
+            stuck: RefCell::default(),
         })
     }
 
     /// Lets every command fail from now on, or work again.
     pub fn set_gone(&self, is_gone: bool) {
         self.is_gone.set(is_gone);
+    }
+
+    /// Lets commands hang from now on, or end as usual; those that hang go on hanging.
+    pub fn set_stuck(&self, is_stuck: bool) {
+        self.is_stuck.set(is_stuck);
+    }
+
+    /// Carries out what hangs: labels, or all else. Returns how many these were.
+    pub fn unstick(&self, are_labels: bool) -> usize {
+        let stuck = self.stuck.take().into_iter();
+        let (now, left): (Vec<_>, _) = stuck.partition(|(is_label, _)| *is_label == are_labels);
+        self.stuck.replace(left);
+        let count = now.len();
+        now.into_iter().for_each(|(_, end)| end());
+        count
+    }
+
+    /// Bytes of the last write behind the label.
+    pub fn last_write(&self) -> Range<u64> {
+        self.last_write.borrow().clone()
+    }
+
+    /// Lets a range of bytes be unreadable until it is written.
+    pub fn spoil(&self, range: Range<u64>) {
+        let sector = SECTOR as u64;
+        let sectors = range.start / sector..range.end / sector;
+        self.bad.borrow_mut().extend(sectors);
     }
 
     /// Lets so many writes behind the label fail with a media error; all else works.
@@ -57,6 +102,11 @@ impl Ram {
     /// Lets writes of labels take effect and end so many steps later than they would.
     pub fn delay_labels(&self, steps: u32) {
         self.label_delay.set(steps);
+    }
+
+    /// Lets writes of labels fail with a media error, or work again; all else works.
+    pub fn fail_labels(&self, is_failing: bool) {
+        self.has_bad_labels.set(is_failing);
     }
 
     /// Erases the label and leaves all else.
@@ -89,7 +139,15 @@ impl Ram {
         }
     }
 
+    fn is_bad(&self, offset: u64, bytes: u64) -> bool {
+        let sectors = offset / SECTOR as u64..(offset + bytes) / SECTOR as u64;
+        self.bad.borrow().range(sectors).next().is_some()
+    }
+
     fn write(&self, offset: u64, gather: &Gather) {
+        if offset >= RESERVED_BYTES {
+            *self.last_write.borrow_mut() = offset..offset + gather.bytes();
+        }
         let mut sectors = self.sectors.borrow_mut();
         let mut sector = offset / SECTOR as u64;
         for segment in gather.segments() {
@@ -100,6 +158,7 @@ impl Ram {
                 }
             };
             for bytes in bytes.chunks(SECTOR) {
+                self.bad.borrow_mut().remove(&sector);
                 sectors.insert(sector, bytes.try_into().unwrap());
                 sector += 1;
             }
@@ -111,6 +170,12 @@ impl Ram {
             return Err(IoError::Gone);
         }
         if let Command::Write { offset, .. } = &command
+            && *offset < RESERVED_BYTES
+            && self.has_bad_labels.get()
+        {
+            return Err(IoError::Media);
+        }
+        if let Command::Write { offset, .. } = &command
             && *offset >= RESERVED_BYTES
             && let Some(left) = self.bad_writes.get().checked_sub(1)
         {
@@ -118,6 +183,9 @@ impl Ram {
             return Err(IoError::Media);
         }
         match command {
+            Command::Read { offset, into, .. } if self.is_bad(offset, into.bytes()) => {
+                Err(IoError::Media)
+            }
             Command::Read { offset, into, .. } => Ok(Done::Read(match into {
                 Target::Meta(mut meta) => {
                     self.read(offset, meta.bytes_mut());
@@ -167,14 +235,20 @@ impl Drive for RamDrive {
         let (sender, completion) = Completion::waiting();
         let ram = Rc::clone(&self.ram);
         let delay = ram.delay(&command);
+        let is_label =
+            matches!(&command, Command::Write { offset, .. } if *offset < RESERVED_BYTES);
         let end = move || sender.send(ram.run(command));
+        if self.ram.is_stuck.get() {
+            self.ram.stuck.borrow_mut().push((is_label, Box::new(end)));
+            return completion;
+        }
         later(&self.world, delay, Box::new(end));
         completion
     }
 }
 
 /// Calls `end` at some step, no sooner than after `delay` others.
-fn later(world: &Rc<TestWorld>, delay: u32, end: Box<dyn FnOnce()>) {
+fn later(world: &Rc<TestWorld>, delay: u32, end: End) {
     let again = Rc::clone(world);
     world.complete_later(move || match delay.checked_sub(1) {
         Some(left) => later(&again, left, end),
