@@ -23,7 +23,7 @@ use varve_format::{LABEL_MAGIC, Label, MemberRole, MemberState, Name};
 use varve_hostio::{Magic, Preflight, Wanted, preflight};
 use varve_io::{Drive, DriveInfo};
 use varve_pool::label::{self, LABEL_OFFSETS, LabelStore, MemberId, PoolId, RESERVED_BYTES};
-use varve_pool::{NewPool, PlanError, Pool, PoolError};
+use varve_pool::{NewPool, PlanError, Pool, PoolError, check_counts};
 
 /// Over-provisioning that may be asked for, in per cent.
 const OVER_PROVISION: std::ops::RangeInclusive<u32> = 5..=80;
@@ -136,6 +136,17 @@ impl CreatePool {
     }
 }
 
+/// Drives that make no pool, after what was found of each of them.
+fn unplanned(error: PlanError, mut findings: Vec<Finding>) -> ControlError {
+    let code = match error {
+        PlanError::TooManyDrives { .. } => "too-many-drives",
+        PlanError::TooManyFast { .. } => "too-many-fast",
+        _ => "plan",
+    };
+    findings.push(Finding::new(Severity::Refusal, code, error.to_string()));
+    ControlError::Preflight(findings)
+}
+
 /// What preflight said of drives, and what they would make.
 struct Checked {
     plan: Plan,
@@ -180,6 +191,9 @@ impl Pools {
         }
         new.dense_model.as_deref().map_or(Ok(()), model::check)?;
         let protect = plan::protection(new.protect, new.dense.len())?;
+        // Before the drives: what they lack does not matter where there are too many of them.
+        check_counts(new.fast.len(), new.dense.len())
+            .map_err(|error| unplanned(error, Vec::new()))?;
         let wanted = |drive: &DrivePath, least_bytes| Wanted {
             path: drive.path.clone(),
             create: drive.create_bytes,
@@ -216,15 +230,7 @@ impl Pools {
         let raw_bytes = fast.iter().chain(&dense).map(|drive| drive.bytes).sum();
         let settings = self.settings(raw_bytes);
         let plan = Plan::new(&fast, &dense, protect, over_provision, &settings);
-        let plan = plan.map_err(|error| {
-            let code = match error {
-                PlanError::TooManyDrives { .. } => "too-many-drives",
-                PlanError::TooManyFast { .. } => "too-many-fast",
-                _ => "plan",
-            };
-            findings.push(Finding::new(Severity::Refusal, code, error.to_string()));
-            ControlError::Preflight(std::mem::take(&mut findings))
-        })?;
+        let plan = plan.map_err(|error| unplanned(error, std::mem::take(&mut findings)))?;
         findings.extend(risks(new, protect));
         Ok(Checked { plan, findings })
     }
@@ -355,20 +361,27 @@ impl Pools {
     }
 
     /// Closes a pool so that any machine may import it, and forgets it. With `forget` one that cannot be opened
-    /// is forgotten too; its drives keep their labels, and take part in another pool if they are overwritten.
+    /// is forgotten too; its drives keep their labels, and take part in another pool if they are overwritten. What is
+    /// returned tells that a pool was forgotten and not released, and why.
     ///
     /// # Errors
     /// [`ControlError`]: unknown, drives missing or in use, not closed in good order; then it is not
     /// forgotten.
-    pub async fn export(&self, pool: &str, forget: bool) -> Result<(), ControlError> {
-        if let Some(id) = self.gone(pool)? {
-            return self.home.change(|registry| registry.remove(&id));
+    pub async fn export(&self, pool: &str, forget: bool) -> Result<Option<Finding>, ControlError> {
+        if self.is_gone(pool)? {
+            self.forget(pool)?;
+            let text = "was not released: nothing of it is left where its drives were";
+            return Ok(Some(not_released(text)));
         }
         match self.open(pool).await {
             Err(error) if !forget || !error.is_beyond_reach() => return Err(error),
             Err(_) => {
                 let _turn = self.turn.take().await;
-                return self.forget(pool);
+                self.forget(pool)?;
+                let text = "was not released, since it could not be opened: drives of it that come back still belong to \
+                            this state directory, where varve pool import PATH... knows them again; another one takes \
+                            them over by varve pool import --take-over PATH... there";
+                return Ok(Some(not_released(text)));
             }
             Ok(()) => {}
         }
@@ -378,7 +391,8 @@ impl Pools {
         let id = random::hex(&running.id.0);
         drop(running);
         self.close(pool, true).await?;
-        self.home.change(|registry| registry.remove(&id))
+        self.home.change(|registry| registry.remove(&id))?;
+        Ok(None)
     }
 
     fn forget(&self, pool: &str) -> Result<(), ControlError> {
@@ -390,10 +404,10 @@ impl Pools {
         self.home.change(|registry| registry.remove(&id))
     }
 
-    /// The identity of a pool that is known here and of which nothing is left where its drives were.
-    fn gone(&self, pool: &str) -> Result<Option<String>, ControlError> {
+    /// True of a pool that is known here and of which nothing is left where its drives were.
+    fn is_gone(&self, pool: &str) -> Result<bool, ControlError> {
         if self.running(pool).is_ok() {
-            return Ok(None);
+            return Ok(false);
         }
         let registry = self.home.registry()?;
         let entry = registry.get(pool);
@@ -405,8 +419,7 @@ impl Pools {
                 Ok(_) => !is_of(&scan, entry),
             }
         };
-        let is_gone = entry.paths.iter().all(is_gone);
-        Ok(is_gone.then(|| entry.id.clone()))
+        Ok(entry.paths.iter().all(is_gone))
     }
 
     /// Destroys a pool: its drives carry no label any more. Files stay where they are. What was cut short
@@ -515,6 +528,10 @@ fn is_member(entry: &Entry, label: &Label) -> bool {
         let row = members.find(|member| member.id == label.drive);
         row.is_some_and(|row| row.state != MemberState::Removed)
     })
+}
+
+fn not_released(text: &str) -> Finding {
+    Finding::new(Severity::Warning, "not-released", text)
 }
 
 /// Takes labels off again that a creation which failed has written.

@@ -35,7 +35,7 @@ impl Pools {
     }
 
     /// A new member of a pool: what exists, or a sparse file that is made; of a kind of flash, if a
-    /// data sheet is named.
+    /// data sheet is named, and without the account of what it was before.
     ///
     /// # Errors
     /// As [`Pools::open_drive`].

@@ -344,7 +344,9 @@ fn pool_exit(error: &PoolError) -> Exit {
         PoolError::NoPool | PoolError::NoSlot(_) | PoolError::Import(NoLabel { .. }) => {
             Exit::NotFound
         }
-        PoolError::Import(OwnedElsewhere { .. }) | PoolError::SlotInUse(_) => Exit::Conflict,
+        PoolError::Import(OwnedElsewhere { .. })
+        | PoolError::SlotInUse(_)
+        | PoolError::StillBusy(_) => Exit::Conflict,
         PoolError::Plan(_)
         | PoolError::DenseMissing { .. }
         | PoolError::Needed(_)
@@ -368,6 +370,7 @@ fn pool_code(error: &PoolError) -> &'static str {
         PoolError::DenseMissing { .. } => "drives-missing",
         PoolError::Needed(_) => "drive-needed",
         PoolError::SlotInUse(_) => "drive-live",
+        PoolError::StillBusy(_) => "drive-busy",
         PoolError::Recover(_) => "recover",
         PoolError::Engine(error) => engine_code(error),
         PoolError::Stopped(_) => engine_code(&EngineError::Stopped),

@@ -106,8 +106,11 @@ async fn one(
         pools.open(pool).await?;
     }
     if matches!(request, Request::VolumeList { pool: None }) {
-        for (_, outcome) in pools.open_all().await {
-            outcome?;
+        // What does not open is told with the list, as a daemon tells it. Without a list it is the failure.
+        let failed = pools.open_all().await.into_iter();
+        let first = failed.filter_map(|(_, outcome)| outcome.err()).next();
+        if let Some(error) = first.filter(|_| pools.open_names().is_empty()) {
+            return Err(error.into());
         }
     }
     let mut reply = pools.answer(request).await?;

@@ -78,6 +78,14 @@ pub(crate) fn create(path: &Path, sheet: &str) -> Result<(), ControlError> {
     written.map_err(|error| of_file(path, &error))
 }
 
+/// The data sheet of the model of the drive at `path`, whether the drive is there or not.
+pub(crate) fn sheet_of(path: &Path) -> Option<String> {
+    let text = fs::read(file_of(path)).ok()?;
+    let name = text.split(|byte| *byte == b'\n').next()?;
+    let name = str::from_utf8(name).ok()?;
+    Sheet::named(name).is_ok().then(|| name.to_owned())
+}
+
 /// Forgets the model of the drive at `path`, if it has one.
 ///
 /// # Errors

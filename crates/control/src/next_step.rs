@@ -230,6 +230,10 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
                  --forget"
             )
         }
+        PoolError::StillBusy(_) => {
+            "try again when the drive answers, after a power cycle say, or use another one"
+                .to_owned()
+        }
         PoolError::SlotInUse(_) => "varve drive replace --give-up".to_owned(),
         PoolError::Engine(error) => engine_next(error)?,
         PoolError::Stopped(_) => engine_next(&EngineError::Stopped)?,

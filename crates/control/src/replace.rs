@@ -28,6 +28,7 @@ use std::error::Error;
 use std::rc::{Rc, Weak};
 use varve_hostio::{Wanted, preflight};
 use varve_io::Drive;
+use varve_pool::label::Role;
 use varve_pool::{PoolError, RestoreError, Slot, SlotState};
 use varve_units::Nanos;
 
@@ -74,6 +75,8 @@ struct Taken {
     drive: Rc<dyn Drive>,
     /// The file was made for this.
     is_made: bool,
+    /// So was its model.
+    is_modelled: bool,
 }
 
 impl Pools {
@@ -166,8 +169,8 @@ impl Pools {
             given_up.map_err(ControlError::pool(&wanted.pool))?;
         }
         running.drives.borrow_mut().push(Rc::downgrade(&drive));
-        let is_made = taken.take().is_some_and(|taken| taken.is_made);
-        self.fill(running, place.slot, drive, is_made, wanted)
+        let taken = taken.take().expect("taken a moment ago");
+        self.fill(running, place.slot, taken, wanted)
     }
 
     /// True if this very replacement was begun before and has not ended.
@@ -220,8 +223,21 @@ impl Pools {
             new.create_bytes = None;
         }
         let is_made = new.create_bytes.is_some();
-        let drive = self.new_drive(&new, None)?;
-        let taken = Taken { drive, is_made };
+        // One that comes back goes on with the account it has.
+        let sheet = match kind {
+            Kind::New => self.sheet_for(place, wanted)?,
+            Kind::Returning | Kind::Filling => None,
+        };
+        let drive = match kind {
+            Kind::New => self.new_drive(&new, sheet.as_deref())?,
+            Kind::Returning | Kind::Filling => self.open_drive(&new.path)?,
+        };
+        let is_modelled = sheet.is_some();
+        let taken = Taken {
+            drive,
+            is_made,
+            is_modelled,
+        };
         let outcome = match kind {
             Kind::New if taken.drive.info().lba_bytes > place.lba_bytes => {
                 let (found, most) = (taken.drive.info().lba_bytes, place.lba_bytes);
@@ -245,6 +261,28 @@ impl Pools {
         }
     }
 
+    /// The data sheet of the model that a new drive gets: that of the drive whose place it takes, or where that is not
+    /// known, of another one of the tier. Only dense drives have models.
+    fn sheet_for(
+        &self,
+        place: &Place,
+        wanted: &ReplaceDrive,
+    ) -> Result<Option<String>, ControlError> {
+        if place.slot.role != Role::Dense {
+            return Ok(None);
+        }
+        let own = self.running(&wanted.pool).ok();
+        let own = own.and_then(|running| running.path_of(place.slot));
+        let registry = self.home.registry()?;
+        let known = registry.get(&wanted.pool).into_iter();
+        let known = known.flat_map(|entry| entry.paths.clone());
+        let mut sheets = own
+            .into_iter()
+            .chain(known)
+            .filter_map(|path| model::sheet_of(&path));
+        Ok(sheets.next())
+    }
+
     /// A drive's place in a pool that is not open, as the labels at the known paths and the new drive's have it.
     fn closed_place(&self, wanted: &ReplaceDrive) -> Result<Place, ControlError> {
         let registry = self.home.registry()?;
@@ -261,8 +299,7 @@ impl Pools {
         &self,
         running: Rc<Running>,
         slot: Slot,
-        drive: Rc<dyn Drive>,
-        is_made: bool,
+        taken: Taken,
         wanted: &ReplaceDrive,
     ) -> Result<JobView, ControlError> {
         let job = self.begin_job(&running, wanted);
@@ -273,12 +310,13 @@ impl Pools {
                 jobs.note(job, progress.done, progress.total);
             };
             let before = running.seated(slot);
-            let outcome = running.pool.replace(slot, Rc::clone(&drive), note).await;
+            let drive = Rc::clone(&taken.drive);
+            let outcome = running.pool.replace(slot, drive, note).await;
             if running.seated(slot) == before && outcome.is_err() {
                 // It never joined.
-                let taken = Taken { drive, is_made };
                 abandon(taken, &wanted);
             } else {
+                drop(taken);
                 running.set_path(slot, &wanted.new.path);
             }
             // What the registry says is a hint: the labels know the drive by now.
@@ -367,6 +405,8 @@ fn abandon(taken: Taken, wanted: &ReplaceDrive) {
     if taken.is_made {
         // Best effort: why it takes no place is told.
         let _ = std::fs::remove_file(&wanted.new.path);
+    }
+    if taken.is_made || taken.is_modelled {
         let _ = model::forget(&wanted.new.path);
     }
 }

@@ -4,6 +4,7 @@ use crate::check::CheckView;
 use crate::create::CreatePool;
 use crate::error::ControlError;
 use crate::failure::Failure;
+use crate::finding::Finding;
 use crate::jobs::JobView;
 use crate::open::ImportPool;
 use crate::pools::Pools;
@@ -131,6 +132,9 @@ pub enum Reply {
     PoolDone {
         /// Its name.
         pool: String,
+        /// What of it was not done, and why.
+        #[serde(default)]
+        findings: Vec<Finding>,
     },
     /// Pools.
     PoolList {
@@ -147,6 +151,9 @@ pub enum Reply {
     VolumeList {
         /// By pool and number.
         volumes: Vec<VolumeView>,
+        /// Pools that are left out, and why.
+        #[serde(default)]
+        findings: Vec<Finding>,
     },
     /// A volume as it is now.
     Volume(VolumeView),
@@ -192,12 +199,13 @@ impl Pools {
                 Reply::PoolStatus(self.status(&pool).await?)
             }
             Request::PoolExport { pool, forget } => {
-                self.export(&pool, forget).await?;
-                Reply::PoolDone { pool }
+                let findings = self.export(&pool, forget).await?.into_iter().collect();
+                Reply::PoolDone { pool, findings }
             }
             Request::PoolDestroy { pool, with_volumes } => {
                 self.destroy(&pool, with_volumes).await?;
-                Reply::PoolDone { pool }
+                let findings = Vec::new();
+                Reply::PoolDone { pool, findings }
             }
             Request::PoolCheck { pool } => Reply::PoolCheck(self.check_pool(&pool).await?),
             Request::DriveList { pool } => Reply::DriveList {
@@ -216,6 +224,10 @@ impl Pools {
         match request {
             Request::VolumeList { pool } => Ok(Reply::VolumeList {
                 volumes: self.list_volumes(pool.as_deref()).await?,
+                findings: match pool {
+                    None => self.left_out()?,
+                    Some(_) => Vec::new(),
+                },
             }),
             Request::VolumeCreate(new) => {
                 self.create_volume(&new).await?;

@@ -67,10 +67,7 @@ impl Running {
                 let Some(running) = pool.upgrade() else {
                     return;
                 };
-                let membership = running.pool.membership();
-                let next = membership.state().heartbeat + 1;
-                // Members that fail are told by the engine's own i/o.
-                if membership.beat(next).await.is_err() {
+                if running.pool.beat().await.is_err() {
                     return;
                 }
             }
@@ -141,6 +138,12 @@ impl Running {
         if let Some(id) = self.seated(slot) {
             self.paths.borrow_mut().insert(id, path.to_owned());
         }
+    }
+
+    /// Where the drive is, or was, that sits in a slot or did last.
+    pub(crate) fn path_of(&self, slot: Slot) -> Option<PathBuf> {
+        let id = self.seated(slot)?;
+        self.paths.borrow().get(&id).cloned()
     }
 
     /// Its volumes, by number.

@@ -3,6 +3,7 @@
 use crate::create::is_new_name;
 use crate::error::ControlError;
 use crate::events::Event;
+use crate::finding::{Finding, Severity};
 use crate::pools::Pools;
 use crate::random;
 use crate::running::Running;
@@ -114,6 +115,33 @@ impl Pools {
             views.extend(volume_views(&self.running(&name)?).await?);
         }
         Ok(views)
+    }
+
+    /// Pools that are known here and not open: a list of all volumes is one without theirs.
+    ///
+    /// # Errors
+    /// The registry cannot be read.
+    pub(crate) fn left_out(&self) -> Result<Vec<Finding>, ControlError> {
+        let registry = self.home.registry()?;
+        let (open, unopened) = (self.open_names(), self.unopened.borrow());
+        let closed = registry.pools.into_iter();
+        let closed = closed.filter(|entry| !open.contains(&entry.name));
+        let told = closed.map(|entry| {
+            let pool = &entry.name;
+            let text = match unopened.get(pool) {
+                _ if entry.destroying => format!(
+                    "volumes of pool {pool} are left out: it was being destroyed; next: `varve pool destroy {pool}` ends that"
+                ),
+                Some(why) => format!(
+                    "volumes of pool {pool} are left out, it could not be opened: {why}; next: `varve pool status {pool}` tells more"
+                ),
+                None => format!(
+                    "volumes of pool {pool} are left out, it is closed; next: `varve pool import --pool {pool}` opens it"
+                ),
+            };
+            Finding::new(Severity::Warning, "left-out", text)
+        });
+        Ok(told.collect())
     }
 }
 

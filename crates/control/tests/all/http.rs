@@ -92,7 +92,7 @@ fn commands_reach_a_daemon_and_fail_there_as_they_do_here() {
         assert!(matches!(made, Reply::PoolPlan(plan) if plan.is_made));
         ask(Request::VolumeCreate(new_volume("p", "v", 50))).unwrap();
         let list = ask(Request::VolumeList { pool: None }).unwrap();
-        assert!(matches!(list, Reply::VolumeList { volumes } if volumes[0].bytes == 50 * MIB));
+        assert!(matches!(list, Reply::VolumeList { volumes, .. } if volumes[0].bytes == 50 * MIB));
         let status = Request::PoolStatus {
             pool: "p".to_owned(),
         };

@@ -1,10 +1,11 @@
 //! Opening pools whose drives are not as they were, and pools that are open already.
 
 use crate::common::{
-    MIB, Mount, Scratch, both, new_pool, new_volume, one_in_the_way, paths, pattern, session,
+    MIB, Mount, Scratch, both, closed_pool, new_pool, new_volume, one_in_the_way, paths, pattern,
+    session,
 };
 use std::os::unix::fs::symlink;
-use varve_control::{CreatePool, DrivePath, Exit, Failure, ImportPool};
+use varve_control::{CreatePool, DrivePath, Exit, Failure, ImportPool, Reply, Request, local};
 use varve_io::Blocks;
 use varve_units::Lba;
 
@@ -161,4 +162,54 @@ fn a_volume_that_grows_meanwhile_is_not_made_smaller() {
         assert_eq!(volume.info().size.0, 30 * MIB / 4096);
         pools.close_all().await;
     });
+}
+
+/// The list of all volumes names the pools whose volumes it lacks, and why, whoever makes it: a daemon, or a command
+/// that opens the pools itself.
+#[test]
+fn a_list_of_all_volumes_names_the_pools_that_it_lacks() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let lost = closed_pool(&scratch, &home);
+    let (other, third) = (new_pool(&scratch, "q"), new_pool(&scratch, "r"));
+    session(&home, |pools| async move {
+        for wanted in [other, third] {
+            pools.create_pool(&wanted).await.unwrap();
+        }
+        let volume = new_volume("q", "v", 10);
+        pools.create_volume(&volume).await.unwrap();
+        pools.close_all().await;
+    });
+    std::fs::remove_file(&lost[0]).unwrap();
+    let told = |reply: Reply| {
+        let Reply::VolumeList { volumes, findings } = reply else {
+            panic!("a list of volumes: {reply:?}");
+        };
+        let names: Vec<_> = volumes.into_iter().map(|volume| volume.pool).collect();
+        let texts: Vec<_> = findings.into_iter().map(|finding| finding.text).collect();
+        assert_eq!(names, ["q"], "{texts:?}");
+        texts
+    };
+    let all = Request::VolumeList { pool: None };
+    let alone = told(local::run(&home, all.clone(), |_| {}).unwrap());
+    let served = session(&home, |pools| async move {
+        pools.open_all().await;
+        pools.close("r", false).await.unwrap();
+        let reply = pools.answer(all).await.unwrap();
+        pools.close_all().await;
+        reply
+    });
+    let served = told(served);
+    let [of_alone] = &alone[..] else {
+        panic!("one pool is left out: {alone:?}");
+    };
+    assert!(
+        of_alone.contains("pool p") && of_alone.contains("varve pool status p"),
+        "{of_alone}"
+    );
+    assert_eq!(&served[0], of_alone);
+    assert!(
+        served[1].contains("pool r") && served[1].contains("is closed"),
+        "{served:?}"
+    );
 }

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use varve_control::{
     ControlError, CreatePool, DrivePath, Event, Exit, Failure, Health, ImportPool, JobState,
-    ReplaceDrive,
+    ReplaceDrive, Severity,
 };
 use varve_format::{LABEL_BYTES, Label};
 use varve_ftl::EngineError;
@@ -351,16 +351,19 @@ fn a_mirror_of_two_without_a_dense_tier_is_told_to_rest_on_one() {
     });
 }
 
-/// More drives than a pool can have are refused before anything is made, with other advice than larger ones.
+/// More drives than a pool can have are refused before anything is made, with other advice than larger ones,
+/// also where there is no room for any of them.
 #[test]
 fn too_many_drives_are_refused() {
+    /// 1 PiB, which no file system beneath a test has.
+    const NO_ROOM_MIB: u64 = 1 << 30;
     let scratch = Scratch::new();
-    let fast = scratch.drives("f", 2, 4096);
+    let fast = scratch.drives("f", 2, NO_ROOM_MIB);
     session(&scratch.path("home"), |pools| async move {
         for count in [99, 120, 300] {
             let wanted = CreatePool {
                 fast: fast.clone(),
-                dense: scratch.drives("d", count, 64),
+                dense: scratch.drives("d", count, NO_ROOM_MIB),
                 ..new_pool(&scratch, "p")
             };
             let refused = Failure::from(pools.create_pool(&wanted).await.unwrap_err());
@@ -370,7 +373,7 @@ fn too_many_drives_are_refused() {
             assert!(!fast[0].path.exists());
         }
         let wanted = CreatePool {
-            fast: scratch.drives("g", 5, 4096),
+            fast: scratch.drives("g", 5, NO_ROOM_MIB),
             ..new_pool(&scratch, "p")
         };
         let refused = Failure::from(pools.create_pool(&wanted).await.unwrap_err());
@@ -520,7 +523,12 @@ fn a_pool_beyond_rescue_can_be_let_go() {
                 .any(|finding| finding.code == "unopened"),
             "{view:?}"
         );
-        pools.export("p", true).await.unwrap();
+        let told = pools.export("p", true).await.unwrap();
+        let told = told.expect("it could not be released");
+        assert_eq!(
+            (&*told.code, told.severity),
+            ("not-released", Severity::Warning)
+        );
         assert!(pools.list().await.unwrap().is_empty());
         pools.create_pool(&again).await.unwrap();
         pools.close_all().await;

@@ -4,8 +4,8 @@ use crate::common::{MIB, Mount, Scratch, new_pool, new_volume, paths, pattern, s
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use varve_control::{
-    DrivePath, Exit, Failure, Finding, ImportPool, JobState, JobView, Pools, ReplaceDrive, Reply,
-    Request, local, scan,
+    CreatePool, DrivePath, DriveView, Exit, Failure, Finding, ImportPool, JobState, JobView, Pools,
+    ReplaceDrive, Reply, Request, local, scan,
 };
 use varve_units::Lba;
 
@@ -296,4 +296,51 @@ fn a_replacement_that_was_cut_short_is_ended_by_the_same_command() {
             pools.close_all().await;
         });
     }
+}
+
+/// The kinds of flash that the models of a pool's drives are of, in their order.
+async fn sheets(pools: &Pools) -> Vec<Option<String>> {
+    let drives = pools.list_drives(Some("p")).await.unwrap();
+    let sheet = |drive: DriveView| drive.model.map(|model| model.sheet);
+    drives.into_iter().map(sheet).collect()
+}
+
+/// A drive that takes the place of one with a model has one of the same kind, whether the old one is there or not.
+#[test]
+fn a_drive_that_replaces_one_with_a_model_has_one_too() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let pool = CreatePool {
+        dense_model: Some("qlc-002".to_owned()),
+        ..new_pool(&scratch, "p")
+    };
+    let all = paths(&pool);
+    let new = scratch.drives("new", 3, 128);
+    let kind = || Some("qlc-002".to_owned());
+    let expected = [None, None, kind(), kind(), kind()];
+    let wanted = |drive: &str, new: &DrivePath| ReplaceDrive {
+        new: new.clone(),
+        give_up: true,
+        ..by(drive, &new.path)
+    };
+    let [first, fast] = [wanted("dense1", &new[0]), wanted("fast1", &new[1])];
+    session(&home, |pools| async move {
+        pools.create_pool(&pool).await.unwrap();
+        for wanted in [first, fast] {
+            let job = pools.replace_drive(&wanted).await.unwrap();
+            assert_eq!(ended(&pools, job).await.state, JobState::Done);
+        }
+        assert_eq!(sheets(&pools).await, expected);
+        pools.close_all().await;
+    });
+    std::fs::remove_file(&all[4]).unwrap();
+    let second = wanted("dense2", &new[2]);
+    let kept = std::fs::read(scratch.path("new0.model")).unwrap();
+    session(&home, |pools| async move {
+        let job = pools.replace_drive(&second).await.unwrap();
+        assert_eq!(ended(&pools, job).await.state, JobState::Done);
+        assert_eq!(sheets(&pools).await[4], kind());
+        pools.close_all().await;
+    });
+    assert!(kept.starts_with(b"qlc-002\n") && kept.len() > 100);
 }

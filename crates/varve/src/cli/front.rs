@@ -4,7 +4,7 @@
 //! itself, under the drives' locks.
 
 use super::failure::keep;
-use super::hint::{self, typed};
+use super::hint::{self, typed, typed_failure, typed_reply};
 use super::{Exit, complain};
 use crate::envelope;
 use clap::Args;
@@ -31,8 +31,9 @@ impl Front {
         let home = self.home();
         match local::ask(&home, request, note) {
             Ok(reply) if self.json => {
-                print!("{}", envelope::tagged(&reply));
-                judge(&reply)
+                let exit = judge(&reply);
+                show_document(reply);
+                exit
             }
             Ok(reply) => show(&reply),
             Err(failure) => fail(&failure),
@@ -45,10 +46,11 @@ impl Front {
         match local::ask(&home, request, note) {
             Ok(reply) => {
                 look(&reply);
+                let exit = judge(&reply);
                 if self.json {
-                    print!("{}", envelope::tagged(&reply));
+                    show_document(reply);
                 }
-                judge(&reply)
+                exit
             }
             Err(failure) => fail(&failure),
         }
@@ -66,6 +68,12 @@ impl Front {
     }
 }
 
+/// Shows what came back as JSON.
+fn show_document(mut reply: Reply) {
+    typed_reply(&mut reply);
+    print!("{}", envelope::tagged(&reply));
+}
+
 /// Shows what failed.
 pub(super) fn fail(failure: &Failure) -> Exit {
     let mut what = failure.error.clone();
@@ -76,18 +84,17 @@ pub(super) fn fail(failure: &Failure) -> Exit {
     show_findings(&failure.findings);
     complain(&what, failure.next.as_deref().unwrap_or(""));
     let mut failure = failure.clone();
-    failure.next = failure.next.as_deref().map(typed);
-    for finding in &mut failure.findings {
-        finding.text = typed(&finding.text);
-    }
+    typed_failure(&mut failure);
     let exit = failure.exit;
     keep(failure);
     exit
 }
 
-/// How a command ended by its reply: a check that found something wrong failed.
+/// How a command ended by its reply: a check that found something wrong failed, and a list that lacks something is
+/// not as it should be.
 pub(super) fn judge(reply: &Reply) -> Exit {
     match reply {
+        Reply::VolumeList { findings, .. } if !findings.is_empty() => Exit::Degraded,
         Reply::PoolCheck(check) if !check.agrees => Exit::Failed,
         _ => Exit::Ok,
     }

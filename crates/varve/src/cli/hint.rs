@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
+use varve_control::{Failure, Finding, JobView, Reply};
 
 /// The option as it is typed, if the directory is not the usual one.
 static STATE: OnceLock<String> = OnceLock::new();
@@ -42,6 +43,42 @@ pub(crate) fn typed(text: &str) -> String {
     }
 }
 
+/// A failure whose commands can be typed.
+pub(crate) fn typed_failure(failure: &mut Failure) {
+    failure.next = failure.next.as_deref().map(typed);
+    typed_findings(&mut failure.findings);
+}
+
+/// A reply whose commands can be typed: programs show its findings to people.
+pub(crate) fn typed_reply(reply: &mut Reply) {
+    let of_job = |job: &mut JobView| job.failure.iter_mut().for_each(typed_failure);
+    match reply {
+        Reply::PoolList { pools } => {
+            let findings = pools.iter_mut().map(|pool| &mut pool.findings);
+            findings.for_each(|findings| typed_findings(findings));
+        }
+        Reply::PoolStatus(pool) => typed_findings(&mut pool.findings),
+        Reply::PoolPlan(plan) => typed_findings(&mut plan.findings),
+        Reply::VolumeList { volumes, findings } => {
+            let of_volumes = volumes.iter_mut().map(|volume| &mut volume.findings);
+            of_volumes.for_each(|findings| typed_findings(findings));
+            typed_findings(findings);
+        }
+        Reply::Volume(volume) => typed_findings(&mut volume.findings),
+        Reply::PoolDone { findings, .. } => typed_findings(findings),
+        Reply::Job(job) => of_job(job),
+        Reply::JobList { jobs } => jobs.iter_mut().for_each(of_job),
+        // They tell no commands.
+        Reply::PoolCheck(_) | Reply::VolumeDone { .. } | Reply::DriveList { .. } => {}
+    }
+}
+
+fn typed_findings(findings: &mut [Finding]) {
+    for finding in findings {
+        finding.text = typed(&finding.text);
+    }
+}
+
 fn with_option(text: &str, option: &str) -> String {
     const NAME: &str = "varve ";
     let (mut typed, mut rest) = (String::new(), text);
@@ -51,7 +88,9 @@ fn with_option(text: &str, option: &str) -> String {
         rest = from;
         let clause = from.split([';', '`']).next().unwrap_or(from);
         // Another machine has a state directory of its own.
-        if clause.contains("--state") || clause.trim_end().ends_with(" there") {
+        let is_elsewhere =
+            clause.trim_end().ends_with(" there") || from[clause.len()..].starts_with("` there");
+        if clause.contains("--state") || is_elsewhere {
             continue;
         }
         let is_it = |command: &&&str| {
@@ -103,6 +142,10 @@ mod tests {
             (
                 "varve pool export tank there; if it is gone: varve pool import PATH",
                 "varve pool export tank there; if it is gone: varve pool import --state D PATH",
+            ),
+            (
+                "`varve pool export tank` there, or `varve pool import PATH`",
+                "`varve pool export tank` there, or `varve pool import --state D PATH`",
             ),
             ("varve pool list --state E", "varve pool list --state E"),
         ] {

@@ -19,12 +19,11 @@ type Found = (Finding, f64);
 /// Runs the jobs of experiments on all processors; what several ask for runs once, and its time counts with
 /// the first.
 pub(super) fn run_all<'a>(
-    experiments: &[&'a Experiment],
-    ask: Ask,
+    experiments: &[(&'a Experiment, Ask)],
 ) -> Result<Vec<Chapter<'a>>, JobError> {
     let jobs: Vec<Vec<Job>> = experiments
         .iter()
-        .map(|experiment| (experiment.jobs)(&ask))
+        .map(|(experiment, ask)| (experiment.jobs)(ask))
         .collect();
     let flat: Vec<&Job> = jobs.iter().flatten().collect();
     // Minutes of the others are not to pass before one is refused.
@@ -41,16 +40,20 @@ pub(super) fn run_all<'a>(
         };
         (finding.clone(), seconds)
     });
-    let chapters = experiments.iter().zip(&jobs).map(|(experiment, jobs)| {
-        let found: Vec<_> = findings.by_ref().take(jobs.len()).collect();
-        let elapsed_s: f64 = found.iter().map(|(_, seconds)| seconds).sum();
-        let found: Vec<Finding> = found.into_iter().map(|(finding, _)| finding).collect();
-        Chapter {
-            experiment,
-            outcome: experiment.conclude(&ask, &found),
-            elapsed_s: (elapsed_s * 10.0).round() / 10.0,
-        }
-    });
+    let chapters = experiments
+        .iter()
+        .zip(&jobs)
+        .map(|((experiment, ask), jobs)| {
+            let found: Vec<_> = findings.by_ref().take(jobs.len()).collect();
+            let elapsed_s: f64 = found.iter().map(|(_, seconds)| seconds).sum();
+            let found: Vec<Finding> = found.into_iter().map(|(finding, _)| finding).collect();
+            Chapter {
+                experiment,
+                ask: *ask,
+                outcome: experiment.conclude(ask, &found),
+                elapsed_s: (elapsed_s * 10.0).round() / 10.0,
+            }
+        });
     Ok(chapters.collect())
 }
 

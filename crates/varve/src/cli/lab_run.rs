@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use varve_lab::experiments::{
-    Ask, Chapter, EXPERIMENTS, Experiment, JobError, Outcome, Verdict, named, page,
+    Ask, Chapter, EXPERIMENTS, Experiment, JobError, Outcome, Verdict, named, page, quick,
 };
 
 /// Options of `varve lab list`.
@@ -50,6 +50,10 @@ pub(crate) struct RunOptions {
 pub(crate) struct AllOptions {
     #[command(flatten)]
     common: Common,
+    /// Only experiments that tell something in a minute at a fraction of their size, each at a scale of its
+    /// own: what is run on every change
+    #[arg(long, conflicts_with = "scale")]
+    quick: bool,
     /// Write a page that needs nothing else to this directory, as index.html
     #[arg(long, value_name = "DIR")]
     html: Option<PathBuf>,
@@ -152,7 +156,7 @@ impl RunOptions {
             }
         }
         let ask = self.common.ask();
-        let chapters = match run_all(&[experiment], ask) {
+        let chapters = match run_all(&[(experiment, ask)]) {
             Ok(chapters) => chapters,
             Err(error) => return refused(&error),
         };
@@ -163,7 +167,7 @@ impl RunOptions {
             return exit;
         }
         if self.common.json {
-            print!("{}", envelope::json("LabRun", &ran(chapter, ask)));
+            print!("{}", envelope::json("LabRun", &ran(chapter)));
         } else {
             print!("{}", chapter.outcome.table());
         }
@@ -175,23 +179,30 @@ impl AllOptions {
     /// Runs all experiments.
     pub(crate) fn run(&self) -> Exit {
         let (ask, begun) = (self.common.ask(), now());
+        let (asked, size): (Vec<_>, _) = if self.quick {
+            (quick(ask.seed).collect(), "--quick".to_owned())
+        } else {
+            let whole = EXPERIMENTS.map(|experiment| (experiment, ask));
+            (whole.into(), format!("--scale {}", ask.scale))
+        };
         let file = match self.html.as_deref().map(page_in).transpose() {
             Ok(file) => file,
             Err(exit) => return exit,
         };
-        let chapters = match run_all(&EXPERIMENTS, ask) {
+        let chapters = match run_all(&asked) {
             Ok(chapters) => chapters,
             Err(error) => return refused(&error),
         };
         if let Some(file) = file {
-            let text = page(&ask, env!("CARGO_PKG_VERSION"), &chapters);
+            let command = format!("varve lab all --seed {} {size} --html DIR", ask.seed);
+            let text = page(&command, env!("CARGO_PKG_VERSION"), &chapters);
             if let Err(exit) = write(&file, &text) {
                 return exit;
             }
         }
         if self.common.json {
             let all = AllRan {
-                experiments: chapters.iter().map(|chapter| ran(chapter, ask)).collect(),
+                experiments: chapters.iter().map(ran).collect(),
                 elapsed_s: (begun.elapsed().as_secs_f64() * 10.0).round() / 10.0,
             };
             print!("{}", envelope::json("LabAll", &all));
@@ -205,13 +216,13 @@ impl AllOptions {
     }
 }
 
-fn ran<'a>(chapter: &'a Chapter<'_>, ask: Ask) -> Ran<'a> {
+fn ran<'a>(chapter: &'a Chapter<'_>) -> Ran<'a> {
     Ran {
         name: chapter.experiment.name,
         title: chapter.experiment.title,
         source: chapter.experiment.source,
-        seed: ask.seed,
-        scale: ask.scale,
+        seed: chapter.ask.seed,
+        scale: chapter.ask.scale,
         outcome: &chapter.outcome,
         elapsed_s: chapter.elapsed_s,
     }

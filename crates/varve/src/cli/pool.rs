@@ -137,12 +137,8 @@ impl Action {
             Self::Import(options) => options.run(),
             Self::Export(options) => {
                 let (pool, forget) = (options.name.clone(), options.forget);
-                options
-                    .front
-                    .run(Request::PoolExport { pool, forget }, |_| {
-                        println!("pool {} is released and forgotten here", options.name);
-                        Exit::Ok
-                    })
+                let request = Request::PoolExport { pool, forget };
+                options.front.run(request, show_exported)
             }
             Self::Destroy(options) => {
                 let (pool, with_volumes) = (options.name.clone(), options.with_volumes);
@@ -232,6 +228,18 @@ fn show(reply: &Reply) -> Exit {
         Reply::PoolPlan(plan) => show_plan(plan),
         other => unreachable!("no reply to a command for pools: {other:?}"),
     }
+    Exit::Ok
+}
+
+fn show_exported(reply: &Reply) -> Exit {
+    let Reply::PoolDone { pool, findings } = reply else {
+        unreachable!("no reply to an export: {reply:?}");
+    };
+    match findings.is_empty() {
+        true => println!("pool {pool} is released and forgotten here"),
+        false => println!("pool {pool} is forgotten here"),
+    }
+    show_findings(findings);
     Exit::Ok
 }
 

@@ -1,7 +1,7 @@
 //! `varve volume`.
 
 use super::Exit;
-use super::front::{Front, parse_place, show_findings};
+use super::front::{Front, judge, parse_place, show_findings};
 use super::table::Column::{Number, Text};
 use super::table::{size, table};
 use clap::{Args, Subcommand};
@@ -110,7 +110,11 @@ impl Action {
 
 fn show(reply: &Reply) -> Exit {
     match reply {
-        Reply::VolumeList { volumes } => print!("{}", list(volumes)),
+        Reply::VolumeList { volumes, findings } => {
+            print!("{}", list(volumes));
+            show_findings(findings);
+            return judge(reply);
+        }
         Reply::Volume(volume) => {
             print!("{}", list(std::slice::from_ref(volume)));
             show_findings(&volume.findings);

@@ -31,6 +31,20 @@ impl Address {
         let mut all = (self.host.as_str(), self.port).to_socket_addrs()?;
         all.next().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
+
+    /// The same namespace elsewhere.
+    pub(super) fn at(&self, place: SocketAddr) -> Self {
+        Self {
+            host: place.ip().to_string(),
+            port: place.port(),
+            ..self.clone()
+        }
+    }
+
+    /// True if it names the port that is registered for I/O.
+    pub(super) const fn is_at_port_for_io(&self) -> bool {
+        self.port == PORT
+    }
 }
 
 impl FromStr for Address {

@@ -1,6 +1,6 @@
 //! Connecting to a remote namespace.
 
-use super::{Address, HostIdentity, HostTransport};
+use super::{Address, HostIdentity, HostTransport, discovery};
 use crate::cli::Exit;
 use std::fmt;
 use std::io;
@@ -52,6 +52,13 @@ pub(crate) enum Unreachable {
         /// The system's reason.
         why: Option<String>,
     },
+    /// That is where the target answers questions about where it does I/O.
+    Discovery {
+        /// What was given.
+        place: SocketAddr,
+        /// What to use in its place.
+        next: String,
+    },
     /// The subsystem has no such namespace.
     NoNamespace(Address),
     /// There is no association with the target.
@@ -67,6 +74,9 @@ impl fmt::Display for Unreachable {
                 write!(f, "no connection to {place}")?;
                 why.iter().try_for_each(|why| write!(f, ": {why}"))
             }
+            Self::Discovery { place, .. } => {
+                write!(f, "{place} is a port for discovery, not for I/O")
+            }
             Self::NoNamespace(Address { nqn, nsid, .. }) => match nsid {
                 Some(nsid) => write!(f, "subsystem {nqn} has no namespace {nsid}"),
                 None => write!(f, "subsystem {nqn} has no namespace"),
@@ -78,13 +88,14 @@ impl fmt::Display for Unreachable {
 
 impl Unreachable {
     /// What the user can do about it.
-    pub(crate) const fn next(&self) -> &'static str {
+    pub(crate) fn next(&self) -> &str {
         match self {
             Self::Resolve(_) => "give the host's name or address as the target's machine has it",
             Self::NoIo(_) => "allow io_uring to this process (a container's seccomp profile, say)",
             Self::NotConnected { .. } => {
                 "look whether the target runs, and give the address and port that it listens on for I/O"
             }
+            Self::Discovery { next, .. } => next,
             Self::NoNamespace(Address { nsid: Some(_), .. }) => {
                 "give ?nsid=N a number that `varve serve` tells, or leave it out for the first namespace"
             }
@@ -101,6 +112,7 @@ impl Unreachable {
     pub(crate) const fn exit(&self) -> Exit {
         match self {
             Self::NoNamespace(_) => Exit::NotFound,
+            Self::Discovery { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }
@@ -126,15 +138,35 @@ pub(crate) async fn connect(
         loss: LOSS_TIME_MAX,
         ..Times::default()
     };
-    let transport = HostTransport::new(io, place);
+    let transport = HostTransport::new(io.clone(), place);
     let refusal = transport.refusal();
-    let drive = RemoteDrive::connect(Rc::clone(world), transport, config).await;
-    drive.map(Rc::new).map_err(|error| match error.0 {
-        Loss::NotConnected => Unreachable::NotConnected {
-            place,
-            why: refusal.take(),
-        },
-        Loss::NoNamespace => Unreachable::NoNamespace(address.clone()),
-        _ => Unreachable::Connect(error),
-    })
+    let drive = match RemoteDrive::connect(Rc::clone(world), transport, config).await {
+        Ok(drive) => Rc::new(drive),
+        Err(error) => {
+            let next = match &error.0 {
+                // What a target says that has no such subsystem on this port.
+                Loss::Command { .. } => discovery::instead(world, io, place, address).await,
+                _ => None,
+            };
+            return Err(match (error.0, next) {
+                (_, Some(next)) => Unreachable::Discovery { place, next },
+                (Loss::NotConnected, None) => Unreachable::NotConnected {
+                    place,
+                    why: refusal.take(),
+                },
+                (Loss::NoNamespace, None) => Unreachable::NoNamespace(address.clone()),
+                (loss, None) => Unreachable::Connect(ConnectError(loss)),
+            });
+        }
+    };
+    if address.is_at_port_for_io() {
+        return Ok(drive);
+    }
+    match discovery::instead(world, io, place, address).await {
+        Some(next) => {
+            drive.close().await;
+            Err(Unreachable::Discovery { place, next })
+        }
+        None => Ok(drive),
+    }
 }

@@ -5,6 +5,7 @@
 
 mod address;
 mod connect;
+mod discovery;
 mod identity;
 mod transport;
 

@@ -288,6 +288,37 @@ fn two_processes_do_not_use_one_pool() {
     place.ok(&["check", "tank"]);
 }
 
+/// A list of all volumes that lacks those of a pool says so, with and without `--json`, and does not end with 0.
+#[test]
+fn a_list_of_all_volumes_tells_what_it_lacks() {
+    let place = Place::new();
+    place.tank();
+    place.ok(&["pool", "create", "lake", "--fast", "l0:64M", "l1:64M"]);
+    place.ok(&["volume", "create", "lake/db", "8M"]);
+    let lock = Disk::open(&place.0.join("d1"), &DiskOptions::default()).unwrap();
+    let list = place.run(&["volume", "list"]);
+    assert!(list.code == 6 && list.out.contains("lake/db"), "{list:?}");
+    let next = format!("varve pool status --state {} tank", place.path("state"));
+    assert!(
+        list.err.contains("warning: ") && list.err.contains(&next),
+        "{list:?}"
+    );
+    let list = place.run(&["volume", "list", "--json"]);
+    let document: Value = serde_json::from_str(&list.out).expect("a document");
+    assert_eq!(
+        (list.code, &document["volumes"][0]["pool"]),
+        (6, &"lake".into())
+    );
+    let finding = &document["findings"][0];
+    assert_eq!(
+        (&finding["code"], &finding["severity"]),
+        (&"left-out".into(), &"warning".into())
+    );
+    drop(lock);
+    let list = place.json(&["volume", "list"]);
+    assert_eq!(list["findings"], Value::Array(Vec::new()));
+}
+
 #[test]
 fn a_drive_that_was_replaced_is_free_and_a_rotten_one_is_found() {
     let place = Place::new();
@@ -472,6 +503,32 @@ fn what_is_no_drive_is_followed_by_a_next_step() {
     place.refused(4, "next:  name each drive once", &twice);
 }
 
+/// A pool that could not be opened is forgotten, not released, and that is what is said.
+#[test]
+fn a_pool_that_is_only_forgotten_is_not_called_released() {
+    let place = Place::new();
+    let lose = || ["f0", "f1"].map(|name| std::fs::remove_file(place.0.join(name)).unwrap());
+    place.tank();
+    let told = place.run(&["pool", "export", "tank"]);
+    assert!(
+        told.out.contains("is released and forgotten here"),
+        "{told:?}"
+    );
+    assert!(told.err.is_empty(), "{told:?}");
+    place.ok(&["pool", "import", "f0", "f1", "d0", "d1", "d2"]);
+    lose();
+    place.refused(4, "--forget", &["pool", "export", "tank"]);
+    let told = place.run(&["pool", "export", "tank", "--forget"]);
+    assert_eq!(
+        (told.code, &*told.out),
+        (0, "pool tank is forgotten here\n"),
+        "{told:?}"
+    );
+    assert!(told.err.contains("warning: was not released"), "{told:?}");
+    let import = format!("varve pool import --state {} PATH", place.path("state"));
+    assert!(told.err.contains(&import), "{told:?}");
+}
+
 /// A next step can be typed as it is told: it names the state directory that was given.
 #[test]
 fn next_steps_name_the_state_directory() {
@@ -492,4 +549,15 @@ fn next_steps_name_the_state_directory() {
     let expected = format!("varve volume list --state {state} tank");
     assert_eq!(document["next"], expected.as_str());
     assert!(failed.err.contains(&expected), "{failed:?}");
+    // Findings of replies too.
+    std::fs::remove_file(place.0.join("f1")).unwrap();
+    let status = place.json(&["pool", "status", "tank"]);
+    let texts: Vec<_> = status["findings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .collect();
+    let expected = format!("varve drive replace --state {state} tank/fast1");
+    let is_told = |finding: &&Value| finding["text"].as_str().unwrap().contains(&expected);
+    assert!(texts.iter().any(is_told), "{status}");
 }

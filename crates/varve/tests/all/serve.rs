@@ -154,3 +154,37 @@ fn an_idle_daemon_sleeps() {
         drop(hosts);
     });
 }
+
+/// Who gives the benchmark the port for discovery is told so, and which port does I/O.
+#[test]
+fn a_benchmark_of_a_port_for_discovery_is_told_the_one_for_io() {
+    let daemon = Daemon::start(&["--test-namespace", "null", "--size", "64m"]);
+    let (to, discovery) = (daemon.address(0), daemon.address(1));
+    let nqn = daemon.serving["nqn"].as_str().expect("a name").to_owned();
+    let bench = |target: &str| {
+        let options = ["--runtime", "1", "--rw", "randread", "--json"];
+        run_varve(&[&["bench", target], &options[..]].concat())
+    };
+    let (output, text) = bench(&format!("nvme+tcp://{discovery}/{nqn}"));
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(
+        text.contains(&format!("{discovery} is a port for discovery")),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!(
+            "next:  give the port for I/O: nvme+tcp://{to}/{nqn}"
+        )),
+        "{text}"
+    );
+    let (output, text) = bench(&format!(
+        "nvme+tcp://{discovery}/nqn.2026-11.io.varve:other"
+    ));
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(
+        text.contains(&format!("it has nvme+tcp://{to}/{nqn}")),
+        "{text}"
+    );
+    let (output, text) = bench(&format!("nvme+tcp://{to}/{nqn}"));
+    assert_eq!(output.status.code(), Some(0), "{text}");
+}
