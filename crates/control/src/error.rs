@@ -122,6 +122,13 @@ pub enum ControlError {
         /// The job.
         job: u64,
     },
+    /// Hosts see the volumes of the pool, and would lose them.
+    Connected {
+        /// The pool.
+        pool: String,
+        /// Their names.
+        hosts: Vec<String>,
+    },
     /// A pool failed.
     Pool {
         /// Its name.
@@ -230,6 +237,7 @@ impl ControlError {
             | Self::InUse(_)
             | Self::Daemon(_)
             | Self::Served(_)
+            | Self::Connected { .. }
             | Self::Busy { .. } => Exit::Conflict,
             Self::Undestroyed { findings, .. } => left_exit(findings),
             Self::Pool { error, .. } => pool_exit(error),
@@ -273,6 +281,7 @@ impl ControlError {
             Self::Naming(_) => "naming",
             Self::InUse(_) => "in-use",
             Self::Daemon(_) => "daemon-running",
+            Self::Connected { .. } => "hosts-connected",
             Self::Busy { .. } => "busy",
             Self::Pool { error, .. } => pool_code(error),
             Self::Engine { error, .. } => engine_code(error),
@@ -435,6 +444,11 @@ impl ControlError {
                 path.display()
             ),
             Self::Busy { pool, job } => write!(f, "job {job} is at work on pool {pool}"),
+            Self::Connected { pool, hosts } => write!(
+                f,
+                "hosts are connected that see the volumes of pool {pool} and would lose them: {}",
+                hosts.join(", ")
+            ),
             _ => f.write_str("somebody else is at it"),
         }
     }
@@ -502,6 +516,7 @@ impl fmt::Display for ControlError {
             | Self::Naming(_)
             | Self::InUse(_)
             | Self::Daemon(_)
+            | Self::Connected { .. }
             | Self::Busy { .. } => self.fmt_conflict(f),
             Self::Pool { pool, paths, .. } => write!(f, "pool {pool} failed{}", at(paths)),
             Self::Engine { what, .. } => write!(f, "{what} failed"),

@@ -69,6 +69,7 @@ mod events;
 mod failure;
 mod finding;
 mod home;
+mod hosts;
 pub mod http;
 pub mod inspect;
 mod jobs;

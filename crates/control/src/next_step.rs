@@ -56,6 +56,9 @@ impl ControlError {
             }
             Self::Daemon(_) => "use another --state DIR, or end that daemon".to_owned(),
             Self::Busy { pool, .. } => format!("varve pool status {pool}"),
+            Self::Connected { .. } => {
+                "unmount there and disconnect (nvme disconnect -n NQN), or add --cut-off".to_owned()
+            }
             Self::Pool { pool, error, .. } => pool_next(pool, error)?,
             Self::Engine { error, .. } => engine_next(error)?,
             Self::Open(_) | Self::Random(_) => return None,

@@ -3,6 +3,7 @@
 use crate::error::ControlError;
 use crate::events::{Event, Watch, Watchers};
 use crate::home::{Home, Naming};
+use crate::hosts::Hosts;
 use crate::jobs::Jobs;
 use crate::model::Models;
 use crate::running::Running;
@@ -57,6 +58,7 @@ pub struct Pools {
     pub(crate) watchers: Watchers,
     pub(crate) jobs: Rc<Jobs>,
     pub(crate) models: Rc<Models>,
+    pub(crate) hosts: Hosts,
 }
 
 impl Pools {
@@ -79,6 +81,7 @@ impl Pools {
             watchers: Watchers::default(),
             jobs: Rc::default(),
             models: Rc::default(),
+            hosts: Hosts::default(),
         }))
     }
 

@@ -40,6 +40,9 @@ pub enum Request {
         /// Forget it, as its drives are, if it cannot be opened.
         #[serde(default)]
         forget: bool,
+        /// Also while hosts are connected, which lose its volumes.
+        #[serde(default)]
+        cut_off: bool,
     },
     /// Destroy a pool.
     PoolDestroy {
@@ -47,6 +50,9 @@ pub enum Request {
         pool: String,
         /// With all volumes on it.
         with_volumes: bool,
+        /// Also while hosts are connected, which lose its volumes.
+        #[serde(default)]
+        cut_off: bool,
     },
     /// Check a pool that no daemon uses.
     PoolCheck {
@@ -198,11 +204,25 @@ impl Pools {
                 let pool = self.import(&wanted).await?;
                 Reply::PoolStatus(self.status(&pool).await?)
             }
-            Request::PoolExport { pool, forget } => {
+            Request::PoolExport {
+                pool,
+                forget,
+                cut_off,
+            } => {
+                if !cut_off {
+                    self.spare_hosts(&pool)?;
+                }
                 let findings = self.export(&pool, forget).await?.into_iter().collect();
                 Reply::PoolDone { pool, findings }
             }
-            Request::PoolDestroy { pool, with_volumes } => {
+            Request::PoolDestroy {
+                pool,
+                with_volumes,
+                cut_off,
+            } => {
+                if with_volumes && !cut_off {
+                    self.spare_hosts(&pool)?;
+                }
                 self.destroy(&pool, with_volumes).await?;
                 let findings = Vec::new();
                 Reply::PoolDone { pool, findings }

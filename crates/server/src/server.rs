@@ -120,6 +120,13 @@ impl Server {
         self.0.run();
     }
 
+    /// Names of the hosts that are connected and see the namespaces.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<String> {
+        let hosts = self.0.target.borrow().hosts();
+        hosts.iter().map(|host| host.as_str().to_owned()).collect()
+    }
+
     /// What it did so far.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -535,6 +535,14 @@ impl<D: AsRef<[u8]>> Target<D> {
         self.settle();
     }
 
+    /// Names of the hosts that have controllers for I/O, each once.
+    #[must_use]
+    pub fn hosts(&self) -> BTreeSet<Nqn> {
+        let controllers = self.shared.controllers.values();
+        let io = controllers.filter(|one| one.kind == ControllerKind::Io && !one.is_ended);
+        io.map(|one| one.host.nqn.clone()).collect()
+    }
+
     /// Controllers that hosts have.
     #[must_use]
     pub fn controllers(&self) -> usize {

@@ -1,9 +1,11 @@
 //! Destructions that cannot reach every drive.
 
-use crate::common::{Scratch, closed_pool, session};
+use crate::common::{Scratch, closed_pool, new_pool, new_volume, session};
 use crate::labels::label_bytes;
+use std::cell::Cell;
 use std::path::Path;
-use varve_control::{Exit, Failure, scan};
+use std::rc::Rc;
+use varve_control::{Exit, Failure, ImportPool, Request, scan};
 use varve_hostio::{Disk, DiskOptions};
 
 /// As a destruction leaves it that was cut short before it took the first label.
@@ -72,4 +74,66 @@ fn a_destruction_that_cannot_end_is_forgotten_on_request() {
     });
     drop(held);
     assert!(scan(&all[4]).label().is_some(), "it is left as it was");
+}
+
+/// Hosts keep a pool that has volumes, until they are gone or somebody insists.
+#[test]
+fn hosts_keep_a_pool_with_volumes() {
+    let scratch = Scratch::new();
+    let new = new_pool(&scratch, "p");
+    session(&scratch.path("home"), |pools| async move {
+        let is_connected = Rc::new(Cell::new(true));
+        let asked = Rc::clone(&is_connected);
+        pools.serves(move || {
+            asked
+                .get()
+                .then(|| "nqn.2026-11.io.example:host".to_owned())
+                .into_iter()
+                .collect()
+        });
+        let export = |cut_off| Request::PoolExport {
+            pool: "p".to_owned(),
+            forget: false,
+            cut_off,
+        };
+        let destroy = |with_volumes, cut_off| Request::PoolDestroy {
+            pool: "p".to_owned(),
+            with_volumes,
+            cut_off,
+        };
+        pools.create_pool(&new).await.unwrap();
+        pools
+            .create_volume(&new_volume("p", "v", 10))
+            .await
+            .unwrap();
+        for request in [export(false), destroy(true, false)] {
+            let refused = pools.answer(request).await.unwrap_err();
+            assert_eq!(
+                (refused.exit, &*refused.code),
+                (Exit::Conflict, "hosts-connected")
+            );
+            assert!(format!("{refused:?}").contains("nqn.2026-11.io.example:host"));
+        }
+        // That volumes would be lost is the first thing to know.
+        let refused = pools.answer(destroy(false, false)).await.unwrap_err();
+        assert_eq!(&*refused.code, "has-volumes");
+        // Nobody loses a pool without volumes.
+        pools.delete_volume("p", "v").await.unwrap();
+        pools.answer(export(false)).await.unwrap();
+        let all = new.fast.iter().chain(&new.dense);
+        let back = ImportPool {
+            paths: all.map(|drive| drive.path.clone()).collect(),
+            ..ImportPool::default()
+        };
+        pools.import(&back).await.unwrap();
+        pools
+            .create_volume(&new_volume("p", "v", 10))
+            .await
+            .unwrap();
+        is_connected.set(false);
+        pools.answer(export(false)).await.unwrap();
+        pools.import(&back).await.unwrap();
+        is_connected.set(true);
+        pools.answer(destroy(true, true)).await.unwrap();
+    });
 }

@@ -111,6 +111,9 @@ pub(crate) struct Export {
     /// them
     #[arg(long)]
     forget: bool,
+    /// Even while hosts are connected that see its volumes: they lose them
+    #[arg(long)]
+    cut_off: bool,
     #[command(flatten)]
     front: Front,
 }
@@ -123,6 +126,9 @@ pub(crate) struct Destroy {
     /// With all volumes on it
     #[arg(long)]
     with_volumes: bool,
+    /// Even while hosts are connected that see its volumes: they lose them
+    #[arg(long)]
+    cut_off: bool,
     #[command(flatten)]
     front: Front,
 }
@@ -136,13 +142,19 @@ impl Action {
             Self::Status(options) => options.run(),
             Self::Import(options) => options.run(),
             Self::Export(options) => {
-                let (pool, forget) = (options.name.clone(), options.forget);
-                let request = Request::PoolExport { pool, forget };
+                let request = Request::PoolExport {
+                    pool: options.name.clone(),
+                    forget: options.forget,
+                    cut_off: options.cut_off,
+                };
                 options.front.run(request, show_exported)
             }
             Self::Destroy(options) => {
-                let (pool, with_volumes) = (options.name.clone(), options.with_volumes);
-                let request = Request::PoolDestroy { pool, with_volumes };
+                let request = Request::PoolDestroy {
+                    pool: options.name.clone(),
+                    with_volumes: options.with_volumes,
+                    cut_off: options.cut_off,
+                };
                 options.front.run(request, |_| {
                     println!("pool {} is destroyed; its drives are blank", options.name);
                     Exit::Ok

@@ -136,6 +136,8 @@ async fn serve_pools(
     let name = format!("nqn.2026-11.io.varve:uuid:{}", identity::text(&owner));
     let (server, nqn) = new_server(&frame, name, format!("VARVE{}", &hex[..15]))?;
     let pools = Pools::new(Rc::clone(&world), home.clone(), config)?;
+    let connected = server.clone();
+    pools.serves(move || connected.hosts());
     let watch = pools.watch();
     let ending = Rc::default();
     opening::open_all(&world, &pools, &ending).await;

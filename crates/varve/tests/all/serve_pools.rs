@@ -201,6 +201,42 @@ fn one_server_a_state_directory() {
     assert_eq!(first.end().0.code(), Some(0));
 }
 
+/// While hosts are connected a pool with volumes goes only where that is asked for in so many words.
+#[test]
+fn a_pool_is_not_taken_from_hosts_without_a_question() {
+    let scratch = Scratch::new("connected");
+    let state = scratch.pool();
+    let daemon = Daemon::start(&["--state", &state]);
+    let nqn = daemon.serving["nqn"].as_str().expect("a name").to_owned();
+    let to = daemon.address(0);
+    let pool = move |words: &str| {
+        let arguments: Vec<&str> = words.split(' ').collect();
+        run_varve(&[&["pool"], &arguments[..], &["--state", &state]].concat())
+    };
+    run(async move |_, io| {
+        let admin = Host::admin_of(&io, to, &nqn).await;
+        let mut queue = admin.queue(&io, to, 1, 1).await;
+        assert_eq!(queue.write(3, &pattern(3, BLOCK)).await, 0);
+        for words in [
+            "export tank",
+            "export tank --forget",
+            "destroy tank --with-volumes",
+        ] {
+            let (output, text) = pool(words);
+            assert_eq!(output.status.code(), Some(5), "{words}: {text}");
+            for told in [host_nqn(1).as_str(), "nvme disconnect", "--cut-off"] {
+                assert!(text.contains(told), "{words}: {told} in {text}");
+            }
+        }
+        assert_eq!(queue.read(3, 1).await.data, pattern(3, BLOCK));
+        let (output, text) = pool("export tank --cut-off");
+        assert!(output.status.success(), "{text}");
+        assert_ne!(queue.read(3, 1).await.status, 0, "the namespace is gone");
+    });
+    daemon.signal("-TERM");
+    assert_eq!(daemon.end().0.code(), Some(0));
+}
+
 /// The configuration says where; a pool that is not whole stays closed, and that is said.
 #[test]
 fn a_configuration_is_followed() {
