@@ -9,6 +9,7 @@
 
 mod call;
 mod cpu;
+mod descriptors;
 mod disk;
 mod executor;
 mod hub;
@@ -27,6 +28,7 @@ mod stream;
 mod vectors;
 
 pub use cpu::thread_cpu_time;
+pub use descriptors::{open_descriptors, raise_descriptors};
 pub use disk::{Disk, DiskKind, DiskOptions, FileDrive, OpenError};
 pub use executor::{Executor, Stalled};
 pub use io::{Io, NoIo};

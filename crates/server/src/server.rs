@@ -37,6 +37,8 @@ pub(crate) struct Core {
     stores: RefCell<BTreeMap<u32, Rc<dyn Store>>>,
     lines: RefCell<BTreeMap<ConnectionId, Rc<Line>>>,
     counters: RefCell<Counters>,
+    /// Connections at once; the target has a bound of its own.
+    connections_max: Cell<usize>,
     is_draining: Cell<bool>,
     draining: Event,
     /// A connection came or went, or an operation ended while the server drains.
@@ -55,6 +57,7 @@ impl Server {
             stores: RefCell::default(),
             lines: RefCell::default(),
             counters: RefCell::default(),
+            connections_max: Cell::new(usize::MAX),
             is_draining: Cell::new(false),
             draining: Event::new(),
             changed: Event::new(),
@@ -81,6 +84,12 @@ impl Server {
     pub fn limit_data(&self, bytes: u64) {
         self.0.target.borrow_mut().limit_data(bytes);
         self.0.run();
+    }
+
+    /// Bounds the connections there may be at once, beside the target's own bound. Further ones are closed
+    /// as soon as they are accepted.
+    pub fn limit_connections(&self, most: usize) {
+        self.0.connections_max.set(most);
     }
 
     /// Plants bugs that the simulator must find: a host's new I/O queues are let in `early`, writes are
@@ -166,7 +175,9 @@ impl Core {
 
     fn open(self: &Rc<Self>, stream: Box<dyn ByteStream>) {
         let now = self.world.now();
-        let Some(id) = self.target.borrow_mut().accept(now) else {
+        let has_room = self.lines.borrow().len() < self.connections_max.get();
+        let accepted = has_room.then(|| self.target.borrow_mut().accept(now));
+        let Some(id) = accepted.flatten() else {
             self.counters.borrow_mut().refused += 1;
             return;
         };

@@ -16,12 +16,16 @@ use crate::cli::abandon;
 use std::path::PathBuf;
 use std::rc::Rc;
 use varve_control::{Config, Home, Pools, http, line};
-use varve_hostio::{Executor, Io, Signals};
+use varve_hostio::{Executor, Io, Signals, open_descriptors, raise_descriptors};
 use varve_io::World;
 use varve_nvme::Nqn;
 use varve_server::{Namespaces, Numbers, Server, Unserved};
 use varve_target::{Hosts, Subsystem};
 use varve_units::BLOCK_BYTES;
+
+/// Descriptors that connections leave at least, with an eighth of all: requests for commands and counters, and a
+/// look at a few drives. Arbitrary.
+const DESCRIPTORS_KEPT: u64 = 32;
 
 /// Serves until SIGTERM or SIGINT, then drains; a second signal ends the process at once.
 /// `when_ready` is called when hosts can connect.
@@ -159,6 +163,7 @@ async fn serve_pools(
     let text = async move || exposition::text(&counted.counters(), &reader.take().await);
     let metrics = open_metrics(frame.metrics, &world, text)?;
     let api = listen_for_commands(&world, &home, &pools)?;
+    leave_descriptors(&server);
     let serving = Serving {
         nqn,
         namespaces: shown.collect(),
@@ -177,6 +182,17 @@ async fn serve_pools(
         outcome = outcome.and(closed);
     }
     outcome.map_err(ServeError::Control)
+}
+
+/// Connections leave descriptors to drives that are opened later, to commands and to counters. Where the kernel does
+/// not tell how many there are, the target's bound has to do.
+fn leave_descriptors(server: &Server) {
+    let Ok((most, open)) = raise_descriptors().and_then(|most| Ok((most, open_descriptors()?)))
+    else {
+        return;
+    };
+    let left = most.saturating_sub(open + DESCRIPTORS_KEPT + most / 8);
+    server.limit_connections(usize::try_from(left).unwrap_or(usize::MAX).max(1));
 }
 
 /// A server without namespaces, and its name: the one given, or `name`.

@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 use varve_units::BLOCK;
 
@@ -232,6 +233,38 @@ fn a_pool_is_not_taken_from_hosts_without_a_question() {
         let (output, text) = pool("export tank --cut-off");
         assert!(output.status.success(), "{text}");
         assert_ne!(queue.read(3, 1).await.status, 0, "the namespace is gone");
+    });
+    daemon.signal("-TERM");
+    assert_eq!(daemon.end().0.code(), Some(0));
+}
+
+/// Connections that say nothing, more than there are descriptors, leave some to whoever administers and to hosts that
+/// came before.
+#[test]
+fn silent_connections_leave_descriptors() {
+    const DESCRIPTORS: u32 = 96;
+    let scratch = Scratch::new("descriptors");
+    let state = scratch.pool();
+    let mut command = Command::new("sh");
+    let serve = format!(
+        "ulimit -n {DESCRIPTORS}; exec {} serve --json --listen 127.0.0.1:0 --discovery 127.0.0.1:0 --state {state}",
+        env!("CARGO_BIN_EXE_varve")
+    );
+    command.args(["-c", &serve]).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let daemon = Daemon::spawn(command);
+    let nqn = daemon.serving["nqn"].as_str().expect("a name").to_owned();
+    let to = daemon.address(0);
+    run(async move |_, io| {
+        let admin = Host::admin_of(&io, to, &nqn).await;
+        let mut queue = admin.queue(&io, to, 1, 1).await;
+        let silent: Vec<_> = (0..2 * DESCRIPTORS)
+            .map(|_| TcpStream::connect(to).expect("a listener"))
+            .collect();
+        let (output, text) = run_varve(&["volume", "create", "tank/b", "8M", "--state", &state]);
+        assert!(output.status.success(), "{text}");
+        assert_eq!(queue.write(3, &pattern(3, BLOCK)).await, 0);
+        drop(silent);
     });
     daemon.signal("-TERM");
     assert_eq!(daemon.end().0.code(), Some(0));
