@@ -1,7 +1,9 @@
 //! Applying a change: append to the chain, keep the cached image current, report the dead.
 
-use super::chain::is_met;
+use super::chain::{compact, is_met};
+use super::head::LeafHead;
 use super::pool::{Chain, DeltaPool};
+use super::slice::Slice;
 use super::{CHAIN_MAX, Change, DELTA_AGE_MAX, Dead, IS_STRICT, LeafKey, Map, MapFull, report};
 use alloc::vec::Vec;
 use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES, LeafImage, MoveItem, Parent, Placement};
@@ -9,6 +11,47 @@ use varve_units::{Lsn, Ppa, SliceId, VolumeId};
 
 /// Deltas of a leaf without base from which on it gets an image. Arbitrary.
 const BLANK_FROM: usize = 16;
+
+/// A leaf whose image is cached, with all that a change of it touches.
+struct Cached<'a> {
+    leaf: u32,
+    head: &'a mut LeafHead,
+    state: &'a mut Slice,
+    image: &'a mut LeafImage,
+    pool: &'a mut DeltaPool,
+    scratch: &'a mut Vec<Delta>,
+}
+
+impl Cached<'_> {
+    /// Room for one more delta.
+    fn admits_one(&self) -> Result<(), MapFull> {
+        if usize::from(self.head.chain.len) >= CHAIN_MAX {
+            Err(MapFull::Chain)
+        } else if !self.pool.has_room_for_one(self.head.chain) {
+            Err(MapFull::Deltas)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Changes an entry, and the chain, which has room.
+    fn put(
+        &mut self,
+        index: u16,
+        (entry, placement): (Entry, Placement),
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) {
+        report(dead, self.image.entry(index).ppa(), self.state.applied);
+        self.image.set(index, entry, placement);
+        let delta = Delta::new(index, DeltaBody::Put { entry, placement }, lsn);
+        self.pool.push(self.leaf, &mut self.head.chain, delta);
+        self.state.note_change(self.leaf, self.head, lsn);
+        if self.head.chain.wants_compacting() {
+            compact(self.pool, &mut self.head.chain, self.scratch);
+        }
+    }
+}
 
 impl Map {
     /// Whether `deltas` more changes of this leaf are sure to find room.
@@ -76,12 +119,9 @@ impl Map {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
-        let slice = self.slice_of(key);
-        self.begin_record(slice, lsn);
+        self.begin_record(self.slice_of(key), lsn);
         self.check_leaf(found, lsn);
-        self.change(key, &mut found, change, lsn, dead)?;
-        self.slice_mut(slice).note_applied(lsn);
-        Ok(())
+        self.change_each(key, &mut found, [change], lsn, dead)
     }
 
     /// [`Map::apply`] for the moves of one record, all of them of one slice.
@@ -99,20 +139,16 @@ impl Map {
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
         self.begin_record(slice, lsn);
-        for &MoveItem {
-            lba,
-            old,
-            new,
-            class,
-        } in items
-        {
-            let leaf = lba.leaf();
+        for items in items.chunk_by(|item, next| item.lba.leaf() == next.lba.leaf()) {
+            let leaf = items[0].lba.leaf();
             let key = LeafKey { volume, leaf };
             let mut found = self.leaves.find(key);
             self.check_leaf(found, lsn);
-            let change = (lba.index() as u16, Change::Move { old, new, class });
-            self.change(key, &mut found, change, lsn, dead)?;
-            self.slice_mut(slice).note_applied(lsn);
+            let moves = items.iter().map(|item| {
+                let (old, new, class) = (item.old, item.new, item.class);
+                (item.lba.index() as u16, Change::Move { old, new, class })
+            });
+            self.change_each(key, &mut found, moves, lsn, dead)?;
         }
         Ok(())
     }
@@ -139,8 +175,7 @@ impl Map {
         let count = changes.len();
         let mut changes = changes.peekable();
         let mut found = self.leaves.find(key);
-        let slice = self.slice_of(key);
-        self.begin_record(slice, lsn);
+        self.begin_record(self.slice_of(key), lsn);
         self.check_leaf(found, lsn);
         match (found, changes.peek()) {
             (Some(leaf), _) => self.admits_more(leaf, count)?,
@@ -148,11 +183,7 @@ impl Map {
             // Nothing to move or discard.
             (None, _) => {}
         }
-        for change in changes {
-            self.change(key, &mut found, change, lsn, dead)?;
-            self.slice_mut(slice).note_applied(lsn);
-        }
-        Ok(())
+        self.change_each(key, &mut found, changes, lsn, dead)
     }
 
     /// [`Map::apply_each`] for puts of blocks that follow one another, from the index `first` on:
@@ -205,7 +236,34 @@ impl Map {
         }
     }
 
-    /// One change of a record that may be applied; notes the leaf in `found` if it is made.
+    /// Changes of one leaf by a record that may be applied; notes the leaf in `found` if it is made.
+    fn change_each(
+        &mut self,
+        key: LeafKey,
+        found: &mut Option<u32>,
+        changes: impl IntoIterator<Item = (u16, Change)>,
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) -> Result<(), MapFull> {
+        let mut changes = changes.into_iter().peekable();
+        while changes.peek().is_some() {
+            if let Some(leaf) = *found
+                && let Some(slot) = self.leaves.head(leaf).image()
+            {
+                let is_of_one =
+                    |(_, change): &(u16, Change)| !matches!(change, Change::Discard { .. });
+                let of_one = core::iter::from_fn(|| changes.next_if(is_of_one));
+                self.change_cached((leaf, slot), of_one, lsn, dead)?;
+            }
+            if let Some(change) = changes.next() {
+                self.change(key, found, change, lsn, dead)?;
+                self.slice_mut(self.slice_of(key)).note_applied(lsn);
+            }
+        }
+        Ok(())
+    }
+
+    /// One change that is a discard, or of a leaf whose image is not cached.
     fn change(
         &mut self,
         key: LeafKey,
@@ -214,12 +272,6 @@ impl Map {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
-        if let Some(leaf) = *found
-            && let Some(slot) = self.leaves.head(leaf).image()
-            && !matches!(change, Change::Discard { .. })
-        {
-            return self.change_cached((leaf, slot), (index, change), lsn, dead);
-        }
         match (change, *found) {
             (Change::Put { ppa, crc24, class }, known) => {
                 assert_put(ppa);
@@ -253,56 +305,39 @@ impl Map {
         Ok(())
     }
 
-    /// A put or move of a leaf whose image is cached: the entry can be seen.
+    /// Puts and moves of a leaf whose image is cached: each entry can be seen.
     fn change_cached(
         &mut self,
         (leaf, slot): (u32, u32),
-        (index, change): (u16, Change),
+        changes: impl Iterator<Item = (u16, Change)>,
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
-        let new = match change {
-            Change::Put { ppa, crc24, class } => {
-                assert_put(ppa);
-                (Entry::new(ppa, crc24), Placement::new(class, false))
-            }
-            Change::Move { old, new, class } => {
-                assert_move(old, new);
-                let found = self.cache.get(slot).entry(index);
-                if !is_met(found.ppa(), old) {
-                    report(dead, new, lsn);
-                    return Ok(());
+        let mut cached = self.cached(leaf, slot);
+        for (index, change) in changes {
+            match outcome(change, cached.image.entry(index)) {
+                Ok(new) => {
+                    cached.admits_one()?;
+                    cached.put(index, new, lsn, dead);
                 }
-                let moved = Entry::new(new, found.crc24());
-                (moved, Placement::new(class, true))
+                Err(place) => report(dead, place, lsn),
             }
-            Change::Discard { .. } => unreachable!("a discard is of a run"),
-        };
-        self.admits_more(leaf, 1)?;
-        self.put_cached((leaf, slot), index, new, lsn, dead);
+            cached.state.note_applied(lsn);
+        }
         Ok(())
     }
 
-    /// Changes an entry of a cached image, and the leaf's chain, for which there is room.
-    fn put_cached(
-        &mut self,
-        (leaf, slot): (u32, u32),
-        index: u16,
-        (entry, placement): (Entry, Placement),
-        lsn: Lsn,
-        dead: &mut Vec<Dead>,
-    ) {
+    /// A leaf whose image is in `slot`, to be changed.
+    fn cached(&mut self, leaf: u32, slot: u32) -> Cached<'_> {
         let (head, slice) = self.leaves.head_and_slice(leaf);
         let state = self.slices[usize::from(slice.0)].as_mut();
-        let state = state.expect("the slice of a leaf is here");
-        let image = self.cache.get_mut(slot);
-        report(dead, image.entry(index).ppa(), state.applied);
-        image.set(index, entry, placement);
-        let delta = Delta::new(index, DeltaBody::Put { entry, placement }, lsn);
-        self.pool.push(leaf, &mut head.chain, delta);
-        state.note_change(leaf, head, lsn);
-        if head.chain.wants_compacting() {
-            self.compact(leaf);
+        Cached {
+            leaf,
+            head,
+            state: state.expect("the slice of a leaf is here"),
+            image: self.cache.get_mut(slot),
+            pool: &mut self.pool,
+            scratch: &mut self.scratch,
         }
     }
 
@@ -399,10 +434,6 @@ impl Map {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) {
-        if let Some(slot) = self.leaves.head(leaf).image() {
-            self.put_cached((leaf, slot), index, (entry, placement), lsn, dead);
-            return;
-        }
         let head = self.leaves.head(leaf);
         let is_new = head.parent.sector().is_none() && self.leaves.discard(leaf).is_none();
         if is_new && usize::from(head.chain.len) >= BLANK_FROM {
@@ -410,7 +441,9 @@ impl Map {
             // of an ever longer chain.
             let floor = self.floor(leaf);
             self.fold(leaf, LeafImage::BLANK, floor, dead);
-            self.put(leaf, index, (entry, placement), lsn, dead);
+            let slot = self.leaves.head(leaf).image().expect("just cached");
+            let mut cached = self.cached(leaf, slot);
+            cached.put(index, (entry, placement), lsn, dead);
             return;
         }
         let delta = Delta::new(index, DeltaBody::Put { entry, placement }, lsn);
@@ -501,6 +534,25 @@ impl Map {
         } else {
             self.set_parent(leaf, Parent::none(lsn), 0);
         }
+    }
+}
+
+/// The entry that a put or move makes of what it finds, or the place that it brought in vain.
+fn outcome(change: Change, found: Entry) -> Result<(Entry, Placement), Ppa> {
+    match change {
+        Change::Put { ppa, crc24, class } => {
+            assert_put(ppa);
+            Ok((Entry::new(ppa, crc24), Placement::new(class, false)))
+        }
+        Change::Move { old, new, class } => {
+            assert_move(old, new);
+            if !is_met(found.ppa(), old) {
+                return Err(new);
+            }
+            let moved = Entry::new(new, found.crc24());
+            Ok((moved, Placement::new(class, true)))
+        }
+        Change::Discard { .. } => unreachable!("a discard is of a run"),
     }
 }
 

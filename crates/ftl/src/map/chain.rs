@@ -1,6 +1,6 @@
 //! Work on one chain: append, find, prune, deduplicate.
 
-use super::pool::Slot;
+use super::pool::{Chain, DeltaPool, Slot};
 use super::{Dead, Map, report};
 use alloc::vec::Vec;
 use varve_format::{Delta, LEAF_ENTRIES};
@@ -15,16 +15,19 @@ impl IndexSet {
         self.0[index as usize / 64] >> (index % 64) & 1 == 1
     }
 
-    pub(super) const fn add(&mut self, index: u16) {
-        self.0[index as usize / 64] |= 1 << (index % 64);
+    /// Adds an entry; true if it was not in it.
+    pub(super) const fn add(&mut self, index: u16) -> bool {
+        let (word, bit) = (&mut self.0[index as usize / 64], 1 << (index % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
     }
 
     /// Adds the entries from `first` up to `end`; true if one was not in it.
     fn add_run(&mut self, first: u16, end: u16) -> bool {
         let mut is_new = false;
         for index in first..end {
-            is_new |= !self.has(index);
-            self.add(index);
+            is_new |= self.add(index);
         }
         is_new
     }
@@ -78,10 +81,11 @@ impl Map {
         deltas
     }
 
-    /// Makes what is left of the `deltas` that [`Map::unroll`] gave, oldest first, the chain.
-    pub(super) fn rewrite(&mut self, leaf: u32, mut deltas: Vec<Delta>) {
+    /// Makes what is left of the `deltas` that [`Map::unroll`] gave, oldest first, the chain. Of those
+    /// that are gone `places` brought one.
+    pub(super) fn rewrite(&mut self, leaf: u32, mut deltas: Vec<Delta>, places: u64) {
         let chain = &mut self.leaves.head_mut(leaf).chain;
-        self.pool.replace(chain, &deltas);
+        self.pool.replace(chain, &deltas, places);
         deltas.clear();
         self.scratch = deltas;
     }
@@ -98,7 +102,7 @@ impl Map {
         }
         let applied = self.slice(self.leaves.slice(leaf)).applied;
         let mut deltas = self.unroll(leaf);
-        let before = deltas.len();
+        let (before, mut places) = (deltas.len(), 0);
         deltas.retain(|&delta| {
             let lsn = delta
                 .lsn_within(applied)
@@ -107,45 +111,53 @@ impl Map {
             if let (true, Some(dead)) = (gone, dead.as_deref_mut()) {
                 report(dead, delta.ppa(), lsn);
             }
+            places += u64::from(gone && delta.brings_place());
             !gone
         });
         if deltas.len() == before {
             deltas.clear();
             self.scratch = deltas;
         } else {
-            self.rewrite(leaf, deltas);
+            self.rewrite(leaf, deltas, places);
         }
-    }
-
-    /// Drops deltas that younger ones supersede. Their places were reported: the image is cached.
-    pub(super) fn compact(&mut self, leaf: u32) {
-        assert!(
-            self.leaves.head(leaf).image().is_some(),
-            "superseded places were reported"
-        );
-        let mut deltas = self.unroll(leaf);
-        drop_superseded(&mut deltas);
-        self.rewrite(leaf, deltas);
-        self.leaves.head_mut(leaf).chain.fresh = 0;
     }
 }
 
-/// Keeps, of deltas oldest first, those that still decide something.
+/// Drops deltas of a chain that younger ones supersede, by way of `scratch`, which is empty. Their
+/// places were reported: the image is cached.
+pub(super) fn compact(pool: &mut DeltaPool, chain: &mut Chain, scratch: &mut Vec<Delta>) {
+    pool.unroll(*chain, scratch);
+    let places = drop_superseded(scratch);
+    pool.replace(chain, scratch, places);
+    scratch.clear();
+    chain.fresh = 0;
+}
+
+/// Keeps, of deltas oldest first, those that still decide something. Tells how many of the others
+/// brought a place.
 ///
 /// # Panics
 /// If one is a conditional move.
-pub(super) fn drop_superseded(deltas: &mut Vec<Delta>) {
+pub(super) fn drop_superseded(deltas: &mut Vec<Delta>) -> u64 {
     let mut decided = IndexSet::default();
-    let mut kept = deltas.len();
+    let (mut kept, mut places) = (deltas.len(), 0);
     for at in (0..deltas.len()).rev() {
         let delta = deltas[at];
         assert!(!delta.is_move(), "all moves have been judged");
-        if decided.add_run(delta.index(), delta.end()) {
+        let decides = if delta.is_discard() {
+            decided.add_run(delta.index(), delta.end())
+        } else {
+            decided.add(delta.index())
+        };
+        if decides {
             kept -= 1;
             deltas[kept] = delta;
+        } else {
+            places += u64::from(delta.brings_place());
         }
     }
     deltas.drain(..kept);
+    places
 }
 
 /// True if a move from `old` applies to an entry at `found`.

@@ -78,7 +78,7 @@ impl Map {
             *chain = self.leaves.head(leaf).chain;
             core::hint::black_box(self.leaves.slice(leaf));
         }
-        self.pool.fetch(&chains[..leaves.len()], nodes);
+        self.pool.fetch(&chains, nodes);
     }
 
     /// A leaf's section, its deltas in `deltas`, and the LSN of the oldest of them.
@@ -126,7 +126,12 @@ impl Map {
             }
             deltas.reverse();
         }
-        let oldest_age = deltas.iter().map(|delta| delta.age_at(applied)).max();
+        let age = |delta: &Delta| delta.age_at(applied);
+        let oldest_age = if head.chain.is_in_order() {
+            deltas.first().map(age)
+        } else {
+            deltas.iter().map(age).max()
+        };
         let oldest = oldest_age.map(|age| {
             let oldest = applied.0.checked_sub(u64::from(age));
             Lsn(oldest.expect("no delta is younger than its slice"))

@@ -145,19 +145,23 @@ impl Map {
             dead,
         };
         let mut deltas = self.unroll(leaf);
+        let mut places = 0;
         deltas.retain_mut(|delta| {
             let lsn = delta
                 .lsn_within(applied)
                 .expect("no delta is younger than its slice");
             match fold.step(*delta, lsn) {
                 Some(judged) => *delta = judged,
-                None => return false,
+                None => {
+                    places += u64::from(delta.brings_place());
+                    return false;
+                }
             }
             true
         });
-        drop_superseded(&mut deltas);
+        places += drop_superseded(&mut deltas);
         let image = fold.image;
-        self.rewrite(leaf, deltas);
+        self.rewrite(leaf, deltas, places);
         self.leaves.head_mut(leaf).chain.fresh = 0;
         let (slot, evicted) = self.cache.insert(leaf, image);
         if let Some(loser) = evicted {

@@ -99,6 +99,11 @@ impl Chain {
         self.marks.0 & MIXED == 0
     }
 
+    /// True if the next delta takes a node: there is none, or the newest has all that it can hold.
+    const fn is_full(self) -> bool {
+        (self.len as usize).is_multiple_of(NODE_DELTAS)
+    }
+
     const fn mark(&mut self, mark: u8, is_set: bool) {
         self.marks.0 = self.marks.0 & !mark | if is_set { mark } else { 0 };
     }
@@ -178,6 +183,11 @@ impl DeltaPool {
         self.nodes_max.saturating_sub(self.used())
     }
 
+    /// True if a chain can take one more delta without more nodes than there may be.
+    pub(super) fn has_room_for_one(&self, chain: Chain) -> bool {
+        !chain.is_full() || self.room() > 0
+    }
+
     /// Nodes that `deltas` more deltas would take from the pool.
     pub(super) fn need(chain: Chain, deltas: usize) -> usize {
         let len = usize::from(chain.len);
@@ -207,16 +217,15 @@ impl DeltaPool {
     /// [`DeltaPool::room`]: a load may not fail for want of it.
     pub(super) fn push(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
         chain.fresh = chain.fresh.saturating_add(1);
-        if !usize::from(chain.len).is_multiple_of(NODE_DELTAS) {
+        self.deltas += 1;
+        self.places += u64::from(delta.brings_place());
+        if !chain.is_full() {
             // The node count, and so the bucket, stays.
             self.append_within(chain, delta);
             return;
         }
-        let grown = Chain {
-            len: chain.len + 1,
-            ..*chain
-        };
-        let relinks = !chain.is_held() && Self::bucket(*chain) != Self::bucket(grown);
+        let nodes = usize::from(chain.len) / NODE_DELTAS;
+        let relinks = !chain.is_held() && Self::bucket_of(nodes) != Self::bucket_of(nodes + 1);
         if relinks && chain.len > 0 {
             self.unlink(*chain);
         }
@@ -231,11 +240,9 @@ impl DeltaPool {
     pub(super) fn fill(&mut self, leaf: u32, deltas: &[Delta]) -> Chain {
         let mut chain = Chain::EMPTY;
         for some in deltas.chunks(NODE_DELTAS) {
-            let node = self.take(leaf);
-            let made = &mut self.nodes[node];
-            made.deltas[..some.len()].copy_from_slice(some);
-            made.next = chain.head;
-            chain.head = node;
+            let mut held = [Delta::FILLER; NODE_DELTAS];
+            held[..some.len()].copy_from_slice(some);
+            chain.head = self.take(leaf, held, chain.head);
         }
         chain.len = u16::try_from(deltas.len()).expect("chain length is limited");
         chain.mark_as(deltas);
@@ -254,28 +261,25 @@ impl DeltaPool {
         chain.note(delta, newest[fill - 1]);
         newest[fill] = delta;
         chain.len += 1;
-        self.deltas += 1;
-        self.places += u64::from(delta.brings_place());
     }
 
-    /// Appends a delta to a chain all of whose nodes are full.
+    /// Appends a delta to a chain all of whose nodes are full: what the newest held goes to a node
+    /// behind it.
     fn append_node(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
-        let node = self.take(leaf);
         if chain.len == 0 {
-            chain.head = node;
             chain.mark_as(&[delta]);
+            let held = [delta, Delta::FILLER, Delta::FILLER];
+            chain.head = self.take(leaf, held, NIL);
         } else {
-            let newest = &mut self.nodes[chain.head];
+            let newest = &self.nodes[chain.head];
             let (full, next) = (newest.deltas, newest.next);
-            newest.next = node;
             chain.note(delta, full[NODE_DELTAS - 1]);
-            let second = &mut self.nodes[node];
-            (second.deltas, second.next) = (full, next);
+            let second = self.take(leaf, full, next);
+            let newest = &mut self.nodes[chain.head];
+            newest.deltas[0] = delta;
+            newest.next = second;
         }
-        self.nodes[chain.head].deltas[0] = delta;
         chain.len += 1;
-        self.deltas += 1;
-        self.places += u64::from(delta.brings_place());
     }
 
     /// The nodes of a chain, newest first, with their deltas, oldest first.
@@ -301,11 +305,18 @@ impl DeltaPool {
 
     /// The deltas of a chain, oldest first, behind what is in `into` already.
     pub(super) fn unroll(&self, chain: Chain, into: &mut Vec<Delta>) {
-        let mut at = into.len() + usize::from(chain.len);
-        into.resize(at, Delta::FILLER);
-        for (_, deltas) in self.nodes(chain) {
-            at -= deltas.len();
-            into[at..at + deltas.len()].copy_from_slice(deltas);
+        let start = into.len();
+        into.resize(start + usize::from(chain.len), Delta::FILLER);
+        let (full, newest) = into[start..].as_chunks_mut::<NODE_DELTAS>();
+        let mut node = chain.head;
+        if !newest.is_empty() {
+            let held = &self.nodes[node];
+            newest.copy_from_slice(&held.deltas[..newest.len()]);
+            node = held.next;
+        }
+        for deltas in full.iter_mut().rev() {
+            let held = &self.nodes[node];
+            (*deltas, node) = (held.deltas, held.next);
         }
     }
 
@@ -320,29 +331,33 @@ impl DeltaPool {
     }
 
     /// Replaces a chain by `deltas`, oldest first, no more of them than before, in the order they had
-    /// there and discards only where there were some.
-    pub(super) fn replace(&mut self, chain: &mut Chain, deltas: &[Delta]) {
+    /// there and discards only where there were some. Of those that are gone `places` brought one.
+    pub(super) fn replace(&mut self, chain: &mut Chain, deltas: &[Delta], places: u64) {
         let before = usize::from(chain.len);
         assert!(deltas.len() <= before, "a chain is only ever shortened");
         if before == 0 {
             return;
         }
         self.unlink(*chain);
-        let old: u64 = self.nodes(*chain).map(|(_, some)| places(some)).sum();
-        self.places = self.places - old + places(deltas);
-        self.deltas = self.deltas - before as u64 + deltas.len() as u64;
+        self.places -= places;
+        self.deltas -= (before - deltas.len()) as u64;
         let kept = deltas.len().div_ceil(NODE_DELTAS);
         for _ in kept..before.div_ceil(NODE_DELTAS) {
             let next = self.nodes[chain.head].next;
             self.give(chain.head);
             chain.head = next;
         }
-        let (mut node, mut end) = (chain.head, deltas.len());
-        for _ in 0..kept {
-            let start = (end - 1) / NODE_DELTAS * NODE_DELTAS;
+        let mut node = chain.head;
+        let (full, newest) = deltas.as_chunks::<NODE_DELTAS>();
+        if !newest.is_empty() {
             let held = &mut self.nodes[node];
-            held.deltas[..end - start].copy_from_slice(&deltas[start..end]);
-            (node, end) = (held.next, start);
+            held.deltas[..newest.len()].copy_from_slice(newest);
+            node = held.next;
+        }
+        for deltas in full.iter().rev() {
+            let held = &mut self.nodes[node];
+            held.deltas = *deltas;
+            node = held.next;
         }
         chain.len = deltas.len() as u16;
         if chain.may_have_discards() || !chain.is_in_order() {
@@ -376,19 +391,30 @@ impl DeltaPool {
         }
     }
 
-    /// Has up to `nodes` nodes of each chain, the newest first, in the processor's cache.
-    pub(super) fn fetch(&self, chains: &[Chain], nodes: usize) {
-        let count = |chain: &Chain| usize::from(chain.len).div_ceil(NODE_DELTAS).min(nodes);
-        let most = chains.iter().map(count).max().unwrap_or(0);
-        let mut at: Vec<(u32, usize)> = chains.iter().map(|one| (one.head, count(one))).collect();
-        for _ in 0..most {
-            for (node, left) in at.iter_mut().filter(|(_, left)| *left > 0) {
-                *node = self.nodes[*node].next;
-                *left -= 1;
+    /// Has up to `most` nodes of each chain, the newest first, in the processor's cache.
+    pub(super) fn fetch<const CHAINS: usize>(&self, chains: &[Chain; CHAINS], most: usize) {
+        let mut nodes = [(NIL, 0); CHAINS];
+        let mut open = 0;
+        for chain in chains.iter().filter(|chain| chain.len > 0) {
+            let count = usize::from(chain.len).div_ceil(NODE_DELTAS).min(most);
+            nodes[open] = (chain.head, count);
+            open += 1;
+        }
+        while open > 0 {
+            let mut at = 0;
+            while at < open {
+                let (node, left) = nodes[at];
+                if left == 0 {
+                    open -= 1;
+                    nodes[at] = nodes[open];
+                    continue;
+                }
+                nodes[at] = (self.nodes[node].next, left - 1);
+                at += 1;
             }
         }
         // Reads of which nothing comes would be left out.
-        core::hint::black_box(at);
+        core::hint::black_box(nodes);
     }
 
     /// The leaf of a chain in the bucket of the longest, held ones apart.
@@ -425,7 +451,11 @@ impl DeltaPool {
     }
 
     fn bucket(chain: Chain) -> usize {
-        let nodes = usize::from(chain.len).div_ceil(NODE_DELTAS);
+        Self::bucket_of(usize::from(chain.len).div_ceil(NODE_DELTAS))
+    }
+
+    /// The bucket of chains of so many nodes.
+    fn bucket_of(nodes: usize) -> usize {
         match nodes.checked_sub(WIDE_FROM) {
             None => nodes,
             Some(more) => (WIDE_FROM + more / WIDE).min(BUCKETS - 1),
@@ -460,10 +490,11 @@ impl DeltaPool {
         self.nodes[chain.head].before = HELD;
     }
 
-    fn take(&mut self, leaf: u32) -> u32 {
+    /// A node for these deltas, with `next` behind it.
+    fn take(&mut self, leaf: u32, deltas: [Delta; NODE_DELTAS], next: u32) -> u32 {
         let node = Node {
-            deltas: [Delta::FILLER; NODE_DELTAS],
-            next: NIL,
+            deltas,
+            next,
             leaf,
             before: HELD,
             after: NIL,
