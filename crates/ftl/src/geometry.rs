@@ -1,5 +1,6 @@
 //! Sizes of a pool and what a place means.
 
+use core::ops::Range;
 use varve_units::{BLOCK_BYTES, LeafIndex, Ppa, SECTOR_BYTES, SliceId, VolumeId};
 
 /// Sectors of one 4 KiB block.
@@ -144,6 +145,23 @@ impl Geometry {
             }
         };
         within as u32
+    }
+
+    /// Bits of the places that a unit has.
+    #[must_use]
+    pub const fn places(&self, unit: UnitId) -> Range<u64> {
+        match unit.tier {
+            Tier::Dense => {
+                let first = unit.index as u64 * self.group_blocks as u64;
+                first..first + self.group_blocks as u64
+            }
+            // Counted down.
+            Tier::Fast => {
+                let first = self.chunk_start(unit.index);
+                let last = first + self.chunk_sectors() - 1;
+                Ppa::fast(last).bits()..Ppa::fast(first).bits() + 1
+            }
+        }
     }
 
     /// Byte offset on its tier of what `ppa` names, as [`Geometry::locate`] tells it, and no more: the

@@ -62,6 +62,8 @@ pub struct Shard {
     /// Appenders waiting for delta nodes.
     pub(crate) node_waiters: Cell<usize>,
     reroutes: Cell<u32>,
+    /// Places that a batch left; empty between calls.
+    dead: Cell<Vec<Dead>>,
     /// Leaves that queued writes will make, and how many writes make each.
     pub(crate) pending_leaves: RefCell<BTreeMap<LeafKey, u32>>,
     /// Live leaves are counted per chunk (not before recovery has loaded them).
@@ -87,6 +89,7 @@ impl Shard {
             lengthening: Cell::new(0),
             node_waiters: Cell::new(0),
             reroutes: Cell::new(0),
+            dead: Cell::default(),
             pending_leaves: RefCell::default(),
             leaves_counted: Cell::new(false),
         })
@@ -436,9 +439,8 @@ impl Shard {
 
     /// True if a chain has reached the length at which it is merged whatever room there is.
     fn has_long_chain(&self) -> bool {
-        let mut map = self.map.borrow_mut();
-        map.fullest()
-            .is_some_and(|key| map.chain_len(key) >= CHAIN_MAX)
+        let longest = self.map.borrow_mut().longest();
+        longest.is_some_and(|(_, len)| len >= CHAIN_MAX)
     }
 
     fn write_failed(&self, sequence: u64, error: varve_io::IoError) {
@@ -488,8 +490,9 @@ impl Shard {
     }
 
     fn acknowledge(&self, batch: Batch) {
-        let mut dead = Vec::new();
-        let (mut nodes, mut blocks, mut log) = (0, 0, 0);
+        let mut dead = self.dead.take();
+        let (mut nodes, mut blocks, mut log, mut lengthened) = (0, 0, 0, 0);
+        let mut makes_leaves = false;
         let records = batch.records.iter().zip(&batch.loads).enumerate();
         for (index, (record, (load, appended))) in records {
             if index % RECORDS_AHEAD == 0 {
@@ -497,23 +500,20 @@ impl Shard {
                 self.glance(&batch.records[index..end]);
             }
             self.apply(record, appended, &mut dead);
-            self.bury(&mut dead);
             nodes += load.reserved_nodes;
             blocks += load.pending_blocks;
-            self.lengthening
-                .set(self.lengthening.get() - lengthens(record));
+            lengthened += lengthens(record);
             log += load.pending_log;
+            makes_leaves |= load.pending_leaf;
         }
+        self.bury(&mut dead);
+        self.dead.set(dead);
+        self.lengthening.set(self.lengthening.get() - lengthened);
         self.reserved_nodes.set(self.reserved_nodes.get() - nodes);
         // What is mapped now is shown before it is no longer pending.
         self.show_used();
-        for (record, (load, _)) in batch.records.iter().zip(&batch.loads) {
-            if let Record::Put { volume, lba, .. } | Record::External { volume, lba, .. } = record
-                && load.pending_leaf
-            {
-                let (volume, leaf) = (*volume, lba.leaf());
-                self.leaf_made(LeafKey { volume, leaf });
-            }
+        if makes_leaves {
+            self.leaves_made(&batch);
         }
         if blocks > 0 {
             self.shared
@@ -526,6 +526,18 @@ impl Shard {
             self.answer(load, Ok(appended));
         }
         self.shared.blocks_died();
+    }
+
+    /// The leaves that writes of a batch were to make are made.
+    fn leaves_made(&self, batch: &Batch) {
+        for (record, (load, _)) in batch.records.iter().zip(&batch.loads) {
+            if let Record::Put { volume, lba, .. } | Record::External { volume, lba, .. } = record
+                && load.pending_leaf
+            {
+                let (volume, leaf) = (*volume, lba.leaf());
+                self.leaf_made(LeafKey { volume, leaf });
+            }
+        }
     }
 
     /// Has what the map holds of the blocks of some records in the processor's cache.
@@ -554,9 +566,8 @@ impl Shard {
     }
 
     pub(crate) fn bury(&self, dead: &mut Vec<Dead>) {
-        for Dead { ppa, since } in dead.drain(..) {
-            self.shared.units.bury(ppa, since);
-        }
+        let dead = dead.drain(..).map(|Dead { ppa, since }| (ppa, since));
+        self.shared.units.bury_each(dead);
     }
 
     /// What an acknowledged record does to the map and the catalogue. Of checkpoint records only

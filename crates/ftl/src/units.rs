@@ -289,11 +289,17 @@ impl Unit {
         }
     }
 
-    fn clear(&self, bit: u32) {
+    /// Clears a bit; true if it was set. Whoever calls this counts.
+    fn clear(&self, bit: u32) -> bool {
         let mask = 1 << (bit % 64);
         let before = self.bits[(bit / 64) as usize].fetch_and(!mask, Ordering::AcqRel);
-        if before & mask != 0 {
-            self.live.fetch_sub(1, Ordering::AcqRel);
+        before & mask != 0
+    }
+
+    /// Counts bits that were cleared.
+    fn note_cleared(&self, count: u32) {
+        if count > 0 {
+            self.live.fetch_sub(count, Ordering::AcqRel);
             self.note_changed();
         }
     }
@@ -486,11 +492,28 @@ impl UnitTable {
     /// Marks a place dead whose last reference, made at `since`, is gone. Ignored if the unit
     /// was opened later than that: the reference belonged to an earlier use (ADR 6).
     pub fn bury(&self, ppa: Ppa, since: Lsn) {
-        if let Some(place) = self.geometry.locate(ppa)
-            && self.is_current(&place, since)
-        {
-            self.unit(place.unit).clear(place.bit);
+        self.bury_each([(ppa, since)]);
+    }
+
+    /// [`UnitTable::bury`] for many. Those of one unit often follow one another: it is located once,
+    /// and counts once what it lost. Nobody can free it meanwhile, as that takes a checkpoint, of which
+    /// the caller's reactor has its part.
+    pub fn bury_each(&self, dead: impl IntoIterator<Item = (Ppa, Lsn)>) {
+        let (mut id, mut places, mut cleared) = (UnitId::chunk(0), 0..0, 0);
+        for (ppa, since) in dead {
+            if !places.contains(&ppa.bits()) {
+                let Some(place) = self.geometry.locate(ppa) else {
+                    continue;
+                };
+                self.unit(id).note_cleared(cleared);
+                (id, places, cleared) = (place.unit, self.geometry.places(place.unit), 0);
+            }
+            let unit = self.unit(id);
+            if unit.stamp() <= since {
+                cleared += u32::from(unit.clear(self.geometry.bit_in(id, ppa)));
+            }
         }
+        self.unit(id).note_cleared(cleared);
     }
 
     /// True if a reference made at `since` belongs to the unit's present use.

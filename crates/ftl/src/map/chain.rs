@@ -90,6 +90,28 @@ impl Map {
         self.scratch = deltas;
     }
 
+    /// Drops deltas up to an LSN.
+    pub(super) fn drop_through(&mut self, leaf: u32, through: Lsn) {
+        let chain = self.leaves.head(leaf).chain;
+        if !chain.is_in_order() {
+            return self.prune(leaf, None, |_, lsn| lsn <= through);
+        }
+        let applied = self.slice(self.leaves.slice(leaf)).applied;
+        let is_younger = |delta: &Delta| {
+            let lsn = delta.lsn_within(applied);
+            lsn.expect("no delta is younger than its slice") > through
+        };
+        let mut deltas = core::mem::take(&mut self.scratch);
+        self.pool.unroll_newest(chain, is_younger, &mut deltas);
+        if deltas.len() == usize::from(chain.len) {
+            deltas.clear();
+            self.scratch = deltas;
+        } else {
+            let gone = self.pool.places_beyond(chain, &deltas);
+            self.rewrite(leaf, deltas, gone);
+        }
+    }
+
     /// Drops deltas for which `gone` holds; reports their places if `dead` is given.
     pub(super) fn prune(
         &mut self,

@@ -37,7 +37,7 @@ impl Map {
                 self.fetch(ahead, if full { usize::MAX } else { NODES_SINCE });
             }
             let buffer = core::mem::take(&mut self.scratch);
-            let (section, first) = self.section(leaf, full, since, buffer);
+            let (section, first) = self.section(leaf, full, (since, cut), buffer);
             let vanishes = section.state == SectionState::Gone;
             if !(full && vanishes) {
                 writer.push(&section);
@@ -46,7 +46,9 @@ impl Map {
                 deltas.clear();
                 self.scratch = deltas;
             }
-            oldest = oldest.into_iter().chain(first).min();
+            if let Some(first) = first {
+                oldest = Some(oldest.map_or(first, |oldest| oldest.min(first)));
+            }
             if vanishes {
                 self.forget_image(leaf);
                 self.leaves.remove(leaf);
@@ -81,12 +83,13 @@ impl Map {
         self.pool.fetch(&chains, nodes);
     }
 
-    /// A leaf's section, its deltas in `deltas`, and the LSN of the oldest of them.
+    /// A leaf's section from one LSN to the other, its deltas in `deltas`, and the LSN of the oldest of
+    /// them.
     fn section(
         &self,
         leaf: u32,
         full: bool,
-        since: Lsn,
+        (since, applied): (Lsn, Lsn),
         mut deltas: Vec<Delta>,
     ) -> (Section, Option<Lsn>) {
         let key = self.leaves.key(leaf);
@@ -108,7 +111,6 @@ impl Map {
             parent: head.parent,
             discarded,
         };
-        let applied = self.slice(self.leaves.slice(leaf)).applied;
         let is_new = |delta: &Delta| u64::from(delta.age_at(applied)) < applied.0 - since.0;
         if full || !head.chain.is_in_order() {
             self.pool.unroll(head.chain, &mut deltas);
@@ -116,15 +118,8 @@ impl Map {
                 deltas.retain(is_new);
             }
         } else {
-            for (_, some) in self.pool.nodes(head.chain) {
-                let new = some.iter().rev().take_while(|delta| is_new(delta)).count();
-                deltas.extend(some.iter().rev().take(new));
-                if new < some.len() {
-                    // What stands behind is in the cut before, too.
-                    break;
-                }
-            }
-            deltas.reverse();
+            // What stands behind one of the cut before is of it, too.
+            self.pool.unroll_newest(head.chain, is_new, &mut deltas);
         }
         let age = |delta: &Delta| delta.age_at(applied);
         let oldest_age = if head.chain.is_in_order() {

@@ -259,7 +259,10 @@ impl Directory {
         } = self.pages[page].key;
         let slices = u64::from(self.slices);
         let position = number * PAGE_LEAVES as u64 + at as u64;
-        let rest = (u64::from(slice.0) + slices - volume.0 % slices) % slices;
+        let rest = match slices.is_power_of_two() {
+            true => u64::from(slice.0).wrapping_sub(volume.0) & (slices - 1),
+            false => (u64::from(slice.0) + slices - volume.0 % slices) % slices,
+        };
         LeafKey {
             volume,
             leaf: LeafIndex(position * slices + rest),

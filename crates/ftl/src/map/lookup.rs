@@ -1,7 +1,7 @@
 //! Looking up entries, and asking whether a block is live.
 
 use super::chain::IndexSet;
-use super::pool::{Chain, NIL};
+use super::pool::NIL;
 use super::{LeafKey, Map};
 use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES};
 use varve_units::{Lsn, Ppa};
@@ -75,29 +75,38 @@ impl Map {
     /// because reads that do not depend on one another overlap, and one block's all depend on the
     /// one before.
     pub fn prefetch(&self, blocks: impl IntoIterator<Item = (LeafKey, u16)>) {
-        let mut blocks = blocks.into_iter();
-        let (mut bits, mut seen) = (0, AHEAD);
-        while seen == AHEAD {
-            seen = 0;
-            let mut guesses = [(NIL, 0, 0); AHEAD];
-            for (guess, (key, index)) in guesses.iter_mut().zip(&mut blocks) {
-                let (page, at) = self.leaves.guess(key);
-                *guess = (page, at, index);
-                seen += 1;
+        let mut places = [(NIL, 0, 0); AHEAD];
+        let mut count = 0;
+        let mut last = None;
+        blocks.into_iter().for_each(|(key, index)| {
+            let (page, at) = match last {
+                Some((known, place)) if known == key => place,
+                _ => self.leaves.guess(key),
+            };
+            last = Some((key, (page, at)));
+            places[count] = (page, at, index);
+            count += 1;
+            if count == AHEAD {
+                self.fetch_entries(&mut places);
+                count = 0;
             }
-            let mut heads = [(Chain::EMPTY, None, 0); AHEAD];
-            for (head, &(page, at, index)) in heads.iter_mut().zip(&guesses[..seen]) {
-                if let Some(found) = self.leaves.glance(page, at) {
-                    *head = (found.chain, found.image(), index);
-                }
-            }
-            for &(chain, image, index) in &heads[..seen] {
-                bits ^= u64::from(self.pool.glance(chain));
-                if let Some(slot) = image {
-                    let image = self.cache.glance(slot);
-                    bits ^= image.entry(index).bits();
-                    bits ^= u64::from(image.placement(index).bits());
-                }
+        });
+        self.fetch_entries(&mut places[..count]);
+    }
+
+    /// [`Map::prefetch`] for guesses and indices in their leaves, which are used up.
+    fn fetch_entries(&self, places: &mut [(u32, u32, u16)]) {
+        for (page, at, _) in &mut *places {
+            let head = self.leaves.glance(*page, *at);
+            (*page, *at) = head.map_or((NIL, NIL), |head| (head.chain.newest(), head.image));
+        }
+        let mut bits = 0;
+        for &mut (node, slot, index) in places {
+            bits ^= u64::from(self.pool.glance(node));
+            if slot != NIL {
+                let image = self.cache.glance(slot);
+                bits ^= image.entry(index).bits();
+                bits ^= u64::from(image.placement(index).bits());
             }
         }
         // Reads of which nothing comes would be left out.

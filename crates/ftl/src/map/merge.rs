@@ -190,8 +190,7 @@ impl Map {
     /// Makes `parent` the base and drops the deltas that it contains.
     pub(super) fn switch(&mut self, leaf: u32, parent: Parent, mapped: u16) {
         self.set_parent(leaf, parent, mapped);
-        let through = parent.through();
-        self.prune(leaf, None, |_, lsn| lsn <= through);
+        self.drop_through(leaf, parent.through());
     }
 
     /// Redoes a leaf record read from the log. Its mapped entries are not known before the image

@@ -99,6 +99,11 @@ impl Chain {
         self.marks.0 & MIXED == 0
     }
 
+    /// Its newest node, or [`NIL`].
+    pub(super) const fn newest(self) -> u32 {
+        if self.len > 0 { self.head } else { NIL }
+    }
+
     /// True if the next delta takes a node: there is none, or the newest has all that it can hold.
     const fn is_full(self) -> bool {
         (self.len as usize).is_multiple_of(NODE_DELTAS)
@@ -320,6 +325,32 @@ impl DeltaPool {
         }
     }
 
+    /// The newest deltas of a chain up to the first that `wanted` does not hold for, oldest first,
+    /// behind what is in `into` already.
+    pub(super) fn unroll_newest(
+        &self,
+        chain: Chain,
+        wanted: impl Fn(&Delta) -> bool,
+        into: &mut Vec<Delta>,
+    ) {
+        let start = into.len();
+        'chain: for (_, deltas) in self.nodes(chain) {
+            for delta in deltas.iter().rev() {
+                if !wanted(delta) {
+                    break 'chain;
+                }
+                into.push(*delta);
+            }
+        }
+        into[start..].reverse();
+    }
+
+    /// Deltas of a chain that bring a place, besides those in `kept`, which are of it.
+    pub(super) fn places_beyond(&self, chain: Chain, kept: &[Delta]) -> u64 {
+        let all: u64 = self.nodes(chain).map(|(_, some)| places(some)).sum();
+        all - places(kept)
+    }
+
     /// Replaces one delta of a chain in place by a younger one, both puts or moves.
     pub(super) fn set(&mut self, chain: &mut Chain, slot: Slot, delta: Delta) {
         let newest = (usize::from(chain.len) + NODE_DELTAS - 1) % NODE_DELTAS;
@@ -383,11 +414,11 @@ impl DeltaPool {
         chain.mark(IN_MERGE, held);
     }
 
-    /// Some bits of the chain's newest node, to have it in the processor's cache.
-    pub(super) fn glance(&self, chain: Chain) -> u32 {
-        match chain.len {
-            0 => 0,
-            _ => self.nodes[chain.head].next,
+    /// Some bits of a node, if it is one, to have it in the processor's cache.
+    pub(super) fn glance(&self, node: u32) -> u32 {
+        match node {
+            NIL => 0,
+            _ => self.nodes[node].next,
         }
     }
 
