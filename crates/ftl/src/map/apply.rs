@@ -245,22 +245,19 @@ impl Map {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
-        let mut changes = changes.into_iter().peekable();
-        while changes.peek().is_some() {
-            if let Some(leaf) = *found
-                && let Some(slot) = self.leaves.head(leaf).image()
-            {
-                let is_of_one =
-                    |(_, change): &(u16, Change)| !matches!(change, Change::Discard { .. });
-                let of_one = core::iter::from_fn(|| changes.next_if(is_of_one));
-                self.change_cached((leaf, slot), of_one, lsn, dead)?;
-            }
-            if let Some(change) = changes.next() {
-                self.change(key, found, change, lsn, dead)?;
-                self.slice_mut(self.slice_of(key)).note_applied(lsn);
-            }
+        let mut changes = changes.into_iter();
+        loop {
+            let slot = found.and_then(|leaf| Some((leaf, self.leaves.head(leaf).image()?)));
+            let next = match slot {
+                Some(cached) => self.change_cached(cached, &mut changes, lsn, dead)?,
+                None => changes.next(),
+            };
+            let Some(change) = next else {
+                return Ok(());
+            };
+            self.change(key, found, change, lsn, dead)?;
+            self.slice_mut(self.slice_of(key)).note_applied(lsn);
         }
-        Ok(())
     }
 
     /// One change that is a discard, or of a leaf whose image is not cached.
@@ -305,26 +302,40 @@ impl Map {
         Ok(())
     }
 
-    /// Puts and moves of a leaf whose image is cached: each entry can be seen.
+    /// Puts and moves of a leaf whose image is cached: each entry can be seen. Hands back the first
+    /// change that is a discard.
     fn change_cached(
         &mut self,
         (leaf, slot): (u32, u32),
-        changes: impl Iterator<Item = (u16, Change)>,
+        changes: &mut impl Iterator<Item = (u16, Change)>,
         lsn: Lsn,
         dead: &mut Vec<Dead>,
-    ) -> Result<(), MapFull> {
+    ) -> Result<Option<(u16, Change)>, MapFull> {
         let mut cached = self.cached(leaf, slot);
         for (index, change) in changes {
-            match outcome(change, cached.image.entry(index)) {
-                Ok(new) => {
-                    cached.admits_one()?;
-                    cached.put(index, new, lsn, dead);
+            let found = cached.image.entry(index);
+            let new = match change {
+                Change::Put { ppa, crc24, class } => {
+                    assert_put(ppa);
+                    (Entry::new(ppa, crc24), Placement::new(class, false))
                 }
-                Err(place) => report(dead, place, lsn),
-            }
+                Change::Move { old, new, class } => {
+                    assert_move(old, new);
+                    if !is_met(found.ppa(), old) {
+                        report(dead, new, lsn);
+                        cached.state.note_applied(lsn);
+                        continue;
+                    }
+                    let moved = Entry::new(new, found.crc24());
+                    (moved, Placement::new(class, true))
+                }
+                Change::Discard { .. } => return Ok(Some((index, change))),
+            };
+            cached.admits_one()?;
+            cached.put(index, new, lsn, dead);
             cached.state.note_applied(lsn);
         }
-        Ok(())
+        Ok(None)
     }
 
     /// A leaf whose image is in `slot`, to be changed.
@@ -407,25 +418,19 @@ impl Map {
         }
     }
 
-    /// The entry at `index` and an LSN at which it was in force, if it can be seen.
-    fn seen(&self, leaf: u32, index: u16) -> Option<(Entry, Lsn)> {
-        let head = self.leaves.head(leaf);
-        if let Some(slot) = head.image() {
-            let applied = self.slice(self.leaves.slice(leaf)).applied;
-            return Some((self.cache.get(slot).entry(index), applied));
-        }
+    /// The entry at `index` of a leaf whose image is not cached, if it can be seen.
+    fn seen(&self, leaf: u32, index: u16) -> Option<Entry> {
         let Some((_, delta)) = self.newest(leaf, index) else {
-            return self
-                .is_bare(leaf)
-                .then_some((Entry::ABSENT, head.through()));
+            return self.is_bare(leaf).then_some(Entry::ABSENT);
         };
         match delta.body() {
-            DeltaBody::Put { entry, .. } => Some((entry, self.lsn(leaf, delta))),
-            DeltaBody::Discard { .. } => Some((Entry::ABSENT, self.lsn(leaf, delta))),
+            DeltaBody::Put { entry, .. } => Some(entry),
+            DeltaBody::Discard { .. } => Some(Entry::ABSENT),
             DeltaBody::Move { .. } => None,
         }
     }
 
+    /// Changes an entry of a leaf whose image is not cached.
     fn put(
         &mut self,
         leaf: u32,
@@ -465,7 +470,7 @@ impl Map {
     ) -> Result<(), MapFull> {
         let placement = Placement::new(class, true);
         match self.seen(leaf, index) {
-            Some((found, _)) if is_met(found.ppa(), old) => {
+            Some(found) if is_met(found.ppa(), old) => {
                 self.admits_more(leaf, 1)?;
                 let moved = Entry::new(new, found.crc24());
                 self.put(leaf, index, (moved, placement), lsn, dead);
@@ -534,25 +539,6 @@ impl Map {
         } else {
             self.set_parent(leaf, Parent::none(lsn), 0);
         }
-    }
-}
-
-/// The entry that a put or move makes of what it finds, or the place that it brought in vain.
-fn outcome(change: Change, found: Entry) -> Result<(Entry, Placement), Ppa> {
-    match change {
-        Change::Put { ppa, crc24, class } => {
-            assert_put(ppa);
-            Ok((Entry::new(ppa, crc24), Placement::new(class, false)))
-        }
-        Change::Move { old, new, class } => {
-            assert_move(old, new);
-            if !is_met(found.ppa(), old) {
-                return Err(new);
-            }
-            let moved = Entry::new(new, found.crc24());
-            Ok((moved, Placement::new(class, true)))
-        }
-        Change::Discard { .. } => unreachable!("a discard is of a run"),
     }
 }
 

@@ -27,7 +27,8 @@ impl Map {
         let mut leaves = core::mem::take(&mut state.changed);
         if full {
             leaves.clear();
-            leaves.extend(self.leaves.of_slice(slice));
+            let all = self.leaves.of_slice(slice);
+            all.for_each(|leaf| leaves.push(leaf));
         }
         let mut writer = core::mem::take(&mut self.parts);
         let mut oldest: Option<Lsn> = None;

@@ -424,24 +424,25 @@ impl DeltaPool {
 
     /// Has up to `most` nodes of each chain, the newest first, in the processor's cache.
     pub(super) fn fetch<const CHAINS: usize>(&self, chains: &[Chain; CHAINS], most: usize) {
-        let mut nodes = [(NIL, 0); CHAINS];
+        let (mut nodes, mut left) = ([NIL; CHAINS], [0; CHAINS]);
         let mut open = 0;
         for chain in chains.iter().filter(|chain| chain.len > 0) {
-            let count = usize::from(chain.len).div_ceil(NODE_DELTAS).min(most);
-            nodes[open] = (chain.head, count);
+            nodes[open] = chain.head;
+            left[open] = usize::from(chain.len).div_ceil(NODE_DELTAS).min(most);
             open += 1;
         }
-        while open > 0 {
-            let mut at = 0;
-            while at < open {
-                let (node, left) = nodes[at];
-                if left == 0 {
-                    open -= 1;
-                    nodes[at] = nodes[open];
-                    continue;
+        while let Some(rounds) = left[..open].iter().copied().min() {
+            for _ in 0..rounds {
+                for node in &mut nodes[..open] {
+                    *node = self.nodes[*node].next;
                 }
-                nodes[at] = (self.nodes[node].next, left - 1);
-                at += 1;
+            }
+            let before = core::mem::take(&mut open);
+            for at in 0..before {
+                if left[at] > rounds {
+                    (nodes[open], left[open]) = (nodes[at], left[at] - rounds);
+                    open += 1;
+                }
             }
         }
         // Reads of which nothing comes would be left out.
