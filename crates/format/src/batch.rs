@@ -135,6 +135,26 @@ impl BatchHead {
         head
     }
 
+    /// The header of the batch of `records`, which this head was measured of, padded to whole LBAs and
+    /// sealed; one allocation.
+    ///
+    /// # Panics
+    /// If a record breaks a limit, or it is the head of other records.
+    #[must_use]
+    pub fn encode(&self, records: &[Record]) -> Sectors {
+        assert_eq!(records.len(), self.records as usize, "records of the batch");
+        let mut sectors = Sectors::zeroed(self.header_bytes as usize / SECTOR);
+        let bytes = sectors.bytes_mut();
+        let (first, mut rest) = bytes.split_at_mut(BATCH_HEAD_BYTES);
+        first.copy_from_slice(self.raw().as_bytes());
+        for record in records {
+            let written = record.encode(rest);
+            rest = &mut rest[written..];
+        }
+        seal(sectors.bytes_mut());
+        sectors
+    }
+
     /// Bytes of the whole batch: header, data, metadata.
     #[must_use]
     pub const fn batch_bytes(&self) -> u64 {
@@ -202,17 +222,7 @@ impl BatchHead {
 /// If `lba_bytes` is not 512 or 4096, or the batch or a record breaks a limit.
 #[must_use]
 pub fn encode(start: &BatchStart, records: &[Record], lba_bytes: u32) -> Sectors {
-    let head = BatchHead::measure(start, records, lba_bytes);
-    let mut sectors = Sectors::zeroed(head.header_bytes as usize / SECTOR);
-    let bytes = sectors.bytes_mut();
-    let (first, mut rest) = bytes.split_at_mut(BATCH_HEAD_BYTES);
-    first.copy_from_slice(head.raw().as_bytes());
-    for record in records {
-        let written = record.encode(rest);
-        rest = &mut rest[written..];
-    }
-    seal(sectors.bytes_mut());
-    sectors
+    BatchHead::measure(start, records, lba_bytes).encode(records)
 }
 
 /// The head in the first sector of a batch, judged without the rest: not its checksum.

@@ -90,6 +90,13 @@ impl ChunkHeader {
     /// If an LSN has more than 56 bits.
     #[must_use]
     pub fn encode(&self) -> Sectors {
+        let mut sectors = Sectors::zeroed(CHUNK_HEADER_BYTES / SECTOR);
+        self.encode_into(sectors.bytes_mut());
+        sectors
+    }
+
+    /// Writes the 8 sectors to `bytes`, which are zero.
+    fn encode_into(&self, bytes: &mut [u8]) {
         let lsns = [self.stamp, self.first_lsn];
         assert!(lsns.iter().all(|&lsn| lsn <= Lsn::MAX), "LSN of 56 bits");
         let commit = self.commit.unwrap_or(CommitPlace {
@@ -115,11 +122,8 @@ impl ChunkHeader {
             commit_epoch: commit.epoch.into(),
             ..ChunkHeaderRaw::new_zeroed()
         };
-        let mut sectors = Sectors::zeroed(CHUNK_HEADER_BYTES / SECTOR);
-        let bytes = sectors.bytes_mut();
         bytes[..size_of::<ChunkHeaderRaw>()].copy_from_slice(raw.as_bytes());
         seal(bytes);
-        sectors
     }
 
     /// The 16 sectors that a chunk begins with.
@@ -128,11 +132,10 @@ impl ChunkHeader {
     /// As [`ChunkHeader::encode`].
     #[must_use]
     pub fn encode_twice(&self) -> Sectors {
-        let once = self.encode();
         let mut sectors = Sectors::zeroed(CHUNK_HEAD_BYTES / SECTOR);
-        for copy in sectors.bytes_mut().chunks_exact_mut(CHUNK_HEADER_BYTES) {
-            copy.copy_from_slice(once.bytes());
-        }
+        let (first, second) = sectors.bytes_mut().split_at_mut(CHUNK_HEADER_BYTES);
+        self.encode_into(first);
+        second.copy_from_slice(first);
         sectors
     }
 

@@ -20,7 +20,7 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use varve_format::{BatchHead, BatchStart, CommitPlace, LanePosition, Record, batch};
+use varve_format::{BatchHead, BatchStart, CommitPlace, LanePosition, Record};
 use varve_io::{Blocks, Gather, Sectors, Sender};
 use varve_units::{Generation, LaneId, Lsn, SECTOR_BYTES};
 
@@ -497,23 +497,24 @@ impl Lane {
         };
         let ranks = Rank::DOWN.into_iter();
         let taken = ranks.take_while(|rank| *rank >= open.grant.takes);
-        let pending = taken.flat_map(|rank| &self.queues[rank as usize]);
         let room = open.end.saturating_sub(open.batch_start());
         let mut size = Size::empty(self.geometry.lba_bytes);
         // Those up to the last one that does not join the next.
         let (mut count, mut whole) = (0, 0);
-        for pending in pending {
-            size.add(&pending.record);
-            let over = size.data_blocks > self.limits.batch_blocks_max
-                || size.meta_sectors > BATCH_META_SECTORS_MAX
-                || size.record_bytes > BATCH_HEADER_BYTES_MAX
-                || count >= varve_format::BATCH_RECORDS_MAX;
-            if (over && count > 0) || size.sectors() > room {
-                break;
-            }
-            count += 1;
-            if !pending.joins_next {
-                whole = count;
+        for queue in taken.map(|rank| &self.queues[rank as usize]) {
+            for pending in queue {
+                size.add(&pending.record);
+                let over = size.data_blocks > self.limits.batch_blocks_max
+                    || size.meta_sectors > BATCH_META_SECTORS_MAX
+                    || size.record_bytes > BATCH_HEADER_BYTES_MAX
+                    || count >= varve_format::BATCH_RECORDS_MAX;
+                if (over && count > 0) || size.sectors() > room {
+                    return whole;
+                }
+                count += 1;
+                if !pending.joins_next {
+                    whole = count;
+                }
             }
         }
         whole
@@ -542,13 +543,14 @@ impl Lane {
             first_lsn,
         };
         let head = BatchHead::measure(&start, &records, lba_bytes);
-        let mut gather = Gather::new();
+        // Headers of chunk and batch, padding, and of each record blocks or metadata.
+        let mut gather = Gather::with_capacity(3 + records.len());
         let offset = open.next * SECTOR_BYTES;
         if open.fresh {
             open.fresh = false;
             gather.push_meta(open.header(self.identity, self.id, first_lsn, sequence));
         }
-        gather.push_meta(batch::encode(&start, &records, lba_bytes));
+        gather.push_meta(head.encode(&records));
         let loads = place(loads, &head, &mut gather);
         open.next = sector + head.batch_bytes() / SECTOR_BYTES;
         let write_pointer = (open.next - self.geometry.chunk_start(open.grant.chunk)) as u32;

@@ -40,6 +40,15 @@ impl Gather {
         Self::default()
     }
 
+    /// Nothing yet, with room for so many pieces.
+    #[must_use]
+    pub fn with_capacity(pieces: usize) -> Self {
+        Self {
+            segments: Vec::with_capacity(pieces),
+            bytes: 0,
+        }
+    }
+
     /// Adds a piece at the end. Blocks that follow the last piece in its memory lengthen it.
     pub fn push(&mut self, segment: Segment) {
         self.bytes += segment.bytes();
