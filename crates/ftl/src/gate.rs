@@ -52,9 +52,10 @@ struct Queues {
     tenants: BTreeMap<TenantId, Queue>,
     /// Tenants with writes that wait, in order of their turns.
     turns: VecDeque<TenantId>,
+    /// Memory of the queue that was emptied last, for the next one.
+    spare: VecDeque<(u64, Sender<Pass>)>,
 }
 
-#[derive(Default)]
 struct Queue {
     waiting: VecDeque<(u64, Sender<Pass>)>,
     /// Blocks it may still spend in this turn.
@@ -72,7 +73,10 @@ impl Gate {
 
 impl Queues {
     fn push(&mut self, tenant: TenantId, cost: u64, pass: Sender<Pass>) {
-        let queue = self.tenants.entry(tenant).or_default();
+        let queue = self.tenants.entry(tenant).or_insert_with(|| Queue {
+            waiting: core::mem::take(&mut self.spare),
+            deficit: 0,
+        });
         if queue.waiting.is_empty() {
             queue.deficit = QUANTUM;
             self.turns.push_front(tenant);
@@ -104,7 +108,8 @@ impl Queues {
         queue.deficit = queue.deficit.saturating_sub(cost);
         if queue.waiting.is_empty() {
             self.turns.pop_front();
-            self.tenants.remove(&tenant);
+            let emptied = self.tenants.remove(&tenant);
+            self.spare = emptied.expect("it had a turn").waiting;
         }
         Some(pass)
     }

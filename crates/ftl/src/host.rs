@@ -123,8 +123,21 @@ impl Shard {
 
     /// Sets room aside for blocks of a leaf that is kept, if there is some now.
     fn reserves_at_once(&self, key: LeafKey, lba: Lba, blocks: u64) -> bool {
+        let pending = &self.shared.pending_blocks;
+        if self.shared.reserve_blocks(blocks, blocks, 0) {
+            let is_kept = self.map.borrow().is_kept(key);
+            if !is_kept {
+                pending.fetch_sub(blocks, Ordering::SeqCst);
+            }
+            return is_kept;
+        }
+        // Overwrites of a pool that is nearly full, mostly: a full leaf is kept, and needs no room.
+        if self.map.borrow().is_full(key) {
+            pending.fetch_add(blocks, Ordering::SeqCst);
+            return true;
+        }
         let is_kept = self.map.borrow().is_kept(key);
-        let reserve = || self.try_reserve_blocks(key.volume, lba, blocks, 0, false);
+        let reserve = || self.try_reserve_blocks(key.volume, lba, blocks, 0, true);
         is_kept && reserve().is_some()
     }
 
@@ -142,12 +155,9 @@ impl Shard {
         let shared = &self.shared;
         let (length, leaf) = (data.len(), lba.leaf());
         let (blocks, nodes) = (length as u64, nodes_of(length));
-        let is_easy = self.is_short(length)
-            && !shared.is_stopped()
-            && self.map.borrow().is_kept(LeafKey { volume, leaf })
-            && self.has_room_now(nodes);
-        let reserved = || self.try_reserve_blocks(volume, lba, blocks, 0, false);
-        let passes = is_easy && reserved().is_some() && {
+        let is_easy = self.is_short(length) && !shared.is_stopped() && self.has_room_now(nodes);
+        let reserved = || self.reserves_at_once(LeafKey { volume, leaf }, lba, blocks);
+        let passes = is_easy && reserved() && {
             let passes = shared.try_gate(blocks);
             if !passes {
                 shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
