@@ -11,7 +11,9 @@ use crate::aged::Aged;
 use crate::clock::Clock;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use varve_format::{LEAF_BYTES, LeafImage, PayloadLayout, Record, batch};
+use varve_format::{
+    BATCH_HEAD_BYTES, BatchHead, DecodeError, LEAF_BYTES, LeafImage, PayloadLayout, Record, batch,
+};
 use varve_ftl::Geometry;
 use varve_hostio::thread_cpu_time;
 use varve_io::{
@@ -139,6 +141,7 @@ pub(crate) struct ModelDrive {
     bandwidth: u64,
     /// Each region lies in one chunk or group: it is emptied when that is written anew.
     regions: RefCell<Vec<Region>>,
+    /// A power of two.
     region_sectors: u64,
     leaves: RefCell<Leaves>,
     /// Region written last.
@@ -149,6 +152,8 @@ pub(crate) struct ModelDrive {
     /// Commands are timed: a start has few, and what unpacking takes is no cost of the engine.
     is_timed: Cell<bool>,
     scratch: RefCell<Vec<u8>>,
+    /// Room for those of one write.
+    symbols: Cell<Vec<u64>>,
     /// What lies where nothing was written, and what leaves were at first.
     aged: RefCell<Option<Rc<Aged>>>,
     /// Told what moves.
@@ -210,6 +215,7 @@ impl ModelDrive {
             power: Cell::new(Power::On),
             is_timed: Cell::new(false),
             scratch: RefCell::default(),
+            symbols: Cell::default(),
             aged: RefCell::default(),
             below: RefCell::default(),
         }
@@ -277,7 +283,11 @@ impl ModelDrive {
     pub(crate) fn memory(&self) -> usize {
         let regions = self.regions.borrow();
         let empty = regions.capacity() * size_of::<Region>();
-        empty + self.settled_bytes.get() + self.leaves.borrow().bytes()
+        let shared: usize = match self.keeping {
+            Keeping::Plain => regions.iter().map(Region::shared_bytes).sum(),
+            Keeping::Packed => 0,
+        };
+        empty + self.settled_bytes.get() + shared + self.leaves.borrow().bytes()
     }
 
     fn check(&self, offset: u64, length: u64) {
@@ -328,20 +338,26 @@ impl ModelDrive {
         let mut traffic = self.traffic.get();
         let mut sector = offset / SECTOR_BYTES;
         let mut in_header = true;
+        // Blocks behind one another, whatever pieces they come in, and where they begin.
+        let (mut symbols, mut start) = (self.symbols.take(), sector);
         for segment in gather.segments() {
+            let bytes = segment.bytes();
             let kind = match segment {
                 Segment::Data(blocks, range) => {
-                    self.store_symbols(sector, &blocks.symbols()[range.clone()]);
+                    symbols.extend_from_slice(&blocks.symbols()[range.clone()]);
                     in_header = false;
                     Kind::Data
                 }
                 Segment::Meta(sectors) => {
+                    self.store_symbols(start, &symbols);
+                    symbols.clear();
+                    start = sector + bytes / SECTOR_BYTES;
                     let leaf = leaves.iter().find(|(at, _)| *at == sector);
                     match leaf {
                         Some((_, leaf)) if self.keeping == Keeping::Packed => {
                             self.store_leaf(sector, *leaf, sectors.bytes());
                         }
-                        _ => self.store_meta(sector, sectors.bytes()),
+                        _ => self.store_meta(sector, sectors),
                     }
                     let was_header = in_header;
                     if sectors.bytes().starts_with(BATCH_MAGIC) {
@@ -354,17 +370,25 @@ impl ModelDrive {
                     }
                 }
             };
-            traffic.written[kind as usize] += segment.bytes();
-            sector += segment.bytes() / SECTOR_BYTES;
+            traffic.written[kind as usize] += bytes;
+            sector += bytes / SECTOR_BYTES;
         }
+        self.store_symbols(start, &symbols);
+        symbols.clear();
+        self.symbols.set(symbols);
         self.traffic.set(traffic);
         self.pass(gather.bytes());
     }
 
     /// Where a sector lies: the number of its region, and its own in that.
     const fn place(&self, sector: u64) -> (usize, u16) {
-        let number = sector / self.region_sectors;
-        (number as usize, (sector % self.region_sectors) as u16)
+        let number = sector >> self.region_sectors.trailing_zeros();
+        (number as usize, (sector & (self.region_sectors - 1)) as u16)
+    }
+
+    /// Sectors of the region of `sector` from there to its end.
+    const fn room(&self, sector: u64) -> u64 {
+        self.region_sectors - (sector & (self.region_sectors - 1))
     }
 
     /// Notes a run that begins at `sector`. A region that it reaches over into is emptied.
@@ -379,9 +403,10 @@ impl ModelDrive {
             let freed = before - regions[last].bytes();
             self.settled_bytes.set(self.settled_bytes.get() - freed);
         }
-        let mut bytes = self.settled_bytes.get() - regions[number].bytes();
-        regions[number].write(first, count, content, pack);
-        bytes += regions[number].bytes();
+        let region = &mut regions[number];
+        let mut bytes = self.settled_bytes.get() - region.bytes();
+        region.write(first, count, content, pack);
+        bytes += region.bytes();
         let reaches_over = u64::from(first) + u64::from(count) > self.region_sectors;
         if reaches_over && let Some(next) = regions.get_mut(number + 1) {
             bytes -= next.bytes();
@@ -397,8 +422,7 @@ impl ModelDrive {
         let mut left = symbols;
         while !left.is_empty() {
             // A block that begins in one region and ends in the next counts to the first.
-            let left_here = self.region_sectors - at % self.region_sectors;
-            let room = left_here.div_ceil(block_sectors) as usize;
+            let room = self.room(at).div_ceil(block_sectors) as usize;
             let (now, later) = left.split_at(room.min(left.len()));
             let sectors = now.len() as u64 * block_sectors;
             self.note(at, sectors as u16, Content::Symbols, |into| {
@@ -409,23 +433,23 @@ impl ModelDrive {
         }
     }
 
-    fn store_meta(&self, sector: u64, bytes: &[u8]) {
-        let mut at = sector;
-        let mut left = bytes;
-        while !left.is_empty() {
-            let room = (self.region_sectors - at % self.region_sectors) as usize * SECTOR;
-            let (now, later) = left.split_at(room.min(left.len()));
-            let sectors = now.len() / SECTOR;
+    fn store_meta(&self, sector: u64, piece: &Rc<Sectors>) {
+        let mut from = 0;
+        while from < piece.len() {
+            let at = sector + from as u64;
+            let end = piece.len().min(from + self.room(at) as usize);
+            let count = (end - from) as u16;
             match self.keeping {
-                Keeping::Packed => self.note(at, sectors as u16, Content::Meta, |into| {
-                    pack::pack(now, Base::Zeroes, into);
+                Keeping::Packed => self.note(at, count, Content::Meta, |into| {
+                    let bytes = &piece.bytes()[from * SECTOR..end * SECTOR];
+                    pack::pack(bytes, Base::Zeroes, into);
                 }),
-                Keeping::Plain => self.note(at, sectors as u16, Content::Plain, |into| {
-                    into.extend_from_slice(now);
-                }),
+                Keeping::Plain => {
+                    let content = Content::Plain(Rc::clone(piece), from as u32);
+                    self.note(at, count, content, |_| ());
+                }
             }
-            at += sectors as u64;
-            left = later;
+            from = end;
         }
     }
 
@@ -592,16 +616,17 @@ fn leaf_places(gather: &Gather) -> Vec<(u64, LeafName)> {
             Segment::Meta(sectors) => Some(sectors),
             Segment::Data(..) => None,
         });
-    if !metas
+    let like_images = metas
         .clone()
-        .any(|sectors| sectors.len() == LEAF_BYTES / SECTOR)
-    {
+        .filter(|sectors| sectors.len() == LEAF_BYTES / SECTOR)
+        .count();
+    if like_images == 0 {
         return Vec::new();
     }
     let header = metas
         .map(|sectors| sectors.bytes())
         .find(|bytes| bytes.starts_with(BATCH_MAGIC));
-    let Some(Ok((head, records))) = header.map(batch::decode) else {
+    let Some(Ok((head, records))) = header.map(|bytes| leading_records(bytes, like_images)) else {
         return Vec::new();
     };
     PayloadLayout::new(&head, &records)
@@ -612,6 +637,21 @@ fn leaf_places(gather: &Gather) -> Vec<(u64, LeafName)> {
             _ => None,
         })
         .collect()
+}
+
+/// Head of a batch and its records up to that of leaf `leaves`: few, because leaves go before what hosts
+/// write. The header comes from the engine itself, so its checksum is not looked at.
+fn leading_records(bytes: &[u8], leaves: usize) -> Result<(BatchHead, Vec<Record>), DecodeError> {
+    let head = batch::decode_head(bytes)?;
+    let mut rest = &bytes[BATCH_HEAD_BYTES..];
+    let (mut records, mut found) = (Vec::new(), 0);
+    while found < leaves && records.len() < head.records as usize {
+        let (record, size) = Record::decode(rest)?;
+        rest = &rest[size..];
+        found += usize::from(matches!(record, Record::Leaf { .. }));
+        records.push(record);
+    }
+    Ok((head, records))
 }
 
 impl Drive for ModelDrive {
@@ -696,6 +736,37 @@ mod tests {
             write(0, 9);
             write(2, 8);
             assert_eq!([0, 1, 2, 3].map(read), [9, 2, 8, 4]);
+        }
+    }
+
+    /// Pieces of metadata reach over the ends of regions, and are read from any sector on.
+    #[test]
+    fn metadata_come_back_wherever_regions_end() {
+        let geometry = Geometry {
+            chunk_bytes: 1 << 16,
+            chunks: 4,
+            lba_bytes: 512,
+            group_blocks: 16,
+            groups: 4,
+            stripe_blocks: 16,
+            p2l_copies: 1,
+            slices: 1,
+        };
+        for keeping in [Keeping::Packed, Keeping::Plain] {
+            let drive = ModelDrive::fast(&geometry, keeping, 1 << 30, Rc::default());
+            let mut piece = Sectors::zeroed(300);
+            for (sector, bytes) in piece.bytes_mut().chunks_exact_mut(SECTOR).enumerate() {
+                bytes.fill(sector as u8);
+            }
+            let mut gather = Gather::new();
+            gather.push_meta(piece);
+            drive.write(100 << 9, &gather).expect("it is on");
+            for first in [0, 27, 28, 29, 150, 156, 280] {
+                let mut into = Sectors::zeroed(20);
+                drive.read_meta((100 + first) << 9, &mut into);
+                let found = into.bytes().iter().step_by(SECTOR).copied();
+                assert!(found.eq((first..first + 20).map(|sector| sector as u8)));
+            }
         }
     }
 }

@@ -4,35 +4,46 @@
 //! reads as zeroes, as on a drive on which the range was deallocated.
 
 use super::pack;
+use std::rc::Rc;
+use varve_io::Sectors;
 use varve_units::{BLOCK, SECTOR};
 
 /// Sectors of a block.
 const BLOCK_SECTORS: u16 = (BLOCK / SECTOR) as u16;
 
 /// What a run of sectors holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     /// Blocks as symbols.
     Symbols,
     /// Metadata, packed.
     Meta,
-    /// Metadata as they are.
-    Plain,
+    /// Metadata as they are, from this sector of a piece on: shared with whoever wrote it, not copied.
+    Plain(Rc<Sectors>, u32),
     /// The image of this leaf, kept elsewhere (`leaves`).
     Elsewhere(u32),
 }
 
-#[derive(Clone, Copy, Debug)]
 struct Run {
     first: u16,
     count: u16,
-    content: Content,
+    /// Where its packed bytes begin.
     at: u32,
+    content: Content,
 }
 
 impl Run {
     const fn end(&self) -> u16 {
         self.first + self.count
+    }
+
+    /// True if both are symbols, one behind the other here and where they are packed.
+    fn is_continued_by(&self, next: &Self) -> bool {
+        let packed = usize::from(self.count / BLOCK_SECTORS) * pack::SYMBOL_BYTES;
+        matches!(
+            (&self.content, &next.content),
+            (Content::Symbols, Content::Symbols)
+        ) && self.end() == next.first
+            && self.at as usize + packed == next.at as usize
     }
 }
 
@@ -75,26 +86,26 @@ impl Region {
         let run = Run {
             first,
             count,
-            content,
             at: u32::try_from(self.bytes.len()).expect("a region packs into less than 4 GiB"),
+            content,
         };
-        if let Some(last) = self.runs.last_mut()
-            && last.end() == first
-            && (last.content, content) == (Content::Symbols, Content::Symbols)
-            && last.at as usize + usize::from(last.count / BLOCK_SECTORS) * pack::SYMBOL_BYTES
-                == self.bytes.len()
-        {
-            last.count += count;
-            pack(&mut self.bytes);
-            return;
+        // What is written comes behind all else, as a rule.
+        match self.runs.last_mut() {
+            Some(last) if last.end() > first => self.replace(run),
+            Some(last) if last.is_continued_by(&run) => last.count += count,
+            _ => self.runs.push(run),
         }
-        let at = self.runs.partition_point(|run| run.end() <= first);
+        pack(&mut self.bytes);
+    }
+
+    /// Puts a run in the place of those that it overlaps.
+    fn replace(&mut self, run: Run) {
+        let at = self.runs.partition_point(|old| old.end() <= run.first);
         let overlapped = self.runs[at..]
             .iter()
-            .take_while(|run| run.first < first + count)
+            .take_while(|old| old.first < run.end())
             .count();
         self.runs.splice(at..at + overlapped, [run]);
-        pack(&mut self.bytes);
     }
 
     /// True if nothing lies here.
@@ -114,9 +125,18 @@ impl Region {
         self.bytes.shrink_to_fit();
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory of its own.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes.capacity() + self.runs.capacity() * size_of::<Run>()
+    }
+
+    /// Bytes of the pieces it shares.
+    pub(super) fn shared_bytes(&self) -> usize {
+        let pieces = self.runs.iter().map(|run| match run.content {
+            Content::Plain(..) => usize::from(run.count) * SECTOR,
+            Content::Symbols | Content::Meta | Content::Elsewhere(_) => 0,
+        });
+        pieces.sum()
     }
 
     /// What lies at sector `first`, and how many sectors of it from there; `None` with the
@@ -132,7 +152,7 @@ impl Region {
         let from = usize::from(first - run.first);
         let packed = &self.bytes[run.at as usize..];
         let sectors = usize::from(run.count);
-        let found = match run.content {
+        let found = match &run.content {
             Content::Symbols => Found::Symbols {
                 packed,
                 from: from / usize::from(BLOCK_SECTORS),
@@ -142,9 +162,12 @@ impl Region {
                 sectors,
                 from,
             },
-            Content::Plain => Found::Plain(&packed[from * SECTOR..sectors * SECTOR]),
+            Content::Plain(piece, start) => {
+                let start = *start as usize;
+                Found::Plain(&piece.bytes()[(start + from) * SECTOR..(start + sectors) * SECTOR])
+            }
             Content::Elsewhere(leaf) => Found::Elsewhere {
-                leaf,
+                leaf: *leaf,
                 first: run.first,
                 from,
             },

@@ -36,13 +36,13 @@ impl Device {
         })
     }
 
-    /// A block was written.
-    pub(crate) fn write(&mut self, place: u64) {
+    /// Blocks were written.
+    pub(crate) fn write(&mut self, first: u64, count: u64) {
         match &mut self.run {
-            Some((first, count)) if *first + *count == place => *count += 1,
+            Some((start, before)) if *start + *before == first => *before += count,
             _ => {
                 self.settle();
-                self.run = Some((place, 1));
+                self.run = Some((first, count));
             }
         }
     }

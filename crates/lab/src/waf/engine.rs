@@ -130,8 +130,7 @@ pub(super) fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafE
 fn tell(device: &mut Device, moved: Moved) {
     match moved {
         Moved::Written { offset, bytes } => {
-            let first = offset / BLOCK_BYTES;
-            (first..first + bytes / BLOCK_BYTES).for_each(|place| device.write(place));
+            device.write(offset / BLOCK_BYTES, bytes / BLOCK_BYTES);
         }
         Moved::Discarded { offset, bytes } => {
             device.discard(offset / BLOCK_BYTES, bytes / BLOCK_BYTES);

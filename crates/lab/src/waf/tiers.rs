@@ -233,7 +233,7 @@ impl Tiers {
         let appended = self.dense.append(stream, block, self.sums.host);
         self.places[block as usize] = appended.place;
         if let Some(device) = &mut self.device {
-            device.write(appended.place.into());
+            device.write(appended.place.into(), 1);
         }
         if let Some(unit) = appended.closed {
             self.policy.closed(unit);
