@@ -15,10 +15,11 @@ use crate::media::{
     U40, U56, VERSION, check_crc, check_equal, check_magic, check_range, check_zero, media, prefix,
     seal, truncated,
 };
+use crate::payload::PayloadPlace;
 use crate::record::{RECORD_HEAD_BYTES, Record};
 use alloc::vec::Vec;
 use varve_io::Sectors;
-use varve_units::{BLOCK, BLOCK_BYTES, LaneId, Lsn, SECTOR};
+use varve_units::{BLOCK, BLOCK_BYTES, LaneId, Lsn, SECTOR, SECTOR_BYTES};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -257,26 +258,74 @@ pub fn decode_head(first_sector: &[u8]) -> Result<BatchHead, DecodeError> {
 /// # Errors
 /// [`DecodeError`] if the header is truncated, its checksum differs, or it contradicts itself.
 pub fn decode(bytes: &[u8]) -> Result<(BatchHead, Vec<Record>), DecodeError> {
+    let (head, records) = open(bytes)?;
+    let mut found = Vec::with_capacity(head.records as usize);
+    let (mut rest, mut place) = (records, PayloadPlace::first(&head));
+    for _ in 0..head.records {
+        let (record, size) = Record::decode(rest)?;
+        rest = &rest[size..];
+        place = place.behind(&record);
+        found.push(record);
+    }
+    check_end(&head, records.len() - rest.len(), rest, place)?;
+    Ok((head, found))
+}
+
+/// [`decode`], keeping only those records that brought payload, each with its place. The others are
+/// checked all the same.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_brought(
+    bytes: &[u8],
+) -> Result<(BatchHead, Vec<(PayloadPlace, Record)>), DecodeError> {
+    let (head, records) = open(bytes)?;
+    let pieces = head.data_blocks + head.meta_bytes / SECTOR as u32;
+    let mut found = Vec::with_capacity(head.records.min(pieces) as usize);
+    let (mut rest, mut place) = (records, PayloadPlace::first(&head));
+    for _ in 0..head.records {
+        if let Some(size) = Record::check_move(rest)? {
+            rest = &rest[size..];
+            place = place.behind_nothing();
+            continue;
+        }
+        let (record, size) = Record::decode(rest)?;
+        rest = &rest[size..];
+        let at = place;
+        place = at.behind(&record);
+        if record.data_blocks() > 0 || record.meta_bytes() > 0 {
+            found.push((at, record));
+        }
+    }
+    check_end(&head, records.len() - rest.len(), rest, place)?;
+    Ok((head, found))
+}
+
+/// Head of a batch, and the rest of its header, whose checksum holds.
+fn open(bytes: &[u8]) -> Result<(BatchHead, &[u8]), DecodeError> {
     let head = decode_head(bytes)?;
     let header_bytes = head.header_bytes as usize;
     let header = bytes
         .get(..header_bytes)
         .ok_or_else(|| truncated(STRUCTURE, header_bytes, bytes.len()))?;
     check_crc(header, STRUCTURE)?;
-    let mut rest = &header[BATCH_HEAD_BYTES..];
-    let mut records = Vec::with_capacity(head.records as usize);
-    let (mut data, mut meta) = (0, 0);
-    for _ in 0..head.records {
-        let (record, size) = Record::decode(rest)?;
-        rest = &rest[size..];
-        data += record.data_blocks();
-        meta += record.meta_bytes().next_multiple_of(SECTOR);
-        records.push(record);
-    }
+    Ok((head, &header[BATCH_HEAD_BYTES..]))
+}
+
+/// Checks what is left of a header behind `bytes` of records, and that the head says as much payload as
+/// they do: behind the last of them is the place `end`.
+fn check_end(
+    head: &BatchHead,
+    bytes: usize,
+    rest: &[u8],
+    end: PayloadPlace,
+) -> Result<(), DecodeError> {
     check_zero(rest, STRUCTURE)?;
-    check_equal(data as u64, head.data_blocks.into(), "data blocks")?;
-    check_padding(&head, header_bytes - rest.len(), meta)?;
-    Ok((head, records))
+    let first = PayloadPlace::first(head);
+    let data = (end.data_sector - first.data_sector) * SECTOR_BYTES / BLOCK_BYTES;
+    check_equal(data, head.data_blocks.into(), "data blocks")?;
+    let meta = (end.meta_sector - first.meta_sector) * SECTOR_BYTES;
+    check_padding(head, BATCH_HEAD_BYTES + bytes, meta as usize)
 }
 
 /// Header and metadata must be padded to whole LBAs of one and the same size, which the decoder

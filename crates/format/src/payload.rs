@@ -15,6 +15,36 @@ pub struct PayloadPlace {
     pub meta_sector: u64,
 }
 
+impl PayloadPlace {
+    /// That of the first record of the batch `head`.
+    pub(crate) fn first(head: &BatchHead) -> Self {
+        let data_sector = head.address + sectors(head.header_bytes as usize);
+        Self {
+            record: 0,
+            data_sector,
+            meta_sector: data_sector + sectors(head.data_blocks as usize * BLOCK),
+        }
+    }
+
+    /// That of the record behind the one whose place this is.
+    #[inline]
+    pub(crate) fn behind(self, record: &Record) -> Self {
+        Self {
+            record: self.record + 1,
+            data_sector: self.data_sector + sectors(record.data_blocks() * BLOCK),
+            meta_sector: self.meta_sector + sectors(record.meta_bytes()),
+        }
+    }
+
+    /// That of the record behind one without payload.
+    pub(crate) const fn behind_nothing(self) -> Self {
+        Self {
+            record: self.record + 1,
+            ..self
+        }
+    }
+}
+
 /// The payload places of a batch, record by record.
 #[derive(Clone, Debug)]
 pub struct PayloadLayout<'a> {
@@ -26,13 +56,7 @@ impl<'a> PayloadLayout<'a> {
     /// The places of `records` in the batch `head`.
     #[must_use]
     pub fn new(head: &BatchHead, records: &'a [Record]) -> Self {
-        let data_sector = head.address + sectors(head.header_bytes as usize);
-        let meta_sector = data_sector + sectors(head.data_blocks as usize * BLOCK);
-        let next = PayloadPlace {
-            record: 0,
-            data_sector,
-            meta_sector,
-        };
+        let next = PayloadPlace::first(head);
         Self { records, next }
     }
 }
@@ -43,11 +67,7 @@ impl Iterator for PayloadLayout<'_> {
     fn next(&mut self) -> Option<PayloadPlace> {
         let place = self.next;
         let record = self.records.get(place.record)?;
-        self.next = PayloadPlace {
-            record: place.record + 1,
-            data_sector: place.data_sector + sectors(record.data_blocks() * BLOCK),
-            meta_sector: place.meta_sector + sectors(record.meta_bytes()),
-        };
+        self.next = place.behind(record);
         Some(place)
     }
 }

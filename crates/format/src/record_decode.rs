@@ -2,9 +2,12 @@
 
 use crate::catalogue::CatalogueEntry;
 use crate::checkpoint::PartKind;
+use crate::crcs::Crcs;
 use crate::error::DecodeError;
 use crate::media::{U40, check_range, check_zero, checked, list, lsn, prefix};
-use crate::record::{ITEMS_MAX, KeepItem, MoveItem, PUT_BLOCKS_MAX, Record, RecordKind};
+use crate::record::{
+    ITEMS_MAX, KeepItem, LBA_END, MoveItem, PUT_BLOCKS_MAX, RECORD_HEAD_BYTES, Record, RecordKind,
+};
 use crate::record_raw::{
     COMMIT, CONDITIONAL, CatalogueRaw, CommitRaw, DiscardRaw, EXTERNAL, ItemsRaw, KeepItemRaw,
     LeafRaw, MoveItemRaw, PartRaw, PutRaw, RecordHead, ZERO, encoded_bytes,
@@ -16,7 +19,12 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 const STRUCTURE: &str = "Record";
 
-/// The record at the start of `bytes` and its size; limits on values are checked by the caller.
+// Block numbers of items need no check.
+const _: () = assert!(LBA_END == 1 << 40);
+
+/// The record at the start of `bytes` and its size; limits on values are checked by the caller, but for
+/// those of items.
+#[inline]
 pub(crate) fn decode(bytes: &[u8]) -> Result<(Record, usize), DecodeError> {
     let (head, _) = prefix::<RecordHead>(bytes, STRUCTURE)?;
     let unknown = DecodeError::Kind {
@@ -45,7 +53,10 @@ fn decode_put(bytes: &[u8]) -> Result<Record, DecodeError> {
     check_no_slice(raw.head)?;
     let count = count(raw.count, PUT_BLOCKS_MAX, "put blocks")?;
     let (crcs, _) = list::<U32>(rest, count, STRUCTURE)?;
-    let crcs = crcs.iter().map(|crc| crc.get()).collect();
+    let crcs = match crcs {
+        [crc] => Crcs::one(crc.get()),
+        _ => crcs.iter().map(|crc| crc.get()).collect(),
+    };
     let volume = VolumeId(raw.volume.get());
     let lba = Lba(raw.lba.get());
     let class = raw.class;
@@ -67,16 +78,22 @@ fn decode_put(bytes: &[u8]) -> Result<Record, DecodeError> {
     })
 }
 
+/// The size of the record at the start of `bytes` if it is a move, checked as [`decode`] does.
+pub(crate) fn check_move(bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
+    let (head, _) = prefix::<RecordHead>(bytes, STRUCTURE)?;
+    if (head.kind, head.flags) != (RecordKind::Put.code(), EXTERNAL | CONDITIONAL) {
+        return Ok(None);
+    }
+    let (_, items) = decode_items::<MoveItemRaw>(bytes)?;
+    for item in items {
+        MoveItem::checked(item)?;
+    }
+    Ok(Some(RECORD_HEAD_BYTES + size_of_val(items)))
+}
+
 fn decode_move(bytes: &[u8]) -> Result<Record, DecodeError> {
     let (raw, items) = decode_items::<MoveItemRaw>(bytes)?;
-    let items = checked(items, |item| {
-        Ok(MoveItem {
-            lba: Lba(item.lba.get()),
-            old: ppa(item.old)?,
-            new: target(item.new)?,
-            class: item.class,
-        })
-    })?;
+    let items = checked(items, MoveItem::checked)?;
     Ok(Record::Move {
         slice: SliceId(raw.head.slice.get()),
         volume: VolumeId(raw.volume.get()),
@@ -101,6 +118,18 @@ fn decode_keep(bytes: &[u8]) -> Result<Record, DecodeError> {
         volume: VolumeId(raw.volume.get()),
         items,
     })
+}
+
+impl MoveItem {
+    /// Within all limits: a block number has 40 bits there.
+    fn checked(item: &MoveItemRaw) -> Result<Self, DecodeError> {
+        Ok(Self {
+            lba: Lba(item.lba.get()),
+            old: ppa(item.old)?,
+            new: target(item.new)?,
+            class: item.class,
+        })
+    }
 }
 
 /// Head and items of a move or keep.

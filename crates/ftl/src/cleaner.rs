@@ -14,7 +14,7 @@
 //! **Invariants**: a victim is emptied only after the last of its moves was applied.
 
 use crate::config::Canary;
-use crate::contents::Unknown;
+use crate::contents::{Brought, Unknown};
 use crate::geometry::{BLOCK_SECTORS, UnitId};
 use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX, OUTAGE_PAUSE_MAX};
 use crate::map::{LeafKey, Live, Map};
@@ -29,7 +29,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use varve_format::{BatchHead, PayloadLayout, Record, block_crc};
+use varve_format::{PayloadPlace, Record, block_crc};
 use varve_io::{Blocks, ReactorId};
 use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
 
@@ -242,7 +242,7 @@ impl Shared {
     /// one, that is read the blocks under way, and its records and candidates, a block each at worst.
     pub(crate) fn cleaner_bytes(&self) -> u64 {
         let geometry = self.units.geometry();
-        let block = (size_of::<Record>() + size_of::<Candidate>()) as u64;
+        let block = (size_of::<(PayloadPlace, Record)>() + size_of::<Candidate>()) as u64;
         let bytes = |blocks: u32| {
             let under_way = (CLEANER_RUN_MAX as u64).min(blocks.into()) * BLOCK_BYTES;
             under_way + u64::from(blocks) * block
@@ -264,7 +264,7 @@ impl Shared {
             self.count("chunks_cleaned", 1);
             return Some(Verdict::Emptied);
         }
-        let records = self.read_records(chunk).await;
+        let records = self.read_brought(chunk).await;
         if self.is_stopped() {
             return None;
         }
@@ -280,9 +280,9 @@ impl Shared {
             }
         };
         let progress = Rc::new(Progress::default());
-        let mut candidates = self.sort_out(id, &records).await;
+        let candidates = self.sort_out(id, &records).await;
         drop(records);
-        candidates.sort_unstable_by_key(|candidate| self.place_offset(candidate.ppa));
+        debug_assert!(candidates.is_sorted_by_key(|candidate| self.place_offset(candidate.ppa)));
         self.move_all(id, &candidates, Writer::Compaction, &progress)
             .await;
         // Many victims may wait at once: what they were read into must not.
@@ -309,14 +309,14 @@ impl Shared {
         self.units.geometry().offset(ppa).unwrap_or(0)
     }
 
-    /// Asks of each record of a chunk what is live: blocks are returned, leaves merged.
-    async fn sort_out(&self, id: UnitId, batches: &[(BatchHead, Vec<Record>)]) -> Vec<Candidate> {
+    /// Asks of what the batches of a chunk brought what is live: blocks are returned as they lie, leaves
+    /// merged.
+    async fn sort_out(&self, id: UnitId, batches: &[Brought]) -> Vec<Candidate> {
         let (unit, geometry) = (self.units.unit(id), self.units.geometry());
-        let mut blocks = Vec::new();
+        let mut blocks = Vec::with_capacity(unit.live() as usize);
         let mut leaves: BTreeMap<ReactorId, Vec<(LeafKey, u64)>> = BTreeMap::new();
         for (head, records) in batches {
-            for at in PayloadLayout::new(head, records) {
-                let record = &records[at.record];
+            for (at, record) in records {
                 let lsn = head.lsn(at.record);
                 each_candidate(record, lsn, at.data_sector, |one| {
                     if unit.is_set(geometry.bit_in(id, one.ppa)) {

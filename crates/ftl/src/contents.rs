@@ -4,13 +4,16 @@
 //! copy lost leaves there what an earlier use wrote, with a valid checksum and at its own address.
 
 use crate::geometry::{CHUNK_HEAD_SECTORS, UnitId};
-use crate::recovery::{Expect, Sought, seek_batch};
+use crate::recovery::{Expect, Sought, seek_decoded};
 use crate::shared::Shared;
 use crate::ways::Ways;
 use alloc::vec::Vec;
-use varve_format::{BatchHead, ChunkHeader, Record};
+use varve_format::{BatchHead, ChunkHeader, PayloadPlace, Record, batch};
 use varve_io::Sectors;
 use varve_units::SECTOR_BYTES;
+
+/// A batch, with those of its records that brought payload.
+pub(crate) type Brought = (BatchHead, Vec<(PayloadPlace, Record)>);
 
 /// Why a chunk's batches are not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,14 +35,11 @@ impl Unknown {
 }
 
 impl Shared {
-    /// All batches of a closed chunk, by whichever copy holds each.
+    /// What all batches of a closed chunk brought, by whichever copy holds each.
     ///
     /// # Errors
     /// [`Unknown::Lost`]: some live bit may belong to no record.
-    pub(crate) async fn read_records(
-        &self,
-        chunk: u32,
-    ) -> Result<Vec<(BatchHead, Vec<Record>)>, Unknown> {
+    pub(crate) async fn read_brought(&self, chunk: u32) -> Result<Vec<Brought>, Unknown> {
         let geometry = *self.units.geometry();
         let start = geometry.chunk_start(chunk);
         let end = start + u64::from(self.units.unit(UnitId::chunk(chunk)).write_pointer());
@@ -65,14 +65,12 @@ impl Shared {
         }
     }
 
-    async fn read_closed_batch(
-        &self,
-        expect: &Expect,
-    ) -> Result<(BatchHead, Vec<Record>), Unknown> {
+    async fn read_closed_batch(&self, expect: &Expect) -> Result<Brought, Unknown> {
         let geometry = self.units.geometry();
         let mut ways = Ways::default();
         loop {
-            let sought = seek_batch(&*self.fast, geometry, expect, &mut ways).await;
+            let decode = batch::decode_brought;
+            let sought = seek_decoded(&*self.fast, geometry, expect, &mut ways, decode).await;
             if let Sought::Found(head, records) = sought {
                 return Ok((head, records));
             }

@@ -3,8 +3,8 @@
 
 use crate::draw::Draw;
 use varve_format::{
-    BatchStart, ChunkEntry, ChunkHeader, CommitBody, Gap, GroupEntry, Label, P2l, Record, UnitBits,
-    batch, crc32c,
+    BatchHead, BatchStart, ChunkEntry, ChunkHeader, CommitBody, DecodeError, Gap, GroupEntry,
+    Label, P2l, PayloadLayout, PayloadPlace, Record, UnitBits, batch, crc32c,
 };
 
 const ROUNDS: u64 = 30_000;
@@ -34,6 +34,15 @@ fn reseal(bytes: &mut [u8]) {
     bytes[8..12].copy_from_slice(&crc.to_le_bytes());
 }
 
+/// What a batch brought, by way of all its records.
+fn brought(bytes: &[u8]) -> Result<(BatchHead, Vec<(PayloadPlace, Record)>), DecodeError> {
+    let (head, records) = batch::decode(bytes)?;
+    let places: Vec<_> = PayloadLayout::new(&head, &records).collect();
+    let mut all: Vec<_> = places.into_iter().zip(records).collect();
+    all.retain(|(_, record)| record.data_blocks() > 0 || record.meta_bytes() > 0);
+    Ok((head, all))
+}
+
 #[test]
 fn batches() {
     let mut accepted = 0;
@@ -43,6 +52,11 @@ fn batches() {
         let mut bytes = batch::encode(&start, &records, 512).bytes().to_vec();
         tamper(&mut draw, &mut bytes);
         reseal(&mut bytes);
+        assert_eq!(
+            batch::decode_brought(&bytes),
+            brought(&bytes),
+            "seed {seed}"
+        );
         let Ok((head, records)) = batch::decode(&bytes) else {
             continue;
         };

@@ -37,7 +37,7 @@ use scan::Scan;
 use varve_format::{CommitBody, CommitPlace};
 use varve_units::{LaneId, Lsn};
 use walk::LaneWalk;
-pub(crate) use walk::{Expect, Sought, seek_batch};
+pub(crate) use walk::{Expect, Sought, seek_decoded};
 
 /// LSNs skipped at a start: more than can have been handed out beyond what was found
 /// (discarded tails were never acknowledged as durable; arbitrary, far above any such number).

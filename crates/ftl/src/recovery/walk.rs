@@ -16,7 +16,7 @@ use crate::geometry::Geometry;
 use crate::ways::Ways;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use varve_format::{BatchHead, ChunkHeader, LanePosition, Record, batch};
+use varve_format::{BatchHead, ChunkHeader, DecodeError, LanePosition, Record, batch};
 use varve_io::{Drive, Gather, IoError, Sectors};
 use varve_units::{LaneId, Lsn, SECTOR_BYTES};
 
@@ -95,9 +95,9 @@ impl Expect {
 }
 
 /// What was found where a batch was looked for.
-pub(crate) enum Sought {
+pub(crate) enum Sought<T = Vec<Record>> {
     /// It is there.
-    Found(BatchHead, Vec<Record>),
+    Found(BatchHead, T),
     /// A copy was read and holds something else.
     Absent,
     /// No copy could be read: nobody can know.
@@ -118,12 +118,26 @@ pub(crate) async fn read_batch(
 
 /// [`read_batch`], which tells what is not there from what cannot be read. `ways` are told what came of
 /// each copy.
-pub(crate) async fn seek_batch(
+pub(super) fn seek_batch(
     fast: &dyn Drive,
     geometry: &Geometry,
     expect: &Expect,
     ways: &mut Ways,
-) -> Sought {
+) -> impl Future<Output = Sought> {
+    seek_decoded(fast, geometry, expect, ways, batch::decode)
+}
+
+/// How the header of a batch is decoded: for all of its records, or only those that are asked for.
+type Decode<T> = fn(&[u8]) -> Result<(BatchHead, T), DecodeError>;
+
+/// [`seek_batch`], decoded as the caller likes it.
+pub(crate) async fn seek_decoded<T>(
+    fast: &dyn Drive,
+    geometry: &Geometry,
+    expect: &Expect,
+    ways: &mut Ways,
+    decode: Decode<T>,
+) -> Sought<T> {
     let chunk = geometry.chunk_of(expect.sector);
     let end = geometry.chunk_start(chunk) + geometry.chunk_sectors();
     let unit = u64::from(geometry.lba_bytes) / SECTOR_BYTES;
@@ -134,7 +148,7 @@ pub(crate) async fn seek_batch(
     }
     let mut sought = Sought::Unreadable;
     for copy in 0..fast.info().copies {
-        match seek_copy(fast, expect, (unit, end), copy).await {
+        match seek_copy(fast, expect, (unit, end), copy, decode).await {
             Ok(Some((head, records))) => return Sought::Found(head, records),
             Ok(None) => {
                 ways.note_mismatch();
@@ -148,12 +162,13 @@ pub(crate) async fn seek_batch(
 
 /// What one copy holds where a batch is looked for: the batch, something else, or what cannot be read. A
 /// gap is that as well. `unit` is the LBA, `end` that of the chunk, in sectors.
-async fn seek_copy(
+async fn seek_copy<T>(
     fast: &dyn Drive,
     expect: &Expect,
     (unit, end): (u64, u64),
     copy: u8,
-) -> Result<Option<(BatchHead, Vec<Record>)>, IoError> {
+    decode: Decode<T>,
+) -> Result<Option<(BatchHead, T)>, IoError> {
     let offset = expect.sector * SECTOR_BYTES;
     let other = |read: &Sectors| {
         let gaps = expect.gaps.as_ref();
@@ -183,7 +198,7 @@ async fn seek_copy(
         let into = Sectors::zeroed(sectors);
         fast.read_meta(offset, into, copy).await?
     };
-    match batch::decode(whole.bytes()) {
+    match decode(whole.bytes()) {
         Ok((head, records)) if expect.accepts(&head) => Ok(Some((head, records))),
         _ => other(&whole),
     }
