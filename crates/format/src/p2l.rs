@@ -9,10 +9,11 @@ use crate::media::{
     media, prefix, seal, truncated,
 };
 use crate::record::LBA_END;
+use alloc::vec;
 use alloc::vec::Vec;
 use varve_units::{BLOCK, Generation, Lba, Lsn, VolumeId};
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// Data blocks of one stripe at most. Arbitrary: 256 MiB of data.
 pub const STRIPE_BLOCKS_MAX: usize = 1 << 16;
@@ -96,6 +97,16 @@ impl P2l {
     /// If there are no entries or more than [`STRIPE_BLOCKS_MAX`], or one breaks a limit.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; Self::blocks_for(self.entries.len()) * BLOCK];
+        self.encode_into(&mut bytes);
+        bytes
+    }
+
+    /// Writes whole blocks to the start of `into`, which holds zeroes.
+    ///
+    /// # Panics
+    /// As [`Self::encode`], or if `into` is shorter.
+    pub fn encode_into(&self, into: &mut [u8]) {
         let count = self.entries.len();
         assert!(
             (1..=STRIPE_BLOCKS_MAX).contains(&count),
@@ -111,15 +122,15 @@ impl P2l {
             count: u32::try_from(count).expect("entries were checked").into(),
             ..P2lHeadRaw::new_zeroed()
         };
-        let size = Self::blocks_for(count) * BLOCK;
-        let mut bytes = Vec::with_capacity(size);
-        bytes.extend_from_slice(head.as_bytes());
-        for entry in &self.entries {
-            bytes.extend_from_slice(entry.raw().as_bytes());
+        let bytes = &mut into[..Self::blocks_for(count) * BLOCK];
+        let (first, rest) = bytes.split_at_mut(size_of::<P2lHeadRaw>());
+        first.copy_from_slice(head.as_bytes());
+        let (slots, _) = <[P2lEntryRaw]>::mut_from_prefix_with_elems(rest, count)
+            .expect("the blocks hold all entries");
+        for (slot, entry) in slots.iter_mut().zip(&self.entries) {
+            *slot = entry.raw();
         }
-        bytes.resize(size, 0);
-        seal(&mut bytes);
-        bytes
+        seal(bytes);
     }
 
     /// The area in `bytes`, read as that of stripe `stripe` of group `group`.

@@ -443,12 +443,20 @@ impl Shared {
         writer: Writer,
         (target, progress): (&mut Option<(VolumeId, Rc<Stream>)>, &Rc<Progress>),
     ) -> Result<(), Ways> {
-        let trusting =
-            writer == Writer::GarbageCollection && self.config.is_planted(Canary::P2lUnverified);
-        for (index, candidate) in run.iter().enumerate() {
+        let mut index = 0;
+        while let Some(candidate) = run.get(index) {
+            if let Some(blocks) = &read {
+                let left = (run, index, blocks);
+                let placed = self.place_verified(left, writer, (target, progress));
+                index += placed;
+                if placed > 0 {
+                    continue;
+                }
+            }
+            index += 1;
             let data = match &read {
-                Some(blocks) if trusting || block_crc(blocks.block(index)) == candidate.crc => {
-                    Some((Rc::clone(blocks), index))
+                Some(blocks) if self.is_sound(blocks, index - 1, candidate, writer) => {
+                    Some((Rc::clone(blocks), index - 1))
                 }
                 _ => match self.read_other_copy(unit, candidate).await {
                     Ok(block) => Some((Rc::new(block), 0)),
@@ -467,13 +475,46 @@ impl Shared {
                 continue;
             }
             let stream = self.target(target, candidate.volume, writer);
-            if let Err(item) = self.try_place(&stream, item, progress) {
+            if self.room_at(&stream) > 0 {
+                self.place_now(&stream, core::iter::once(item), progress);
+            } else {
                 // It may not know yet what its queue is full of.
                 stream.wake();
                 self.place(stream.id(), item, progress).await;
             }
         }
         Ok(())
+    }
+
+    /// Hands those blocks of a run that pass their check and are of one volume to its stream, from `index` on,
+    /// for as long as nothing is to be awaited. Returns how many.
+    fn place_verified(
+        self: &Rc<Self>,
+        (run, index, blocks): (&[Candidate], usize, &Rc<Blocks>),
+        writer: Writer,
+        (target, progress): (&mut Option<(VolumeId, Rc<Stream>)>, &Rc<Progress>),
+    ) -> usize {
+        let volume = run[index].volume;
+        let is_sound = |index: usize| self.is_sound(blocks, index, &run[index], writer);
+        let is_other = target.as_ref().is_none_or(|(last, _)| *last != volume);
+        if self.dense.is_none() || (is_other && !is_sound(index)) {
+            return 0;
+        }
+        let checked = index + usize::from(is_other);
+        let stream = self.target(target, volume, writer);
+        let passes =
+            |index: &usize| run[*index].volume == volume && (*index < checked || is_sound(*index));
+        let items = (index..run.len())
+            .take_while(passes)
+            .map(|index| run[index].with((Rc::clone(blocks), index)));
+        self.place_now(&stream, items, progress)
+    }
+
+    /// True if what was read of a candidate passes its check.
+    fn is_sound(&self, blocks: &Blocks, index: usize, of: &Candidate, writer: Writer) -> bool {
+        let trusting =
+            writer == Writer::GarbageCollection && self.config.is_planted(Canary::P2lUnverified);
+        trusting || block_crc(blocks.block(index)) == of.crc
     }
 
     /// The stream of a volume's blocks: that of the last block, most often.

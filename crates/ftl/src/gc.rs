@@ -283,7 +283,7 @@ impl Shared {
         let trusting = self.config.is_planted(Canary::P2lUnverified);
         let unit = self.units.unit(UnitId::group(group));
         let is_set = |index: usize| unit.is_set(first + index as u32);
-        let found = entries
+        let blocks = entries
             .iter()
             .enumerate()
             .filter(|(index, entry)| entry.volume != VolumeId(0) && is_set(*index))
@@ -294,8 +294,9 @@ impl Shared {
                 birth: entry.birth,
                 crc: entry.crc,
                 class: 0,
-            })
-            .collect();
+            });
+        let mut found = Vec::with_capacity(entries.len());
+        found.extend(blocks);
         if trusting {
             // At their word, as the live bits are.
             return found;

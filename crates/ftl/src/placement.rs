@@ -21,7 +21,7 @@ use crate::gate::log_cost;
 use crate::geometry::UnitId;
 use crate::lane::{Appended, Stopped};
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
-use crate::progress::{Party, Progress};
+use crate::progress::{Party, Progress, party};
 use crate::shared::{FIRST, Shared};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -31,9 +31,14 @@ use core::cell::{Cell, RefCell};
 use core::sync::atomic::Ordering;
 use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2l, P2lEntry, Record};
 use varve_io::{Blocks, Event, Gather, Handle, IoError, ReactorId, Receiver, Sectors, Segment};
-use varve_units::{Lba, Lsn, Nanos, Ppa, SliceId, TenantId, VolumeId};
+use varve_units::{BLOCK, Lsn, Nanos, SECTOR, TenantId, VolumeId};
 
 pub(crate) mod bypass;
+mod item;
+
+use item::{Turn, push_blocks};
+
+pub(crate) use item::Item;
 
 /// Blocks that may queue at a stream, in stripes. Arbitrary.
 const QUEUE_STRIPES_MAX: usize = 4;
@@ -60,17 +65,6 @@ impl StreamId {
         tenant: TenantId(0),
         writer: Writer::GarbageCollection,
     };
-}
-
-/// A verified block on its way.
-pub(crate) struct Item {
-    pub(crate) volume: VolumeId,
-    pub(crate) lba: Lba,
-    pub(crate) old: Ppa,
-    pub(crate) birth: Lsn,
-    pub(crate) crc: u32,
-    pub(crate) class: u8,
-    pub(crate) data: (Rc<Blocks>, usize),
 }
 
 /// Move records for another reactor, and what waits for each.
@@ -191,8 +185,7 @@ impl Shared {
     pub(crate) async fn place(self: &Rc<Self>, id: StreamId, item: Item, progress: &Rc<Progress>) {
         progress.add(1);
         let stream = self.stream_named(id);
-        let most = QUEUE_STRIPES_MAX * self.units.geometry().stripe_user_blocks() as usize;
-        while stream.queue.borrow().len() >= most && !self.is_stopped() {
+        while stream.queued() >= self.queue_max() && !self.is_stopped() {
             stream.room.listen().await;
         }
         if self.is_stopped() {
@@ -206,25 +199,36 @@ impl Shared {
         stream.event.notify();
     }
 
-    /// Hands a block to a stream of a pool with a dense tier if its queue has room; else gives it
-    /// back, for [`Shared::place`]. Who does not await next wakes the stream: [`Stream::wake`].
-    pub(crate) fn try_place(
+    /// Blocks that may queue at a stream.
+    fn queue_max(&self) -> usize {
+        QUEUE_STRIPES_MAX * self.units.geometry().stripe_user_blocks() as usize
+    }
+
+    /// Blocks that the queue of a stream has room for; none once the engine stops.
+    pub(crate) fn room_at(&self, stream: &Stream) -> usize {
+        if self.is_stopped() {
+            return 0;
+        }
+        self.queue_max().saturating_sub(stream.queued())
+    }
+
+    /// Hands blocks to a stream of a pool with a dense tier while its queue has room, and returns how many;
+    /// those that are left take [`Shared::place`]. Who does not await next wakes the stream:
+    /// [`Stream::wake`].
+    pub(crate) fn place_now(
         &self,
         stream: &Stream,
-        item: Item,
+        items: impl Iterator<Item = Item>,
         progress: &Rc<Progress>,
-    ) -> Result<(), Item> {
-        if self.is_stopped() {
-            return Err(item);
-        }
-        let most = QUEUE_STRIPES_MAX * self.units.geometry().stripe_user_blocks() as usize;
+    ) -> usize {
+        let room = self.room_at(stream);
         let mut queue = stream.queue.borrow_mut();
-        if queue.len() >= most {
-            return Err(item);
-        }
-        progress.add(1);
-        queue.push_back((item, Rc::clone(progress)));
-        Ok(())
+        let before = queue.len();
+        let items = items.take(room);
+        items.for_each(|item| queue.push_back((item, Rc::clone(progress))));
+        let placed = queue.len() - before;
+        progress.add(placed);
+        placed
     }
 
     /// The stream of this id, started if it is new.
@@ -553,21 +557,7 @@ impl Shared {
         let user = geometry.stripe_user_blocks() as usize;
         let first = self.first_user_block(open);
         let mut entries = Vec::with_capacity(user);
-        for item in items.clone() {
-            let Item {
-                volume,
-                lba,
-                birth,
-                crc,
-                ..
-            } = *item;
-            entries.push(P2lEntry {
-                volume,
-                lba,
-                birth,
-                crc,
-            });
-        }
+        entries.extend(items.clone().map(Item::entry));
         let forgotten = u32::from(self.config.is_planted(Canary::LiveBlockWithZeroBit));
         let count = entries.len();
         let live = count as u32 - forgotten;
@@ -582,18 +572,15 @@ impl Shared {
             stripe: open.next_stripe,
             entries,
         };
-        let mut area = p2l.encode();
         let area_blocks = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
-        area.resize(area_blocks as usize * varve_units::BLOCK, 0);
-        let area = Rc::new(Sectors::from_bytes(&area));
+        let mut area = Sectors::zeroed(area_blocks as usize * (BLOCK / SECTOR));
+        p2l.encode_into(area.bytes_mut());
+        let area = Rc::new(area);
         let mut gather = Gather::new();
         for _ in 1..geometry.p2l_copies {
             gather.push(Segment::Meta(Rc::clone(&area)));
         }
-        for item in items {
-            let (blocks, index) = &item.data;
-            gather.push(Segment::Data(Rc::clone(blocks), *index..*index + 1));
-        }
+        push_blocks(&mut gather, items);
         if count < user {
             gather.push_data(Blocks::new(user - count, self.config.elided));
         }
@@ -650,39 +637,37 @@ impl Shared {
     ) {
         let geometry = *self.units.geometry();
         let first = self.first_user_block(open);
-        let mut order: Vec<(SliceId, VolumeId, u32)> = Vec::with_capacity(items.len());
+        let of_volume = |at: &Turn| items[at.index()].0.volume;
+        let mut order: Vec<Turn> = Vec::with_capacity(items.len());
         for (index, (item, _)) in items.iter().enumerate() {
             let slice = geometry.slice_of(item.volume, item.lba.leaf());
-            order.push((slice, item.volume, index as u32));
+            order.push(Turn::new(slice, index));
         }
         order.sort_unstable();
         let target = Some(UnitId::group(open.group));
-        let (mut own, mut parties) = (Vec::new(), Vec::new());
+        let mut own = Vec::new();
         let mut crossing: BTreeMap<ReactorId, Crossing> = BTreeMap::new();
-        for moves in order.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
-            let (slice, volume, _) = moves[0];
+        for turns in order.chunk_by_mut(|one, other| one.slice() == other.slice()) {
+            if !turns.is_sorted_by_key(of_volume) {
+                turns.sort_by_key(of_volume);
+            }
+            let slice = turns[0].slice();
             let owner = self.owner_of(slice);
-            for moves in moves.chunks(ITEMS_MAX) {
-                let mut waiting = Party::default();
-                let mut moved = Vec::with_capacity(moves.len());
-                for (_, _, index) in moves {
-                    let (item, progress) = &items[*index as usize];
-                    moved.push(MoveItem {
-                        lba: item.lba,
-                        old: item.old,
-                        new: geometry.dense_ppa(open.group, first + index),
-                        class: item.class,
-                    });
-                    waiting.add(progress);
-                }
+            let volumes = turns.chunk_by(|one, other| of_volume(one) == of_volume(other));
+            for turns in volumes.flat_map(|turns| turns.chunks(ITEMS_MAX)) {
+                let moved = turns.iter().map(|turn| {
+                    let place = first + turn.index() as u32;
+                    let new = geometry.dense_ppa(open.group, place);
+                    items[turn.index()].0.moved_to(new)
+                });
                 let record = Record::Move {
                     slice,
-                    volume,
-                    items: moved,
+                    volume: of_volume(&turns[0]),
+                    items: moved.collect(),
                 };
+                let waiting = party(turns.iter().map(|turn| &items[turn.index()].1));
                 if owner == self.reactor {
-                    own.push(self.append_move(record).await);
-                    parties.push(waiting);
+                    own.push((self.append_move(record).await, waiting));
                 } else {
                     crossing.entry(owner).or_default().push((record, waiting));
                 }
@@ -691,7 +676,7 @@ impl Shared {
         for (owner, records) in crossing {
             self.send_moves(owner, records, target);
         }
-        self.await_moves(own, parties, target);
+        self.await_moves(own, target);
     }
 
     /// Appends move records in the lane of another reactor.
@@ -732,18 +717,13 @@ impl Shared {
     }
 
     /// Tells those whose moves were appended how each ended.
-    fn await_moves(
-        self: &Rc<Self>,
-        appended: Vec<Appending>,
-        parties: Vec<Party>,
-        target: Option<UnitId>,
-    ) {
+    fn await_moves(self: &Rc<Self>, appended: Vec<(Appending, Party)>, target: Option<UnitId>) {
         if appended.is_empty() {
             return;
         }
         let shared = Rc::clone(self);
         self.spawn(async move {
-            for (appended, party) in appended.into_iter().zip(parties) {
+            for (appended, party) in appended {
                 let ok = appended.await.is_ok();
                 shared.arrived(target, &party, ok);
             }
@@ -768,8 +748,7 @@ impl Shared {
         for item in items {
             progress.add(1);
             let slice = self.units.geometry().slice_of(volume, item.lba.leaf());
-            let mut party = Party::default();
-            party.add(progress);
+            let party = party(core::iter::once(progress));
             let record = Record::Move {
                 slice,
                 volume,
@@ -778,7 +757,7 @@ impl Shared {
             let owner = self.owner_of(slice);
             if owner == self.reactor {
                 let appended = self.append_move(record).await;
-                self.await_moves(alloc::vec![appended], alloc::vec![party], None);
+                self.await_moves(alloc::vec![(appended, party)], None);
             } else {
                 self.send_moves(owner, alloc::vec![(record, party)], None);
             }

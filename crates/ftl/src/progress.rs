@@ -47,18 +47,23 @@ impl Progress {
 }
 
 /// What waits for the moves of one record: of each unit being emptied, how many of its blocks.
-#[derive(Default)]
 pub(crate) struct Party(Vec<(Rc<Progress>, usize)>);
 
-impl Party {
-    /// One block more, of this unit.
-    pub(crate) fn add(&mut self, progress: &Rc<Progress>) {
-        match self.0.last_mut() {
-            Some((last, count)) if Rc::ptr_eq(last, progress) => *count += 1,
-            _ => self.0.push((Rc::clone(progress), 1)),
+/// What waits for a record: of each of its blocks, the unit that it leaves.
+pub(crate) fn party<'a>(blocks: impl Iterator<Item = &'a Rc<Progress>>) -> Party {
+    let mut blocks = blocks.peekable();
+    let mut party = Vec::new();
+    while let Some(progress) = blocks.next() {
+        let mut count = 1;
+        while blocks.next_if(|next| Rc::ptr_eq(next, progress)).is_some() {
+            count += 1;
         }
+        party.push((Rc::clone(progress), count));
     }
+    Party(party)
+}
 
+impl Party {
     /// Blocks in all.
     pub(crate) fn count(&self) -> usize {
         self.0.iter().map(|(_, count)| count).sum()

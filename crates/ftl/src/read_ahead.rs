@@ -8,7 +8,7 @@
 //! its end.
 
 use crate::cleaner::Candidate;
-use crate::geometry::UnitId;
+use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
 use crate::limits::CLEANER_RUN_MAX;
 use crate::shared::Shared;
 use alloc::collections::VecDeque;
@@ -17,7 +17,7 @@ use core::ops::Range;
 use core::pin::Pin;
 use core::task::Poll;
 use varve_io::{Blocks, Command, Completion, Done, IoError, Target};
-use varve_units::BLOCK_BYTES;
+use varve_units::Ppa;
 
 /// Reads of a victim's blocks.
 pub(crate) struct ReadAhead<'a> {
@@ -113,16 +113,23 @@ impl<'a> ReadAhead<'a> {
 
     /// How many candidates from the first on lie behind one another.
     fn run_length(&self, candidates: &[Candidate]) -> usize {
-        let start = self.shared.place_offset(candidates[0].ppa);
-        let follows = |(index, candidate): &(usize, &Candidate)| {
-            self.shared.place_offset(candidate.ppa) == start + *index as u64 * BLOCK_BYTES
-        };
         let most = candidates.len().min(CLEANER_RUN_MAX);
-        candidates[..most]
-            .iter()
-            .enumerate()
-            .take_while(follows)
-            .count()
+        let (first, rest) = candidates[..most].split_first().expect("one to be read");
+        let mut last = first.ppa;
+        let follows = |next: &&Candidate| {
+            let before = core::mem::replace(&mut last, next.ppa);
+            lies_behind(self.unit.tier, before, next.ppa)
+        };
+        1 + rest.iter().take_while(follows).count()
+    }
+}
+
+/// True if a block lies right behind another one of the same unit.
+const fn lies_behind(tier: Tier, one: Ppa, next: Ppa) -> bool {
+    match tier {
+        Tier::Dense => one.bits() + 1 == next.bits(),
+        // Counted down.
+        Tier::Fast => next.bits() + BLOCK_SECTORS == one.bits(),
     }
 }
 

@@ -72,14 +72,14 @@ impl Shared {
     /// Closed groups, with the blocks they may hold. Read once: it falls while others look.
     fn closed_groups(&self) -> Vec<Candidate> {
         let control = self.control();
-        let is_closed = |id: &UnitId| {
-            let unit = self.units.unit(*id);
-            unit.state() == UnitState::Closed && !unit.is_awaiting_moves() && !control.is_stuck(*id)
+        let closed = |id: UnitId| {
+            let unit = self.units.unit(id);
+            let is_closed = unit.state() == UnitState::Closed
+                && !unit.is_awaiting_moves()
+                && !control.is_stuck(id);
+            is_closed.then(|| (id, u64::from(unit.live())))
         };
-        let groups = self.units.ids(Tier::Dense).filter(is_closed);
-        groups
-            .map(|id| (id, u64::from(self.units.unit(id).live())))
-            .collect()
+        self.units.ids(Tier::Dense).filter_map(closed).collect()
     }
 
     /// The best of them that fits `room` stripes.
