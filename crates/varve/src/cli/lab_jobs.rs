@@ -4,14 +4,17 @@ use super::lab::now;
 use crate::progress::Progress;
 use std::cmp::Reverse;
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
 use varve_lab::experiments::{Ask, Chapter, Experiment, Finding, Job, JobError};
 use varve_lab::recovery::unwatched;
 use varve_units::Nanos;
 
 /// Nothing is shown before a run has lasted this long.
 const SILENCE: Nanos = Nanos::from_secs(2);
+/// Time between two looks whether there is something to show.
+const TICK: Duration = Duration::from_millis(250);
 
 /// What a job found, and the seconds it took.
 type Found = (Finding, f64);
@@ -74,40 +77,118 @@ fn distinct<'a>(jobs: &[&'a Job]) -> (Vec<&'a Job>, Vec<usize>) {
 /// What each job found, and the seconds it took, in their order.
 fn run_jobs(jobs: &[&Job]) -> Result<Vec<Found>, JobError> {
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let total: u64 = jobs.iter().map(|job| job.weight()).sum();
     // The longest first: one that is begun last keeps the other processors waiting.
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|at| Reverse(jobs[*at].weight()));
-    let (next, done, start) = (AtomicUsize::new(0), AtomicU64::new(0), now());
+    let (next, start) = (AtomicUsize::new(0), now());
     let elapsed = || Nanos(start.elapsed().as_nanos() as u64);
-    let progress = Mutex::new(Progress::after("lab", elapsed(), SILENCE));
-    let results: Mutex<Vec<(usize, Result<Found, JobError>)>> = Mutex::default();
-    let worker = || {
+    let mut progress = Progress::after("lab", elapsed(), SILENCE);
+    let mut shares = Shares::new(jobs.iter().map(|job| job.weight()).collect());
+    let (sender, events) = mpsc::channel();
+    let worker = |sender: &Sender<Event>| {
         while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let job = jobs[at];
+            // The receiver lives as long as the senders do, see below.
+            let _ = sender.send(Event::Begun(at, elapsed()));
             let begun = now();
-            let result = job.run(&unwatched());
+            let result = jobs[at].run(&unwatched());
             let seconds = begun.elapsed().as_secs_f64();
             let result = result.map(|finding| (finding, seconds));
-            results
-                .lock()
-                .expect("no worker panics with it")
-                .push((at, result));
-            let done = done.fetch_add(job.weight(), Ordering::Relaxed) + job.weight();
-            let mut progress = progress.lock().expect("showing progress does not panic");
-            if progress.is_due(elapsed()) {
-                progress.show(elapsed(), done as f64 / total as f64, "");
-            }
+            let _ = sender.send(Event::Ended(at, Box::new(result)));
         }
     };
+    let mut results: Vec<Option<Result<Found, JobError>>> = jobs.iter().map(|_| None).collect();
     std::thread::scope(|scope| {
         for _ in 0..threads.min(jobs.len()) {
-            scope.spawn(worker);
+            let (worker, sender) = (&worker, sender.clone());
+            scope.spawn(move || worker(&sender));
+        }
+        drop(sender);
+        // Time is told while all of them are at work, which the first are for a minute and more.
+        loop {
+            match events.recv_timeout(TICK) {
+                Ok(Event::Begun(at, when)) => shares.begin(at, when),
+                Ok(Event::Ended(at, result)) => {
+                    if let Ok((_, seconds)) = &*result {
+                        shares.end(at, *seconds);
+                    }
+                    results[at] = Some(*result);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if progress.is_due(elapsed()) {
+                let done = results.iter().flatten().count();
+                let more = format!("{done} of {} runs", jobs.len());
+                progress.show(elapsed(), shares.all(elapsed()), &more);
+            }
         }
     });
-    let mut results = results.into_inner().expect("all workers have ended");
-    results.sort_by_key(|(at, _)| *at);
-    results.into_iter().map(|(_, result)| result).collect()
+    let ended = results
+        .into_iter()
+        .map(|result| result.expect("all workers have ended"));
+    ended.collect()
+}
+
+/// What a worker tells.
+enum Event {
+    /// It begins this job, so long after the first.
+    Begun(usize, Nanos),
+    /// It has ended it.
+    Ended(usize, Box<Result<Found, JobError>>),
+}
+
+/// How far all jobs are, by their weights.
+struct Shares {
+    weights: Vec<u64>,
+    begun: Vec<Option<Nanos>>,
+    is_done: Vec<bool>,
+    /// Weight that was done, and the seconds that took.
+    pace: (f64, f64),
+}
+
+/// Weights are microseconds of an idle core, so there is a pace before one has ended; these many count with what is
+/// measured. Arbitrary: two jobs or three.
+const PRIOR: f64 = 2e7;
+/// A job that takes longer than its weight tells stays at this share.
+const ALMOST: f64 = 0.95;
+
+impl Shares {
+    fn new(weights: Vec<u64>) -> Self {
+        Self {
+            begun: vec![None; weights.len()],
+            is_done: vec![false; weights.len()],
+            pace: (PRIOR, PRIOR / 1e6),
+            weights,
+        }
+    }
+
+    fn begin(&mut self, at: usize, when: Nanos) {
+        self.begun[at] = Some(when);
+    }
+
+    fn end(&mut self, at: usize, seconds: f64) {
+        self.is_done[at] = true;
+        self.pace.0 += self.weights[at] as f64;
+        self.pace.1 += seconds;
+    }
+
+    /// Share of all at a moment.
+    fn all(&self, now: Nanos) -> f64 {
+        let a_second = self.pace.0 / self.pace.1;
+        let of = |at: usize| {
+            let weight = self.weights[at] as f64;
+            match self.begun[at] {
+                _ if self.is_done[at] => weight,
+                Some(when) => {
+                    let seconds = now.since(when).0 as f64 / 1e9;
+                    (seconds * a_second).min(weight * ALMOST)
+                }
+                None => 0.0,
+            }
+        };
+        let done: f64 = (0..self.weights.len()).map(of).sum();
+        done / (self.weights.iter().sum::<u64>().max(1) as f64)
+    }
 }
 
 #[cfg(test)]
@@ -130,5 +211,22 @@ mod tests {
         let (scale, tier) = (jobs("waf-scale"), jobs("waf-fast-tier"));
         let all: Vec<&Job> = scale.iter().chain(&tier).collect();
         assert!(distinct(&all).0.len() < all.len());
+    }
+
+    /// A job that runs counts for what its time tells, and never for all of it; what has ended sets the pace.
+    #[test]
+    fn running_jobs_count_for_their_time() {
+        let close = |one: f64, other: f64| assert!((one - other).abs() < 1e-9, "{one} {other}");
+        let mut shares = Shares::new(vec![30_000_000, 10_000_000]);
+        close(shares.all(Nanos::from_secs(5)), 0.0);
+        shares.begin(0, Nanos::from_secs(1));
+        shares.begin(1, Nanos::from_secs(1));
+        close(shares.all(Nanos::from_secs(5)), 8.0 / 40.0);
+        close(shares.all(Nanos::from_secs(900)), ALMOST);
+        shares.end(1, 40.0);
+        // 30 million took 60 seconds.
+        close(shares.all(Nanos::from_secs(41)), (10.0 + 20.0) / 40.0);
+        shares.end(0, 80.0);
+        close(shares.all(Nanos::from_secs(81)), 1.0);
     }
 }
