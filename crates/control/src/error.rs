@@ -453,6 +453,21 @@ impl ControlError {
         }
     }
 
+    fn fmt_destroy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HalfDestroyed(pool) => {
+                write!(f, "pool {pool} was being destroyed when that was cut short")
+            }
+            Self::HasVolumes { pool, volumes } => {
+                write!(f, "pool {pool} has {volumes} volumes, which would be lost")
+            }
+            Self::Undestroyed { pool, .. } => {
+                write!(f, "drives of pool {pool} could not be destroyed")
+            }
+            _ => f.write_str("a pool could not be destroyed"),
+        }
+    }
+
     fn fmt_daemon(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Crowded(waiting) => write!(f, "{waiting} requests wait for the daemon already"),
@@ -496,18 +511,12 @@ impl fmt::Display for ControlError {
             Self::WouldShrink { volume, bytes } => {
                 write!(f, "{volume} has {bytes} bytes and would become smaller")
             }
-            Self::HalfDestroyed(pool) => {
-                write!(f, "pool {pool} was being destroyed when that was cut short")
-            }
-            Self::Undestroyed { pool, .. } => {
-                write!(f, "drives of pool {pool} could not be destroyed")
+            Self::HalfDestroyed(_) | Self::Undestroyed { .. } | Self::HasVolumes { .. } => {
+                self.fmt_destroy(f)
             }
             Self::ModelFile { path, why } => {
                 let path = path.display();
                 write!(f, "the model's account {path} cannot be used: {why}")
-            }
-            Self::HasVolumes { pool, volumes } => {
-                write!(f, "pool {pool} has {volumes} volumes, which would be lost")
             }
             Self::DriveLive { pool, drive } => {
                 write!(f, "drive {drive} of pool {pool} is in use")

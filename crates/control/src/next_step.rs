@@ -8,6 +8,10 @@ use varve_io::IoError;
 use varve_pool::PoolError;
 use varve_pool::label::ImportError;
 
+/// What to do about hosts that are connected.
+const CONNECTED_NEXT: &str =
+    "unmount there and disconnect (nvme disconnect -n NQN), or add --cut-off";
+
 impl ControlError {
     /// What the user can do next, if that is known.
     #[must_use]
@@ -56,9 +60,7 @@ impl ControlError {
             }
             Self::Daemon(_) => "use another --state DIR, or end that daemon".to_owned(),
             Self::Busy { pool, .. } => format!("varve pool status {pool}"),
-            Self::Connected { .. } => {
-                "unmount there and disconnect (nvme disconnect -n NQN), or add --cut-off".to_owned()
-            }
+            Self::Connected { .. } => CONNECTED_NEXT.to_owned(),
             Self::Pool { pool, error, .. } => pool_next(pool, error)?,
             Self::Engine { error, .. } => engine_next(error)?,
             Self::Open(_) | Self::Random(_) => return None,
