@@ -4,9 +4,12 @@ use crate::error::ControlError;
 use crate::pools::Pools;
 use std::cell::RefCell;
 
-/// Tells the names of the hosts that see volumes now. Nobody tells where nobody serves.
+/// Tells the names of the hosts that see volumes now.
+type Tell = Box<dyn Fn() -> Vec<String>>;
+
+/// Who tells which hosts see volumes: nobody where nobody serves.
 #[derive(Default)]
-pub(crate) struct Hosts(RefCell<Option<Box<dyn Fn() -> Vec<String>>>>);
+pub(crate) struct Hosts(RefCell<Option<Tell>>);
 
 impl Pools {
     /// From now on `hosts` tells which hosts are connected: pools with volumes are not taken from them without a
