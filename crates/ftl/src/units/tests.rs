@@ -1,0 +1,206 @@
+//! Live bits, stamps and generations of units.
+
+use super::*;
+
+#[test]
+fn masks_agree_with_the_geometry() {
+    for (stripe_blocks, p2l_copies) in [(256, 1), (256, 2), (12, 2), (24, 1), (100, 2)] {
+        let geometry = Geometry {
+            chunk_bytes: 1 << 20,
+            chunks: 16,
+            lba_bytes: 512,
+            group_blocks: stripe_blocks * 32,
+            groups: 12,
+            stripe_blocks,
+            p2l_copies,
+            slices: 4,
+        };
+        let area = geometry.stripe_p2l_blocks() / p2l_copies;
+        for first in (0..geometry.group_blocks - 63).step_by(64) {
+            let user = |bit: &u32| geometry.is_user_block(first + bit);
+            let expected = (0..64).filter(user).fold(0, |mask, bit| mask | 1 << bit);
+            let mask = user_mask(first, stripe_blocks, area * (p2l_copies - 1), area);
+            assert_eq!(mask, expected, "{stripe_blocks} {p2l_copies} {first}");
+            let masks = user_masks(&geometry);
+            assert_eq!(masks[(first / 64) as usize % masks.len()], expected);
+        }
+    }
+}
+
+const GEOMETRY: Geometry = Geometry {
+    chunk_bytes: 1 << 20,
+    chunks: 16,
+    lba_bytes: 512,
+    group_blocks: 256,
+    groups: 8,
+    stripe_blocks: 64,
+    p2l_copies: 1,
+    slices: 16,
+};
+
+#[test]
+fn a_report_older_than_the_stamp_buries_nothing() {
+    let units = UnitTable::new(GEOMETRY);
+    let chunk = UnitId::chunk(3);
+    units.open(chunk, Lsn(100));
+    let ppa = Ppa::fast(3 * GEOMETRY.chunk_sectors() + 17);
+    units.append(ppa);
+    units.bury(ppa, Lsn(99));
+    assert_eq!(units.unit(chunk).live(), 1);
+    units.bury(ppa, Lsn(100));
+    assert_eq!(units.unit(chunk).live(), 0);
+    units.bury(ppa, Lsn(100));
+    assert_eq!(units.unit(chunk).live(), 0);
+}
+
+#[test]
+fn every_place_of_both_tiers_has_its_own_bit() {
+    for block in 0..GEOMETRY.dense_blocks() {
+        let place = GEOMETRY.locate(Ppa::dense(block)).unwrap();
+        assert_eq!(place.unit.tier, Tier::Dense);
+        assert_eq!(
+            u64::from(place.unit.index) * 256 + u64::from(place.bit),
+            block
+        );
+    }
+    for block in 0..u64::from(GEOMETRY.chunks * GEOMETRY.chunk_blocks()) {
+        let sector = block * 8 + 3;
+        let place = GEOMETRY.locate(Ppa::fast(sector)).unwrap();
+        assert_eq!(place.unit.tier, Tier::Fast);
+        assert_eq!(
+            u64::from(place.unit.index) * 256 + u64::from(place.bit),
+            block
+        );
+        assert_eq!(place.offset, sector * 512);
+    }
+    assert_eq!(GEOMETRY.locate(Ppa::ABSENT), None);
+    assert_eq!(GEOMETRY.locate(Ppa::fast(GEOMETRY.fast_sectors())), None);
+}
+
+/// A unit's places are those that are located in it, up to its first and last.
+#[test]
+fn the_places_of_a_unit_are_those_located_in_it() {
+    let fast = (0..GEOMETRY.fast_sectors()).map(Ppa::fast);
+    for ppa in fast.chain((0..GEOMETRY.dense_blocks()).map(Ppa::dense)) {
+        let unit = GEOMETRY.locate(ppa).unwrap().unit;
+        let all = (0..GEOMETRY.chunks).map(UnitId::chunk);
+        for other in all.chain((0..GEOMETRY.groups).map(UnitId::group)) {
+            let has = GEOMETRY.places(other).contains(&ppa.bits());
+            assert_eq!(has, other == unit, "{ppa:?} {other:?}");
+        }
+    }
+}
+
+/// Of many dead, of several units in any order, some of them twice and some of an earlier use, the same is left and
+/// counted as of one after the other.
+#[test]
+fn many_are_buried_as_one_by_one() {
+    let (together, apart) = (UnitTable::new(GEOMETRY), UnitTable::new(GEOMETRY));
+    let mut dead = Vec::new();
+    for units in [&together, &apart] {
+        for index in 0..8 {
+            units.open(UnitId::chunk(index), Lsn(10 * u64::from(index)));
+            units.open(UnitId::group(index), Lsn(7 * u64::from(index)));
+            units.append_run(Ppa::fast(u64::from(index) * GEOMETRY.chunk_sectors()), 200);
+            units.append_run(Ppa::dense(u64::from(index) * 256 + 1), 40);
+        }
+    }
+    let mut state = 1_u64;
+    for _ in 0..2000 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let (unit, block) = (state >> 40 & 7, state >> 33 & 63);
+        let place = match state >> 60 & 1 {
+            0 => Ppa::fast(unit * GEOMETRY.chunk_sectors() + block * 8),
+            _ => Ppa::dense(unit * 256 + block),
+        };
+        let runs = 1 + (state >> 50 & 3);
+        dead.extend((0..runs).map(|_| (place, Lsn(state >> 55 & 63))));
+    }
+    dead.push((Ppa::ABSENT, Lsn(99)));
+    together.bury_each(dead.iter().copied());
+    dead.iter()
+        .for_each(|(ppa, since)| apart.bury(*ppa, *since));
+    for index in 0..8 {
+        for id in [UnitId::chunk(index), UnitId::group(index)] {
+            let (one, other) = (together.unit(id), apart.unit(id));
+            assert_eq!(one.words(), other.words(), "{id:?}");
+            assert_eq!(one.live(), other.live(), "{id:?}");
+            let bits: u32 = one.words().iter().map(|word| word.count_ones()).sum();
+            assert_eq!(one.live(), bits, "{id:?}");
+        }
+    }
+}
+
+#[test]
+fn a_run_is_marked_as_its_blocks_would_be() {
+    let units = UnitTable::new(GEOMETRY);
+    let start = |chunk| chunk * GEOMETRY.chunk_sectors();
+    for (first, count) in [(0, 1), (3, 60), (3, 61), (60, 4), (60, 196), (0, 256)] {
+        units.append_run(Ppa::fast(start(1) + first * 8 + 5), count);
+        (0..u64::from(count)).for_each(|block| {
+            units.append(Ppa::fast(start(2) + (first + block) * 8 + 5));
+        });
+        let (run, blocks) = (units.unit(UnitId::chunk(1)), units.unit(UnitId::chunk(2)));
+        assert_eq!(run.words(), blocks.words(), "{first}+{count}");
+        assert_eq!(run.live(), blocks.live(), "{first}+{count}");
+        run.clear_all();
+        blocks.clear_all();
+    }
+}
+
+/// Words are restored as single bits would be: known ones as dumped, others as live, P2L and
+/// what lies above the write pointer never.
+#[test]
+fn dumped_words_are_restored_bit_by_bit() {
+    for (copies, stripe) in [(1, 64), (2, 64), (1, 96), (2, 32), (1, 256)] {
+        let geometry = Geometry {
+            stripe_blocks: stripe,
+            group_blocks: stripe * 4,
+            p2l_copies: copies,
+            ..GEOMETRY
+        };
+        let dumped: Vec<u64> = (1..17)
+            .map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .collect();
+        for (id, unit) in [(UnitId::group(1), 1), (UnitId::chunk(2), 8)] {
+            for pointer in (0..=256_u32)
+                .step_by(37)
+                .map(|bits| bits.min(stripe * 4) * unit)
+            {
+                let units = UnitTable::new(geometry);
+                let restore = UnitRestore {
+                    state: UnitState::Closed,
+                    generation: Generation(0),
+                    stamp: Lsn(1),
+                    write_pointer: pointer,
+                    is_resumed: false,
+                };
+                units.restore(id, &restore);
+                units.assume_live(id);
+                let known = pointer / unit * 2 / 3;
+                units.restore_run(id, 0, &dumped[..1], known);
+                units.restore_run(id, 1, &dumped[1..], known);
+                let expected = |bit: u32| {
+                    let user = id.tier == Tier::Fast || geometry.is_user_block(bit);
+                    let live = bit >= known || dumped[(bit / 64) as usize] >> (bit % 64) & 1 == 1;
+                    user && live && bit < pointer / unit
+                };
+                let bits = if unit == 8 { 256 } else { stripe * 4 };
+                let all: Vec<u32> = (0..bits).filter(|bit| expected(*bit)).collect();
+                let found: Vec<u32> = (0..bits)
+                    .filter(|bit| units.unit(id).is_set(*bit))
+                    .collect();
+                assert_eq!(found, all, "{id:?} {copies} {stripe} {pointer}");
+                assert_eq!(units.unit(id).live() as usize, all.len());
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "cannot go from Free to Closed")]
+fn a_free_unit_cannot_be_closed() {
+    UnitTable::new(GEOMETRY).transition(UnitId::chunk(0), UnitState::Closed);
+}
