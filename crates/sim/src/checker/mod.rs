@@ -190,6 +190,13 @@ impl Oracle {
         ticket.begun < self.crashed
     }
 
+    /// True if an operation that ends now did so before the power failed: there was no start since, so its answer was on
+    /// its way.
+    fn is_late(&self, ticket: Ticket) -> bool {
+        let started = self.starts.last().map_or(0, |(at, _)| *at);
+        self.has_crashed_since(ticket) && started < self.crashed
+    }
+
     fn end(&mut self, ticket: Ticket) -> Moment {
         let moment = self.tick();
         self.outstanding.remove(&ticket.begun);
@@ -214,11 +221,16 @@ impl Oracle {
             .map_or(moment, |(&begun, _)| begun);
         let is_durable = forced || !self.is_volatile;
         let flushed = self.flushed;
+        let is_late = self.is_late(ticket);
         let write = self.writes[ticket.id as usize].clone();
         let mut change = (0, 0);
         for block in self.live(write.volume, &write.range) {
             change.0 += block.mapped().1;
-            block.acknowledge(ticket.id, moment, is_durable, oldest, flushed);
+            if is_late {
+                block.acknowledge_late(ticket.id, moment, is_durable);
+            } else {
+                block.acknowledge(ticket.id, moment, is_durable, oldest, flushed);
+            }
             change.1 += block.mapped().1;
         }
         self.most = self.most + change.1 - change.0;

@@ -34,6 +34,8 @@ pub struct Cluster {
     pub is_zero: bool,
     /// When the write was invoked.
     pub invoked: Moment,
+    /// When it was invoked in the life before the last crash, if its host sends it again.
+    pub sent: Moment,
     /// When the write was acknowledged.
     pub acknowledged: Moment,
     /// Earliest response of the cluster.
@@ -96,6 +98,7 @@ impl Register {
             id: 0,
             is_zero: true,
             invoked: moment,
+            sent: moment,
             acknowledged: moment,
             first_end: moment,
             last_begin: moment,
@@ -120,6 +123,7 @@ impl Register {
             id,
             is_zero,
             invoked: moment,
+            sent: moment,
             acknowledged: NEVER,
             first_end: NEVER,
             last_begin: moment,
@@ -164,6 +168,33 @@ impl Register {
             cluster.is_durable |= is_durable;
         }
         self.prune(oldest, flushed);
+    }
+
+    /// A write that its host would send again was acknowledged, but by an answer that had been on its way when the
+    /// power failed: it took effect before that, and what the block held then is it or what came after.
+    pub fn acknowledge_late(&mut self, id: WriteId, moment: Moment, is_durable: bool) {
+        let crashed = self.crashed;
+        let Some(cluster) = self.find(id) else {
+            return;
+        };
+        let sent = cluster.sent;
+        cluster.ended = moment;
+        cluster.acknowledged = moment;
+        cluster.invoked = sent;
+        cluster.last_begin = sent;
+        cluster.first_end = crashed;
+        cluster.is_durable = true;
+        if is_durable {
+            let overwritten = |one: &Cluster| one.first_end < sent;
+            let gone: Vec<WriteId> = self
+                .open
+                .iter()
+                .filter(|one| overwritten(one))
+                .map(|one| one.id)
+                .collect();
+            self.clusters
+                .retain(|one| one.id == id || !gone.contains(&one.id));
+        }
     }
 
     /// A read from `begun` to `ended` returned write `id`.
@@ -280,6 +311,7 @@ impl Register {
         }
         self.clusters
             .extend(afloat.into_iter().map(|cluster| Cluster {
+                sent: cluster.invoked,
                 invoked: again,
                 last_begin: again,
                 ..cluster
@@ -481,6 +513,41 @@ mod tests {
         register.acknowledge(2, 19, false, 11, 0);
         assert_eq!(register.returned(1, 20, 21), Err(Wrong::Stale));
         assert_eq!(register.returned(2, 20, 21), Ok(()));
+    }
+
+    /// The answer of a write comes after the crash, but was sent before it. What was written meanwhile may have come
+    /// after it; what had ended before it began is gone if it was durable; and one value is all that survives.
+    #[test]
+    fn a_late_answer_is_of_the_life_before() {
+        let register = || {
+            let mut register = Register::new(1);
+            written(&mut register, 1, 4, 5);
+            register.invoke(2, false, 10);
+            register.repeat(2);
+            written(&mut register, 3, 12, 13);
+            register.crash(20, 2, 21, 10);
+            register
+        };
+        for is_durable in [false, true] {
+            let mut late = register();
+            late.acknowledge_late(2, 22, is_durable);
+            let old = if is_durable {
+                Err(Wrong::Stale)
+            } else {
+                Ok(())
+            };
+            assert_eq!(late.clone().returned(1, 30, 31), old);
+            for survivor in [2, 3] {
+                let mut late = late.clone();
+                assert_eq!(late.returned(survivor, 30, 31), Ok(()));
+                assert_eq!(late.returned(5 - survivor, 32, 33), Err(Wrong::Stale));
+            }
+        }
+        // Sent again and answered then, it comes after all of them.
+        let mut again = register();
+        again.acknowledge(2, 25, true, 26, 0);
+        assert_eq!(again.clone().returned(3, 30, 31), Err(Wrong::Stale));
+        assert_eq!(again.returned(2, 30, 31), Ok(()));
     }
 
     /// A crash may bring back any acknowledged write since the durable one, and one alone.
