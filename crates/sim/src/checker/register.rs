@@ -34,7 +34,7 @@ pub struct Cluster {
     pub is_zero: bool,
     /// When the write was invoked.
     pub invoked: Moment,
-    /// When it was invoked in the life before the last crash, if its host sends it again.
+    /// When its host sent it first, whatever crashes came since.
     pub sent: Moment,
     /// When the write was acknowledged.
     pub acknowledged: Moment,
@@ -311,7 +311,6 @@ impl Register {
         }
         self.clusters
             .extend(afloat.into_iter().map(|cluster| Cluster {
-                sent: cluster.invoked,
                 invoked: again,
                 last_begin: again,
                 ..cluster
