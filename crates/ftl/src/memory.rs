@@ -79,7 +79,9 @@ impl Engine {
                 * BLOCK_BYTES;
         // The live bits of a checkpoint's turn, as payloads and as sectors to be written.
         let turn = memory.bitmaps / u64::from(shared.config.window) * 2;
-        memory.buffers += u64::from(shared.config.lanes) * lane + shared.cleaner_bytes() + turn;
+        let recount = crate::recount::count_bytes(geometry);
+        memory.buffers +=
+            u64::from(shared.config.lanes) * lane + shared.cleaner_bytes() + turn + recount;
         memory
     }
 }

@@ -55,9 +55,11 @@ pub(super) struct Chain {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Marks(u8);
 
-/// With the image cached a chain is deduplicated after so many appends at least, so that the cost of
-/// an append stays bounded. Arbitrary: half of what it has when it is merged.
-const COMPACT_EACH: u8 = 32;
+/// With the image cached a chain is deduplicated after so many appends at least, half of what it has when
+/// it is merged, and where it is longer, as a large pool of deltas lets it be, after a quarter of what it
+/// has: so an append takes its part of a walk over four deltas, however long the chain is. Arbitrary.
+const COMPACT_EACH: u16 = 32;
+const COMPACT_SHARE: u16 = 4;
 /// And only from so many deltas on: just before the 64 at which it would be merged. Each walk over a
 /// chain is a cache miss for each of its nodes.
 const COMPACT_FROM: u16 = 60;
@@ -85,7 +87,15 @@ impl Chain {
     /// True if deltas that others supersede should be dropped, where the image is cached: it may hold
     /// such, which an append leaves where they are.
     pub(super) const fn wants_compacting(self) -> bool {
-        self.fresh >= COMPACT_EACH && self.len >= COMPACT_FROM
+        let share = self.len / COMPACT_SHARE;
+        let each = if share > COMPACT_EACH {
+            share
+        } else {
+            COMPACT_EACH
+        };
+        // What has come is told up to 255.
+        let each = if each > 255 { 255 } else { each };
+        self.fresh as u16 >= each && self.len >= COMPACT_FROM
     }
 
     /// True if it may hold a discard. False as long as none was appended since it was last empty or

@@ -69,6 +69,46 @@ fn the_leanest_groups_are_recounted_first() {
     assert_eq!(lives(engine.shared.doubtful_groups(2)), all[..2]);
 }
 
+/// A count takes the doubt from all groups it is for, and the bits that the map does not name; leaves of both
+/// reactors are read beside one another into a cache of one image.
+#[test]
+fn a_recount_leaves_what_the_map_names() {
+    let mut cleared = 0;
+    for seed in 21..=24 {
+        let pool = Pool::new(seed, 1, 1);
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 2);
+        let host = pool.executor.block_on(async move {
+            host.run(900).await;
+            host
+        });
+        pool.executor.crash();
+        let moved = host;
+        drop(engine);
+        let engine = pool.open(2);
+        let host = moved.moved_to(&engine);
+        pool.executor.drain();
+        let live = |engine: &Engine| -> u32 {
+            let units = &engine.shared.units;
+            let ids = units.ids(crate::geometry::Tier::Dense);
+            ids.map(|id| units.unit(id).live()).sum()
+        };
+        let before = live(&engine);
+        assert!(!engine.shared.doubtful_groups(usize::MAX).is_empty());
+        let inner = Rc::clone(&engine);
+        let report = pool.executor.block_on(async move {
+            inner.shared.recount().await;
+            assert_eq!(inner.shared.doubtful_groups(usize::MAX), []);
+            inner.audit().await
+        });
+        report.expect("every block that the map names has its bit");
+        cleared += before - live(&engine);
+        let verified = pool.executor.block_on(async move { host.verify().await });
+        verified.expect("every block is there");
+    }
+    assert!(cleared > 0, "a crash brings bits back");
+}
+
 /// Every lane of a pool that crashed, followed with `room` bytes for records.
 fn follow(pool: &Pool, room: usize) -> Vec<LaneWalk> {
     follow_newest(pool, room).1
