@@ -3,7 +3,8 @@
 //! A drive that still reads may hold what the others do not: where a strip's parity is rotten, its data
 //! are on one drive alone. So a drive that is replaced while it works stays here to be read from until
 //! the copy has ended. It gets no writes; what was written since it was given up is taken from the
-//! others.
+//! others. One that does not answer for [`PATIENCE`] is let go as one that is gone: it may hang for ever,
+//! and the range that is copied is held meanwhile.
 //!
 //! **Invariants**: `stale` is sorted, its ranges are not empty and do not touch; there are no more of
 //! them than writes, nor than the array has places to write at.
@@ -11,10 +12,19 @@
 use crate::join::Part;
 use crate::members::Members;
 use crate::restore::{self, Holding};
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::future::{Future, poll_fn};
 use core::ops::Range;
-use varve_io::{Command, Done, Drive, Gather, IoError};
+use core::pin::Pin;
+use core::task::Poll;
+use varve_io::{Command, Done, Drive, Gather, IoError, slot};
+use varve_units::Nanos;
+
+/// How long a read of a drive that is kept may take. Arbitrary: as long as Linux gives a local drive for a
+/// command before it resets it.
+const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// A drive that is kept.
 pub(crate) struct Former {
@@ -64,18 +74,40 @@ impl Members {
         former.map_or(Holding::Nothing, |former| former.holding(range))
     }
 
-    /// Reads a range that the former drive holds.
+    /// Reads a range that the former drive holds. `Gone` also for one that does not answer.
     pub(crate) async fn read_former(
-        &self,
+        self: &Rc<Self>,
         member: usize,
         range: Range<u64>,
     ) -> Result<Gather, IoError> {
         let part = self.ask_former(member, &range).ok_or(IoError::Gone)?;
-        match self.one(part).await.into_outcome() {
+        match self
+            .patiently(part)
+            .await
+            .ok_or(IoError::Gone)?
+            .into_outcome()
+        {
             Ok(Done::Read(target)) => Ok(restore::gather(target)),
             Ok(Done::Nothing) => unreachable!("a read returns its memory"),
             Err(why) => Err(why),
         }
+    }
+
+    /// Waits for a part's end, but not for ever. A task of its own holds what the drive has until then.
+    async fn patiently(self: &Rc<Self>, part: Part) -> Option<Part> {
+        let (sender, mut ended) = slot();
+        let members = Rc::clone(self);
+        self.world.spawn(Box::pin(
+            async move { sender.send(members.one(part).await) },
+        ));
+        let mut late = self.world.sleep(PATIENCE);
+        poll_fn(move |context| {
+            if let Poll::Ready(part) = Pin::new(&mut ended).poll(context) {
+                return Poll::Ready(Some(part));
+            }
+            Pin::new(&mut late).poll(context).map(|()| None)
+        })
+        .await
     }
 
     fn ask_former(&self, member: usize, range: &Range<u64>) -> Option<Part> {

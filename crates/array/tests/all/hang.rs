@@ -292,3 +292,45 @@ fn a_drive_that_hangs_while_it_is_filled_is_given_up() {
     );
     assert!(rig.read(0, BLOCK, 0).unwrap() == bytes);
 }
+
+/// A drive that is kept to be copied from, and hangs: the copy waits for it once, then takes all from the
+/// others, and what is written meanwhile goes on.
+#[test]
+fn a_copy_waits_no_longer_for_a_kept_drive_that_hangs() {
+    let rig = mirror(2);
+    let bytes = pattern(6, 3 * MIB);
+    let before = rig.write(0, &bytes);
+    rig.executor.drain();
+    result(&before).unwrap();
+    rig.array.keep(0);
+    rig.give_up(0);
+    rig.drives[0].is_hung.set(true);
+    let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES);
+    let seat = Rc::clone(&fresh) as Rc<dyn Drive>;
+    rig.array.replace(0, seat, BASE).unwrap();
+    let (mirror, copied) = (Rc::clone(&rig.array), Rc::new(Cell::new(false)));
+    let flag = Rc::clone(&copied);
+    let copy = async move {
+        let all = 0..3 * MIB as u64;
+        let restored = mirror.rebuild(0, from_ref(&all), &gap, |_| ()).await;
+        flag.set(true);
+        restored
+    };
+    let copying = (&*rig.executor as &dyn World).run(copy);
+    rig.executor.drain();
+    assert!(!copied.get(), "it may answer yet");
+    let held = rig.write(0, &bytes[..BLOCK]);
+    rig.executor.drain();
+    assert_eq!(has_ended(&[&held]), [false], "of what is being copied");
+    let restored = rig.executor.block_on(copying).unwrap();
+    assert!(restored.unreadable.is_empty());
+    rig.executor.drain();
+    assert_eq!(result(&held), Ok(()));
+    rig.array.set_live(0);
+    assert!(fresh.peek(BASE as usize, 3 * MIB) == bytes);
+    assert_eq!(rig.drives[0].hanging(), 1, "it was asked once");
+    assert!(!rig.array.is_drained(0));
+    rig.drives[0].wake();
+    rig.executor.drain();
+    assert!(rig.array.is_drained(0));
+}

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use varve_io::{Receiver, Task, World, slot};
+use varve_io::{Receiver, Sender, Task, World, slot};
 use varve_units::Nanos;
 
 /// Turns after which a run is taken to be stuck.
@@ -16,6 +16,8 @@ pub struct Executor {
     tasks: RefCell<Vec<Option<Task>>>,
     ready: Arc<Mutex<Vec<usize>>>,
     events: RefCell<Vec<Box<dyn FnOnce()>>>,
+    /// When who sleeps wakes: long after all that can happen before.
+    alarms: RefCell<Vec<(Nanos, Sender<()>)>>,
     turns: Cell<u64>,
 }
 
@@ -40,6 +42,7 @@ impl Executor {
             tasks: RefCell::default(),
             ready: Arc::default(),
             events: RefCell::default(),
+            alarms: RefCell::default(),
             turns: Cell::new(0),
         })
     }
@@ -100,18 +103,30 @@ impl Executor {
         }
     }
 
-    /// Runs everything until `future` ends.
+    /// Wakes who sleeps the shortest; false if nobody does.
+    fn pass_time(&self) -> bool {
+        let mut alarms = self.alarms.borrow_mut();
+        let first = (0..alarms.len()).min_by_key(|at| alarms[*at].0);
+        let Some(first) = first else { return false };
+        let (_, sender) = alarms.swap_remove(first);
+        drop(alarms);
+        sender.send(());
+        true
+    }
+
+    /// Runs everything until `future` ends. Time passes where nothing else happens.
     pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> T {
         let mut receiver = (self as &dyn World).run(future);
         loop {
             if let Some(value) = receiver.try_take() {
                 return value;
             }
-            assert!(self.turn(), "deadlock: nothing is ready");
+            let goes_on = self.turn() || self.pass_time();
+            assert!(goes_on, "deadlock: nothing is ready");
         }
     }
 
-    /// Runs everything until nothing is left to do.
+    /// Runs everything until nothing is left to do but to wait.
     pub fn drain(&self) {
         while self.turn() {}
     }
@@ -122,8 +137,10 @@ impl World for Executor {
         Nanos(self.turns.get())
     }
 
-    fn sleep(&self, _: Nanos) -> Receiver<()> {
-        self.yield_now()
+    fn sleep(&self, span: Nanos) -> Receiver<()> {
+        let (sender, receiver) = slot();
+        self.alarms.borrow_mut().push((self.now() + span, sender));
+        receiver
     }
 
     fn spawn(&self, task: Task) {
