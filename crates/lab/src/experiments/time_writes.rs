@@ -72,7 +72,7 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) ->
         } else {
             PASSES
         },
-        zipf_ranks: 1,
+        zipf_ranks: ask.scale,
         cores: 2,
         scale: ask.scale,
         requests,
