@@ -25,12 +25,13 @@ const STYLE: &str = "\
     table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;margin:.75rem 0}\
     th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #8884}\
     th:first-child,td:first-child,th:last-child,td:last-child{text-align:left}\
+    td:not(:first-child):not(:last-child){white-space:nowrap}\
     .reproduced{color:#00704f}.off{color:#b03a00;font-weight:600}.quiet{color:#57606a}\
     nav a{margin-right:1rem}a{color:#0058a3}\
     @media (prefers-color-scheme:dark){body{background:#14171a;color:#e6e6e6}\
     .reproduced{color:#4fd0a5}.off{color:#ff9a66}.quiet{color:#a3abb3}a{color:#7ab8ff}}\
     @media print{body{background:#fff;color:#000;max-width:none}nav{display:none}\
-    tr,.plot{break-inside:avoid}h2,h2+p{break-after:avoid}}";
+    tr,.plot,h2,h2+p,li{break-inside:avoid}h2,h2+p{break-after:avoid}}";
 
 /// The page; `command` makes it again.
 ///
