@@ -17,7 +17,7 @@ pub struct EngineMemory {
     pub heads: u64,
     /// Lists of changed leaves and other small things of the map.
     pub lists: u64,
-    /// Live bits of chunks and groups.
+    /// Live bits of chunks and groups, and of the groups that are counted again at most.
     pub bitmaps: u64,
     /// State of chunks and groups.
     pub units: u64,
@@ -79,9 +79,8 @@ impl Engine {
                 * BLOCK_BYTES;
         // The live bits of a checkpoint's turn, as payloads and as sectors to be written.
         let turn = memory.bitmaps / u64::from(shared.config.window) * 2;
-        let recount = crate::recount::count_bytes(geometry);
-        memory.buffers +=
-            u64::from(shared.config.lanes) * lane + shared.cleaner_bytes() + turn + recount;
+        memory.buffers += u64::from(shared.config.lanes) * lane + shared.cleaner_bytes() + turn;
+        memory.bitmaps += crate::recount::count_bytes(geometry);
         memory
     }
 }

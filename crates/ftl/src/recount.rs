@@ -20,7 +20,7 @@ use core::cell::{Cell, RefCell};
 /// Groups counted at once at least, and the share of all groups where that is more: each count takes
 /// a pass over the map, and the bits of its groups are held twice meanwhile. Arbitrary.
 const GROUPS_MIN: u32 = 64;
-const GROUPS_SHARE: u32 = 8;
+const GROUPS_SHARE: u32 = 16;
 /// Leaves looked at beside one another: those that are not cached are read. As many as are merged.
 const READERS: usize = crate::limits::MERGES_MAX;
 /// Leaves that a flow looks at before others have their turn. Arbitrary: 0.1 ms of work, about.
