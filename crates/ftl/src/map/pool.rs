@@ -86,16 +86,10 @@ impl Chain {
 
     /// True if deltas that others supersede should be dropped, where the image is cached: it may hold
     /// such, which an append leaves where they are.
-    pub(super) const fn wants_compacting(self) -> bool {
-        let share = self.len / COMPACT_SHARE;
-        let each = if share > COMPACT_EACH {
-            share
-        } else {
-            COMPACT_EACH
-        };
-        // What has come is told up to 255.
-        let each = if each > 255 { 255 } else { each };
-        self.fresh as u16 >= each && self.len >= COMPACT_FROM
+    pub(super) fn wants_compacting(self) -> bool {
+        // `fresh` tells no more than its largest number.
+        let each = (self.len / COMPACT_SHARE).clamp(COMPACT_EACH, u8::MAX.into());
+        u16::from(self.fresh) >= each && self.len >= COMPACT_FROM
     }
 
     /// True if it may hold a discard. False as long as none was appended since it was last empty or
