@@ -547,7 +547,9 @@ impl Shared {
                 let into = Blocks::new(1, self.config.elided);
                 match drive.read_data(offset, into, copy).await {
                     Ok(blocks) if block_crc(blocks.block(0)) == candidate.crc => {
-                        self.count("clean_repairs", 1);
+                        if ways.mends() {
+                            self.count("clean_repairs", 1);
+                        }
                         return Ok(blocks);
                     }
                     Ok(_) => ways.note_mismatch(),

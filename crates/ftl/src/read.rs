@@ -235,18 +235,16 @@ impl Shard {
         let drive = self.drive_of(run.place.unit);
         let elided = into.is_elided();
         let is_all = places.len() == into.len();
-        let memory = if is_all {
-            core::mem::replace(into, Blocks::new(0, elided))
-        } else {
-            self.shared.world.blocks(places.len(), elided)
-        };
-        let mut whole = drive.read_data(run.place.offset, memory, 0).await;
+        let mut his = is_all.then(|| core::mem::replace(into, Blocks::new(0, elided)));
+        let fresh = || self.shared.world.blocks(places.len(), elided);
+        let memory = || his.take().unwrap_or_else(fresh);
+        let (mut whole, copy) = drive.read_data_in_use(run.place.offset, memory).await;
         let is_read = whole.is_ok();
-        let is_gone = matches!(whole, Err(IoError::Gone));
+        let is_gone = copy > 0 || matches!(whole, Err(IoError::Gone));
         if is_all {
             // A failed read keeps its memory.
             let memory = core::mem::replace(&mut whole, Err(IoError::Media));
-            *into = memory.unwrap_or_else(|_| self.shared.world.blocks(places.len(), elided));
+            *into = memory.unwrap_or_else(|_| fresh());
         }
         let moved = self.shared.is_reused(run.place.unit, run.generation);
         let mut verdicts = Vec::with_capacity(places.len());
@@ -378,11 +376,13 @@ impl Shared {
     /// or fails its check.
     pub(crate) async fn read_spot(&self, spot: Spot, into: &mut Blocks) -> bool {
         let elided = into.is_elided();
-        let memory = core::mem::replace(into, Blocks::new(0, elided));
+        let mut his = Some(core::mem::replace(into, Blocks::new(0, elided)));
+        let fresh = || self.world.blocks(1, elided);
+        let memory = || his.take().unwrap_or_else(fresh);
         let drive = self.drive_of(spot.place.unit);
-        let Ok(read) = drive.read_data(spot.place.offset, memory, 0).await else {
+        let (Ok(read), _) = drive.read_data_in_use(spot.place.offset, memory).await else {
             // A failed read keeps its memory.
-            *into = self.world.blocks(1, elided);
+            *into = fresh();
             return false;
         };
         *into = read;

@@ -16,7 +16,7 @@ use core::future::poll_fn;
 use core::ops::Range;
 use core::pin::Pin;
 use core::task::Poll;
-use varve_io::{Blocks, Command, Completion, Done, IoError, Target};
+use varve_io::{Blocks, Completion, IoError, Target, blocks_of};
 use varve_units::Ppa;
 
 /// Reads of a victim's blocks.
@@ -82,12 +82,9 @@ impl<'a> ReadAhead<'a> {
         }
         self.shared.yield_to_reads().await;
         let shared = self.shared;
-        let into = shared.world.blocks(length, shared.config.elided);
-        let completion = shared.drive_of(self.unit).submit(Command::Read {
-            offset: shared.place_offset(left[0].ppa),
-            into: Target::Data(into),
-            copy: 0,
-        });
+        let memory = || Target::Data(shared.world.blocks(length, shared.config.elided));
+        let offset = shared.place_offset(left[0].ppa);
+        let (completion, _) = shared.drive_of(self.unit).read_in_use(offset, memory);
         let range = self.next..self.next + length;
         self.next = range.end;
         self.blocks += length;
@@ -130,12 +127,5 @@ const fn lies_behind(tier: Tier, one: Ppa, next: Ppa) -> bool {
         Tier::Dense => one.bits() + 1 == next.bits(),
         // Counted down.
         Tier::Fast => next.bits() + BLOCK_SECTORS == one.bits(),
-    }
-}
-
-fn blocks_of(outcome: Result<Done, IoError>) -> Result<Blocks, IoError> {
-    match outcome? {
-        Done::Read(Target::Data(blocks)) => Ok(blocks),
-        Done::Read(Target::Meta(_)) | Done::Nothing => unreachable!("a read returns its memory"),
     }
 }

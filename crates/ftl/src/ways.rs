@@ -17,6 +17,8 @@ pub(crate) struct Ways {
     pending: bool,
     /// A copy was out of use when it was asked.
     gone: bool,
+    /// In this pass or one before a copy answered that does not have it.
+    failed: bool,
     /// Passes that came to nothing.
     passes: u8,
 }
@@ -25,12 +27,13 @@ impl Ways {
     /// A copy was read and failed its check.
     pub(crate) const fn note_mismatch(&mut self) {
         self.answered = true;
+        self.failed = true;
     }
 
     /// A copy could not be read.
     pub(crate) const fn note_error(&mut self, error: IoError) {
         match error {
-            IoError::Media => self.answered = true,
+            IoError::Media => self.note_mismatch(),
             // A copy whose drive the labels call lost says so until that is rebuilt: it has no vote. A
             // tier of which nothing answers is away.
             IoError::Gone => self.gone = true,
@@ -49,10 +52,15 @@ impl Ways {
                 answered: false,
                 pending: false,
                 gone: false,
-                passes: self.passes,
+                ..*self
             };
         }
         again
+    }
+
+    /// True if what another way gives mends a copy; one that is out of use is not mended.
+    pub(crate) const fn mends(self) -> bool {
+        self.failed
     }
 
     /// True if a copy may answer another time.

@@ -35,6 +35,12 @@ impl Completion {
         (sender, Self(State::Waiting(receiver)))
     }
 
+    /// True if it has ended already because what it was for is out of use.
+    #[must_use]
+    pub const fn is_gone(&self) -> bool {
+        matches!(self.0, State::Ready(Some(Err(IoError::Gone))))
+    }
+
     /// Ends with a flow over commands that were submitted already (a mirror, an array).
     #[must_use]
     pub fn flow(flow: impl Future<Output = Outcome> + 'static) -> Self {

@@ -2,7 +2,7 @@
 
 use crate::buffer::{Blocks, Sectors};
 use crate::command::{Command, Done, Gather, Handle, Target};
-use crate::completion::Completion;
+use crate::completion::{Completion, Outcome};
 use crate::error::IoError;
 use alloc::rc::Rc;
 
@@ -36,6 +36,17 @@ pub trait Drive {
     fn submit(&self, command: Command) -> Completion;
 }
 
+/// The memory of a read of data.
+///
+/// # Errors
+/// The read's.
+pub fn blocks_of(outcome: Outcome) -> Result<Blocks, IoError> {
+    match outcome? {
+        Done::Read(Target::Data(blocks)) => Ok(blocks),
+        Done::Read(Target::Meta(_)) | Done::Nothing => unreachable!("a read returns its memory"),
+    }
+}
+
 impl dyn Drive + '_ {
     /// Reads blocks of data at byte `offset` by way `copy`.
     ///
@@ -43,11 +54,31 @@ impl dyn Drive + '_ {
     /// The drive's.
     pub async fn read_data(&self, offset: u64, into: Blocks, copy: u8) -> Result<Blocks, IoError> {
         let into = Target::Data(into);
-        match self.submit(Command::Read { offset, into, copy }).await? {
-            Done::Read(Target::Data(blocks)) => Ok(blocks),
-            Done::Read(Target::Meta(_)) | Done::Nothing => {
-                unreachable!("a read returns its memory")
+        blocks_of(self.submit(Command::Read { offset, into, copy }).await)
+    }
+
+    /// Reads blocks of data at byte `offset` by the first of the ways that is in use; also which that is.
+    /// `memory` as in [`Self::read_in_use`].
+    pub async fn read_data_in_use(
+        &self,
+        offset: u64,
+        mut memory: impl FnMut() -> Blocks,
+    ) -> (Result<Blocks, IoError>, u8) {
+        let (read, copy) = self.read_in_use(offset, || Target::Data(memory()));
+        (blocks_of(read.await), copy)
+    }
+
+    /// Starts a read at byte `offset` by the first of the ways that is in use; also which that is. An
+    /// array answers at once for a way through a member that it lost, and `memory` is asked for again.
+    pub fn read_in_use(&self, offset: u64, mut memory: impl FnMut() -> Target) -> (Completion, u8) {
+        let mut copy = 0;
+        loop {
+            let into = memory();
+            let read = self.submit(Command::Read { offset, into, copy });
+            if !read.is_gone() || copy + 1 == self.info().copies {
+                return (read, copy);
             }
+            copy += 1;
         }
     }
 

@@ -48,6 +48,10 @@ pub struct MemoryDrive {
     pub bad_on: RefCell<Vec<(u8, Range<u64>)>>,
     /// So many more reads of each copy say that it is gone.
     pub gone_reads: RefCell<Vec<u32>>,
+    /// This copy is out of use: reads by it are answered so at once.
+    pub lost: Cell<Option<u8>>,
+    /// Reads of data that were begun by copies in use.
+    pub data_reads: Cell<usize>,
     /// Where the last write went.
     pub last_write: RefCell<Range<u64>>,
     pub written: Cell<u64>,
@@ -87,6 +91,8 @@ impl MemoryDrive {
             late_heads: Cell::default(),
             bad_on: RefCell::default(),
             gone_reads: RefCell::new(vec![0; usize::from(copies)]),
+            lost: Cell::default(),
+            data_reads: Cell::default(),
             last_write: RefCell::default(),
             written: Cell::default(),
             under: RefCell::default(),
@@ -283,8 +289,16 @@ impl Drive for MemoryDrive {
             }
             Command::Flush | Command::Discard { .. } => {}
         }
-        if let Command::Write { offset, handle, .. } = &command {
-            self.note(*offset, *handle);
+        match &command {
+            Command::Write { offset, handle, .. } => self.note(*offset, *handle),
+            Command::Read { copy, .. } if self.lost.get() == Some(*copy) => {
+                return Completion::ready(Err(IoError::Gone));
+            }
+            Command::Read {
+                into: Target::Data(_),
+                ..
+            } => self.data_reads.set(self.data_reads.get() + 1),
+            _ => {}
         }
         let (sender, completion) = Completion::waiting();
         let drive = self.itself.upgrade().expect("a drive in use lives");
