@@ -62,6 +62,7 @@ mod recount;
 mod recovery;
 mod reserve;
 mod rooms;
+mod run_reads;
 mod runs;
 mod shard;
 mod shared;

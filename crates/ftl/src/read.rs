@@ -5,11 +5,11 @@ use crate::error::EngineError;
 use crate::geometry::{Place, UnitId};
 use crate::limits::READ_RETRIES_MAX;
 use crate::map::{LeafKey, Lookup};
+use crate::run_reads::{Content, Found, Run, RunReads};
 use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::ways::Ways;
 use alloc::vec::Vec;
-use core::ops::Range;
 use core::sync::atomic::{Ordering, fence};
 use varve_format::{block_crc, crc24};
 use varve_io::{Blocks, Command, Gather, IoError, Sectors};
@@ -40,13 +40,6 @@ enum Verdict {
     Lost,
     /// A copy may answer another time.
     Away(IoError),
-}
-
-/// Contiguous blocks of one unit to be read in one command.
-struct Run {
-    blocks: Range<usize>,
-    place: Place,
-    generation: Generation,
 }
 
 impl Shard {
@@ -121,33 +114,59 @@ impl Shard {
         at: usize,
     ) -> Result<Vec<usize>, EngineError> {
         let wanted = self.look_up(key, first, todo, into, at).await?;
+        let runs = self.runs(&wanted);
         let mut again = Vec::new();
-        for run in self.runs(&wanted) {
+        if let [run] = &runs[..]
+            && wanted.len() == into.len()
+        {
+            let found = self.read_in_place(run, into).await;
+            let verdicts = self.verify(run, &wanted, found, into, at).await;
+            self.judge((key, first), &wanted, verdicts, &mut again)?;
+            return Ok(again);
+        }
+        let mut reads = RunReads::new(self, &runs, into.is_elided());
+        let mut judged = Ok(());
+        for run in &runs {
             let places = &wanted[run.blocks.clone()];
-            let verdicts = self.read_run(&run, places, into, at).await;
-            for ((block, want), verdict) in places.iter().zip(verdicts) {
-                match verdict {
-                    Verdict::Good => {}
-                    Verdict::Moved => again.push(*block),
-                    Verdict::Lost | Verdict::Away(_)
-                        if self.has_moved(key, first + block, *want) =>
-                    {
-                        again.push(*block);
-                    }
-                    // Nothing is written off: the host may ask again.
-                    Verdict::Away(error) => {
-                        self.shared.count("reads_away", 1);
-                        return Err(EngineError::Io(error));
-                    }
-                    Verdict::Lost => {
-                        self.shared.count("blocks_lost", 1);
-                        let lba = key.leaf.block(first + block);
-                        return Err(EngineError::Lost(key.volume, lba));
-                    }
+            let found = reads.next().await;
+            let verdicts = self.verify(run, places, found, into, at).await;
+            judged = self.judge((key, first), places, verdicts, &mut again);
+            if judged.is_err() {
+                break;
+            }
+        }
+        reads.end().await;
+        judged.map(|()| again)
+    }
+
+    /// Adds to `again` those blocks of a run that are to be looked up once more.
+    fn judge(
+        &self,
+        (key, first): (LeafKey, usize),
+        places: &[(usize, Wanted)],
+        verdicts: Vec<Verdict>,
+        again: &mut Vec<usize>,
+    ) -> Result<(), EngineError> {
+        for ((block, want), verdict) in places.iter().zip(verdicts) {
+            match verdict {
+                Verdict::Good => {}
+                Verdict::Moved => again.push(*block),
+                Verdict::Lost | Verdict::Away(_) if self.has_moved(key, first + block, *want) => {
+                    again.push(*block);
+                }
+                // Nothing is written off: the host may ask again.
+                Verdict::Away(error) => {
+                    self.shared.count("reads_away", 1);
+                    return Err(EngineError::Io(error));
+                }
+                Verdict::Lost => {
+                    self.shared.count("blocks_lost", 1);
+                    let lba = key.leaf.block(first + block);
+                    return Err(EngineError::Lost(key.volume, lba));
                 }
             }
         }
-        Ok(again)
+        Ok(())
     }
 
     /// True if the map names another place for a block by now.
@@ -223,29 +242,38 @@ impl Shard {
         runs
     }
 
-    /// Reads a run and verifies each of its blocks; blocks that fail are tried by every other
-    /// copy, one by one. A run that is all the caller asked for is read into his memory at once.
-    async fn read_run(
+    /// Reads a run that is all the caller asked for into his memory.
+    async fn read_in_place(&self, run: &Run, into: &mut Blocks) -> Found {
+        let (count, elided) = (into.len(), into.is_elided());
+        let fresh = || self.shared.world.blocks(count, elided);
+        let mut his = Some(core::mem::replace(into, Blocks::new(0, elided)));
+        let memory = || his.take().unwrap_or_else(fresh);
+        let drive = self.drive_of(run.place.unit);
+        let (read, copy) = drive.read_data_in_use(run.place.offset, memory).await;
+        let found = match &read {
+            Ok(_) => Content::InPlace,
+            Err(error) => Content::Not(*error),
+        };
+        // A failed read keeps its memory.
+        *into = read.unwrap_or_else(|_| fresh());
+        Found {
+            content: found,
+            copy,
+        }
+    }
+
+    /// Verifies each block of a run that was read, and puts it where the caller wants it; blocks that fail
+    /// are tried by every other copy, one by one.
+    async fn verify(
         &self,
         run: &Run,
         places: &[(usize, Wanted)],
+        found: Found,
         into: &mut Blocks,
         at: usize,
     ) -> Vec<Verdict> {
-        let drive = self.drive_of(run.place.unit);
         let elided = into.is_elided();
-        let is_all = places.len() == into.len();
-        let mut his = is_all.then(|| core::mem::replace(into, Blocks::new(0, elided)));
-        let fresh = || self.shared.world.blocks(places.len(), elided);
-        let memory = || his.take().unwrap_or_else(fresh);
-        let (mut whole, copy) = drive.read_data_in_use(run.place.offset, memory).await;
-        let is_read = whole.is_ok();
-        let is_gone = copy > 0 || matches!(whole, Err(IoError::Gone));
-        if is_all {
-            // A failed read keeps its memory.
-            let memory = core::mem::replace(&mut whole, Err(IoError::Media));
-            *into = memory.unwrap_or_else(|_| fresh());
-        }
+        let is_gone = found.copy > 0 || matches!(found.content, Content::Not(IoError::Gone));
         let moved = self.shared.is_reused(run.place.unit, run.generation);
         let mut verdicts = Vec::with_capacity(places.len());
         for (index, (block, want)) in places.iter().enumerate() {
@@ -253,13 +281,18 @@ impl Shard {
                 verdicts.push(Verdict::Moved);
                 continue;
             }
-            let found = whole.as_ref().unwrap_or(into);
-            if is_read && crc24(block_crc(found.block(index))) == want.crc24 {
-                if let Ok(blocks) = &whole {
+            let is_good = |block| crc24(block_crc(block)) == want.crc24;
+            match &found.content {
+                Content::Apart(blocks) if is_good(blocks.block(index)) => {
                     into.copy_from(at + block, blocks, index, 1);
+                    verdicts.push(Verdict::Good);
+                    continue;
                 }
-                verdicts.push(Verdict::Good);
-                continue;
+                Content::InPlace if is_good(into.block(index)) => {
+                    verdicts.push(Verdict::Good);
+                    continue;
+                }
+                Content::Apart(_) | Content::InPlace | Content::Not(_) => {}
             }
             let offset = run.place.offset + index as u64 * BLOCK_BYTES;
             verdicts.push(

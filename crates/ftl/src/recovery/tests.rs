@@ -128,7 +128,7 @@ fn follow_newest(pool: &Pool, room: usize) -> (u64, Vec<LaneWalk>) {
         let scan = Scan::read(&*fast, &geometry, &config, identity).await;
         let (body, _) = scan.newest_commit(&*fast).await.expect("a checkpoint");
         let mut walks = Vec::new();
-        drive.reads_most.set(0);
+        drive.meta_reads.reset();
         for position in &body.lanes {
             let lane = scan.lane(body.epoch, position.lane);
             let ahead = Ahead::new(&world, &fast);

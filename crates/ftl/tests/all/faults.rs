@@ -60,38 +60,6 @@ fn one_lost_write_on_one_copy_costs_nothing() {
     assert!(failures.is_empty(), "{failures:?}");
 }
 
-/// While one of two copies is out of use, hosts and the cleaner read runs of blocks as they do otherwise, not
-/// block by block, and nothing counts as mended by that.
-#[test]
-fn a_copy_out_of_use_costs_no_reads() {
-    for seed in 1..=4 {
-        let reads = |lost: Option<u8>| {
-            let pool = Pool::new(seed, 2, 2);
-            let engine = pool.create();
-            let mut host = pool.host(&engine, 1);
-            pool.fast.lost.set(lost);
-            host = pool.executor.block_on(async move {
-                for step in 0..600_u64 {
-                    host.write(step * 16 % 1024, 16).await;
-                }
-                host
-            });
-            pool.executor.drain();
-            verify(&pool, host).expect("every block is there");
-            let counters = engine.counters();
-            assert!(counters["compacted_blocks"] > 1000, "seed {seed}");
-            assert_eq!(counters.get("clean_repairs"), None, "seed {seed}");
-            assert_eq!(counters.get("repairs"), None, "seed {seed}");
-            pool.fast.data_reads.get()
-        };
-        let (whole, without) = (reads(None), reads(Some(0)));
-        assert!(
-            without <= whole + whole / 4,
-            "seed {seed}: {without} for {whole}"
-        );
-    }
-}
-
 /// The dense tier is away for a while: nothing of it is written off, and no group of it is taken
 /// out of use.
 #[test]

@@ -12,6 +12,7 @@ mod lane;
 mod limits;
 mod lost_leaf;
 mod map_model;
+mod reads;
 mod resize;
 mod restart;
 mod short_log;

@@ -285,11 +285,10 @@ fn a_start_reads_ahead_and_reads_again_what_it_could_not_keep() {
         });
         pool.executor.crash();
         drop(engine);
-        pool.fast.reads.set(0);
-        pool.fast.reads_most.set(0);
+        pool.fast.meta_reads.reset();
         let (engine, report) = pool.try_open(2).expect("a pool that was used");
         assert!(report.batches > 10, "seed {seed}: {report:?}");
-        assert!(pool.fast.reads_most.get() >= 8, "seed {seed}");
+        assert!(pool.fast.meta_reads.most.get() >= 8, "seed {seed}");
         let again = engine.counters().get("batches_read_again").copied();
         assert_eq!(again.is_none(), is_roomy, "seed {seed}: {again:?}");
         let host = host.moved_to(&engine);

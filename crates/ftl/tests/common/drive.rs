@@ -50,16 +50,41 @@ pub struct MemoryDrive {
     pub gone_reads: RefCell<Vec<u32>>,
     /// This copy is out of use: reads by it are answered so at once.
     pub lost: Cell<Option<u8>>,
-    /// Reads of data that were begun by copies in use.
-    pub data_reads: Cell<usize>,
     /// Where the last write went.
     pub last_write: RefCell<Range<u64>>,
     pub written: Cell<u64>,
     /// What each mebibyte was written under, from its start on.
     pub under: RefCell<BTreeMap<u64, Vec<Handle>>>,
-    /// Reads of metadata on their way, and the most there were.
-    pub reads: Cell<usize>,
-    pub reads_most: Cell<usize>,
+    /// Reads of metadata, and of data, by copies in use.
+    pub meta_reads: Reads,
+    pub data_reads: Reads,
+}
+
+/// Reads of one kind.
+#[derive(Default)]
+pub struct Reads {
+    pub begun: Cell<usize>,
+    on_way: Cell<usize>,
+    /// The most that were on their way at once.
+    pub most: Cell<usize>,
+}
+
+impl Reads {
+    /// Forgets what was counted.
+    pub fn reset(&self) {
+        self.begun.set(0);
+        self.most.set(self.on_way.get());
+    }
+
+    fn begin(&self) {
+        self.begun.set(self.begun.get() + 1);
+        self.on_way.set(self.on_way.get() + 1);
+        self.most.set(self.most.get().max(self.on_way.get()));
+    }
+
+    fn end(&self) {
+        self.on_way.set(self.on_way.get() - 1);
+    }
 }
 
 impl MemoryDrive {
@@ -92,13 +117,20 @@ impl MemoryDrive {
             bad_on: RefCell::default(),
             gone_reads: RefCell::new(vec![0; usize::from(copies)]),
             lost: Cell::default(),
-            data_reads: Cell::default(),
             last_write: RefCell::default(),
             written: Cell::default(),
             under: RefCell::default(),
-            reads: Cell::default(),
-            reads_most: Cell::default(),
+            meta_reads: Reads::default(),
+            data_reads: Reads::default(),
         })
+    }
+
+    const fn reads(&self, of_meta: bool) -> &Reads {
+        if of_meta {
+            &self.meta_reads
+        } else {
+            &self.data_reads
+        }
     }
 
     /// Flips a bit of one byte of one copy.
@@ -294,31 +326,26 @@ impl Drive for MemoryDrive {
             Command::Read { copy, .. } if self.lost.get() == Some(*copy) => {
                 return Completion::ready(Err(IoError::Gone));
             }
-            Command::Read {
-                into: Target::Data(_),
-                ..
-            } => self.data_reads.set(self.data_reads.get() + 1),
             _ => {}
         }
         let (sender, completion) = Completion::waiting();
         let drive = self.itself.upgrade().expect("a drive in use lives");
-        let is_meta = matches!(
-            &command,
-            Command::Read {
-                into: Target::Meta(_),
-                ..
-            }
-        );
-        self.reads.set(self.reads.get() + usize::from(is_meta));
-        self.reads_most
-            .set(self.reads_most.get().max(self.reads.get()));
+        let of_meta = match &command {
+            Command::Read { into, .. } => Some(matches!(into, Target::Meta(_))),
+            _ => None,
+        };
+        if let Some(of_meta) = of_meta {
+            self.reads(of_meta).begin();
+        }
         if self.silent.get() && matches!(command, Command::Write { .. }) {
             self.unanswered.borrow_mut().push(sender);
             return completion;
         }
         let is_held = self.is_held(&command);
         let answer = move || {
-            drive.reads.set(drive.reads.get() - usize::from(is_meta));
+            if let Some(of_meta) = of_meta {
+                drive.reads(of_meta).end();
+            }
             sender.send(drive.execute(command));
         };
         if is_held {
