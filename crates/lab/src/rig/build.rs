@@ -1,5 +1,6 @@
 //! Builds a system on its drives.
 
+use super::bands::Bands;
 use super::error::{RigError, ZonedError};
 use super::request::{RigRequest, SystemName};
 use super::station::Station;
@@ -21,9 +22,8 @@ use varve_media::{AnySheet, Shape, ZoneShape};
 use varve_sim::executor::Reactor;
 use varve_units::BLOCK_BYTES;
 
-/// Reclaim groups of CSAL, and blocks of a band at least.
-const GROUPS: u32 = 200;
-const BAND_BLOCKS_MIN: u64 = 64;
+/// Groups of the engine on a drive that has no erase units.
+const GROUPS: u64 = 200;
 /// Bytes of a dense drive whose times do not depend on its size, or only as its zones' do. Chosen: about
 /// those of `qlc-002`.
 const ANY_BYTES: u64 = 16 << 30;
@@ -134,35 +134,40 @@ fn fast_bytes(request: &RigRequest, dense: u64) -> u64 {
     blocks as u64 * BLOCK_BYTES
 }
 
-/// As many bands as 72 for each of 200 erase units of a drive are, which fill it. A zoned drive's zones are
-/// its bands; on one with placement handles they are of the size of its reclaim units.
+/// A zoned drive's zones are bands; on one with placement handles they are of the size of its reclaim units.
+/// On others [`Bands`] fill the drive.
 fn csal_plan(request: &RigRequest, bytes: u64, dense: &Station) -> Result<CsalPlan, RigError> {
     let policy = match request.system {
         SystemName::CsalToday => PolicyName::CsalToday,
         _ => PolicyName::CsalPaper,
     };
     let tenants = u64::from(request.hosts.tenants());
-    let blocks = bytes / BLOCK_BYTES;
-    let (bands, band_blocks) = if let Some(shape) = dense.zones() {
+    let bands = if let Some(shape) = dense.zones() {
         // Each tenant's, and that of garbage collection.
         may_be_active(request.dense, shape, tenants as u32 + 1)?;
-        (shape.zones, shape.capacity_bytes / BLOCK_BYTES)
+        Bands {
+            count: shape.zones,
+            blocks: (shape.capacity_bytes / BLOCK_BYTES) as u32,
+            group: 1,
+        }
     } else if let (Some(unit), PolicyName::CsalPaper) = (dense.reclaim_unit(), policy) {
-        ((bytes / unit) as u32, unit / BLOCK_BYTES)
+        Bands {
+            count: (bytes / unit) as u32,
+            blocks: (unit / BLOCK_BYTES) as u32,
+            group: 1,
+        }
     } else {
-        let per_group = policy.units_per_group(GROUPS);
-        let groups = (blocks / u64::from(per_group) / BAND_BLOCKS_MIN).min(GROUPS.into()) as u32;
-        let bands = groups * policy.units_per_group(groups);
-        (bands, blocks / u64::from(bands))
+        let drive = (bytes / BLOCK_BYTES, dense.iu_bytes() / BLOCK_BYTES);
+        Bands::new(drive, tenants + 1, request.over_provision)
     };
-    let band_blocks = band_blocks as u32;
-    let dense = u64::from(bands) * u64::from(band_blocks);
+    let dense = u64::from(bands.count) * u64::from(bands.blocks);
     let user = (dense as f64 * (1.0 - request.over_provision / 100.0)) as u64;
     let user = user / tenants * tenants;
     Ok(CsalPlan {
         policy,
-        bands,
-        band_blocks,
+        bands: bands.count,
+        band_blocks: bands.blocks,
+        group_bands: bands.group,
         user_blocks: user,
         tenants,
         fast_blocks: (user as f64 * request.fast_tier / 100.0) as u64,
@@ -190,7 +195,7 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
         AnySheet::Flash(sheet) => {
             sheet.capacity.user_bytes.value / sheet.flash.erase_unit_bytes.value
         }
-        AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => GROUPS.into(),
+        AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => GROUPS,
     };
     pool_of(request, groups, bytes / BLOCK_BYTES, strip_blocks(request))
 }

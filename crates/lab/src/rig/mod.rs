@@ -5,6 +5,7 @@
 //! them (`hosts`: a `mix` or a `file`; `load` before time counts, `round` then). What comes out depends on the request alone.
 
 mod account;
+mod bands;
 mod build;
 mod bursts;
 mod check;

@@ -13,7 +13,7 @@ use varve_io::{Receiver, Sender, World, slot};
 use varve_media::timed::{Ask, Request};
 use varve_media::{AnySheet, Counters, Shape, Ssd, ZoneShape, Zones};
 use varve_sim::executor::Reactor;
-use varve_units::Nanos;
+use varve_units::{BLOCK_BYTES, Nanos};
 
 /// A modelled drive.
 pub(crate) struct Station {
@@ -144,6 +144,14 @@ impl Station {
     /// Bytes of a reclaim unit, if it has placement handles.
     pub(crate) const fn reclaim_unit(&self) -> Option<u64> {
         self.reclaim_unit
+    }
+
+    /// Bytes that it writes at once, whatever is written: an IU of flash behind an internal FTL.
+    pub(crate) fn iu_bytes(&self) -> u64 {
+        match &self.sheet {
+            AnySheet::Flash(sheet) => sheet.flash.iu_bytes.value.into(),
+            AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => BLOCK_BYTES,
+        }
     }
 
     /// How it is divided, if it is zoned. Its bytes are those of the zones that can be written, one zone

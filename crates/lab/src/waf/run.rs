@@ -37,7 +37,8 @@ pub fn check(request: &WafRequest) -> Result<(), WafError> {
 pub fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafError> {
     let sizes = request.sizes()?;
     let tenants = request.workload.tenants();
-    let Some(policy) = request.policy.model(sizes.user, tenants) else {
+    let group = request.policy.units_per_group(request.groups);
+    let Some(policy) = request.policy.model(sizes.user, tenants, group) else {
         return engine::run(request, watch);
     };
     check_spare(policy.as_ref(), &sizes);

@@ -282,7 +282,7 @@ mod tests {
         let (units, unit_blocks, user) = (144, 64, 6000);
         for policy in POLICIES {
             for (load, fast) in [(Workload::Mixed4, 0), (Workload::HotCold, 300)] {
-                let Some(model) = policy.model(user, load.tenants()) else {
+                let Some(model) = policy.model(user, load.tenants(), units / 2) else {
                     continue;
                 };
                 let dense = Dense::new(units, unit_blocks, model.streams());

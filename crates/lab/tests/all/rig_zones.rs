@@ -60,7 +60,9 @@ fn programs_what_it_is_sent(system: SystemName) -> f64 {
     dense.written_per_host_byte.unwrap()
 }
 
-/// What it has to move it moves itself, as on a conventional drive, which moves it again.
+/// What it has to move it moves itself, as on a conventional drive; under uniform writes that finds its erase units
+/// empty too, since bands are whole IUs and large enough that those written beside one another die beside one
+/// another. With 72 bands to a group, of 33 blocks here, it programmed more than three times what it was sent.
 #[test]
 fn csal_programs_what_it_sends() {
     let zones = programs_what_it_is_sent(SystemName::CsalPaper);
@@ -73,7 +75,8 @@ fn csal_programs_what_it_sends() {
     let conventional = measured(&conventional).window.dense.unwrap();
     let by = zones / conventional.written_per_host_byte.unwrap();
     assert!((0.8..1.25).contains(&by), "{by}");
-    assert!(conventional.waf_device.unwrap() > 1.2);
+    let device = conventional.waf_device.unwrap();
+    assert!(device < 1.03, "{device}");
 }
 
 /// A handle for each stream, bands as long as reclaim units: the drive finds its units empty.

@@ -94,13 +94,18 @@ impl Policy {
         }
     }
 
-    /// The comparator, for a volume of `blocks` blocks with `tenants` tenants; `None` for the engine,
-    /// which is no model.
-    pub(crate) fn model(self, blocks: u64, tenants: usize) -> Option<Box<dyn policy::Policy>> {
+    /// The comparator, for a volume of `blocks` blocks with `tenants` tenants, on units of which a group has
+    /// `group`; `None` for the engine, which is no model.
+    pub(crate) fn model(
+        self,
+        blocks: u64,
+        tenants: usize,
+        group: u32,
+    ) -> Option<Box<dyn policy::Policy>> {
         use streams::{Rule, Streams};
         Some(match self {
             Self::Varve => return None,
-            Self::CsalToday => Box::new(csal_today::CsalToday::new(BANDS_PER_GROUP)),
+            Self::CsalToday => Box::new(csal_today::CsalToday::new(group)),
             Self::CsalPaper => Box::new(csal_paper::CsalPaper::new(tenants)),
             Self::Greedy1 => Box::new(Streams::one(Rule::Greedy)),
             Self::Fifo1 => Box::new(Streams::one(Rule::Fifo)),

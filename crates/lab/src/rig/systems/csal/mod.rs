@@ -59,6 +59,8 @@ pub(crate) struct CsalPlan {
     /// Bands, and blocks of each.
     pub(crate) bands: u32,
     pub(crate) band_blocks: u32,
+    /// Bands of a reclaim group, which today's empties as one.
+    pub(crate) group_bands: u32,
     /// Blocks hosts can address, of which each tenant has an equal part.
     pub(crate) user_blocks: u64,
     pub(crate) tenants: u64,
@@ -143,7 +145,8 @@ impl Csal {
         plan: CsalPlan,
         (fast, dense): (Rc<Station>, Rc<Station>),
     ) -> Rc<Self> {
-        let model = plan.policy.model(plan.user_blocks, plan.tenants as usize);
+        let (tenants, group) = (plan.tenants as usize, plan.group_bands);
+        let model = plan.policy.model(plan.user_blocks, tenants, group);
         let model = model.expect("both CSALs are models");
         let bands = Dense::new(plan.bands, plan.band_blocks, model.streams());
         let chunks = FifoTier::new(plan.fast_blocks);
@@ -328,7 +331,10 @@ impl System for Csal {
         let mut parameters = vec![
             ("fast", self.fast.name().to_owned()),
             ("dense", self.dense.name().to_owned()),
-            ("bands", plan.bands.to_string()),
+            (
+                "bands",
+                format!("{} of {} KiB", plan.bands, plan.band_blocks * 4),
+            ),
             ("handles", self.handles().to_string()),
             ("map in memory", format!("{} %", plan.map_cache)),
             ("batch", format!("{} KiB", plan.batch_blocks() * 4)),

@@ -21,6 +21,7 @@ fn volume(
         policy: PolicyName::CsalPaper,
         bands,
         band_blocks: band_blocks as u32,
+        group_bands: 1,
         user_blocks,
         tenants,
         fast_blocks: 300,
