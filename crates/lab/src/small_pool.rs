@@ -12,6 +12,9 @@ pub(crate) const STRIPE_BLOCKS: u32 = 256;
 const CHUNKS: u64 = 512;
 /// Bytes of a chunk at least where writes are long: smaller ones hold few of them.
 pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
+/// The same where writes are short: a small tier has as many chunks as a large one, and what is kept back of them
+/// is the same share.
+pub(crate) const CHUNK_BYTES_MIN: u64 = 1 << 18;
 /// Slices of the map: as many as small pools have.
 const SLICES: u16 = 16;
 /// Bytes that a table has for a block, by which shares of a map are counted for every system.

@@ -12,7 +12,7 @@ use crate::clock::{Clock, Paced};
 use crate::load::symbols;
 use crate::media::{Keeping, Kind, ModelDrive, Moved};
 use crate::recovery::{LabError, Watch, identity};
-use crate::small_pool::{PoolError, PoolRequest, STRIPE_BLOCKS, SmallPool};
+use crate::small_pool::{CHUNK_BYTES_MIN, PoolError, PoolRequest, STRIPE_BLOCKS, SmallPool};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use varve_ftl::{Engine, EngineError, NewVolume, Seats};
@@ -30,9 +30,6 @@ const WATCHED: u64 = 1 << 12;
 /// Bytes a second of the tiers: they pace the modelled clock, which ages are measured by.
 const FAST_BANDWIDTH: u64 = 6_000_000_000;
 const DENSE_BANDWIDTH: u64 = 3_000_000_000;
-/// Bytes of a chunk at least: at a quarter of the size a tier has as many as at the whole, and what is kept
-/// back of them is the same share.
-const CHUNK_BYTES_MIN: u64 = 1 << 18;
 /// Stripes of a group, about.
 const STRIPES: u32 = 40;
 
