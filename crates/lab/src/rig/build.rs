@@ -167,7 +167,12 @@ fn csal_plan(request: &RigRequest, bytes: u64, dense: &Station) -> Result<CsalPl
         }
     } else {
         let drive = (bytes / BLOCK_BYTES, dense.iu_bytes() / BLOCK_BYTES);
-        Bands::new(drive, tenants + 1, request.over_provision)
+        // Today's empties whole groups: which of its bands is the emptiest is not asked.
+        let piece = match policy {
+            PolicyName::CsalToday => 1,
+            _ => request.hosts.bytes().div_ceil(BLOCK_BYTES),
+        };
+        Bands::new(drive, piece, (tenants + 1, request.over_provision))
     };
     let dense = u64::from(bands.count) * u64::from(bands.blocks);
     let user = (dense as f64 * (1.0 - request.over_provision / 100.0)) as u64;
