@@ -203,15 +203,27 @@ fn may_be_active(drive: &'static str, shape: &ZoneShape, open: u32) -> Result<()
     }))
 }
 
-/// As many groups as the drive has erase units, which fill it.
+/// As many groups as the drive has erase units, which fill it: one of every drive, if stripes can divide them.
 fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool, RigError> {
-    let groups = match dense {
-        AnySheet::Flash(sheet) => {
-            sheet.capacity.user_bytes.value / sheet.flash.erase_unit_bytes.value
-        }
-        AnySheet::InPlace(_) | AnySheet::Disk(_) | AnySheet::Zoned(_) => GROUPS,
+    let (blocks, strip) = (bytes / BLOCK_BYTES, strip_blocks(request));
+    let AnySheet::Flash(sheet) = dense else {
+        return pool_of(request, GROUPS, blocks, strip);
     };
-    pool_of(request, groups, bytes / BLOCK_BYTES, strip_blocks(request))
+    let shape = Shape::scaled(sheet, bytes).map_err(RigError::Drive)?;
+    let iu_blocks = u64::from(shape.iu_bytes) / BLOCK_BYTES;
+    let unit = u64::from(shape.unit_ius) * iu_blocks;
+    let strip = whole_strip(unit, iu_blocks, strip).unwrap_or(strip);
+    let units = blocks / unit;
+    pool_of(request, units, units * unit, strip)
+}
+
+/// Blocks of the longest strip up to one of so many that divides an erase unit and is whole IUs; `None` if it would be
+/// shorter than half of that. A group that is no whole number of erase units leaves parts of them to its
+/// neighbours, and the drive has to copy those.
+fn whole_strip(unit: u64, iu_blocks: u64, longest: u64) -> Option<u64> {
+    (longest / 2..=longest)
+        .rev()
+        .find(|strip| strip.is_multiple_of(iu_blocks) && unit.is_multiple_of(*strip))
 }
 
 /// As many groups as each drive's user data fill reclaim units: one unit of every drive. Stripes divide
@@ -347,11 +359,27 @@ mod tests {
             let geometry = planned(scale, 4096).geometry;
             geometry.group_blocks / geometry.stripe_blocks
         };
-        assert_eq!([1, 2, 4].map(stripes), [45, 45, 22]);
+        assert_eq!([1, 2, 4, 8].map(stripes), [45, 45, 30, 15]);
         for scale in 1..=4 {
             let chunks = planned(scale, 4096).geometry.chunks;
             assert!((500..1100).contains(&chunks), "{chunks} at {scale}");
         }
+    }
+
+    /// What is discarded with a group is whole erase units of a drive, where they have divisors.
+    #[test]
+    fn groups_are_erase_units() {
+        let AnySheet::Flash(sheet) = AnySheet::named("qlc-002").unwrap() else {
+            panic!("it is flash");
+        };
+        for scale in [1, 2, 3, 4, 5, 6, 8] {
+            let bytes = dense_bytes(&AnySheet::Flash(sheet.clone()), scale);
+            let unit_ius = Shape::scaled(&sheet, bytes).unwrap().unit_ius;
+            let geometry = planned(scale, 4096).geometry;
+            assert_eq!(geometry.group_blocks, unit_ius * 16, "at {scale}");
+            assert!(geometry.groups >= 335, "{} at {scale}", geometry.groups);
+        }
+        assert_eq!(whole_strip(103 * 16, 16, 128), None);
     }
 
     /// Long writes fill little of a chunk that holds few of them.
