@@ -145,7 +145,7 @@ const NOTES: [&str; 5] = [
     "The documents tell neither sizes of the jobs' areas nor how full the drive was, and their figures do not say \
      whether what the fast tier absorbs is in them: here it is in all. Each job has a quarter of the addresses.",
     "The published drive of the second figure is a zoned one, whose zones are its erase units. On the conventional \
-     drive bands are 72 to an erase unit, and what csal-paper deallocates in four streams leaves holes that the \
+     drive four streams of csal-paper share erase units and die at different times, which leaves holes that the \
      drive itself has to collect (waf_device): the ratio of D is what placement does.",
     "On zones a band of CSAL, and a group of the engine, is a zone, and waf_device 1. The document has four zoned \
      drives of 4 TB; here it is one of 1 TB, whose 1.2 GB/s of flash limit the rates.",

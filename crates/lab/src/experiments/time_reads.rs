@@ -162,8 +162,7 @@ const NOTES: [&str; 5] = [
     "A model of CSAL is charged no processor for reads, the engine 0.87 us each and 0.6 us for each further block on \
      two processors. Both have memory for an eighth of a map of four bytes a block.",
     "Skewed reads come from the fast drive, and csal-* read a page of the map there for most of them, which the \
-     others need not: with all of its map in memory CSAL reads 1.7 times as much (time-map-cache). At half writes \
-     csal-paper's drive collects garbage of its own, as in time-writes.",
+     others need not: with all of its map in memory CSAL reads 1.7 times as much (time-map-cache).",
     "The document's mixes have reads of 64 KiB and writes of 4 KiB or 64 KiB in jobs of their own; here each job does both, \
      one after the other as they come, so what is slow at one waits with the other.",
     "Disks keep all writes of such a window in their caches, so in the mixes they do little but read.",

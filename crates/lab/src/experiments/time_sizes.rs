@@ -128,5 +128,6 @@ const NOTES: [&str; 3] = [
      4 and 64 KiB are not those of time-writes, which tell how fast a system is; these tell how that hangs on sizes.",
     "Disks are not in the picture: a modelled one keeps so many writes in its cache, whatever their size, and a window of \
      large ones fits in. In order they write what their table says (drive-table); at random time-writes has them.",
-    "csal-paper's drive collects garbage of its own at random writes (time-writes, time-waf), whatever their size.",
+    "A band of csal-paper has room for 1,024 writes as long as there are 400 bands: of 256 KiB and 1 MiB it is less, and \
+     chance decides a little which is emptied.",
 ];

@@ -85,7 +85,8 @@ const NOTES: [&str; 4] = [
     "Open-CAS: most random writes find no line and go through, so it is as fast as the drive below, which is \
      worn in here: 5.7 thousand 4 KiB writes a second, as the document's own table has it. The published \
      ratio asks for some twice as many; in which state the drive was is not told.",
-    "dm-zoned: its zones are smaller here by as much as the drive is, so a zone is copied that much sooner; \
+    "dm-zoned: its zones are smaller here by as much as the drive is, so a zone is copied that much sooner, and its rate \
+     is a real drive's many times over (2.5, 1.2 and 0.59 MB/s of random 4 KiB on drives of 1, 2 and 4 times the size); \
      its processor time is not charged, nor are its bitmaps read. The published 10 MB/s at random writes may \
      be of a cache that was not full.",
     "A drop-in drive below the disks at writes in order, as the document has it, needs more streams than the \
