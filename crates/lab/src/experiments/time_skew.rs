@@ -54,12 +54,6 @@ const fn skewed(theta: f64, jobs: u32, bytes: u64) -> Mix {
     }
 }
 
-/// Under skew a drive's state goes on changing while time counts, so a smaller one gets as many requests for each
-/// of its blocks.
-fn share(ask: &Ask, requests: u64) -> u64 {
-    requests / u64::from(ask.scale)
-}
-
 fn jobs(ask: &Ask) -> Vec<Job> {
     let mut jobs = grid::jobs(&SYSTEMS, LOADS.len(), |system, load| {
         let (theta, kib) = LOADS[load];
@@ -70,12 +64,7 @@ fn jobs(ask: &Ask) -> Vec<Job> {
         RigRequest {
             passes: 1.0,
             scale: ask.scale * if kib == 64 { SMALLER_64K } else { 1 },
-            ..request(
-                ask,
-                system,
-                skewed(theta, 8, kib << 10),
-                share(ask, requests),
-            )
+            ..request(ask, system, skewed(theta, 8, kib << 10), requests)
         }
     });
     jobs.extend(CONFIGURATION_2.map(|(system, dense, _)| {
@@ -89,12 +78,7 @@ fn jobs(ask: &Ask) -> Vec<Job> {
             fast: "slc-p5810",
             passes: 1.0,
             scale: ask.scale * smaller,
-            ..request(
-                ask,
-                system,
-                skewed(1.2, 1, 64 << 10),
-                share(ask, REQUESTS_2),
-            )
+            ..request(ask, system, skewed(1.2, 1, 64 << 10), REQUESTS_2)
         })
     }));
     jobs
