@@ -1,13 +1,27 @@
 //! How many commands reads take, and how many of them beside one another.
 
-use crate::common::{Host, Pool};
+use crate::common::{Host, Pool, first_word};
 use std::rc::Rc;
+use varve_ftl::Engine;
 use varve_io::Blocks;
 use varve_units::{BLOCK, Lba};
+
+/// Where the last write of a test goes.
+const LAST: Lba = Lba(64);
 
 fn read_back(pool: &Pool, host: Host) {
     let verified = pool.executor.block_on(async move { host.verify().await });
     verified.expect("every block is there");
+}
+
+/// Reads of data that one read of the last write's blocks takes: they lie behind one another in the log.
+fn run_reads(pool: &Pool, engine: &Rc<Engine>, host: &Host) -> usize {
+    let before = pool.fast.data_reads.begun.get();
+    let (engine, volume) = (Rc::clone(engine), host.volume);
+    let read = async move { engine.read(volume, LAST, Blocks::zeroed(16)).await };
+    let blocks = pool.executor.block_on(read).expect("every block is there");
+    assert_eq!(first_word(&blocks), host.expected(LAST.0));
+    pool.fast.data_reads.begun.get() - before
 }
 
 /// Blocks that were written in another order than they are read in are read beside one another; those that
@@ -61,9 +75,11 @@ fn a_copy_out_of_use_costs_no_reads() {
                 for step in 0..600_u64 {
                     host.write(step * 16 % 1024, 16).await;
                 }
+                host.write(LAST.0, 16).await;
                 host
             });
             pool.executor.drain();
+            assert_eq!(run_reads(&pool, &engine, &host), 1, "seed {seed}: one run");
             read_back(&pool, host);
             let counters = engine.counters();
             assert!(counters["compacted_blocks"] > 1000, "seed {seed}");

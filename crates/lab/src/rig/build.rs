@@ -33,8 +33,8 @@ const ANY_BYTES: u64 = 16 << 30;
 /// Chosen: IUs that reclaim units are multiples of, whatever the scale: stripes divide them.
 const UNIT_IUS: u64 = 64;
 
-/// Blocks of a stripe on one drive at least: of those that the engine has under way at once, shorter ones keep too few
-/// dies at work. Measured: random 4 KiB at `--scale 4` 680 MB/s with 64, 859 with 128.
+/// Blocks of a stripe on one drive at least. Measured: random 4 KiB at `--scale 4` 680 MB/s with 64, 859 with 128; perhaps
+/// because the engine has only so many stripes under way, and shorter ones keep too few dies at work.
 const STRIPE_BLOCKS_MIN: u32 = 128;
 const _: () = assert!(STRIPE_BLOCKS_MIN <= STRIPE_BLOCKS);
 /// Writes that a chunk holds at least, up to its usual size. Chosen.
