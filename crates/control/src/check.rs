@@ -69,8 +69,11 @@ pub struct CheckView {
     /// Parts of the newest checkpoint that were read.
     pub parts: u64,
     /// Records of the log that were redone to open the pool; after a clean close those of its last
-    /// checkpoint.
+    /// checkpoint, and what cleaner and garbage collection appended beside it.
     pub redone_records: u64,
+    /// Of these, what hosts asked for: none after a clean close.
+    #[serde(default)]
+    pub redone_of_hosts: u64,
 }
 
 impl Pools {
@@ -90,6 +93,7 @@ impl Pools {
             pool: pool.to_owned(),
             damaged_ranges: recovery.damage.len() as u64,
             redone_records: recovery.records,
+            redone_of_hosts: recovery.of_hosts,
             drives_away: away.count() as u64,
             ..CheckView::default()
         };

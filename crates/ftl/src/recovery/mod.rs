@@ -152,6 +152,8 @@ pub struct RecoveryReport {
     pub checkpoint: u64,
     /// Records redone.
     pub records: u64,
+    /// Of these, what hosts asked for: none after a pool was closed in good order.
+    pub of_hosts: u64,
     /// Batches walked.
     pub batches: u64,
     /// Batches rewritten to make all copies equal.

@@ -53,6 +53,8 @@ impl Engine {
             };
             report.batches += 1;
             report.records += records.len() as u64;
+            let of_hosts = records.iter().filter(|record| is_of_hosts(record));
+            report.of_hosts += of_hosts.count() as u64;
             self.redo_batch(&found.head, records, passed_over).await?;
         }
         Ok(())
@@ -135,6 +137,14 @@ const fn is_own_work(record: &Record) -> bool {
     matches!(
         record,
         Record::Move { .. } | Record::Keep { .. } | Record::Leaf { .. }
+    )
+}
+
+/// True for records of what hosts asked for.
+const fn is_of_hosts(record: &Record) -> bool {
+    matches!(
+        record,
+        Record::Put { .. } | Record::External { .. } | Record::Discard { .. }
     )
 }
 

@@ -75,6 +75,32 @@ fn deleted_volumes_are_gone_after_restarts() {
     }
 }
 
+/// A pool is closed while cleaner and garbage collection have much to do: what they append meanwhile is
+/// redone, nothing that hosts wrote is.
+#[test]
+fn nothing_of_hosts_is_redone_after_a_close() {
+    let mut own = 0;
+    for seed in 1..=4 {
+        let mut pool = Pool::new(seed, 1, 1);
+        pool.config.window = 16;
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let filled = async move {
+            fill(&mut host, 0, 1000).await;
+            fill(&mut host, 0, 1000).await;
+        };
+        within(&pool, 500_000, &engine, filled);
+        let inner = Rc::clone(&engine);
+        let closed = async move { inner.close().await };
+        within(&pool, 100_000, &engine, closed).expect("a running engine");
+        drop(engine);
+        let (_, report) = pool.try_open(2).expect("a pool that was closed");
+        assert_eq!(report.of_hosts, 0, "seed {seed}: {report:?}");
+        own += report.records;
+    }
+    assert!(own > 0, "the records of the last checkpoints at least");
+}
+
 /// The power fails again and again while a pool that is nearly full is overwritten: bits of blocks
 /// that died before each failure come back, and the space is found nevertheless.
 #[test]

@@ -113,8 +113,8 @@ fn a_volume_is_measured_and_reads_back() {
     }
 }
 
-/// It was closed in good order: nothing but its last checkpoint is read again, and map, P2L and checksums
-/// agree.
+/// It was closed in good order: nothing that hosts wrote is redone, and map, P2L and checksums agree. What
+/// cleaner and garbage collection append while it closes is redone.
 #[test]
 fn the_pool_is_as_good_as_before() {
     let scratch = scratch("after");
@@ -123,11 +123,8 @@ fn the_pool_is_as_good_as_before() {
     with_pools(&home, |pools| async move {
         pools.open("p").await.expect("an open pool");
         let check = pools.check_pool("p").await.expect("a check");
-        assert!(
-            check.agrees && check.redone_records == check.parts + 1,
-            "{check:?}"
-        );
-        assert!(check.mapped_blocks > 0);
+        assert!(check.agrees && check.redone_of_hosts == 0, "{check:?}");
+        assert!(check.redone_records > check.parts && check.mapped_blocks > 0);
         pools.close_all().await;
     });
 }
