@@ -433,6 +433,13 @@ impl Members {
         let infos = seats.iter().filter_map(Seat::info);
         infos.map(|info| info.handles).min().unwrap_or(1)
     }
+
+    /// Blocks that cost none of them more to read than a command does.
+    pub(crate) fn gap_blocks(&self) -> u8 {
+        let seats = self.seats.borrow();
+        let infos = seats.iter().filter_map(Seat::info);
+        infos.map(|info| info.gap_blocks).min().unwrap_or(0)
+    }
 }
 
 fn illegal(member: usize, from: MemberState, to: MemberState) -> ! {

@@ -366,6 +366,7 @@ impl Drive for Mirror {
             volatile_cache: self.members.has_volatile_cache(),
             copies: self.members.len() as u8,
             handles: self.members.handles(),
+            gap_blocks: self.members.gap_blocks(),
         }
     }
 

@@ -284,6 +284,7 @@ impl Drive for StripeSet {
             volatile_cache: self.members.has_volatile_cache(),
             copies: self.geometry.copies(),
             handles: self.members.handles(),
+            gap_blocks: self.members.gap_blocks(),
         }
     }
 

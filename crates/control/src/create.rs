@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::str::FromStr;
 use varve_format::{LABEL_MAGIC, Label, MemberRole, MemberState, Name};
 use varve_hostio::{Magic, Preflight, Wanted, preflight};
-use varve_io::{Drive, DriveInfo};
+use varve_io::{Drive, DriveInfo, GAP_BLOCKS};
 use varve_pool::label::{self, LABEL_OFFSETS, LabelStore, MemberId, PoolId, RESERVED_BYTES};
 use varve_pool::{NewPool, PlanError, Pool, PoolError, check_counts};
 
@@ -576,6 +576,7 @@ fn info(drive: &DrivePath, found: &Preflight) -> DriveInfo {
         volatile_cache: true,
         copies: 1,
         handles: 1,
+        gap_blocks: GAP_BLOCKS,
     }
 }
 

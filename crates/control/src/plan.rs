@@ -162,6 +162,7 @@ mod tests {
             volatile_cache: true,
             copies: 1,
             handles: 1,
+            gap_blocks: 0,
         };
         vec![drive; count]
     }

@@ -15,12 +15,12 @@
 
 use crate::config::Canary;
 use crate::contents::{Brought, Unknown};
-use crate::geometry::{BLOCK_SECTORS, UnitId};
+use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
 use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX, OUTAGE_PAUSE_MAX};
 use crate::map::{LeafKey, Live, Map};
 use crate::placement::{Item, Stream, StreamId, Writer};
 use crate::progress::Progress;
-use crate::read_ahead::ReadAhead;
+use crate::read_ahead::{ReadAhead, blocks_apart};
 use crate::shard::Shard;
 use crate::shared::{FIRST, Shared};
 use crate::units::UnitState;
@@ -447,16 +447,17 @@ impl Shared {
         while let Some(candidate) = run.get(index) {
             if let Some(blocks) = &read {
                 let left = (run, index, blocks);
-                let placed = self.place_verified(left, writer, (target, progress));
+                let placed = self.place_verified((unit.tier, left), writer, (target, progress));
                 index += placed;
                 if placed > 0 {
                     continue;
                 }
             }
             index += 1;
+            let at = place_in(unit.tier, run, candidate);
             let data = match &read {
-                Some(blocks) if self.is_sound(blocks, index - 1, candidate, writer) => {
-                    Some((Rc::clone(blocks), index - 1))
+                Some(blocks) if self.is_sound(blocks, at, candidate, writer) => {
+                    Some((Rc::clone(blocks), at))
                 }
                 _ => match self.read_other_copy(unit, candidate).await {
                     Ok(block) => Some((Rc::new(block), 0)),
@@ -490,12 +491,13 @@ impl Shared {
     /// for as long as nothing is to be awaited. Returns how many.
     fn place_verified(
         self: &Rc<Self>,
-        (run, index, blocks): (&[Candidate], usize, &Rc<Blocks>),
+        (tier, (run, index, blocks)): (Tier, (&[Candidate], usize, &Rc<Blocks>)),
         writer: Writer,
         (target, progress): (&mut Option<(VolumeId, Rc<Stream>)>, &Rc<Progress>),
     ) -> usize {
         let volume = run[index].volume;
-        let is_sound = |index: usize| self.is_sound(blocks, index, &run[index], writer);
+        let at = |index: usize| place_in(tier, run, &run[index]);
+        let is_sound = |index: usize| self.is_sound(blocks, at(index), &run[index], writer);
         let is_other = target.as_ref().is_none_or(|(last, _)| *last != volume);
         if self.dense.is_none() || (is_other && !is_sound(index)) {
             return 0;
@@ -506,15 +508,15 @@ impl Shared {
             |index: &usize| run[*index].volume == volume && (*index < checked || is_sound(*index));
         let items = (index..run.len())
             .take_while(passes)
-            .map(|index| run[index].with((Rc::clone(blocks), index)));
+            .map(|index| run[index].with((Rc::clone(blocks), at(index))));
         self.place_now(&stream, items, progress)
     }
 
     /// True if what was read of a candidate passes its check.
-    fn is_sound(&self, blocks: &Blocks, index: usize, of: &Candidate, writer: Writer) -> bool {
+    fn is_sound(&self, blocks: &Blocks, at: usize, of: &Candidate, writer: Writer) -> bool {
         let trusting =
             writer == Writer::GarbageCollection && self.config.is_planted(Canary::P2lUnverified);
-        trusting || block_crc(blocks.block(index)) == of.crc
+        trusting || block_crc(blocks.block(at)) == of.crc
     }
 
     /// The stream of a volume's blocks: that of the last block, most often.
@@ -653,6 +655,11 @@ impl Shard {
             }
         }
     }
+}
+
+/// Which of the blocks read for a run is a candidate's.
+fn place_in(tier: Tier, run: &[Candidate], of: &Candidate) -> usize {
+    blocks_apart(tier, run[0].ppa, of.ppa).expect("a run is read in blocks")
 }
 
 /// The blocks that a record brought inline; the first lies at fast-tier sector `sector`.

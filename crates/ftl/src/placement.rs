@@ -144,10 +144,11 @@ impl Streams {
             .sum()
     }
 
-    /// Bytes of blocks that may wait in all streams: queues, and a stripe each on its way.
+    /// Bytes of blocks that may wait in all streams: queues, with what was read beside blocks of victims
+    /// (as much again at most), and a stripe each on its way.
     pub(crate) fn buffers(&self, geometry: &crate::geometry::Geometry) -> u64 {
         let stripe = u64::from(geometry.stripe_blocks) * varve_units::BLOCK_BYTES;
-        self.0.borrow().len() as u64 * (QUEUE_STRIPES_MAX as u64 + 1) * stripe
+        self.0.borrow().len() as u64 * (2 * QUEUE_STRIPES_MAX as u64 + 1) * stripe
     }
 
     /// Forgets all streams (the engine is gone).

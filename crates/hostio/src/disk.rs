@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use varve_io::DriveInfo;
+use varve_io::{DriveInfo, GAP_BLOCKS};
 
 mod drive;
 mod errno;
@@ -246,6 +246,7 @@ impl Disk {
                 volatile_cache: options.volatile_cache,
                 copies: 1,
                 handles: 1,
+                gap_blocks: GAP_BLOCKS,
             },
             memory_align: facts.memory_align,
             is_direct,

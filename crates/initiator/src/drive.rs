@@ -21,8 +21,8 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 use varve_io::{
-    Command, Completion as DriveCompletion, Done, Drive, DriveInfo, Event as Signal, Outcome,
-    Receiver, Sender, World, slot,
+    Command, Completion as DriveCompletion, Done, Drive, DriveInfo, Event as Signal, GAP_BLOCKS,
+    Outcome, Receiver, Sender, World, slot,
 };
 use varve_nvme::discovery::Found;
 use varve_units::Nanos;
@@ -503,6 +503,7 @@ impl<T: Transport> Drive for RemoteDrive<T> {
             volatile_cache: self.info.is_volatile,
             copies: 1,
             handles: 1,
+            gap_blocks: GAP_BLOCKS,
         }
     }
 

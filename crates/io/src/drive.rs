@@ -21,7 +21,14 @@ pub struct DriveInfo {
     /// that are erased at once. A drive without placement has one; a zoned one that opens zones where they
     /// are written has as many as zones may be open.
     pub handles: u8,
+    /// Blocks between two others that it costs less to read with them than to give each a command.
+    pub gap_blocks: u8,
 }
+
+/// [`DriveInfo::gap_blocks`] of drives whose commands go to a kernel, a controller or a network. Measured:
+/// where garbage collection reads victims that are two thirds live, 2 to 15 give modelled flash 5 % more
+/// random writes than 0 (a page is sensed once, not once for each run), 1 to 6 files 10 to 15 %.
+pub const GAP_BLOCKS: u8 = 6;
 
 /// A drive, or an array that looks like one. Single-threaded; commands overlap freely and
 /// complete in any order; overlapping writes of one range in flight have no defined order.

@@ -134,11 +134,13 @@ impl Plan {
             true => placement.within(2, 16) as u8,
             false => 1,
         };
+        let gap_blocks = rng.split("gaps").below(8) as u8;
         let spec = |bytes: u64| DriveSpec {
             bytes,
             lba_bytes: config.lba_bytes,
             volatile_cache: config.volatile_cache,
             handles,
+            gap_blocks,
         };
         let mut drives = vec![spec(config.fast_bytes); config.fast];
         drives.resize(config.drives(), spec(config.dense_bytes));

@@ -98,6 +98,7 @@ impl MemoryDrive {
                 volatile_cache: true,
                 copies,
                 handles: 4,
+                gap_blocks: 2,
             },
             copies: RefCell::new(vec![vec![0; bytes as usize]; usize::from(copies)]),
             writes_left: Cell::default(),

@@ -201,6 +201,7 @@ impl ModelDrive {
                 volatile_cache: false,
                 copies: 1,
                 handles: 1,
+                gap_blocks: 0,
             },
             holds_log: lba_bytes == SECTOR_BYTES,
             keeping,

@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::media::{Keeping, ModelDrive};
 use std::rc::Rc;
 use varve_ftl::Geometry;
-use varve_io::{Command, Completion, Drive, DriveInfo, Handle};
+use varve_io::{Command, Completion, Drive, DriveInfo, GAP_BLOCKS, Handle};
 use varve_media::timed::Ask;
 
 /// What paces the clock of a content that nobody asks for the time: the station has it.
@@ -53,6 +53,7 @@ impl Drive for TimedDrive {
     fn info(&self) -> DriveInfo {
         DriveInfo {
             handles: self.below.handles(),
+            gap_blocks: GAP_BLOCKS,
             ..self.content.info()
         }
     }

@@ -23,6 +23,7 @@ impl Drive for Recorder {
             volatile_cache: true,
             copies: 1,
             handles: 1,
+            gap_blocks: 0,
         }
     }
 

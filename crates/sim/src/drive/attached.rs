@@ -174,6 +174,7 @@ impl Drive for Attached {
             volatile_cache: spec.volatile_cache,
             copies: 1,
             handles: spec.handles,
+            gap_blocks: spec.gap_blocks,
         }
     }
 

@@ -42,6 +42,8 @@ pub struct DriveSpec {
     pub volatile_cache: bool,
     /// Placement handles that writes can name.
     pub handles: u8,
+    /// Blocks that are read to save a command.
+    pub gap_blocks: u8,
 }
 
 /// A fault that strikes the next write the atlas lets it strike.

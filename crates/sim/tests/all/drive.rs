@@ -47,6 +47,7 @@ fn bench_of(seed: u64, scheme: Scheme, count: usize, (bytes, volatile): (u64, bo
         lba_bytes: 512,
         volatile_cache: volatile,
         handles: 1,
+        gap_blocks: 0,
     };
     let drives = (0..count)
         .map(|index| {

@@ -86,6 +86,7 @@ fn run(seed: u64) -> Seen {
             lba_bytes: config.lba_bytes,
             volatile_cache: true,
             handles: 1,
+            gap_blocks: 0,
         };
         let rng = rng.split_at("drive", index as u64);
         SimDrive::new(index, spec, rng, Rc::clone(&atlas)).attach(&reactor)

@@ -48,6 +48,7 @@ impl MemoryDrive {
                 volatile_cache: false,
                 copies: 1,
                 handles: 1,
+                gap_blocks: 0,
             }),
             bytes: RefCell::new(vec![0; bytes as usize]),
             symbols: RefCell::default(),

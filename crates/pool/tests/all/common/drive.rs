@@ -137,6 +137,7 @@ impl Drive for TestDrive {
             volatile_cache: true,
             copies: 1,
             handles: 1,
+            gap_blocks: 0,
         }
     }
 

@@ -228,6 +228,7 @@ impl Drive for RamDrive {
             volatile_cache: false,
             copies: 1,
             handles: 1,
+            gap_blocks: 0,
         }
     }
 
