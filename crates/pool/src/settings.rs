@@ -52,9 +52,7 @@ const NODE_BYTES: u64 = 64;
 const IMAGE_BYTES: u64 = 4608 + 16;
 /// Delta nodes of one shard at least: several whole records in flight.
 const NODES_MIN: u64 = 2048;
-/// State of the map below which every checkpoint is whole (engine.md U3).
-const WINDOW_BYTES_MIN: u64 = 1 << 20;
-/// Checkpoints among which the full state is spread otherwise (engine.md U3).
+/// Checkpoints among which the full state is spread at most (engine.md U3).
 const WINDOW: u32 = 32;
 
 /// Settings of the engine for a geometry: as many lanes as were asked for and fit.
@@ -95,10 +93,8 @@ fn config_with(
         .max(NODES_MIN)
         .min(Reserve::nodes_max(geometry, lanes));
     let images = (share * 4 / 10 / IMAGE_BYTES).max(settings.tuning.images_min);
-    let state = nodes * NODE_BYTES * u64::from(lanes);
     // The parts of a whole window must stay within a quarter of the tier.
-    let spread = (geometry.chunks / 32).clamp(1, WINDOW);
-    let window = if state < WINDOW_BYTES_MIN { 1 } else { spread };
+    let window = (geometry.chunks / 32).clamp(1, WINDOW);
     let demand = Demand {
         lanes,
         delta_nodes: nodes,
