@@ -14,9 +14,7 @@ use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 /// Data blocks of a stripe: 1 MiB.
 const STRIPE_BLOCKS: u64 = 256;
 const STRIPE_BYTES: u64 = STRIPE_BLOCKS * BLOCK_BYTES;
-/// Bytes of a group: four zones of 1 GiB.
-const GROUP_BYTES: u64 = 4 << 30;
-/// Groups of a small pool at least: as many as a dense drive has erase units.
+/// Groups at least: as many as a dense drive has erase units, as `pool create` makes them.
 const GROUPS_MIN: u64 = 256;
 /// Chunks of a fast tier at least: a window of 32 checkpoints, a chunk each, is then 1/32 of it.
 const CHUNKS_MIN: u64 = 1024;
@@ -198,7 +196,7 @@ fn full_geometry(request: &PlanRequest) -> Geometry {
     // The capacity is of user blocks; P2L areas come on top.
     let user = u128::from(probe.stripe_user_blocks());
     let data = (data * u128::from(STRIPE_BLOCKS) / user) as u64;
-    let group_bytes = power_of_two(data / GROUPS_MIN).clamp(4 * STRIPE_BYTES, GROUP_BYTES);
+    let group_bytes = power_of_two(data / GROUPS_MIN).max(4 * STRIPE_BYTES);
     let groups = data.div_ceil(group_bytes);
     let fast = groups * group_bytes / 100 * u64::from(request.fast_per_cent);
     let chunk_bytes = power_of_two(fast / CHUNKS_MIN).clamp(1 << 20, 1 << 30);

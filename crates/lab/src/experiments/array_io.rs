@@ -119,6 +119,7 @@ pub(super) fn request(ask: &Ask, system: SystemName, reads_per_cent: u32) -> Rig
         dense: DENSE,
         drives: DRIVES,
         protect: Protect::None,
+        groups_per_unit: 1,
         rmw_level: 1,
         over_provision: OVER_PROVISION,
         fast_tier: 5.0,

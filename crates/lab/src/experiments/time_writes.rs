@@ -62,6 +62,7 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) ->
         dense: "qlc-002",
         drives: system.drives(),
         protect: Protect::None,
+        groups_per_unit: 1,
         rmw_level: 1,
         over_provision: OVER_PROVISION,
         fast_tier: FAST_TIER,

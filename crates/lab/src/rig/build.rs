@@ -203,7 +203,8 @@ fn may_be_active(drive: &'static str, shape: &ZoneShape, open: u32) -> Result<()
     }))
 }
 
-/// As many groups as the drive has erase units, which fill it: one of every drive, if stripes can divide them.
+/// As many groups as the drive has erase units, or so many in each, which fill it: of every drive, if stripes can divide
+/// them.
 fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool, RigError> {
     let (blocks, strip) = (bytes / BLOCK_BYTES, strip_blocks(request));
     let AnySheet::Flash(sheet) = dense else {
@@ -212,9 +213,10 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
     let shape = Shape::scaled(sheet, bytes).map_err(RigError::Drive)?;
     let iu_blocks = u64::from(shape.iu_bytes) / BLOCK_BYTES;
     let unit = u64::from(shape.unit_ius) * iu_blocks;
-    let strip = whole_strip(unit, iu_blocks, strip).unwrap_or(strip);
+    let parts = u64::from(request.groups_per_unit);
+    let strip = whole_strip(unit / parts, iu_blocks, strip).unwrap_or(strip);
     let units = blocks / unit;
-    pool_of(request, units, units * unit, strip)
+    pool_of(request, units * parts, units * unit, strip)
 }
 
 /// Blocks of the longest strip up to one of so many that divides an erase unit and is whole IUs; `None` if it would be
@@ -319,6 +321,10 @@ mod tests {
     use super::*;
 
     fn planned(scale: u32, bytes: u64) -> SmallPool {
+        planned_in(scale, bytes, 1)
+    }
+
+    fn planned_in(scale: u32, bytes: u64, groups_per_unit: u32) -> SmallPool {
         let dense = AnySheet::named("qlc-002").unwrap();
         let request = RigRequest {
             system: SystemName::Varve,
@@ -334,6 +340,7 @@ mod tests {
             dense: "qlc-002",
             drives: 1,
             protect: Protect::None,
+            groups_per_unit,
             rmw_level: 1,
             over_provision: 18.0,
             fast_tier: 5.0,
@@ -380,6 +387,11 @@ mod tests {
             assert!(geometry.groups >= 335, "{} at {scale}", geometry.groups);
         }
         assert_eq!(whole_strip(103 * 16, 16, 128), None);
+        let unit = planned(1, 4096).geometry.group_blocks;
+        for parts in [2, 3, 5, 15] {
+            let geometry = planned_in(1, 4096, parts).geometry;
+            assert_eq!(geometry.group_blocks * parts, unit, "{parts} in each");
+        }
     }
 
     /// Long writes fill little of a chunk that holds few of them.

@@ -58,6 +58,10 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
         ),
         (request.rmw_level <= 2, "rmw_level is 0, 1 or 2"),
         (
+            (1..=64).contains(&request.groups_per_unit),
+            "1 to 64 groups in each erase unit",
+        ),
+        (
             (0.1..=100.0).contains(&request.fast_tier),
             "a fast tier from 0.1 to 100 per cent",
         ),

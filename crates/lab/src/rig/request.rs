@@ -220,6 +220,8 @@ pub struct RigRequest {
     pub drives: u32,
     /// What the engine's dense tier adds to its data.
     pub protect: Protect,
+    /// Groups that the engine makes of each erase unit of a conventional drive.
+    pub groups_per_unit: u32,
     /// md's parity in place: 0 always reconstructs, 1 reads less, 2 modifies if both read as much.
     pub rmw_level: u8,
     /// Blocks of the dense tier that are not exported, per cent, where the system decides that.

@@ -34,6 +34,7 @@ fn request(system: SystemName, law: Law, bytes: u64) -> RigRequest {
         seed: 7,
         drives: system.drives(),
         protect: varve_lab::rig::Protect::None,
+        groups_per_unit: 1,
         rmw_level: 1,
     }
 }

@@ -24,6 +24,7 @@ fn request(system: SystemName, hosts: Hosts) -> RigRequest {
         dense: "slc-002",
         drives: system.drives(),
         protect: Protect::None,
+        groups_per_unit: 1,
         rmw_level: 1,
         over_provision: 18.0,
         fast_tier: 5.0,

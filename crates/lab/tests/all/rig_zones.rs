@@ -33,6 +33,7 @@ fn request(system: SystemName, jobs: u32) -> RigRequest {
         seed: 7,
         drives: system.drives(),
         protect: Protect::None,
+        groups_per_unit: 1,
         rmw_level: 1,
     }
 }

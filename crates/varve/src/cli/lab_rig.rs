@@ -66,6 +66,10 @@ pub(crate) struct Options {
     /// What the dense tier of varve adds to its data: none, parity1 or parity2
     #[arg(long, value_name = "HOW", value_parser = str::parse::<Protect>, default_value = "none")]
     protect: Protect,
+    /// Groups that varve makes of each erase unit of a conventional drive: with more than a few, groups that die
+    /// at different times share what the drive erases at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    groups_per_unit: u32,
     /// As Linux md has it, for raid-5 and raid-6: 0 always reconstructs parity from all data, 1 does
     /// what reads less, 2 modifies parity if both read as much
     #[arg(long, value_name = "LEVEL", default_value_t = 1)]
@@ -168,6 +172,7 @@ impl Options {
             dense: known(&self.dense)?,
             drives: self.drives.unwrap_or(self.system.drives()),
             protect: self.protect,
+            groups_per_unit: self.groups_per_unit,
             rmw_level: self.rmw_level,
             over_provision: self.over_provision,
             fast_tier: self.fast_tier,
