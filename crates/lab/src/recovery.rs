@@ -35,6 +35,8 @@ const LOOK: u64 = 1 << 10;
 const DENSE_BANDWIDTH: u64 = 10_000_000_000;
 /// Writes after which an engine that commits no checkpoint counts as hanging.
 const WRITES_MAX: u64 = 1 << 40;
+/// Groups that hosts fill in a window at least. Arbitrary: some bursts of garbage collection, of seven groups or so.
+const WINDOW_GROUPS: u64 = 16;
 
 /// What the volume holds before anything is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -365,10 +367,12 @@ impl Machine {
         fast.max(deltas).max(asked as u64)
     }
 
-    /// Writes of the window: all slices have had their full turn.
+    /// Writes of the window: all slices have had their full turn, and garbage collection, which works in bursts of
+    /// some groups, several.
     fn window_writes(&self) -> u64 {
         let interval = self.plan.config.checkpoint_bytes / BLOCK_BYTES;
-        interval * u64::from(self.plan.config.window) * 5 / 4
+        let slices = interval * u64::from(self.plan.config.window) * 5 / 4;
+        slices.max(WINDOW_GROUPS * u64::from(self.plan.geometry.group_blocks))
     }
 
     fn overwrite(&self, number: u64, writes: u64) -> Phase {
