@@ -29,9 +29,9 @@ const SYSTEMS: [SystemName; 6] = [
 ];
 /// Exponent and KiB of a request.
 const LOADS: [(f64, u64); 4] = [(0.8, 4), (1.2, 4), (0.8, 64), (1.2, 64)];
-/// By load. Of 4 KiB as many as last some seconds: what streams that share erase units make the drive collect grows for
+/// By load: as many as last some seconds, because what streams that share erase units make the drive collect grows for
 /// that long.
-const REQUESTS: [u64; 4] = [1_200_000, 1_200_000, 30_000, 30_000];
+const REQUESTS: [u64; 4] = [1_200_000, 1_200_000, 100_000, 100_000];
 /// What writes in place is slow, and soon shows how slow: half of them before the window, more than disks' caches take.
 const SLOW_REQUESTS: u64 = 40_000;
 /// Dense drives of 64 KiB writes are so much smaller: they fill what there is sixteen times sooner.
