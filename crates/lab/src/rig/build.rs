@@ -216,7 +216,14 @@ fn pool(request: &RigRequest, dense: &AnySheet, bytes: u64) -> Result<SmallPool,
     let parts = u64::from(request.groups_per_unit);
     let strip = whole_strip(unit / parts, iu_blocks, strip).unwrap_or(strip);
     let units = blocks / unit;
-    pool_of(request, units * parts, units * unit, strip)
+    let pool = pool_of(request, units * parts, units * unit, strip)?;
+    let data = u64::from(request.drives) - request.protect.strips() as u64;
+    if parts > 1 && u64::from(pool.geometry.group_blocks) * parts != data * unit {
+        return Err(RigError::Limits(
+            "erase units of so many groups of whole stripes",
+        ));
+    }
+    Ok(pool)
 }
 
 /// Blocks of the longest strip up to one of so many that divides an erase unit and is whole IUs; `None` if it would be
@@ -321,10 +328,10 @@ mod tests {
     use super::*;
 
     fn planned(scale: u32, bytes: u64) -> SmallPool {
-        planned_in(scale, bytes, 1)
+        planned_in(scale, bytes, 1).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn planned_in(scale: u32, bytes: u64, groups_per_unit: u32) -> SmallPool {
+    fn planned_in(scale: u32, bytes: u64, groups_per_unit: u32) -> Result<SmallPool, RigError> {
         let dense = AnySheet::named("qlc-002").unwrap();
         let request = RigRequest {
             system: SystemName::Varve,
@@ -353,7 +360,7 @@ mod tests {
             seed: 1,
         };
         let bytes = dense_bytes(&dense, scale);
-        pool(&request, &dense, bytes).unwrap_or_else(|error| panic!("{error}"))
+        pool(&request, &dense, bytes)
     }
 
     /// A smaller drive's engine has about as many chunks, and stripes to a group: what is kept back of them is the
@@ -389,8 +396,11 @@ mod tests {
         assert_eq!(whole_strip(103 * 16, 16, 128), None);
         let unit = planned(1, 4096).geometry.group_blocks;
         for parts in [2, 3, 5, 15] {
-            let geometry = planned_in(1, 4096, parts).geometry;
+            let geometry = planned_in(1, 4096, parts).unwrap().geometry;
             assert_eq!(geometry.group_blocks * parts, unit, "{parts} in each");
+        }
+        for parts in [7, 64] {
+            assert!(planned_in(1, 4096, parts).is_err(), "{parts} in each");
         }
     }
 
