@@ -1,7 +1,7 @@
 //! Which chunk the cleaner empties next, when, and how many at once.
 //!
-//! The cheapest, or of about equally cheap ones the oldest, whenever fewer are free than the pool wants: what
-//! is moved out of a chunk is what hosts have not overwritten yet, so waiting is worth something.
+//! The oldest, whenever fewer are free than the pool wants: what is moved out of a chunk is what hosts have not
+//! overwritten yet, so waiting is worth something.
 //!
 //! **Invariants**: a chunk that holds parts a start would read is no victim; victims that are begun beside
 //! others leave enough of the log for what each takes at worst.
@@ -25,9 +25,6 @@ const VICTIM_SHARE: usize = 32;
 const HANDS_LEAST: usize = 16;
 const HANDS_MOST: usize = 8;
 
-/// Chunks whose costs differ by less than this share of a chunk count as equal. Arbitrary: with twice as
-/// many age counts for less, with half as many too full ones are emptied.
-const COST_RANKS: u32 = 8;
 /// Chunks of a tier in which age tells something: of fewer each is a large part of what is free. Arbitrary.
 const AGED_CHUNKS: u32 = 64;
 
@@ -137,10 +134,9 @@ impl Shared {
         self.log_of(chunk.index) * 4 <= blocks * 3
     }
 
-    /// The chunk to be emptied next, if one should be: the oldest of those that cost least, give or take
-    /// a little. What is still live in it has had the longest time to die, and what was written in order
-    /// leaves in order. Of few chunks, and where nothing but the reserve is left, the cheapest. With
-    /// `has_room` any; else, of chunks without blocks of hosts: those need neither stripes nor groups, and what waits for
+    /// The chunk to be emptied next, if one should be: the oldest. What is still live in it has had the longest
+    /// time to die, what is hot stays in the log as long as it can, and what was written in order leaves in
+    /// order. Of few chunks, and where nothing but the reserve is left, the cheapest. With `has_room` any; else, of chunks without blocks of hosts: those need neither stripes nor groups, and what waits for
     /// groups may wait for the log that they give back.
     pub(crate) fn next_victim(&self, has_room: bool) -> Option<u32> {
         if !self.is_short_of_chunks() {
@@ -155,11 +151,8 @@ impl Shared {
             Some(_) => has_room,
             None => has_room && (cost(unit) < blocks || unit.is_doubtful()),
         };
-        let by_age = self.units.geometry().chunks >= AGED_CHUNKS && !self.is_pressed();
-        let rank = |unit: &Unit| match by_age {
-            true => cost(unit) * COST_RANKS / blocks,
-            false => cost(unit),
-        };
+        let is_by_age = self.units.geometry().chunks >= AGED_CHUNKS && !self.is_pressed();
+        let rank = |unit: &Unit| if is_by_age { 0 } else { cost(unit) };
         let mut best: Option<((u32, Lsn), UnitId)> = None;
         for id in self.units.ids(Tier::Fast) {
             let unit = self.units.unit(id);
