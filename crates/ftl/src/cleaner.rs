@@ -153,6 +153,11 @@ impl Shared {
             work.running.set(work.running.get() + 1);
             work.takes_log(victim, self.log_of(victim));
             let is_bare = self.is_bare(id);
+            if !is_bare {
+                let alive = self.units.unit(id).live();
+                let blocks = self.units.geometry().chunk_blocks();
+                control.survivors.note(alive, blocks);
+            }
             work.bare.set(work.bare.get() + usize::from(is_bare));
             let shared = Rc::clone(&self);
             self.spawn(async move { shared.have_cleaned(id, is_bare).await });

@@ -8,6 +8,7 @@ use crate::cleaner::Work;
 use crate::config::Canary;
 use crate::discards::Discards;
 use crate::geometry::{Tier, UnitId};
+use crate::joint::Survivors;
 use crate::lane::{ChunkGrant, Grant, Rank};
 use crate::open_groups::OpenGroups;
 use crate::pace::Pace;
@@ -84,6 +85,8 @@ pub struct Control {
     pub(crate) checkpoint_wanted: Event,
     /// How fast the cleaner frees chunks.
     pub(crate) pace: Pace,
+    /// How much of what hosts write is alive when the cleaner comes.
+    pub(crate) survivors: Survivors,
     /// Victims of the cleaner.
     pub(crate) cleaner_work: Work,
     /// Victims of garbage collection.
@@ -118,6 +121,7 @@ impl Control {
             is_checkpointing: Cell::default(),
             open_groups: OpenGroups::default(),
             pace: Pace::default(),
+            survivors: Survivors::default(),
             cleaner_work: Work::default(),
             gc_work: Work::default(),
             is_gc_burst: Cell::default(),

@@ -303,6 +303,12 @@ impl Shared {
         self.log_room() < self.slow_room() + self.pending_log()
     }
 
+    /// True if hosts wait for room, or are about to.
+    pub(crate) fn is_log_used_up(&self) -> bool {
+        let is_waited_for = self.waiters.load(Ordering::Relaxed) > 0;
+        is_waited_for || self.log_room() < self.slow_room() / 16 + self.pending_log()
+    }
+
     /// Room below which hosts are slowed down: half of what the cleaner aims at. Above it, bursts
     /// are taken at full speed.
     fn slow_room(&self) -> u64 {

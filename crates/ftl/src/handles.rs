@@ -7,7 +7,8 @@
 //! Under one handle a drive mixes what is written at the same time: its units hold parts of as many groups
 //! as there are streams, which do not die together, and it moves what is left of them. That costs more than
 //! tenants' streams save. So tenants have streams of their own as far as each of their writers can have a
-//! handle of its own, and otherwise share them: on drives without placement there are two.
+//! handle of its own, and otherwise share them: on drives without placement there are two, and they share
+//! their groups as well (`joint`).
 //!
 //! It all follows from the drives, so a start finds the same handles for the groups it goes on with, and
 //! nothing about it is on the media. Groups of streams that there are no more go to those that there are.

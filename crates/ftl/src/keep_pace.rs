@@ -1,10 +1,10 @@
-//! Compaction makes way for garbage collection.
+//! Compaction makes way for garbage collection, where each has groups of its own.
 //!
-//! Both write to the same drives. Were they at work at the same time, a drive without placement would mix
-//! their blocks in the units that it erases, of which those of compaction die much sooner, and move what is
-//! left of them; and were compaction to fill the groups that it has meanwhile, all would stand still until
-//! another one is made. So garbage collection works in bursts (`victims`), and compaction waits as long as
-//! one lasts, while the log has room for what hosts write.
+//! Both write to the same drives. Were compaction to fill the groups that it has while more are made, all
+//! would stand still until there is another. So garbage collection works in bursts (`victims`), and compaction
+//! waits as long as one lasts, while the log has room for what hosts write.
+//!
+//! **Not here**: drives without placement, whose groups both share (`joint`).
 //!
 //! It says nothing about what is right, only about when: nobody waits unless a victim is being read, and
 //! nobody while hosts are slowed down.
@@ -37,6 +37,6 @@ impl Shared {
 
     fn makes_way(&self) -> bool {
         let work = &self.control().gc_work;
-        work.running.get() > 0 && !work.all_wait() && !self.is_slowed()
+        !self.is_joint && work.running.get() > 0 && !work.all_wait() && !self.is_slowed()
     }
 }

@@ -47,6 +47,7 @@ mod gate;
 mod gc;
 mod handles;
 mod host;
+mod joint;
 mod limits;
 mod memory;
 mod merge;

@@ -74,6 +74,11 @@ impl OpenGroups {
         of.map(|(group, stream)| (*group, *stream)).collect()
     }
 
+    /// True if there is one in no stream's hand.
+    pub(crate) fn has_idle(&self) -> bool {
+        !self.idle.borrow().is_empty()
+    }
+
     /// Idle ones that belong to streams of a writer.
     pub(crate) fn idle_of(&self, writer: Writer) -> Vec<u32> {
         let is_of = |group: &u32| self.stream_of(*group).is_some_and(|of| of.writer == writer);
@@ -138,16 +143,21 @@ impl Control {
             if open.is_some() {
                 return open;
             }
-            if stream.writer == Writer::GarbageCollection && self.emptied_groups() > 0 {
-                // Garbage collection itself waits: it will not get round to asking.
-                self.ask_checkpoint();
-            }
-            self.add_group_waiter();
-            // Deallocations leave the log to moves, but not to moves that wait for a group.
-            shared.wake_waiters();
-            self.freed.listen().await;
-            self.remove_group_waiter();
+            self.wait_for_group(shared, stream.writer).await;
         }
+    }
+
+    /// Waits until a group is freed, or handed back.
+    pub(crate) async fn wait_for_group(&self, shared: &Shared, writer: Writer) {
+        if writer == Writer::GarbageCollection && self.emptied_groups() > 0 {
+            // Garbage collection itself waits: it will not get round to asking.
+            self.ask_checkpoint();
+        }
+        self.add_group_waiter();
+        // Deallocations leave the log to moves, but not to moves that wait for a group.
+        shared.wake_waiters();
+        self.freed.listen().await;
+        self.remove_group_waiter();
     }
 
     /// [`Control::obtain_group`] without waiting.
@@ -171,11 +181,12 @@ impl Control {
         if own.is_some() {
             return own;
         }
-        if stream == StreamId::LAST_RESORT && self.gc_is_collapsed.get() {
+        let is_joint = shared.is_joint;
+        if stream == StreamId::LAST_RESORT && (is_joint || self.gc_is_collapsed.get()) {
             // What its tenants' streams left: nobody else goes on in it.
             let left = self
                 .open_groups
-                .take(stream, |owner| owner.writer == stream.writer);
+                .take(stream, |owner| is_joint || owner.writer == stream.writer);
             if left.is_some() {
                 return left;
             }

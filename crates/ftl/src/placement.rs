@@ -22,23 +22,26 @@ use crate::geometry::UnitId;
 use crate::lane::{Appended, Stopped};
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
 use crate::progress::{Party, Progress, party};
-use crate::shared::{FIRST, Shared};
+use crate::shared::Shared;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::Ordering;
 use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2l, P2lEntry, Record};
-use varve_io::{Blocks, Event, Gather, Handle, IoError, ReactorId, Receiver, Sectors, Segment};
+use varve_io::{Blocks, Event, Gather, IoError, ReactorId, Receiver, Sectors, Segment};
 use varve_units::{BLOCK, Lsn, Nanos, SECTOR, TenantId, VolumeId};
 
 pub(crate) mod bypass;
 mod item;
+mod sink;
 
 use item::{Turn, push_blocks};
+use sink::Sink;
 
 pub(crate) use item::Item;
+pub(crate) use sink::OpenGroup;
 
 /// Blocks that may queue at a stream, in stripes. Arbitrary.
 const QUEUE_STRIPES_MAX: usize = 4;
@@ -79,7 +82,7 @@ pub(crate) struct Stream {
     queue: RefCell<VecDeque<(Item, Rc<Progress>)>>,
     /// Host writes that are to pass the log.
     bypass: bypass::Waiting,
-    open: Cell<Option<OpenGroup>>,
+    sink: Rc<Sink>,
     /// Write out what is there, even if it fills no stripe.
     flush: Cell<bool>,
     /// A stripe of it is on its way.
@@ -107,7 +110,12 @@ impl Stream {
 
     /// Its open group.
     pub(crate) fn open(&self) -> Option<OpenGroup> {
-        self.open.get()
+        self.sink.open()
+    }
+
+    /// True if compaction writes a stripe to the group that this stream shares with it.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.sink.is_lent()
     }
 
     /// Its queue has grown.
@@ -116,28 +124,23 @@ impl Stream {
     }
 }
 
-/// The group a stream appends to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenGroup {
-    pub(crate) group: u32,
-    pub(crate) next_stripe: u32,
-    /// What all of its stripes are written under.
-    pub(crate) handle: Handle,
-}
-
 /// All streams.
 #[derive(Default)]
-pub(crate) struct Streams(RefCell<BTreeMap<StreamId, Rc<Stream>>>);
+pub(crate) struct Streams {
+    named: RefCell<BTreeMap<StreamId, Rc<Stream>>>,
+    /// What all of them write to where they share groups.
+    joint: Rc<Sink>,
+}
 
 impl Streams {
     /// Shows every stream.
     pub(crate) fn each(&self, show: impl FnMut(&Rc<Stream>)) {
-        self.0.borrow().values().for_each(show);
+        self.named.borrow().values().for_each(show);
     }
 
     /// Blocks that wait for their stripe.
     pub(crate) fn queued(&self) -> usize {
-        let streams = self.0.borrow();
+        let streams = self.named.borrow();
         streams
             .values()
             .map(|stream| stream.queue.borrow().len())
@@ -148,25 +151,35 @@ impl Streams {
     /// (as much again at most), and a stripe each on its way.
     pub(crate) fn buffers(&self, geometry: &crate::geometry::Geometry) -> u64 {
         let stripe = u64::from(geometry.stripe_blocks) * varve_units::BLOCK_BYTES;
-        self.0.borrow().len() as u64 * (2 * QUEUE_STRIPES_MAX as u64 + 1) * stripe
+        self.named.borrow().len() as u64 * (2 * QUEUE_STRIPES_MAX as u64 + 1) * stripe
     }
 
     /// Forgets all streams (the engine is gone).
     pub(crate) fn clear(&self) {
-        self.0.borrow_mut().clear();
+        self.named.borrow_mut().clear();
     }
 
     /// The open group of every stream that has one.
-    pub(crate) fn open_groups(&self) -> Vec<u32> {
-        let streams = self.0.borrow();
-        let open = streams.values().filter_map(|stream| stream.open.get());
+    pub(crate) fn open_groups(&self) -> BTreeSet<u32> {
+        let streams = self.named.borrow();
+        let open = streams.values().filter_map(|stream| stream.open());
         open.map(|open| open.group).collect()
+    }
+
+    /// True if a group is open that compaction and garbage collection share.
+    pub(crate) fn joint_is_open(&self) -> bool {
+        self.joint.open().is_some()
+    }
+
+    /// Who wrote the last stripe of that group.
+    pub(crate) fn joint_writer(&self) -> Option<Writer> {
+        self.joint.writer()
     }
 
     /// The engine stops: every stream wakes, and who waits to pass the log is told, whatever the dense tier
     /// does.
     pub(crate) fn wake_all(&self) {
-        for stream in self.0.borrow().values() {
+        for stream in self.named.borrow().values() {
             stream.event.notify();
             stream.room.notify();
             stream.bypass.stop();
@@ -234,20 +247,27 @@ impl Shared {
 
     /// The stream of this id, started if it is new.
     pub(crate) fn stream_named(self: &Rc<Self>, id: StreamId) -> Rc<Stream> {
-        let known = self.streams.0.borrow().get(&id).cloned();
+        let known = self.streams.named.borrow().get(&id).cloned();
         known.unwrap_or_else(|| {
+            let sink = match self.is_joint {
+                true => Rc::clone(&self.streams.joint),
+                false => Rc::default(),
+            };
             let stream = Rc::new(Stream {
                 id,
+                sink,
                 queue: RefCell::default(),
                 bypass: bypass::Waiting::default(),
-                open: Cell::new(None),
                 flush: Cell::new(false),
                 is_writing: Cell::new(false),
                 is_refused: Cell::new(false),
                 event: Event::new(),
                 room: Event::new(),
             });
-            self.streams.0.borrow_mut().insert(id, Rc::clone(&stream));
+            self.streams
+                .named
+                .borrow_mut()
+                .insert(id, Rc::clone(&stream));
             let (shared, running) = (Rc::clone(self), Rc::clone(&stream));
             self.spawn(async move { shared.run_stream(&running).await });
             stream
@@ -256,7 +276,7 @@ impl Shared {
 
     /// Asks every stream of a writer to write out what it holds.
     pub(crate) fn flush_streams(&self, writer: Writer) {
-        for stream in self.streams.0.borrow().values() {
+        for stream in self.streams.named.borrow().values() {
             if stream.id.writer == writer && !stream.queue.borrow().is_empty() {
                 stream.flush.set(true);
                 stream.event.notify();
@@ -391,9 +411,11 @@ impl Shared {
 
     /// Writes one stripe and, once it is flushed, appends its moves.
     async fn write_items(self: &Rc<Self>, stream: &Stream, items: Vec<(Item, Rc<Progress>)>) {
-        while let Some(open) = self.open_group(stream).await {
+        while let Some((turn, open)) = self.open_group(stream).await {
             let stripe = items.iter().map(|(item, _)| item);
-            if self.write_until_taken(stream, open, stripe).await.is_ok() {
+            let written = self.write_until_taken(stream, open, stripe).await;
+            drop(turn);
+            if written.is_ok() {
                 self.count(counter(stream.id.writer), items.len() as u64);
                 self.append_stripe_moves(open, items).await;
                 return;
@@ -442,6 +464,9 @@ impl Shared {
         items: impl Iterator<Item = &'a Item> + Clone,
     ) -> Result<(), IoError> {
         let count = items.clone().count() as u32;
+        if stream.sink.begin(stream.id.writer) {
+            self.count("stripes_joined", 1);
+        }
         let stripe = self.assemble(open, items);
         let offset = self.stripe_offset(open);
         let dense = self.dense.as_ref().expect("streams write to a dense tier");
@@ -481,49 +506,11 @@ impl Shared {
         *pause = Nanos((pause.0 * 2).min(OUTAGE_PAUSE_MAX.0));
     }
 
-    /// The stream's open group, or a free one. `None` if the engine stopped.
-    async fn open_group(&self, stream: &Stream) -> Option<OpenGroup> {
-        if let Some(open) = stream.open.get() {
-            return Some(open);
-        }
-        if !stream.bypass.is_empty() {
-            // They do not wait for garbage collection.
-            if let Some(open) = self.open_group_at_once(stream).await {
-                return Some(open);
-            }
-            stream.bypass.refuse();
-        }
-        let (to, id) = (self.reactor, stream.id);
-        let obtain = move |first: Rc<Self>| async move {
-            let control = first.control();
-            control.obtain_group(&first, to, id).await
-        };
-        let open = self.call(FIRST, obtain).await.ok()??;
-        stream.open.set(Some(open));
-        Some(open)
-    }
-
-    /// Streams of garbage collection that have nothing to write hand their groups back.
-    pub(crate) fn hand_back_groups(&self) {
-        for stream in self.streams.0.borrow().values() {
-            let is_idle = !stream.is_writing.get() && stream.queue.borrow().is_empty();
-            if is_idle && stream.id.writer == Writer::GarbageCollection {
-                self.hand_back(stream);
-            }
-        }
-    }
-
-    fn hand_back(&self, stream: &Stream) {
-        if let Some(open) = stream.open.take() {
-            self.control().hand_back(open.group);
-        }
-    }
-
     /// Hands what waits at the other streams of garbage collection for a stripe to fill to one of
     /// them: no stripe is padded for a tenant whose blocks are few.
     pub(crate) fn gather_tails(self: &Rc<Self>) {
         let last_resort = self.stream_named(StreamId::LAST_RESORT);
-        for stream in self.streams.0.borrow().values() {
+        for stream in self.streams.named.borrow().values() {
             if stream.id.writer == Writer::GarbageCollection && stream.id != last_resort.id {
                 let tail = stream.queue.take();
                 last_resort.queue.borrow_mut().extend(tail);
@@ -596,10 +583,10 @@ impl Shared {
         let next = open.next_stripe + 1;
         self.units.advance(id, next * geometry.stripe_blocks);
         if next == geometry.group_stripes() {
-            stream.open.set(None);
+            stream.sink.end(None);
             self.close_group(open.group);
         } else {
-            stream.open.set(Some(OpenGroup {
+            stream.sink.end(Some(OpenGroup {
                 next_stripe: next,
                 ..open
             }));
@@ -625,7 +612,7 @@ impl Shared {
     /// empty.
     fn give_up_group(&self, stream: &Stream, open: OpenGroup) {
         self.bury_stripe(open);
-        stream.open.set(None);
+        stream.sink.end(None);
         self.tell_control(move |control, _| control.retire_group(open.group));
         self.close_group(open.group);
     }

@@ -73,6 +73,8 @@ pub struct Shared {
     pub(crate) dense: Option<Rc<dyn Drive>>,
     /// Tenants with streams of their own.
     pub(crate) tenant_streams: u32,
+    /// Compaction and garbage collection of this reactor share groups.
+    pub(crate) is_joint: bool,
     /// The catalogue; every reactor has a copy, changes are told by the first.
     pub(crate) volumes: RefCell<Volumes>,
     shard: RefCell<Option<Rc<Shard>>>,
@@ -151,6 +153,7 @@ impl Shared {
     ) -> Rc<Self> {
         let crossings = Crossings::new(common.config.lanes);
         let handles = dense.as_ref().map_or(1, |dense| dense.info().handles);
+        let is_joint = world.reactor() == FIRST && dense.is_some() && handles == 1;
         let geometry = common.units.geometry();
         let bypass_from = match dense {
             Some(_) if common.config.bypass => blocks_min(geometry.stripe_user_blocks()),
@@ -165,6 +168,7 @@ impl Shared {
             fast,
             dense,
             tenant_streams,
+            is_joint,
             volumes: RefCell::default(),
             shard: RefCell::default(),
             control: RefCell::default(),

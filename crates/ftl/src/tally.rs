@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 45] = [
+const NAMES: [&str; 47] = [
     "admission_waits",
     "aged_merges",
     "background_yields",
@@ -49,6 +49,8 @@ const NAMES: [&str; 45] = [
     "repair_failures",
     "repairs",
     "stripe_write_errors",
+    "stripes_joined",
+    "turns_waited",
     "units_retired",
     "victims_crossed",
     "volumes_purged",

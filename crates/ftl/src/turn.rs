@@ -1,35 +1,85 @@
-//! A turn: one flow at a time.
+//! A turn: one flow at a time, in the order in which they asked.
 
+use alloc::collections::VecDeque;
 use alloc::rc::Rc;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use varve_io::Event;
 
 /// What flows take turns for.
 #[derive(Clone, Default)]
-pub(crate) struct Turns(Rc<Gate>);
+pub(crate) struct Turns(Rc<Queue>);
 
 #[derive(Default)]
-struct Gate {
-    is_taken: Cell<bool>,
+struct Queue {
+    /// Who has the turn, and who waits for it.
+    flows: RefCell<VecDeque<u64>>,
+    last: Cell<u64>,
     event: Event,
 }
 
-/// One flow's turn; over when dropped.
-pub(crate) struct Turn(Rc<Gate>);
+/// One flow's turn, or its place in the queue for it; over when dropped.
+pub(crate) struct Turn {
+    queue: Rc<Queue>,
+    number: u64,
+}
 
 impl Turns {
     /// Waits for the turn.
     pub(crate) async fn take(&self) -> Turn {
-        while self.0.is_taken.replace(true) {
-            self.0.event.listen().await;
+        let turn = self.ask();
+        while turn.queue.flows.borrow().front() != Some(&turn.number) {
+            turn.queue.event.listen().await;
         }
-        Turn(Rc::clone(&self.0))
+        turn
+    }
+
+    fn ask(&self) -> Turn {
+        let queue = Rc::clone(&self.0);
+        let number = queue.last.get() + 1;
+        queue.last.set(number);
+        queue.flows.borrow_mut().push_back(number);
+        Turn { queue, number }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.is_taken.set(false);
-        self.0.event.notify();
+        let mut flows = self.queue.flows.borrow_mut();
+        flows.retain(|number| *number != self.number);
+        drop(flows);
+        self.queue.event.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::future::Future;
+    use core::pin::pin;
+    use core::task::{Context, Poll, Waker};
+
+    #[test]
+    fn turns_go_in_order_and_past_who_left() {
+        let turns = Turns::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut first = pin!(turns.take());
+        let Poll::Ready(held) = first.as_mut().poll(&mut context) else {
+            panic!("nobody else has it");
+        };
+        let mut leaves = alloc::boxed::Box::pin(turns.take());
+        let mut second = pin!(turns.take());
+        let mut third = pin!(turns.take());
+        assert!(leaves.as_mut().poll(&mut context).is_pending());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert!(third.as_mut().poll(&mut context).is_pending());
+        drop(leaves);
+        drop(held);
+        // Who asked later does not overtake, even if it looks first.
+        assert!(third.as_mut().poll(&mut context).is_pending());
+        let Poll::Ready(held) = second.as_mut().poll(&mut context) else {
+            panic!("it is next");
+        };
+        drop(held);
+        assert!(third.as_mut().poll(&mut context).is_ready());
     }
 }

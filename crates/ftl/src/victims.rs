@@ -132,6 +132,18 @@ impl Shared {
         (idle + free).saturating_add_signed(own)
     }
 
+    /// Stripes that are left in groups that streams share, and in free ones, less those that are taken.
+    pub(crate) fn joint_stripes(&self) -> u64 {
+        let control = self.control();
+        let group_stripes = self.units.geometry().group_stripes();
+        let left = |group: u32| u64::from(group_stripes - self.written_stripes(group));
+        let idle = control.open_groups.idle_of(Writer::GarbageCollection);
+        let idle: u64 = idle.into_iter().map(left).sum();
+        let free = control.free_groups() as u64 * u64::from(group_stripes);
+        let (own, _) = self.streams.collecting(group_stripes);
+        (idle + free).saturating_add_signed(own)
+    }
+
     /// Stripes of a group that were written.
     pub(crate) fn written_stripes(&self, group: u32) -> u32 {
         let pointer = self.units.unit(UnitId::group(group)).write_pointer();
@@ -234,18 +246,24 @@ impl Shared {
     }
 
     fn groups_ahead(&self) -> usize {
+        if self.is_joint {
+            // There are no bursts that would keep what both write apart.
+            return 0;
+        }
         (self.units.geometry().groups / AHEAD_SHARE).min(AHEAD_MAX) as usize
     }
 
     /// True if fewer groups are free than are wanted, from when those are used up that it works ahead by: so
     /// compaction and garbage collection take turns. One that waits for its last stripe counts as free: the
-    /// first blocks of the next victim fill that.
+    /// first blocks of the next victim fill that. Not where they share groups: the next one is begun at once
+    /// there, since compaction will soon wait for it.
     pub(crate) fn is_short_of_groups(&self) -> bool {
         let control = self.control();
-        let settling = usize::from(control.gc_work.waiting.get() > 0);
+        let settling = usize::from(!self.is_joint && control.gc_work.waiting.get() > 0);
         let (ready, target) = (control.ready_groups() + settling, self.gc_target());
         let begins = ready + self.groups_ahead() < target;
-        let is_short = begins || (control.is_gc_burst.get() && ready < target);
+        let goes_on = ready < target + usize::from(self.fills_its_group());
+        let is_short = begins || (control.is_gc_burst.get() && goes_on);
         control.is_gc_burst.set(is_short);
         is_short
     }
@@ -300,7 +318,7 @@ impl Streams {
                 return;
             }
             blocks += stream.queued() as u64;
-            let claimed = i64::from(stream.is_writing());
+            let claimed = i64::from(stream.is_writing()) + i64::from(stream.is_lent());
             match stream.open().map(left) {
                 Some(left) if stream.id() == StreamId::LAST_RESORT => stripes += left - claimed,
                 Some(_) => {}

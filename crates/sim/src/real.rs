@@ -69,6 +69,8 @@ const FEATURES: &[&str] = &[
     "remirrors",
     "repairs",
     "stripe_write_errors",
+    "stripes_joined",
+    "turns_waited",
     "units_retired",
     "volumes_purged",
 ];

@@ -25,7 +25,8 @@ use crate::host::nodes_of;
 use crate::lane::{Appended, Stopped};
 use crate::limits::RETRY_PAUSE;
 use crate::shard::Shard;
-use crate::shared::{FIRST, Shared};
+use crate::shared::Shared;
+use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -87,7 +88,7 @@ type Recorded = (
 
 /// Stripes that are flushed; or the one that the tier refused and that its group still needs, and its blocks,
 /// numbers of all that were to pass.
-type Written = Result<Vec<OpenGroup>, Option<(OpenGroup, Range<usize>)>>;
+type Written = Result<Vec<OpenGroup>, Option<(Turn, OpenGroup, Range<usize>)>>;
 
 /// Writes that wait at a stream.
 #[derive(Default)]
@@ -292,8 +293,9 @@ impl Shared {
             Err(owed) => {
                 self.give_tail_back(share.tail);
                 refuse(pieces);
-                if let Some((open, blocks)) = owed {
+                if let Some((turn, open, blocks)) = owed {
                     self.write_for_nobody(stream, open, &items[blocks]).await;
+                    drop(turn);
                 }
             }
         }
@@ -352,6 +354,7 @@ impl Shared {
         let mut written: Vec<(OpenGroup, u32)> = Vec::new();
         let mut owed = None;
         for (index, stripe) in items.chunks(full).enumerate() {
+            let turn = stream.sink.turn().await;
             let Some(open) = self.open_group_at_once(stream).await else {
                 break;
             };
@@ -361,7 +364,7 @@ impl Shared {
                 Err(error) => {
                     self.note_refusal(stream, open, error, RETRY_PAUSE);
                     let blocks = index * full..index * full + count;
-                    owed = (error != IoError::Media).then_some((open, blocks));
+                    owed = (error != IoError::Media).then_some((turn, open, blocks));
                     break;
                 }
             }
@@ -389,19 +392,6 @@ impl Shared {
         self.bury_stripe(open);
         let unit = self.units.unit(UnitId::group(open.group));
         unit.moves_arrived(blocks);
-    }
-
-    /// The stream's open group, or one that is to be had without waiting.
-    pub(super) async fn open_group_at_once(&self, stream: &Stream) -> Option<OpenGroup> {
-        if let Some(open) = stream.open.get() {
-            return Some(open);
-        }
-        let (to, id) = (self.reactor, stream.id);
-        let obtain =
-            move |first: Rc<Self>| async move { first.control().group_at_once(&first, to, id) };
-        let open = self.call(FIRST, obtain).await.ok()??;
-        stream.open.set(Some(open));
-        Some(open)
     }
 
     /// Appends the records of writes whose stripes are flushed, with the `tail` blocks of the last one that

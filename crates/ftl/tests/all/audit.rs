@@ -62,6 +62,39 @@ fn a_busy_pool_passes() {
     }
 }
 
+/// Compaction and garbage collection write the same groups where drives have one handle, of which none is
+/// lost when the next start finds drives with another number of them.
+#[test]
+fn writers_that_share_groups_pass() {
+    for seed in 1..=6 {
+        let pool = Pool::new(seed, 1, 1);
+        let mut engine = pool.create();
+        let mut hosts: Vec<_> = (1..=2).map(|number| pool.host(&engine, number)).collect();
+        let mut joined = 0;
+        for epoch in 2..14 {
+            hosts = work(&pool, hosts, 200);
+            let is_shared = pool.dense.handles.get() == 1;
+            let stripes = engine.counters().get("stripes_joined").copied();
+            assert!(is_shared || stripes.is_none(), "each has its own");
+            joined += stripes.unwrap_or(0);
+            pool.executor.crash();
+            drop(engine);
+            // Three starts in four find drives without placement.
+            pool.dense.handles.set(if epoch % 4 == 0 { 4 } else { 1 });
+            engine = pool.open(epoch);
+            hosts = hosts
+                .into_iter()
+                .map(|host| host.moved_to(&engine))
+                .collect();
+            let report = audit(&pool, &engine);
+            let mapped: u64 = hosts.iter().map(Host::mapped).sum();
+            assert_eq!(report.mapped, mapped, "seed {seed} at {epoch}");
+            hosts = verify(&pool, hosts);
+        }
+        assert!(joined > 5, "seed {seed}: {joined}");
+    }
+}
+
 /// The audit runs while hosts, cleaner, garbage collection and checkpoints run: what it finds
 /// changed under it is not wrong.
 #[test]

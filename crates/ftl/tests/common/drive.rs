@@ -19,6 +19,8 @@ pub struct MemoryDrive {
     itself: Weak<MemoryDrive>,
     executor: Rc<Executor>,
     info: DriveInfo,
+    /// Placement handles it has.
+    pub handles: Cell<u8>,
     copies: RefCell<Vec<Vec<u8>>>,
     /// So many more writes end well, the next one with a media error.
     pub writes_left: Cell<Option<u32>>,
@@ -100,6 +102,7 @@ impl MemoryDrive {
                 handles: 4,
                 gap_blocks: 2,
             },
+            handles: Cell::new(4),
             copies: RefCell::new(vec![vec![0; bytes as usize]; usize::from(copies)]),
             writes_left: Cell::default(),
             repairs: Cell::default(),
@@ -311,7 +314,11 @@ fn is_due(left: &Cell<Option<u32>>) -> bool {
 
 impl Drive for MemoryDrive {
     fn info(&self) -> DriveInfo {
-        self.info
+        let handles = self.handles.get();
+        DriveInfo {
+            handles,
+            ..self.info
+        }
     }
 
     fn submit(&self, command: Command) -> Completion {

@@ -7,7 +7,7 @@
 pub(super) type Counted = (&'static str, &'static str, &'static str);
 
 /// All of them, by name.
-pub(super) const COUNTED: [Counted; 48] = [
+pub(super) const COUNTED: [Counted; 50] = [
     (
         "admission_waits",
         "counter",
@@ -212,6 +212,16 @@ pub(super) const COUNTED: [Counted; 48] = [
         "stripe_write_errors",
         "counter",
         "Stripes whose write to the dense tier failed",
+    ),
+    (
+        "stripes_joined",
+        "counter",
+        "Stripes behind one of the other writer, of compaction and garbage collection, in a group they share",
+    ),
+    (
+        "turns_waited",
+        "counter",
+        "Times that compaction or garbage collection left a group they share to the other",
     ),
     (
         "units_retired",

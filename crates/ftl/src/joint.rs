@@ -1,0 +1,152 @@
+//! Groups that compaction and garbage collection share, on drives without placement.
+//!
+//! Such a drive mixes what is written at the same time in the units that it erases. Two open groups would
+//! share them, die at different times, and leave the drive to move what is left of the other. So where both
+//! writers have the one handle they take turns in one group, stripe by stripe.
+//!
+//! Under strong skew what passes the log is hot, what garbage collection moves is cold, and groups of either
+//! alone take far fewer moves. So where most of what hosts write dies in the log, the turns are as long as
+//! groups, as far as hosts, or those who wait for groups, can wait.
+//!
+//! What is kept for garbage collection is counted in stripes here: compaction writes one only if the free
+//! groups and what is left of the open one are more than the groups that the reserve leaves.
+//!
+//! Only the first reactor collects, so only its compaction shares; others have a group each, as everywhere.
+//!
+//! **Invariants**: whoever waits for room holds no turn, so the other goes on; who has the turn decides
+//! only when something is written.
+
+use crate::control::Control;
+use crate::placement::Writer;
+use crate::shared::Shared;
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+use varve_units::Nanos;
+
+/// Pause until a writer looks again whether the other has filled its group. Arbitrary: about a stripe of a
+/// fast drive.
+const PAUSE: Nanos = Nanos::from_micros(500);
+/// Turns are as long as groups if less than so many of 256 blocks of a chunk are alive when it is emptied.
+/// Two fifths, between what was measured with modelled drives (ADR 2026-11-21-engine-shape, 51): more is alive
+/// under uniform writes and at Zipf 0.8, where long turns gain little and hosts wait longer, less at Zipf 1.2.
+const HOT_BELOW: u32 = 102;
+/// Weight of the newest chunk: one of so many. Arbitrary.
+const SMOOTHING: u32 = 16;
+
+/// Of 256 blocks of a chunk, those alive when it is emptied: a running average, times [`SMOOTHING`].
+pub(crate) struct Survivors(Cell<u32>);
+
+impl Default for Survivors {
+    fn default() -> Self {
+        Self(Cell::new(256 * SMOOTHING))
+    }
+}
+
+impl Survivors {
+    /// A chunk of so many blocks is emptied of those that are alive.
+    pub(crate) fn note(&self, alive: u32, blocks: u32) {
+        let newest = alive.saturating_mul(256) / blocks;
+        let sum = self.0.get();
+        self.0.set(sum - sum / SMOOTHING + newest);
+    }
+
+    /// Most of what hosts write dies in the log.
+    fn are_few(&self) -> bool {
+        self.0.get() / SMOOTHING < HOT_BELOW
+    }
+}
+
+impl Control {
+    /// True if the writers of a joint group should take turns of whole groups.
+    fn turns_are_long(&self) -> bool {
+        self.survivors.are_few()
+    }
+}
+
+impl Shared {
+    /// True if garbage collection goes on after there are groups enough: the open one is its own, and it
+    /// fills that.
+    pub(crate) fn fills_its_group(&self) -> bool {
+        self.is_joint
+            && self.control().turns_are_long()
+            && self.streams.joint_writer() == Some(Writer::GarbageCollection)
+    }
+
+    /// Waits while the open group is the other writer's and that one is at work.
+    pub(crate) async fn make_way(&self, writer: Writer) {
+        if !self.gives_way(writer) {
+            return;
+        }
+        self.count("turns_waited", 1);
+        // Garbage collection reads faster while compaction waits.
+        let pausing = u32::from(writer == Writer::Compaction);
+        self.pausing.fetch_add(pausing, Ordering::Relaxed);
+        while !self.is_stopped() && self.gives_way(writer) {
+            self.world.sleep(PAUSE).await;
+        }
+        self.pausing.fetch_sub(pausing, Ordering::Relaxed);
+    }
+
+    fn gives_way(&self, writer: Writer) -> bool {
+        let control = self.control();
+        let last = self.streams.joint_writer();
+        if last.is_none_or(|last| last == writer) || !control.turns_are_long() {
+            return false;
+        }
+        match writer {
+            Writer::Compaction => {
+                let work = &control.gc_work;
+                work.running.get() > 0 && !work.all_wait() && !self.is_log_used_up()
+            }
+            Writer::GarbageCollection => {
+                !control.has_group_waiters() && !control.cleaner_work.is_idle()
+            }
+        }
+    }
+
+    /// True if a writer may write a stripe to the joint group, or open another.
+    pub(crate) fn has_joint_room(&self, writer: Writer) -> bool {
+        let control = self.control();
+        match writer {
+            Writer::GarbageCollection => {
+                let is_open = self.streams.joint_is_open();
+                is_open || control.free_groups() > 0 || control.open_groups.has_idle()
+            }
+            Writer::Compaction => {
+                let group_stripes = u64::from(self.units.geometry().group_stripes());
+                let kept = u64::from(self.config.reserve.gc_groups) * group_stripes;
+                self.joint_stripes() > kept
+            }
+        }
+    }
+
+    /// Waits until a writer may write a stripe to the joint group. `None` if the engine stopped.
+    pub(crate) async fn joint_room(&self, writer: Writer) -> Option<()> {
+        let control = self.control();
+        while !self.is_stopped() {
+            if self.has_joint_room(writer) {
+                return Some(());
+            }
+            control.wait_for_group(self, writer).await;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survivors_follow_what_dies() {
+        let survivors = Survivors::default();
+        assert!(!survivors.are_few(), "nothing is known yet");
+        (0..64).for_each(|_| survivors.note(77, 256));
+        assert!(survivors.are_few(), "{}", survivors.0.get());
+        (0..64).for_each(|_| survivors.note(180, 256));
+        assert!(!survivors.are_few(), "{}", survivors.0.get());
+        // One chunk says nothing.
+        survivors.note(0, 256);
+        assert!(!survivors.are_few(), "{}", survivors.0.get());
+    }
+}
