@@ -14,7 +14,7 @@
 //! **Not here**: host writes that take this way without having been in the log (`bypass`).
 //!
 //! **Invariants**: live bits of a stripe are set before its group's write pointer passes it; a
-//! group belongs to one stream of one reactor.
+//! group belongs to one stream of one reactor, or to those that share groups (`joint`).
 
 use crate::config::Canary;
 use crate::gate::log_cost;

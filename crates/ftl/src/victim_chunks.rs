@@ -1,6 +1,6 @@
 //! Which chunk the cleaner empties next, when, and how many at once.
 //!
-//! The oldest, whenever fewer are free than the pool wants: what is moved out of a chunk is what hosts have not
+//! The oldest (of few chunks: by cost), whenever fewer are free than the pool wants: what is moved out of a chunk is what hosts have not
 //! overwritten yet, so waiting is worth something.
 //!
 //! **Invariants**: a chunk that holds parts a start would read is no victim; victims that are begun beside
@@ -143,8 +143,8 @@ impl Shared {
     /// The chunk to be emptied next, if one should be: the oldest. What is still live in it has had the longest
     /// time to die, what is hot stays in the log as long as it can, and what was written in order leaves in
     /// order. Of few chunks, and where nothing but the reserve is left, the cheapest; of some more the oldest of
-    /// those that cost about the same. With `has_room` any; else, of chunks without blocks of hosts: those need neither stripes nor groups, and what waits for
-    /// groups may wait for the log that they give back.
+    /// those that cost about the same. With `has_room` any; else, of chunks without blocks of hosts: those need
+    /// neither stripes nor groups, and what waits for groups may wait for the log that they give back.
     pub(crate) fn next_victim(&self, has_room: bool) -> Option<u32> {
         if !self.is_short_of_chunks() {
             return None;

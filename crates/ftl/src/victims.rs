@@ -1,8 +1,8 @@
 //! Which group garbage collection empties next, and when.
 //!
 //! By cost-benefit, (1 - u) / u x age, among those that fit: a victim is begun only if all that it
-//! may hold has room in groups that nobody else can take. So what is begun ends, and every victim
-//! that ends gives a group back.
+//! may hold has room in groups that nobody else can take, or, where compaction shares them, in stripes
+//! that it leaves. So what is begun ends, and every victim that ends gives a group back.
 //!
 //! Of the groups that compaction leaves to garbage collection one is for starts: a crash costs the
 //! stripes of which one lane's moves were durable and another's were not, and the victim that was
