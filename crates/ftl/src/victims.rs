@@ -27,6 +27,10 @@ const START_GROUPS: usize = 1;
 const AHEAD_SHARE: u32 = 128;
 /// Groups that it works ahead by at most. Arbitrary.
 const AHEAD_MAX: u32 = 8;
+/// Where compaction shares groups, those of fewer stripes are made ahead as well. Arbitrary: groups come
+/// back with a checkpoint, and were compaction to wait for one at every few stripes, those would be all that
+/// the log is used for.
+const AHEAD_STRIPES: u32 = 8;
 
 /// A group being emptied.
 pub(crate) struct Victim {
@@ -246,11 +250,12 @@ impl Shared {
     }
 
     fn groups_ahead(&self) -> usize {
-        if self.is_joint {
-            // There are no bursts that would keep what both write apart.
+        let geometry = self.units.geometry();
+        if self.is_joint && geometry.group_stripes() >= AHEAD_STRIPES {
+            // Bursts need not keep apart what both write.
             return 0;
         }
-        (self.units.geometry().groups / AHEAD_SHARE).min(AHEAD_MAX) as usize
+        (geometry.groups / AHEAD_SHARE).min(AHEAD_MAX) as usize
     }
 
     /// True if fewer groups are free than are wanted, from when those are used up that it works ahead by: so
