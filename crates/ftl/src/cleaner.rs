@@ -128,12 +128,12 @@ impl Shared {
                 work.busy() < self.victims_max() && work.running.get() < self.hands_max();
             let is_pressed = self.is_pressed();
             let victim = if has_room || is_pressed {
-                self.next_victim(has_room)
+                self.next_that_fits(has_room)
             } else {
                 None
             };
             control.look_for_upkeep(&self, is_pressed);
-            let Some(victim) = victim.filter(|chunk| self.has_log_for(*chunk)) else {
+            let Some(victim) = victim else {
                 if work.running.get() == 0 && self.is_short_of_chunks() {
                     // Parts of old checkpoints may be all that keeps victims away.
                     control.unpin_chunks(&self);

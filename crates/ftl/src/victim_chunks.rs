@@ -1,7 +1,7 @@
 //! Which chunk the cleaner empties next, when, and how many at once.
 //!
-//! The oldest (of few chunks: by cost), whenever fewer are free than the pool wants: what is moved out of a chunk is what hosts have not
-//! overwritten yet, so waiting is worth something.
+//! The oldest (of few chunks: by cost), whenever fewer are free than the pool wants: what is moved out of a
+//! chunk is what hosts have not overwritten yet, so waiting is worth something.
 //!
 //! **Invariants**: a chunk that holds parts a start would read is no victim; victims that are begun beside
 //! others leave enough of the log for what each takes at worst.
@@ -46,7 +46,7 @@ impl Shared {
     /// and, if it holds blocks, for a chunk of moves and remains. Victims that take what only they
     /// could free would wait for one another for ever. One alone is always begun, since the reserve has
     /// room for it, and one without leaves. Without a dense tier there is one at a time.
-    pub(crate) fn has_log_for(&self, chunk: u32) -> bool {
+    fn has_log_for(&self, chunk: u32) -> bool {
         let work = &self.control().cleaner_work;
         let log = self.log_of(chunk);
         // Those that wait for their last moves have merged their leaves.
@@ -61,6 +61,18 @@ impl Shared {
             || log == 0
             || others == 0
             || work.log() + moves + log <= self.log_to_clean()
+    }
+
+    /// [`Shared::next_victim`], if what is left of the log is enough for it. Where it is not, one without blocks
+    /// of hosts, if there is one: log is kept for the leaves of such, and nobody else's leaves are merged
+    /// meanwhile.
+    pub(crate) fn next_that_fits(&self, has_room: bool) -> Option<u32> {
+        let best = self.next_victim(has_room)?;
+        if self.has_log_for(best) {
+            return Some(best);
+        }
+        let bare = self.next_victim(false);
+        bare.filter(|chunk| self.has_log_for(*chunk))
     }
 
     /// Chunks cleaned side by side. Without a dense tier one at a time: what it holds goes back to
@@ -145,7 +157,7 @@ impl Shared {
     /// order. Of few chunks, and where nothing but the reserve is left, the cheapest; of some more the oldest of
     /// those that cost about the same. With `has_room` any; else, of chunks without blocks of hosts: those need
     /// neither stripes nor groups, and what waits for groups may wait for the log that they give back.
-    pub(crate) fn next_victim(&self, has_room: bool) -> Option<u32> {
+    fn next_victim(&self, has_room: bool) -> Option<u32> {
         if !self.is_short_of_chunks() {
             return None;
         }

@@ -186,6 +186,14 @@ fn small_and_full_pools_go_on() {
             seed: 989,
             ..full(12, 4, 4 << 10)
         },
+        // What was cheapest to empty did not fit what was left of the log, which was kept for leaves.
+        RigRequest {
+            scale: 32,
+            fast_tier: 3.0,
+            passes: 1.0,
+            seed: 58,
+            ..full(4, 1, 4 << 10)
+        },
         // Groups of two stripes.
         RigRequest {
             scale: 32,
