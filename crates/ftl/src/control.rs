@@ -197,14 +197,23 @@ impl Control {
     /// Chunks that the next checkpoint will free. Not those that hold parts of earlier ones: who
     /// counted on them would wait for checkpoints that nobody takes.
     pub(crate) fn freeable_chunks(&self, shared: &Shared) -> usize {
+        self.freeable(shared, Tier::Fast)
+    }
+
+    /// Groups that the next checkpoint can free.
+    pub(crate) fn freeable_groups(&self, shared: &Shared) -> usize {
+        self.freeable(shared, Tier::Dense)
+    }
+
+    fn freeable(&self, shared: &Shared, tier: Tier) -> usize {
         let emptied = self.emptied.borrow();
-        let chunks = emptied.iter().filter(|unit| unit.tier == Tier::Fast);
-        chunks
+        let of_tier = emptied.iter().filter(|unit| unit.tier == tier);
+        of_tier
             .filter(|unit| self.is_freeable(shared, **unit))
             .count()
     }
 
-    /// Groups that the next checkpoint will free.
+    /// Groups that checkpoints will free.
     pub(crate) fn emptied_groups(&self) -> usize {
         self.emptied
             .borrow()

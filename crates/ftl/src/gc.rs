@@ -43,7 +43,7 @@ impl Shared {
     /// Empties groups whenever fewer are free than the pool wants; runs for the engine's life.
     ///
     /// One victim is read at a time. What it leaves of a stripe waits for the next victim to fill
-    /// it: padding is written only if groups are short and no other victim is to be had.
+    /// it: padding is written only if groups are short, none comes back and no other victim is to be had.
     pub(crate) async fn run_gc(self: Rc<Self>) {
         let control = self.control();
         let work = &control.gc_work;
@@ -74,7 +74,13 @@ impl Shared {
             if work.all_wait() && (self.is_short_of_groups() || control.has_group_waiters()) {
                 self.gather_tails();
                 self.hand_back_groups();
-                self.flush_streams(Writer::GarbageCollection);
+                // With a group that comes back there may be room for a victim that fills the stripe: padded, both
+                // would take what they give, over and over.
+                if control.freeable_groups(&self) > 0 {
+                    control.ask_checkpoint();
+                } else if control.discards.count() == 0 {
+                    self.flush_streams(Writer::GarbageCollection);
+                }
             }
             control.gc_wanted.listen().await;
         }

@@ -1,6 +1,6 @@
 //! Which chunk the cleaner empties next, when, and how many at once.
 //!
-//! The oldest (of few chunks: by cost), whenever fewer are free than the pool wants: what is moved out of a
+//! The oldest (of few chunks the cheapest), whenever fewer are free than the pool wants: what is moved out of a
 //! chunk is what hosts have not overwritten yet, so waiting is worth something.
 //!
 //! **Invariants**: a chunk that holds parts a start would read is no victim; victims that are begun beside
@@ -27,12 +27,6 @@ const HANDS_MOST: usize = 8;
 
 /// Chunks of a tier in which age tells something: of fewer each is a large part of what is free. Arbitrary.
 const AGED_CHUNKS: u32 = 64;
-/// Chunks of a tier from which on nothing but age counts. Of fewer the reserve is a large part, and chunks in
-/// hand whose leaves take much of it can bring a full pool to a halt: test `small_and_full_pools_go_on`.
-const OLDEST_FIRST_CHUNKS: u32 = 256;
-/// In tiers between the two, chunks whose costs differ by less than this share of a chunk count as equal.
-/// Arbitrary: with twice as many age counts for less, with half as many too full ones are emptied.
-const COST_RANKS: u32 = 8;
 
 impl Shared {
     /// Blocks of log that the leaves of a chunk take at most when they are merged into new ones. Records
@@ -154,9 +148,9 @@ impl Shared {
 
     /// The chunk to be emptied next, if one should be: the oldest. What is still live in it has had the longest
     /// time to die, what is hot stays in the log as long as it can, and what was written in order leaves in
-    /// order. Of few chunks, and where nothing but the reserve is left, the cheapest; of some more the oldest of
-    /// those that cost about the same. With `has_room` any; else, of chunks without blocks of hosts: those need
-    /// neither stripes nor groups, and what waits for groups may wait for the log that they give back.
+    /// order. Of few chunks, and where nothing but the reserve is left, the cheapest. With `has_room` any; else,
+    /// of chunks without blocks of hosts: those need neither stripes nor groups, and what waits for groups may
+    /// wait for the log that they give back.
     fn next_victim(&self, has_room: bool) -> Option<u32> {
         if !self.is_short_of_chunks() {
             return None;
@@ -170,13 +164,8 @@ impl Shared {
             Some(_) => has_room,
             None => has_room && (cost(unit) < blocks || unit.is_doubtful()),
         };
-        let chunks = self.units.geometry().chunks;
-        let is_by_age = chunks >= AGED_CHUNKS && !self.is_pressed();
-        let rank = |unit: &Unit| match is_by_age {
-            true if chunks >= OLDEST_FIRST_CHUNKS => 0,
-            true => cost(unit) * COST_RANKS / blocks,
-            false => cost(unit),
-        };
+        let is_by_age = self.units.geometry().chunks >= AGED_CHUNKS && !self.is_pressed();
+        let rank = |unit: &Unit| if is_by_age { 0 } else { cost(unit) };
         let mut best: Option<((u32, Lsn), UnitId)> = None;
         for id in self.units.ids(Tier::Fast) {
             let unit = self.units.unit(id);

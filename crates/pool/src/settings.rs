@@ -54,6 +54,10 @@ const IMAGE_BYTES: u64 = 4608 + 16;
 const NODES_MIN: u64 = 2048;
 /// Checkpoints among which the full state is spread at most (engine.md U3).
 const WINDOW: u32 = 32;
+/// And in a small pool, if each interval may take so many chunks. One that holds the whole state takes most of
+/// the chunk that it frees there: a full pool then stands still. Arbitrary.
+const SMALL_WINDOW: u32 = 4;
+const SMALL_INTERVAL: u32 = 3;
 
 /// Settings of the engine for a geometry: as many lanes as were asked for and fit.
 ///
@@ -94,7 +98,8 @@ fn config_with(
         .min(Reserve::nodes_max(geometry, lanes));
     let images = (share * 4 / 10 / IMAGE_BYTES).max(settings.tuning.images_min);
     // The parts of a whole window must stay within a quarter of the tier.
-    let window = (geometry.chunks / 32).clamp(1, WINDOW);
+    let small = (geometry.chunks / 4 / SMALL_INTERVAL).min(SMALL_WINDOW);
+    let window = (geometry.chunks / 32).clamp(small.max(1), WINDOW);
     let demand = Demand {
         lanes,
         delta_nodes: nodes,
@@ -133,11 +138,9 @@ fn config_with(
 }
 
 /// Bytes of log from one checkpoint to the next: as many as a whole window may take of the tier, a quarter
-/// (engine.md U3), but no more than what can be kept free for one. Arbitrary: a sixteenth where every
-/// checkpoint is whole, else half of that.
+/// (engine.md U3), but no more than what can be kept free for one. Arbitrary: a sixteenth.
 fn checkpoint_bytes(fast_bytes: u64, window: u32) -> u64 {
-    let share = if window == 1 { 16 } else { 32 };
-    (fast_bytes / 4 / u64::from(window)).min(fast_bytes / share)
+    (fast_bytes / 4 / u64::from(window)).min(fast_bytes / 16)
 }
 
 /// Data blocks of one batch, and of one record: half a chunk, at most a leaf.
@@ -164,7 +167,7 @@ mod tests {
             assert!(interval <= tier / 16, "{window}");
         }
         // Whole checkpoints, small pools, large ones.
-        let intervals = [1, 2, 32].map(|window| tier / checkpoint_bytes(tier, window));
-        assert_eq!(intervals, [16, 32, 128]);
+        let intervals = [1, 4, 32].map(|window| tier / checkpoint_bytes(tier, window));
+        assert_eq!(intervals, [16, 16, 128]);
     }
 }

@@ -194,6 +194,22 @@ fn small_and_full_pools_go_on() {
             seed: 58,
             ..full(4, 1, 4 << 10)
         },
+        // The checkpoint that freed a chunk took all of it.
+        RigRequest {
+            scale: 32,
+            fast_tier: 3.0,
+            passes: 1.0,
+            seed: 1312,
+            ..full(24, 4, 4 << 10)
+        },
+        // Stripes were padded while a group was on its way back, so each victim took what it gave.
+        RigRequest {
+            scale: 24,
+            fast_tier: 4.0,
+            passes: 1.0,
+            seed: 696,
+            ..full(4, 64, 4 << 10)
+        },
         // Groups of two stripes.
         RigRequest {
             scale: 32,
