@@ -66,7 +66,7 @@ pub struct CheckView {
     pub dense_blocks: u64,
     /// Stripes whose P2L was compared.
     pub stripes: u64,
-    /// Parts of the newest checkpoint that were read.
+    /// Parts that were read: of the newest checkpoint, and of those before it that hold the rest of the state.
     pub parts: u64,
     /// Records of the log that were redone to open the pool; after a clean close those of its last
     /// checkpoint, and what cleaner and garbage collection appended beside it.

@@ -65,6 +65,8 @@ pub struct Control {
     pub(crate) pinned_by_whole: Cell<usize>,
     /// A checkpoint is being taken.
     pub(crate) is_checkpointing: Cell<bool>,
+    /// Groups that it frees.
+    freeing_groups: Cell<usize>,
     /// Whose each open group is.
     pub(crate) open_groups: OpenGroups,
     /// A burst of garbage collection lasts: until there are as many free groups as are wanted.
@@ -119,6 +121,7 @@ impl Control {
             parts: RefCell::default(),
             pinned_by_whole: Cell::default(),
             is_checkpointing: Cell::default(),
+            freeing_groups: Cell::default(),
             open_groups: OpenGroups::default(),
             pace: Pace::default(),
             survivors: Survivors::default(),
@@ -203,6 +206,12 @@ impl Control {
     /// Groups that the next checkpoint can free.
     pub(crate) fn freeable_groups(&self, shared: &Shared) -> usize {
         self.freeable(shared, Tier::Dense)
+    }
+
+    /// Groups that come back without another victim: discarded now, or freed by the checkpoint that is being
+    /// taken or the next one.
+    pub(crate) fn coming_groups(&self, shared: &Shared) -> usize {
+        self.freeable_groups(shared) + self.freeing_groups.get() + self.discards.count()
     }
 
     fn freeable(&self, shared: &Shared, tier: Tier) -> usize {
@@ -465,6 +474,8 @@ impl Control {
             .drain(..)
             .partition(|unit| self.is_freeable(shared, *unit));
         *emptied = keep;
+        let groups = freeing.iter().filter(|unit| unit.tier == Tier::Dense);
+        self.freeing_groups.set(groups.count());
         freeing
     }
 
@@ -533,6 +544,7 @@ impl Control {
     /// next one; those with a failed write are retired.
     pub(crate) fn free(&self, shared: &Shared, emptied: Vec<UnitId>) {
         let before = self.free_chunks();
+        self.freeing_groups.set(0);
         for unit in emptied {
             if shared.units.unit(unit).is_pinned() {
                 self.emptied.borrow_mut().push(unit);

@@ -76,10 +76,10 @@ impl Shared {
                 self.hand_back_groups();
                 // With a group that comes back there may be room for a victim that fills the stripe: padded, both
                 // would take what they give, over and over.
-                if control.freeable_groups(&self) > 0 {
-                    control.ask_checkpoint();
-                } else if control.discards.count() == 0 {
+                if control.coming_groups(&self) == 0 {
                     self.flush_streams(Writer::GarbageCollection);
+                } else if control.freeable_groups(&self) > 0 {
+                    control.ask_checkpoint();
                 }
             }
             control.gc_wanted.listen().await;

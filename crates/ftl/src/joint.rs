@@ -112,12 +112,22 @@ impl Shared {
                 let is_open = self.streams.joint_is_open();
                 is_open || control.free_groups() > 0 || control.open_groups.has_idle()
             }
-            Writer::Compaction => {
-                let group_stripes = u64::from(self.units.geometry().group_stripes());
-                let kept = u64::from(self.config.reserve.gc_groups) * group_stripes;
-                self.joint_stripes() > kept
-            }
+            Writer::Compaction => self.joint_stripes() > self.kept_stripes(),
         }
+    }
+
+    /// Stripes that compaction leaves to garbage collection.
+    fn kept_stripes(&self) -> u64 {
+        let group_stripes = u64::from(self.units.geometry().group_stripes());
+        u64::from(self.config.reserve.gc_groups) * group_stripes
+    }
+
+    /// True if compaction goes on with groups that come back: a victim that gains less than a stripe would only
+    /// take what it waits for, one after the other for ever.
+    pub(crate) fn is_compaction_next(&self) -> bool {
+        let coming = self.control().coming_groups(self) as u64;
+        let stripes = coming * u64::from(self.units.geometry().group_stripes());
+        self.is_joint && coming > 0 && self.joint_stripes() + stripes > self.kept_stripes()
     }
 
     /// Waits until a writer may write a stripe to the joint group. `None` if the engine stopped.

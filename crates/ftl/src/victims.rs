@@ -63,14 +63,15 @@ impl Shared {
             return self.best(&closed, u64::MAX);
         }
         let best = self.best(&closed, self.gc_room(START_GROUPS));
-        best.or_else(|| {
+        let best = best.or_else(|| {
             // Padded, lean victims would give back what they took.
             let is_last_way = match running {
                 0 => !self.must_recount(),
                 _ => control.gc_is_lean.get(),
             };
             is_last_way.then(|| self.best(&closed, self.gc_room(0)))?
-        })
+        });
+        best.filter(|group| !self.is_lean(*group) || !self.is_compaction_next())
     }
 
     /// Closed groups, with the blocks they may hold. Read once: it falls while others look.

