@@ -155,79 +155,38 @@ fn tenants_that_write_in_order_are_hardly_copied() {
 /// and groups with moves that waited for log.
 #[test]
 fn small_and_full_pools_go_on() {
-    let full = |jobs, depth, bytes| RigRequest {
-        hosts: Hosts::Mix(Mix {
-            jobs,
-            depth,
-            ..mix(Law::Uniform, bytes)
-        }),
-        over_provision: 7.0,
-        scale: 16,
-        passes: 0.6,
-        requests: 10_000,
-        ..request(SystemName::Varve, Law::Uniform, bytes)
-    };
-    for request in [
-        RigRequest {
-            scale: 32,
-            fast_tier: 4.0,
-            seed: 167,
-            ..full(24, 16, 4 << 10)
-        },
-        RigRequest {
-            fast_tier: 2.3,
-            over_provision: 10.0,
-            seed: 261,
-            ..full(2, 16, 16 << 10)
-        },
-        RigRequest {
-            fast_tier: 5.0,
-            over_provision: 10.0,
-            seed: 989,
-            ..full(12, 4, 4 << 10)
-        },
+    // Jobs and depth, KiB; how much smaller, fast tier and over-provisioning in per cent; passes, seed.
+    let rigs = [
+        ((24, 16, 4), (32, 4.0, 7.0), (0.6, 167)),
+        ((2, 16, 16), (16, 2.3, 10.0), (0.6, 261)),
+        ((12, 4, 4), (16, 5.0, 10.0), (0.6, 989)),
         // What was cheapest to empty did not fit what was left of the log, which was kept for leaves.
-        RigRequest {
-            scale: 32,
-            fast_tier: 3.0,
-            passes: 1.0,
-            seed: 58,
-            ..full(4, 1, 4 << 10)
-        },
+        ((4, 1, 4), (32, 3.0, 7.0), (1.0, 58)),
         // The checkpoint that freed a chunk took all of it.
-        RigRequest {
-            scale: 32,
-            fast_tier: 3.0,
-            passes: 1.0,
-            seed: 1312,
-            ..full(24, 4, 4 << 10)
-        },
+        ((24, 4, 4), (32, 3.0, 7.0), (1.0, 1312)),
         // Stripes were padded while a group was on its way back, so each victim took what it gave.
-        RigRequest {
-            scale: 24,
-            fast_tier: 4.0,
-            passes: 1.0,
-            seed: 696,
-            ..full(4, 64, 4 << 10)
-        },
+        ((4, 64, 4), (24, 4.0, 7.0), (1.0, 696)),
         // Collection began another victim with what compaction waited for.
-        RigRequest {
-            scale: 24,
-            fast_tier: 3.0,
-            passes: 1.0,
-            seed: 1592,
-            ..full(4, 4, 4 << 10)
-        },
+        ((4, 4, 4), (24, 3.0, 7.0), (1.0, 1592)),
         // Groups of two stripes.
-        RigRequest {
-            scale: 32,
-            fast_tier: 4.0,
-            over_provision: 7.2,
-            seed: 662,
-            ..full(1, 128, 4 << 10)
-        },
-    ] {
-        let report = measured(&request);
+        ((1, 128, 4), (32, 4.0, 7.2), (0.6, 662)),
+    ];
+    for ((jobs, depth, kib), (scale, fast_tier, over_provision), (passes, seed)) in rigs {
+        let bytes = kib << 10;
+        let report = measured(&RigRequest {
+            hosts: Hosts::Mix(Mix {
+                jobs,
+                depth,
+                ..mix(Law::Uniform, bytes)
+            }),
+            scale,
+            fast_tier,
+            over_provision,
+            passes,
+            seed,
+            requests: 10_000,
+            ..request(SystemName::Varve, Law::Uniform, bytes)
+        });
         assert!(millions(&report) > 10.0, "{}", millions(&report));
     }
 }
