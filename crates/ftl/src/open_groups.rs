@@ -5,9 +5,9 @@
 //! free groups. A start does not know which stripes were written behind the last one that the log
 //! names, so it writes them again; see [`Shared::read_p2l`] for how the two are told apart.
 //!
-//! **Invariants**: an open group is in one stream's hand (or that of those that share it) or idle; garbage collection finds an idle
-//! group wherever there is one and none is free, so what the reserve leaves it is not lost to
-//! streams that have nothing to write.
+//! **Invariants**: an open group is in one stream's hand (or that of those that share it) or idle; garbage
+//! collection finds an idle group wherever there is one and none is free, so what the reserve leaves it is
+//! not lost to streams that have nothing to write.
 
 use crate::control::Control;
 use crate::geometry::{Geometry, Tier, UnitId};
