@@ -5,6 +5,7 @@
 //! recently written leaves), or at a flush of a drive that would lose it with the power.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 use varve_units::SECTOR_BYTES;
 
 /// Sectors of an IU that were written, one bit each: an IU has at most 128.
@@ -89,6 +90,11 @@ impl Buffer {
             self.slots.swap_remove(at);
         }
         found.is_some()
+    }
+
+    /// What waits of these IUs was overwritten.
+    pub(crate) fn drop_all(&mut self, ius: &Range<u32>) {
+        self.slots.retain(|slot| !ius.contains(&slot.iu));
     }
 
     /// The IU written longest ago leaves in part, and its handle.

@@ -51,7 +51,18 @@ impl Victim {
     /// The host has programmed one more IU. Moves are due in such measure that the unit is free
     /// when the host has used up what it gives.
     pub(crate) fn owe(&mut self) {
-        self.debt += u64::from(self.live.max(1));
+        self.owe_quietly(1);
+    }
+
+    /// IUs that the host can program before a move is due.
+    pub(crate) fn quiet(&self) -> u64 {
+        let left = u64::from(self.gain).saturating_sub(self.debt + 1);
+        left / u64::from(self.live.max(1))
+    }
+
+    /// The host has programmed so many, no more than are [`Victim::quiet`].
+    pub(crate) fn owe_quietly(&mut self, ius: u32) {
+        self.debt += u64::from(self.live.max(1)) * u64::from(ius);
     }
 
     /// True if a move is due; it then counts as made.

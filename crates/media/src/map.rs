@@ -9,6 +9,7 @@
 use crate::op::Place;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 pub(crate) struct Map {
     /// Place of each IU, plus one; 0 for unmapped.
@@ -62,5 +63,42 @@ impl Map {
         self.places[iu as usize] = 0;
         self.live[(place.0 / self.unit_ius) as usize] -= 1;
         true
+    }
+
+    /// IUs behind one another lie at places behind one another from now on, all of one erase unit, the first
+    /// at `place`.
+    pub(crate) fn set_run(&mut self, ius: Range<u32>, place: Place) {
+        self.unset_run(ius.clone());
+        let count = ius.end - ius.start;
+        let places = &mut self.places[ius.start as usize..ius.end as usize];
+        let numbers = place.0 + 1..place.0 + 1 + count;
+        for (place, number) in places.iter_mut().zip(numbers) {
+            *place = number;
+        }
+        let owners = &mut self.owners[place.0 as usize..][..count as usize];
+        for (owner, iu) in owners.iter_mut().zip(ius) {
+            *owner = iu + 1;
+        }
+        self.live[(place.0 / self.unit_ius) as usize] += count;
+    }
+
+    /// The IUs lie nowhere. Returns how many of them lay somewhere.
+    pub(crate) fn unset_run(&mut self, ius: Range<u32>) -> u32 {
+        let mut count = 0;
+        // The unit of the last one, and its first place: runs lie in few units, and a division takes long.
+        let (mut unit, mut first) = (0, 0);
+        for place in &mut self.places[ius.start as usize..ius.end as usize] {
+            let Some(old) = place.checked_sub(1) else {
+                continue;
+            };
+            if old.wrapping_sub(first) >= self.unit_ius {
+                unit = old / self.unit_ius;
+                first = unit * self.unit_ius;
+            }
+            self.live[unit as usize] -= 1;
+            *place = 0;
+            count += 1;
+        }
+        count
     }
 }

@@ -10,6 +10,7 @@ use crate::placement::HandleCounters;
 use crate::shape::Shape;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use varve_units::SECTOR_BYTES;
 
 /// A conventional SSD. Single-threaded, without time: what is asked of it is done at once.
@@ -131,16 +132,19 @@ impl Ssd {
         let before = self.counters;
         self.counters.host_bytes += length;
         self.handles[usize::from(handle)].host_bytes += length;
-        for (iu, from, to) in self.pieces(offset, length) {
-            if to - from == u64::from(self.shape.iu_bytes) {
-                self.buffer.drop(iu);
-                self.program(iu, handle, on);
-                continue;
-            }
-            match self.buffer.join(iu, from, to, handle) {
-                Joined::Waits => {}
-                Joined::Whole => self.program(iu, handle, on),
-                Joined::Evicted(oldest, handle) => self.program_in_part(oldest, handle, on),
+        let end = self.end_of(offset, length);
+        let iu_bytes = u64::from(self.shape.iu_bytes);
+        let mut at = offset;
+        while at < end {
+            let (iu, from) = (at / iu_bytes, at % iu_bytes);
+            if from == 0 && at + iu_bytes <= end {
+                let behind = end / iu_bytes;
+                self.program_run(narrow(iu)..narrow(behind), handle, on);
+                at = behind * iu_bytes;
+            } else {
+                let to = iu_bytes.min(end - iu * iu_bytes);
+                self.write_part(narrow(iu), from..to, handle, on);
+                at = iu * iu_bytes + to;
             }
         }
         self.counters.since(&before)
@@ -153,17 +157,28 @@ impl Ssd {
     /// If the range is not made of 512 B sectors of the drive.
     pub fn deallocate(&mut self, offset: u64, length: u64) -> Counters {
         let before = self.counters;
+        let end = self.end_of(offset, length);
         let iu_bytes = u64::from(self.shape.iu_bytes);
-        for (iu, from, to) in self.pieces(offset, length) {
-            if to - from < iu_bytes {
-                continue;
-            }
-            let waited = self.buffer.drop(iu);
-            if self.map.unset(iu) || waited {
-                self.counters.deallocated_bytes += iu_bytes;
-            }
+        let ius = narrow(offset.div_ceil(iu_bytes))..narrow(end / iu_bytes);
+        if !ius.is_empty() {
+            let count = if self.buffer.len() == 0 {
+                self.map.unset_run(ius)
+            } else {
+                self.unset_each(ius)
+            };
+            self.counters.deallocated_bytes += u64::from(count) * iu_bytes;
         }
         self.counters.since(&before)
+    }
+
+    /// The IUs lie nowhere and do not wait. Returns how many of them did either.
+    fn unset_each(&mut self, ius: Range<u32>) -> u32 {
+        let mut count = 0;
+        for iu in ius {
+            let waited = self.buffer.drop(iu);
+            count += u32::from(self.map.unset(iu) || waited);
+        }
+        count
     }
 
     /// The host wants durable what it wrote.
@@ -182,24 +197,24 @@ impl Ssd {
         u32::try_from(offset / u64::from(self.shape.iu_bytes)).expect("an IU of the drive")
     }
 
-    /// The IUs of a range, with the bytes of each that lie inside.
-    fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = (u32, u64, u64)> + use<> {
+    /// The end of a range of the drive.
+    fn end_of(&self, offset: u64, length: u64) -> u64 {
         assert!(
             offset.is_multiple_of(SECTOR_BYTES) && length.is_multiple_of(SECTOR_BYTES),
             "misaligned range {offset}+{length}"
         );
         let end = offset.checked_add(length);
         let end = end.filter(|end| *end <= self.shape.bytes);
-        let end = end.expect("a range within the drive");
-        let iu_bytes = u64::from(self.shape.iu_bytes);
-        let ius = offset / iu_bytes..end.div_ceil(iu_bytes);
-        let ius = if length == 0 { 0..0 } else { ius };
-        ius.map(move |iu| {
-            let start = iu * iu_bytes;
-            let from = offset.max(start) - start;
-            let to = end.min(start + iu_bytes) - start;
-            (u32::try_from(iu).expect("an IU of the drive"), from, to)
-        })
+        end.expect("a range within the drive")
+    }
+
+    /// The host writes bytes of an IU, not all of them.
+    fn write_part(&mut self, iu: u32, bytes: Range<u64>, handle: u8, on: &mut impl FnMut(Op)) {
+        match self.buffer.join(iu, bytes.start, bytes.end, handle) {
+            Joined::Waits => {}
+            Joined::Whole => self.program(iu, handle, on),
+            Joined::Evicted(oldest, handle) => self.program_in_part(oldest, handle, on),
+        }
     }
 
     /// Programs an IU of which the host wrote a part only: the rest is read first, if there is one.
@@ -210,6 +225,52 @@ impl Ssd {
             on(Op::Read(place, Why::Host));
         }
         self.program(iu, handle, on);
+    }
+
+    /// Programs IUs behind one another of which the host wrote all: as often as can be, many with one step.
+    fn program_run(&mut self, mut ius: Range<u32>, handle: u8, on: &mut impl FnMut(Op)) {
+        self.buffer.drop_all(&ius);
+        while !ius.is_empty() {
+            let quiet = self.quiet(handle).min(ius.end - ius.start);
+            if quiet == 0 {
+                self.program(ius.start, handle, on);
+                ius.start += 1;
+            } else {
+                let behind = ius.start + quiet;
+                self.program_quietly(ius.start..behind, handle, on);
+                ius.start = behind;
+            }
+        }
+    }
+
+    /// IUs that can be programmed under a handle one after another and nothing else happens: the open unit has
+    /// room for them, no move is due and no victim is wanted.
+    fn quiet(&self, handle: u8) -> u32 {
+        let Some(open) = &self.open[usize::from(handle)] else {
+            return 0;
+        };
+        let room = self.shape.unit_ius - open.next;
+        match &self.victim {
+            Some(victim) => victim.quiet().min(room.into()) as u32,
+            None if self.units.free() < FREE_TARGET => 0,
+            None => room,
+        }
+    }
+
+    /// Programs IUs, no more than are [`Ssd::quiet`]: what [`Ssd::program`] would do with each of them.
+    fn program_quietly(&mut self, ius: Range<u32>, handle: u8, on: &mut impl FnMut(Op)) {
+        let count = ius.end - ius.start;
+        let first = self.next_places(Why::Host, handle, count);
+        self.map.set_run(ius, first);
+        let bytes = u64::from(count) * u64::from(self.shape.iu_bytes);
+        self.counters.media_bytes += bytes;
+        self.handles[usize::from(handle)].media_bytes += bytes;
+        if let Some(victim) = &mut self.victim {
+            victim.owe_quietly(count);
+        }
+        for place in first.0..first.0 + count {
+            on(Op::Program(Place(place), Why::Host));
+        }
     }
 
     /// Programs an IU that is whole in the buffer, and collects garbage in proportion.
@@ -270,6 +331,12 @@ impl Ssd {
 
     /// The next place to program for data of an owner.
     fn next_place(&mut self, why: Why, owner: u8) -> Place {
+        self.next_places(why, owner, 1)
+    }
+
+    /// The first of so many places behind one another to program for data of an owner; the open unit has room
+    /// for them.
+    fn next_places(&mut self, why: Why, owner: u8, count: u32) -> Place {
         let placement = self.shape.placement;
         let slot = placement.slot(why, owner);
         let open = self.open[slot].get_or_insert_with(|| Open {
@@ -277,11 +344,16 @@ impl Ssd {
             next: 0,
         });
         let place = Place(open.unit * self.shape.unit_ius + open.next);
-        open.next += 1;
+        open.next += count;
+        assert!(open.next <= self.shape.unit_ius, "places of one unit");
         if open.next == self.shape.unit_ius {
             self.units.close(open.unit);
             self.open[slot] = None;
         }
         place
     }
+}
+
+fn narrow(iu: u64) -> u32 {
+    u32::try_from(iu).expect("an IU of the drive")
 }

@@ -204,3 +204,40 @@ fn each_iu_is_at_one_place_and_flash_is_used_as_flash() {
     let wear_programs: u64 = (0..40).map(run).sum();
     assert!(wear_programs > 0, "no seed levelled wear");
 }
+
+/// What happens to the flash does not depend on how the host cuts whole IUs into commands: runs are programmed
+/// and deallocated in steps of their own, and everything else must come between them where it would.
+#[test]
+fn runs_cost_what_their_ius_do() {
+    for seed in 0..60 {
+        let mut rng = Rng(seed);
+        let shape = shape(&mut rng);
+        let iu = u64::from(shape.iu_bytes);
+        let mut drives = [Ssd::new(shape), Ssd::new(shape)];
+        let mut ops = [Vec::new(), Vec::new()];
+        let most = 1 + rng.below(3 * u64::from(shape.unit_ius));
+        for _ in 0..2000 {
+            let first = rng.below(u64::from(shape.ius));
+            let count = 1 + rng.below(most.min(u64::from(shape.ius) - first));
+            let whole = vec![(first * iu, count * iu)];
+            let each = (first..first + count).map(|at| (at * iu, iu)).collect();
+            let kind = rng.below(20);
+            for ((ssd, ops), ranges) in drives.iter_mut().zip(&mut ops).zip([whole, each]) {
+                let mut on = |op| ops.push(op);
+                if kind == 0 {
+                    ssd.write(first * iu, SECTOR, &mut on);
+                }
+                for (offset, length) in ranges {
+                    if kind < 3 {
+                        ssd.deallocate(offset, length);
+                    } else {
+                        ssd.write(offset, length, &mut on);
+                    }
+                }
+            }
+        }
+        let [runs, each] = drives;
+        assert_eq!(ops[0], ops[1], "seed {seed}");
+        assert_eq!(runs.save(), each.save(), "seed {seed}");
+    }
+}
