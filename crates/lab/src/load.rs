@@ -106,10 +106,16 @@ pub(crate) async fn run(
 
 /// Content of blocks: which block, and a few bits of which write, in 40 bits, never 0.
 pub(crate) fn symbols(lba: Lba, blocks: u64, version: u64) -> Blocks {
+    let symbol = |number: u64| (number ^ version << 36) & ((1 << 40) - 1);
+    let first = lba.0 + 1;
     let mut data = Blocks::elided(blocks as usize);
-    for (index, symbol) in data.symbols_mut().iter_mut().enumerate() {
-        let lba = lba.0 + index as u64 + 1;
-        *symbol = (lba ^ version << 36) & ((1 << 40) - 1);
+    match data.symbols_mut() {
+        [single] => *single = symbol(first),
+        all => {
+            for (into, number) in all.iter_mut().zip(first..first + blocks) {
+                *into = symbol(number);
+            }
+        }
     }
     data
 }

@@ -4,5 +4,6 @@ mod drive;
 mod leaves;
 mod pack;
 mod region;
+mod store;
 
 pub(crate) use drive::{Keeping, Kind, ModelDrive, Moved, Traffic};

@@ -88,21 +88,24 @@ pub(super) fn unpack(packed: &[u8], base: Base<'_>, into: &mut [u8]) {
 
 /// Appends symbols.
 pub(super) fn pack_symbols(symbols: &[u64], into: &mut Vec<u8>) {
-    for &symbol in symbols {
-        assert!(
-            symbol < SYMBOL_END,
-            "symbols of the laboratory have 40 bits"
-        );
-        into.extend_from_slice(&symbol.to_le_bytes()[..SYMBOL_BYTES]);
+    let bits = symbols.iter().fold(0, |bits, symbol| bits | symbol);
+    assert!(bits < SYMBOL_END, "symbols of the laboratory have 40 bits");
+    let start = into.len();
+    into.resize(start + symbols.len() * SYMBOL_BYTES, 0);
+    let (packed, _) = into[start..].as_chunks_mut::<SYMBOL_BYTES>();
+    for (packed, symbol) in packed.iter_mut().zip(symbols) {
+        packed.copy_from_slice(&symbol.to_le_bytes()[..SYMBOL_BYTES]);
     }
 }
 
-/// Symbol `index` of what [`pack_symbols`] made.
-pub(super) fn symbol(packed: &[u8], index: usize) -> u64 {
-    let mut bytes = [0; 8];
-    let from = index * SYMBOL_BYTES;
-    bytes[..SYMBOL_BYTES].copy_from_slice(&packed[from..from + SYMBOL_BYTES]);
-    u64::from_le_bytes(bytes)
+/// Symbols `from..` of what [`pack_symbols`] made.
+pub(super) fn unpack_symbols(packed: &[u8], from: usize, into: &mut [u64]) {
+    let (packed, _) = packed[from * SYMBOL_BYTES..].as_chunks::<SYMBOL_BYTES>();
+    for (packed, symbol) in packed[..into.len()].iter().zip(into) {
+        let mut bytes = [0; 8];
+        bytes[..SYMBOL_BYTES].copy_from_slice(packed);
+        *symbol = u64::from_le_bytes(bytes);
+    }
 }
 
 #[cfg(test)]
@@ -152,8 +155,10 @@ mod tests {
         let symbols = [0, 1, SYMBOL_END - 1, 0x1234_5678];
         let mut packed = Vec::new();
         pack_symbols(&symbols, &mut packed);
-        for (index, expected) in symbols.iter().enumerate() {
-            assert_eq!(symbol(&packed, index), *expected);
+        for from in 0..=symbols.len() {
+            let mut back = vec![7; symbols.len() - from];
+            unpack_symbols(&packed, from, &mut back);
+            assert_eq!(back, symbols[from..]);
         }
     }
 }

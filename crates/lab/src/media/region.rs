@@ -25,24 +25,25 @@ pub(super) enum Content {
 
 struct Run {
     first: u16,
-    count: u16,
+    /// The sector behind it.
+    end: u16,
     /// Where its packed bytes begin.
     at: u32,
     content: Content,
 }
 
 impl Run {
-    const fn end(&self) -> u16 {
-        self.first + self.count
+    const fn count(&self) -> u16 {
+        self.end - self.first
     }
 
     /// True if both are symbols, one behind the other here and where they are packed.
     fn is_continued_by(&self, next: &Self) -> bool {
-        let packed = usize::from(self.count / BLOCK_SECTORS) * pack::SYMBOL_BYTES;
+        let packed = usize::from(self.count() / BLOCK_SECTORS) * pack::SYMBOL_BYTES;
         matches!(
             (&self.content, &next.content),
             (Content::Symbols, Content::Symbols)
-        ) && self.end() == next.first
+        ) && self.end == next.first
             && self.at as usize + packed == next.at as usize
     }
 }
@@ -85,14 +86,14 @@ impl Region {
         }
         let run = Run {
             first,
-            count,
+            end: first + count,
             at: u32::try_from(self.bytes.len()).expect("a region packs into less than 4 GiB"),
             content,
         };
         // What is written comes behind all else, as a rule.
         match self.runs.last_mut() {
-            Some(last) if last.end() > first => self.replace(run),
-            Some(last) if last.is_continued_by(&run) => last.count += count,
+            Some(last) if last.end > first => self.replace(run),
+            Some(last) if last.is_continued_by(&run) => last.end += count,
             _ => self.runs.push(run),
         }
         pack(&mut self.bytes);
@@ -100,10 +101,10 @@ impl Region {
 
     /// Puts a run in the place of those that it overlaps.
     fn replace(&mut self, run: Run) {
-        let at = self.runs.partition_point(|old| old.end() <= run.first);
+        let at = self.runs.partition_point(|old| old.end <= run.first);
         let overlapped = self.runs[at..]
             .iter()
-            .take_while(|old| old.first < run.end())
+            .take_while(|old| old.first < run.end)
             .count();
         self.runs.splice(at..at + overlapped, [run]);
     }
@@ -133,7 +134,7 @@ impl Region {
     /// Bytes of the pieces it shares.
     pub(super) fn shared_bytes(&self) -> usize {
         let pieces = self.runs.iter().map(|run| match run.content {
-            Content::Plain(..) => usize::from(run.count) * SECTOR,
+            Content::Plain(..) => usize::from(run.count()) * SECTOR,
             Content::Symbols | Content::Meta | Content::Elsewhere(_) => 0,
         });
         pieces.sum()
@@ -142,7 +143,7 @@ impl Region {
     /// What lies at sector `first`, and how many sectors of it from there; `None` with the
     /// sectors until something lies there, or far more than a region has.
     pub(super) fn read(&self, first: u16) -> (u16, Option<Found<'_>>) {
-        let at = self.runs.partition_point(|run| run.end() <= first);
+        let at = self.runs.partition_point(|run| run.end <= first);
         let Some(run) = self.runs.get(at) else {
             return (u16::MAX, None);
         };
@@ -151,7 +152,7 @@ impl Region {
         }
         let from = usize::from(first - run.first);
         let packed = &self.bytes[run.at as usize..];
-        let sectors = usize::from(run.count);
+        let sectors = usize::from(run.count());
         let found = match &run.content {
             Content::Symbols => Found::Symbols {
                 packed,
@@ -172,7 +173,7 @@ impl Region {
                 from,
             },
         };
-        (run.end() - first, Some(found))
+        (run.end - first, Some(found))
     }
 }
 
@@ -227,6 +228,8 @@ mod tests {
             panic!("blocks lie there");
         };
         assert_eq!((left, from), (24, 2));
-        assert_eq!(pack::symbol(packed, from), 72);
+        let mut symbols = [0];
+        pack::unpack_symbols(packed, from, &mut symbols);
+        assert_eq!(symbols, [72]);
     }
 }

@@ -276,7 +276,7 @@ impl Machine {
             (self.watch)(phase.name, begun as f64 / phase.blocks as f64, "");
         }
         let tenant = write.block / self.plan.pool.volume_blocks;
-        let lba = Lba(write.block % self.plan.pool.volume_blocks);
+        let lba = Lba(write.block - tenant * self.plan.pool.volume_blocks);
         let data = symbols(lba, write.blocks, begun);
         Some((subject.volumes[tenant as usize], lba, data))
     }

@@ -1,7 +1,11 @@
 //! What is written comes back, wherever regions end.
 
+use super::super::leaves::LeafName;
+use super::super::store::REGION_BYTES_MAX;
 use super::*;
-use varve_units::{LeafIndex, VolumeId};
+use varve_format::LEAF_BYTES;
+use varve_io::Sectors;
+use varve_units::{LeafIndex, SECTOR, VolumeId};
 
 /// Of small chunks, or groups of an odd number of stripes, several lie in a mebibyte: one that is written
 /// anew took its neighbours' content with it.
@@ -73,7 +77,7 @@ fn metadata_come_back_wherever_regions_end() {
         drive.write(100 << 9, &gather).expect("it is on");
         for first in [0, 27, 28, 29, 150, 156, 280] {
             let mut into = Sectors::zeroed(20);
-            drive.read_meta((100 + first) << 9, &mut into);
+            drive.store.borrow().read_meta(100 + first, &mut into);
             let found = into.bytes().iter().step_by(SECTOR).copied();
             assert!(found.eq((first..first + 20).map(|sector| sector as u8)));
         }
@@ -99,9 +103,10 @@ fn a_leaf_image_may_cross_from_region_to_region() {
     let leaf = LeafName::new(VolumeId(1), LeafIndex(7));
     let border = REGION_BYTES_MAX / SECTOR_BYTES;
     for before in 0..=(LEAF_BYTES / SECTOR) as u64 {
-        drive.store_leaf(border - before, leaf, &image);
+        let mut store = drive.store.borrow_mut();
+        store.store_leaf(border - before, leaf, &image);
         let mut into = Sectors::zeroed(LEAF_BYTES / SECTOR);
-        drive.read_meta((border - before) * SECTOR_BYTES, &mut into);
+        store.read_meta(border - before, &mut into);
         assert_eq!(
             into.bytes(),
             &image[..],
