@@ -47,11 +47,6 @@ impl fmt::Display for Stalled {
 
 impl std::error::Error for Stalled {}
 
-struct Slot {
-    generation: u32,
-    task: Option<Task>,
-}
-
 struct Timer {
     at: Nanos,
     number: u64,
@@ -81,7 +76,10 @@ impl Ord for Timer {
 struct Reactor {
     origin: Instant,
     claim: Claim,
-    slots: RefCell<Vec<Slot>>,
+    /// Tasks by index; none while one is polled.
+    tasks: RefCell<Vec<Option<Task>>>,
+    /// Room for the indices of those of a turn.
+    ready: RefCell<Vec<u32>>,
     free: RefCell<Vec<u32>>,
     yields: RefCell<Vec<Sender<()>>>,
     timers: RefCell<BinaryHeap<Reverse<Timer>>>,
@@ -126,7 +124,8 @@ impl Executor {
         let reactor = Rc::new_cyclic(|itself| Reactor {
             origin,
             claim: Claim::new(),
-            slots: RefCell::default(),
+            tasks: RefCell::default(),
+            ready: RefCell::default(),
             free: RefCell::default(),
             yields: RefCell::default(),
             timers: RefCell::default(),
@@ -195,8 +194,8 @@ pub(crate) fn origin() -> Instant {
 impl Drop for Executor {
     fn drop(&mut self) {
         self.0.desk.clear();
-        let slots = self.0.slots.take();
-        drop(slots);
+        let tasks = self.0.tasks.take();
+        drop(tasks);
         self.0.yields.take();
         self.0.timers.take();
         // Last: what tasks had in flight belongs to the kernel until it says so.
@@ -210,17 +209,9 @@ impl Reactor {
     fn turn(&self) -> Result<(), Stalled> {
         let has_jobs = self.run_jobs();
         let has_ended = self.port.ring().is_some_and(Ring::run_ended);
-        let ready = self.claim.count();
-        for polled in 1..=ready {
-            let Some(index) = self.claim.pop() else { break };
-            self.poll(index);
-            if polled % POLLS_ALONE == 0 && self.hub.reactors() > 1 {
-                self.hand_over();
-                self.run_jobs();
-            }
-        }
+        let has_polled = self.poll_ready();
         let yields = std::mem::take(&mut *self.yields.borrow_mut());
-        let idle = ready == 0 && yields.is_empty() && !has_jobs && !has_ended;
+        let idle = !has_polled && yields.is_empty() && !has_jobs && !has_ended;
         for sender in yields {
             sender.send(());
         }
@@ -235,6 +226,24 @@ impl Reactor {
         }
         self.fire_timers();
         Ok(())
+    }
+
+    /// Polls every task that is ready now. True if there was any.
+    fn poll_ready(&self) -> bool {
+        let mut ready = self.ready.take();
+        self.claim.take(&mut ready);
+        let has_peers = self.hub.reactors() > 1;
+        for tasks in ready.chunks(POLLS_ALONE) {
+            tasks.iter().for_each(|index| self.poll(*index));
+            if has_peers && tasks.len() == POLLS_ALONE {
+                self.hand_over();
+                self.run_jobs();
+            }
+        }
+        let has_polled = !ready.is_empty();
+        ready.clear();
+        *self.ready.borrow_mut() = ready;
+        has_polled
     }
 
     /// Runs what peers have sent, and it itself. True if there was anything.
@@ -329,15 +338,11 @@ impl Reactor {
     }
 
     fn poll(&self, index: u32) {
-        let (task, generation) = {
-            let mut slots = self.slots.borrow_mut();
-            let slot = &mut slots[index as usize];
-            (slot.task.take(), slot.generation)
-        };
+        let waker = self.claim.begin(index);
+        let task = self.tasks.borrow_mut()[index as usize].take();
         let Some(mut task) = task else { return };
-        let waker = self.claim.waker(index, generation);
         match task.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Pending => self.slots.borrow_mut()[index as usize].task = Some(task),
+            Poll::Pending => self.tasks.borrow_mut()[index as usize] = Some(task),
             Poll::Ready(()) => {
                 self.claim.remove(index);
                 self.free.borrow_mut().push(index);
@@ -382,22 +387,19 @@ impl World for Reactor {
     }
 
     fn spawn(&self, task: Task) {
-        let mut slots = self.slots.borrow_mut();
+        let mut tasks = self.tasks.borrow_mut();
         let index = match self.free.borrow_mut().pop() {
-            Some(index) => index,
+            Some(index) => {
+                tasks[index as usize] = Some(task);
+                index
+            }
             None => {
-                assert!(slots.len() < TASKS_MAX, "more tasks than wakers can name");
-                slots.push(Slot {
-                    generation: 0,
-                    task: None,
-                });
-                slots.len() as u32 - 1
+                assert!(tasks.len() < TASKS_MAX, "more tasks than wakers can name");
+                tasks.push(Some(task));
+                tasks.len() as u32 - 1
             }
         };
-        slots[index as usize] = Slot {
-            generation: self.claim.add(index),
-            task: Some(task),
-        };
+        self.claim.add(index);
     }
 
     fn yield_now(&self) -> Receiver<()> {
