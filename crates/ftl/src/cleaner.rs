@@ -14,8 +14,8 @@
 //! **Invariants**: a victim is emptied only after the last of its moves was applied.
 
 use crate::config::Canary;
-use crate::contents::{Brought, Unknown};
-use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
+use crate::contents::Unknown;
+use crate::geometry::{Tier, UnitId};
 use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX, OUTAGE_PAUSE_MAX};
 use crate::map::{LeafKey, Live, Map};
 use crate::placement::{Item, Stream, StreamId, Writer};
@@ -29,7 +29,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use varve_format::{PayloadPlace, Record, block_crc};
+use varve_format::{Brought, BroughtBlock, PayloadPlace, Record, block_crc};
 use varve_io::{Blocks, ReactorId};
 use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
 
@@ -244,10 +244,13 @@ impl Shared {
     }
 
     /// Bytes of the cleaner's and garbage collection's buffers at most: for each victim, or stripe of
-    /// one, that is read the blocks under way, and its records and candidates, a block each at worst.
+    /// one, that is read the blocks under way, and what it brought and candidates, a block each at worst.
+    /// What was brought takes less than its records would, however its list has grown.
     pub(crate) fn cleaner_bytes(&self) -> u64 {
         let geometry = self.units.geometry();
-        let block = (size_of::<(PayloadPlace, Record)>() + size_of::<Candidate>()) as u64;
+        const BROUGHT: usize = size_of::<(PayloadPlace, Record)>();
+        const { assert!(2 * size_of::<BroughtBlock>() <= BROUGHT) };
+        let block = (BROUGHT + size_of::<Candidate>()) as u64;
         let bytes = |blocks: u32| {
             let under_way = (CLEANER_RUN_MAX as u64).min(blocks.into()) * BLOCK_BYTES;
             under_way + u64::from(blocks) * block
@@ -269,12 +272,12 @@ impl Shared {
             self.count("chunks_cleaned", 1);
             return Some(Verdict::Emptied);
         }
-        let records = self.read_brought(chunk).await;
+        let brought = self.read_brought(chunk).await;
         if self.is_stopped() {
             return None;
         }
-        let records = match records {
-            Ok(records) => records,
+        let brought = match brought {
+            Ok(brought) => brought,
             Err(Unknown::Lost) => {
                 self.count("chunks_stuck", 1);
                 return Some(Verdict::Stuck);
@@ -285,8 +288,7 @@ impl Shared {
             }
         };
         let progress = Rc::new(Progress::default());
-        let candidates = self.sort_out(id, &records).await;
-        drop(records);
+        let candidates = self.sort_out(id, brought).await;
         debug_assert!(candidates.is_sorted_by_key(|candidate| self.place_offset(candidate.ppa)));
         self.move_all(id, &candidates, Writer::Compaction, &progress)
             .await;
@@ -316,26 +318,30 @@ impl Shared {
 
     /// Asks of what the batches of a chunk brought what is live: blocks are returned as they lie, leaves
     /// merged.
-    async fn sort_out(&self, id: UnitId, batches: &[Brought]) -> Vec<Candidate> {
+    async fn sort_out(&self, id: UnitId, brought: Brought) -> Vec<Candidate> {
         let (unit, geometry) = (self.units.unit(id), self.units.geometry());
         let mut blocks = Vec::with_capacity(unit.live() as usize);
-        let mut leaves: BTreeMap<ReactorId, Vec<(LeafKey, u64)>> = BTreeMap::new();
-        for (head, records) in batches {
-            for (at, record) in records {
-                let lsn = head.lsn(at.record);
-                each_candidate(record, lsn, at.data_sector, |one| {
-                    if unit.is_set(geometry.bit_in(id, one.ppa)) {
-                        blocks.push(one);
-                    }
+        for one in &brought.blocks {
+            let ppa = Ppa::fast(one.sector);
+            if unit.is_set(geometry.bit_in(id, ppa)) {
+                blocks.push(Candidate {
+                    volume: one.volume,
+                    lba: one.lba,
+                    ppa,
+                    birth: one.birth,
+                    crc: one.crc,
+                    class: one.class,
                 });
-                if let Record::Leaf { volume, leaf, .. } = record {
-                    let (volume, leaf) = (*volume, *leaf);
-                    let key = LeafKey { volume, leaf };
-                    let owner = self.owner_of_leaf(key);
-                    leaves.entry(owner).or_default().push((key, at.meta_sector));
-                }
             }
         }
+        let mut leaves: BTreeMap<ReactorId, Vec<(LeafKey, u64)>> = BTreeMap::new();
+        for one in &brought.leaves {
+            let (volume, leaf) = (one.volume, one.leaf);
+            let key = LeafKey { volume, leaf };
+            let owner = self.owner_of_leaf(key);
+            leaves.entry(owner).or_default().push((key, one.sector));
+        }
+        drop(brought);
         let blocks = self.perhaps_live(blocks).await;
         for (owner, leaves) in leaves {
             let merge =
@@ -665,47 +671,4 @@ impl Shard {
 /// Which of the blocks read for a run is a candidate's.
 fn place_in(tier: Tier, run: &[Candidate], of: &Candidate) -> usize {
     blocks_apart(tier, run[0].ppa, of.ppa).expect("a run is read in blocks")
-}
-
-/// The blocks that a record brought inline; the first lies at fast-tier sector `sector`.
-fn each_candidate(record: &Record, lsn: Lsn, sector: u64, mut found: impl FnMut(Candidate)) {
-    let ppa = |index: usize| Ppa::fast(sector + index as u64 * BLOCK_SECTORS);
-    match record {
-        Record::Put {
-            volume,
-            lba,
-            class,
-            crcs,
-        } => {
-            for (index, crc) in crcs.as_slice().iter().enumerate() {
-                found(Candidate {
-                    volume: *volume,
-                    lba: Lba(lba.0 + index as u64),
-                    ppa: ppa(index),
-                    birth: lsn,
-                    crc: *crc,
-                    class: *class,
-                });
-            }
-        }
-        Record::Keep { volume, items, .. } => {
-            for (index, item) in items.iter().enumerate() {
-                found(Candidate {
-                    volume: *volume,
-                    lba: item.lba,
-                    ppa: ppa(index),
-                    birth: item.birth,
-                    crc: item.crc,
-                    class: item.class,
-                });
-            }
-        }
-        Record::External { .. }
-        | Record::Move { .. }
-        | Record::Discard { .. }
-        | Record::Leaf { .. }
-        | Record::Part { .. }
-        | Record::Commit { .. }
-        | Record::Catalogue { .. } => {}
-    }
 }
