@@ -118,6 +118,9 @@ pub(crate) struct Candidate {
     pub(crate) class: u8,
 }
 
+/// A run of candidates, the first of them that was not handed on yet, and what was read.
+type Left<'a, Read> = (&'a [Candidate], usize, Read);
+
 impl Shared {
     /// Cleans chunks whenever fewer are free than the pool wants; runs for the engine's life.
     pub(crate) async fn run_cleaner(self: Rc<Self>) {
@@ -430,14 +433,20 @@ impl Shared {
         {
             let run = &candidates[run];
             let read = read.ok().map(Rc::new);
-            let moved = self
-                .move_run((unit, run), read, writer, (&mut target, progress))
-                .await;
-            if moved.is_err() {
-                // It may be there when the tier is: the unit is cleaned another time.
-                progress.fail();
-                self.count("clean_read_errors", 1);
-                break;
+            let mut placed = 0;
+            if let Some(blocks) = &read {
+                let left = (run, 0, blocks);
+                placed = self.place_verified((unit.tier, left), writer, (&mut target, progress));
+            }
+            if placed < run.len() {
+                let left = (run, placed, read);
+                let moved = self.move_run((unit, left), writer, (&mut target, progress));
+                if moved.await.is_err() {
+                    // It may be there when the tier is: the unit is cleaned another time.
+                    progress.fail();
+                    self.count("clean_read_errors", 1);
+                    break;
+                }
             }
             if let Some((_, stream)) = &target {
                 stream.wake();
@@ -446,15 +455,14 @@ impl Shared {
         reads.end().await;
     }
 
-    /// Hands what was read of a run to its streams; an error if some of it cannot be read now.
+    /// Hands what was read of a run, from candidate `index` on, to its streams; an error if some of it cannot be
+    /// read now.
     async fn move_run(
         self: &Rc<Self>,
-        (unit, run): (UnitId, &[Candidate]),
-        read: Option<Rc<Blocks>>,
+        (unit, (run, mut index, read)): (UnitId, Left<'_, Option<Rc<Blocks>>>),
         writer: Writer,
         (target, progress): (&mut Option<(VolumeId, Rc<Stream>)>, &Rc<Progress>),
     ) -> Result<(), Ways> {
-        let mut index = 0;
         while let Some(candidate) = run.get(index) {
             if let Some(blocks) = &read {
                 let left = (run, index, blocks);
@@ -476,23 +484,24 @@ impl Shared {
                     Err(ways) => return Err(ways),
                 },
             };
-            let Some(data) = data else {
+            let Some((blocks, at)) = data else {
                 self.declare_lost(unit, candidate, progress).await;
                 continue;
             };
-            let item = candidate.with(data);
+            let item = candidate.with(at);
             if self.dense.is_none() {
                 // Back to the log: no stream is ever started.
-                self.re_append(item, progress).await;
+                self.re_append(item, blocks, progress).await;
                 continue;
             }
             let stream = self.target(target, candidate.volume, writer);
-            if self.room_at(&stream) > 0 {
-                self.place_now(&stream, core::iter::once(item), progress);
+            if self.room_at(stream) > 0 {
+                self.place_now(stream, core::iter::once(item), &blocks, progress);
             } else {
                 // It may not know yet what its queue is full of.
                 stream.wake();
-                self.place(stream.id(), item, progress).await;
+                let id = stream.id();
+                self.place(id, item, &blocks, progress).await;
             }
         }
         Ok(())
@@ -502,25 +511,31 @@ impl Shared {
     /// for as long as nothing is to be awaited. Returns how many.
     fn place_verified(
         self: &Rc<Self>,
-        (tier, (run, index, blocks)): (Tier, (&[Candidate], usize, &Rc<Blocks>)),
+        (tier, (run, index, blocks)): (Tier, Left<'_, &Rc<Blocks>>),
         writer: Writer,
         (target, progress): (&mut Option<(VolumeId, Rc<Stream>)>, &Rc<Progress>),
     ) -> usize {
         let volume = run[index].volume;
-        let at = |index: usize| place_in(tier, run, &run[index]);
-        let is_sound = |index: usize| self.is_sound(blocks, at(index), &run[index], writer);
+        let at = |of: &Candidate| place_in(tier, run, of);
         let is_other = target.as_ref().is_none_or(|(last, _)| *last != volume);
-        if self.dense.is_none() || (is_other && !is_sound(index)) {
+        let first = &run[index];
+        let is_unsound = || !self.is_sound(blocks, at(first), first, writer);
+        if self.dense.is_none() || (is_other && is_unsound()) {
             return 0;
         }
-        let checked = index + usize::from(is_other);
         let stream = self.target(target, volume, writer);
-        let passes =
-            |index: &usize| run[*index].volume == volume && (*index < checked || is_sound(*index));
-        let items = (index..run.len())
-            .take_while(passes)
-            .map(|index| run[index].with((Rc::clone(blocks), at(index))));
-        self.place_now(&stream, items, progress)
+        // The first of them was checked before its stream was asked for.
+        let mut is_checked = is_other;
+        let passes = |one: &&Candidate| {
+            core::mem::take(&mut is_checked)
+                || (one.volume == volume && self.is_sound(blocks, at(one), one, writer))
+        };
+        let left = run[index..].iter().take(self.room_at(stream));
+        let count = left.take_while(passes).count();
+        let items = run[index..index + count].iter();
+        let items = items.map(|one| one.with(at(one)));
+        self.place_now(stream, items, blocks, progress);
+        count
     }
 
     /// True if what was read of a candidate passes its check.
@@ -531,23 +546,17 @@ impl Shared {
     }
 
     /// The stream of a volume's blocks: that of the last block, most often.
-    fn target(
+    fn target<'a>(
         self: &Rc<Self>,
-        last: &mut Option<(VolumeId, Rc<Stream>)>,
+        last: &'a mut Option<(VolumeId, Rc<Stream>)>,
         volume: VolumeId,
         writer: Writer,
-    ) -> Rc<Stream> {
-        if let Some((of, stream)) = last
-            && *of == volume
-        {
-            return Rc::clone(stream);
-        }
-        if let Some((_, stream)) = last {
+    ) -> &'a Rc<Stream> {
+        if let Some((_, stream)) = last.take_if(|(of, _)| *of != volume) {
             stream.wake();
         }
-        let stream = self.stream_named(self.stream(volume, writer));
-        *last = Some((volume, Rc::clone(&stream)));
-        stream
+        let named = || self.stream_named(self.stream(volume, writer));
+        &last.get_or_insert_with(|| (volume, named())).1
     }
 
     /// A block by whichever copy passes its check, or what all copies came to.
@@ -617,8 +626,8 @@ impl Shared {
 }
 
 impl Candidate {
-    /// On its way, with its content.
-    fn with(&self, data: (Rc<Blocks>, usize)) -> Item {
+    /// On its way, block `at` of the memory that it was read into.
+    const fn with(&self, at: usize) -> Item {
         let Self {
             volume,
             lba,
@@ -633,8 +642,8 @@ impl Candidate {
             old: ppa,
             birth,
             crc,
+            at: at as u32,
             class,
-            data,
         }
     }
 
