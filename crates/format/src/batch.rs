@@ -10,6 +10,7 @@
 //!
 //! **Not here**: where each payload lies (`payload`), what a lane does with a bad batch (`ftl`).
 
+use crate::brought::Brought;
 use crate::error::DecodeError;
 use crate::media::{
     U40, U56, VERSION, check_crc, check_equal, check_magic, check_range, check_zero, media, prefix,
@@ -17,6 +18,7 @@ use crate::media::{
 };
 use crate::payload::PayloadPlace;
 use crate::record::{RECORD_HEAD_BYTES, Record};
+use crate::record_decode::{check_move, inline_put};
 use alloc::vec::Vec;
 use varve_io::Sectors;
 use varve_units::{BLOCK, BLOCK_BYTES, LaneId, Lsn, SECTOR, SECTOR_BYTES};
@@ -271,34 +273,33 @@ pub fn decode(bytes: &[u8]) -> Result<(BatchHead, Vec<Record>), DecodeError> {
     Ok((head, found))
 }
 
-/// [`decode`], keeping only those records that brought payload, each with its place. The others are
-/// checked all the same.
+/// The head of a batch from its whole header, and what its records brought, added to `into`. All records are
+/// checked as [`decode`] does; after an error what was added is of no worth.
 ///
 /// # Errors
 /// As [`decode`].
-pub fn decode_brought(
-    bytes: &[u8],
-) -> Result<(BatchHead, Vec<(PayloadPlace, Record)>), DecodeError> {
+pub fn decode_brought(bytes: &[u8], into: &mut Brought) -> Result<BatchHead, DecodeError> {
     let (head, records) = open(bytes)?;
-    let pieces = head.data_blocks + head.meta_bytes / SECTOR as u32;
-    let mut found = Vec::with_capacity(head.records.min(pieces) as usize);
     let (mut rest, mut place) = (records, PayloadPlace::first(&head));
     for _ in 0..head.records {
-        if let Some(size) = Record::check_move(rest)? {
-            rest = &rest[size..];
-            place = place.behind_nothing();
-            continue;
-        }
-        let (record, size) = Record::decode(rest)?;
+        // The two kinds that nearly all records are of.
+        let size = if let Some((put, size)) = inline_put(rest)? {
+            into.add_put(&put, head.lsn(place.record), place.data_sector);
+            place = place.behind_blocks(put.crcs.len());
+            size
+        } else if let Some(size) = check_move(rest)? {
+            place = place.behind_blocks(0);
+            size
+        } else {
+            let (record, size) = Record::decode(rest)?;
+            into.add(&record, place.data_sector, place.meta_sector);
+            place = place.behind(&record);
+            size
+        };
         rest = &rest[size..];
-        let at = place;
-        place = at.behind(&record);
-        if record.data_blocks() > 0 || record.meta_bytes() > 0 {
-            found.push((at, record));
-        }
     }
     check_end(&head, records.len() - rest.len(), rest, place)?;
-    Ok((head, found))
+    Ok(head)
 }
 
 /// Head of a batch, and the rest of its header, whose checksum holds.

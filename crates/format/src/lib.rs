@@ -13,6 +13,7 @@ mod media;
 
 pub mod batch;
 mod bitmap;
+mod brought;
 mod catalogue;
 mod checkpoint;
 mod chunk;
@@ -42,6 +43,7 @@ pub use batch::{
     BATCH_RECORDS_MAX, BatchHead, BatchStart,
 };
 pub use bitmap::{Tier, UNIT_BITS_HEAD_BYTES, UNIT_BITS_WORDS_MAX, UnitBits, UnitBitsPlace};
+pub use brought::{Brought, BroughtBlock, BroughtLeaf};
 pub use catalogue::{CATALOGUE_ENTRY_BYTES, CatalogueEntry, VOLUME_BLOCKS_MAX, VolumeState};
 pub use checkpoint::{CommitBody, LanePosition, PartKind, PartPlace};
 pub use chunk::{CHUNK_HEAD_BYTES, CHUNK_HEADER_BYTES, ChunkHeader, CommitPlace};
@@ -57,7 +59,7 @@ pub use geometry::{
 pub use label::{LABEL_BYTES, LABEL_MAGIC, Label, MEMBERS_MAX, Member, MemberRole, MemberState};
 pub use leaf::{LEAF_BYTES, LEAF_ENTRIES, LeafError, LeafImage, Placement};
 pub use name::{NAME_BYTES_MAX, Name};
-pub use p2l::{P2l, P2lEntry, STRIPE_BLOCKS_MAX};
+pub use p2l::{P2l, P2lEntry, P2lHead, STRIPE_BLOCKS_MAX};
 pub use part::PartPayload;
 pub use payload::{PayloadLayout, PayloadPlace};
 pub use record::{

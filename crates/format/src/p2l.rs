@@ -5,8 +5,8 @@
 
 use crate::error::DecodeError;
 use crate::media::{
-    U40, U56, VERSION, check_crc, check_equal, check_magic, check_range, check_zero, checked, list,
-    media, prefix, seal, truncated,
+    U40, U56, VERSION, check_crc, check_equal, check_magic, check_range, check_zero, list, media,
+    prefix, seal, truncated,
 };
 use crate::record::LBA_END;
 use alloc::vec;
@@ -59,6 +59,59 @@ pub struct P2l {
     pub entries: Vec<P2lEntry>,
 }
 
+/// What the P2L area of a stripe says besides its blocks: see [`P2l`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct P2lHead {
+    /// Epoch of the pool, folded with the pool's identity.
+    pub epoch: u32,
+    /// Number of the group.
+    pub group: u32,
+    /// Generation of the group.
+    pub generation: Generation,
+    /// Number of the stripe within the group.
+    pub stripe: u32,
+}
+
+impl P2lHead {
+    /// Writes the area of a stripe of `count` data blocks, of which those behind `entries` are padding, to the
+    /// start of `into`. That holds zeroes, or the area of another stripe of as many.
+    ///
+    /// # Panics
+    /// As [`P2l::encode_into`], or if there are more than `count` entries.
+    pub fn encode_into(
+        &self,
+        count: usize,
+        mut entries: impl Iterator<Item = P2lEntry>,
+        into: &mut [u8],
+    ) {
+        assert!(
+            (1..=STRIPE_BLOCKS_MAX).contains(&count),
+            "{count} blocks in a stripe"
+        );
+        let head = P2lHeadRaw {
+            magic: MAGIC,
+            version: VERSION.into(),
+            epoch: self.epoch.into(),
+            group: self.group.into(),
+            generation: self.generation.0.into(),
+            stripe: self.stripe.into(),
+            count: u32::try_from(count).expect("entries were checked").into(),
+            ..P2lHeadRaw::new_zeroed()
+        };
+        let bytes = &mut into[..P2l::blocks_for(count) * BLOCK];
+        let (first, rest) = bytes.split_at_mut(size_of::<P2lHeadRaw>());
+        first.copy_from_slice(head.as_bytes());
+        let (slots, _) = <[P2lEntryRaw]>::mut_from_prefix_with_elems(rest, count)
+            .expect("the blocks hold all entries");
+        for slot in slots {
+            let entry = entries.next().unwrap_or(P2lEntry::PADDING);
+            *slot = entry.raw();
+        }
+        assert!(entries.next().is_none(), "blocks of one stripe");
+        seal(bytes);
+    }
+}
+
 media! {
     /// Head of a [`P2l`] on media; followed by `count` entries and zeroes up to a whole block.
     struct P2lHeadRaw: 32 {
@@ -107,30 +160,13 @@ impl P2l {
     /// # Panics
     /// As [`Self::encode`], or if `into` is shorter.
     pub fn encode_into(&self, into: &mut [u8]) {
-        let count = self.entries.len();
-        assert!(
-            (1..=STRIPE_BLOCKS_MAX).contains(&count),
-            "{count} blocks in a stripe"
-        );
-        let head = P2lHeadRaw {
-            magic: MAGIC,
-            version: VERSION.into(),
-            epoch: self.epoch.into(),
-            group: self.group.into(),
-            generation: self.generation.0.into(),
-            stripe: self.stripe.into(),
-            count: u32::try_from(count).expect("entries were checked").into(),
-            ..P2lHeadRaw::new_zeroed()
+        let head = P2lHead {
+            epoch: self.epoch,
+            group: self.group,
+            generation: self.generation,
+            stripe: self.stripe,
         };
-        let bytes = &mut into[..Self::blocks_for(count) * BLOCK];
-        let (first, rest) = bytes.split_at_mut(size_of::<P2lHeadRaw>());
-        first.copy_from_slice(head.as_bytes());
-        let (slots, _) = <[P2lEntryRaw]>::mut_from_prefix_with_elems(rest, count)
-            .expect("the blocks hold all entries");
-        for (slot, entry) in slots.iter_mut().zip(&self.entries) {
-            *slot = entry.raw();
-        }
-        seal(bytes);
+        head.encode_into(self.entries.len(), self.entries.iter().copied(), into);
     }
 
     /// The area in `bytes`, read as that of stripe `stripe` of group `group`.
@@ -159,7 +195,7 @@ impl P2l {
             group,
             generation: Generation(head.generation.get()),
             stripe,
-            entries: checked(entries, P2lEntry::checked)?,
+            entries: P2lEntry::all_checked(entries)?,
         })
     }
 }
@@ -175,15 +211,23 @@ impl P2lEntry {
         }
     }
 
-    fn checked(raw: &P2lEntryRaw) -> Result<Self, DecodeError> {
-        let entry = Self {
+    #[inline]
+    fn unchecked(raw: &P2lEntryRaw) -> Self {
+        Self {
             volume: VolumeId(raw.volume.get()),
             lba: Lba(raw.lba.get()),
             birth: raw.birth.get(),
             crc: raw.crc.get(),
-        };
-        entry.check()?;
-        Ok(entry)
+        }
+    }
+
+    fn all_checked(raw: &[P2lEntryRaw]) -> Result<Vec<Self>, DecodeError> {
+        let entries: Vec<Self> = raw.iter().map(Self::unchecked).collect();
+        // All that is left to be checked of those of a volume is their block number, which has 40 bits there.
+        const { assert!(LBA_END == 1 << 40) };
+        let mut padding = entries.iter().filter(|entry| entry.volume == VolumeId(0));
+        padding.try_for_each(Self::check)?;
+        Ok(entries)
     }
 
     fn check(&self) -> Result<(), DecodeError> {

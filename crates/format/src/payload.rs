@@ -36,10 +36,12 @@ impl PayloadPlace {
         }
     }
 
-    /// That of the record behind one without payload.
-    pub(crate) const fn behind_nothing(self) -> Self {
+    /// That of the record behind one with so many data blocks and no metadata.
+    #[inline]
+    pub(crate) const fn behind_blocks(self, blocks: usize) -> Self {
         Self {
             record: self.record + 1,
+            data_sector: self.data_sector + (blocks * (BLOCK / SECTOR)) as u64,
             ..self
         }
     }

@@ -251,15 +251,6 @@ impl Record {
         Ok((record, size))
     }
 
-    /// The size of the record at the start of `bytes` if it is a move, checked as [`Self::decode`] does:
-    /// for who does not need its items.
-    ///
-    /// # Errors
-    /// As [`Self::decode`].
-    pub fn check_move(bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
-        record_decode::check_move(bytes)
-    }
-
     /// Checks the limits that hold on both sides of the drive.
     ///
     /// # Errors
@@ -297,7 +288,8 @@ impl Record {
 }
 
 /// Checks a run of blocks: some, and within one leaf.
-fn check_run(lba: Lba, blocks: usize) -> Result<(), DecodeError> {
+#[inline]
+pub(crate) fn check_run(lba: Lba, blocks: usize) -> Result<(), DecodeError> {
     check_range(lba.0 < LBA_END, "lba", lba.0)?;
     let fits = (1..=PUT_BLOCKS_MAX - lba.index()).contains(&blocks);
     check_range(fits, "put blocks", blocks as u64)

@@ -1,5 +1,6 @@
 //! Bytes to records.
 
+use crate::brought::InlinePut;
 use crate::catalogue::CatalogueEntry;
 use crate::checkpoint::PartKind;
 use crate::crcs::Crcs;
@@ -7,6 +8,7 @@ use crate::error::DecodeError;
 use crate::media::{U40, check_range, check_zero, checked, list, lsn, prefix};
 use crate::record::{
     ITEMS_MAX, KeepItem, LBA_END, MoveItem, PUT_BLOCKS_MAX, RECORD_HEAD_BYTES, Record, RecordKind,
+    check_run,
 };
 use crate::record_raw::{
     COMMIT, CONDITIONAL, CatalogueRaw, CommitRaw, DiscardRaw, EXTERNAL, ItemsRaw, KeepItemRaw,
@@ -47,12 +49,43 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Record, usize), DecodeError> {
     Ok((record, size))
 }
 
-fn decode_put(bytes: &[u8]) -> Result<Record, DecodeError> {
+/// Head and checksums of a put or external.
+#[inline]
+fn put_parts(bytes: &[u8]) -> Result<(&PutRaw, &[U32]), DecodeError> {
     let (raw, rest) = prefix::<PutRaw>(bytes, STRUCTURE)?;
-    check_zero(&raw.reserved, STRUCTURE)?;
+    if raw.reserved != [0; 2] {
+        return Err(DecodeError::Padding {
+            structure: STRUCTURE,
+        });
+    }
     check_no_slice(raw.head)?;
     let count = count(raw.count, PUT_BLOCKS_MAX, "put blocks")?;
     let (crcs, _) = list::<U32>(rest, count, STRUCTURE)?;
+    Ok((raw, crcs))
+}
+
+/// The record at the start of `bytes` and its size, checked as [`Record::decode`] does, if it is a put whose
+/// blocks lie in the batch.
+#[inline]
+pub(crate) fn inline_put(bytes: &[u8]) -> Result<Option<(InlinePut<'_>, usize)>, DecodeError> {
+    let (head, _) = prefix::<RecordHead>(bytes, STRUCTURE)?;
+    if (head.kind, head.flags) != (RecordKind::Put.code(), 0) {
+        return Ok(None);
+    }
+    let (raw, crcs) = put_parts(bytes)?;
+    check_range(raw.ppa.get() == 0, "ppa of inline blocks", raw.ppa.get())?;
+    let put = InlinePut {
+        volume: VolumeId(raw.volume.get()),
+        lba: Lba(raw.lba.get()),
+        class: raw.class,
+        crcs,
+    };
+    check_run(put.lba, crcs.len())?;
+    Ok(Some((put, RECORD_HEAD_BYTES + size_of_val(crcs))))
+}
+
+fn decode_put(bytes: &[u8]) -> Result<Record, DecodeError> {
+    let (raw, crcs) = put_parts(bytes)?;
     let crcs = match crcs {
         [crc] => Crcs::one(crc.get()),
         _ => crcs.iter().map(|crc| crc.get()).collect(),
@@ -78,7 +111,8 @@ fn decode_put(bytes: &[u8]) -> Result<Record, DecodeError> {
     })
 }
 
-/// The size of the record at the start of `bytes` if it is a move, checked as [`decode`] does.
+/// The size of the record at the start of `bytes` if it is a move, checked as [`Record::decode`] does: for who
+/// does not need its items.
 pub(crate) fn check_move(bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
     let (head, _) = prefix::<RecordHead>(bytes, STRUCTURE)?;
     if (head.kind, head.flags) != (RecordKind::Put.code(), EXTERNAL | CONDITIONAL) {

@@ -14,8 +14,8 @@
 //! **Invariants**: a victim is emptied only after the last of its moves was applied.
 
 use crate::config::Canary;
-use crate::contents::{Brought, Unknown};
-use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
+use crate::contents::Unknown;
+use crate::geometry::{Tier, UnitId};
 use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX, OUTAGE_PAUSE_MAX};
 use crate::map::{LeafKey, Live, Map};
 use crate::placement::{Item, Stream, StreamId, Writer};
@@ -29,7 +29,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use varve_format::{PayloadPlace, Record, block_crc};
+use varve_format::{Brought, BroughtBlock, PayloadPlace, Record, block_crc};
 use varve_io::{Blocks, ReactorId};
 use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
 
@@ -117,6 +117,9 @@ pub(crate) struct Candidate {
     pub(crate) crc: u32,
     pub(crate) class: u8,
 }
+
+/// A run of candidates, the first of them that was not handed on yet, and what was read.
+type Left<'a, Read> = (&'a [Candidate], usize, Read);
 
 impl Shared {
     /// Cleans chunks whenever fewer are free than the pool wants; runs for the engine's life.
@@ -244,10 +247,13 @@ impl Shared {
     }
 
     /// Bytes of the cleaner's and garbage collection's buffers at most: for each victim, or stripe of
-    /// one, that is read the blocks under way, and its records and candidates, a block each at worst.
+    /// one, that is read the blocks under way, and what it brought and candidates, a block each at worst.
+    /// What was brought takes less than its records would, however its list has grown.
     pub(crate) fn cleaner_bytes(&self) -> u64 {
         let geometry = self.units.geometry();
-        let block = (size_of::<(PayloadPlace, Record)>() + size_of::<Candidate>()) as u64;
+        const BROUGHT: usize = size_of::<(PayloadPlace, Record)>();
+        const { assert!(2 * size_of::<BroughtBlock>() <= BROUGHT) };
+        let block = (BROUGHT + size_of::<Candidate>()) as u64;
         let bytes = |blocks: u32| {
             let under_way = (CLEANER_RUN_MAX as u64).min(blocks.into()) * BLOCK_BYTES;
             under_way + u64::from(blocks) * block
@@ -269,12 +275,12 @@ impl Shared {
             self.count("chunks_cleaned", 1);
             return Some(Verdict::Emptied);
         }
-        let records = self.read_brought(chunk).await;
+        let brought = self.read_brought(chunk).await;
         if self.is_stopped() {
             return None;
         }
-        let records = match records {
-            Ok(records) => records,
+        let brought = match brought {
+            Ok(brought) => brought,
             Err(Unknown::Lost) => {
                 self.count("chunks_stuck", 1);
                 return Some(Verdict::Stuck);
@@ -285,8 +291,7 @@ impl Shared {
             }
         };
         let progress = Rc::new(Progress::default());
-        let candidates = self.sort_out(id, &records).await;
-        drop(records);
+        let candidates = self.sort_out(id, brought).await;
         debug_assert!(candidates.is_sorted_by_key(|candidate| self.place_offset(candidate.ppa)));
         self.move_all(id, &candidates, Writer::Compaction, &progress)
             .await;
@@ -316,26 +321,30 @@ impl Shared {
 
     /// Asks of what the batches of a chunk brought what is live: blocks are returned as they lie, leaves
     /// merged.
-    async fn sort_out(&self, id: UnitId, batches: &[Brought]) -> Vec<Candidate> {
+    async fn sort_out(&self, id: UnitId, brought: Brought) -> Vec<Candidate> {
         let (unit, geometry) = (self.units.unit(id), self.units.geometry());
         let mut blocks = Vec::with_capacity(unit.live() as usize);
-        let mut leaves: BTreeMap<ReactorId, Vec<(LeafKey, u64)>> = BTreeMap::new();
-        for (head, records) in batches {
-            for (at, record) in records {
-                let lsn = head.lsn(at.record);
-                each_candidate(record, lsn, at.data_sector, |one| {
-                    if unit.is_set(geometry.bit_in(id, one.ppa)) {
-                        blocks.push(one);
-                    }
+        for one in &brought.blocks {
+            let ppa = Ppa::fast(one.sector);
+            if unit.is_set(geometry.bit_in(id, ppa)) {
+                blocks.push(Candidate {
+                    volume: one.volume,
+                    lba: one.lba,
+                    ppa,
+                    birth: one.birth,
+                    crc: one.crc,
+                    class: one.class,
                 });
-                if let Record::Leaf { volume, leaf, .. } = record {
-                    let (volume, leaf) = (*volume, *leaf);
-                    let key = LeafKey { volume, leaf };
-                    let owner = self.owner_of_leaf(key);
-                    leaves.entry(owner).or_default().push((key, at.meta_sector));
-                }
             }
         }
+        let mut leaves: BTreeMap<ReactorId, Vec<(LeafKey, u64)>> = BTreeMap::new();
+        for one in &brought.leaves {
+            let (volume, leaf) = (one.volume, one.leaf);
+            let key = LeafKey { volume, leaf };
+            let owner = self.owner_of_leaf(key);
+            leaves.entry(owner).or_default().push((key, one.sector));
+        }
+        drop(brought);
         let blocks = self.perhaps_live(blocks).await;
         for (owner, leaves) in leaves {
             let merge =
@@ -424,14 +433,20 @@ impl Shared {
         {
             let run = &candidates[run];
             let read = read.ok().map(Rc::new);
-            let moved = self
-                .move_run((unit, run), read, writer, (&mut target, progress))
-                .await;
-            if moved.is_err() {
-                // It may be there when the tier is: the unit is cleaned another time.
-                progress.fail();
-                self.count("clean_read_errors", 1);
-                break;
+            let mut placed = 0;
+            if let Some(blocks) = &read {
+                let left = (run, 0, blocks);
+                placed = self.place_verified((unit.tier, left), writer, (&mut target, progress));
+            }
+            if placed < run.len() {
+                let left = (run, placed, read);
+                let moved = self.move_run((unit, left), writer, (&mut target, progress));
+                if moved.await.is_err() {
+                    // It may be there when the tier is: the unit is cleaned another time.
+                    progress.fail();
+                    self.count("clean_read_errors", 1);
+                    break;
+                }
             }
             if let Some((_, stream)) = &target {
                 stream.wake();
@@ -440,15 +455,14 @@ impl Shared {
         reads.end().await;
     }
 
-    /// Hands what was read of a run to its streams; an error if some of it cannot be read now.
+    /// Hands what was read of a run, from candidate `index` on, to its streams; an error if some of it cannot be
+    /// read now.
     async fn move_run(
         self: &Rc<Self>,
-        (unit, run): (UnitId, &[Candidate]),
-        read: Option<Rc<Blocks>>,
+        (unit, (run, mut index, read)): (UnitId, Left<'_, Option<Rc<Blocks>>>),
         writer: Writer,
         (target, progress): (&mut Option<(VolumeId, Rc<Stream>)>, &Rc<Progress>),
     ) -> Result<(), Ways> {
-        let mut index = 0;
         while let Some(candidate) = run.get(index) {
             if let Some(blocks) = &read {
                 let left = (run, index, blocks);
@@ -470,23 +484,24 @@ impl Shared {
                     Err(ways) => return Err(ways),
                 },
             };
-            let Some(data) = data else {
+            let Some((blocks, at)) = data else {
                 self.declare_lost(unit, candidate, progress).await;
                 continue;
             };
-            let item = candidate.with(data);
+            let item = candidate.with(at);
             if self.dense.is_none() {
                 // Back to the log: no stream is ever started.
-                self.re_append(item, progress).await;
+                self.re_append(item, blocks, progress).await;
                 continue;
             }
             let stream = self.target(target, candidate.volume, writer);
-            if self.room_at(&stream) > 0 {
-                self.place_now(&stream, core::iter::once(item), progress);
+            if self.room_at(stream) > 0 {
+                self.place_now(stream, core::iter::once(item), &blocks, progress);
             } else {
                 // It may not know yet what its queue is full of.
                 stream.wake();
-                self.place(stream.id(), item, progress).await;
+                let id = stream.id();
+                self.place(id, item, &blocks, progress).await;
             }
         }
         Ok(())
@@ -496,25 +511,31 @@ impl Shared {
     /// for as long as nothing is to be awaited. Returns how many.
     fn place_verified(
         self: &Rc<Self>,
-        (tier, (run, index, blocks)): (Tier, (&[Candidate], usize, &Rc<Blocks>)),
+        (tier, (run, index, blocks)): (Tier, Left<'_, &Rc<Blocks>>),
         writer: Writer,
         (target, progress): (&mut Option<(VolumeId, Rc<Stream>)>, &Rc<Progress>),
     ) -> usize {
         let volume = run[index].volume;
-        let at = |index: usize| place_in(tier, run, &run[index]);
-        let is_sound = |index: usize| self.is_sound(blocks, at(index), &run[index], writer);
+        let at = |of: &Candidate| place_in(tier, run, of);
         let is_other = target.as_ref().is_none_or(|(last, _)| *last != volume);
-        if self.dense.is_none() || (is_other && !is_sound(index)) {
+        let first = &run[index];
+        let is_unsound = || !self.is_sound(blocks, at(first), first, writer);
+        if self.dense.is_none() || (is_other && is_unsound()) {
             return 0;
         }
-        let checked = index + usize::from(is_other);
         let stream = self.target(target, volume, writer);
-        let passes =
-            |index: &usize| run[*index].volume == volume && (*index < checked || is_sound(*index));
-        let items = (index..run.len())
-            .take_while(passes)
-            .map(|index| run[index].with((Rc::clone(blocks), at(index))));
-        self.place_now(&stream, items, progress)
+        // The first of them was checked before its stream was asked for.
+        let mut is_checked = is_other;
+        let passes = |one: &&Candidate| {
+            core::mem::take(&mut is_checked)
+                || (one.volume == volume && self.is_sound(blocks, at(one), one, writer))
+        };
+        let left = run[index..].iter().take(self.room_at(stream));
+        let count = left.take_while(passes).count();
+        let items = run[index..index + count].iter();
+        let items = items.map(|one| one.with(at(one)));
+        self.place_now(stream, items, blocks, progress);
+        count
     }
 
     /// True if what was read of a candidate passes its check.
@@ -525,23 +546,17 @@ impl Shared {
     }
 
     /// The stream of a volume's blocks: that of the last block, most often.
-    fn target(
+    fn target<'a>(
         self: &Rc<Self>,
-        last: &mut Option<(VolumeId, Rc<Stream>)>,
+        last: &'a mut Option<(VolumeId, Rc<Stream>)>,
         volume: VolumeId,
         writer: Writer,
-    ) -> Rc<Stream> {
-        if let Some((of, stream)) = last
-            && *of == volume
-        {
-            return Rc::clone(stream);
-        }
-        if let Some((_, stream)) = last {
+    ) -> &'a Rc<Stream> {
+        if let Some((_, stream)) = last.take_if(|(of, _)| *of != volume) {
             stream.wake();
         }
-        let stream = self.stream_named(self.stream(volume, writer));
-        *last = Some((volume, Rc::clone(&stream)));
-        stream
+        let named = || self.stream_named(self.stream(volume, writer));
+        &last.get_or_insert_with(|| (volume, named())).1
     }
 
     /// A block by whichever copy passes its check, or what all copies came to.
@@ -611,8 +626,8 @@ impl Shared {
 }
 
 impl Candidate {
-    /// On its way, with its content.
-    fn with(&self, data: (Rc<Blocks>, usize)) -> Item {
+    /// On its way, block `at` of the memory that it was read into.
+    const fn with(&self, at: usize) -> Item {
         let Self {
             volume,
             lba,
@@ -627,8 +642,8 @@ impl Candidate {
             old: ppa,
             birth,
             crc,
+            at: at as u32,
             class,
-            data,
         }
     }
 
@@ -665,47 +680,4 @@ impl Shard {
 /// Which of the blocks read for a run is a candidate's.
 fn place_in(tier: Tier, run: &[Candidate], of: &Candidate) -> usize {
     blocks_apart(tier, run[0].ppa, of.ppa).expect("a run is read in blocks")
-}
-
-/// The blocks that a record brought inline; the first lies at fast-tier sector `sector`.
-fn each_candidate(record: &Record, lsn: Lsn, sector: u64, mut found: impl FnMut(Candidate)) {
-    let ppa = |index: usize| Ppa::fast(sector + index as u64 * BLOCK_SECTORS);
-    match record {
-        Record::Put {
-            volume,
-            lba,
-            class,
-            crcs,
-        } => {
-            for (index, crc) in crcs.as_slice().iter().enumerate() {
-                found(Candidate {
-                    volume: *volume,
-                    lba: Lba(lba.0 + index as u64),
-                    ppa: ppa(index),
-                    birth: lsn,
-                    crc: *crc,
-                    class: *class,
-                });
-            }
-        }
-        Record::Keep { volume, items, .. } => {
-            for (index, item) in items.iter().enumerate() {
-                found(Candidate {
-                    volume: *volume,
-                    lba: item.lba,
-                    ppa: ppa(index),
-                    birth: item.birth,
-                    crc: item.crc,
-                    class: item.class,
-                });
-            }
-        }
-        Record::External { .. }
-        | Record::Move { .. }
-        | Record::Discard { .. }
-        | Record::Leaf { .. }
-        | Record::Part { .. }
-        | Record::Commit { .. }
-        | Record::Catalogue { .. } => {}
-    }
 }

@@ -7,13 +7,9 @@ use crate::geometry::{CHUNK_HEAD_SECTORS, UnitId};
 use crate::recovery::{Expect, Sought, seek_decoded};
 use crate::shared::Shared;
 use crate::ways::Ways;
-use alloc::vec::Vec;
-use varve_format::{BatchHead, ChunkHeader, PayloadPlace, Record, batch};
+use varve_format::{BatchHead, Brought, ChunkHeader, batch};
 use varve_io::Sectors;
 use varve_units::SECTOR_BYTES;
-
-/// A batch, with those of its records that brought payload.
-pub(crate) type Brought = (BatchHead, Vec<(PayloadPlace, Record)>);
 
 /// Why a chunk's batches are not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,40 +35,49 @@ impl Shared {
     ///
     /// # Errors
     /// [`Unknown::Lost`]: some live bit may belong to no record.
-    pub(crate) async fn read_brought(&self, chunk: u32) -> Result<Vec<Brought>, Unknown> {
+    pub(crate) async fn read_brought(&self, chunk: u32) -> Result<Brought, Unknown> {
         let geometry = *self.units.geometry();
         let start = geometry.chunk_start(chunk);
         let end = start + u64::from(self.units.unit(UnitId::chunk(chunk)).write_pointer());
         let mut sector = start + CHUNK_HEAD_SECTORS;
-        let mut batches = Vec::new();
+        let mut brought = Brought::default();
         if end <= sector {
-            return Ok(batches);
+            return Ok(brought);
         }
         let header = self.read_chunk_header(chunk).await?;
         let tag = self.identity.tag(header.epoch);
         let mut sequence = header.first_batch;
         while sector < end {
             let expect = Expect::new(Some(tag), &header, Some(sequence), sector);
-            let (head, records) = self.read_closed_batch(&expect).await?;
+            let head = self.read_closed_batch(&expect, &mut brought).await?;
             sector += head.batch_bytes() / SECTOR_BYTES;
             sequence += 1;
-            batches.push((head, records));
         }
         if sector == end {
-            Ok(batches)
+            Ok(brought)
         } else {
             Err(Unknown::Lost)
         }
     }
 
-    async fn read_closed_batch(&self, expect: &Expect) -> Result<Brought, Unknown> {
+    /// Reads a batch, and adds what it brought.
+    async fn read_closed_batch(
+        &self,
+        expect: &Expect,
+        brought: &mut Brought,
+    ) -> Result<BatchHead, Unknown> {
         let geometry = self.units.geometry();
+        let before = brought.len();
+        // Of a copy that turns out to be something else nothing is left.
+        let mut decode = |bytes: &[u8]| {
+            brought.truncate(before);
+            batch::decode_brought(bytes, brought).map(|head| (head, ()))
+        };
         let mut ways = Ways::default();
         loop {
-            let decode = batch::decode_brought;
-            let sought = seek_decoded(&*self.fast, geometry, expect, &mut ways, decode).await;
-            if let Sought::Found(head, records) = sought {
-                return Ok((head, records));
+            let sought = seek_decoded(&*self.fast, geometry, expect, &mut ways, &mut decode).await;
+            if let Sought::Found(head, ()) = sought {
+                return Ok(head);
             }
             if !ways.tries_again() {
                 return Err(Unknown::of(ways));

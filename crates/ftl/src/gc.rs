@@ -288,21 +288,19 @@ impl Shared {
         let first = self.stripe_first_user_block(stripe);
         let trusting = self.config.is_planted(Canary::P2lUnverified);
         let unit = self.units.unit(UnitId::group(group));
-        let is_set = |index: usize| unit.is_set(first + index as u32);
-        let blocks = entries
-            .iter()
-            .enumerate()
-            .filter(|(index, entry)| entry.volume != VolumeId(0) && is_set(*index))
-            .map(|(index, entry)| Candidate {
-                volume: entry.volume,
-                lba: entry.lba,
-                ppa: geometry.dense_ppa(group, first + index as u32),
-                birth: entry.birth,
-                crc: entry.crc,
-                class: 0,
-            });
         let mut found = Vec::with_capacity(entries.len());
-        found.extend(blocks);
+        for (block, entry) in (first..).zip(entries) {
+            if entry.volume != VolumeId(0) && unit.is_set(block) {
+                found.push(Candidate {
+                    volume: entry.volume,
+                    lba: entry.lba,
+                    ppa: geometry.dense_ppa(group, block),
+                    birth: entry.birth,
+                    crc: entry.crc,
+                    class: 0,
+                });
+            }
+        }
         if trusting {
             // At their word, as the live bits are.
             return found;

@@ -15,6 +15,7 @@ use crate::batch::{OpenChunk, Size, place};
 use crate::crossing::Caller;
 use crate::geometry::Geometry;
 use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
+use crate::progress::MovesTicket;
 use crate::shared::Identity;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -73,6 +74,8 @@ pub struct Load {
 pub enum Ticket {
     /// A flow of the same reactor.
     Here(Sender<Result<Appended, Stopped>>),
+    /// A flow that appended moves of a stripe.
+    Moves(MovesTicket),
     /// A host's write that came in on another one.
     There(Caller),
 }

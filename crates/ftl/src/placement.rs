@@ -19,25 +19,25 @@
 use crate::config::Canary;
 use crate::gate::log_cost;
 use crate::geometry::UnitId;
-use crate::lane::{Appended, Stopped};
+use crate::lane::Ticket;
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
-use crate::progress::{Party, Progress, party};
+use crate::progress::{Moves, Party, Progress};
 use crate::shared::Shared;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::Ordering;
-use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2l, P2lEntry, Record};
-use varve_io::{Blocks, Event, Gather, IoError, ReactorId, Receiver, Sectors, Segment};
+use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2lHead, Record};
+use varve_io::{Blocks, Event, Gather, IoError, ReactorId, Segment};
 use varve_units::{BLOCK, Lsn, Nanos, SECTOR, TenantId, VolumeId};
 
 pub(crate) mod bypass;
 mod item;
 mod sink;
 
-use item::{Turn, push_blocks};
+use item::{Queue, Stripe, Turn};
 use sink::Sink;
 
 pub(crate) use item::Item;
@@ -73,13 +73,10 @@ impl StreamId {
 /// Move records for another reactor, and what waits for each.
 type Crossing = Vec<(Record, Party)>;
 
-/// The acknowledgement of a record to come.
-type Appending = Receiver<Result<Appended, Stopped>>;
-
 /// One stream: its queue and its open group.
 pub(crate) struct Stream {
     id: StreamId,
-    queue: RefCell<VecDeque<(Item, Rc<Progress>)>>,
+    queue: RefCell<Queue>,
     /// Host writes that are to pass the log.
     bypass: bypass::Waiting,
     sink: Rc<Sink>,
@@ -189,14 +186,26 @@ impl Streams {
 
 impl Shared {
     /// Puts a block back at the head of the log (a pool without a dense tier).
-    pub(crate) async fn re_append(self: &Rc<Self>, item: Item, progress: &Rc<Progress>) {
+    pub(crate) async fn re_append(
+        self: &Rc<Self>,
+        item: Item,
+        blocks: Rc<Blocks>,
+        progress: &Rc<Progress>,
+    ) {
         progress.add(1);
         self.pending_keeps.fetch_add(log_cost(1), Ordering::SeqCst);
-        self.keep(alloc::vec![(item, Rc::clone(progress))]).await;
+        self.keep(Stripe::of_one(item, blocks, Rc::clone(progress)))
+            .await;
     }
 
     /// Hands a block to its stream; waits while the stream's queue is full.
-    pub(crate) async fn place(self: &Rc<Self>, id: StreamId, item: Item, progress: &Rc<Progress>) {
+    pub(crate) async fn place(
+        self: &Rc<Self>,
+        id: StreamId,
+        item: Item,
+        blocks: &Rc<Blocks>,
+        progress: &Rc<Progress>,
+    ) {
         progress.add(1);
         let stream = self.stream_named(id);
         while stream.queued() >= self.queue_max() && !self.is_stopped() {
@@ -206,10 +215,8 @@ impl Shared {
             progress.done(1, false);
             return;
         }
-        stream
-            .queue
-            .borrow_mut()
-            .push_back((item, Rc::clone(progress)));
+        let one = core::iter::once(item);
+        stream.queue.borrow_mut().push(one, blocks, progress);
         stream.event.notify();
     }
 
@@ -226,23 +233,18 @@ impl Shared {
         self.queue_max().saturating_sub(stream.queued())
     }
 
-    /// Hands blocks to a stream of a pool with a dense tier while its queue has room, and returns how many;
-    /// those that are left take [`Shared::place`]. Who does not await next wakes the stream:
-    /// [`Stream::wake`].
+    /// Hands blocks of the same memory to a stream of a pool with a dense tier whose queue has room for them
+    /// ([`Shared::room_at`]). Who does not await next wakes the stream: [`Stream::wake`].
     pub(crate) fn place_now(
         &self,
         stream: &Stream,
-        items: impl Iterator<Item = Item>,
+        items: impl ExactSizeIterator<Item = Item>,
+        blocks: &Rc<Blocks>,
         progress: &Rc<Progress>,
-    ) -> usize {
-        let room = self.room_at(stream);
-        let mut queue = stream.queue.borrow_mut();
-        let before = queue.len();
-        let items = items.take(room);
-        items.for_each(|item| queue.push_back((item, Rc::clone(progress))));
-        let placed = queue.len() - before;
-        progress.add(placed);
-        placed
+    ) {
+        debug_assert!(items.len() <= self.room_at(stream), "there is room");
+        progress.add(items.len());
+        stream.queue.borrow_mut().push(items, blocks, progress);
     }
 
     /// The stream of this id, started if it is new.
@@ -301,17 +303,17 @@ impl Shared {
             let may_pad = stream.flush.get() && (!collects || self.may_pad());
             if queued >= full || (may_pad && queued > 0) {
                 let count = queued.min(full);
-                let items: Vec<_> = stream.queue.borrow_mut().drain(..count).collect();
+                let stripe = stream.queue.borrow_mut().take(count);
                 stream.room.notify();
-                let is_little = items.len() * 2 < full && stream.id.writer == Writer::Compaction;
-                if is_little && self.reserve_log_to_keep(items.len()) {
-                    self.keep(items).await;
+                let is_little = count * 2 < full && stream.id.writer == Writer::Compaction;
+                if is_little && self.reserve_log_to_keep(count) {
+                    self.keep(stripe).await;
                 } else {
                     if !collects {
                         self.keep_pace().await;
                     }
                     stream.is_writing.set(true);
-                    self.write_items(stream, items).await;
+                    self.write_items(stream, stripe).await;
                     stream.is_writing.set(false);
                     due = due.saturating_sub(1);
                 }
@@ -326,9 +328,8 @@ impl Shared {
             }
         }
         stream.bypass.stop();
-        for (_, progress) in stream.queue.take() {
-            progress.done(1, false);
-        }
+        let left = stream.queue.borrow_mut().take_all();
+        left.fail();
         stream.room.notify();
     }
 
@@ -355,69 +356,66 @@ impl Shared {
 
     /// Re-appends blocks, for which log was set aside, at the head of the log: conditional, their birth
     /// kept.
-    async fn keep(self: &Rc<Self>, items: Vec<(Item, Rc<Progress>)>) {
-        for (item, progress) in items {
-            let Item {
-                volume,
-                lba,
-                old,
-                birth,
-                crc,
-                class,
-                data,
-            } = item;
-            let slice = self.units.geometry().slice_of(volume, lba.leaf());
-            let kept = KeepItem {
-                lba,
-                old,
-                class,
-                birth,
-                crc,
-            };
-            let record = Record::Keep {
-                slice,
-                volume,
-                items: alloc::vec![kept],
-            };
-            self.count("kept_blocks", 1);
-            let owner = self.owner_of(slice);
-            if owner == self.reactor {
-                let (blocks, index) = data;
-                let payload = Some((blocks, index..index + 1));
-                let appended = self.shard().append(record, payload, 1, (0, false)).await;
-                let shared = Rc::clone(self);
-                self.spawn(async move {
-                    let ok = appended.await.is_ok();
-                    shared.kept();
-                    progress.done(1, ok);
-                });
-            } else {
-                let data = data.0.extract(data.1, 1);
-                let shared = Rc::clone(self);
-                self.spawn(async move {
-                    let keep = move |there: Rc<Self>| async move {
-                        let payload = Some((Rc::new(data), 0..1));
-                        let shard = there.shard();
-                        let appended = shard.append(record, payload, 1, (0, false)).await;
-                        appended.await.is_ok()
-                    };
-                    let ok = shared.call(owner, keep).await;
-                    shared.kept();
-                    progress.done(1, ok == Ok(true));
-                });
+    async fn keep(self: &Rc<Self>, stripe: Stripe) {
+        for (run, items) in stripe.by_run() {
+            for item in items {
+                self.keep_one(item, &run.blocks, &run.progress).await;
             }
         }
     }
 
+    async fn keep_one(self: &Rc<Self>, item: &Item, blocks: &Rc<Blocks>, progress: &Rc<Progress>) {
+        let Item { volume, lba, .. } = *item;
+        let slice = self.units.geometry().slice_of(volume, lba.leaf());
+        let kept = KeepItem {
+            lba,
+            old: item.old,
+            class: item.class,
+            birth: item.birth,
+            crc: item.crc,
+        };
+        let record = Record::Keep {
+            slice,
+            volume,
+            items: alloc::vec![kept],
+        };
+        self.count("kept_blocks", 1);
+        let owner = self.owner_of(slice);
+        let (progress, index) = (Rc::clone(progress), item.at as usize);
+        if owner == self.reactor {
+            let payload = Some((Rc::clone(blocks), index..index + 1));
+            let appended = self.shard().append(record, payload, 1, (0, false)).await;
+            let shared = Rc::clone(self);
+            self.spawn(async move {
+                let ok = appended.await.is_ok();
+                shared.kept();
+                progress.done(1, ok);
+            });
+        } else {
+            let data = blocks.extract(index, 1);
+            let shared = Rc::clone(self);
+            self.spawn(async move {
+                let keep = move |there: Rc<Self>| async move {
+                    let payload = Some((Rc::new(data), 0..1));
+                    let shard = there.shard();
+                    let appended = shard.append(record, payload, 1, (0, false)).await;
+                    appended.await.is_ok()
+                };
+                let ok = shared.call(owner, keep).await;
+                shared.kept();
+                progress.done(1, ok == Ok(true));
+            });
+        }
+    }
+
     /// Writes one stripe and, once it is flushed, appends its moves.
-    async fn write_items(self: &Rc<Self>, stream: &Stream, items: Vec<(Item, Rc<Progress>)>) {
+    async fn write_items(self: &Rc<Self>, stream: &Stream, stripe: Stripe) {
         while let Some((turn, open)) = self.open_group(stream).await {
-            let stripe = items.iter().map(|(item, _)| item);
-            let written = self.write_until_taken(stream, open, stripe).await;
+            let written = self.write_until_taken(stream, open, &stripe).await;
             drop(turn);
             if written.is_ok() {
-                self.count(counter(stream.id.writer), items.len() as u64);
-                self.append_stripe_moves(open, items).await;
+                self.count(counter(stream.id.writer), stripe.len() as u64);
+                self.append_stripe_moves(open, stripe).await;
                 return;
             }
             if self.is_stopped() {
@@ -425,9 +423,7 @@ impl Shared {
             }
             self.world.sleep(RETRY_PAUSE).await;
         }
-        for (_, progress) in items {
-            progress.done(1, false);
-        }
+        stripe.fail();
     }
 
     /// Writes one stripe to a group until the tier takes it. A tier that is away says nothing about the
@@ -436,15 +432,15 @@ impl Shared {
     ///
     /// # Errors
     /// The medium refused it, and the group was given up; the engine stopped.
-    async fn write_until_taken<'a>(
+    async fn write_until_taken(
         &self,
         stream: &Stream,
         open: OpenGroup,
-        items: impl Iterator<Item = &'a Item> + Clone,
+        stripe: &Stripe,
     ) -> Result<(), IoError> {
         let mut pause = RETRY_PAUSE;
         loop {
-            let written = self.write_stripe(stream, open, items.clone()).await;
+            let written = self.write_stripe(stream, open, stripe).await;
             let Err(error) = written else { return Ok(()) };
             self.note_refusal(stream, open, error, pause);
             if error == IoError::Media || self.is_stopped() {
@@ -457,27 +453,26 @@ impl Shared {
 
     /// Writes one stripe to a stream's group and flushes it: its blocks' records may follow, and are
     /// expected.
-    async fn write_stripe<'a>(
+    async fn write_stripe(
         &self,
         stream: &Stream,
         open: OpenGroup,
-        items: impl Iterator<Item = &'a Item> + Clone,
+        stripe: &Stripe,
     ) -> Result<(), IoError> {
-        let count = items.clone().count() as u32;
         if stream.sink.begin(stream.id.writer) {
             self.count("stripes_joined", 1);
         }
-        let stripe = self.assemble(open, items);
+        let gather = self.assemble(stream, open, stripe);
         let offset = self.stripe_offset(open);
         let dense = self.dense.as_ref().expect("streams write to a dense tier");
-        dense.write_under(open.handle, offset, stripe).await?;
+        dense.write_under(open.handle, offset, gather).await?;
         if !self.config.is_planted(Canary::FreeBeforeFlush) {
             dense.flush().await?;
         }
         self.note_dense_room();
         stream.is_refused.set(false);
         let unit = self.units.unit(UnitId::group(open.group));
-        unit.expect_moves(count);
+        unit.expect_moves(stripe.len() as u32);
         self.advance(stream, open);
         Ok(())
     }
@@ -513,7 +508,7 @@ impl Shared {
         for stream in self.streams.named.borrow().values() {
             if stream.id.writer == Writer::GarbageCollection && stream.id != last_resort.id {
                 let tail = stream.queue.take();
-                last_resort.queue.borrow_mut().extend(tail);
+                last_resort.queue.borrow_mut().append(tail);
                 stream.room.notify();
             }
         }
@@ -536,39 +531,33 @@ impl Shared {
     }
 
     /// Data, padding and P2L of one stripe. Sets the live bits.
-    fn assemble<'a>(
-        &self,
-        open: OpenGroup,
-        items: impl Iterator<Item = &'a Item> + Clone,
-    ) -> Gather {
+    fn assemble(&self, stream: &Stream, open: OpenGroup, stripe: &Stripe) -> Gather {
         let geometry = *self.units.geometry();
         let user = geometry.stripe_user_blocks() as usize;
         let first = self.first_user_block(open);
-        let mut entries = Vec::with_capacity(user);
-        entries.extend(items.clone().map(Item::entry));
         let forgotten = u32::from(self.config.is_planted(Canary::LiveBlockWithZeroBit));
-        let count = entries.len();
+        let count = stripe.len();
         let live = count as u32 - forgotten;
         self.units
             .append_run(geometry.dense_ppa(open.group, first), live);
-        entries.resize(user, P2lEntry::PADDING);
         let unit = self.units.unit(UnitId::group(open.group));
-        let p2l = P2l {
+        let head = P2lHead {
             epoch: self.identity.tag(self.identity.epoch),
             group: open.group,
             generation: unit.generation(),
             stripe: open.next_stripe,
-            entries,
         };
         let area_blocks = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
-        let mut area = Sectors::zeroed(area_blocks as usize * (BLOCK / SECTOR));
-        p2l.encode_into(area.bytes_mut());
-        let area = Rc::new(area);
-        let mut gather = Gather::new();
+        let sectors = area_blocks as usize * (BLOCK / SECTOR);
+        let area = stream.sink.area(sectors, |area| {
+            head.encode_into(user, stripe.entries(), area);
+        });
+        // With P2L areas and padding.
+        let mut gather = Gather::with_capacity(stripe.pieces() + 3);
         for _ in 1..geometry.p2l_copies {
             gather.push(Segment::Meta(Rc::clone(&area)));
         }
-        push_blocks(&mut gather, items);
+        stripe.push_blocks(&mut gather);
         if count < user {
             gather.push_data(Blocks::new(user - count, self.config.elided));
         }
@@ -618,44 +607,40 @@ impl Shared {
     }
 
     /// Appends the moves of a flushed stripe, per volume and slice. One flow waits for all of them.
-    async fn append_stripe_moves(
-        self: &Rc<Self>,
-        open: OpenGroup,
-        items: Vec<(Item, Rc<Progress>)>,
-    ) {
+    async fn append_stripe_moves(self: &Rc<Self>, open: OpenGroup, stripe: Stripe) {
         let geometry = *self.units.geometry();
         let first = self.first_user_block(open);
-        let of_volume = |at: &Turn| items[at.index()].0.volume;
-        let mut order: Vec<Turn> = Vec::with_capacity(items.len());
-        for (index, (item, _)) in items.iter().enumerate() {
-            let slice = geometry.slice_of(item.volume, item.lba.leaf());
-            order.push(Turn::new(slice, index));
-        }
-        order.sort_unstable();
+        let items = &stripe.items[..];
+        let of_volume = |at: &Turn| items[at.index()].volume;
+        let is_of_one = items.iter().all(|item| item.volume == items[0].volume);
+        let is_same = |one: &Turn, other: &Turn| is_of_one || of_volume(one) == of_volume(other);
+        let mut order = stripe.by_slice(&geometry);
+        let left = stripe.left();
         let target = Some(UnitId::group(open.group));
-        let mut own = Vec::new();
+        let (mut own, moves) = (Vec::new(), Rc::new(Moves::default()));
         let mut crossing: BTreeMap<ReactorId, Crossing> = BTreeMap::new();
         for turns in order.chunk_by_mut(|one, other| one.slice() == other.slice()) {
-            if !turns.is_sorted_by_key(of_volume) {
+            if !is_of_one && !turns.is_sorted_by_key(of_volume) {
                 turns.sort_by_key(of_volume);
             }
             let slice = turns[0].slice();
             let owner = self.owner_of(slice);
-            let volumes = turns.chunk_by(|one, other| of_volume(one) == of_volume(other));
+            let volumes = turns.chunk_by(is_same);
             for turns in volumes.flat_map(|turns| turns.chunks(ITEMS_MAX)) {
                 let moved = turns.iter().map(|turn| {
                     let place = first + turn.index() as u32;
                     let new = geometry.dense_ppa(open.group, place);
-                    items[turn.index()].0.moved_to(new)
+                    items[turn.index()].moved_to(new)
                 });
                 let record = Record::Move {
                     slice,
                     volume: of_volume(&turns[0]),
                     items: moved.collect(),
                 };
-                let waiting = party(turns.iter().map(|turn| &items[turn.index()].1));
+                let waiting = left.party(turns);
                 if owner == self.reactor {
-                    own.push((self.append_move(record).await, waiting));
+                    self.append_move(record, &moves).await;
+                    own.push(waiting);
                 } else {
                     crossing.entry(owner).or_default().push((record, waiting));
                 }
@@ -664,7 +649,7 @@ impl Shared {
         for (owner, records) in crossing {
             self.send_moves(owner, records, target);
         }
-        self.await_moves(own, target);
+        self.await_moves(moves, own, target);
     }
 
     /// Appends move records in the lane of another reactor.
@@ -684,35 +669,37 @@ impl Shared {
 
     /// Appends move records of this reactor's slices; tells of each whether it was acknowledged.
     async fn append_all(&self, records: Vec<Record>) -> Vec<bool> {
-        let mut waiting = Vec::with_capacity(records.len());
+        let (count, moves) = (records.len(), Rc::new(Moves::default()));
         for record in records {
-            waiting.push(self.append_move(record).await);
+            self.append_move(record, &moves).await;
         }
-        let mut done = Vec::with_capacity(waiting.len());
-        for appended in waiting {
-            done.push(appended.await.is_ok());
+        let mut done = Vec::with_capacity(count);
+        for record in 0..count {
+            done.push(moves.ended(record).await);
         }
         done
     }
 
     /// Appends a move record of a slice of this reactor.
-    async fn append_move(&self, record: Record) -> Appending {
+    async fn append_move(&self, record: Record, moves: &Rc<Moves>) {
         let Record::Move { items, .. } = &record else {
             unreachable!("moves are appended as such");
         };
-        let nodes = items.len();
-        self.shard().append(record, None, nodes, (0, false)).await
+        let (nodes, shard) = (items.len(), self.shard());
+        shard.room_for(&record, nodes).await;
+        let ticket = Ticket::Moves(moves.ticket());
+        shard.queue_up(record, None, nodes, (0, false), ticket);
     }
 
     /// Tells those whose moves were appended how each ended.
-    fn await_moves(self: &Rc<Self>, appended: Vec<(Appending, Party)>, target: Option<UnitId>) {
-        if appended.is_empty() {
+    fn await_moves(self: &Rc<Self>, moves: Rc<Moves>, parties: Vec<Party>, target: Option<UnitId>) {
+        if parties.is_empty() {
             return;
         }
         let shared = Rc::clone(self);
         self.spawn(async move {
-            for (appended, party) in appended {
-                let ok = appended.await.is_ok();
+            for (record, party) in parties.into_iter().enumerate() {
+                let ok = moves.ended(record).await;
                 shared.arrived(target, &party, ok);
             }
         });
@@ -736,7 +723,7 @@ impl Shared {
         for item in items {
             progress.add(1);
             let slice = self.units.geometry().slice_of(volume, item.lba.leaf());
-            let party = party(core::iter::once(progress));
+            let party = Party::of(progress, 1);
             let record = Record::Move {
                 slice,
                 volume,
@@ -744,8 +731,9 @@ impl Shared {
             };
             let owner = self.owner_of(slice);
             if owner == self.reactor {
-                let appended = self.append_move(record).await;
-                self.await_moves(alloc::vec![(appended, party)], None);
+                let moves = Rc::new(Moves::default());
+                self.append_move(record, &moves).await;
+                self.await_moves(moves, alloc::vec![party], None);
             } else {
                 self.send_moves(owner, alloc::vec![(record, party)], None);
             }

@@ -2,7 +2,9 @@
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
 use varve_io::Event;
 
 /// How far the moves out of one unit are.
@@ -40,6 +42,12 @@ impl Progress {
         }
     }
 
+    /// Moves under way.
+    #[cfg(test)]
+    pub(crate) fn outstanding(&self) -> usize {
+        self.outstanding.get()
+    }
+
     /// True if a move was not applied because the engine stopped or the tier refused it.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.get()
@@ -47,32 +55,145 @@ impl Progress {
 }
 
 /// What waits for the moves of one record: of each unit being emptied, how many of its blocks.
-pub(crate) struct Party(Vec<(Rc<Progress>, usize)>);
-
-/// What waits for a record: of each of its blocks, the unit that it leaves.
-pub(crate) fn party<'a>(blocks: impl Iterator<Item = &'a Rc<Progress>>) -> Party {
-    let mut blocks = blocks.peekable();
-    let mut party = Vec::new();
-    while let Some(progress) = blocks.next() {
-        let mut count = 1;
-        while blocks.next_if(|next| Rc::ptr_eq(next, progress)).is_some() {
-            count += 1;
-        }
-        party.push((Rc::clone(progress), count));
-    }
-    Party(party)
+pub(crate) enum Party {
+    /// They leave one unit, as a rule.
+    One(Rc<Progress>, usize),
+    Several(Vec<(Rc<Progress>, usize)>),
 }
 
 impl Party {
+    /// So many blocks leave one unit.
+    pub(crate) fn of(progress: &Rc<Progress>, count: usize) -> Self {
+        Self::One(Rc::clone(progress), count)
+    }
+
+    /// Of each block, the unit that it leaves.
+    pub(crate) fn of_each<'a>(blocks: impl Iterator<Item = &'a Rc<Progress>>) -> Self {
+        let mut units: Vec<(Rc<Progress>, usize)> = Vec::new();
+        for progress in blocks {
+            match units.last_mut() {
+                Some((last, count)) if Rc::ptr_eq(last, progress) => *count += 1,
+                _ => units.push((Rc::clone(progress), 1)),
+            }
+        }
+        Self::Several(units)
+    }
+
     /// Blocks in all.
     pub(crate) fn count(&self) -> usize {
-        self.0.iter().map(|(_, count)| count).sum()
+        match self {
+            Self::One(_, count) => *count,
+            Self::Several(units) => units.iter().map(|(_, count)| count).sum(),
+        }
     }
 
     /// Tells each unit how its moves ended.
     pub(crate) fn done(&self, ok: bool) {
-        for (progress, count) in &self.0 {
-            progress.done(*count, ok);
+        match self {
+            Self::One(progress, count) => progress.done(*count, ok),
+            Self::Several(units) => {
+                for (progress, count) in units {
+                    progress.done(*count, ok);
+                }
+            }
         }
+    }
+}
+
+/// How the records of one stripe's moves end. One for all of them: an appender who waits for each takes memory
+/// for each.
+#[derive(Default)]
+pub(crate) struct Moves {
+    /// Of each record that was appended, whether it was acknowledged; none as long as nobody knows.
+    ended: RefCell<Vec<Option<bool>>>,
+    /// Who waits, and for which of them.
+    waits: RefCell<Option<(usize, Waker)>>,
+}
+
+/// One of these records, in the hands of the lane.
+pub struct MovesTicket {
+    moves: Rc<Moves>,
+    record: usize,
+}
+
+impl Moves {
+    /// For a record that is appended now.
+    pub(crate) fn ticket(self: &Rc<Self>) -> MovesTicket {
+        let mut ended = self.ended.borrow_mut();
+        ended.push(None);
+        MovesTicket {
+            moves: Rc::clone(self),
+            record: ended.len() - 1,
+        }
+    }
+
+    /// Waits until a record that was appended is acknowledged (true), or will never be.
+    pub(crate) async fn ended(&self, record: usize) -> bool {
+        poll_fn(|context| match self.ended.borrow()[record] {
+            Some(ok) => Poll::Ready(ok),
+            None => {
+                let waits = (record, context.waker().clone());
+                self.waits.replace(Some(waits));
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+impl MovesTicket {
+    /// The record was acknowledged, or will never be.
+    pub(crate) fn end(self, ok: bool) {
+        let before = self.moves.ended.borrow_mut()[self.record].replace(ok);
+        assert!(before.is_none(), "a record ends once");
+        let mut waits = self.moves.waits.borrow_mut();
+        if let Some((_, waker)) = waits.take_if(|(record, _)| *record == self.record) {
+            drop(waits);
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::sync::Arc;
+    use alloc::task::Wake;
+    use core::pin::pin;
+    use core::sync::atomic::{AtomicU32, Ordering};
+    use core::task::Context;
+
+    #[derive(Default)]
+    struct Counted(AtomicU32);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Who waits for a record is woken by that one alone, and by none that has ended before.
+    #[test]
+    fn records_end_one_by_one() {
+        let moves = Rc::new(Moves::default());
+        let [first, second, third] = core::array::from_fn(|_| moves.ticket());
+        let wakes = Arc::new(Counted::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut context = Context::from_waker(&waker);
+        let mut waiting = pin!(async {
+            let mut ended = Vec::new();
+            for record in 0..3 {
+                ended.push(moves.ended(record).await);
+            }
+            ended
+        });
+        third.end(true);
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        second.end(false);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 0, "it waits for the first");
+        first.end(true);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        let ended = waiting.as_mut().poll(&mut context);
+        assert_eq!(ended, Poll::Ready(alloc::vec![true, false, true]));
     }
 }

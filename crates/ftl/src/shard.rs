@@ -239,6 +239,7 @@ impl Shard {
     fn answer(&self, load: Load, outcome: Result<Appended, Stopped>) {
         match load.ticket {
             Some(Ticket::Here(sender)) => sender.send(outcome),
+            Some(Ticket::Moves(ticket)) => ticket.end(outcome.is_ok()),
             Some(Ticket::There(caller)) => {
                 let outcome = outcome.map(|_| ()).map_err(|Stopped| EngineError::Stopped);
                 let memory = load.data.and_then(|(data, _)| Rc::try_unwrap(data).ok());

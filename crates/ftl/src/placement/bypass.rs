@@ -17,13 +17,14 @@
 //!
 //! **Invariants**: the map never names what is not flushed; records of a write are in one batch.
 
-use super::{Item, OpenGroup, Stream, StreamId, Writer};
+use super::{Item, OpenGroup, Queue, Stream, StreamId, Stripe, Writer};
 use crate::error::EngineError;
 use crate::gate::log_cost;
 use crate::geometry::UnitId;
 use crate::host::nodes_of;
 use crate::lane::{Appended, Stopped};
 use crate::limits::RETRY_PAUSE;
+use crate::progress::Progress;
 use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::turn::Turn;
@@ -86,9 +87,9 @@ type Recorded = (
     Sender<Passage>,
 );
 
-/// Stripes that are flushed; or the one that the tier refused and that its group still needs, and its blocks,
-/// numbers of all that were to pass.
-type Written = Result<Vec<OpenGroup>, Option<(Turn, OpenGroup, Range<usize>)>>;
+/// Stripes that are flushed; or the one that the tier refused and that its group still needs, and its number
+/// among all that were to pass.
+type Written = Result<Vec<OpenGroup>, Option<(Turn, OpenGroup, usize)>>;
 
 /// Writes that wait at a stream.
 #[derive(Default)]
@@ -277,24 +278,24 @@ impl Shared {
         };
         refuse(pieces.drain(share.writes..));
         stream.is_writing.set(true);
-        let mut items = self.items_of(&pieces);
-        items.truncate(items.len() - share.tail);
+        let stripes = self.stripes_of(&pieces, share.tail);
         stream.bypass.passing.replace(pieces);
-        let written = self.write_past(stream, &items).await;
+        let written = self.write_past(stream, &stripes).await;
         // None if the engine stopped.
         let pieces = stream.bypass.passing.take();
         match written {
-            Ok(stripes) if !pieces.is_empty() => {
-                self.count("bypassed_blocks", items.len() as u64);
-                drop(items);
-                self.record(&stripes, pieces, share.tail).await;
+            Ok(written) if !pieces.is_empty() => {
+                let blocks: usize = stripes.iter().map(Stripe::len).sum();
+                self.count("bypassed_blocks", blocks as u64);
+                drop(stripes);
+                self.record(&written, pieces, share.tail).await;
             }
             Ok(_) => self.give_tail_back(share.tail),
             Err(owed) => {
                 self.give_tail_back(share.tail);
                 refuse(pieces);
-                if let Some((turn, open, blocks)) = owed {
-                    self.write_for_nobody(stream, open, &items[blocks]).await;
+                if let Some((turn, open, owed)) = owed {
+                    self.write_for_nobody(stream, open, &stripes[owed]).await;
                     drop(turn);
                 }
             }
@@ -330,46 +331,55 @@ impl Shared {
         }
     }
 
-    /// The blocks of some writes, born now.
-    fn items_of(&self, pieces: &[Piece]) -> Vec<Item> {
+    /// The blocks of some writes, born now, but for the last `tail`.
+    fn stripes_of(&self, pieces: &[Piece], tail: usize) -> Vec<Stripe> {
         let birth = self.shard().lane.borrow().next_lsn();
-        let blocks = pieces.iter().flat_map(|piece| {
+        let mut queue = Queue::default();
+        // They leave nothing.
+        let progress = Rc::new(Progress::default());
+        for piece in pieces {
             let crcs = piece.crcs.as_slice().iter().enumerate();
-            crcs.map(move |(index, crc)| Item {
+            let items = crcs.map(|(index, crc)| Item {
                 volume: piece.volume,
                 lba: Lba(piece.lba.0 + index as u64),
                 old: Ppa::ABSENT,
                 birth,
                 crc: *crc,
+                at: (piece.range.start + index) as u32,
                 class: 0,
-                data: (Rc::clone(&piece.data), piece.range.start + index),
-            })
-        });
-        blocks.collect()
+            });
+            queue.push(items, &piece.data, &progress);
+        }
+        let full = self.units.geometry().stripe_user_blocks() as usize;
+        let mut left = queue.len() - tail;
+        let mut stripes = Vec::with_capacity(left.div_ceil(full));
+        while left > 0 {
+            let stripe = queue.take(left.min(full));
+            left -= stripe.len();
+            stripes.push(stripe);
+        }
+        stripes
     }
 
     /// Writes and flushes stripes, all of them or for nobody.
-    async fn write_past(&self, stream: &Stream, items: &[Item]) -> Written {
-        let full = self.units.geometry().stripe_user_blocks() as usize;
+    async fn write_past(&self, stream: &Stream, stripes: &[Stripe]) -> Written {
         let mut written: Vec<(OpenGroup, u32)> = Vec::new();
         let mut owed = None;
-        for (index, stripe) in items.chunks(full).enumerate() {
+        for (index, stripe) in stripes.iter().enumerate() {
             let turn = stream.sink.turn().await;
             let Some(open) = self.open_group_at_once(stream).await else {
                 break;
             };
-            let count = stripe.len();
-            match self.write_stripe(stream, open, stripe.iter()).await {
-                Ok(()) => written.push((open, count as u32)),
+            match self.write_stripe(stream, open, stripe).await {
+                Ok(()) => written.push((open, stripe.len() as u32)),
                 Err(error) => {
                     self.note_refusal(stream, open, error, RETRY_PAUSE);
-                    let blocks = index * full..index * full + count;
-                    owed = (error != IoError::Media).then_some((turn, open, blocks));
+                    owed = (error != IoError::Media).then_some((turn, open, index));
                     break;
                 }
             }
         }
-        if written.len() == items.len().div_ceil(full) {
+        if written.len() == stripes.len() {
             return Ok(written.into_iter().map(|(open, _)| open).collect());
         }
         for (open, blocks) in written {
@@ -379,11 +389,11 @@ impl Shared {
     }
 
     /// Writes a stripe that the tier refused, until it takes it. Its blocks are in the log.
-    async fn write_for_nobody(&self, stream: &Stream, open: OpenGroup, items: &[Item]) {
+    async fn write_for_nobody(&self, stream: &Stream, open: OpenGroup, stripe: &Stripe) {
         self.world.sleep(RETRY_PAUSE).await;
-        let written = self.write_until_taken(stream, open, items.iter());
+        let written = self.write_until_taken(stream, open, stripe);
         if written.await.is_ok() {
-            self.written_for_nobody(open, items.len() as u32);
+            self.written_for_nobody(open, stripe.len() as u32);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::shared::{FIRST, Shared};
 use crate::turn::{Turn, Turns};
 use alloc::rc::Rc;
 use core::cell::Cell;
-use varve_io::Handle;
+use varve_io::{Handle, Sectors};
 
 /// The group a stream appends to.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +28,24 @@ pub(super) struct Sink {
     writer: Cell<Option<Writer>>,
     /// A stripe is on its way.
     is_writing: Cell<bool>,
+    /// The P2L area of the last stripe: its memory is used again once no drive has it.
+    area: Cell<Option<Rc<Sectors>>>,
 }
 
 impl Sink {
+    /// The P2L area of a stripe: so many sectors, zeroes or what was written to the same ones before.
+    pub(super) fn area(&self, sectors: usize, write: impl FnOnce(&mut [u8])) -> Rc<Sectors> {
+        let fresh = || Rc::new(Sectors::zeroed(sectors));
+        let mut area = self.area.take().unwrap_or_else(fresh);
+        if Rc::get_mut(&mut area).is_none() {
+            area = fresh();
+        }
+        let memory = Rc::get_mut(&mut area).expect("nobody else has it");
+        write(memory.bytes_mut());
+        self.area.set(Some(Rc::clone(&area)));
+        area
+    }
+
     pub(super) fn open(&self) -> Option<OpenGroup> {
         self.open.get()
     }

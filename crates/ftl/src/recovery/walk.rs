@@ -118,25 +118,22 @@ pub(crate) async fn read_batch(
 
 /// [`read_batch`], which tells what is not there from what cannot be read. `ways` are told what came of
 /// each copy.
-pub(super) fn seek_batch(
+pub(super) async fn seek_batch(
     fast: &dyn Drive,
     geometry: &Geometry,
     expect: &Expect,
     ways: &mut Ways,
-) -> impl Future<Output = Sought> {
-    seek_decoded(fast, geometry, expect, ways, batch::decode)
+) -> Sought {
+    seek_decoded(fast, geometry, expect, ways, &mut batch::decode).await
 }
 
-/// How the header of a batch is decoded: for all of its records, or only those that are asked for.
-type Decode<T> = fn(&[u8]) -> Result<(BatchHead, T), DecodeError>;
-
-/// [`seek_batch`], decoded as the caller likes it.
+/// [`seek_batch`], decoded as the caller likes it: for all records, or only what is asked for.
 pub(crate) async fn seek_decoded<T>(
     fast: &dyn Drive,
     geometry: &Geometry,
     expect: &Expect,
     ways: &mut Ways,
-    decode: Decode<T>,
+    decode: &mut impl FnMut(&[u8]) -> Result<(BatchHead, T), DecodeError>,
 ) -> Sought<T> {
     let chunk = geometry.chunk_of(expect.sector);
     let end = geometry.chunk_start(chunk) + geometry.chunk_sectors();
@@ -167,7 +164,7 @@ async fn seek_copy<T>(
     expect: &Expect,
     (unit, end): (u64, u64),
     copy: u8,
-    decode: Decode<T>,
+    decode: &mut impl FnMut(&[u8]) -> Result<(BatchHead, T), DecodeError>,
 ) -> Result<Option<(BatchHead, T)>, IoError> {
     let offset = expect.sector * SECTOR_BYTES;
     let other = |read: &Sectors| {
