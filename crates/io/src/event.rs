@@ -21,11 +21,15 @@ impl Event {
     }
 
     /// Wakes everyone who listens now.
+    #[inline]
     pub fn notify(&self) {
         self.count.set(self.count.get().wrapping_add(1));
-        if self.wakers.borrow().is_empty() {
-            return;
+        if !self.wakers.borrow().is_empty() {
+            self.wake_all();
         }
+    }
+
+    fn wake_all(&self) {
         let mut wakers = core::mem::take(&mut *self.wakers.borrow_mut());
         wakers.drain(..).for_each(Waker::wake);
         // Its memory is for those who listen next, if nobody did meanwhile.
@@ -36,6 +40,7 @@ impl Event {
     }
 
     /// A future that ends at the first [`Event::notify`] from now on.
+    #[inline]
     pub fn listen(&self) -> Listen<'_> {
         Listen {
             event: self,
