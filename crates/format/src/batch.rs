@@ -19,6 +19,7 @@ use crate::media::{
 use crate::payload::PayloadPlace;
 use crate::record::{RECORD_HEAD_BYTES, Record};
 use crate::record_decode::{check_move, inline_put};
+use crate::record_raw::RecordSize;
 use alloc::vec::Vec;
 use varve_io::Sectors;
 use varve_units::{BLOCK, BLOCK_BYTES, LaneId, Lsn, SECTOR, SECTOR_BYTES};
@@ -113,14 +114,20 @@ impl BatchHead {
     /// If `lba_bytes` is not 512 or 4096, or the batch breaks a limit of this module.
     #[must_use]
     pub fn measure(start: &BatchStart, records: &[Record], lba_bytes: u32) -> Self {
+        let sizes = records.iter().map(RecordSize::of);
+        let size = sizes.fold(RecordSize::default(), RecordSize::plus);
+        Self::of_size(start, records.len(), &size, lba_bytes)
+    }
+
+    /// [`BatchHead::measure`] of so many records that together take `size`.
+    ///
+    /// # Panics
+    /// As [`BatchHead::measure`].
+    #[must_use]
+    pub fn of_size(start: &BatchStart, records: usize, size: &RecordSize, lba_bytes: u32) -> Self {
         assert!(matches!(lba_bytes, 512 | 4096), "LBA of 512 or 4096 bytes");
         let lba = lba_bytes as usize;
-        let (mut header, mut data, mut meta) = (BATCH_HEAD_BYTES, 0, 0);
-        for record in records {
-            header += record.encoded_bytes();
-            data += record.data_blocks();
-            meta += record.meta_bytes().next_multiple_of(SECTOR);
-        }
+        let (header, meta) = (BATCH_HEAD_BYTES + size.bytes, size.meta_sectors * SECTOR);
         let head = Self {
             epoch: start.epoch,
             lane: start.lane,
@@ -129,9 +136,9 @@ impl BatchHead {
             chunk_sequence: start.chunk_sequence,
             durable_through: start.durable_through,
             first_lsn: start.first_lsn,
-            records: size32(records.len()),
+            records: size32(records),
             header_bytes: size32(header.next_multiple_of(lba)),
-            data_blocks: size32(data),
+            data_blocks: size32(size.data_blocks),
             meta_bytes: size32(meta.next_multiple_of(lba)),
         };
         assert!(head.check().is_ok(), "batch breaks its limits");
@@ -154,6 +161,7 @@ impl BatchHead {
             let written = record.encode(rest);
             rest = &mut rest[written..];
         }
+        assert!(rest.len() < BLOCK, "records of the batch");
         seal(sectors.bytes_mut());
         sectors
     }

@@ -32,6 +32,7 @@ pub fn crc32c_parts(parts: &[&[u8]]) -> u32 {
 ///
 /// # Panics
 /// If the block has another length than 4096 bytes.
+#[inline]
 #[must_use]
 pub fn block_crc(block: BlockRef<'_>) -> u32 {
     match block {

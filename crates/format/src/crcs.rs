@@ -18,6 +18,7 @@ enum Storage {
 
 impl Crcs {
     /// The checksum of a single block.
+    #[inline]
     #[must_use]
     pub const fn one(crc: u32) -> Self {
         let mut crcs = [0; INLINE];
@@ -26,6 +27,7 @@ impl Crcs {
     }
 
     /// Number of checksums, hence of blocks.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.as_slice().len()
@@ -38,6 +40,7 @@ impl Crcs {
     }
 
     /// The checksums in block order.
+    #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[u32] {
         match &self.0 {

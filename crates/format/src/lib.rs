@@ -66,6 +66,7 @@ pub use record::{
     COMMIT_BYTES_MAX, ITEMS_MAX, KeepItem, LBA_END, LEAF_IMAGE_BYTES, MoveItem, PART_BYTES_MAX,
     PUT_BLOCKS_MAX, RECORD_HEAD_BYTES, Record, RecordKind,
 };
+pub use record_raw::RecordSize;
 pub use slice_part::{
     Parent, PartHead, PartWriter, Section, SectionParent, SectionState, SectionView, Sections,
     SlicePartError, StateView, view_part,

@@ -12,7 +12,8 @@ use crate::checkpoint::PartKind;
 use crate::crcs::Crcs;
 use crate::error::DecodeError;
 use crate::media::{check_range, codes};
-use crate::{record_decode, record_encode, record_raw};
+use crate::record_raw::RecordSize;
+use crate::{record_decode, record_encode};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use varve_units::{LEAF_BLOCKS, Lba, LeafIndex, Lsn, Ppa, SliceId, VolumeId};
@@ -201,10 +202,11 @@ impl Record {
     /// Bytes in the batch header.
     #[must_use]
     pub fn encoded_bytes(&self) -> usize {
-        record_raw::encoded_bytes(self)
+        RecordSize::of(self).bytes
     }
 
     /// Data blocks in the batch payload.
+    #[inline]
     #[must_use]
     pub fn data_blocks(&self) -> usize {
         match self {
@@ -215,6 +217,7 @@ impl Record {
     }
 
     /// Bytes of metadata payload, before padding to a sector.
+    #[inline]
     #[must_use]
     pub const fn meta_bytes(&self) -> usize {
         match self {
@@ -228,11 +231,10 @@ impl Record {
     ///
     /// # Panics
     /// If `into` is shorter than [`Self::encoded_bytes`] or the record breaks a limit.
+    #[inline]
     pub fn encode(&self, into: &mut [u8]) -> usize {
         assert!(self.check().is_ok(), "record breaks its limits");
-        let bytes = self.encoded_bytes();
-        record_encode::encode(self, &mut into[..bytes]);
-        bytes
+        record_encode::encode(self, into)
     }
 
     /// The record at the start of `bytes`, and its size.

@@ -2,7 +2,7 @@
 
 use crate::crcs::Crcs;
 use crate::media::{U40, U56};
-use crate::record::{KeepItem, MoveItem, RECORD_HEAD_BYTES, Record};
+use crate::record::{KeepItem, MoveItem, RECORD_HEAD_BYTES, Record, RecordKind};
 use crate::record_raw::{
     COMMIT, CONDITIONAL, CatalogueRaw, CommitRaw, DiscardRaw, EXTERNAL, ItemsRaw, KeepItemRaw,
     LeafRaw, MoveItemRaw, PartRaw, PutRaw, RecordHead, ZERO,
@@ -12,63 +12,83 @@ use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Kind, flags and slice of a record.
-fn head(record: &Record) -> RecordHead {
-    let (flags, slice) = match record {
-        Record::Put { .. } | Record::Leaf { .. } | Record::Catalogue { .. } => (0, SliceId(0)),
-        Record::External { .. } => (EXTERNAL, SliceId(0)),
-        Record::Move { slice, .. } => (EXTERNAL | CONDITIONAL, *slice),
-        Record::Keep { slice, .. } => (CONDITIONAL, *slice),
-        Record::Discard { slice, zero, .. } => (if *zero { ZERO } else { 0 }, *slice),
-        Record::Part { slice, .. } => (0, *slice),
-        Record::Commit { .. } => (COMMIT, SliceId(0)),
-    };
+fn head(kind: RecordKind, flags: u8, slice: SliceId) -> RecordHead {
     RecordHead {
-        kind: record.kind().code(),
+        kind: kind.code(),
         flags,
         slice: slice.0.into(),
     }
 }
 
-/// Writes `record` to `into`, which has exactly its size.
-pub(crate) fn encode(record: &Record, into: &mut [u8]) {
+/// Writes `record` to the start of `into`; returns the bytes written.
+#[inline]
+pub(crate) fn encode(record: &Record, into: &mut [u8]) -> usize {
     let (start, rest) = into.split_at_mut(RECORD_HEAD_BYTES);
-    let head = head(record);
-    match record {
+    let list = match record {
         Record::Put {
             volume,
             lba,
             class,
             crcs,
-        } => encode_put(start, rest, head, (*volume, *lba, None, *class), crcs),
+        } => encode_put(start, rest, 0, (*volume, *lba, None, *class), crcs),
         Record::External {
             volume,
             lba,
             ppa,
             class,
             crcs,
-        } => encode_put(start, rest, head, (*volume, *lba, Some(*ppa), *class), crcs),
-        Record::Move { volume, items, .. } => {
+        } => {
+            let what = (*volume, *lba, Some(*ppa), *class);
+            encode_put(start, rest, EXTERNAL, what, crcs)
+        }
+        Record::Move {
+            slice,
+            volume,
+            items,
+        } => {
+            let head = head(RecordKind::Put, EXTERNAL | CONDITIONAL, *slice);
             encode_items(start, head, *volume, items.len());
-            encode_list(rest, items, MoveItemRaw::from);
+            encode_list(rest, items, MoveItemRaw::from)
         }
-        Record::Keep { volume, items, .. } => {
+        Record::Keep {
+            slice,
+            volume,
+            items,
+        } => {
+            let head = head(RecordKind::Put, CONDITIONAL, *slice);
             encode_items(start, head, *volume, items.len());
-            encode_list(rest, items, KeepItemRaw::from);
+            encode_list(rest, items, KeepItemRaw::from)
         }
-        Record::Catalogue { entry } => {
-            let raw = CatalogueRaw {
-                head,
-                reserved: [0; 28],
-            };
-            start.copy_from_slice(raw.as_bytes());
-            rest.copy_from_slice(&entry.encode());
-        }
-        _ => encode_plain(record, start, head),
-    }
+        _ => encode_rare(record, start, rest),
+    };
+    RECORD_HEAD_BYTES + list
+}
+
+/// Writes a record without a list of blocks; returns the bytes behind its head.
+fn encode_rare(record: &Record, start: &mut [u8], rest: &mut [u8]) -> usize {
+    let Record::Catalogue { entry } = record else {
+        encode_plain(record, start);
+        return 0;
+    };
+    let raw = CatalogueRaw {
+        head: head(record.kind(), 0, SliceId(0)),
+        reserved: [0; 28],
+    };
+    start.copy_from_slice(raw.as_bytes());
+    let entry = entry.encode();
+    rest[..entry.len()].copy_from_slice(&entry);
+    entry.len()
 }
 
 /// Writes a record that is its head alone.
-fn encode_plain(record: &Record, start: &mut [u8], head: RecordHead) {
+fn encode_plain(record: &Record, start: &mut [u8]) {
+    let (flags, slice) = match record {
+        Record::Discard { slice, zero, .. } => (if *zero { ZERO } else { 0 }, *slice),
+        Record::Part { slice, .. } => (0, *slice),
+        Record::Commit { .. } => (COMMIT, SliceId(0)),
+        _ => (0, SliceId(0)),
+    };
+    let head = head(record.kind(), flags, slice);
     match record {
         Record::Discard {
             volume,
@@ -138,15 +158,16 @@ fn encode_plain(record: &Record, start: &mut [u8], head: RecordHead) {
     }
 }
 
+#[inline]
 fn encode_put(
     start: &mut [u8],
     rest: &mut [u8],
-    head: RecordHead,
+    flags: u8,
     (volume, lba, ppa, class): (VolumeId, Lba, Option<Ppa>, u8),
     crcs: &Crcs,
-) {
+) -> usize {
     let raw = PutRaw {
-        head,
+        head: head(RecordKind::Put, flags, SliceId(0)),
         count: count32(crcs.len()),
         volume: volume.0.into(),
         lba: lba.0.into(),
@@ -155,7 +176,7 @@ fn encode_put(
         reserved: [0; 2],
     };
     start.copy_from_slice(raw.as_bytes());
-    encode_list(rest, crcs.as_slice(), |&crc| U32::new(crc));
+    encode_list(rest, crcs.as_slice(), |&crc| U32::new(crc))
 }
 
 fn encode_items(start: &mut [u8], head: RecordHead, volume: VolumeId, count: usize) {
@@ -168,16 +189,18 @@ fn encode_items(start: &mut [u8], head: RecordHead, volume: VolumeId, count: usi
     start.copy_from_slice(raw.as_bytes());
 }
 
-/// Writes the raw form of each of `from` to `into`.
-fn encode_list<'a, T: 'a, R>(into: &mut [u8], from: &'a [T], raw: impl Fn(&'a T) -> R)
+/// Writes the raw form of each of `from` to the start of `into`; returns the bytes written.
+#[inline]
+fn encode_list<'a, T: 'a, R>(into: &mut [u8], from: &'a [T], raw: impl Fn(&'a T) -> R) -> usize
 where
     R: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned,
 {
-    let slots = <[R]>::mut_from_bytes(into).expect("the record's size was computed for its list");
-    assert_eq!(slots.len(), from.len(), "one slot for each item");
+    let slots = <[R]>::mut_from_prefix_with_elems(into, from.len());
+    let (slots, _) = slots.expect("room for every item");
     for (slot, item) in slots.iter_mut().zip(from) {
         *slot = raw(item);
     }
+    size_of_val(slots)
 }
 
 fn count32(count: usize) -> U32 {

@@ -7,7 +7,8 @@
 
 use crate::catalogue::CATALOGUE_ENTRY_BYTES;
 use crate::media::{U40, U56, media};
-use crate::record::{RECORD_HEAD_BYTES, Record};
+use crate::record::{LEAF_IMAGE_BYTES, RECORD_HEAD_BYTES, Record};
+use varve_units::SECTOR;
 use zerocopy::little_endian::{U16, U32, U64};
 
 /// Payload is at a place on the dense tier.
@@ -130,16 +131,63 @@ media! {
     }
 }
 
-/// Bytes of the encoded record.
-pub(crate) fn encoded_bytes(record: &Record) -> usize {
-    RECORD_HEAD_BYTES
-        + match record {
-            Record::Put { crcs, .. } | Record::External { crcs, .. } => {
-                crcs.len() * size_of::<U32>()
-            }
-            Record::Move { items, .. } => items.len() * size_of::<MoveItemRaw>(),
-            Record::Keep { items, .. } => items.len() * size_of::<KeepItemRaw>(),
-            Record::Catalogue { .. } => CATALOGUE_ENTRY_BYTES,
-            _ => 0,
+/// What a record, or several, take of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct RecordSize {
+    /// Bytes in the header.
+    pub bytes: usize,
+    /// Data blocks.
+    pub data_blocks: usize,
+    /// Sectors of metadata payload.
+    pub meta_sectors: usize,
+}
+
+impl RecordSize {
+    /// That of one record.
+    #[inline]
+    #[must_use]
+    pub fn of(record: &Record) -> Self {
+        let (list, data_blocks, meta_bytes) = match record {
+            Record::Put { crcs, .. } => (crcs.len() * size_of::<U32>(), crcs.len(), 0),
+            Record::External { crcs, .. } => (crcs.len() * size_of::<U32>(), 0, 0),
+            Record::Move { items, .. } => (items.len() * size_of::<MoveItemRaw>(), 0, 0),
+            Record::Keep { items, .. } => (items.len() * size_of::<KeepItemRaw>(), items.len(), 0),
+            Record::Catalogue { .. } => (CATALOGUE_ENTRY_BYTES, 0, 0),
+            Record::Leaf { .. } => (0, 0, LEAF_IMAGE_BYTES),
+            Record::Part { bytes, .. } | Record::Commit { bytes, .. } => (0, 0, *bytes as usize),
+            Record::Discard { .. } => (0, 0, 0),
+        };
+        Self {
+            bytes: RECORD_HEAD_BYTES + list,
+            data_blocks,
+            meta_sectors: meta_bytes.div_ceil(SECTOR),
         }
+    }
+
+    /// That of both together.
+    #[inline]
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            data_blocks: self.data_blocks + other.data_blocks,
+            meta_sectors: self.meta_sectors + other.meta_sectors,
+        }
+    }
+
+    /// What is left of it without `part`, a part of it.
+    #[must_use]
+    pub const fn minus(self, part: Self) -> Self {
+        Self {
+            bytes: self.bytes - part.bytes,
+            data_blocks: self.data_blocks - part.data_blocks,
+            meta_sectors: self.meta_sectors - part.meta_sectors,
+        }
+    }
+}
+
+/// Bytes of the encoded record.
+#[inline]
+pub(crate) fn encoded_bytes(record: &Record) -> usize {
+    RecordSize::of(record).bytes
 }

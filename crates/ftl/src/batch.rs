@@ -5,9 +5,10 @@
 use crate::geometry::{BLOCK_SECTORS, CHUNK_HEAD_SECTORS};
 use crate::lane::{Appended, ChunkGrant, Load};
 use crate::shared::Identity;
+use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use varve_format::{BATCH_HEAD_BYTES, BatchHead, ChunkHeader, Record};
+use varve_format::{BATCH_HEAD_BYTES, BatchHead, ChunkHeader, Record, RecordSize};
 use varve_io::{Gather, Sectors, Segment};
 use varve_units::{LaneId, Lsn, SECTOR_BYTES};
 
@@ -45,79 +46,231 @@ impl OpenChunk {
     }
 }
 
-/// Sizes of a batch in the making.
-pub(crate) struct Size {
-    lba_sectors: u64,
-    pub(crate) record_bytes: u64,
-    pub(crate) data_blocks: u64,
-    pub(crate) meta_sectors: u64,
+/// Sectors of a batch whose records together take `size`, on a tier with LBAs of so many sectors.
+#[inline]
+pub(crate) const fn sectors_of(size: &RecordSize, lba_sectors: u64) -> u64 {
+    let header = (BATCH_HEAD_BYTES as u64 + size.bytes as u64).div_ceil(SECTOR_BYTES);
+    round_up(header, lba_sectors)
+        + size.data_blocks as u64 * BLOCK_SECTORS
+        + round_up(size.meta_sectors as u64, lba_sectors)
 }
 
-impl Size {
-    pub(crate) const fn empty(lba_bytes: u32) -> Self {
-        Self {
-            lba_sectors: lba_bytes as u64 / SECTOR_BYTES,
-            record_bytes: 0,
-            data_blocks: 0,
-            meta_sectors: 0,
-        }
-    }
-
-    pub(crate) fn of(records: &[Record], lba_bytes: u32) -> Self {
-        let mut size = Self::empty(lba_bytes);
-        records.iter().for_each(|record| size.add(record));
-        size
-    }
-
-    pub(crate) fn add(&mut self, record: &Record) {
-        self.record_bytes += record.encoded_bytes() as u64;
-        self.data_blocks += record.data_blocks() as u64;
-        self.meta_sectors += (record.meta_bytes() as u64).div_ceil(SECTOR_BYTES);
-    }
-
-    pub(crate) const fn sectors(&self) -> u64 {
-        let header = (BATCH_HEAD_BYTES as u64 + self.record_bytes).div_ceil(SECTOR_BYTES);
-        header.next_multiple_of(self.lba_sectors)
-            + self.data_blocks * BLOCK_SECTORS
-            + self.meta_sectors.next_multiple_of(self.lba_sectors)
-    }
+/// The next multiple of `unit`, a power of two: sizes are looked at for every record.
+const fn round_up(sectors: u64, unit: u64) -> u64 {
+    (sectors + (unit - 1)) & !(unit - 1)
 }
 
-/// Gives every record its places and adds its payload to the gather (layout: ADR 4).
+/// Records of a batch; what goes with each, and where it lies.
+pub(crate) type Contents = (Vec<Record>, Vec<(Load, Appended)>);
+
+/// Gives every record of the batch `head` its places, and adds header and payloads to the gather
+/// (layout: ADR 4).
 pub(crate) fn place(
-    loads: Vec<Load>,
     head: &BatchHead,
+    records: &[Record],
+    loads: &mut [(Load, Appended)],
     gather: &mut Gather,
-) -> Vec<(Load, Appended)> {
-    let mut data = head.address + u64::from(head.header_bytes) / SECTOR_BYTES;
-    let mut meta = data + u64::from(head.data_blocks) * BLOCK_SECTORS;
-    let meta_end = meta + u64::from(head.meta_bytes) / SECTOR_BYTES;
-    for load in &loads {
+) {
+    gather.push_meta(head.encode(records));
+    let data_start = head.address + u64::from(head.header_bytes) / SECTOR_BYTES;
+    let meta_start = data_start + u64::from(head.data_blocks) * BLOCK_SECTORS;
+    let mut next = Appended {
+        lsn: head.first_lsn,
+        data_sector: data_start,
+        meta_sector: meta_start,
+        batch_sector: head.address,
+    };
+    for (load, at) in loads.iter_mut() {
+        *at = next;
+        next.lsn = next.lsn.plus(1);
         if let Some((blocks, range)) = &load.data {
-            gather.push(Segment::Data(Rc::clone(blocks), range.clone()));
+            next.data_sector += range.len() as u64 * BLOCK_SECTORS;
+            gather.push_blocks(blocks, range);
         }
+        next.meta_sector += load.meta_sectors();
     }
-    let mut placed = Vec::with_capacity(loads.len());
-    for (index, load) in loads.into_iter().enumerate() {
-        let appended = Appended {
-            lsn: head.first_lsn.plus(index as u64),
-            data_sector: data,
-            meta_sector: meta,
-            batch_sector: head.address,
-        };
-        data += load.data_blocks() * BLOCK_SECTORS;
-        meta += load.meta_sectors();
+    let meta_end = meta_start + u64::from(head.meta_bytes) / SECTOR_BYTES;
+    assert!(
+        next.data_sector == meta_start && next.meta_sector <= meta_end,
+        "payloads are as long as their records say"
+    );
+    if head.meta_bytes == 0 {
+        return;
+    }
+    for (load, _) in loads {
         if let Some(sectors) = &load.meta {
             gather.push(Segment::Meta(Rc::clone(sectors)));
         }
-        placed.push((load, appended));
     }
-    assert!(
-        meta <= meta_end,
-        "payloads are as long as their records say"
-    );
-    if meta < meta_end {
-        gather.push_meta(Sectors::zeroed((meta_end - meta) as usize));
+    let padding = meta_end - next.meta_sector;
+    if padding > 0 {
+        gather.push_meta(Sectors::zeroed(padding as usize));
     }
-    placed
+}
+
+/// Records that wait for their batch. They lie as a batch holds them: one that takes all of them takes
+/// their memory.
+#[derive(Default)]
+pub(crate) struct Queue {
+    records: VecDeque<Record>,
+    loads: VecDeque<(Load, Appended)>,
+    waiting: VecDeque<Waiting>,
+    /// What all of them take.
+    size: RecordSize,
+}
+
+/// What a batch must know of a record that waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiting {
+    pub(crate) size: RecordSize,
+    /// It goes into one batch with the next one.
+    pub(crate) joins_next: bool,
+}
+
+impl Queue {
+    /// Records that wait.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// True if none waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// What all of them take.
+    pub(crate) const fn size(&self) -> RecordSize {
+        self.size
+    }
+
+    /// They, in order.
+    pub(crate) const fn waiting(&self) -> &VecDeque<Waiting> {
+        &self.waiting
+    }
+
+    /// True if the last one goes into one batch with one that is not there yet.
+    pub(crate) fn is_open(&self) -> bool {
+        self.waiting.back().is_some_and(|last| last.joins_next)
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, record: Record, load: Load, joins_next: bool) {
+        let size = RecordSize::of(&record);
+        self.size = self.size.plus(size);
+        self.waiting.push_back(Waiting { size, joins_next });
+        self.records.push_back(record);
+        self.loads.push_back((load, Appended::NOWHERE));
+    }
+
+    /// Moves the first `count` records to `contents`, behind those that are there.
+    pub(crate) fn take(&mut self, count: usize, contents: &mut Contents) {
+        let (records, loads) = contents;
+        if count == self.len() && records.is_empty() {
+            let empty = (core::mem::take(records), core::mem::take(loads));
+            *records = core::mem::replace(&mut self.records, empty.0.into()).into();
+            *loads = core::mem::replace(&mut self.loads, empty.1.into()).into();
+            self.waiting.clear();
+            self.size = RecordSize::default();
+            return;
+        }
+        records.extend(self.records.drain(..count));
+        loads.extend(self.loads.drain(..count));
+        for taken in self.waiting.drain(..count) {
+            self.size = self.size.minus(taken.size);
+        }
+    }
+
+    /// What goes with each of them, to be told that the engine stopped.
+    pub(crate) fn abandon(&mut self) -> VecDeque<(Load, Appended)> {
+        core::mem::take(self).loads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use varve_format::{BatchStart, Crcs};
+    use varve_units::{Lba, LeafIndex, VolumeId};
+
+    /// What is reckoned of carried sizes is what the format measures of the records themselves.
+    #[test]
+    fn sectors_are_those_of_the_measured_batch() {
+        let volume = VolumeId(1);
+        let leaf = Record::Leaf {
+            volume,
+            leaf: LeafIndex(3),
+            through: Lsn(9),
+            crc: 5,
+        };
+        let records: Vec<Record> = (1..60)
+            .map(|count| Record::Put {
+                volume,
+                lba: Lba(7),
+                class: 0,
+                crcs: (0..count).collect::<Crcs>(),
+            })
+            .chain([leaf.clone(), leaf])
+            .collect();
+        let start = BatchStart {
+            epoch: 1,
+            lane: LaneId(0),
+            sequence: 2,
+            address: 64,
+            chunk_sequence: 0,
+            durable_through: Lsn(0),
+            first_lsn: Lsn(1),
+        };
+        for lba_bytes in [512, 4096] {
+            for count in 1..=records.len() {
+                let records = &records[..count];
+                let sizes = records.iter().map(RecordSize::of);
+                let size = sizes.fold(RecordSize::default(), RecordSize::plus);
+                let head = BatchHead::measure(&start, records, lba_bytes);
+                let lba_sectors = u64::from(lba_bytes) / SECTOR_BYTES;
+                let sectors = sectors_of(&size, lba_sectors);
+                assert_eq!(sectors * SECTOR_BYTES, head.batch_bytes());
+            }
+        }
+    }
+
+    /// A queue knows what is left in it, whether a batch took a part or all; what it took is in order.
+    #[test]
+    fn a_queue_gives_its_head() {
+        let record = |lba: u64| Record::Put {
+            volume: VolumeId(1),
+            lba: Lba(lba),
+            class: 0,
+            crcs: (0..=lba as u32).collect::<Crcs>(),
+        };
+        let load = || Load {
+            data: None,
+            meta: None,
+            reserved_nodes: 0,
+            pending_blocks: 0,
+            pending_log: 0,
+            pending_leaf: false,
+            ticket: None,
+        };
+        let sizes = |lbas: core::ops::Range<u64>| {
+            let sizes = lbas.map(|lba| RecordSize::of(&record(lba)));
+            sizes.fold(RecordSize::default(), RecordSize::plus)
+        };
+        let mut queue = Queue::default();
+        (0..5).for_each(|lba| queue.push(record(lba), load(), false));
+        let mut contents = Contents::default();
+        queue.take(2, &mut contents);
+        assert_eq!((queue.len(), queue.size()), (3, sizes(2..5)));
+        (5..7).for_each(|lba| queue.push(record(lba), load(), lba == 6));
+        assert!(queue.is_open());
+        queue.take(5, &mut contents);
+        assert_eq!(contents.0, (0..7).map(record).collect::<Vec<_>>());
+        assert_eq!(contents.1.len(), 7);
+        queue.push(record(7), load(), false);
+        let mut whole = Contents::default();
+        queue.take(1, &mut whole);
+        assert!(queue.is_empty() && queue.size() == RecordSize::default());
+        assert_eq!(whole.0, [record(7)]);
+    }
 }

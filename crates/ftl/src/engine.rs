@@ -591,7 +591,11 @@ impl Shared {
     }
 }
 
+#[inline]
 fn checksums(data: &Blocks, range: Range<usize>) -> Crcs {
+    if range.len() == 1 {
+        return Crcs::one(block_crc(data.block(range.start)));
+    }
     range.map(|index| block_crc(data.block(index))).collect()
 }
 

@@ -49,9 +49,12 @@ pub(crate) struct Gate {
 
 #[derive(Default)]
 struct Queues {
-    tenants: BTreeMap<TenantId, Queue>,
-    /// Tenants with writes that wait, in order of their turns.
+    /// Who has the turn. Apart: a tenant alone is not looked for.
+    first: Option<(TenantId, Queue)>,
+    /// Tenants with writes that wait, in order of their turns after that.
     turns: VecDeque<TenantId>,
+    /// Their queues.
+    others: BTreeMap<TenantId, Queue>,
     /// Memory of the queue that was emptied last, for the next one.
     spare: VecDeque<(u64, Sender<Pass>)>,
 }
@@ -66,52 +69,80 @@ impl Gate {
     /// Writes that wait.
     pub(crate) fn queued(&self) -> usize {
         let queues = self.queues.borrow();
-        let tenants = queues.tenants.values();
-        tenants.map(|queue| queue.waiting.len()).sum()
+        let first = queues.first.iter().map(|(_, queue)| queue);
+        let all = first.chain(queues.others.values());
+        all.map(|queue| queue.waiting.len()).sum()
     }
 }
 
 impl Queues {
-    fn push(&mut self, tenant: TenantId, cost: u64, pass: Sender<Pass>) {
-        let queue = self.tenants.entry(tenant).or_insert_with(|| Queue {
-            waiting: core::mem::take(&mut self.spare),
-            deficit: 0,
-        });
-        if queue.waiting.is_empty() {
-            queue.deficit = QUANTUM;
-            self.turns.push_front(tenant);
-        }
-        queue.waiting.push_back((cost, pass));
+    /// True if nobody waits.
+    const fn is_empty(&self) -> bool {
+        self.first.is_none()
     }
 
-    /// Cost of the write whose turn it is. Its tenant is the first in turn then.
+    fn push(&mut self, tenant: TenantId, cost: u64, pass: Sender<Pass>) {
+        let known = match &mut self.first {
+            Some((first, queue)) if *first == tenant => Some(queue),
+            Some(_) => self.others.get_mut(&tenant),
+            None => None,
+        };
+        if let Some(queue) = known {
+            queue.waiting.push_back((cost, pass));
+            return;
+        }
+        let mut waiting = core::mem::take(&mut self.spare);
+        waiting.push_back((cost, pass));
+        let deficit = QUANTUM;
+        let queue = Queue { waiting, deficit };
+        if let Some((before, queue)) = self.first.replace((tenant, queue)) {
+            self.turns.push_front(before);
+            self.others.insert(before, queue);
+        }
+    }
+
+    /// Cost of the write whose turn it is. Its tenant has the turn then.
     fn next_cost(&mut self) -> Option<u64> {
         loop {
-            let tenant = *self.turns.front()?;
-            let queue = self.tenants.get_mut(&tenant).expect("it has a turn");
+            let (_, queue) = self.first.as_mut()?;
             let cost = queue.waiting.front().expect("it waits").0;
             if cost <= queue.deficit {
                 return Some(cost);
             }
             queue.deficit += QUANTUM;
-            if self.turns.len() > 1 {
-                self.turns.rotate_left(1);
+            if let Some(next) = self.take_next()
+                && let Some((before, queue)) = self.first.replace(next)
+            {
+                self.turns.push_back(before);
+                self.others.insert(before, queue);
             }
         }
     }
 
     /// Takes the write whose turn it is.
     fn pop(&mut self) -> Option<Sender<Pass>> {
-        let tenant = *self.turns.front()?;
-        let queue = self.tenants.get_mut(&tenant).expect("it has a turn");
+        let (_, queue) = self.first.as_mut()?;
         let (cost, pass) = queue.waiting.pop_front().expect("it waits");
         queue.deficit = queue.deficit.saturating_sub(cost);
         if queue.waiting.is_empty() {
-            self.turns.pop_front();
-            let emptied = self.tenants.remove(&tenant);
-            self.spare = emptied.expect("it had a turn").waiting;
+            self.spare = core::mem::take(&mut queue.waiting);
+            self.first = self.take_next();
         }
         Some(pass)
+    }
+
+    /// Who has the turn after the first one.
+    fn take_next(&mut self) -> Option<(TenantId, Queue)> {
+        let tenant = self.turns.pop_front()?;
+        let queue = self.others.remove(&tenant).expect("it has a turn");
+        Some((tenant, queue))
+    }
+
+    /// Everyone who waits, by tenant.
+    fn into_all(mut self) -> impl Iterator<Item = Sender<Pass>> {
+        self.others.extend(self.first);
+        let queues = self.others.into_values();
+        queues.flat_map(|queue| queue.waiting.into_iter().map(|(_, pass)| pass))
     }
 }
 
@@ -150,7 +181,7 @@ impl Shared {
     /// writes before it cost is not worth sleeping for.
     pub(crate) fn try_gate(&self, blocks: u64) -> bool {
         let cost = log_cost(blocks);
-        if !self.gate.queues.borrow().turns.is_empty() {
+        if !self.gate.queues.borrow().is_empty() {
             return false;
         }
         if !self.is_slowed() {
@@ -205,11 +236,8 @@ impl Shared {
     /// Tells everyone who waits that the engine stopped.
     pub(crate) fn close_gate(&self) {
         let queues = self.gate.queues.take();
-        for (_, queue) in queues.tenants {
-            queue
-                .waiting
-                .into_iter()
-                .for_each(|(_, pass)| pass.send(Err(EngineError::Stopped)));
+        for pass in queues.into_all() {
+            pass.send(Err(EngineError::Stopped));
         }
         self.gate.came.notify();
     }
@@ -378,7 +406,7 @@ mod tests {
                 let mut spent = 0;
                 loop {
                     let next = queues.next_cost().expect("somebody waits");
-                    let tenant = *queues.turns.front().expect("somebody waits");
+                    let tenant = queues.first.as_ref().expect("somebody waits").0;
                     queues.pop().expect("somebody waits").send(Ok(()));
                     if tenant == TenantId(2) {
                         break;
@@ -414,7 +442,7 @@ mod tests {
         (0..64).for_each(|index| push(&mut queues, index % 2));
         for _ in 0..4000 {
             let cost = queues.next_cost().expect("somebody waits");
-            let tenant = queues.turns.front().expect("somebody waits").0;
+            let tenant = queues.first.as_ref().expect("somebody waits").0.0;
             spent[tenant as usize] += cost;
             queues.pop().expect("somebody waits").send(Ok(()));
             push(&mut queues, tenant);

@@ -48,11 +48,11 @@ impl Shard {
             return Box::pin(self.write_long(volume, lba, data, crcs)).await;
         }
         let (sender, appended) = slot();
-        let ticket = Ticket::Here(sender);
+        let ticket = Ticket::Host(sender);
         let data = Rc::new(data);
         self.queue_put((volume, lba), data, crcs, None, ticket)
             .await?;
-        acknowledged(appended).await
+        appended.await.map_err(|Stopped| EngineError::Stopped)
     }
 
     /// True if a write of so many blocks is one record that goes to the log.

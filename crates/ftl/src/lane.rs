@@ -11,7 +11,7 @@
 //! **Invariants**: LSNs and batch numbers grow without gaps inside a batch; a batch never crosses
 //! a chunk; what is acknowledged is a prefix of what was sealed.
 
-use crate::batch::{OpenChunk, Size, place};
+use crate::batch::{Contents, OpenChunk, Queue, place, sectors_of};
 use crate::crossing::Caller;
 use crate::geometry::Geometry;
 use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
@@ -21,9 +21,13 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use varve_format::{BatchHead, BatchStart, CommitPlace, LanePosition, Record};
+use varve_format::{BatchHead, BatchStart, CommitPlace, LanePosition, Record, RecordSize};
 use varve_io::{Blocks, Gather, Sectors, Sender};
 use varve_units::{Generation, LaneId, Lsn, SECTOR_BYTES};
+
+/// Records of a batch whose memory is kept for another one. Arbitrary: most batches have fewer, and all
+/// that is kept is less than a full queue.
+const SPARE_RECORDS_MAX: usize = 256;
 
 /// What the appender of a record learns when it is acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -38,19 +42,19 @@ pub struct Appended {
     pub batch_sector: u64,
 }
 
+impl Appended {
+    /// Of a record that has no place yet.
+    pub(crate) const NOWHERE: Self = Self {
+        lsn: Lsn(0),
+        data_sector: 0,
+        meta_sector: 0,
+        batch_sector: 0,
+    };
+}
+
 /// The engine stopped before the record was acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stopped;
-
-/// A record waiting for its batch.
-pub struct Pending {
-    /// The record.
-    pub record: Record,
-    /// What goes with it.
-    pub load: Load,
-    /// It goes into one batch with the record that is queued next: both are in the log, or neither.
-    pub joins_next: bool,
-}
 
 /// What goes with a record.
 pub struct Load {
@@ -76,12 +80,15 @@ pub enum Ticket {
     Here(Sender<Result<Appended, Stopped>>),
     /// A flow that appended moves of a stripe.
     Moves(MovesTicket),
+    /// A host's write that came in on the same reactor: where it lies is of no interest.
+    Host(Sender<Result<(), Stopped>>),
     /// A host's write that came in on another one.
     There(Caller),
 }
 
 impl Load {
     /// Data blocks it brings.
+    #[inline]
     pub(crate) fn data_blocks(&self) -> u64 {
         self.data
             .as_ref()
@@ -89,6 +96,7 @@ impl Load {
     }
 
     /// Sectors of metadata it brings.
+    #[inline]
     pub(crate) fn meta_sectors(&self) -> u64 {
         self.meta.as_ref().map_or(0, |meta| meta.len() as u64)
     }
@@ -152,6 +160,12 @@ pub struct Write {
     pub chunk: u32,
     /// Sectors of the chunk in use after it.
     pub write_pointer: u32,
+    /// Records of the batch.
+    pub records: u64,
+    /// Fast-tier sector of the batch's first data block; the others lie behind it (ADR 4).
+    pub data_sector: u64,
+    /// Data blocks of the batch.
+    pub data_blocks: u32,
 }
 
 /// A chunk handed to a lane.
@@ -195,6 +209,7 @@ impl Rank {
     const DOWN: [Self; 3] = [Self::Checkpoint, Self::Upkeep, Self::Ordinary];
 
     /// The rank of a record.
+    #[inline]
     pub(crate) const fn of(record: &Record) -> Self {
         match record {
             Record::Part { .. } | Record::Commit { .. } => Self::Checkpoint,
@@ -239,7 +254,7 @@ pub struct Lane {
     open: Option<OpenChunk>,
     closed: Vec<u32>,
     /// What waits, by rank.
-    queues: [VecDeque<Pending>; 3],
+    queues: [Queue; 3],
     /// Batches to be sealed again in another chunk after a failed write.
     again: VecDeque<Batch>,
     inflight: VecDeque<Batch>,
@@ -247,6 +262,8 @@ pub struct Lane {
     unflushed_bytes: u64,
     /// A commit was sealed and is not flushed yet: no chunk may be opened (ADR 9).
     holds: bool,
+    /// Empty memory of batches that were acknowledged, for the next ones.
+    spare: Vec<Contents>,
 }
 
 impl Lane {
@@ -275,16 +292,20 @@ impl Lane {
             inflight: VecDeque::new(),
             unflushed_bytes: 0,
             holds: false,
+            spare: Vec::new(),
         }
     }
 
-    /// Queues a record, ahead of those of lower ranks.
-    pub fn push(&mut self, pending: Pending) {
-        let rank = Rank::of(&pending.record);
-        self.queues[rank as usize].push_back(pending);
+    /// Queues a record, ahead of those of lower ranks. With `joins_next` it goes into one batch with the
+    /// record that is queued next: both are in the log, or neither.
+    #[inline]
+    pub fn push(&mut self, record: Record, load: Load, joins_next: bool) {
+        let rank = Rank::of(&record);
+        self.queues[rank as usize].push(record, load, joins_next);
     }
 
     /// Ordinary records queued and not yet sealed.
+    #[inline]
     pub fn queued(&self) -> usize {
         self.queues[Rank::Ordinary as usize].len()
     }
@@ -437,8 +458,9 @@ impl Lane {
             return Err(Idle::Busy);
         }
         if let Some(batch) = self.again.front() {
-            let need = Size::of(&batch.records, self.geometry.lba_bytes).sectors();
-            if !self.has_room(need) {
+            let sizes = batch.records.iter().map(RecordSize::of);
+            let size = sizes.fold(RecordSize::default(), RecordSize::plus);
+            if !self.has_room(sectors_of(&size, self.lba_sectors())) {
                 // A commit that is to be written again was not flushed either.
                 if self.holds && !self.again.iter().any(Batch::has_commit) {
                     return Err(Idle::Busy);
@@ -448,16 +470,13 @@ impl Lane {
                 return Err(Idle::NeedsChunk { rank });
             }
             let batch = self.again.pop_front().expect("just seen");
-            let loads: Vec<Load> = batch.loads.into_iter().map(|(load, _)| load).collect();
             // New LSNs: its references must not be older than the stamp of the chunk they lie in.
-            let first_lsn = self.next_lsn;
-            self.next_lsn = first_lsn.plus(batch.records.len() as u64);
-            return Ok(self.seal_records(batch.records, loads, batch.sequence, first_lsn));
+            return Ok(self.put(batch.sequence, &size, (batch.records, batch.loads)));
         }
         let Some(rank) = self.first_queued() else {
             return Err(Idle::Busy);
         };
-        let count = self.fitting();
+        let (count, size) = self.fitting();
         if count == 0 {
             if self.holds {
                 return Err(Idle::Busy);
@@ -468,23 +487,33 @@ impl Lane {
             }
             return Err(Idle::NeedsChunk { rank });
         }
-        let mut records = Vec::with_capacity(count);
-        let mut loads = Vec::with_capacity(count);
+        let contents = self.take(count);
+        let sequence = self.next_batch;
+        self.next_batch += 1;
+        Ok(self.put(sequence, &size, contents))
+    }
+
+    /// Takes so many records from the heads of the queues.
+    fn take(&mut self, count: usize) -> Contents {
+        let may_commit = !self.queues[Rank::Checkpoint as usize].is_empty();
+        let mut contents = self.spare.pop().unwrap_or_default();
         for rank in Rank::DOWN {
             let queue = &mut self.queues[rank as usize];
-            let fitting = queue.len().min(count - records.len());
-            for pending in queue.drain(..fitting) {
-                records.push(pending.record);
-                loads.push(pending.load);
+            let fitting = queue.len().min(count - contents.0.len());
+            if fitting > 0 {
+                queue.take(fitting, &mut contents);
             }
         }
-        self.holds |= records
-            .iter()
-            .any(|record| matches!(record, Record::Commit { .. }));
-        let (sequence, first_lsn) = (self.next_batch, self.next_lsn);
-        self.next_batch += 1;
-        self.next_lsn = first_lsn.plus(count as u64);
-        Ok(self.seal_records(records, loads, sequence, first_lsn))
+        if may_commit {
+            let mut records = contents.0.iter();
+            self.holds |= records.any(|record| matches!(record, Record::Commit { .. }));
+        }
+        contents
+    }
+
+    /// Sectors of an LBA.
+    const fn lba_sectors(&self) -> u64 {
+        self.geometry.lba_bytes as u64 / SECTOR_BYTES
     }
 
     fn has_room(&self, sectors: u64) -> bool {
@@ -493,59 +522,66 @@ impl Lane {
             .is_some_and(|open| open.batch_start() + sectors <= open.end)
     }
 
-    /// How many records that the open chunk takes, from the heads of the queues, fit a batch and it.
-    fn fitting(&self) -> usize {
+    /// How many records that the open chunk takes, from the heads of the queues, fit a batch and it,
+    /// and what they take of it.
+    fn fitting(&self) -> (usize, RecordSize) {
+        let none = (0, RecordSize::default());
         let Some(open) = &self.open else {
-            return 0;
+            return none;
         };
         let ranks = Rank::DOWN.into_iter();
         let taken = ranks.take_while(|rank| *rank >= open.grant.takes);
         let room = open.end.saturating_sub(open.batch_start());
-        let mut size = Size::empty(self.geometry.lba_bytes);
+        let fits = |count: usize, size: &RecordSize| {
+            let over = size.data_blocks as u64 > self.limits.batch_blocks_max
+                || size.meta_sectors as u64 > BATCH_META_SECTORS_MAX
+                || size.bytes as u64 > BATCH_HEADER_BYTES_MAX
+                || count > varve_format::BATCH_RECORDS_MAX;
+            (count == 1 || !over) && sectors_of(size, self.lba_sectors()) <= room
+        };
         // Those up to the last one that does not join the next.
-        let (mut count, mut whole) = (0, 0);
+        let (mut sum, mut whole) = (none, none);
         for queue in taken.map(|rank| &self.queues[rank as usize]) {
-            for pending in queue {
-                size.add(&pending.record);
-                let over = size.data_blocks > self.limits.batch_blocks_max
-                    || size.meta_sectors > BATCH_META_SECTORS_MAX
-                    || size.record_bytes > BATCH_HEADER_BYTES_MAX
-                    || count >= varve_format::BATCH_RECORDS_MAX;
-                if (over && count > 0) || size.sectors() > room {
+            if queue.is_empty() {
+                continue;
+            }
+            // The usual case: all of them, without a look at each. What fits has parts that fit.
+            let all = (sum.0 + queue.len(), sum.1.plus(queue.size()));
+            if !queue.is_open() && fits(all.0, &all.1) {
+                (sum, whole) = (all, all);
+                continue;
+            }
+            for waiting in queue.waiting() {
+                let (count, size) = (sum.0 + 1, sum.1.plus(waiting.size));
+                if !fits(count, &size) {
                     return whole;
                 }
-                count += 1;
-                if !pending.joins_next {
-                    whole = count;
+                sum = (count, size);
+                if !waiting.joins_next {
+                    whole = sum;
                 }
             }
         }
         whole
     }
 
-    fn seal_records(
-        &mut self,
-        records: Vec<Record>,
-        loads: Vec<Load>,
-        sequence: u64,
-        first_lsn: Lsn,
-    ) -> Write {
-        let open = self
-            .open
-            .as_mut()
-            .expect("a batch is sealed into an open chunk");
-        let lba_bytes = self.geometry.lba_bytes;
-        let sector = open.batch_start();
+    /// Puts a batch of records that together take `size` into the open chunk.
+    fn put(&mut self, sequence: u64, size: &RecordSize, contents: Contents) -> Write {
+        let (records, mut loads) = contents;
+        let first_lsn = self.next_lsn;
+        self.next_lsn = first_lsn.plus(records.len() as u64);
+        let open = self.open.as_mut();
+        let open = open.expect("a batch is sealed into an open chunk");
         let start = BatchStart {
             epoch: self.identity.tag(self.identity.epoch),
             lane: self.id,
             sequence,
-            address: sector,
+            address: open.batch_start(),
             chunk_sequence: open.sequence,
             durable_through: self.durable,
             first_lsn,
         };
-        let head = BatchHead::measure(&start, &records, lba_bytes);
+        let head = BatchHead::of_size(&start, records.len(), size, self.geometry.lba_bytes);
         // Headers of chunk and batch, padding, and of each record blocks or metadata.
         let mut gather = Gather::with_capacity(3 + records.len());
         let offset = open.next * SECTOR_BYTES;
@@ -553,9 +589,8 @@ impl Lane {
             open.fresh = false;
             gather.push_meta(open.header(self.identity, self.id, first_lsn, sequence));
         }
-        gather.push_meta(head.encode(&records));
-        let loads = place(loads, &head, &mut gather);
-        open.next = sector + head.batch_bytes() / SECTOR_BYTES;
+        place(&head, &records, &mut loads, &mut gather);
+        open.next = head.address + head.batch_bytes() / SECTOR_BYTES;
         let write_pointer = (open.next - self.geometry.chunk_start(open.grant.chunk)) as u32;
         self.unflushed_bytes += gather.bytes();
         let write = Write {
@@ -564,36 +599,35 @@ impl Lane {
             gather,
             chunk: open.grant.chunk,
             write_pointer,
+            records: head.records.into(),
+            data_sector: head.address + u64::from(head.header_bytes) / SECTOR_BYTES,
+            data_blocks: head.data_blocks,
+        };
+        let batch = Batch {
+            sequence,
+            first_lsn,
+            records,
+            loads,
+            chunk: open.grant.chunk,
+            chunk_sequence: open.sequence,
+            sector: head.address,
+            state: BatchState::Writing,
         };
         let at = self
             .inflight
-            .partition_point(|batch| batch.sequence < sequence);
-        self.inflight.insert(
-            at,
-            Batch {
-                sequence,
-                first_lsn,
-                records,
-                loads,
-                chunk: open.grant.chunk,
-                chunk_sequence: open.sequence,
-                sector,
-                state: BatchState::Writing,
-            },
-        );
+            .partition_point(|other| other.sequence < batch.sequence);
+        self.inflight.insert(at, batch);
         write
     }
 
-    /// Payloads and places of a sealed batch.
-    ///
-    /// # Panics
-    /// If that batch is not in flight.
-    pub fn sealed(&self, sequence: u64) -> &[(Load, Appended)] {
-        let batch = self
-            .inflight
-            .iter()
-            .find(|batch| batch.sequence == sequence);
-        &batch.expect("a sealed batch is in flight").loads
+    /// The memory of a batch that was acknowledged is for the next ones, unless it is much.
+    pub(crate) fn take_back(&mut self, mut batch: Batch) {
+        let is_usual = batch.loads.capacity() <= SPARE_RECORDS_MAX;
+        if is_usual && self.spare.len() < self.limits.inflight_max {
+            batch.records.clear();
+            batch.loads.clear();
+            self.spare.push((batch.records, batch.loads));
+        }
     }
 
     /// The commit that was sealed is flushed and will be named by every chunk opened from now on.
@@ -676,13 +710,12 @@ impl Lane {
     /// Everything that waits, to be told that the engine stopped.
     pub fn abandon(&mut self) -> Vec<Load> {
         let queues = self.queues.iter_mut().rev();
-        let queued = queues.flat_map(|queue| queue.drain(..));
-        let queued = queued.map(|pending| pending.load);
+        let queued = queues.flat_map(Queue::abandon);
         let sealed = self.again.drain(..).chain(self.inflight.drain(..));
         sealed
             .flat_map(|batch| batch.loads)
-            .map(|(load, _)| load)
             .chain(queued)
+            .map(|(load, _)| load)
             .collect()
     }
 }

@@ -13,7 +13,7 @@ use crate::error::{EngineError, StopReason};
 use crate::gate::log_cost;
 use crate::geometry::{BLOCK_SECTORS, UnitId};
 use crate::host::nodes_of;
-use crate::lane::{Appended, Batch, Grant, Idle, Lane, Load, Pending, Stopped, Ticket, Write};
+use crate::lane::{Appended, Batch, Grant, Idle, Lane, Load, Stopped, Ticket, Write};
 use crate::limits::{BATCH_HEADER_BYTES_MAX, CHAIN_MAX, CHAIN_ROOM, LANE_QUEUE_MAX, REROUTES_MAX};
 use crate::map::{Change, Dead, LeafKey, Map};
 use crate::placement::bypass::Joined;
@@ -150,6 +150,7 @@ impl Shard {
     }
 
     /// True if a record that changes puts alone can be queued without waiting.
+    #[inline]
     pub(crate) fn has_room_now(&self, nodes: usize) -> bool {
         self.lane.borrow().queued() < LANE_QUEUE_MAX && self.has_nodes(nodes)
     }
@@ -221,28 +222,27 @@ impl Shard {
         receivers
     }
 
-    fn push(&self, record: Record, load: Load, joins_next: bool) {
+    #[inline]
+    fn push(&self, record: Record, mut load: Load, joins_next: bool) {
         if self.shared.is_stopped() {
-            self.answer(load, Err(Stopped));
+            self.answer(&mut load, Err(Stopped));
             return;
         }
-        let pending = Pending {
-            record,
-            load,
-            joins_next,
-        };
-        self.lane.borrow_mut().push(pending);
+        self.lane.borrow_mut().push(record, load, joins_next);
         self.pump.notify();
     }
 
     /// Tells whoever waits for a record how it ended.
-    fn answer(&self, load: Load, outcome: Result<Appended, Stopped>) {
-        match load.ticket {
-            Some(Ticket::Here(sender)) => sender.send(outcome),
+    #[inline]
+    fn answer(&self, load: &mut Load, outcome: Result<&Appended, Stopped>) {
+        match load.ticket.take() {
+            Some(Ticket::Here(sender)) => sender.send(outcome.copied()),
+            Some(Ticket::Host(sender)) => sender.send(outcome.map(|_| ())),
             Some(Ticket::Moves(ticket)) => ticket.end(outcome.is_ok()),
             Some(Ticket::There(caller)) => {
                 let outcome = outcome.map(|_| ()).map_err(|Stopped| EngineError::Stopped);
-                let memory = load.data.and_then(|(data, _)| Rc::try_unwrap(data).ok());
+                let data = load.data.take();
+                let memory = data.and_then(|(data, _)| Rc::try_unwrap(data).ok());
                 self.shared.answer(caller, Answer::Written(outcome, memory));
             }
             None => {}
@@ -350,8 +350,8 @@ impl Shard {
     /// Tells everyone who waits for the log that the engine stopped.
     pub(crate) fn abandon(&self) {
         let loads = self.lane.borrow_mut().abandon();
-        for load in loads {
-            self.answer(load, Err(Stopped));
+        for mut load in loads {
+            self.answer(&mut load, Err(Stopped));
         }
         self.acked.notify();
         self.nodes_freed.notify();
@@ -360,12 +360,18 @@ impl Shard {
     }
 
     fn submit(self: &Rc<Self>, write: Write) {
-        // Bits before pointer: a checkpoint that reads the pointer first finds the bits below it.
-        let records = self.mark_appended(write.sequence);
+        // Live bits of its data blocks are set before anything can ask for them; bits before pointer: a
+        // checkpoint that reads the pointer first finds the bits below it.
+        if write.data_blocks > 0 {
+            let first = Ppa::fast(write.data_sector);
+            self.shared.units.append_run(first, write.data_blocks);
+        }
         let chunk = UnitId::chunk(write.chunk);
         self.shared.units.advance(chunk, write.write_pointer);
         let shared = &self.shared;
-        shared.log_records.fetch_add(records, Ordering::Relaxed);
+        shared
+            .log_records
+            .fetch_add(write.records, Ordering::Relaxed);
         let bytes = write.gather.bytes();
         shared.log_bytes.fetch_add(bytes, Ordering::Relaxed);
         let command = Command::Write {
@@ -392,20 +398,6 @@ impl Shard {
         if self.lane.borrow().unflushed_bytes() >= self.shared.config.flush_bytes {
             self.shared.flush_wanted.notify();
         }
-    }
-
-    /// Live bits of a batch's data blocks are set before anything can ask for them. Returns its
-    /// records.
-    fn mark_appended(&self, sequence: u64) -> u64 {
-        let lane = self.lane.borrow();
-        let sealed = lane.sealed(sequence);
-        let blocks: u64 = sealed.iter().map(|(load, _)| load.data_blocks()).sum();
-        if let (Some((_, first)), 1..) = (sealed.first(), blocks) {
-            // The data blocks of a batch lie behind one another (ADR 4).
-            let first = Ppa::fast(first.data_sector);
-            self.shared.units.append_run(first, blocks as u32);
-        }
-        sealed.len() as u64
     }
 
     fn written(&self, sequence: u64) {
@@ -478,11 +470,7 @@ impl Shard {
             let used = (batch.sector() - start) as u32;
             units.truncate(UnitId::chunk(batch.chunk()), used);
             for (load, appended) in &batch.loads {
-                let count = load
-                    .data
-                    .as_ref()
-                    .map_or(0, |(_, range)| range.len() as u64);
-                for index in 0..count {
+                for index in 0..load.data_blocks() {
                     let ppa = Ppa::fast(appended.data_sector + index * BLOCK_SECTORS);
                     units.bury(ppa, Lsn::MAX);
                 }
@@ -490,7 +478,7 @@ impl Shard {
         }
     }
 
-    fn acknowledge(&self, batch: Batch) {
+    fn acknowledge(&self, mut batch: Batch) {
         let mut dead = self.dead.take();
         let (mut nodes, mut blocks, mut log, mut lengthened) = (0, 0, 0, 0);
         let mut makes_leaves = false;
@@ -523,9 +511,10 @@ impl Shard {
             self.shared.pending_log.fetch_sub(log, Ordering::SeqCst);
             self.shared.wake_waiters();
         }
-        for (load, appended) in batch.loads {
+        for (load, appended) in &mut batch.loads {
             self.answer(load, Ok(appended));
         }
+        self.lane.borrow_mut().take_back(batch);
         self.shared.blocks_died();
     }
 

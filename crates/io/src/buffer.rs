@@ -174,6 +174,7 @@ impl Blocks {
     }
 
     /// Number of blocks.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -198,6 +199,7 @@ impl Blocks {
     ///
     /// # Panics
     /// If there is no such block.
+    #[inline]
     #[must_use]
     pub fn block(&self, index: usize) -> BlockRef<'_> {
         match &self.0 {

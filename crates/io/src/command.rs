@@ -51,15 +51,27 @@ impl Gather {
 
     /// Adds a piece at the end. Blocks that follow the last piece in its memory lengthen it.
     pub fn push(&mut self, segment: Segment) {
-        self.bytes += segment.bytes();
-        if let Segment::Data(blocks, range) = &segment
-            && let Some(Segment::Data(last, before)) = self.segments.last_mut()
-            && before.end == range.start
+        match segment {
+            Segment::Data(blocks, range) => self.push_blocks(&blocks, &range),
+            Segment::Meta(sectors) => {
+                self.bytes += sectors.len() as u64 * SECTOR_BYTES;
+                self.segments.push(Segment::Meta(sectors));
+            }
+        }
+    }
+
+    /// [`Gather::push`] of a range of blocks.
+    #[inline]
+    pub fn push_blocks(&mut self, blocks: &Rc<Blocks>, range: &Range<usize>) {
+        self.bytes += range.len() as u64 * BLOCK_BYTES;
+        if let Some(Segment::Data(last, before)) = self.segments.last_mut()
             && Rc::ptr_eq(last, blocks)
+            && before.end == range.start
         {
             before.end = range.end;
             return;
         }
+        let segment = Segment::Data(Rc::clone(blocks), range.clone());
         self.segments.push(segment);
     }
 

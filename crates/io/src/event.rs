@@ -40,6 +40,7 @@ impl Event {
     }
 
     /// A future that ends at the first [`Event::notify`] from now on.
+    #[inline]
     pub fn listen(&self) -> Listen<'_> {
         Listen {
             event: self,

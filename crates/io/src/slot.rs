@@ -2,38 +2,43 @@
 
 use alloc::rc::Rc;
 use core::any::Any;
-use core::cell::RefCell;
+use core::cell::Cell;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-enum State<T> {
-    Empty(Option<Waker>),
-    Full(T),
-    Taken,
+struct Place<T> {
+    value: Cell<Option<T>>,
+    /// Who waits for it.
+    waker: Cell<Option<Waker>>,
+    is_taken: Cell<bool>,
 }
 
 /// The completing end.
-pub struct Sender<T>(Rc<RefCell<State<T>>>);
+pub struct Sender<T>(Rc<Place<T>>);
 
 /// The awaiting end: a future of the value.
-pub struct Receiver<T>(Rc<RefCell<State<T>>>);
+pub struct Receiver<T>(Rc<Place<T>>);
 
 /// A new one-shot.
+#[inline]
 #[must_use]
 pub fn slot<T>() -> (Sender<T>, Receiver<T>) {
-    let state = Rc::new(RefCell::new(State::Empty(None)));
-    (Sender(Rc::clone(&state)), Receiver(state))
+    let place = Rc::new(Place {
+        value: Cell::new(None),
+        waker: Cell::new(None),
+        is_taken: Cell::new(false),
+    });
+    (Sender(Rc::clone(&place)), Receiver(place))
 }
 
 impl<T> Sender<T> {
     /// Hands the value over and wakes the receiver.
+    #[inline]
     pub fn send(self, value: T) {
-        let before = self.0.replace(State::Full(value));
-        match before {
-            State::Empty(Some(waker)) => waker.wake(),
-            State::Empty(None) => {}
-            State::Full(_) | State::Taken => unreachable!("a one-shot is sent once"),
+        self.0.value.set(Some(value));
+        if let Some(waker) = self.0.waker.take() {
+            waker.wake();
         }
     }
 }
@@ -52,31 +57,27 @@ impl<T: 'static> Sender<T> {
 
 impl<T> Receiver<T> {
     /// The value, if it has arrived; the receiver is used up by that.
+    #[inline]
     #[must_use]
     pub fn try_take(&mut self) -> Option<T> {
-        let mut state = self.0.borrow_mut();
-        if matches!(*state, State::Full(_)) {
-            let State::Full(value) = core::mem::replace(&mut *state, State::Taken) else {
-                unreachable!("just seen full");
-            };
-            return Some(value);
+        let value = self.0.value.take();
+        if value.is_some() {
+            self.0.is_taken.set(true);
         }
-        None
+        value
     }
 }
 
 impl<T> Future for Receiver<T> {
     type Output = T;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         if let Some(value) = self.try_take() {
             return Poll::Ready(value);
         }
-        let mut state = self.0.borrow_mut();
-        match &mut *state {
-            State::Empty(waker) => *waker = Some(context.waker().clone()),
-            State::Full(_) | State::Taken => panic!("a one-shot is awaited once"),
-        }
+        assert!(!self.0.is_taken.get(), "a one-shot is awaited once");
+        self.0.waker.set(Some(context.waker().clone()));
         Poll::Pending
     }
 }

@@ -1,7 +1,7 @@
 //! The append point by itself: what it hands back when writes fail.
 
 use varve_format::Record;
-use varve_ftl::lane::{Batch, ChunkGrant, Idle, Lane, LaneLimits, Load, Pending, Rank};
+use varve_ftl::lane::{Batch, ChunkGrant, Idle, Lane, LaneLimits, Load, Rank};
 use varve_ftl::{Geometry, Identity};
 use varve_units::{Generation, LaneId, Lba, Lsn, SliceId, VolumeId};
 
@@ -28,26 +28,25 @@ fn lane() -> Lane {
     Lane::new(LaneId(0), identity, GEOMETRY, limits, Lsn(1))
 }
 
-fn pending(lba: u64) -> Pending {
-    Pending {
-        record: Record::Discard {
-            slice: SliceId(0),
-            volume: VolumeId(1),
-            lba: Lba(lba),
-            blocks: 1,
-            zero: false,
-        },
-        load: Load {
-            data: None,
-            meta: None,
-            reserved_nodes: 0,
-            pending_blocks: 0,
-            pending_log: 0,
-            pending_leaf: false,
-            ticket: None,
-        },
-        joins_next: false,
-    }
+/// Queues a record, perhaps one that goes into one batch with the next.
+fn push(lane: &mut Lane, lba: u64, joins_next: bool) {
+    let record = Record::Discard {
+        slice: SliceId(0),
+        volume: VolumeId(1),
+        lba: Lba(lba),
+        blocks: 1,
+        zero: false,
+    };
+    let load = Load {
+        data: None,
+        meta: None,
+        reserved_nodes: 0,
+        pending_blocks: 0,
+        pending_log: 0,
+        pending_leaf: false,
+        ticket: None,
+    };
+    lane.push(record, load, joins_next);
 }
 
 /// Seals the next batch into the open chunk or, if it needs one, into `chunk`.
@@ -74,13 +73,10 @@ fn joined_records_share_a_batch() {
     // 64 KiB of records of 32 B are one batch at most: one more of them would fit.
     let most = 2048;
     for lba in 0..most - 1 {
-        lane.push(pending(lba));
+        push(&mut lane, lba, false);
     }
     for lba in most..most + 3 {
-        lane.push(Pending {
-            joins_next: lba < most + 2,
-            ..pending(lba)
-        });
+        push(&mut lane, lba, lba < most + 2);
     }
     let mut records = Vec::new();
     while !lane.is_drained() {
@@ -97,7 +93,7 @@ fn joined_records_share_a_batch() {
 fn a_place_is_given_up_once() {
     let mut lane = lane();
     for lba in 0..2 {
-        lane.push(pending(lba));
+        push(&mut lane, lba, false);
         assert_eq!(seal(&mut lane, 4), lba);
     }
     lane.failed(0);
