@@ -70,9 +70,7 @@ impl Delta {
     pub fn new(index: u16, body: DeltaBody, lsn: Lsn) -> Self {
         assert!(usize::from(index) < LEAF_ENTRIES, "index beyond the leaf");
         let (kind, placement, ppa, arg) = match body {
-            DeltaBody::Put { entry, placement } => {
-                (PUT, placement, entry.ppa(), u64::from(entry.crc24()))
-            }
+            DeltaBody::Put { entry, placement } => return Self::put(index, entry, placement, lsn),
             DeltaBody::Move {
                 old,
                 new,
@@ -90,6 +88,27 @@ impl Delta {
         Self(U128::new(
             tag | u128::from(ppa.bits()) << 16 | u128::from(arg) << 56 | lsn << 96,
         ))
+    }
+
+    /// [`Delta::new`] of a put: place and checksum stand in it as in the entry.
+    ///
+    /// # Panics
+    /// If the index is beyond the leaf.
+    #[inline]
+    #[must_use]
+    pub const fn put(index: u16, entry: Entry, placement: Placement, lsn: Lsn) -> Self {
+        assert!((index as usize) < LEAF_ENTRIES, "index beyond the leaf");
+        let tag = index as u64 | (PUT as u64) << 9 | (placement.bits() as u64) << 11;
+        let low = tag | entry.bits() << 16;
+        let high = entry.bits() >> 48 | lsn.0 << 32;
+        Self(U128::new(low as u128 | (high as u128) << 64))
+    }
+
+    /// Its bytes.
+    #[inline]
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; DELTA_BYTES] {
+        self.0.to_bytes()
     }
 
     /// The delta in these bytes.
@@ -122,12 +141,14 @@ impl Delta {
     }
 
     /// First entry it changes, 0..512.
+    #[inline]
     #[must_use]
     pub const fn index(self) -> u16 {
         (self.0.get() & 511) as u16
     }
 
     /// What it does.
+    #[inline]
     #[must_use]
     pub fn body(self) -> DeltaBody {
         let ppa = self.ppa();
@@ -150,24 +171,28 @@ impl Delta {
     }
 
     /// The place it brings: of a put or the new one of a move; `absent` or `zero` of a discard.
+    #[inline]
     #[must_use]
     pub fn ppa(self) -> Ppa {
         Ppa::from_bits(self.ppa_bits()).expect("masked to 40 bits")
     }
 
     /// True for a move that is still to be judged.
+    #[inline]
     #[must_use]
     pub const fn is_move(self) -> bool {
         self.kind() == MOVE
     }
 
     /// True for a discard of a run.
+    #[inline]
     #[must_use]
     pub const fn is_discard(self) -> bool {
         self.kind() == DISCARD
     }
 
     /// One past the last entry it touches.
+    #[inline]
     #[must_use]
     pub const fn end(self) -> u16 {
         if self.is_discard() {
@@ -178,12 +203,14 @@ impl Delta {
     }
 
     /// True if it touches the entry `index`.
+    #[inline]
     #[must_use]
     pub const fn touches(self, index: u16) -> bool {
         self.index() <= index && index < self.end()
     }
 
     /// True for a put or move that brings a place: what the mapped upper bound counts.
+    #[inline]
     #[must_use]
     pub const fn brings_place(self) -> bool {
         !self.is_discard() && self.ppa_bits() < Ppa::RESERVED
@@ -192,6 +219,7 @@ impl Delta {
     /// Its LSN: the highest one up to `applied` with these low bits.
     ///
     /// `None` if there is none: the delta is younger than `applied`.
+    #[inline]
     #[must_use]
     pub const fn lsn_within(self, applied: Lsn) -> Option<Lsn> {
         let low = (self.0.get() >> 96) as u64;
@@ -206,6 +234,7 @@ impl Delta {
     }
 
     /// How many LSNs `applied`, none of a younger delta, lies beyond its own.
+    #[inline]
     #[must_use]
     pub const fn age_at(self, applied: Lsn) -> u32 {
         (applied.0 as u32).wrapping_sub(self.lsn_low())
@@ -213,6 +242,7 @@ impl Delta {
 
     /// True if its LSN is below that of `other`, of the same chain: LSNs of one chain lie less than
     /// 2^31 apart.
+    #[inline]
     #[must_use]
     pub const fn is_older_than(self, other: Self) -> bool {
         let (low, of_other) = (self.lsn_low(), other.lsn_low());
@@ -307,6 +337,29 @@ mod tests {
                 read.lsn_within(Lsn(0x12_3456_7899)),
                 Some(Lsn(0x11_3456_789a))
             );
+        }
+    }
+
+    /// The words of a put are those of its entry.
+    #[test]
+    fn a_put_is_what_its_fields_make_it() {
+        let fields = |index: u16, entry: Entry, placement: Placement, lsn: Lsn| {
+            let tag = u128::from(index) | u128::from(placement.bits()) << 11;
+            let place = u128::from(entry.ppa().bits()) << 16;
+            let checksum = u128::from(entry.crc24()) << 56;
+            (tag | place | checksum | u128::from(lsn.0 & 0xffff_ffff) << 96).to_le_bytes()
+        };
+        let placement = Placement::new(15, true);
+        for entry in [
+            Entry::new(Ppa::fast(8), CRC24_MASK),
+            Entry::new(Ppa::dense(7), 0x12_3456),
+            Entry::LOST,
+        ] {
+            let lsn = Lsn(0x12_fedc_ba98);
+            let put = Delta::put(511, entry, placement, lsn);
+            assert_eq!(put.to_bytes(), fields(511, entry, placement, lsn));
+            assert_eq!(put.body(), DeltaBody::Put { entry, placement });
+            assert_eq!(put, Delta::new(511, put.body(), lsn));
         }
     }
 

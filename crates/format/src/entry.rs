@@ -40,6 +40,7 @@ impl Entry {
     ///
     /// # Panics
     /// If `crc24` has more than 24 bits.
+    #[inline]
     #[must_use]
     pub const fn new(ppa: Ppa, crc24: u32) -> Self {
         assert!(crc24 <= CRC24_MASK, "checksum has more than 24 bits");
@@ -59,24 +60,28 @@ impl Entry {
     }
 
     /// All 64 bits.
+    #[inline]
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0.get()
     }
 
     /// Where the block is, or why it is nowhere.
+    #[inline]
     #[must_use]
     pub fn ppa(self) -> Ppa {
         Ppa::from_bits(self.bits() & ((1 << Ppa::BITS) - 1)).expect("masked to 40 bits")
     }
 
     /// Low 24 bits of the block's CRC-32C.
+    #[inline]
     #[must_use]
     pub const fn crc24(self) -> u32 {
         (self.bits() >> Ppa::BITS) as u32
     }
 
     /// True if the entry names a place on a tier.
+    #[inline]
     #[must_use]
     pub const fn is_mapped(self) -> bool {
         self.bits() & PLACE_UPPER != PLACE_UPPER

@@ -28,6 +28,7 @@ impl Placement {
     ///
     /// # Panics
     /// If the class has more than 4 bits.
+    #[inline]
     #[must_use]
     pub const fn new(class: u8, moved: bool) -> Self {
         assert!(class < 16, "lifetime class has more than 4 bits");
@@ -45,18 +46,21 @@ impl Placement {
     }
 
     /// All bits.
+    #[inline]
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
     /// Lifetime class, 0..16.
+    #[inline]
     #[must_use]
     pub const fn class(self) -> u8 {
         self.0 & 15
     }
 
     /// True if the block was moved since the host wrote it.
+    #[inline]
     #[must_use]
     pub const fn is_moved(self) -> bool {
         self.0 >> 4 != 0
@@ -115,6 +119,7 @@ impl LeafImage {
     ///
     /// # Panics
     /// If `index` is 512 or more.
+    #[inline]
     #[must_use]
     pub const fn entry(&self, index: u16) -> Entry {
         self.entries[index as usize]
@@ -124,6 +129,7 @@ impl LeafImage {
     ///
     /// # Panics
     /// If `index` is 512 or more.
+    #[inline]
     #[must_use]
     pub const fn placement(&self, index: u16) -> Placement {
         self.placement[index as usize]
@@ -133,6 +139,7 @@ impl LeafImage {
     ///
     /// # Panics
     /// If `index` is 512 or more.
+    #[inline]
     pub const fn set(&mut self, index: u16, entry: Entry, placement: Placement) {
         self.entries[index as usize] = entry;
         self.placement[index as usize] = placement;

@@ -68,8 +68,8 @@ pub use record::{
 };
 pub use record_raw::RecordSize;
 pub use slice_part::{
-    Parent, PartHead, PartWriter, Section, SectionParent, SectionState, SectionView, Sections,
-    SlicePartError, StateView, view_part,
+    Parent, PartHead, PartWriter, Section, SectionParent, SectionState, SectionSummary,
+    SectionView, Sections, SlicePartError, StateSummary, StateView, view_part,
 };
 pub use unit::{
     CHUNK_ENTRY_BYTES, CHUNKS_PER_PART, ChunkEntry, ChunkState, GROUP_ENTRY_BYTES, GROUPS_PER_PART,

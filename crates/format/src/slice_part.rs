@@ -50,6 +50,7 @@ impl Parent {
     }
 
     /// Fast-tier sector of the image, if there is one.
+    #[inline]
     #[must_use]
     pub fn sector(self) -> Option<u64> {
         let loc = self.0.get() as u64 & Self::NOWHERE;
@@ -57,12 +58,14 @@ impl Parent {
     }
 
     /// Changes up to this LSN are in the image.
+    #[inline]
     #[must_use]
     pub fn through(self) -> Lsn {
         Lsn((self.0.get() >> 40) as u64 & Lsn::MAX.0)
     }
 
     /// CRC-32C of the image.
+    #[inline]
     #[must_use]
     pub fn crc(self) -> u32 {
         (self.0.get() >> 96) as u32
@@ -214,46 +217,88 @@ pub struct SectionParent {
     pub discarded: Option<Lsn>,
 }
 
-impl Section {
-    /// `before`: the volume of the section before, in the same payload.
-    fn encode(&self, before: Option<VolumeId>, out: &mut Vec<u8>) {
+/// A section, its deltas apart: how many they are.
+#[derive(Clone, Copy, Debug)]
+pub struct SectionSummary {
+    /// Volume of the leaf.
+    pub volume: VolumeId,
+    /// The leaf.
+    pub leaf: LeafIndex,
+    /// What became of it; `None` if it is no more.
+    pub state: Option<StateSummary>,
+}
+
+/// What [`SectionState::Present`] says, its deltas apart.
+#[derive(Clone, Copy, Debug)]
+pub struct StateSummary {
+    /// The parent, if it was switched since the last cut (always if stated in full).
+    pub parent: Option<SectionParent>,
+    /// Mapped entries of the base image, or an upper bound, 0..=512.
+    pub mapped: u16,
+    /// `mapped` is an upper bound.
+    pub is_bound: bool,
+    /// How many deltas it has.
+    pub deltas: u16,
+}
+
+impl SectionSummary {
+    /// Bytes of the section behind one of the volume `before` in the same payload.
+    #[inline]
+    fn bytes(&self, before: Option<VolumeId>) -> usize {
+        let volume = if before == Some(self.volume) { 0 } else { 8 };
+        let state = self.state.map_or(0, |state| {
+            let parent = state.parent.map_or(0, |stated| {
+                let discarded = stated.discarded.map_or(0, |_| size_of::<U64>());
+                size_of::<Parent>() + discarded
+            });
+            parent + usize::from(state.deltas) * DELTA_BYTES
+        });
+        size_of::<SectionHead>() + volume + state
+    }
+
+    /// Writes all but the deltas, behind a section of the volume `before`.
+    #[inline]
+    fn encode(&self, before: Option<VolumeId>, out: &mut [u8]) {
         let leaf = u32::try_from(self.leaf.0).expect("leaves are numbered by 32 bits");
         let is_other = before != Some(self.volume);
         let volume = if is_other { VOLUME } else { 0 };
-        let (said, parent, deltas) = match &self.state {
-            SectionState::Gone => (GONE, &None, &[][..]),
-            SectionState::Present {
-                parent,
-                mapped,
-                is_bound,
-                deltas,
-            } => (
-                *mapped | if *is_bound { BOUND } else { 0 },
-                parent,
-                &deltas[..],
+        let (said, parent, deltas) = match self.state {
+            None => (GONE, None, 0),
+            Some(state) => (
+                state.mapped | if state.is_bound { BOUND } else { 0 },
+                state.parent,
+                state.deltas,
             ),
         };
-        let discarded = parent.and_then(|p| p.discarded);
-        let parent = parent.map(|p| p.parent);
+        let discarded = parent.and_then(|stated| stated.discarded);
         let flags = if parent.is_some() { PARENT } else { 0 }
             | if discarded.is_some() { DISCARDED } else { 0 };
         let head = SectionHead {
             leaf: U32::new(leaf),
             state: U16::new(said | flags | volume),
-            deltas: U16::new(u16::try_from(deltas.len()).expect("chain length is limited")),
+            deltas: U16::new(deltas),
         };
-        out.extend_from_slice(head.as_bytes());
+        let mut rest = enter(out, &head);
         if is_other {
-            out.extend_from_slice(U64::new(self.volume.0).as_bytes());
+            rest = enter(rest, &U64::new(self.volume.0));
         }
-        if let Some(parent) = parent {
-            out.extend_from_slice(parent.as_bytes());
+        if let Some(stated) = parent {
+            rest = enter(rest, &stated.parent);
         }
         if let Some(lsn) = discarded {
-            out.extend_from_slice(U64::new(lsn.0).as_bytes());
+            rest = enter(rest, &U64::new(lsn.0));
         }
-        out.extend_from_slice(deltas.as_bytes());
+        assert!(rest.is_empty(), "a section is as long as it says");
     }
+}
+
+/// Writes something and tells where the rest goes.
+#[inline]
+fn enter<'a>(out: &'a mut [u8], what: &(impl IntoBytes + Immutable)) -> &'a mut [u8] {
+    let bytes = what.as_bytes();
+    let (room, rest) = out.split_at_mut(bytes.len());
+    room.copy_from_slice(bytes);
+    rest
 }
 
 /// Encodes the sections of one slice into payloads of at most [`PART_BYTES_MAX`] bytes; of one slice after
@@ -275,18 +320,67 @@ impl PartWriter {
     /// # Panics
     /// If it is larger than a payload.
     pub fn push(&mut self, section: &Section) {
+        let (state, deltas) = match &section.state {
+            SectionState::Gone => (None, &[][..]),
+            SectionState::Present {
+                parent,
+                mapped,
+                is_bound,
+                deltas,
+            } => {
+                let count = u16::try_from(deltas.len()).expect("chain length is limited");
+                let (parent, mapped, is_bound) = (*parent, *mapped, *is_bound);
+                let state = StateSummary {
+                    parent,
+                    mapped,
+                    is_bound,
+                    deltas: count,
+                };
+                (Some(state), &deltas[..])
+            }
+        };
+        let (volume, leaf) = (section.volume, section.leaf);
+        let summary = SectionSummary {
+            volume,
+            leaf,
+            state,
+        };
+        self.push_with(&summary, |room| {
+            for (room, delta) in room.iter_mut().zip(deltas) {
+                *room = delta.to_bytes();
+            }
+        });
+    }
+
+    /// Appends a section whose deltas `fill` writes, oldest first, where they are to stand.
+    ///
+    /// # Panics
+    /// If it is larger than a payload.
+    #[inline]
+    pub fn push_with(
+        &mut self,
+        section: &SectionSummary,
+        fill: impl FnOnce(&mut [[u8; DELTA_BYTES]]),
+    ) {
         if self.open.is_empty() {
             self.begin();
         }
-        let before = self.open.len();
-        section.encode(self.volume, &mut self.open);
-        if self.open.len() > PART_BYTES_MAX {
-            self.open.truncate(before);
+        let mut bytes = section.bytes(self.volume);
+        if self.open.len() + bytes > PART_BYTES_MAX {
             self.close();
             self.begin();
-            section.encode(None, &mut self.open);
-            assert!(self.open.len() <= PART_BYTES_MAX, "section too large");
+            bytes = section.bytes(None);
+            assert!(
+                self.open.len() + bytes <= PART_BYTES_MAX,
+                "section too large"
+            );
         }
+        let deltas = section.state.map_or(0, |state| usize::from(state.deltas));
+        let from = self.open.len();
+        self.open.resize(from + bytes, 0);
+        let (head, room) = self.open[from..].split_at_mut(bytes - deltas * DELTA_BYTES);
+        section.encode(self.volume, head);
+        fill(room.as_chunks_mut().0);
         self.volume = Some(section.volume);
         self.open_sections += 1;
     }

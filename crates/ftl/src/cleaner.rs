@@ -33,10 +33,6 @@ use varve_format::{Brought, BroughtBlock, PayloadPlace, Record, block_crc};
 use varve_io::{Blocks, ReactorId};
 use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
 
-/// Blocks whose map entries are fetched before the first of them is asked for. Arbitrary: more cache
-/// misses than a processor has in flight, far less than its first cache holds.
-const LOOK_AHEAD: usize = 32;
-
 /// Victims in the hands of the cleaner, or of garbage collection.
 #[derive(Default)]
 pub(crate) struct Work {
@@ -364,19 +360,11 @@ impl Shared {
         let mut live = alloc::vec![false; candidates.len()];
         let mut asked: BTreeMap<ReactorId, Vec<(usize, Candidate)>> = BTreeMap::new();
         let shard = self.shard();
-        for (run, live) in candidates
-            .chunks(LOOK_AHEAD)
-            .zip(live.chunks_mut(LOOK_AHEAD))
-        {
-            let places = run.iter().map(|one| (one.key(), one.lba.index() as u16));
-            let map = shard.map.borrow();
-            map.prefetch(places);
-            for (candidate, live) in run.iter().zip(live) {
-                if self.owner_of_leaf(candidate.key()) == self.reactor {
-                    *live = candidate.is_perhaps_live(&map);
-                }
-            }
-        }
+        // Leaves of others are not in this map, which says no.
+        let asked_here = candidates
+            .iter()
+            .map(|one| (one.key(), one.lba.index() as u16, one.ppa));
+        shard.map.borrow().perhaps_live(asked_here, &mut live);
         if self.config.lanes > 1 {
             for (index, candidate) in candidates.iter().enumerate() {
                 let owner = self.owner_of_leaf(candidate.key());

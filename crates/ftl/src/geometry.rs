@@ -131,11 +131,28 @@ impl Geometry {
         Some(Place { unit, bit, offset })
     }
 
+    /// The unit that [`Geometry::locate`] tells.
+    #[inline]
+    #[must_use]
+    pub fn unit_of(&self, ppa: Ppa) -> Option<UnitId> {
+        if !ppa.is_place() {
+            return None;
+        }
+        if ppa.bits() < self.dense_blocks() {
+            return Some(UnitId::group(
+                (ppa.bits() / u64::from(self.group_blocks)) as u32,
+            ));
+        }
+        let chunk = ppa.sectors_below_reserved() / self.chunk_sectors();
+        (chunk < u64::from(self.chunks)).then_some(UnitId::chunk(chunk as u32))
+    }
+
     /// Bit of a block in the live bitmap of the unit that it is known to lie in, as [`Geometry::locate`]
     /// tells it without its divisions.
     ///
     /// # Panics
     /// If it lies before that unit.
+    #[inline]
     #[must_use]
     pub const fn bit_in(&self, unit: UnitId, ppa: Ppa) -> u32 {
         let within = match unit.tier {
@@ -148,6 +165,7 @@ impl Geometry {
     }
 
     /// Bits of the places that a unit has.
+    #[inline]
     #[must_use]
     pub const fn places(&self, unit: UnitId) -> Range<u64> {
         match unit.tier {

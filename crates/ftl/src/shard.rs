@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use varve_format::{MoveItem, Record};
+use varve_format::Record;
 use varve_io::{Blocks, Command, Event, Handle, Receiver, Sectors, slot};
 use varve_units::{Lba, Lsn, Ppa, VolumeId};
 
@@ -486,7 +486,7 @@ impl Shard {
         for (index, (record, (load, appended))) in records {
             if index % RECORDS_AHEAD == 0 {
                 let end = batch.records.len().min(index + RECORDS_AHEAD);
-                self.glance(&batch.records[index..end]);
+                Self::look_ahead(&mut self.map.borrow_mut(), &batch.records[index..end]);
             }
             self.apply(record, appended, &mut dead);
             nodes += load.reserved_nodes;
@@ -530,21 +530,25 @@ impl Shard {
         }
     }
 
-    /// Has what the map holds of the blocks of some records in the processor's cache.
-    fn glance(&self, records: &[Record]) {
-        let places = records.iter().flat_map(|record| {
-            let (volume, put, moves) = match record {
-                Record::Put { volume, lba, .. } => (*volume, Some(*lba), &[][..]),
-                Record::Move { volume, items, .. } => (*volume, None, &items[..]),
-                _ => (VolumeId(0), None, &[][..]),
-            };
-            let moves = moves.iter().map(|item: &MoveItem| item.lba);
-            put.into_iter().chain(moves).map(move |lba| {
-                let leaf = lba.leaf();
-                (LeafKey { volume, leaf }, lba.index() as u16)
-            })
-        });
-        self.map.borrow().prefetch(places);
+    /// Has what the map holds of the blocks that some records change found before they do.
+    fn look_ahead(map: &mut Map, records: &[Record]) {
+        map.begin_expecting();
+        let mut expect = |volume: VolumeId, lba: Lba| {
+            let leaf = lba.leaf();
+            map.expect(LeafKey { volume, leaf }, lba.index() as u16);
+        };
+        for record in records {
+            match record {
+                Record::Put { volume, lba, .. } | Record::External { volume, lba, .. } => {
+                    expect(*volume, *lba);
+                }
+                Record::Move { volume, items, .. } => {
+                    items.iter().for_each(|item| expect(*volume, item.lba));
+                }
+                _ => {}
+            }
+        }
+        map.fetch_expected();
     }
 
     /// Lets the other reactors know what the map holds.

@@ -145,6 +145,7 @@ impl Unit {
     }
 
     /// Its stamp.
+    #[inline]
     pub fn stamp(&self) -> Lsn {
         Lsn(self.stamp.load(Ordering::Acquire))
     }
@@ -176,6 +177,7 @@ impl Unit {
     }
 
     /// True if block `bit` is perhaps live.
+    #[inline]
     pub fn is_set(&self, bit: u32) -> bool {
         let word = self.bits[(bit / 64) as usize].load(Ordering::Acquire);
         word >> (bit % 64) & 1 == 1
@@ -258,6 +260,7 @@ impl Unit {
         self.undumped.store(true, Ordering::Release);
     }
 
+    #[inline]
     fn note_changed(&self) {
         self.changed.store(true, Ordering::Release);
     }
@@ -290,6 +293,7 @@ impl Unit {
     }
 
     /// Clears a bit; true if it was set. Whoever calls this counts.
+    #[inline]
     fn clear(&self, bit: u32) -> bool {
         let mask = 1 << (bit % 64);
         let before = self.bits[(bit / 64) as usize].fetch_and(!mask, Ordering::AcqRel);
@@ -297,6 +301,7 @@ impl Unit {
     }
 
     /// Counts bits that were cleared.
+    #[inline]
     fn note_cleared(&self, count: u32) {
         if count > 0 {
             self.live.fetch_sub(count, Ordering::AcqRel);
@@ -373,6 +378,7 @@ impl UnitTable {
     ///
     /// # Panics
     /// If there is no such unit.
+    #[inline]
     #[must_use]
     pub fn unit(&self, id: UnitId) -> &Unit {
         match id.tier {
@@ -499,21 +505,22 @@ impl UnitTable {
     /// and counts once what it lost. Nobody can free it meanwhile, as that takes a checkpoint, of which
     /// the caller's reactor has its part.
     pub fn bury_each(&self, dead: impl IntoIterator<Item = (Ppa, Lsn)>) {
-        let (mut id, mut places, mut cleared) = (UnitId::chunk(0), 0..0, 0);
+        let (mut unit, mut cleared) = (self.unit(UnitId::chunk(0)), 0);
+        let (mut id, mut places) = (UnitId::chunk(0), 0..0);
         for (ppa, since) in dead {
             if !places.contains(&ppa.bits()) {
-                let Some(place) = self.geometry.locate(ppa) else {
+                let Some(found) = self.geometry.unit_of(ppa) else {
                     continue;
                 };
-                self.unit(id).note_cleared(cleared);
-                (id, places, cleared) = (place.unit, self.geometry.places(place.unit), 0);
+                unit.note_cleared(cleared);
+                (id, cleared) = (found, 0);
+                (unit, places) = (self.unit(id), self.geometry.places(id));
             }
-            let unit = self.unit(id);
             if unit.stamp() <= since {
                 cleared += u32::from(unit.clear(self.geometry.bit_in(id, ppa)));
             }
         }
-        self.unit(id).note_cleared(cleared);
+        unit.note_cleared(cleared);
     }
 
     /// True if a reference made at `since` belongs to the unit's present use.

@@ -1,6 +1,7 @@
 //! Applying a change: append to the chain, keep the cached image current, report the dead.
 
 use super::chain::{compact, is_met};
+use super::directory::LeafMut;
 use super::head::LeafHead;
 use super::pool::{Chain, DeltaPool};
 use super::slice::Slice;
@@ -23,7 +24,16 @@ struct Cached<'a> {
 }
 
 impl Cached<'_> {
+    /// Room for so many more deltas.
+    fn admits(&self, deltas: usize) -> Result<(), MapFull> {
+        match deltas {
+            1 => self.admits_one(),
+            _ => self.pool.admits(self.head.chain, deltas),
+        }
+    }
+
     /// Room for one more delta.
+    #[inline]
     fn admits_one(&self) -> Result<(), MapFull> {
         if usize::from(self.head.chain.len) >= CHAIN_MAX {
             Err(MapFull::Chain)
@@ -34,7 +44,8 @@ impl Cached<'_> {
         }
     }
 
-    /// Changes an entry, and the chain, which has room.
+    /// Changes an entry, and the chain, which has room. Inlined: a call costs as much as what it does.
+    #[inline(always)]
     fn put(
         &mut self,
         index: u16,
@@ -44,12 +55,46 @@ impl Cached<'_> {
     ) {
         report(dead, self.image.entry(index).ppa(), self.state.applied);
         self.image.set(index, entry, placement);
-        let delta = Delta::new(index, DeltaBody::Put { entry, placement }, lsn);
+        let delta = Delta::put(index, entry, placement, lsn);
         self.pool.push(self.leaf, &mut self.head.chain, delta);
         self.state.note_change(self.leaf, self.head, lsn);
         if self.head.chain.wants_compacting() {
             compact(self.pool, &mut self.head.chain, self.scratch);
         }
+    }
+
+    /// Puts and moves: each entry can be seen. Hands back the first change that is a discard.
+    #[inline]
+    fn change_each(
+        &mut self,
+        changes: &mut impl Iterator<Item = (u16, Change)>,
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) -> Result<Option<(u16, Change)>, MapFull> {
+        for (index, change) in changes {
+            let found = self.image.entry(index);
+            let new = match change {
+                Change::Put { ppa, crc24, class } => {
+                    assert_put(ppa);
+                    (Entry::new(ppa, crc24), Placement::new(class, false))
+                }
+                Change::Move { old, new, class } => {
+                    assert_move(old, new);
+                    if !is_met(found.ppa(), old) {
+                        report(dead, new, lsn);
+                        self.state.note_applied(lsn);
+                        continue;
+                    }
+                    let moved = Entry::new(new, found.crc24());
+                    (moved, Placement::new(class, true))
+                }
+                Change::Discard { .. } => return Ok(Some((index, change))),
+            };
+            self.admits_one()?;
+            self.put(index, new, lsn, dead);
+            self.state.note_applied(lsn);
+        }
+        Ok(None)
     }
 }
 
@@ -120,8 +165,7 @@ impl Map {
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
         self.begin_record(self.slice_of(key), lsn);
-        self.check_leaf(found, lsn);
-        self.change_each(key, &mut found, [change], lsn, dead)
+        self.change_checked(key, &mut found, None, [change].into_iter(), lsn, dead)
     }
 
     /// [`Map::apply`] for the moves of one record, all of them of one slice.
@@ -142,13 +186,12 @@ impl Map {
         for items in items.chunk_by(|item, next| item.lba.leaf() == next.lba.leaf()) {
             let leaf = items[0].lba.leaf();
             let key = LeafKey { volume, leaf };
-            let mut found = self.leaves.find(key);
-            self.check_leaf(found, lsn);
-            let moves = items.iter().map(|item| {
+            let mut found = self.find_expected(key);
+            let mut moves = items.iter().map(|item| {
                 let (old, new, class) = (item.old, item.new, item.class);
                 (item.lba.index() as u16, Change::Move { old, new, class })
             });
-            self.change_each(key, &mut found, moves, lsn, dead)?;
+            self.change_checked(key, &mut found, None, &mut moves, lsn, dead)?;
         }
         Ok(())
     }
@@ -171,19 +214,27 @@ impl Map {
     where
         I: IntoIterator<Item = (u16, Change), IntoIter: ExactSizeIterator>,
     {
-        let changes = changes.into_iter();
+        let mut changes = changes.into_iter();
         let count = changes.len();
-        let mut changes = changes.peekable();
-        let mut found = self.leaves.find(key);
+        let mut found = self.find_expected(key);
         self.begin_record(self.slice_of(key), lsn);
-        self.check_leaf(found, lsn);
-        match (found, changes.peek()) {
-            (Some(leaf), _) => self.admits_more(leaf, count)?,
-            (None, Some((_, Change::Put { .. }))) => self.admits_new(count)?,
-            // Nothing to move or discard.
-            (None, _) => {}
+        if found.is_some() {
+            return self.change_checked(key, &mut found, Some(count), changes, lsn, dead);
         }
-        self.change_each(key, &mut found, changes, lsn, dead)
+        let Some(first) = changes.next() else {
+            return Ok(());
+        };
+        if matches!(first.1, Change::Put { .. }) {
+            self.admits_new(count)?;
+        }
+        // Else there is nothing to move or discard.
+        self.change_each(
+            key,
+            &mut found,
+            [first].into_iter().chain(changes),
+            lsn,
+            dead,
+        )
     }
 
     /// [`Map::apply_each`] for puts of blocks that follow one another, from the index `first` on:
@@ -226,30 +277,57 @@ impl Map {
         );
     }
 
-    /// Checks that a record may be applied to a leaf, if it exists.
-    fn check_leaf(&self, found: Option<u32>, lsn: Lsn) {
-        if let Some(leaf) = found {
-            assert!(
-                lsn > self.floor(leaf) || !IS_STRICT,
-                "the leaf's state already includes the record"
-            );
-        }
+    /// Changes of one leaf by a record of a slice that may be applied, if the leaf has room for as many
+    /// deltas as `count` says; notes the leaf in `found` if it is made.
+    #[inline]
+    fn change_checked(
+        &mut self,
+        key: LeafKey,
+        found: &mut Option<u32>,
+        count: Option<usize>,
+        mut changes: impl Iterator<Item = (u16, Change)>,
+        lsn: Lsn,
+        dead: &mut Vec<Dead>,
+    ) -> Result<(), MapFull> {
+        let Some(leaf) = *found else {
+            return self.change_each(key, found, changes, lsn, dead);
+        };
+        let (cached, floor) = self.cached(leaf);
+        assert!(
+            lsn > floor || !IS_STRICT,
+            "the leaf's state already includes the record"
+        );
+        let next = match cached {
+            Some(mut cached) => {
+                count.map_or(Ok(()), |count| cached.admits(count))?;
+                cached.change_each(&mut changes, lsn, dead)?
+            }
+            None => {
+                count.map_or(Ok(()), |count| self.admits_more(leaf, count))?;
+                changes.next()
+            }
+        };
+        let Some(change) = next else {
+            return Ok(());
+        };
+        self.change(key, found, change, lsn, dead)?;
+        self.slice_mut(self.slice_of(key)).note_applied(lsn);
+        self.change_each(key, found, changes, lsn, dead)
     }
 
-    /// Changes of one leaf by a record that may be applied; notes the leaf in `found` if it is made.
+    /// The changes that follow the first that is a discard, or of a leaf whose image is not cached.
     fn change_each(
         &mut self,
         key: LeafKey,
         found: &mut Option<u32>,
-        changes: impl IntoIterator<Item = (u16, Change)>,
+        mut changes: impl Iterator<Item = (u16, Change)>,
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
-        let mut changes = changes.into_iter();
         loop {
-            let slot = found.and_then(|leaf| Some((leaf, self.leaves.head(leaf).image()?)));
-            let next = match slot {
-                Some(cached) => self.change_cached(cached, &mut changes, lsn, dead)?,
+            let cached = found.and_then(|leaf| self.cached(leaf).0);
+            let next = match cached {
+                Some(mut cached) => cached.change_each(&mut changes, lsn, dead)?,
                 None => changes.next(),
             };
             let Some(change) = next else {
@@ -302,54 +380,29 @@ impl Map {
         Ok(())
     }
 
-    /// Puts and moves of a leaf whose image is cached: each entry can be seen. Hands back the first
-    /// change that is a discard.
-    fn change_cached(
-        &mut self,
-        (leaf, slot): (u32, u32),
-        changes: &mut impl Iterator<Item = (u16, Change)>,
-        lsn: Lsn,
-        dead: &mut Vec<Dead>,
-    ) -> Result<Option<(u16, Change)>, MapFull> {
-        let mut cached = self.cached(leaf, slot);
-        for (index, change) in changes {
-            let found = cached.image.entry(index);
-            let new = match change {
-                Change::Put { ppa, crc24, class } => {
-                    assert_put(ppa);
-                    (Entry::new(ppa, crc24), Placement::new(class, false))
-                }
-                Change::Move { old, new, class } => {
-                    assert_move(old, new);
-                    if !is_met(found.ppa(), old) {
-                        report(dead, new, lsn);
-                        cached.state.note_applied(lsn);
-                        continue;
-                    }
-                    let moved = Entry::new(new, found.crc24());
-                    (moved, Placement::new(class, true))
-                }
-                Change::Discard { .. } => return Ok(Some((index, change))),
-            };
-            cached.admits_one()?;
-            cached.put(index, new, lsn, dead);
-            cached.state.note_applied(lsn);
-        }
-        Ok(None)
-    }
-
-    /// A leaf whose image is in `slot`, to be changed.
-    fn cached(&mut self, leaf: u32, slot: u32) -> Cached<'_> {
-        let (head, slice) = self.leaves.head_and_slice(leaf);
+    /// A leaf to be changed, if its image is cached, and the LSN up to which records count no more for
+    /// it.
+    #[inline]
+    fn cached(&mut self, leaf: u32) -> (Option<Cached<'_>>, Lsn) {
+        let LeafMut {
+            head,
+            slice,
+            discard,
+        } = self.leaves.leaf_mut(leaf);
+        let floor = discard.unwrap_or(head.through());
+        let Some(slot) = head.image() else {
+            return (None, floor);
+        };
         let state = self.slices[usize::from(slice.0)].as_mut();
-        Cached {
+        let cached = Cached {
             leaf,
             head,
             state: state.expect("the slice of a leaf is here"),
             image: self.cache.get_mut(slot),
             pool: &mut self.pool,
             scratch: &mut self.scratch,
-        }
+        };
+        (Some(cached), floor)
     }
 
     /// [`Map::apply`] for a record read from the log: does nothing if the leaf's base or the
@@ -395,14 +448,7 @@ impl Map {
 
     /// Room for more deltas of a leaf that exists.
     fn admits_more(&self, leaf: u32, deltas: usize) -> Result<(), MapFull> {
-        let chain = self.leaves.head(leaf).chain;
-        if usize::from(chain.len) + deltas > CHAIN_MAX {
-            Err(MapFull::Chain)
-        } else if DeltaPool::need(chain, deltas) > self.pool.room() {
-            Err(MapFull::Deltas)
-        } else {
-            Ok(())
-        }
+        self.pool.admits(self.leaves.head(leaf).chain, deltas)
     }
 
     /// Room for a leaf that does not exist, with so many deltas.
@@ -446,12 +492,11 @@ impl Map {
             // of an ever longer chain.
             let floor = self.floor(leaf);
             self.fold(leaf, LeafImage::BLANK, floor, dead);
-            let slot = self.leaves.head(leaf).image().expect("just cached");
-            let mut cached = self.cached(leaf, slot);
+            let mut cached = self.cached(leaf).0.expect("just cached");
             cached.put(index, (entry, placement), lsn, dead);
             return;
         }
-        let delta = Delta::new(index, DeltaBody::Put { entry, placement }, lsn);
+        let delta = Delta::put(index, entry, placement, lsn);
         let newest = self.newest(leaf, index);
         if let Some((_, old)) = newest {
             // Whatever a conditional move comes to, its new place is superseded here.

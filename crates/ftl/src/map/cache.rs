@@ -47,18 +47,21 @@ impl ImageCache {
     }
 
     /// The image in `slot`; marks it used.
+    #[inline]
     pub(super) fn get(&self, slot: u32) -> &LeafImage {
         self.owners[slot as usize].note_use();
         &self.images[slot]
     }
 
     /// The image in `slot`, to change it; marks it used.
+    #[inline]
     pub(super) fn get_mut(&mut self, slot: u32) -> &mut LeafImage {
         self.owners[slot as usize].note_use();
         &mut self.images[slot]
     }
 
     /// The image in `slot`; does not mark it used.
+    #[inline]
     pub(super) fn glance(&self, slot: u32) -> &LeafImage {
         &self.images[slot]
     }

@@ -1,5 +1,6 @@
 //! Work on one chain: append, find, prune, deduplicate.
 
+use super::directory::LeafMut;
 use super::pool::{Chain, DeltaPool, Slot};
 use super::{Dead, Map, report};
 use alloc::vec::Vec;
@@ -48,7 +49,7 @@ impl Map {
 
     /// Appends a delta.
     pub(super) fn push(&mut self, leaf: u32, delta: Delta, lsn: Lsn) {
-        let (head, slice) = self.leaves.head_and_slice(leaf);
+        let LeafMut { head, slice, .. } = self.leaves.leaf_mut(leaf);
         self.pool.push(leaf, &mut head.chain, delta);
         let state = self.slices[usize::from(slice.0)].as_mut();
         let state = state.expect("the slice of a leaf is here");

@@ -27,16 +27,14 @@ pub(super) struct PageKey {
 }
 
 impl PageKey {
-    /// The page of a leaf in a pool of `slices` slices, and which of its leaves it is.
-    pub(super) fn place(key: LeafKey, slices: u16) -> (Self, u32) {
-        let position = match slices.is_power_of_two() {
-            true => key.leaf.0 >> slices.trailing_zeros(),
-            false => key.leaf.0 / u64::from(slices),
-        };
+    /// The page of a leaf in a pool of so many slices, and which of its leaves it is.
+    #[inline]
+    pub(super) fn place(key: LeafKey, slices: Slices) -> (Self, u32) {
+        let (position, slice) = slices.place(key);
         let page = Self {
             volume: key.volume,
             number: position / PAGE_LEAVES as u64,
-            slice: slice_of(key, slices),
+            slice,
         };
         (page, (position % PAGE_LEAVES as u64) as u32)
     }
@@ -45,31 +43,61 @@ impl PageKey {
     ///
     /// A fixed mix, of which the upper bits are the good ones: pages of a volume and a slice follow one
     /// another, and so do slices, which multiplication by the golden ratio spreads evenly. Volumes follow
-    /// one another too, and what they have must not fall in step: they are mixed first (splitmix64).
+    /// one another too, and what they have must not fall in step: they are mixed first.
+    #[inline]
     pub(super) fn home(self, places: usize) -> usize {
-        let mut volume = self.volume.0;
-        volume = (volume ^ volume >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        volume = (volume ^ volume >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        volume ^= volume >> 31;
+        let mut volume = self.volume.0.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        volume ^= volume >> 32;
         let place = self.number.rotate_left(16) ^ u64::from(self.slice.0);
         let mixed = place
             .wrapping_add(volume)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> (u64::BITS - places.trailing_zeros())) as usize
+        mixed.rotate_left(places.trailing_zeros()) as usize & (places - 1)
     }
 }
 
-/// `(leaf + volume) mod slices`.
-fn slice_of(key: LeafKey, slices: u16) -> SliceId {
-    let count = u64::from(slices);
-    if slices.is_power_of_two() {
-        return SliceId((key.leaf.0.wrapping_add(key.volume.0) & (count - 1)) as u16);
-    }
-    let sum = key.leaf.0 % count + key.volume.0 % count;
-    SliceId(u16::try_from(sum % count).expect("less than the number of slices"))
+/// How many slices a pool has: what each leaf's number is divided by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slices {
+    count: u16,
+    /// The binary logarithm, if they are a power of two.
+    bits: Option<u8>,
 }
 
-#[derive(Debug)]
+impl Slices {
+    /// So many, at least one.
+    pub(super) fn new(count: u16) -> Self {
+        let bits = count.is_power_of_two();
+        let bits = bits.then_some(count.trailing_zeros() as u8);
+        Self { count, bits }
+    }
+
+    /// A leaf's position within its slice, and the slice: `(leaf + volume) mod slices`.
+    #[inline]
+    fn place(self, key: LeafKey) -> (u64, SliceId) {
+        let count = u64::from(self.count);
+        if let Some(bits) = self.bits {
+            let slice = key.leaf.0.wrapping_add(key.volume.0) & (count - 1);
+            return (key.leaf.0 >> bits, SliceId(slice as u16));
+        }
+        let sum = key.leaf.0 % count + key.volume.0 % count;
+        let slice = u16::try_from(sum % count).expect("less than the number of slices");
+        (key.leaf.0 / count, SliceId(slice))
+    }
+
+    /// The leaf of a volume that has this position within a slice.
+    #[inline]
+    fn leaf(self, volume: VolumeId, slice: SliceId, position: u64) -> LeafIndex {
+        let count = u64::from(self.count);
+        let rest = match self.bits {
+            Some(_) => u64::from(slice.0).wrapping_sub(volume.0) & (count - 1),
+            None => (u64::from(slice.0) + count - volume.0 % count) % count,
+        };
+        LeafIndex(position * count + rest)
+    }
+}
+
+#[derive(Clone, Debug)]
 struct Page {
     key: PageKey,
     /// Where in its slice's list of pages it stands.
@@ -81,10 +109,27 @@ struct Page {
     heads: [LeafHead; PAGE_LEAVES],
 }
 
+impl Page {
+    /// LSN of the discard of a leaf that is marked `discarded`.
+    #[inline]
+    fn discard(&self, at: usize) -> Option<Lsn> {
+        let discards = self.discards.as_ref()?;
+        (discards[at] != Lsn::ZERO).then_some(discards[at])
+    }
+}
+
+/// A leaf, to be changed: what its page has of it.
+pub(super) struct LeafMut<'a> {
+    pub(super) head: &'a mut LeafHead,
+    pub(super) slice: SliceId,
+    /// LSN of the discard that emptied it, if its old image is still to be cleared.
+    pub(super) discard: Option<Lsn>,
+}
+
 /// All leaf heads of a shard.
 #[derive(Debug)]
 pub(super) struct Directory {
-    slices: u16,
+    slices: Slices,
     pages: Slab<Page, 64>,
     free: Vec<u32>,
     /// A power of two of places, at least two.
@@ -99,7 +144,7 @@ impl Directory {
     pub(super) fn new(slices: u16) -> Self {
         assert!(slices > 0, "a pool has slices");
         Self {
-            slices,
+            slices: Slices::new(slices),
             pages: Slab::new(),
             free: Vec::new(),
             table: alloc::vec![NIL; 16],
@@ -111,7 +156,7 @@ impl Directory {
 
     /// `(leaf + volume) mod slices`.
     pub(super) fn slice_of(&self, key: LeafKey) -> SliceId {
-        slice_of(key, self.slices)
+        self.slices.place(key).1
     }
 
     /// Leaves that exist.
@@ -128,37 +173,28 @@ impl Directory {
 
     /// Number of the leaf, if it exists.
     pub(super) fn find(&self, key: LeafKey) -> Option<u32> {
+        self.look(key).map(|(leaf, _)| leaf)
+    }
+
+    /// Number and head of the leaf, if it exists.
+    #[inline]
+    pub(super) fn look(&self, key: LeafKey) -> Option<(u32, &LeafHead)> {
         let (wanted, at) = self.place(key);
         let mask = self.table.len() - 1;
         let mut place = wanted.home(self.table.len());
         loop {
-            let number = self.table[place];
+            let number = self.table[place & mask];
             if number == NIL {
                 return None;
             }
             let page = &self.pages[number];
             if page.key == wanted {
+                let leaf = number * PAGE_LEAVES as u32 + at;
                 let exists = page.present >> at & 1 == 1;
-                return exists.then_some(number * PAGE_LEAVES as u32 + at);
+                return exists.then_some((leaf, &page.heads[at as usize % PAGE_LEAVES]));
             }
-            place = (place + 1) & mask;
+            place += 1;
         }
-    }
-
-    /// The page of a leaf, most likely, and which of its leaves it is; for [`Directory::glance`].
-    pub(super) fn guess(&self, key: LeafKey) -> (u32, u32) {
-        let (page, at) = self.place(key);
-        (self.table[page.home(self.table.len())], at)
-    }
-
-    /// A leaf's head, if there is one at the place of a guess.
-    pub(super) fn glance(&self, page: u32, at: u32) -> Option<&LeafHead> {
-        if page == NIL {
-            return None;
-        }
-        let page = &self.pages[page];
-        let head = &page.heads[at as usize];
-        (page.present >> at & 1 == 1).then_some(head)
     }
 
     /// Number of the leaf; creates it empty if need be.
@@ -209,28 +245,45 @@ impl Directory {
         }
     }
 
+    #[inline]
     pub(super) fn head(&self, leaf: u32) -> &LeafHead {
         let (page, at) = Self::split(leaf);
         &self.pages[page].heads[at]
     }
 
+    #[inline]
     pub(super) fn head_mut(&mut self, leaf: u32) -> &mut LeafHead {
         let (page, at) = Self::split(leaf);
         &mut self.pages[page].heads[at]
     }
 
-    /// A leaf's head, and its slice.
-    pub(super) fn head_and_slice(&mut self, leaf: u32) -> (&mut LeafHead, SliceId) {
+    /// A leaf, to be changed.
+    #[inline]
+    pub(super) fn leaf_mut(&mut self, leaf: u32) -> LeafMut<'_> {
         let (page, at) = Self::split(leaf);
         let page = &mut self.pages[page];
-        (&mut page.heads[at], page.key.slice)
+        let discard = page.discard(at);
+        LeafMut {
+            head: &mut page.heads[at],
+            slice: page.key.slice,
+            discard,
+        }
+    }
+
+    /// A leaf's head, and the LSN up to which records and leaf images count no more for it.
+    #[inline]
+    pub(super) fn head_and_floor(&self, leaf: u32) -> (&LeafHead, Lsn) {
+        let (page, at) = Self::split(leaf);
+        let page = &self.pages[page];
+        let head = &page.heads[at];
+        (head, page.discard(at).unwrap_or(head.through()))
     }
 
     /// LSN of the discard that emptied a leaf whose old image is still to be cleared.
+    #[inline]
     pub(super) fn discard(&self, leaf: u32) -> Option<Lsn> {
         let (page, at) = Self::split(leaf);
-        let discards = self.pages[page].discards.as_ref()?;
-        (discards[at] != Lsn::ZERO).then_some(discards[at])
+        self.pages[page].discard(at)
     }
 
     pub(super) fn set_discard(&mut self, leaf: u32, lsn: Option<Lsn>) {
@@ -252,23 +305,32 @@ impl Directory {
     /// Which leaf has this number.
     pub(super) fn key(&self, leaf: u32) -> LeafKey {
         let (page, at) = Self::split(leaf);
+        self.key_of(&self.pages[page], at)
+    }
+
+    /// Which leaf this one of a page is.
+    #[inline]
+    fn key_of(&self, page: &Page, at: usize) -> LeafKey {
         let PageKey {
             volume,
             number,
             slice,
-        } = self.pages[page].key;
-        let slices = u64::from(self.slices);
+        } = page.key;
         let position = number * PAGE_LEAVES as u64 + at as u64;
-        let rest = match slices.is_power_of_two() {
-            true => u64::from(slice.0).wrapping_sub(volume.0) & (slices - 1),
-            false => (u64::from(slice.0) + slices - volume.0 % slices) % slices,
-        };
-        LeafKey {
-            volume,
-            leaf: LeafIndex(position * slices + rest),
-        }
+        let leaf = self.slices.leaf(volume, slice, position);
+        LeafKey { volume, leaf }
     }
 
+    /// A leaf by its number: which it is, its head, and the LSN of the discard that emptied it, if its
+    /// old image is still to be cleared.
+    #[inline]
+    pub(super) fn leaf(&self, leaf: u32) -> (LeafKey, &LeafHead, Option<Lsn>) {
+        let (page, at) = Self::split(leaf);
+        let page = &self.pages[page];
+        (self.key_of(page, at), &page.heads[at], page.discard(at))
+    }
+
+    #[inline]
     pub(super) fn slice(&self, leaf: u32) -> SliceId {
         self.pages[Self::split(leaf).0].key.slice
     }
@@ -332,10 +394,12 @@ impl Directory {
         }
     }
 
+    #[inline]
     fn split(leaf: u32) -> (u32, usize) {
         (leaf / PAGE_LEAVES as u32, leaf as usize % PAGE_LEAVES)
     }
 
+    #[inline]
     fn place(&self, key: LeafKey) -> (PageKey, u32) {
         PageKey::place(key, self.slices)
     }

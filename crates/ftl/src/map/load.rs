@@ -9,7 +9,7 @@
 //! **Not here**: reading the parts, and which of them there are (`recovery`).
 
 use super::chain::IndexSet;
-use super::directory::{PAGE_LEAVES, PageKey};
+use super::directory::{PAGE_LEAVES, PageKey, Slices};
 use super::pool::NIL;
 use super::{LeafKey, Map};
 use alloc::vec::Vec;
@@ -139,7 +139,7 @@ pub(super) struct LoadedPage {
 #[derive(Debug)]
 pub struct SliceLoad {
     pub(super) slice: SliceId,
-    slices: u16,
+    slices: Slices,
     next: Next,
     /// The newest cut.
     pub(super) cut: Lsn,
@@ -156,7 +156,7 @@ impl SliceLoad {
     pub fn new(slice: SliceId, slices: u16) -> Self {
         Self {
             slice,
-            slices,
+            slices: Slices::new(slices),
             next: Next::Newest,
             cut: Lsn::ZERO,
             table: alloc::vec![NIL; 16],

@@ -1,14 +1,9 @@
 //! Looking up entries, and asking whether a block is live.
 
 use super::chain::IndexSet;
-use super::pool::NIL;
 use super::{LeafKey, Map};
 use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES};
 use varve_units::{Lsn, Ppa};
-
-/// Blocks whose entries are fetched side by side. Arbitrary: more misses than a processor has in
-/// flight, less than its first cache holds.
-const AHEAD: usize = 32;
 
 /// What the map says of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,50 +64,6 @@ impl Map {
         }
     }
 
-    /// Has what applies or look-ups of these blocks will read in the processor's cache.
-    ///
-    /// A miss at each step from the table to the entry: the steps are taken for many blocks at a time,
-    /// because reads that do not depend on one another overlap, and one block's all depend on the
-    /// one before.
-    pub fn prefetch(&self, blocks: impl IntoIterator<Item = (LeafKey, u16)>) {
-        let mut places = [(NIL, 0, 0); AHEAD];
-        let mut count = 0;
-        let mut last = None;
-        blocks.into_iter().for_each(|(key, index)| {
-            let (page, at) = match last {
-                Some((known, place)) if known == key => place,
-                _ => self.leaves.guess(key),
-            };
-            last = Some((key, (page, at)));
-            places[count] = (page, at, index);
-            count += 1;
-            if count == AHEAD {
-                self.fetch_entries(&mut places);
-                count = 0;
-            }
-        });
-        self.fetch_entries(&mut places[..count]);
-    }
-
-    /// [`Map::prefetch`] for guesses and indices in their leaves, which are used up.
-    fn fetch_entries(&self, places: &mut [(u32, u32, u16)]) {
-        for (page, at, _) in &mut *places {
-            let head = self.leaves.glance(*page, *at);
-            (*page, *at) = head.map_or((NIL, NIL), |head| (head.chain.newest(), head.image));
-        }
-        let mut bits = 0;
-        for &mut (node, slot, index) in places {
-            bits ^= u64::from(self.pool.glance(node));
-            if slot != NIL {
-                let image = self.cache.glance(slot);
-                bits ^= image.entry(index).bits();
-                bits ^= u64::from(image.placement(index).bits());
-            }
-        }
-        // Reads of which nothing comes would be left out.
-        core::hint::black_box(bits);
-    }
-
     /// Where the blocks from `first` on are, as many as `out` is long.
     ///
     /// # Panics
@@ -162,11 +113,10 @@ impl Map {
     /// nothing.
     #[must_use]
     pub fn is_full(&self, key: LeafKey) -> bool {
-        let Some(leaf) = self.leaves.find(key) else {
+        let Some((leaf, head)) = self.leaves.look(key) else {
             return false;
         };
-        let head = self.leaves.head(leaf);
-        head.is_full() && !self.is_bare(leaf) && !head.chain.may_have_discards()
+        head.is_full() && !head.chain.may_have_discards() && !self.is_bare(leaf)
     }
 
     /// Whether the block at `index` is the one at `ppa`.
@@ -177,10 +127,15 @@ impl Map {
     /// If the index is beyond the leaf.
     #[must_use]
     pub fn is_live(&self, key: LeafKey, index: u16, ppa: Ppa) -> Live {
+        match self.leaves.find(key) {
+            Some(leaf) => self.is_live_in(leaf, index, ppa),
+            None => Live::No,
+        }
+    }
+
+    /// [`Map::is_live`] by who has found the leaf.
+    pub(super) fn is_live_in(&self, leaf: u32, index: u16, ppa: Ppa) -> Live {
         let known = |live| if live { Live::Yes } else { Live::No };
-        let Some(leaf) = self.leaves.find(key) else {
-            return Live::No;
-        };
         if let Some(slot) = self.leaves.head(leaf).image() {
             return known(self.cache.get(slot).entry(index).ppa() == ppa);
         }

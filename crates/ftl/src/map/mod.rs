@@ -28,6 +28,7 @@
 //! # Source
 //! engine.md U2, U3, U8; ADR engine-shape 3, 6, 7, 8, 11.
 
+mod ahead;
 mod apply;
 mod cache;
 mod chain;
@@ -56,6 +57,7 @@ pub use memory::MapMemory;
 pub use merge::{Merge, NeedsImage};
 pub use survey::Survey;
 
+use ahead::Expected;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use cache::ImageCache;
@@ -220,6 +222,8 @@ pub struct Map {
     scratch: Vec<Delta>,
     /// Writes the parts of a cut; empty between calls.
     parts: PartWriter,
+    /// Leaves found before changes ask for them.
+    expected: Expected,
 }
 
 impl Map {
@@ -242,6 +246,7 @@ impl Map {
             bounds_at: 0,
             scratch: Vec::new(),
             parts: PartWriter::default(),
+            expected: Expected::default(),
         }
     }
 
@@ -336,8 +341,7 @@ impl Map {
 
     /// The LSN up to which records and leaf images count no more for this leaf.
     fn floor(&self, leaf: u32) -> Lsn {
-        let through = self.leaves.head(leaf).through();
-        self.leaves.discard(leaf).unwrap_or(through)
+        self.leaves.head_and_floor(leaf).1
     }
 
     /// True if entries not in the chain are known to be absent: no base, or discarded.

@@ -11,8 +11,9 @@
 //! its LSNs. **Not here**: what deltas mean.
 
 use super::slab::Slab;
+use super::{CHAIN_MAX, MapFull};
 use alloc::vec::Vec;
-use varve_format::Delta;
+use varve_format::{DELTA_BYTES, Delta};
 
 /// Deltas of one node.
 pub(crate) const NODE_DELTAS: usize = 3;
@@ -28,7 +29,7 @@ pub(super) const NIL: u32 = u32::MAX;
 /// In `Node::before`: the chain is in no bucket.
 const HELD: u32 = u32::MAX - 1;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Node {
     deltas: [Delta; NODE_DELTAS],
     /// Next older node of the chain, or next free node.
@@ -197,6 +198,17 @@ impl DeltaPool {
         !chain.is_full() || self.room() > 0
     }
 
+    /// Whether a chain has room for so many more deltas.
+    pub(super) fn admits(&self, chain: Chain, deltas: usize) -> Result<(), MapFull> {
+        if usize::from(chain.len) + deltas > CHAIN_MAX {
+            Err(MapFull::Chain)
+        } else if Self::need(chain, deltas) > self.room() {
+            Err(MapFull::Deltas)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Nodes that `deltas` more deltas would take from the pool.
     pub(super) fn need(chain: Chain, deltas: usize) -> usize {
         let len = usize::from(chain.len);
@@ -223,16 +235,24 @@ impl DeltaPool {
     }
 
     /// Appends the newest delta of a chain. Whoever must keep to the limit has asked
-    /// [`DeltaPool::room`]: a load may not fail for want of it.
+    /// [`DeltaPool::room`]: a load may not fail for want of it. Inlined: a call costs as much as what it
+    /// does.
+    #[inline(always)]
     pub(super) fn push(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
         chain.fresh = chain.fresh.saturating_add(1);
         self.deltas += 1;
         self.places += u64::from(delta.brings_place());
-        if !chain.is_full() {
+        if chain.is_full() {
+            self.push_node(leaf, chain, delta);
+        } else {
             // The node count, and so the bucket, stays.
             self.append_within(chain, delta);
-            return;
         }
+    }
+
+    /// [`DeltaPool::push`] to a chain all of whose nodes are full.
+    #[inline(never)]
+    fn push_node(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
         let nodes = usize::from(chain.len) / NODE_DELTAS;
         let relinks = !chain.is_held() && Self::bucket_of(nodes) != Self::bucket_of(nodes + 1);
         if relinks && chain.len > 0 {
@@ -264,6 +284,7 @@ impl DeltaPool {
     }
 
     /// Appends a delta to the newest node of a chain, which is not full.
+    #[inline(always)]
     fn append_within(&mut self, chain: &mut Chain, delta: Delta) {
         let fill = usize::from(chain.len) % NODE_DELTAS;
         let newest = &mut self.nodes[chain.head].deltas;
@@ -292,15 +313,18 @@ impl DeltaPool {
     }
 
     /// The nodes of a chain, newest first, with their deltas, oldest first.
+    #[inline]
     pub(super) fn nodes(&self, chain: Chain) -> impl Iterator<Item = (u32, &[Delta])> {
         let mut node = chain.head;
         let mut left = usize::from(chain.len);
+        // All but the newest are full.
+        let mut count = (left + NODE_DELTAS - 1) % NODE_DELTAS + 1;
         core::iter::from_fn(move || {
-            let count = left.checked_sub(1)? % NODE_DELTAS + 1;
-            left -= count;
+            left = left.checked_sub(count)?;
             let (this, held) = (node, &self.nodes[node]);
-            node = held.next;
-            Some((this, &held.deltas[..count]))
+            let deltas = &held.deltas[..count];
+            (node, count) = (held.next, NODE_DELTAS);
+            Some((this, deltas))
         })
     }
 
@@ -347,6 +371,52 @@ impl DeltaPool {
             }
         }
         into[start..].reverse();
+    }
+
+    /// How many deltas of a chain stand before the first, from the newest on, that `wanted` does not hold
+    /// for.
+    pub(super) fn count_newest(&self, chain: Chain, wanted: impl Fn(&Delta) -> bool) -> u16 {
+        let mut count = 0;
+        for (_, deltas) in self.nodes(chain) {
+            for delta in deltas.iter().rev() {
+                if !wanted(delta) {
+                    return count;
+                }
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Writes the newest deltas of a chain, as many as there is room for, oldest first.
+    pub(super) fn write_newest(&self, chain: Chain, room: &mut [[u8; DELTA_BYTES]]) {
+        let mut left = room.iter_mut().rev();
+        for (_, deltas) in self.nodes(chain) {
+            for delta in deltas.iter().rev() {
+                let Some(room) = left.next() else {
+                    return;
+                };
+                *room = delta.to_bytes();
+            }
+        }
+    }
+
+    /// Writes all deltas of a chain, oldest first; tells the first of them.
+    pub(super) fn write_all(&self, chain: Chain, room: &mut [[u8; DELTA_BYTES]]) -> Option<Delta> {
+        let (full, newest) = room.as_chunks_mut::<NODE_DELTAS>();
+        let (mut node, mut first) = (chain.head, None);
+        if !newest.is_empty() {
+            let held = &self.nodes[node];
+            let some = newest.iter_mut().zip(&held.deltas);
+            some.for_each(|(room, delta)| *room = delta.to_bytes());
+            (node, first) = (held.next, Some(held.deltas[0]));
+        }
+        for room in full.iter_mut().rev() {
+            let held = &self.nodes[node];
+            *room = held.deltas.map(Delta::to_bytes);
+            (node, first) = (held.next, Some(held.deltas[0]));
+        }
+        first
     }
 
     /// Deltas of a chain that bring a place, besides those in `kept`, which are of it.
@@ -418,21 +488,22 @@ impl DeltaPool {
         chain.mark(IN_MERGE, held);
     }
 
-    /// Some bits of a node, if it is one, to have it in the processor's cache.
-    pub(super) fn glance(&self, node: u32) -> u32 {
+    /// The node behind another, if both are any; reads it into the processor's cache.
+    #[inline]
+    pub(super) fn behind(&self, node: u32) -> u32 {
         match node {
-            NIL => 0,
+            NIL => NIL,
             _ => self.nodes[node].next,
         }
     }
 
-    /// Has up to `most` nodes of each chain, the newest first, in the processor's cache.
-    pub(super) fn fetch<const CHAINS: usize>(&self, chains: &[Chain; CHAINS], most: usize) {
+    /// Has the nodes of chains in the processor's cache.
+    pub(super) fn fetch<const CHAINS: usize>(&self, chains: &[Chain; CHAINS]) {
         let (mut nodes, mut left) = ([NIL; CHAINS], [0; CHAINS]);
         let mut open = 0;
         for chain in chains.iter().filter(|chain| chain.len > 0) {
             nodes[open] = chain.head;
-            left[open] = usize::from(chain.len).div_ceil(NODE_DELTAS).min(most);
+            left[open] = usize::from(chain.len).div_ceil(NODE_DELTAS);
             open += 1;
         }
         while let Some(rounds) = left[..open].iter().copied().min() {
@@ -539,9 +610,10 @@ impl DeltaPool {
             return self.nodes.push(node);
         }
         let number = self.free;
-        self.free = self.nodes[number].next;
+        let place = &mut self.nodes[number];
+        self.free = place.next;
+        *place = node;
         self.free_count -= 1;
-        self.nodes[number] = node;
         number
     }
 

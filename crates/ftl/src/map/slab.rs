@@ -1,19 +1,21 @@
 //! A growing array that never moves its items.
 //!
 //! Memory is taken a segment at a time, so that a slab fills its limit lazily and growing it never
-//! copies. **Not here**: which items are free (the user's own list).
+//! copies. A segment is an array, so that the place of an item in it needs no second look at a length.
+//! **Not here**: which items are free (the user's own list).
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
 /// Items in segments of `SEGMENT`, addressed by a 32-bit number.
 #[derive(Debug)]
 pub(super) struct Slab<T, const SEGMENT: usize> {
-    segments: Vec<Vec<T>>,
+    segments: Vec<Box<[T; SEGMENT]>>,
     len: usize,
 }
 
-impl<T, const SEGMENT: usize> Slab<T, SEGMENT> {
+impl<T: Clone, const SEGMENT: usize> Slab<T, SEGMENT> {
     pub(super) const fn new() -> Self {
         Self {
             segments: Vec::new(),
@@ -27,11 +29,16 @@ impl<T, const SEGMENT: usize> Slab<T, SEGMENT> {
 
     /// Appends an item and tells its number.
     pub(super) fn push(&mut self, item: T) -> u32 {
-        if self.len == self.segments.len() * SEGMENT {
-            self.segments.push(Vec::with_capacity(SEGMENT));
-        }
         let number = u32::try_from(self.len).expect("a slab holds less than 2^32 items");
-        self.segments[self.len / SEGMENT].push(item);
+        if self.len == self.segments.len() * SEGMENT {
+            // What fills the rest until it is pushed is of no account.
+            let segment = alloc::vec![item; SEGMENT].into_boxed_slice();
+            let segment = segment.try_into().ok();
+            self.segments
+                .push(segment.expect("as many as a segment has"));
+        } else {
+            self[number] = item;
+        }
         self.len += 1;
         number
     }
@@ -43,12 +50,14 @@ impl<T, const SEGMENT: usize> Slab<T, SEGMENT> {
 
 impl<T, const SEGMENT: usize> Index<u32> for Slab<T, SEGMENT> {
     type Output = T;
+    #[inline]
     fn index(&self, number: u32) -> &T {
         &self.segments[number as usize / SEGMENT][number as usize % SEGMENT]
     }
 }
 
 impl<T, const SEGMENT: usize> IndexMut<u32> for Slab<T, SEGMENT> {
+    #[inline]
     fn index_mut(&mut self, number: u32) -> &mut T {
         &mut self.segments[number as usize / SEGMENT][number as usize % SEGMENT]
     }

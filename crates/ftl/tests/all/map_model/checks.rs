@@ -46,9 +46,31 @@ impl Harness {
         self.map.check(|_, base| images.get(&base.sector).cloned());
     }
 
+    /// Blocks judged many at a time are judged as each alone.
+    fn judge_together(&self) {
+        let blocks = || {
+            keys()
+                .into_iter()
+                .flat_map(|key| (0..12).map(move |at| (key, at)))
+        };
+        let place = |at| {
+            self.state
+                .get(&at)
+                .map_or(Ppa::dense(0), |entry| entry.ppa())
+        };
+        let asked: Vec<_> = blocks().map(|at| (at.0, at.1, place(at))).collect();
+        let mut together = vec![true; asked.len()];
+        self.map.perhaps_live(asked.iter().copied(), &mut together);
+        for ((key, index, ppa), live) in asked.into_iter().zip(together) {
+            let alone = self.map.is_live(key, index, ppa) != Live::No;
+            assert_eq!(live, alone, "seed {}: {key:?} {index}", self.seed);
+        }
+    }
+
     pub fn verify(&mut self, deep: bool) {
         // Of whatever exists, may exist, or was there once: it changes nothing, and finds its way.
         self.map.prefetch(keys().into_iter().zip((0..512).cycle()));
+        self.judge_together();
         for key in keys() {
             if deep {
                 self.read(key);

@@ -1,6 +1,6 @@
 //! What is done to the map and, beside it, to the model: changes, merges, cuts, crashes.
 
-use super::model::{Harness, Logged, Merging, SLICES, load_slice};
+use super::model::{Harness, Logged, Merging, SLICES, keys, load_slice};
 use varve_format::LeafImage;
 use varve_ftl::map::{Change, LeafCursor, LeafKey, MapFull, NeedsImage};
 use varve_units::{Lsn, Ppa, SliceId};
@@ -83,6 +83,12 @@ impl Harness {
     /// Applies a record, in one of the ways there are.
     fn record(&mut self, key: LeafKey, changes: &[(u16, Change)], lsn: Lsn) {
         let (dead, map) = (&mut self.dead, &mut self.map);
+        if lsn.0.is_multiple_of(2) {
+            // Others may be looked ahead for before and behind it; some of them are not there.
+            map.begin_expecting();
+            keys().into_iter().for_each(|other| map.expect(other, 0));
+            map.fetch_expected();
+        }
         let blocks: Vec<(Ppa, u32)> = changes
             .iter()
             .filter_map(|(_, change)| match change {
