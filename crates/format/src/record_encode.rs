@@ -80,15 +80,20 @@ fn encode_rare(record: &Record, start: &mut [u8], rest: &mut [u8]) -> usize {
     entry.len()
 }
 
-/// Writes a record that is its head alone.
-fn encode_plain(record: &Record, start: &mut [u8]) {
+/// Kind, flags and slice of a record that is its head alone.
+fn plain_head(record: &Record) -> RecordHead {
     let (flags, slice) = match record {
         Record::Discard { slice, zero, .. } => (if *zero { ZERO } else { 0 }, *slice),
         Record::Part { slice, .. } => (0, *slice),
         Record::Commit { .. } => (COMMIT, SliceId(0)),
         _ => (0, SliceId(0)),
     };
-    let head = head(record.kind(), flags, slice);
+    head(record.kind(), flags, slice)
+}
+
+/// Writes a record that is its head alone.
+fn encode_plain(record: &Record, start: &mut [u8]) {
+    let head = plain_head(record);
     match record {
         Record::Discard {
             volume,

@@ -44,5 +44,8 @@ fn main() {
     let user = report.host_blocks as f64 / request.measure;
     let writes = user * (1.0 + request.warm_up + request.measure);
     println!("{}", report.table());
-    println!("{seconds:.2} s of CPU, {:.0} ns a write", seconds / writes * 1e9);
+    println!(
+        "{seconds:.2} s of CPU, {:.0} ns a write",
+        seconds / writes * 1e9
+    );
 }
