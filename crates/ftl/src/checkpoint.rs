@@ -177,10 +177,10 @@ impl Shared {
         let slices = usize::from(self.units.geometry().slices);
         let mut cuts = alloc::vec![Lsn::ZERO; slices];
         let mut places = Vec::new();
-        let step = SLICES_AT_ONCE * usize::from(self.config.lanes);
+        let step = SLICES_AT_ONCE * usize::from(self.config.owners());
         for first in (0..slices).step_by(step) {
             let span = first..slices.min(first + step);
-            for owner in self.reactors() {
+            for owner in self.owners() {
                 let span = span.clone();
                 let cut =
                     move |there: Rc<Self>| async move { there.cut_own(span, number, everything) };

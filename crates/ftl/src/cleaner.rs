@@ -17,7 +17,7 @@ use crate::config::Canary;
 use crate::contents::Unknown;
 use crate::geometry::{Tier, UnitId};
 use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX, OUTAGE_PAUSE_MAX};
-use crate::map::{LeafKey, Live, Map};
+use crate::map::LeafKey;
 use crate::placement::{Item, Stream, StreamId, Writer};
 use crate::progress::Progress;
 use crate::read_ahead::{ReadAhead, blocks_apart};
@@ -220,19 +220,13 @@ impl Shared {
         }
     }
 
-    /// Reactors that empty chunks into streams of their own: as many as there are groups for beyond the
-    /// reserve and what hosts may fill.
-    pub(crate) fn placers(&self) -> u16 {
-        let lanes = u32::from(self.config.lanes);
-        if self.dense.is_none() {
-            return lanes as u16;
-        }
-        (1 + self.spare_groups() / self.config.reserve.tenant_streams).min(lanes) as u16
-    }
-
-    /// Who empties a chunk: who wrote it, if that one has streams.
+    /// Who empties a chunk: in a pool without a dense tier who wrote it.
     pub(crate) fn worker(&self, id: UnitId) -> ReactorId {
-        let placing = u32::from(self.placers());
+        let working = match self.dense {
+            Some(_) => self.placers(),
+            None => self.config.lanes,
+        };
+        let placing = u32::from(working);
         let home = self.units.unit(id).home();
         let home = home.map_or(id.index, |home| u32::from(home.0));
         let worker = ReactorId((home % placing) as u16);
@@ -357,41 +351,40 @@ impl Shared {
     pub(crate) async fn perhaps_live(&self, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
         let mut last = None;
         candidates.retain(|candidate| self.is_known(&mut last, candidate));
-        let mut live = alloc::vec![false; candidates.len()];
-        let mut asked: BTreeMap<ReactorId, Vec<(usize, Candidate)>> = BTreeMap::new();
-        let shard = self.shard();
-        // Leaves of others are not in this map, which says no.
-        let asked_here = candidates
-            .iter()
-            .map(|one| (one.key(), one.lba.index() as u16, one.ppa));
-        shard.map.borrow().perhaps_live(asked_here, &mut live);
-        if self.config.lanes > 1 {
-            for (index, candidate) in candidates.iter().enumerate() {
-                let owner = self.owner_of_leaf(candidate.key());
-                if owner != self.reactor {
-                    asked.entry(owner).or_default().push((index, *candidate));
-                }
-            }
+        if self.config.owners() == 1 {
+            return self.live_at(self.config.first_owner(), candidates).await;
         }
-        for (owner, mut asked) in asked {
+        let mut by_owner: BTreeMap<ReactorId, Vec<Candidate>> = BTreeMap::new();
+        for candidate in candidates {
+            let owner = self.owner_of_leaf(candidate.key());
+            by_owner.entry(owner).or_default().push(candidate);
+        }
+        let mut live = Vec::new();
+        for (owner, asked) in by_owner {
+            live.append(&mut self.live_at(owner, asked).await);
+        }
+        live.sort_unstable_by_key(|candidate| self.place_offset(candidate.ppa));
+        live
+    }
+
+    /// Those of an owner's candidates that its map perhaps still needs, in order.
+    async fn live_at(&self, owner: ReactorId, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+        let ask = move |there: Rc<Self>| async move {
+            let mut live = alloc::vec![false; candidates.len()];
+            let asked = candidates
+                .iter()
+                .map(|one| (one.key(), one.lba.index() as u16, one.ppa));
+            let shard = there.shard();
+            shard.map.borrow().perhaps_live(asked, &mut live);
+            let mut live = live.into_iter();
+            candidates.retain(|_| live.next() == Some(true));
+            candidates
+        };
+        if owner != self.reactor {
             self.count("questions_crossed", 1);
-            let ask = move |there: Rc<Self>| async move {
-                let shard = there.shard();
-                let map = shard.map.borrow();
-                asked.retain(|(_, candidate)| candidate.is_perhaps_live(&map));
-                asked
-                    .into_iter()
-                    .map(|(index, _)| index)
-                    .collect::<Vec<_>>()
-            };
-            // An engine that is gone moves nothing.
-            for index in self.call(owner, ask).await.unwrap_or_default() {
-                live[index] = true;
-            }
         }
-        let mut live = live.into_iter();
-        candidates.retain(|_| live.next() == Some(true));
-        candidates
+        // An engine that is gone moves nothing.
+        self.call(owner, ask).await.unwrap_or_default()
     }
 
     /// True if blocks of a candidate's volume can be live. `last` is the volume asked for before.
@@ -640,12 +633,6 @@ impl Candidate {
             volume: self.volume,
             leaf: self.lba.leaf(),
         }
-    }
-
-    /// True unless the map knows that it does not need the block.
-    fn is_perhaps_live(&self, map: &Map) -> bool {
-        let index = self.lba.index() as u16;
-        map.is_live(self.key(), index, self.ppa) != Live::No
     }
 }
 

@@ -315,6 +315,19 @@ impl Control {
         }))
     }
 
+    /// Opens a chunk for what a lane writes next, if more are free than the reserve: what is left of that
+    /// is for those who have nothing to write to.
+    pub(crate) fn grant_ahead(&self, shared: &Shared, lane: ReactorId) -> Option<ChunkGrant> {
+        if self.free_chunks() <= shared.config.reserve.chunks as usize {
+            return None;
+        }
+        match self.grant_chunk(shared, lane, (Rank::Ordinary, None)) {
+            Some(Grant::Chunk(grant)) if grant.takes == Rank::Ordinary => Some(grant),
+            Some(_) => unreachable!("above the reserve chunks take everything"),
+            None => None,
+        }
+    }
+
     /// Takes a free group and opens it for a reactor's stream.
     pub(crate) fn grant_group(
         &self,

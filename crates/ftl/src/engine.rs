@@ -536,9 +536,9 @@ fn sit_down(seats: &Seats, common: Arc<Common>, first_lsn: Lsn) -> Rc<Shared> {
     let index = shared.reactor.0;
     let lane = Lane::new(LaneId(index), identity, geometry, config.lane, first_lsn);
     let mut map = Map::new(config.map, geometry.slices);
-    for slice in (index..geometry.slices).step_by(usize::from(config.lanes)) {
-        map.add_slice(SliceId(slice));
-    }
+    let slices = (0..geometry.slices).map(SliceId);
+    let own = slices.filter(|slice| config.owner_of(*slice) == shared.reactor);
+    own.for_each(|slice| map.add_slice(slice));
     let shard = Shard::new(Rc::clone(&shared), lane, map);
     let is_first = shared.reactor == FIRST;
     let control = is_first.then(|| Rc::new(Control::new(Arc::clone(shared.common()))));

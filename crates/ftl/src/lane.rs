@@ -29,6 +29,19 @@ use varve_units::{Generation, LaneId, Lsn, SECTOR_BYTES};
 /// that is kept is less than a full queue.
 const SPARE_RECORDS_MAX: usize = 256;
 
+/// The next chunk is asked for when less than one of so many parts of the open one is left. Arbitrary: the
+/// answer takes far less than a quarter of a chunk.
+const AHEAD_SHARE: u64 = 4;
+
+/// The chunk that comes after the open one.
+enum Ahead {
+    Unasked,
+    Asked,
+    Given(ChunkGrant),
+    /// Not before the open one is full.
+    Refused,
+}
+
 /// What the appender of a record learns when it is acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct Appended {
@@ -253,6 +266,7 @@ pub struct Lane {
     next_chunk_sequence: u64,
     open: Option<OpenChunk>,
     closed: Vec<u32>,
+    ahead: Ahead,
     /// What waits, by rank.
     queues: [Queue; 3],
     /// Batches to be sealed again in another chunk after a failed write.
@@ -287,6 +301,7 @@ impl Lane {
             next_chunk_sequence: 0,
             open: None,
             closed: Vec::new(),
+            ahead: Ahead::Unasked,
             queues: Default::default(),
             again: VecDeque::new(),
             inflight: VecDeque::new(),
@@ -410,6 +425,39 @@ impl Lane {
             fresh: true,
         });
         self.next_chunk_sequence += 1;
+        if let Ahead::Refused = self.ahead {
+            self.ahead = Ahead::Unasked;
+        }
+    }
+
+    /// True if so little is left of the open chunk that the next is to be asked for now. Never of lane 0:
+    /// what its chunks name must be the newest commit when they are opened (ADR 9).
+    pub fn asks_ahead(&mut self) -> bool {
+        let few = self.geometry.chunk_sectors() / AHEAD_SHARE;
+        let is_near_end = |open: &OpenChunk| open.end - open.next < few;
+        let is_due = self.id != LaneId(0)
+            && matches!(self.ahead, Ahead::Unasked)
+            && self.open.as_ref().is_some_and(is_near_end);
+        if is_due {
+            self.ahead = Ahead::Asked;
+        }
+        is_due
+    }
+
+    /// The chunk to continue in when the open one is full, or none for now.
+    pub fn give_ahead(&mut self, grant: Option<ChunkGrant>) {
+        assert!(matches!(self.ahead, Ahead::Asked), "it was asked for");
+        self.ahead = grant.map_or(Ahead::Refused, Ahead::Given);
+    }
+
+    /// Goes on in the chunk that was given ahead. False if there is none.
+    pub fn open_ahead(&mut self) -> bool {
+        let Ahead::Given(grant) = self.ahead else {
+            return false;
+        };
+        self.ahead = Ahead::Unasked;
+        self.give_chunk(grant);
+        true
     }
 
     /// Gives up the open chunk, so that the next batch begins a new one.
@@ -424,13 +472,14 @@ impl Lane {
         self.open.as_ref().map(|open| open.grant.chunk)
     }
 
-    /// Chunks in the lane's hand: the open one, and those given up and not yet taken back.
+    /// Chunks in the lane's hand: the open one, the next, and those given up and not yet taken back.
     pub fn chunks(&self) -> Vec<u32> {
-        self.closed
-            .iter()
-            .copied()
-            .chain(self.open_chunk())
-            .collect()
+        let ahead = match &self.ahead {
+            Ahead::Given(grant) => Some(grant.chunk),
+            _ => None,
+        };
+        let closed = self.closed.iter().copied();
+        closed.chain(self.open_chunk()).chain(ahead).collect()
     }
 
     /// Chunks given up since the last call, with every batch in them acknowledged.

@@ -16,6 +16,7 @@
 use crate::geometry::Geometry;
 use crate::limits::CHAIN_MAX;
 use crate::map::NODE_DELTAS;
+use crate::roles::owners;
 use core::fmt;
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
 
@@ -61,7 +62,7 @@ const LEAVES_SPARE: u64 = 64;
 pub struct Demand {
     /// Log lanes.
     pub lanes: u16,
-    /// Delta nodes of each lane's shard.
+    /// Delta nodes of each owner's shard.
     pub delta_nodes: u64,
     /// Bytes of log between checkpoints.
     pub checkpoint_bytes: u64,
@@ -166,7 +167,6 @@ impl Reserve {
     /// [`ReserveError`] if a tier is too small for it, or the delta pool is.
     pub fn derive(geometry: &Geometry, demand: &Demand) -> Result<Self, ReserveError> {
         check_share(geometry)?;
-        let lanes = u32::from(demand.lanes);
         let too_small = |needed: u32| ReserveError::FastTooSmall {
             chunks: geometry.chunks.into(),
             needed: needed.into(),
@@ -194,11 +194,14 @@ impl Reserve {
         let volumes_max = volumes_max(geometry);
         let state = state_bytes(geometry, demand, leaves_max, volumes_max);
         let whole = state.div_ceil(geometry.chunk_bytes) as u32;
-        // One more: the whole may begin at the end of a chunk.
-        let urgent_chunks = whole + 1;
+        // One more: the whole may begin at the end of a chunk. Where checkpoints have a lane of their own, nothing
+        // else goes to what is left of its chunks: one for that, and one for the leaves of a start.
+        let apart = if demand.lanes > 1 { 2 } else { 0 };
+        let urgent_chunks = whole + 1 + apart;
         let upkeep_chunks = u32::from(geometry.groups > 0);
         let slack = geometry.chunks / SLACK_CHUNKS + upkeep_chunks;
-        let chunks = 2 * lanes + 1 + interval + kept + slack + (urgent_chunks - 2);
+        let open = 2 * u32::from(owners(demand.lanes));
+        let chunks = open + 1 + interval + kept + slack + (urgent_chunks - 2);
         let leaf_chunks = (leaves_max * LEAF_LOG_BYTES).div_ceil(geometry.chunk_bytes) as u32;
         // Beyond an eighth of the tier the next checkpoint holds the whole state (ADR 13).
         let part_chunks = geometry.chunks / 8 + whole + 1;
@@ -226,7 +229,7 @@ impl Reserve {
         })
     }
 
-    /// Delta nodes each shard needs in a pool of these sizes.
+    /// Delta nodes each owner needs in a pool of these sizes.
     ///
     /// # Errors
     /// [`ReserveError`] if a tier is too small.
@@ -242,22 +245,22 @@ impl Reserve {
         }
     }
 
-    /// Delta nodes each shard may have: chains fill 1/32 of the tier in a checkpoint, so that two
+    /// Delta nodes each owner may have: chains fill 1/32 of the tier in a checkpoint, so that two
     /// whole ones and what pins chunks stay within the tier's three quarters.
     #[must_use]
-    pub const fn nodes_max(geometry: &Geometry, lanes: u16) -> u64 {
+    pub const fn nodes_max(geometry: &Geometry, owners: u16) -> u64 {
         let tier = geometry.chunks as u64 * geometry.chunk_bytes;
-        tier / 32 / NODE_STATE_BYTES / lanes as u64
+        tier / 32 / NODE_STATE_BYTES / owners as u64
     }
 
-    /// Delta nodes each shard can make use of in a pool of these sizes: a leaf whose chain is long is merged
+    /// Delta nodes each owner can make use of in a pool of these sizes: a leaf whose chain is long is merged
     /// even if there is room, so more would only lengthen the checkpoints that log is kept for.
     ///
     /// # Errors
     /// [`ReserveError`] if a tier is too small.
     pub fn nodes_useful(geometry: &Geometry, demand: &Demand) -> Result<u64, ReserveError> {
         let least = Self::nodes_min(geometry, demand)?;
-        let leaves = least * 3 / 4 / u64::from(demand.lanes);
+        let leaves = least * 3 / 4 / u64::from(owners(demand.lanes));
         let chain = CHAIN_MAX.div_ceil(NODE_DELTAS) as u64 + 1;
         Ok(least.max(leaves * chain))
     }
@@ -359,7 +362,7 @@ const fn node_min(leaves: u64) -> u64 {
 
 /// Bytes of a checkpoint of the whole state at most.
 fn state_bytes(geometry: &Geometry, demand: &Demand, leaves: u64, volumes: u64) -> u64 {
-    let nodes = demand.delta_nodes * u64::from(demand.lanes);
+    let nodes = demand.delta_nodes * u64::from(owners(demand.lanes));
     let chunk_bits = u64::from(geometry.chunks) * u64::from(geometry.chunk_blocks());
     let units = u64::from(geometry.chunks) + u64::from(geometry.groups);
     leaves * LEAF_STATE_BYTES
@@ -463,9 +466,9 @@ mod tests {
     }
 
     fn check(geometry: &Geometry, demand: &Demand, reserve: &Reserve) {
-        let lanes = u32::from(demand.lanes);
+        let owners = u32::from(owners(demand.lanes));
         let interval = demand.checkpoint_bytes.div_ceil(geometry.chunk_bytes) as u32;
-        assert!(reserve.chunks > 2 * lanes + interval);
+        assert!(reserve.chunks > 2 * owners + interval);
         assert!(demand.delta_nodes * 3 >= reserve.leaves_max * 4);
         let taken = reserve.leaf_chunks + reserve.part_chunks + reserve.chunks;
         assert!(f64::from(taken) <= f64::from(geometry.chunks) * 0.75);

@@ -27,12 +27,12 @@ struct Run {
 impl Run {
     /// True if a write at `lba` goes on here. A reactor sees the leaves that it owns, of which there is
     /// one among so many that follow one another.
-    fn leads_to(&self, volume: VolumeId, lba: Lba, lanes: u64) -> bool {
+    fn leads_to(&self, volume: VolumeId, lba: Lba, owners: u64) -> bool {
         let starts_leaf = |lba: Lba| lba.0.is_multiple_of(LEAF_BLOCKS);
         let is_next_leaf = starts_leaf(self.end)
             && starts_leaf(lba)
             && lba > self.end
-            && lba.0 - self.end.0 < lanes * LEAF_BLOCKS;
+            && lba.0 - self.end.0 < owners * LEAF_BLOCKS;
         self.volume == volume && (self.end == lba || is_next_leaf)
     }
 }
@@ -50,21 +50,21 @@ struct Known {
 }
 
 impl Runs {
-    /// Notes a write of some blocks on one of `lanes` reactors. True if it is to go past the log: it makes,
+    /// Notes a write of some blocks on one of so many owners. True if it is to go past the log: it makes,
     /// or continues, a run of more than `long` blocks, hosts were slowed down at such a write of it
     /// (`is_pressed`), and no other long run is under way. Of several the log makes long writes to groups
     /// that die as a whole; a part of each past it, and a part through it, would be scattered.
     pub(crate) fn note(
         &self,
         (volume, lba, blocks): (VolumeId, Lba, u64),
-        lanes: u16,
+        owners: u16,
         long: u64,
         is_pressed: bool,
     ) -> bool {
         let mut known = self.0.borrow_mut();
         known.writes += 1;
         let Known { runs, writes } = &mut *known;
-        let leads = |run: &Run| run.leads_to(volume, lba, lanes.into());
+        let leads = |run: &Run| run.leads_to(volume, lba, owners.into());
         let mut run = match runs.iter().position(leads) {
             Some(at) => runs.remove(at),
             None => Run {
@@ -135,7 +135,7 @@ mod tests {
     fn runs_go_on_in_the_next_leaf_of_a_reactor() {
         let runs = Runs::default();
         let half = LEAF_BLOCKS / 2;
-        let note = |lba, lanes| runs.note((VOLUME, Lba(lba), half), lanes, 1000, true);
+        let note = |lba, owners| runs.note((VOLUME, Lba(lba), half), owners, 1000, true);
         assert!(!note(0, 2));
         assert!(!note(half, 2));
         assert!(!note(2 * LEAF_BLOCKS, 2), "768 blocks");

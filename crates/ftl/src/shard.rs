@@ -302,6 +302,9 @@ impl Shard {
                 }
                 Err(Idle::NeedsChunk { rank }) => {
                     self.hand_back_closed();
+                    if self.lane.borrow_mut().open_ahead() {
+                        continue;
+                    }
                     // Heard from here on: chunks may be freed while the answer is on its way.
                     let woken = self.pump.listen();
                     let (shared, lane) = (&self.shared, self.shared.reactor);
@@ -397,6 +400,21 @@ impl Shard {
         }
         if self.lane.borrow().unflushed_bytes() >= self.shared.config.flush_bytes {
             self.shared.flush_wanted.notify();
+        }
+        if self.lane.borrow_mut().asks_ahead() {
+            let shard = Rc::clone(self);
+            self.shared.spawn(async move { shard.ask_ahead().await });
+        }
+    }
+
+    /// Has the lane's next chunk given while it still writes the one it has: a lane that waits for another
+    /// reactor's answer keeps all hosts waiting.
+    async fn ask_ahead(&self) {
+        let lane = self.shared.reactor;
+        let grant =
+            move |first: Rc<Shared>| async move { first.control().grant_ahead(&first, lane) };
+        if let Ok(granted) = self.shared.call(FIRST, grant).await {
+            self.lane.borrow_mut().give_ahead(granted);
         }
     }
 

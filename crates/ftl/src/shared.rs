@@ -265,9 +265,14 @@ impl Shared {
         )
     }
 
-    /// The reactor that owns a slice: slices are dealt to reactors in turn.
+    /// The reactor that owns a slice.
     pub(crate) fn owner_of(&self, slice: SliceId) -> ReactorId {
-        ReactorId(slice.0 % self.config.lanes)
+        self.config.owner_of(slice)
+    }
+
+    /// The reactors that own slices.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = ReactorId> + use<> {
+        (self.config.first_owner().0..self.config.lanes).map(ReactorId)
     }
 
     /// The reactor that owns the slice of a leaf.

@@ -8,7 +8,7 @@
 //!
 //! **Invariants**: while the tier is full a stripe is tried again, so it is seen when there is room;
 //! what is refused was not queued, and gives back what was set aside for it; deallocations leave
-//! each lane a chunk, in which the moves of that stripe find room.
+//! each owner a chunk, in which the moves of that stripe find room.
 //!
 //! **Not here**: pools that hold as much as they may (`admission`).
 
@@ -51,7 +51,8 @@ impl Shared {
             return Ok(());
         }
         let reserve = &self.config.reserve;
-        let least = reserve.urgent_chunks + reserve.upkeep_chunks + u32::from(self.config.lanes);
+        let owners = u32::from(self.config.owners());
+        let least = reserve.urgent_chunks + reserve.upkeep_chunks + owners;
         if self.free_chunks.load(Ordering::SeqCst) > least {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use crate::label::Owner;
 use varve_ftl::{
     CHAIN_AGE_MAX, Canary, Config, Demand, Geometry, LaneLimits, MapLimits, Reserve, ReserveError,
+    owners,
 };
 use varve_units::LEAF_BLOCKS;
 
@@ -92,10 +93,10 @@ fn config_with(
     lanes: u16,
 ) -> Result<Config, ReserveError> {
     let fast_bytes = geometry.chunk_bytes * u64::from(geometry.chunks);
-    let share = settings.map_bytes / u64::from(lanes);
+    let share = settings.map_bytes / u64::from(owners(lanes));
     let nodes = (share * 6 / 10 / NODE_BYTES)
         .max(NODES_MIN)
-        .min(Reserve::nodes_max(geometry, lanes));
+        .min(Reserve::nodes_max(geometry, owners(lanes)));
     let images = (share * 4 / 10 / IMAGE_BYTES).max(settings.tuning.images_min);
     // The parts of a whole window must stay within a quarter of the tier.
     let small = (geometry.chunks / 4 / SMALL_INTERVAL).min(SMALL_WINDOW);

@@ -211,8 +211,8 @@ impl Shard {
         }
         let long = RUN_STRIPES * u64::from(full);
         let what = (volume, lba, range.len() as u64);
-        let lanes = shared.config.lanes;
-        if !shared.runs.note(what, lanes, long, shared.is_slowed()) || !shared.is_way_free() {
+        let owners = shared.config.owners();
+        if !shared.runs.note(what, owners, long, shared.is_slowed()) || !shared.is_way_free() {
             return Ok(false);
         }
         let tenant = shared.stream_of(shared.tenant_of(volume));
@@ -250,7 +250,7 @@ impl Shared {
             && !self.is_dense_full.load(Ordering::Relaxed)
             && self.group_waiters.load(Ordering::Relaxed) == 0
             && self.pausing.load(Ordering::Relaxed) == 0
-            && self.reactor.0 < self.placers()
+            && self.reactor.0 < self.streaming()
     }
 
     /// Writes what waits at a stream to pass the log, or sends it there. Returns how many stripes compaction, on

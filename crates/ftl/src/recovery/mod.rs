@@ -290,7 +290,7 @@ impl Engine {
 /// Memory for the records of all lanes between walk and redo: an eighth of what the delta nodes take,
 /// which are there for the same records. Beside it stands only what was not flushed.
 const fn redo_bytes(config: &Config) -> usize {
-    config.map.delta_nodes * DELTA_NODE_BYTES / 8 * config.lanes as usize
+    config.map.delta_nodes * DELTA_NODE_BYTES / 8 * config.owners() as usize
 }
 
 /// An LSN above every one that was ever handed out.

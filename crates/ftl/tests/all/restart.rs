@@ -205,7 +205,8 @@ fn a_start_with_few_chunks_and_little_memory_ends() {
     for (seed, lanes) in (1..=4).flat_map(|seed| [(seed, 1), (seed, 2)]) {
         let mut pool = Pool::new(seed, 1, 1);
         pool.geometry.lba_bytes = 4096;
-        pool.config.lanes = lanes;
+        pool.set_lanes(lanes);
+        pool.config.map.delta_nodes = 128;
         let small = pool.config;
         pool.config.map.delta_nodes = 4096;
         pool.config.checkpoint_records = u64::MAX;

@@ -35,6 +35,17 @@ impl Drop for Pool {
     }
 }
 
+/// What is kept back with so many lanes.
+fn reserve(geometry: &Geometry, lanes: u16) -> Reserve {
+    let demand = Demand {
+        lanes,
+        delta_nodes: 256,
+        checkpoint_bytes: 2 << 20,
+        over_provision_per_mille: 0,
+    };
+    Reserve::derive(geometry, &demand).expect("room for the reserve")
+}
+
 impl Pool {
     /// 18 chunks of 1 MiB and 13 groups of 1 MiB; each tier has `copies` copies. The reserve leaves
     /// hosts less of the log than their volumes hold, so what is cleaned is not all dead.
@@ -50,13 +61,7 @@ impl Pool {
             p2l_copies,
             slices: 16,
         };
-        let demand = Demand {
-            lanes: 2,
-            delta_nodes: 128,
-            checkpoint_bytes: 2 << 20,
-            over_provision_per_mille: 0,
-        };
-        let reserve = Reserve::derive(&geometry, &demand).expect("room for the reserve");
+        let reserve = reserve(&geometry, 2);
         let drive = |bytes| MemoryDrive::new(Rc::clone(&executor), bytes, copies);
         Self {
             fast: drive(18 << 20),
@@ -71,8 +76,8 @@ impl Pool {
                     inflight_max: 4,
                 },
                 map: MapLimits {
-                    delta_nodes: 128,
-                    images: 1,
+                    delta_nodes: 256,
+                    images: 2,
                     leaves_max: reserve.leaves_max as usize,
                 },
                 flush_bytes: 1 << 20,
@@ -86,6 +91,12 @@ impl Pool {
                 canary: None,
             },
         }
+    }
+
+    /// Has it started on so many reactors, one or two.
+    pub fn set_lanes(&mut self, lanes: u16) {
+        self.config.lanes = lanes;
+        self.config.reserve = reserve(&self.geometry, lanes);
     }
 
     /// Offers the other reactors' seats and returns the first's.

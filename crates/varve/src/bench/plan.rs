@@ -2,7 +2,7 @@
 
 use crate::load::Share;
 use std::fmt;
-use varve_ftl::{Config, Geometry, ReserveError};
+use varve_ftl::{Config, Geometry, ReserveError, owners};
 use varve_pool::label::Owner;
 use varve_pool::{Settings, Tuning, engine_config};
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS};
@@ -105,8 +105,8 @@ impl Plan {
             let (user, io) = (request.user_bytes, request.io_bytes);
             return Err(PlanError::UnevenSize { user, io });
         }
-        let (cores, blocks) = (request.cores.into(), request.io_bytes / BLOCK_BYTES);
-        let share = Share::new(0, cores, blocks);
+        let (owners, blocks) = (owners(request.cores), request.io_bytes / BLOCK_BYTES);
+        let share = Share::new(0, owners.into(), blocks);
         if share.slots(blocks, request.user_bytes / BLOCK_BYTES) == 0 {
             let (user, io) = (request.user_bytes, request.io_bytes);
             return Err(PlanError::Share { user, io });
@@ -143,7 +143,7 @@ impl Plan {
         let dense = self.dense_bytes() * (DATA_STRIPS + 1) / DATA_STRIPS;
         let map = self.config.map;
         let map = map.images as u64 * 4608 + map.delta_nodes as u64 * NODE_BYTES;
-        let map = map * u64::from(self.config.lanes);
+        let map = map * u64::from(self.config.owners());
         // Pieces of drives are taken whole; buffers and code are small beside that.
         fast + dense + map + self.user_blocks * 6 + (1 << 29)
     }
@@ -205,9 +205,9 @@ fn config(
     if fit < asked {
         return Err(PlanError::Lanes { asked, fit });
     }
-    // Slices, and with them leaves, are dealt to reactors in turn.
+    // Slices, and with them leaves, are dealt to owners in turn.
     let images = (leaves * u64::from(request.map_cache)).div_ceil(100);
-    config.map.images = images.div_ceil(u64::from(request.cores)) as usize + 1;
+    config.map.images = images.div_ceil(config.owners().into()) as usize + 1;
     // What the volume cannot fill is there for streams of every reactor.
     let capacity = &mut config.reserve.capacity_blocks;
     *capacity = (*capacity).min(user_blocks + user_blocks / 50);

@@ -5,7 +5,7 @@ use super::report::{Moment, Report};
 use super::rig::Rig;
 use super::station::{Order as Task, Station};
 use super::watch::{PATIENCE, watched};
-use crate::load::{Direction, Failed, Order, Phase, Share, Subject, Tally};
+use crate::load::{Direction, Failed, Order, Phase, Subject, Tally};
 use crate::memory;
 use crate::progress::Progress;
 use crate::remote::Unreachable;
@@ -23,6 +23,8 @@ use varve_units::{BLOCK_BYTES, Blocks, Nanos, TenantId};
 pub(super) const FILL_BLOCKS: u64 = 32;
 /// Operations in flight while the volume is filled.
 pub(super) const FILL_DEPTH: u32 = 16;
+/// Time between two looks at generators on other reactors.
+const LOOK: Nanos = Nanos::from_millis(20);
 /// The pool.
 pub(super) const IDENTITY: Identity = Identity {
     pool: *b"varve bench pool",
@@ -256,34 +258,64 @@ impl Run {
         (1..self.plan.config.lanes).map(ReactorId)
     }
 
-    /// Runs a phase on all reactors; `look` is asked on this one whether it should end. What the
-    /// others did is added to the phase.
+    /// The reactors that hosts' commands come in at: those that own slices.
+    fn generators(&self) -> impl Iterator<Item = ReactorId> + use<> {
+        let config = &self.plan.config;
+        (config.first_owner().0..config.lanes).map(ReactorId)
+    }
+
+    /// Runs a phase on all generators; `look` is told now and then how many operations have ended, and
+    /// whether that is enough is asked of it. What all did comes back as one.
     async fn run_all(
         &self,
         subject: &Rc<Subject>,
         task: Task,
-        look: impl FnMut(&Phase, Nanos) -> bool + 'static,
+        mut look: impl FnMut(u64, Nanos) -> bool + 'static,
     ) -> Rc<Phase> {
         let phase = self.station.phase(&task);
-        let others: Vec<_> = self
-            .peers()
-            .map(|peer| {
-                Station::call(&*self.world, peer, move |there| async move {
+        if self.generators().any(|here| here == self.world.reactor()) {
+            // Alone.
+            subject
+                .run(&phase, move |phase, now| look(phase.done(), now))
+                .await;
+            return phase;
+        }
+        let running: Vec<_> = self
+            .generators()
+            .map(|to| {
+                Station::call(&*self.world, to, move |there| async move {
                     there.run(task).await
                 })
             })
             .collect();
-        subject.run(&phase, look).await;
-        if !task.is_sweep {
-            for peer in self.peers() {
-                Station::call(&*self.world, peer, |there| async move { there.end() }).await;
+        let sum = Rc::clone(&phase);
+        let mut ended = self.world.run(async move {
+            for one in running {
+                let (done, latency) = one.await;
+                sum.add(done, &latency);
+            }
+        });
+        while ended.try_take().is_none() {
+            self.world.sleep(LOOK).await;
+            let done = self.done().await;
+            if look(done, self.world.now()) && !task.is_sweep {
+                for to in self.generators() {
+                    Station::call(&*self.world, to, |there| async move { there.end() }).await;
+                }
+                ended.await;
+                break;
             }
         }
-        for other in others {
-            let (done, latency) = other.await;
-            phase.add(done, &latency);
-        }
         phase
+    }
+
+    /// Operations that all generators have done of what runs.
+    async fn done(&self) -> u64 {
+        let mut done = 0;
+        for to in self.generators() {
+            done += Station::call(&*self.world, to, |there| async move { there.done() }).await;
+        }
+        done
     }
 
     /// What came of all generators' parts.
@@ -308,20 +340,15 @@ impl Run {
             seed: self.load.seed,
             is_sweep: true,
         };
-        let count = self.share().slots(blocks, self.plan.user_blocks);
+        let count = self.plan.user_blocks / blocks;
         let mut progress = Progress::new(name, self.world.now());
-        self.run_all(subject, task, move |phase, now| {
+        self.run_all(subject, task, move |done, now| {
             if progress.is_due(now) {
-                progress.show(now, phase.done() as f64 / count as f64, "");
+                progress.show(now, done as f64 / count as f64, "");
             }
             false
         })
         .await;
-    }
-
-    /// What the generator of this reactor visits.
-    fn share(&self) -> Share {
-        self.station.share(self.load.bytes / BLOCK_BYTES)
     }
 
     async fn fill(&self, subject: &Rc<Subject>) -> Result<(), BenchError> {
@@ -355,7 +382,7 @@ impl Run {
     /// Overwrites until the fast tier has wrapped and garbage collection runs.
     async fn warm_up(&self, subject: &Rc<Subject>) -> Result<(), BenchError> {
         let task = self.task(Direction::Write, self.load.seed);
-        let cores = u64::from(self.plan.config.lanes);
+        let blocks = task.blocks;
         let user = self.plan.user_blocks;
         let fast = self.plan.fast_bytes() / BLOCK_BYTES;
         let target = (self.overwrites * user as f64).max(fast as f64);
@@ -365,9 +392,8 @@ impl Run {
         let deadline = started + self.warm_up_max;
         let mut progress = Progress::new("warm up", started);
         let watched = Rc::clone(subject);
-        let look = move |phase: &Phase, now| {
-            // The others are about as far.
-            let written = (phase.done() * phase.blocks * cores) as f64 / target;
+        let look = move |done, now| {
+            let written = (done * blocks) as f64 / target;
             let collected = collected(engine_of(&watched));
             if progress.is_due(now) {
                 let share = collected as f64 / collected_target as f64;
@@ -392,7 +418,7 @@ impl Run {
         let (end, length) = (from.time + self.runtime, self.runtime);
         let mut progress = Progress::new("measure", from.time);
         let started = from.time;
-        let look = move |_: &Phase, now: Nanos| {
+        let look = move |_, now: Nanos| {
             if progress.is_due(now) {
                 let share = now.since(started).0 as f64 / length.0 as f64;
                 progress.show(now, share, "");

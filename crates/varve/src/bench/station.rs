@@ -99,10 +99,16 @@ impl Station {
         self.set_subject(engine, volume);
     }
 
-    /// Which part of the volume it visits, in operations of `blocks` blocks.
+    /// Which part of the volume it visits, in operations of `blocks` blocks. On a reactor that owns
+    /// nothing, and so has no load, the part of the first one that does.
     pub(super) fn share(&self, blocks: u64) -> Share {
-        let index = u64::from(self.world.reactor().0);
-        Share::new(index, u64::from(self.plan.config.lanes), blocks)
+        let config = &self.plan.config;
+        let index = self
+            .world
+            .reactor()
+            .0
+            .saturating_sub(config.first_owner().0);
+        Share::new(index.into(), config.owners().into(), blocks)
     }
 
     /// The phase an order makes here.
@@ -143,6 +149,14 @@ impl Station {
         self.running.borrow_mut().take();
         let latency = phase.latency.borrow().clone();
         (phase.done(), latency)
+    }
+
+    /// Operations of what runs that have ended.
+    pub(super) fn done(&self) -> u64 {
+        self.running
+            .borrow()
+            .as_ref()
+            .map_or(0, |phase| phase.done())
     }
 
     /// Ends what runs.

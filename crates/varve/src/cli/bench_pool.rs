@@ -18,8 +18,8 @@ pub(super) struct PoolOptions {
     /// Size of the fast tier, per cent of the dense tier [default: 6]
     #[arg(long, help_heading = POOL, value_parser = clap::value_parser!(u32).range(1..=100))]
     fast_tier: Option<u32>,
-    /// Reactors, each on a thread of its own with a load of its own: at most as many as processors
-    /// [default: 1]
+    /// Reactors, each on a thread of its own: at most as many as processors. Of several the second half
+    /// takes the load, with --iodepth each, and the others move what was written [default: 1]
     #[arg(long, help_heading = POOL, value_parser = parse_cores)]
     cores: Option<u16>,
     /// Protection of the fast tier (the dense tier is always 4+1) [default: none]
