@@ -303,6 +303,7 @@ impl Shard {
                 Err(Idle::NeedsChunk { rank }) => {
                     self.hand_back_closed();
                     if self.lane.borrow_mut().open_ahead() {
+                        self.shared.count("chunks_ahead", 1);
                         continue;
                     }
                     // Heard from here on: chunks may be freed while the answer is on its way.

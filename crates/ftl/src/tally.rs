@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 47] = [
+const NAMES: [&str; 48] = [
     "admission_waits",
     "aged_merges",
     "background_yields",
@@ -14,6 +14,7 @@ const NAMES: [&str; 47] = [
     "blocks_lost",
     "bypassed_blocks",
     "checkpoints",
+    "chunks_ahead",
     "chunks_cleaned",
     "chunks_deferred",
     "chunks_stuck",

@@ -39,6 +39,7 @@ const FEATURES: &[&str] = &[
     "batches_read_again",
     "bypassed_blocks",
     "checkpoints",
+    "chunks_ahead",
     "chunks_cleaned",
     "compacted_blocks",
     "compaction_pauses",

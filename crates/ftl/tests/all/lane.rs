@@ -17,6 +17,10 @@ const GEOMETRY: Geometry = Geometry {
 };
 
 fn lane() -> Lane {
+    lane_of(LaneId(0))
+}
+
+fn lane_of(id: LaneId) -> Lane {
     let identity = Identity {
         pool: [7; 16],
         epoch: 1,
@@ -25,7 +29,7 @@ fn lane() -> Lane {
         batch_blocks_max: 64,
         inflight_max: 4,
     };
-    Lane::new(LaneId(0), identity, GEOMETRY, limits, Lsn(1))
+    Lane::new(id, identity, GEOMETRY, limits, Lsn(1))
 }
 
 /// Queues a record, perhaps one that goes into one batch with the next.
@@ -49,18 +53,22 @@ fn push(lane: &mut Lane, lba: u64, joins_next: bool) {
     lane.push(record, load, joins_next);
 }
 
+fn grant(chunk: u32) -> ChunkGrant {
+    ChunkGrant {
+        chunk,
+        stamp: Lsn(u64::from(chunk) + 1),
+        generation: Generation(0),
+        commit: None,
+        takes: Rank::Ordinary,
+    }
+}
+
 /// Seals the next batch into the open chunk or, if it needs one, into `chunk`.
 fn seal(lane: &mut Lane, chunk: u32) -> u64 {
     loop {
         match lane.seal() {
             Ok(write) => return write.sequence,
-            Err(Idle::NeedsChunk { .. }) => lane.give_chunk(ChunkGrant {
-                chunk,
-                stamp: Lsn(u64::from(chunk) + 1),
-                generation: Generation(0),
-                commit: None,
-                takes: Rank::Ordinary,
-            }),
+            Err(Idle::NeedsChunk { .. }) => lane.give_chunk(grant(chunk)),
             Err(Idle::Busy) => panic!("nothing to seal"),
         }
     }
@@ -114,4 +122,45 @@ fn a_place_is_given_up_once() {
     assert!(lane.written(1).is_empty());
     assert_eq!(lane.written(0).len(), 2);
     assert!(lane.is_drained());
+}
+
+/// Writes batches until the open chunk is full. Tells how often the next was asked for.
+fn fill_chunk(lane: &mut Lane) -> usize {
+    let mut asked = 0;
+    loop {
+        push(lane, 1, false);
+        match lane.seal() {
+            Ok(write) => drop(lane.written(write.sequence)),
+            Err(Idle::NeedsChunk { .. }) => return asked,
+            Err(Idle::Busy) => panic!("nothing to seal"),
+        }
+        asked += usize::from(lane.asks_ahead());
+    }
+}
+
+/// The next chunk is asked for once, before the open one is full, and opened when it is. One that is refused
+/// is asked for again in the next chunk; lane 0, which names the newest commit, never asks.
+#[test]
+fn the_next_chunk_is_asked_for_ahead() {
+    let mut lane = lane_of(LaneId(1));
+    push(&mut lane, 0, false);
+    let first = seal(&mut lane, 3);
+    drop(lane.written(first));
+    assert_eq!(fill_chunk(&mut lane), 1);
+    assert!(!lane.open_ahead(), "no answer yet");
+    lane.give_ahead(Some(grant(5)));
+    assert_eq!(lane.chunks(), [3, 5]);
+    assert!(lane.open_ahead());
+    assert_eq!(lane.open_chunk(), Some(5));
+    assert_eq!(fill_chunk(&mut lane), 1);
+    lane.give_ahead(None);
+    assert!(!lane.open_ahead(), "it was refused");
+    lane.give_chunk(grant(7));
+    assert_eq!(fill_chunk(&mut lane), 1);
+
+    let mut lane = lane_of(LaneId(0));
+    push(&mut lane, 0, false);
+    let first = seal(&mut lane, 3);
+    drop(lane.written(first));
+    assert_eq!(fill_chunk(&mut lane), 0);
 }

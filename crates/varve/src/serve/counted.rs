@@ -7,7 +7,7 @@
 pub(super) type Counted = (&'static str, &'static str, &'static str);
 
 /// All of them, by name.
-pub(super) const COUNTED: [Counted; 50] = [
+pub(super) const COUNTED: [Counted; 51] = [
     (
         "admission_waits",
         "counter",
@@ -39,6 +39,11 @@ pub(super) const COUNTED: [Counted; 50] = [
         "Blocks that went to the dense tier without having been in the log",
     ),
     ("checkpoints", "counter", "Checkpoints committed"),
+    (
+        "chunks_ahead",
+        "counter",
+        "Chunks of the fast tier given to a reactor before it needed them",
+    ),
     (
         "chunks_cleaned",
         "counter",
