@@ -180,7 +180,7 @@ impl Shared {
         let step = SLICES_AT_ONCE * usize::from(self.config.owners());
         for first in (0..slices).step_by(step) {
             let span = first..slices.min(first + step);
-            for owner in self.owners() {
+            for owner in self.config.owning() {
                 let span = span.clone();
                 let cut =
                     move |there: Rc<Self>| async move { there.cut_own(span, number, everything) };

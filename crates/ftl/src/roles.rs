@@ -34,6 +34,11 @@ impl Config {
         ReactorId(self.lanes - self.owners())
     }
 
+    /// The reactors that own slices.
+    pub fn owning(&self) -> impl Iterator<Item = ReactorId> + use<> {
+        (self.first_owner().0..self.lanes).map(ReactorId)
+    }
+
     /// The reactor that owns a slice: slices are dealt to owners in turn.
     #[must_use]
     pub const fn owner_of(&self, slice: SliceId) -> ReactorId {

@@ -270,11 +270,6 @@ impl Shared {
         self.config.owner_of(slice)
     }
 
-    /// The reactors that own slices.
-    pub(crate) fn owners(&self) -> impl Iterator<Item = ReactorId> + use<> {
-        (self.config.first_owner().0..self.config.lanes).map(ReactorId)
-    }
-
     /// The reactor that owns the slice of a leaf.
     pub(crate) fn owner_of_leaf(&self, key: crate::map::LeafKey) -> ReactorId {
         if self.config.lanes == 1 {

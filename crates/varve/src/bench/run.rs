@@ -260,8 +260,7 @@ impl Run {
 
     /// The reactors that hosts' commands come in at: those that own slices.
     fn generators(&self) -> impl Iterator<Item = ReactorId> + use<> {
-        let config = &self.plan.config;
-        (config.first_owner().0..config.lanes).map(ReactorId)
+        self.plan.config.owning()
     }
 
     /// Runs a phase on all generators; `look` is told now and then how many operations have ended, and
