@@ -172,11 +172,20 @@ pub fn experiment(plan: &Plan, request: &Request, watch: Watch) -> Result<Report
     Ok(Report::new(plan, request, created, window, memory, restart))
 }
 
-/// Time from nothing to a pool that serves, at full size.
+/// What the creation of a pool moves, in bytes of the fast and the dense drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Creation {
+    /// Written.
+    pub written: u64,
+    /// Read.
+    pub read: u64,
+}
+
+/// Makes a pool at full size.
 ///
 /// # Errors
 /// [`LabError`] if the engine fails.
-pub fn creation(plan: &Plan) -> Result<Nanos, LabError> {
+pub fn creation(plan: &Plan) -> Result<Creation, LabError> {
     let clock = Rc::new(Clock::default());
     let request = Request {
         seed: 0,
@@ -206,7 +215,12 @@ pub fn creation(plan: &Plan) -> Result<Nanos, LabError> {
     });
     let flow = Rc::clone(&machine);
     in_world(&machine, move |world| async move {
-        flow.create(&world).await.map(|(_, cpu)| cpu)
+        let (_engine, _) = flow.create(&world).await?;
+        let (fast, dense) = (flow.fast.traffic(), flow.dense.traffic());
+        Ok(Creation {
+            written: fast.all_written() + dense.all_written(),
+            read: fast.read + dense.read,
+        })
     })
 }
 

@@ -94,9 +94,10 @@ fn a_past_measures_like_a_fill_and_overwrites() {
     }
 }
 
-/// 122.88 TB come to be without a pass over their size.
+/// 122.88 TB come to be without a pass over their size: nothing is read and what is written is one checkpoint
+/// (350 KiB). The time of it is not asserted, `varve lab recovery` measures it.
 #[test]
-fn creation_does_not_grow_with_the_pool() {
+fn creation_makes_no_pass_over_a_pool() {
     let plan = PlanRequest {
         capacity: 122_880_000_000_000,
         dram: None,
@@ -104,8 +105,8 @@ fn creation_does_not_grow_with_the_pool() {
         over_provision: 20,
         fast_per_cent: 3,
     };
-    let plan = Plan::new(&plan).unwrap();
-    // The least of three: a machine that has other work charges some of it to whoever runs.
-    let least = (0..3).map(|_| creation(&plan).unwrap()).min().unwrap();
-    assert!(least.0 < 2_000_000_000, "{least:?} of CPU");
+    let created = creation(&Plan::new(&plan).unwrap()).unwrap();
+    assert!(created.written > 0, "{created:?}");
+    assert!(created.written < 1 << 20, "{created:?}");
+    assert_eq!(created.read, 0);
 }
