@@ -4,7 +4,7 @@ use crate::running::Running;
 use std::fmt;
 use std::rc::{Rc, Weak};
 use varve_format::CatalogueEntry;
-use varve_ftl::EngineError;
+use varve_ftl::{EngineError, Recall};
 use varve_io::Blocks;
 use varve_units::{Lba, TenantId, VolumeId};
 
@@ -96,6 +96,22 @@ impl Volume {
     pub async fn write(&self, lba: Lba, data: Blocks, fua: bool) -> Result<(), EngineError> {
         let pool = self.pool()?;
         pool.pool.engine().write(self.info.id, lba, data, fua).await
+    }
+
+    /// [`Volume::write`] of somebody who may be gone before it is in the log.
+    ///
+    /// # Errors
+    /// As [`Volume::write`]; [`EngineError::Recalled`] if it was recalled in time.
+    pub async fn write_for(
+        &self,
+        recall: &Recall,
+        lba: Lba,
+        data: Blocks,
+        fua: bool,
+    ) -> Result<(), EngineError> {
+        let (pool, id) = (self.pool()?, self.info.id);
+        let engine = pool.pool.engine();
+        engine.write_for(recall, id, lba, data, fua).await
     }
 
     /// Everything acknowledged before is durable when this returns.

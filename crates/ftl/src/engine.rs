@@ -14,6 +14,7 @@ use crate::host::Hole;
 use crate::lane::{Lane, Stopped};
 use crate::map::{LeafKey, Map};
 use crate::posts::Common;
+use crate::recall::Recall;
 use crate::shard::Shard;
 use crate::shared::{FIRST, Identity, Seated, Shared};
 use crate::units::{UnitState, UnitTable};
@@ -240,8 +241,36 @@ impl Engine {
     /// # Errors
     /// Unknown volume, range beyond its end, no room for new blocks, none beneath the dense tier, a
     /// stopped engine.
-    pub async fn write(
+    pub fn write(
         &self,
+        volume: VolumeId,
+        lba: Lba,
+        data: Blocks,
+        fua: bool,
+    ) -> impl Future<Output = Result<(), EngineError>> {
+        self.write_unless(None, volume, lba, data, fua)
+    }
+
+    /// [`Engine::write`] of somebody who may be gone before it is in the log, and then does not want it any more. What
+    /// another reactor owns is written all the same.
+    ///
+    /// # Errors
+    /// As [`Engine::write`]; [`EngineError::Recalled`] if it was recalled in time: nothing was written then, or of a
+    /// write of several leaves only whole leaves.
+    pub fn write_for(
+        &self,
+        recall: &Recall,
+        volume: VolumeId,
+        lba: Lba,
+        data: Blocks,
+        fua: bool,
+    ) -> impl Future<Output = Result<(), EngineError>> {
+        self.write_unless(Some(recall), volume, lba, data, fua)
+    }
+
+    async fn write_unless(
+        &self,
+        recall: Option<&Recall>,
         volume: VolumeId,
         lba: Lba,
         data: Blocks,
@@ -254,12 +283,13 @@ impl Engine {
             let owner = self.owner(volume, lba);
             let shared = &self.shared;
             if owner == shared.reactor {
-                shared.shard().write(volume, lba, data, crcs).await?;
+                let shard = shared.shard();
+                shard.write(volume, lba, data, crcs, recall).await?;
             } else {
                 shared.write_there(owner, volume, lba, data, crcs).await?;
             }
         } else {
-            self.write_leaves(volume, lba, data).await?;
+            self.write_leaves(volume, lba, data, recall).await?;
         }
         if fua { self.flush().await } else { Ok(()) }
     }
@@ -270,6 +300,7 @@ impl Engine {
         volume: VolumeId,
         lba: Lba,
         data: Blocks,
+        recall: Option<&Recall>,
     ) -> Result<(), EngineError> {
         let count = data.len() as u64;
         let makes_leaf = self.set_room_aside(volume, lba, count).await?;
@@ -282,19 +313,21 @@ impl Engine {
             let crcs = checksums(&data, range.clone());
             let (shared, data) = (Rc::clone(&self.shared), Rc::clone(&data));
             let owner = self.owner(volume, piece.lba);
-            let lba = piece.lba;
+            let (lba, recall) = (piece.lba, recall.cloned());
             // Side by side, so that pieces share batches.
             waiting.push(self.shared.world.run(async move {
                 if owner == shared.reactor {
                     let payload = (data, range);
-                    let shard = shared.shard();
-                    return shard.put(volume, lba, payload, crcs, makes_leaf).await;
+                    let (shard, recall) = (shared.shard(), recall.as_ref());
+                    let put = shard.put(volume, lba, payload, crcs, makes_leaf, recall);
+                    return put.await;
                 }
                 let part = data.extract(range.start, range.len());
                 let put = move |there: Rc<Shared>| async move {
                     let payload = (Rc::new(part), 0..range.len());
                     let shard = there.shard();
-                    shard.put(volume, lba, payload, crcs, makes_leaf).await
+                    let put = shard.put(volume, lba, payload, crcs, makes_leaf, None);
+                    put.await
                 };
                 stopped(shared.call(owner, put).await)?
             }));

@@ -28,6 +28,8 @@ pub enum EngineError {
     Io(IoError),
     /// The engine stopped; the pool must be opened again.
     Stopped,
+    /// Whoever asked for it is gone; it was not done.
+    Recalled,
     /// A reactor offers the pool no seats.
     NotSeated(ReactorId),
     /// The name is taken.
@@ -59,6 +61,7 @@ impl fmt::Display for EngineError {
             }
             Self::Io(error) => write!(f, "i/o failed: {error}"),
             Self::Stopped => f.write_str("the engine has stopped"),
+            Self::Recalled => f.write_str("nobody waits for it any more"),
             Self::NotSeated(reactor) => {
                 write!(f, "reactor {} offers the pool no seats", reactor.0)
             }

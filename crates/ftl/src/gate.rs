@@ -10,6 +10,8 @@
 //!
 //! Where the dense tier has no room either, who would wait for that is refused (`shortage`).
 //!
+//! A write whose host is lost leaves its queue ([`Recall`]).
+//!
 //! Correctness knows no clock: what may pass is decided by the room in the log alone.
 //!
 //! Room is the pool's; reactors take it as they come.
@@ -17,9 +19,11 @@
 //! **Invariants**: nobody passes while another waits at the same gate; a tenant's writes pass in their order.
 
 use crate::error::EngineError;
+use crate::recall::Recall;
 use crate::shared::Shared;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{Ordering, fence};
 use varve_io::{Event, Listen, Receiver, Sender, slot};
@@ -59,11 +63,25 @@ struct Queues {
     /// Their queues.
     others: BTreeMap<TenantId, Queue>,
     /// Memory of the queue that was emptied last, for the next one.
-    spare: VecDeque<(u64, Sender<Pass>)>,
+    spare: VecDeque<Waiting>,
+}
+
+/// A write that waits.
+struct Waiting {
+    /// Blocks of log.
+    cost: u64,
+    pass: Sender<Pass>,
+    recall: Option<Recall>,
+}
+
+impl Waiting {
+    fn is_recalled(&self) -> bool {
+        self.recall.as_ref().is_some_and(Recall::is_recalled)
+    }
 }
 
 struct Queue {
-    waiting: VecDeque<(u64, Sender<Pass>)>,
+    waiting: VecDeque<Waiting>,
     /// Blocks it may still spend in this turn.
     deficit: u64,
 }
@@ -84,18 +102,18 @@ impl Queues {
         self.first.is_none()
     }
 
-    fn push(&mut self, tenant: TenantId, cost: u64, pass: Sender<Pass>) {
+    fn push(&mut self, tenant: TenantId, write: Waiting) {
         let known = match &mut self.first {
             Some((first, queue)) if *first == tenant => Some(queue),
             Some(_) => self.others.get_mut(&tenant),
             None => None,
         };
         if let Some(queue) = known {
-            queue.waiting.push_back((cost, pass));
+            queue.waiting.push_back(write);
             return;
         }
         let mut waiting = core::mem::take(&mut self.spare);
-        waiting.push_back((cost, pass));
+        waiting.push_back(write);
         let deficit = QUANTUM;
         let queue = Queue { waiting, deficit };
         if let Some((before, queue)) = self.first.replace((tenant, queue)) {
@@ -108,7 +126,7 @@ impl Queues {
     fn next_cost(&mut self) -> Option<u64> {
         loop {
             let (_, queue) = self.first.as_mut()?;
-            let cost = queue.waiting.front().expect("it waits").0;
+            let cost = queue.waiting.front().expect("it waits").cost;
             if cost <= queue.deficit {
                 return Some(cost);
             }
@@ -125,13 +143,13 @@ impl Queues {
     /// Takes the write whose turn it is.
     fn pop(&mut self) -> Option<Sender<Pass>> {
         let (_, queue) = self.first.as_mut()?;
-        let (cost, pass) = queue.waiting.pop_front().expect("it waits");
-        queue.deficit = queue.deficit.saturating_sub(cost);
+        let write = queue.waiting.pop_front().expect("it waits");
+        queue.deficit = queue.deficit.saturating_sub(write.cost);
         if queue.waiting.is_empty() {
             self.spare = core::mem::take(&mut queue.waiting);
             self.first = self.take_next();
         }
-        Some(pass)
+        Some(write.pass)
     }
 
     /// Who has the turn after the first one.
@@ -145,7 +163,26 @@ impl Queues {
     fn into_all(mut self) -> impl Iterator<Item = Sender<Pass>> {
         self.others.extend(self.first);
         let queues = self.others.into_values();
-        queues.flat_map(|queue| queue.waiting.into_iter().map(|(_, pass)| pass))
+        queues.flat_map(|queue| queue.waiting.into_iter().map(|write| write.pass))
+    }
+
+    /// Takes the writes that nobody wants any more. The others keep their turns.
+    fn take_recalled(&mut self) -> Vec<Sender<Pass>> {
+        let mut taken = Vec::new();
+        let first = self.first.iter_mut().map(|(_, queue)| queue);
+        for queue in first.chain(self.others.values_mut()) {
+            let (recalled, left) = core::mem::take(&mut queue.waiting)
+                .into_iter()
+                .partition::<VecDeque<_>, _>(Waiting::is_recalled);
+            queue.waiting = left;
+            taken.extend(recalled.into_iter().map(|write| write.pass));
+        }
+        self.others.retain(|_, queue| !queue.waiting.is_empty());
+        self.turns.retain(|tenant| self.others.contains_key(tenant));
+        if matches!(&self.first, Some((_, queue)) if queue.waiting.is_empty()) {
+            self.first = self.take_next();
+        }
+        taken
     }
 }
 
@@ -154,10 +191,15 @@ impl Shared {
     /// must fit the chunks above the reserve, however badly they are used.
     ///
     /// # Errors
-    /// The engine stopped, there is no room and the dense tier has none either. Whoever set room aside
-    /// for it gives that back.
-    pub(crate) async fn pass_gate(&self, volume: VolumeId, blocks: u64) -> Result<(), EngineError> {
-        match self.enter_gate(volume, blocks) {
+    /// The engine stopped, there is no room and the dense tier has none either, nobody wants it any more. Whoever
+    /// set room aside for it gives that back.
+    pub(crate) async fn pass_gate(
+        &self,
+        volume: VolumeId,
+        blocks: u64,
+        recall: Option<&Recall>,
+    ) -> Result<(), EngineError> {
+        match self.enter_gate(volume, blocks, recall) {
             Some(passed) => passed.await,
             None => Ok(()),
         }
@@ -165,8 +207,15 @@ impl Shared {
 
     /// [`Shared::pass_gate`] up to where it waits: what is waited for, or nothing if the record has
     /// passed.
-    pub(crate) fn enter_gate(&self, volume: VolumeId, blocks: u64) -> Option<Receiver<Pass>> {
-        if !self.is_stopped() && self.try_gate(blocks) {
+    pub(crate) fn enter_gate(
+        &self,
+        volume: VolumeId,
+        blocks: u64,
+        recall: Option<&Recall>,
+    ) -> Option<Receiver<Pass>> {
+        // It may have waited for room before it came here.
+        let is_recalled = recall.is_some_and(Recall::is_recalled);
+        if !is_recalled && !self.is_stopped() && self.try_gate(blocks) {
             return None;
         }
         let (pass, passed) = slot();
@@ -174,10 +223,33 @@ impl Shared {
             pass.send(Err(EngineError::Stopped));
             return Some(passed);
         }
-        let (tenant, cost) = (self.tenant_of(volume), log_cost(blocks));
-        self.gate.queues.borrow_mut().push(tenant, cost, pass);
+        if is_recalled {
+            self.send_back(pass);
+            return Some(passed);
+        }
+        if let Some(recall) = recall {
+            recall.waits_at(&self.rc());
+        }
+        let write = Waiting {
+            cost: log_cost(blocks),
+            pass,
+            recall: recall.cloned(),
+        };
+        let tenant = self.tenant_of(volume);
+        self.gate.queues.borrow_mut().push(tenant, write);
         self.gate.came.notify();
         Some(passed)
+    }
+
+    /// Sends back the writes that nobody wants any more.
+    pub(crate) fn sweep_gate(&self) {
+        let recalled = self.gate.queues.borrow_mut().take_recalled();
+        recalled.into_iter().for_each(|pass| self.send_back(pass));
+    }
+
+    fn send_back(&self, pass: Sender<Pass>) {
+        self.count("writes_recalled", 1);
+        pass.send(Err(EngineError::Recalled));
     }
 
     /// True if a record of `blocks` blocks passes at once: nobody waits, there is room, and what the
@@ -395,7 +467,50 @@ impl Drop for HostRead<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
+
+    /// A write that waits.
+    fn wait(
+        queues: &mut Queues,
+        tenant: u32,
+        cost: u64,
+        recall: Option<&Recall>,
+    ) -> Receiver<Pass> {
+        let (pass, passed) = slot();
+        let recall = recall.cloned();
+        queues.push(TenantId(tenant), Waiting { cost, pass, recall });
+        passed
+    }
+
+    /// Writes of a lost host leave, those of others keep their order and their turns: of the same tenant, of one
+    /// that has others, and of one whose turn it was.
+    #[test]
+    fn recalled_writes_leave() {
+        let (lost, kept) = (Recall::default(), Recall::default());
+        let mut queues = Queues::default();
+        let mut waiting = Vec::new();
+        // Costs tell writes apart; one is more than a turn, so that the tenants' turns are spent.
+        for (tenant, cost, recall) in [
+            (1, 100, Some(&lost)),
+            (1, 2, Some(&kept)),
+            (2, 3, Some(&lost)),
+            (3, 4, None),
+            (3, 5, Some(&lost)),
+            (3, 6, Some(&kept)),
+        ] {
+            waiting.push(wait(&mut queues, tenant, cost, recall));
+        }
+        assert!(queues.take_recalled().is_empty());
+        lost.recall();
+        assert_eq!(queues.take_recalled().len(), 3);
+        assert!(queues.take_recalled().is_empty());
+        let mut left = Vec::new();
+        while let Some(cost) = queues.next_cost() {
+            left.push((queues.first.as_ref().expect("it waits").0.0, cost));
+            queues.pop().expect("it waits").send(Ok(()));
+        }
+        assert_eq!(left, [(3, 4), (3, 6), (1, 2)]);
+        assert!(queues.is_empty() && queues.turns.is_empty() && queues.others.is_empty());
+    }
 
     /// A tenant with few writes waits for one turn of each other tenant at most, however much the
     /// others have queued, and nobody's writes overtake one another.
@@ -405,9 +520,7 @@ mod tests {
             let mut queues = Queues::default();
             let mut receivers = Vec::new();
             let mut push = |queues: &mut Queues, tenant: u32, cost: u64| {
-                let (pass, passed) = slot();
-                queues.push(TenantId(tenant), cost, pass);
-                receivers.push((tenant, passed));
+                receivers.push((tenant, wait(queues, tenant, cost, None)));
             };
             for _ in 0..128 {
                 push(&mut queues, 1, cost);
@@ -446,9 +559,7 @@ mod tests {
         let mut kept = Vec::new();
         let mut spent = [0_u64; 2];
         let mut push = |queues: &mut Queues, tenant: u32| {
-            let (pass, passed) = slot();
-            queues.push(TenantId(tenant), [9, 200][tenant as usize], pass);
-            kept.push(passed);
+            kept.push(wait(queues, tenant, [9, 200][tenant as usize], None));
         };
         (0..64).for_each(|index| push(&mut queues, index % 2));
         for _ in 0..4000 {

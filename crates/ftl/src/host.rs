@@ -7,6 +7,7 @@ use crate::crossing::{Caller, Request};
 use crate::error::EngineError;
 use crate::lane::{Appended, Stopped, Ticket};
 use crate::map::LeafKey;
+use crate::recall::Recall;
 use crate::shard::Shard;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -42,15 +43,16 @@ impl Shard {
         lba: Lba,
         data: Blocks,
         crcs: Crcs,
+        recall: Option<&Recall>,
     ) -> Result<(), EngineError> {
         if !self.is_short(data.len()) {
             // Apart: what is rare must not make the flow of every write larger.
-            return Box::pin(self.write_long(volume, lba, data, crcs)).await;
+            return Box::pin(self.write_long(volume, lba, data, crcs, recall)).await;
         }
         let (sender, appended) = slot();
         let ticket = Ticket::Host(sender);
         let data = Rc::new(data);
-        self.queue_put((volume, lba), data, crcs, None, ticket)
+        self.queue_put((volume, lba), data, crcs, None, ticket, recall)
             .await?;
         appended.await.map_err(|Stopped| EngineError::Stopped)
     }
@@ -67,13 +69,15 @@ impl Shard {
         lba: Lba,
         data: Blocks,
         crcs: Crcs,
+        recall: Option<&Recall>,
     ) -> Result<(), EngineError> {
         let count = data.len();
         let before = Aside::default();
         let aside = self.set_room_aside(volume, lba, count as u64, before, false);
         let makes_leaf = aside.await?.makes_leaf;
         let payload = (Rc::new(data), 0..count);
-        self.put(volume, lba, payload, crcs, makes_leaf).await
+        self.put(volume, lba, payload, crcs, makes_leaf, recall)
+            .await
     }
 
     /// Queues a write that is one record, after waiting for room wherever it needs some: what was set aside for it
@@ -85,6 +89,7 @@ impl Shard {
         crcs: Crcs,
         aside: Option<bool>,
         ticket: Ticket,
+        recall: Option<&Recall>,
     ) -> Result<(), EngineError> {
         assert_one_leaf(lba, data.len());
         let (length, leaf) = (data.len(), lba.leaf());
@@ -98,7 +103,7 @@ impl Shard {
                 Box::pin(aside).await?.makes_leaf
             }
         };
-        let passed = match self.shared.enter_gate(volume, blocks) {
+        let passed = match self.shared.enter_gate(volume, blocks, recall) {
             Some(passed) => passed.await,
             None => Ok(()),
         };
@@ -201,7 +206,7 @@ impl Shard {
     ) -> Option<Result<(), EngineError>> {
         let length = data.len();
         if length as u64 > self.shared.config.lane.batch_blocks_max {
-            return Some(self.write_long(volume, lba, data, crcs).await);
+            return Some(self.write_long(volume, lba, data, crcs, None).await);
         }
         let (data, mut aside) = (Rc::new(data), None);
         if self.shared.may_bypass(length) {
@@ -213,7 +218,7 @@ impl Shard {
             }
         }
         let ticket = Ticket::There(caller);
-        let queued = self.queue_put((volume, lba), data, crcs, aside, ticket);
+        let queued = self.queue_put((volume, lba), data, crcs, aside, ticket, None);
         queued.await.err().map(Err)
     }
 
@@ -241,6 +246,7 @@ impl Shard {
         (data, range): (Rc<Blocks>, Range<usize>),
         crcs: Crcs,
         makes_leaf: bool,
+        recall: Option<&Recall>,
     ) -> Result<(), EngineError> {
         assert_one_leaf(lba, range.len());
         if self.shared.may_bypass(range.len()) {
@@ -253,11 +259,11 @@ impl Shard {
         let most = self.shared.config.lane.batch_blocks_max as usize;
         if range.len() <= most {
             let payload = (data, range);
-            let appended = self.put_record(volume, lba, payload, crcs, makes_leaf);
+            let appended = self.put_record(volume, lba, payload, crcs, makes_leaf, recall);
             return acknowledged(appended.await?).await;
         }
         // Apart: what is rare must not make the flow of every write larger.
-        Box::pin(self.put_parts(volume, lba, (data, range), crcs, makes_leaf)).await
+        Box::pin(self.put_parts(volume, lba, (data, range), crcs, makes_leaf, recall)).await
     }
 
     /// Writes blocks of one leaf that take several records.
@@ -268,6 +274,7 @@ impl Shard {
         (data, range): (Rc<Blocks>, Range<usize>),
         crcs: Crcs,
         makes_leaf: bool,
+        recall: Option<&Recall>,
     ) -> Result<(), EngineError> {
         let most = self.shared.config.lane.batch_blocks_max as usize;
         let mut waiting = Vec::new();
@@ -279,10 +286,10 @@ impl Shard {
             let lba = Lba(lba.0 + from as u64);
             let payload = (Rc::clone(&data), part);
             let makes_leaf = makes_leaf && from == 0;
-            match self
-                .put_record(volume, lba, payload, crcs, makes_leaf)
-                .await
-            {
+            // What is in the log in part is finished.
+            let recall = recall.filter(|_| from == 0);
+            let queued = self.put_record(volume, lba, payload, crcs, makes_leaf, recall);
+            match queued.await {
                 Ok(appended) => waiting.push(appended),
                 Err(error) => {
                     // The record has given back its own; the ones behind it are never made.
@@ -307,9 +314,11 @@ impl Shard {
         payload: (Rc<Blocks>, Range<usize>),
         crcs: Crcs,
         makes_leaf: bool,
+        recall: Option<&Recall>,
     ) -> Result<Waiting, EngineError> {
         let length = payload.1.len();
-        if let Err(error) = self.shared.pass_gate(volume, length as u64).await {
+        let passed = self.shared.pass_gate(volume, length as u64, recall);
+        if let Err(error) = passed.await {
             let leaf = lba.leaf();
             self.give_room_back(LeafKey { volume, leaf }, length as u64, makes_leaf);
             return Err(error);

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 48] = [
+const NAMES: [&str; 49] = [
     "admission_waits",
     "aged_merges",
     "background_yields",
@@ -55,6 +55,7 @@ const NAMES: [&str; 48] = [
     "units_retired",
     "victims_crossed",
     "volumes_purged",
+    "writes_recalled",
 ];
 
 /// One reactor's counters, apart from the others'.

@@ -10,6 +10,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use varve_ftl::Recall;
 use varve_io::Receiver;
 use varve_target::ConnectionId;
 use varve_units::Nanos;
@@ -33,6 +34,8 @@ pub(crate) struct Line {
     is_woken: Cell<bool>,
     /// Its operations in the hands of stores.
     pub in_flight: Cell<usize>,
+    /// Recalled when nobody will be told of them any more.
+    pub recall: Recall,
 }
 
 impl Line {
@@ -42,6 +45,7 @@ impl Line {
             waker: RefCell::default(),
             is_woken: Cell::new(false),
             in_flight: Cell::new(0),
+            recall: Recall::default(),
         })
     }
 
@@ -189,8 +193,12 @@ impl Flow {
     /// it. Closing at once would reset the connection and could take the answer away.
     fn end(&mut self, context: &mut Context<'_>) -> Result<(), Over> {
         let is_drained = self.core.is_draining() && self.line.in_flight.get() == 0;
-        if !is_drained && !self.core.is_closing(self.line.id) {
+        let is_closing = self.core.is_closing(self.line.id);
+        if !is_drained && !is_closing {
             return Ok(());
+        }
+        if is_closing && !self.line.recall.is_recalled() {
+            self.line.recall.recall();
         }
         let core = &self.core;
         let linger = self.linger.get_or_insert_with(|| core.world.sleep(LINGER));

@@ -2,6 +2,7 @@
 
 use crate::store::{Content, Step, Store};
 use std::rc::Rc;
+use varve_ftl::Recall;
 use varve_io::Blocks;
 use varve_target::{Operation, TRANSFER_BYTES_MAX};
 use varve_units::BLOCK;
@@ -28,7 +29,7 @@ impl Default for NullStore {
 }
 
 impl Store for NullStore {
-    fn begin(&self, operation: Operation) -> Step {
+    fn begin(&self, operation: Operation, _: &Recall) -> Step {
         Step::Done(Ok(match operation {
             Operation::Read { blocks, .. } => {
                 Some(Content::of(Rc::clone(&self.zeroes), blocks as usize))

@@ -3,6 +3,7 @@
 use crate::store::{Content, Step, Store};
 use std::cell::RefCell;
 use std::rc::Rc;
+use varve_ftl::Recall;
 use varve_hostio::Piece;
 use varve_io::{World, ZEROES};
 use varve_target::{Failure, Operation};
@@ -128,7 +129,7 @@ impl RamStore {
 }
 
 impl Store for RamStore {
-    fn begin(&self, operation: Operation) -> Step {
+    fn begin(&self, operation: Operation, _: &Recall) -> Step {
         Step::Done(self.execute(operation))
     }
 }

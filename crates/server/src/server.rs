@@ -12,6 +12,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
+use varve_ftl::Recall;
 use varve_hostio::{Endpoint, Listener};
 use varve_io::{Event, World};
 use varve_target::{
@@ -187,7 +188,8 @@ impl Core {
         self.changed.notify();
         let core = Rc::clone(self);
         self.world.spawn(Box::pin(async move {
-            Flow::new(Rc::clone(&core), line, stream).await;
+            Flow::new(Rc::clone(&core), Rc::clone(&line), stream).await;
+            line.recall.recall();
             core.target.borrow_mut().closed(id);
             core.lines.borrow_mut().remove(&id);
             core.run();
@@ -254,7 +256,13 @@ impl Core {
         } = action;
         self.counters.borrow_mut().begin(&operation);
         let is_hasty = self.is_hasty.get() && matches!(operation, Operation::Write { .. });
-        let flow = match self.step(nsid, operation) {
+        let line = self.lines.borrow().get(&connection).cloned();
+        let recall = match &line {
+            Some(line) => line.recall.clone(),
+            // Its connection ended before it began.
+            None => Recall::recalled(),
+        };
+        let flow = match self.step(nsid, operation, &recall) {
             Step::Done(result) => return self.complete(connection, tag, result),
             Step::Later(flow) if is_hasty => {
                 self.world.spawn(Box::pin(async move { drop(flow.await) }));
@@ -263,7 +271,6 @@ impl Core {
             Step::Later(flow) => flow,
         };
         self.counters.borrow_mut().in_flight += 1;
-        let line = self.lines.borrow().get(&connection).cloned();
         if let Some(line) = &line {
             line.in_flight.set(line.in_flight.get() + 1);
         }
@@ -291,18 +298,20 @@ impl Core {
         self.target.borrow_mut().complete(connection, tag, result);
     }
 
-    fn step(&self, nsid: Option<u32>, operation: Operation) -> Step {
+    fn step(&self, nsid: Option<u32>, operation: Operation, recall: &Recall) -> Step {
         let stores = self.stores.borrow();
         let Some(nsid) = nsid else {
             assert!(
                 matches!(operation, Operation::Flush),
                 "only a flush is of all"
             );
-            let steps = stores.values().map(|store| store.begin(Operation::Flush));
+            let steps = stores
+                .values()
+                .map(|store| store.begin(Operation::Flush, recall));
             return all(steps.collect());
         };
         match stores.get(&nsid) {
-            Some(store) => store.begin(operation),
+            Some(store) => store.begin(operation, recall),
             None => Step::Done(Err(Failure::NoNamespace)),
         }
     }

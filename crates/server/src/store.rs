@@ -4,6 +4,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
+use varve_ftl::Recall;
 use varve_io::Blocks;
 use varve_target::{Completion, Operation};
 use varve_units::BLOCK;
@@ -44,12 +45,13 @@ impl AsRef<[u8]> for Content {
 pub enum Step {
     /// It is done.
     Done(Completion<Content>),
-    /// It is done when this flow ends. Flows run to their end, whatever becomes of the host.
+    /// It is done when this flow ends. Flows run to their end, whatever becomes of the host: they are not dropped.
     Later(Pin<Box<dyn Future<Output = Completion<Content>>>>),
 }
 
 /// What holds the blocks of a namespace.
 pub trait Store {
-    /// Begins an operation. Blocks it names lie inside the namespace as the target knew it.
-    fn begin(&self, operation: Operation) -> Step;
+    /// Begins an operation. Blocks it names lie inside the namespace as the target knew it. A write that is recalled
+    /// before it has begun to change anything need not be done: no host is told of it.
+    fn begin(&self, operation: Operation, recall: &Recall) -> Step;
 }

@@ -4,7 +4,7 @@ use crate::store::{Content, Step, Store};
 use std::future::Future;
 use std::rc::Rc;
 use varve_control::Volume;
-use varve_ftl::EngineError;
+use varve_ftl::{EngineError, Recall};
 use varve_io::{Blocks, World};
 use varve_target::{Completion, Failure, Namespace, Operation};
 use varve_units::{BLOCK, LEAF_BLOCKS, Lba};
@@ -19,9 +19,10 @@ pub trait Backing: 'static {
     /// Reads blocks from `lba` on into memory given along, and gives it back.
     fn read(&self, lba: Lba, into: Blocks) -> impl Future<Output = Result<Blocks, EngineError>>;
 
-    /// Writes blocks from `lba` on; durable when this ends if `fua`.
+    /// Writes blocks from `lba` on; durable when this ends if `fua`. Need not be done once it is recalled.
     fn write(
         &self,
+        recall: &Recall,
         lba: Lba,
         data: Blocks,
         fua: bool,
@@ -47,8 +48,14 @@ impl Backing for Volume {
         self.read(lba, into).await
     }
 
-    async fn write(&self, lba: Lba, data: Blocks, fua: bool) -> Result<(), EngineError> {
-        self.write(lba, data, fua).await
+    async fn write(
+        &self,
+        recall: &Recall,
+        lba: Lba,
+        data: Blocks,
+        fua: bool,
+    ) -> Result<(), EngineError> {
+        self.write_for(recall, lba, data, fua).await
     }
 
     async fn flush(&self) -> Result<(), EngineError> {
@@ -93,10 +100,11 @@ impl<V: Backing> VolumeStore<V> {
 }
 
 impl<V: Backing> Store for VolumeStore<V> {
-    fn begin(&self, operation: Operation) -> Step {
+    fn begin(&self, operation: Operation, recall: &Recall) -> Step {
         let (world, volume) = (Rc::clone(&self.world), Rc::clone(&self.volume));
+        let recall = recall.clone();
         Step::Later(Box::pin(async move {
-            execute(&*world, &*volume, operation).await
+            execute(&*world, &*volume, operation, &recall).await
         }))
     }
 }
@@ -105,6 +113,7 @@ async fn execute(
     world: &dyn World,
     volume: &impl Backing,
     operation: Operation,
+    recall: &Recall,
 ) -> Completion<Content> {
     let is_read = matches!(operation, Operation::Read { .. });
     let done = match operation {
@@ -119,7 +128,7 @@ async fn execute(
             let mut blocks = world.blocks(data.len() / BLOCK, false);
             blocks.bytes_mut().copy_from_slice(&data);
             drop(data);
-            volume.write(Lba(lba), blocks, fua).await
+            volume.write(recall, Lba(lba), blocks, fua).await
         }
         Operation::Flush => volume.flush().await,
         Operation::WriteZeroes { lba, blocks, fua } => {
@@ -149,6 +158,7 @@ fn failure(error: &EngineError, is_read: bool) -> Failure {
         EngineError::CapacityExceeded => Failure::NoSpace,
         EngineError::Lost(..) => Failure::Unreadable,
         EngineError::Io(error) => Failure::of_drive(*error, is_read),
+        EngineError::Recalled => Failure::Recalled,
         // Others concern volumes as a whole and are not an answer to blocks.
         _ => Failure::Stopped,
     }
@@ -177,6 +187,7 @@ mod tests {
             (EngineError::Io(IoError::Timeout), Failure::NotReady),
             (EngineError::Io(IoError::NoSpace), Failure::NoSpace),
             (EngineError::Stopped, Failure::Stopped),
+            (EngineError::Recalled, Failure::Recalled),
         ];
         for (error, expected) in table {
             assert_eq!(failure(&error, true), expected, "{error}");

@@ -11,7 +11,7 @@ use crate::wire::WireCanary;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use varve_ftl::{Engine, EngineError, GROUPS_MIN, Identity, NewVolume};
+use varve_ftl::{Engine, EngineError, GROUPS_MIN, Identity, NewVolume, Recall};
 use varve_io::{Blocks, Drive, IoError, ReactorId, World};
 use varve_pool::label::{CreateError, LabelStore, Owner, PoolId, RESERVED_BYTES, Role};
 use varve_pool::{
@@ -74,6 +74,7 @@ const FEATURES: &[&str] = &[
     "turns_waited",
     "units_retired",
     "volumes_purged",
+    "writes_recalled",
 ];
 
 /// What every seed must have seen in a pool without a dense tier.
@@ -478,6 +479,22 @@ impl Subject for Life {
         Box::pin(async move {
             self.engine()
                 .write(volume, lba, blocks, forced)
+                .await
+                .map_err(outcome)
+        })
+    }
+
+    fn write_for<'a>(
+        &'a self,
+        recall: &'a Recall,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: Blocks,
+        forced: bool,
+    ) -> Flow<'a, Outcome<()>> {
+        Box::pin(async move {
+            self.engine()
+                .write_for(recall, volume, lba, blocks, forced)
                 .await
                 .map_err(outcome)
         })

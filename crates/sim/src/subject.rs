@@ -12,6 +12,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use varve_ftl::Recall;
 use varve_io::{Blocks, Drive, World};
 use varve_units::{Lba, TenantId, VolumeId};
 
@@ -207,6 +208,19 @@ pub trait Subject {
         blocks: Blocks,
         forced: bool,
     ) -> Flow<'_, Outcome<()>>;
+
+    /// [`Subject::write`] of a host that may be lost before anything of it is done.
+    fn write_for<'a>(
+        &'a self,
+        recall: &'a Recall,
+        volume: VolumeId,
+        lba: Lba,
+        blocks: Blocks,
+        forced: bool,
+    ) -> Flow<'a, Outcome<()>> {
+        let _ = recall;
+        self.write(volume, lba, blocks, forced)
+    }
 
     /// Reads blocks into a buffer of the right length.
     fn read(&self, volume: VolumeId, lba: Lba, into: Blocks) -> Flow<'_, Outcome<Blocks>>;

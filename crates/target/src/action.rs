@@ -83,6 +83,8 @@ pub enum Failure {
     NotReady,
     /// The engine has stopped.
     Stopped,
+    /// Its connection ended before it was done, and it was not.
+    Recalled,
 }
 
 impl Failure {
@@ -98,6 +100,7 @@ impl Failure {
             Self::ReadOnly => Status::WriteProtected,
             Self::NotReady => Status::NamespaceNotReady,
             Self::Stopped => Status::InternalError,
+            Self::Recalled => Status::AbortQueueDeleted,
         }
     }
 

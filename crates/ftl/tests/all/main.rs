@@ -13,6 +13,7 @@ mod limits;
 mod lost_leaf;
 mod map_model;
 mod reads;
+mod recall;
 mod resize;
 mod restart;
 mod short_log;

@@ -8,18 +8,6 @@ use varve_ftl::{Demand, Engine, Geometry, NewVolume, Reserve};
 use varve_io::{Blocks, World};
 use varve_units::{Blocks as Count, Lba, TenantId, VolumeId};
 
-fn turns(pool: &Pool, most: usize, mut until: impl FnMut() -> bool) -> bool {
-    for _ in 0..most {
-        if until() {
-            return true;
-        }
-        if !pool.executor.turn() {
-            break;
-        }
-    }
-    until()
-}
-
 fn wait(engine: &Engine, name: &str) -> u64 {
     engine.waits().get(name).copied().unwrap_or(0)
 }
@@ -109,8 +97,8 @@ impl Outage {
         };
         outage.fill();
         let waits = || wait(&outage.engine, "log_waiters") > 0;
-        assert!(turns(&outage.pool, 400_000, waits), "hosts wait");
-        turns(&outage.pool, 100_000, || false);
+        assert!(outage.pool.executor.turns(400_000, waits), "hosts wait");
+        outage.pool.executor.turns(100_000, || false);
         outage
     }
 
@@ -150,8 +138,10 @@ impl Outage {
             }
         });
         let most = if holes > 0 { 1_500_000 } else { 400_000 };
-        turns(&self.pool, most, || burning.try_take().is_some());
-        turns(&self.pool, 400_000, || false);
+        self.pool
+            .executor
+            .turns(most, || burning.try_take().is_some());
+        self.pool.executor.turns(400_000, || false);
     }
 
     /// The power fails so often, each time soon after a start.
@@ -166,7 +156,9 @@ impl Outage {
                     let _ = inner.discard(sparse, hole, 1).await;
                 }
             });
-            turns(&self.pool, 20_000, || holing.try_take().is_some());
+            self.pool
+                .executor
+                .turns(20_000, || holing.try_take().is_some());
         }
     }
 
@@ -178,7 +170,7 @@ impl Outage {
         }
         let waited = self.written.get();
         let goes_on = || self.written.get() >= waited + 400;
-        let is_well = turns(&self.pool, 1_500_000, goes_on);
+        let is_well = self.pool.executor.turns(1_500_000, goes_on);
         let (waits, counters) = (self.engine.waits(), self.engine.counters());
         assert!(is_well, "{waits:?}\n{counters:?}");
     }
@@ -273,7 +265,11 @@ fn a_full_chain_takes_writes() {
         }
     });
     // The next one waits: the chain holds as many as it may.
-    assert!(!turns(&pool, 2_000_000, || flood.try_take().is_some()));
+    assert!(
+        !pool
+            .executor
+            .turns(2_000_000, || flood.try_take().is_some())
+    );
     assert_eq!(wait(&engine, "node_waiters"), 1);
     let mut host = host;
     let mut writing = world.run(async move {
@@ -286,7 +282,7 @@ fn a_full_chain_takes_writes() {
         host
     });
     let mut host = None;
-    turns(&pool, 2_000_000, || {
+    pool.executor.turns(2_000_000, || {
         host = writing.try_take();
         host.is_some()
     });
@@ -329,7 +325,7 @@ fn a_flood_of_deallocations_in_a_busy_pool() {
             });
         }
         // Slow is not stuck: nothing is left to do then.
-        if !turns(&pool, 700_000, || writes.get() > 6000) && !pool.executor.turn() {
+        if !pool.executor.turns(700_000, || writes.get() > 6000) && !pool.executor.turn() {
             stuck.push(format!(
                 "{seed} {nodes}: {} {} {:?} {:?}",
                 writes.get(),

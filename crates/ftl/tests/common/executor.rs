@@ -133,6 +133,19 @@ impl Executor {
         }
     }
 
+    /// At most so many turns until something holds; whether it does. Fewer if there is nothing to do.
+    pub fn turns(&self, most: usize, mut until: impl FnMut() -> bool) -> bool {
+        for _ in 0..most {
+            if until() {
+                return true;
+            }
+            if !self.turn() {
+                break;
+            }
+        }
+        until()
+    }
+
     /// Runs everything until `future` ends.
     pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> T {
         let mut receiver = (self as &dyn World).run(future);

@@ -4,6 +4,7 @@ use crate::scripted::{Host, NQN, pattern, read_sqe, write_sqe};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use varve_ftl::Recall;
 use varve_hostio::{Endpoint, Executor, Io, Listener, thread_cpu_time};
 use varve_io::{Event, World};
 use varve_nvme::opcode::io as opcodes;
@@ -145,6 +146,7 @@ struct HeldStore {
     opened: Event,
     held: Cell<usize>,
     seen: RefCell<Vec<u64>>,
+    recalls: RefCell<Vec<Recall>>,
 }
 
 impl HeldStore {
@@ -154,7 +156,14 @@ impl HeldStore {
             opened: Event::new(),
             held: Cell::new(0),
             seen: RefCell::default(),
+            recalls: RefCell::default(),
         })
+    }
+
+    /// Operations that nobody waits for any more.
+    fn recalled(&self) -> usize {
+        let recalls = self.recalls.borrow();
+        recalls.iter().filter(|one| one.is_recalled()).count()
     }
 
     fn open(&self) {
@@ -166,8 +175,9 @@ impl HeldStore {
 struct Held(Rc<HeldStore>);
 
 impl Store for Held {
-    fn begin(&self, operation: Operation) -> Step {
+    fn begin(&self, operation: Operation, recall: &Recall) -> Step {
         let store = Rc::clone(&self.0);
+        store.recalls.borrow_mut().push(recall.clone());
         store.held.set(store.held.get() + 1);
         Step::Later(Box::pin(async move {
             while !store.is_open.get() {
@@ -209,8 +219,10 @@ fn a_lost_association_is_waited_for() {
             }
             queue.send(&bytes).await;
             until(&*bench.world, || store.held.get() == 5).await;
+            assert_eq!(store.recalled(), 0);
             drop((admin, queue));
             until(&*bench.world, || bench.server.counters().connections == 0).await;
+            assert_eq!(store.recalled(), 5, "nobody is told of them");
 
             let admin = bench.admin(1, false).await;
             let other = bench.admin(2, false).await;
@@ -234,6 +246,7 @@ fn a_lost_association_is_waited_for() {
             assert_eq!(status, 0);
             assert_eq!(again.write(9, &[2; BLOCK]).await, 0);
             assert_eq!(*store.seen.borrow(), [0, 1, 2, 3, 4, 9]);
+            assert_eq!(store.recalled(), 5, "not of the one that came after");
         },
     );
 }

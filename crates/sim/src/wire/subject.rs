@@ -10,7 +10,7 @@ use crate::subject::{Flow, Outcome, Subject, SubjectError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use varve_ftl::EngineError;
+use varve_ftl::{EngineError, Recall};
 use varve_io::{Blocks, Drive, IoError, World};
 use varve_nvme::Nqn;
 use varve_server::volume::namespace;
@@ -72,9 +72,15 @@ impl Backing for Volume {
         done.map_err(|error| self.error(error, lba))
     }
 
-    async fn write(&self, lba: Lba, data: Blocks, fua: bool) -> Result<(), EngineError> {
+    async fn write(
+        &self,
+        recall: &Recall,
+        lba: Lba,
+        data: Blocks,
+        fua: bool,
+    ) -> Result<(), EngineError> {
         self.wait().await;
-        let done = self.pool.write(self.id, lba, data, fua).await;
+        let done = self.pool.write_for(recall, self.id, lba, data, fua).await;
         done.map_err(|error| self.error(error, lba))
     }
 

@@ -7,7 +7,7 @@
 pub(super) type Counted = (&'static str, &'static str, &'static str);
 
 /// All of them, by name.
-pub(super) const COUNTED: [Counted; 51] = [
+pub(super) const COUNTED: [Counted; 52] = [
     (
         "admission_waits",
         "counter",
@@ -242,6 +242,11 @@ pub(super) const COUNTED: [Counted; 51] = [
         "volumes_purged",
         "counter",
         "Deleted volumes whose blocks are all freed",
+    ),
+    (
+        "writes_recalled",
+        "counter",
+        "Writes of hosts that were lost before anything of them was in the log; they were not done",
     ),
 ];
 
