@@ -559,13 +559,14 @@ impl Control {
         let before = self.free_chunks();
         self.freeing_groups.set(0);
         for unit in emptied {
-            if shared.units.unit(unit).is_pinned() {
-                self.emptied.borrow_mut().push(unit);
-            } else if self.retiring.borrow_mut().remove(&unit) {
+            let is_retiring = self.is_retiring(unit);
+            if is_retiring && !shared.units.unit(unit).is_pinned() {
+                self.retiring.borrow_mut().remove(&unit);
                 shared.units.transition(unit, UnitState::Retired);
                 shared.count("units_retired", 1);
+            } else if is_retiring || !shared.units.try_free(unit) {
+                self.emptied.borrow_mut().push(unit);
             } else {
-                shared.units.free(unit);
                 if unit.tier == Tier::Dense {
                     self.closed_at.borrow_mut().remove(&unit.index);
                 }

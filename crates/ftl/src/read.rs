@@ -333,7 +333,7 @@ impl Shard {
                 match read {
                     Ok(good) if crc24(block_crc(good.block(0))) == want.crc24 => {
                         if copy > 0 && !is_gone {
-                            self.repair(run.place.unit, offset, good.clone()).await;
+                            self.repair(run, offset, good.clone()).await;
                         }
                         return Ok(good);
                     }
@@ -351,11 +351,13 @@ impl Shard {
         Err(ways.away().map_or(Verdict::Lost, Verdict::Away))
     }
 
-    /// Writes verified content back to the usual copy, which failed. The unit is pinned, so that
+    /// Writes verified content of a run back to the usual copy, which failed. The unit is pinned, so that
     /// it is not reused under the write.
-    async fn repair(&self, unit: UnitId, offset: u64, good: Blocks) {
-        let pinned = self.shared.units.unit(unit);
-        pinned.pin();
+    async fn repair(&self, run: &Run, offset: u64, good: Blocks) {
+        let unit = run.place.unit;
+        if !self.shared.units.unit(unit).try_pin(run.generation) {
+            return;
+        }
         let mut gather = Gather::new();
         gather.push_data(good);
         let command = Command::Repair {
@@ -375,7 +377,7 @@ impl Shard {
         );
     }
 
-    /// Writes verified metadata back to the usual copy, if it is whole LBAs.
+    /// Writes verified metadata back to the usual copy, if it is whole LBAs. A leaf that the map names lies there.
     pub(crate) async fn repair_sectors(&self, sector: u64, bytes: &[u8]) {
         let lba = u64::from(self.shared.units.geometry().lba_bytes);
         let offset = sector * SECTOR_BYTES;
@@ -383,7 +385,9 @@ impl Shard {
             return;
         }
         let unit = UnitId::chunk(self.shared.units.geometry().chunk_of(sector));
-        self.shared.units.unit(unit).pin();
+        let unit = self.shared.units.unit(unit);
+        let is_pinned = unit.try_pin(unit.generation());
+        assert!(is_pinned, "a leaf that the map names keeps its chunk");
         let mut gather = Gather::new();
         gather.push_meta(Sectors::from_bytes(bytes));
         let command = Command::Repair {
@@ -392,7 +396,7 @@ impl Shard {
             copy: 0,
         };
         let done = self.shared.fast.submit(command).await;
-        self.shared.units.unit(unit).unpin();
+        unit.unpin();
         self.shared.count(
             if done.is_ok() {
                 "repairs"

@@ -66,6 +66,9 @@ impl UnitState {
     }
 }
 
+/// Pins of a unit whose generation is being raised.
+const FREEING: u32 = u32::MAX;
+
 /// One chunk or group, on a cache line of its own: reactors that write neighbours do not meet.
 #[repr(align(64))]
 pub struct Unit {
@@ -80,7 +83,7 @@ pub struct Unit {
     live: AtomicU32,
     /// Leaves of the map whose newest image lies here.
     leaves: AtomicU32,
-    /// Repairs in flight; a unit with any is not freed.
+    /// Repairs in flight; a unit with any is not freed, and one that is being freed ([`FREEING`]) gets none.
     pins: AtomicU32,
     /// Blocks appended whose move records are not applied yet; a unit with any is no victim.
     arriving: AtomicU32,
@@ -197,9 +200,22 @@ impl Unit {
         self.runs_of_words(usize::MAX).flatten().collect()
     }
 
-    /// A repair in flight keeps the unit from being freed.
-    pub fn pin(&self) {
-        self.pins.fetch_add(1, Ordering::AcqRel);
+    /// A repair in flight keeps the unit from being freed. False if it is, or was, since it had this generation: what
+    /// was to be repaired is gone.
+    pub fn try_pin(&self, generation: Generation) -> bool {
+        let one_more = |pins| (pins != FREEING).then(|| pins + 1);
+        let pinned = self
+            .pins
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        if pinned.is_err() {
+            return false;
+        }
+        // From here on nobody raises it.
+        let is_same = self.generation() == generation;
+        if !is_same {
+            self.unpin();
+        }
+        is_same
     }
 
     /// The repair has ended.
@@ -226,7 +242,7 @@ impl Unit {
 
     /// True while a repair is in flight.
     pub fn is_pinned(&self) -> bool {
-        self.pins.load(Ordering::Acquire) > 0
+        !matches!(self.pins.load(Ordering::Acquire), 0 | FREEING)
     }
 
     /// True if the unit differs from its last dump; a dump begins now.
@@ -431,10 +447,16 @@ impl UnitTable {
     }
 
     /// Frees an emptied unit: the generation is raised first, so that readers who looked up a
-    /// place in it before look again.
-    pub fn free(&self, id: UnitId) {
+    /// place in it before look again. False if a repair in flight keeps it.
+    #[must_use]
+    pub fn try_free(&self, id: UnitId) -> bool {
         let unit = self.unit(id);
-        assert!(!unit.is_pinned(), "{id:?} freed with a repair in flight");
+        let begun = unit
+            .pins
+            .compare_exchange(0, FREEING, Ordering::AcqRel, Ordering::Acquire);
+        if begun.is_err() {
+            return false;
+        }
         assert_eq!(unit.leaves(), 0, "{id:?} freed with live leaves");
         unit.generation.fetch_add(1, Ordering::AcqRel);
         self.transition(id, UnitState::Free);
@@ -442,6 +464,8 @@ impl UnitTable {
         unit.write_pointer.store(0, Ordering::Release);
         unit.doubtful.store(false, Ordering::Release);
         unit.resumed.store(false, Ordering::Release);
+        unit.pins.store(0, Ordering::Release);
+        true
     }
 
     /// Advances a write pointer.

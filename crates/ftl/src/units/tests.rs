@@ -204,3 +204,61 @@ fn dumped_words_are_restored_bit_by_bit() {
 fn a_free_unit_cannot_be_closed() {
     UnitTable::new(GEOMETRY).transition(UnitId::chunk(0), UnitState::Closed);
 }
+
+/// A repair finds its unit as it was, or not at all, while another thread frees it again and again.
+#[test]
+fn a_pinned_unit_is_not_freed() {
+    const USES: u32 = 2000;
+    let units = UnitTable::new(GEOMETRY);
+    let id = UnitId::chunk(3);
+    let (pinned, missed) = (AtomicU32::new(0), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let unit = units.unit(id);
+                loop {
+                    let generation = unit.generation();
+                    if generation.0 >= USES {
+                        return;
+                    }
+                    core::hint::spin_loop();
+                    if unit.try_pin(generation) {
+                        for _ in 0..20 {
+                            core::hint::spin_loop();
+                            assert_eq!(unit.generation(), generation);
+                        }
+                        unit.unpin();
+                        pinned.fetch_add(1, Ordering::Relaxed);
+                    } else {
+                        missed.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        let turns = || missed.load(Ordering::Relaxed) + pinned.load(Ordering::Relaxed);
+        for stamp in 1..=u64::from(USES) {
+            // The others have their turns too, whatever the machine.
+            while u64::from(turns()) + 1 < stamp {
+                std::thread::yield_now();
+            }
+            units.open(id, Lsn(stamp));
+            units.transition(id, UnitState::Closed);
+            units.transition(id, UnitState::Emptied);
+            while !units.try_free(id) {
+                core::hint::spin_loop();
+            }
+        }
+    });
+    assert!(pinned.into_inner() > 0);
+    // A place that was looked up in an earlier use.
+    let unit = units.unit(id);
+    assert!(!unit.try_pin(Generation(USES - 1)) && !unit.is_pinned());
+    assert!(unit.try_pin(Generation(USES)) && unit.is_pinned());
+    units.open(id, Lsn(u64::from(USES) + 1));
+    units.transition(id, UnitState::Closed);
+    units.transition(id, UnitState::Emptied);
+    assert!(!units.try_free(id));
+    unit.unpin();
+    assert!(units.try_free(id));
+    assert_eq!(unit.generation(), Generation(USES + 1));
+}
