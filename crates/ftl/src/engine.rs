@@ -276,6 +276,10 @@ impl Engine {
         data: Blocks,
         fua: bool,
     ) -> Result<(), EngineError> {
+        if recall.is_some_and(Recall::is_recalled) {
+            self.shared.count("writes_recalled", 1);
+            return Err(EngineError::Recalled);
+        }
         let count = data.len() as u64;
         let _entered = self.enter(volume, lba, count)?;
         if lba.index() as u64 + count <= LEAF_BLOCKS {

@@ -170,7 +170,8 @@ impl Queues {
     fn take_recalled(&mut self) -> Vec<Sender<Pass>> {
         let mut taken = Vec::new();
         let first = self.first.iter_mut().map(|(_, queue)| queue);
-        for queue in first.chain(self.others.values_mut()) {
+        let queues = first.chain(self.others.values_mut());
+        for queue in queues.filter(|queue| queue.waiting.iter().any(Waiting::is_recalled)) {
             let (recalled, left) = core::mem::take(&mut queue.waiting)
                 .into_iter()
                 .partition::<VecDeque<_>, _>(Waiting::is_recalled);
@@ -244,7 +245,12 @@ impl Shared {
     /// Sends back the writes that nobody wants any more.
     pub(crate) fn sweep_gate(&self) {
         let recalled = self.gate.queues.borrow_mut().take_recalled();
+        if recalled.is_empty() {
+            return;
+        }
         recalled.into_iter().for_each(|pass| self.send_back(pass));
+        // The gate may wait for room that one of these needed, and nobody else does.
+        self.freed.notify();
     }
 
     fn send_back(&self, pass: Sender<Pass>) {
@@ -420,11 +426,12 @@ impl Shared {
         is_waited_for || self.log_room() < self.slow_room() / 16 + self.pending_log()
     }
 
-    /// Room below which hosts are slowed down: half of what the cleaner aims at. Above it, bursts
-    /// are taken at full speed.
+    /// Room below which hosts are slowed down: half of what the cleaner aims at, a quarter where that is on another
+    /// reactor and goes on meanwhile. Above it, bursts are taken at full speed.
     fn slow_room(&self) -> u64 {
         let spare = self.clean_spare() as u64;
-        spare * u64::from(self.units.geometry().chunk_blocks()) / 2
+        let share = if self.config.lanes == 1 { 2 } else { 4 };
+        spare * u64::from(self.units.geometry().chunk_blocks()) / share
     }
 
     /// Background reads make way: while hosts read and nobody waits for what is being emptied,

@@ -8,6 +8,7 @@ use crate::map::{LeafKey, Lookup};
 use crate::run_reads::{Content, Found, Run, RunReads};
 use crate::shard::Shard;
 use crate::shared::Shared;
+use crate::units::UnitState;
 use crate::ways::Ways;
 use alloc::vec::Vec;
 use core::sync::atomic::{Ordering, fence};
@@ -366,7 +367,7 @@ impl Shard {
             copy: 0,
         };
         let done = self.drive_of(unit).submit(command).await;
-        self.shared.units.unit(unit).unpin();
+        self.unpin(unit);
         self.shared.count(
             if done.is_ok() {
                 "repairs"
@@ -377,6 +378,17 @@ impl Shard {
         );
     }
 
+    /// A repair has ended. A unit that was emptied meanwhile was passed over by a commit, which may have freed nothing:
+    /// it is looked at again.
+    fn unpin(&self, unit: UnitId) {
+        let pinned = self.shared.units.unit(unit);
+        pinned.unpin();
+        if pinned.state() == UnitState::Emptied {
+            self.shared
+                .tell_control(|control, _| control.checkpoint_wanted.notify());
+        }
+    }
+
     /// Writes verified metadata back to the usual copy, if it is whole LBAs. A leaf that the map names lies there.
     pub(crate) async fn repair_sectors(&self, sector: u64, bytes: &[u8]) {
         let lba = u64::from(self.shared.units.geometry().lba_bytes);
@@ -385,8 +397,8 @@ impl Shard {
             return;
         }
         let unit = UnitId::chunk(self.shared.units.geometry().chunk_of(sector));
-        let unit = self.shared.units.unit(unit);
-        let is_pinned = unit.try_pin(unit.generation());
+        let pinned = self.shared.units.unit(unit);
+        let is_pinned = pinned.try_pin(pinned.generation());
         assert!(is_pinned, "a leaf that the map names keeps its chunk");
         let mut gather = Gather::new();
         gather.push_meta(Sectors::from_bytes(bytes));
@@ -396,7 +408,7 @@ impl Shard {
             copy: 0,
         };
         let done = self.shared.fast.submit(command).await;
-        unit.unpin();
+        self.unpin(unit);
         self.shared.count(
             if done.is_ok() {
                 "repairs"

@@ -47,6 +47,8 @@ impl Recall {
     pub(crate) fn waits_at(&self, shared: &Rc<Shared>) {
         let mut gates = self.0.gates.borrow_mut();
         let this = Rc::downgrade(shared);
+        // Pools come and go while a host stays.
+        gates.retain(|gate| gate.strong_count() > 0);
         if !gates.iter().any(|gate| gate.ptr_eq(&this)) {
             gates.push(this);
         }

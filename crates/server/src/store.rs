@@ -52,6 +52,6 @@ pub enum Step {
 /// What holds the blocks of a namespace.
 pub trait Store {
     /// Begins an operation. Blocks it names lie inside the namespace as the target knew it. A write that is recalled
-    /// before it has begun to change anything need not be done: no host is told of it.
+    /// need not be done, or not all of it: no host is told of it.
     fn begin(&self, operation: Operation, recall: &Recall) -> Step;
 }

@@ -36,12 +36,17 @@ struct Full {
     pool: Pool,
     engine: Rc<Engine>,
     volumes: [VolumeId; 2],
+    /// Of the writes without end.
+    busy: Recall,
 }
 
 impl Full {
-    fn new(seed: u64) -> Self {
+    /// The writes without end are of so many blocks, one record each.
+    fn of(seed: u64, blocks: u64) -> Self {
         let mut pool = Pool::new(seed, 1, 1);
         pool.set_lanes(1);
+        pool.config.bypass = false;
+        pool.config.lane.batch_blocks_max = blocks.max(64);
         let engine = pool.create();
         let inner = Rc::clone(&engine);
         let (volumes, busy) = pool.executor.block_on(async move {
@@ -55,13 +60,16 @@ impl Full {
         });
         pool.executor.drain();
         pool.dense.gone.set(true);
-        let inner = Rc::clone(&engine);
-        let world = Rc::clone(&pool.executor) as Rc<dyn World>;
+        let (inner, recall) = (Rc::clone(&engine), Recall::default());
+        let (world, host) = (Rc::clone(&pool.executor) as Rc<dyn World>, recall.clone());
         let _busy = world.run(async move {
             for step in 0.. {
-                let lba = Lba(step * 16 % (BLOCKS - 16));
-                let done = inner.write(busy, lba, content(9, 16), false).await;
-                done.expect("a write");
+                let lba = Lba(step * blocks % (BLOCKS - blocks));
+                let data = content(9, blocks as usize);
+                if let Err(error) = inner.write_for(&host, busy, lba, data, false).await {
+                    assert_eq!(error, EngineError::Recalled);
+                    return;
+                }
             }
         });
         let waits = || {
@@ -75,6 +83,7 @@ impl Full {
             pool,
             engine,
             volumes,
+            busy: recall,
         }
     }
 
@@ -114,7 +123,7 @@ fn outcomes(writes: &mut [Receiver<Outcome>]) -> Vec<Option<Outcome>> {
 /// was set aside for the lost ones stays so.
 #[test]
 fn writes_of_a_lost_host_are_not_done() {
-    let full = Full::new(5);
+    let full = Full::of(5, 16);
     let pending = || full.engine.waits()["pending_blocks"];
     // Of the busy one.
     let before = pending();
@@ -157,4 +166,25 @@ fn writes_of_a_lost_host_are_not_done() {
         counters["writes_recalled"] >= 2 * RANGES.len() as u64,
         "{counters:?}"
     );
+}
+
+/// The write whose turn it is needs more room than there is. When it is recalled, a smaller one behind it passes,
+/// though nothing was freed.
+#[test]
+fn the_gate_does_not_wait_for_a_write_that_is_gone() {
+    let full = Full::of(5, 128);
+    let turns = |most| full.pool.executor.turns(most, || false);
+    turns(100_000);
+    let waiting = full.engine.waits();
+    assert!(waiting["log_waiters"] > 0, "{waiting:?}");
+    let (engine, volume) = (Rc::clone(&full.engine), full.volumes[1]);
+    let world = Rc::clone(&full.pool.executor) as Rc<dyn World>;
+    let mut behind =
+        world.run(async move { engine.write(volume, Lba(1), content(2, 1), false).await });
+    turns(10_000);
+    assert_eq!(behind.try_take(), None, "it waits for its turn");
+    full.busy.recall();
+    turns(10_000);
+    let waits = full.engine.waits();
+    assert_eq!(behind.try_take(), Some(Ok(())), "{waiting:?}\n{waits:?}");
 }

@@ -246,7 +246,7 @@ pub(super) const COUNTED: [Counted; 52] = [
     (
         "writes_recalled",
         "counter",
-        "Writes of hosts that were lost before anything of them was in the log; they were not done",
+        "Writes, by leaves, of hosts that were lost before they were in the log; they were not done",
     ),
 ];
 
