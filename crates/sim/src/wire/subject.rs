@@ -42,7 +42,8 @@ struct Volume {
 }
 
 impl Volume {
-    async fn wait(&self) {
+    /// True if it waited.
+    async fn wait(&self) -> bool {
         let span = {
             let rng = &mut *self.rng.borrow_mut();
             rng.chance(1, WAITS)
@@ -51,6 +52,7 @@ impl Volume {
         if let Some(span) = span {
             self.world.sleep(Nanos(span)).await;
         }
+        span.is_some()
     }
 
     /// The engine's error of this kind.
@@ -79,8 +81,11 @@ impl Backing for Volume {
         data: Blocks,
         fua: bool,
     ) -> Result<(), EngineError> {
-        self.wait().await;
-        let done = self.pool.write_for(recall, self.id, lba, data, fua).await;
+        // A store need not hear of a recall: one that waited here is an old write that lands late.
+        let done = match self.wait().await {
+            true => self.pool.write(self.id, lba, data, fua).await,
+            false => self.pool.write_for(recall, self.id, lba, data, fua).await,
+        };
         done.map_err(|error| self.error(error, lba))
     }
 
