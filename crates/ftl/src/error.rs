@@ -28,7 +28,7 @@ pub enum EngineError {
     Io(IoError),
     /// The engine stopped; the pool must be opened again.
     Stopped,
-    /// Whoever asked for it is gone; it was not done.
+    /// Whoever asked for it is gone; it was not done, or of several leaves only some.
     Recalled,
     /// A reactor offers the pool no seats.
     NotSeated(ReactorId),
