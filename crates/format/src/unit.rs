@@ -63,7 +63,7 @@ pub struct GroupEntry {
     pub state: GroupState,
     /// Generation.
     pub generation: Generation,
-    /// LSN drawn when it was opened.
+    /// LSN drawn when it was opened, or when its use ended.
     pub stamp: Lsn,
     /// Data blocks written.
     pub write_pointer: u32,
@@ -87,7 +87,7 @@ pub struct ChunkEntry {
     pub lane: LaneId,
     /// Generation.
     pub generation: Generation,
-    /// LSN drawn when it was opened.
+    /// LSN drawn when it was opened, or when its use ended.
     pub stamp: Lsn,
     /// Sectors written.
     pub write_pointer: u32,

@@ -55,13 +55,15 @@ struct PartInFlight {
 impl Shared {
     /// Takes checkpoints when enough was logged, when space waits for one, when asked.
     pub(crate) async fn run_checkpointer(self: Rc<Self>) {
+        let control = self.control();
         while !self.is_stopped() {
-            if self.checkpoint_is_wanted() {
-                if self.take_checkpoint().await.is_err() {
-                    return;
-                }
-            } else {
-                self.control().checkpoint_wanted.listen().await;
+            // What is told during a checkpoint nobody hears: looked at once more before this waits.
+            let woken = control.checkpoint_wanted.listen();
+            self.hear_of_checkpoints();
+            if !self.checkpoint_is_wanted() {
+                woken.await;
+            } else if self.take_checkpoint().await.is_err() {
+                return;
             }
         }
     }
@@ -107,7 +109,6 @@ impl Shared {
         }
         self.log_records.store(0, Ordering::Relaxed);
         self.log_bytes.store(0, Ordering::Relaxed);
-        self.is_checkpoint_told.store(false, Ordering::Release);
         let lanes = self.lane_positions().await?;
         let (mut parts, cuts) = self.cut_slices(number, everything).await?;
         let table_stamp = self.draw_stamp();

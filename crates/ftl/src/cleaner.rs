@@ -5,9 +5,8 @@
 //! live leaves are merged with their chains; everything else is dead once a later checkpoint has
 //! committed.
 //!
-//! The first reactor picks victims. Each is worked on by the reactor whose lane wrote it, because
-//! most of what it holds is of that one's slices; what is of others' is asked of their owners, all
-//! of a victim in one call.
+//! The first reactor picks victims, and deals them to those that place (in a pool without a dense tier to who wrote
+//! them). What lives is asked of the owners of the slices, all of a victim in one call.
 //!
 //! **Not here**: which chunk is a victim (`victim_chunks`).
 //!
@@ -163,7 +162,7 @@ impl Shared {
         }
     }
 
-    /// Has a victim emptied by the reactor that knows most of it.
+    /// Has a victim emptied by the reactor whose turn it is.
     async fn have_cleaned(self: &Rc<Self>, id: UnitId, is_bare: bool) {
         let clean = move |there: Rc<Self>| async move { there.clean(id.index, is_bare).await };
         let verdict = self.call(self.worker(id), clean).await;
@@ -220,16 +219,16 @@ impl Shared {
         }
     }
 
-    /// Who empties a chunk: in a pool without a dense tier who wrote it.
+    /// Who empties a chunk: in a pool without a dense tier who wrote it, else those who place in turn.
     pub(crate) fn worker(&self, id: UnitId) -> ReactorId {
-        let working = match self.dense {
-            Some(_) => self.placers(),
-            None => self.config.lanes,
+        let dealt = |among: u16| ReactorId((id.index % u32::from(among)) as u16);
+        let worker = match self.dense {
+            Some(_) => dealt(self.placers()),
+            None => {
+                let home = self.units.unit(id).home();
+                home.unwrap_or_else(|| dealt(self.config.lanes))
+            }
         };
-        let placing = u32::from(working);
-        let home = self.units.unit(id).home();
-        let home = home.map_or(id.index, |home| u32::from(home.0));
-        let worker = ReactorId((home % placing) as u16);
         if worker != FIRST {
             self.count("victims_crossed", 1);
         }

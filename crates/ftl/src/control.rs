@@ -222,7 +222,7 @@ impl Control {
             .count()
     }
 
-    /// Groups that checkpoints will free.
+    /// Emptied groups, those that a repair keeps included.
     pub(crate) fn emptied_groups(&self) -> usize {
         self.emptied
             .borrow()
@@ -345,8 +345,9 @@ impl Control {
     }
 
     /// A lane waits for a chunk: the next one freed wakes the lanes, and freeing is urgent.
-    pub(crate) fn wants_chunk(&self) {
+    pub(crate) fn wants_chunk(&self, shared: &Shared) {
         self.chunk_wanted.set(true);
+        shared.read_ended.notify();
         self.checkpoint_wanted.notify();
         self.cleaner_wanted.notify();
     }
@@ -470,6 +471,8 @@ impl Control {
     /// Nothing in this unit is needed once the next checkpoint has committed.
     pub(crate) fn emptied(&self, shared: &Shared, unit: UnitId) {
         shared.units.transition(unit, UnitState::Emptied);
+        // Before anybody asks whether it is pinned: a repair that ends from here on tells.
+        fence(Ordering::SeqCst);
         if unit.tier == Tier::Dense && shared.config.is_planted(Canary::DiscardBeforeCommit) {
             let there = shared.rc();
             let early = async move { there.discard_group(unit.index).await };
@@ -479,23 +482,35 @@ impl Control {
         self.checkpoint_wanted.notify();
     }
 
-    /// Units emptied before now: the checkpoint that begins now frees them when it commits.
+    /// Units emptied before now: the checkpoint that begins now calls them free, and frees them when it commits. Their
+    /// use ends: all that refers to it is older than the stamp they get. Those with a repair in flight are among
+    /// them: they stay emptied, and every checkpoint calls them free until they are.
     /// Chunks that hold parts of the newest commit wait for a later one.
     pub(crate) fn take_emptied(&self, shared: &Shared) -> Vec<UnitId> {
         let mut emptied = self.emptied.borrow_mut();
         let (freeing, keep) = emptied
             .drain(..)
-            .partition(|unit| self.is_freeable(shared, *unit));
+            .partition::<Vec<_>, _>(|unit| !self.keeps_parts(*unit));
         *emptied = keep;
-        let groups = freeing.iter().filter(|unit| unit.tier == Tier::Dense);
-        self.freeing_groups.set(groups.count());
+        let stamp = shared.draw_stamp();
+        for unit in &freeing {
+            shared.units.end_use(*unit, stamp);
+        }
+        let is_group =
+            |unit: &&UnitId| unit.tier == Tier::Dense && !shared.units.unit(**unit).is_pinned();
+        self.freeing_groups
+            .set(freeing.iter().filter(is_group).count());
         freeing
     }
 
     /// True if the next checkpoint can free this emptied unit.
     fn is_freeable(&self, shared: &Shared, unit: UnitId) -> bool {
-        let holds_parts = unit.tier == Tier::Fast && self.holds_parts(unit.index);
-        !holds_parts && !shared.units.unit(unit).is_pinned()
+        !self.keeps_parts(unit) && !shared.units.unit(unit).is_pinned()
+    }
+
+    /// True if this unit is a chunk with parts of a checkpoint that a start would read.
+    fn keeps_parts(&self, unit: UnitId) -> bool {
+        unit.tier == Tier::Fast && self.holds_parts(unit.index)
     }
 
     /// True if a checkpoint now pays: it frees several chunks at once, or all that are to be had of those
@@ -549,8 +564,8 @@ impl Control {
     }
 
     /// True if emptied groups are waited for: whoever has emptied all it wanted asks.
-    pub(crate) fn are_groups_due(&self) -> bool {
-        self.has_group_waiters() && self.emptied_groups() > 0
+    pub(crate) fn are_groups_due(&self, shared: &Shared) -> bool {
+        self.has_group_waiters() && self.freeable_groups(shared) > 0
     }
 
     /// Frees units after their checkpoint committed. Those with a repair in flight wait for the

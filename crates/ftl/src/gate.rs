@@ -266,17 +266,27 @@ impl Shared {
             return false;
         }
         if !self.is_slowed() {
-            return self.reserve_log(cost, self.gate_window());
+            return self.set_log_aside(cost);
         }
         if self.time_ahead() > self.least_pause().0 {
             return false;
         }
         let price = self.price(cost);
-        let passes = self.reserve_log(cost, self.gate_window());
+        let passes = self.set_log_aside(cost);
         if passes {
             self.charge(price);
         }
         passes
+    }
+
+    /// Sets log aside for a write that passes. Who waits elsewhere looks again if it does not: for a moment it was in
+    /// their way.
+    fn set_log_aside(&self, cost: u64) -> bool {
+        let fits = self.reserve_log(cost, self.gate_window());
+        if !fits {
+            self.wake_waiters_elsewhere();
+        }
+        fits
     }
 
     /// Lets writes pass; runs for the engine's life.
@@ -303,7 +313,7 @@ impl Shared {
                 continue;
             }
             let price = self.price(cost);
-            if !self.reserve_log(cost, self.gate_window()) {
+            if !self.set_log_aside(cost) {
                 // Another reactor was faster.
                 continue;
             }
@@ -360,6 +370,7 @@ impl Shared {
     /// Waits for `freed` as one for whom chunks are to be emptied.
     async fn wait_for_chunks(&self, freed: Listen<'_>) {
         self.waiters.fetch_add(1, Ordering::SeqCst);
+        self.read_ended.notify();
         // Before victims are looked for: see `Shared::blocks_died`.
         fence(Ordering::SeqCst);
         self.tell_control(|control, _| {
@@ -435,12 +446,12 @@ impl Shared {
     }
 
     /// Background reads make way: while hosts read and nobody waits for what is being emptied,
-    /// each waits for one read of a host to end.
+    /// each waits for one read of a host to end. Whoever begins to wait ends that.
     pub(crate) async fn yield_to_reads(&self) {
         let waiters = self.waiters.load(Ordering::Relaxed);
         let for_groups =
             self.group_waiters.load(Ordering::Relaxed) + self.pausing.load(Ordering::Relaxed);
-        let is_pressed = waiters > 0 || for_groups > 0;
+        let is_pressed = waiters > 0 || for_groups > 0 || self.is_chunk_wanted();
         if self.host_reads.get() > 0 && !is_pressed && !self.is_stopped() {
             self.count("background_yields", 1);
             self.read_ended.listen().await;

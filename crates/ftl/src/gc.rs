@@ -67,7 +67,7 @@ impl Shared {
                 self.recount().await;
                 continue;
             }
-            if control.are_groups_due() {
+            if control.are_groups_due(&self) {
                 // Hosts wait for them; another victim takes longer than a checkpoint.
                 control.ask_checkpoint();
             }

@@ -81,6 +81,7 @@ impl Shared {
         // Garbage collection reads faster while compaction waits.
         let pausing = u32::from(writer == Writer::Compaction);
         self.pausing.fetch_add(pausing, Ordering::Relaxed);
+        self.read_ended.notify();
         while !self.is_stopped() && self.gives_way(writer) {
             self.world.sleep(PAUSE).await;
         }

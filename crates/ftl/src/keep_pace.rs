@@ -26,6 +26,7 @@ impl Shared {
             }
             first.count("compaction_pauses", 1);
             first.pausing.fetch_add(1, Ordering::Relaxed);
+            first.read_ended.notify();
             while !first.is_stopped() && first.makes_way() {
                 first.world.sleep(PAUSE).await;
             }

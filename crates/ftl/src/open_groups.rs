@@ -149,11 +149,12 @@ impl Control {
 
     /// Waits until a group is freed, or handed back.
     pub(crate) async fn wait_for_group(&self, shared: &Shared, writer: Writer) {
-        if writer == Writer::GarbageCollection && self.emptied_groups() > 0 {
+        if writer == Writer::GarbageCollection && self.freeable_groups(shared) > 0 {
             // Garbage collection itself waits: it will not get round to asking.
             self.ask_checkpoint();
         }
         self.add_group_waiter();
+        shared.read_ended.notify();
         // Deallocations leave the log to moves, but not to moves that wait for a group.
         shared.wake_waiters();
         self.freed.listen().await;

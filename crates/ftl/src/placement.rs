@@ -1,8 +1,7 @@
 //! Placement writers: one per stream and reactor, each appends full stripes to groups of its own.
 //!
-//! A reactor places what it cleaned. Mostly that is of its own slices, because a chunk is written by
-//! the lane of those, so the moves go to its own lane too; what is of others' slices is sent to
-//! their owners, all records of a stripe for one reactor in one call.
+//! A reactor places what it cleaned. What is of others' slices, all of it where reactors own or place (`roles`), is
+//! sent to their owners, all records of a stripe for one reactor in one call.
 //!
 //! 1. Blocks queue at their stream.
 //! 2. A full stripe is assembled: data, P2L.
@@ -708,7 +707,7 @@ impl Shared {
     /// Moves, to the unit `target` if they lead to one, were applied, or never will be.
     fn arrived(&self, target: Option<UnitId>, party: &Party, ok: bool) {
         if let Some(unit) = target {
-            self.units.unit(unit).moves_arrived(party.count() as u32);
+            self.moves_arrived(unit, party.count() as u32);
         }
         party.done(ok);
     }

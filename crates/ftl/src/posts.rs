@@ -14,9 +14,9 @@
 //! - The clock is at or above every stamp that was drawn; a lane looks at it before it seals.
 //! - What a command may newly map stands in `pending_*` or in its owner's post, at no time in
 //!   neither: the post is raised before the pending is lowered.
-//! - A unit is freed only after every reactor has answered a call that was made after the unit was
-//!   emptied (a checkpoint makes one to each). So no reactor is in the middle of a report of death
-//!   that looked at the stamp of an earlier use.
+//! - A unit that is to be freed gets a new stamp first, then every reactor is called (a checkpoint does), then it
+//!   is freed. A report of death that looked at the old stamp has ended by then, one that begins later is older
+//!   than the new one.
 
 use crate::config::Config;
 use crate::error::StopReason;
@@ -25,7 +25,7 @@ use crate::tally::Tally;
 use crate::units::UnitTable;
 use alloc::boxed::Box;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use varve_io::{IoError, ReactorId};
 use varve_units::Lsn;
 
@@ -76,7 +76,7 @@ pub struct Common {
     /// Bytes submitted since the last checkpoint began.
     pub(crate) log_bytes: Apart<AtomicU64>,
     /// Someone has told the checkpointer that enough was logged.
-    pub(crate) is_checkpoint_told: AtomicBool,
+    is_checkpoint_told: AtomicBool,
     /// Blocks that commands under way may newly map.
     pub(crate) pending_blocks: Apart<AtomicU64>,
     /// Leaves that commands under way will make.
@@ -155,7 +155,7 @@ impl Common {
         &self.posts[usize::from(of.0)]
     }
 
-    /// Draws a stamp for a unit about to be opened: no record that can refer to an earlier use of
+    /// Draws a stamp for a unit about to be opened, or whose use ends: no record that can refer to an earlier use of
     /// it has this or a later LSN, and every record that will refer to the new use does (ADR 5, 6).
     ///
     /// References to the earlier use were sealed before the unit was emptied, which their reactors
@@ -299,7 +299,8 @@ impl Common {
     }
 
     /// Sets `cost` blocks of log aside: what is on its way and this must fit the room, and the
-    /// `window` unless nothing else is on its way.
+    /// `window` unless nothing else is on its way. Who is refused wakes who waits ([`Common::take_waiting`]): what it
+    /// held for a moment may have been all that was in their way.
     pub(crate) fn reserve_log(&self, cost: u64, window: u64) -> bool {
         let pending = self.pending_log.fetch_add(cost, Ordering::SeqCst);
         let fits = pending + cost <= self.log_room() && (pending == 0 || pending + cost <= window);
@@ -327,6 +328,22 @@ impl Common {
     pub(crate) fn is_checkpoint_due(&self) -> bool {
         self.log_records.load(Ordering::Relaxed) >= self.config.checkpoint_records
             || self.log_bytes.load(Ordering::Relaxed) >= self.config.checkpoint_bytes
+    }
+
+    /// The checkpointer hears from here on what it is told, and looks whether a checkpoint is due. Either it sees what
+    /// a lane has counted, or the lane sees that it is to be told.
+    pub(crate) fn hear_of_checkpoints(&self) {
+        self.is_checkpoint_told.store(false, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// True if nobody has told the checkpointer since it looked last: the caller does, once it has counted what makes a
+    /// checkpoint due.
+    pub(crate) fn tells_checkpointer(&self) -> bool {
+        // With the one in `hear_of_checkpoints`.
+        fence(Ordering::SeqCst);
+        let is_told = &self.is_checkpoint_told;
+        !is_told.load(Ordering::Relaxed) && !is_told.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -381,6 +398,117 @@ fn reason(code: u32) -> Option<StopReason> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::common::Pool;
+
+    const ROUNDS: u32 = 60_000;
+
+    /// Lets two threads go on at once, as near as can be: a lock would wake one after the other.
+    #[derive(Default)]
+    struct Turn(AtomicU32);
+
+    impl Turn {
+        fn wait(&self) {
+            let mine = self.0.fetch_add(1, Ordering::AcqRel) / 2;
+            let mut spins = 0;
+            while self.0.load(Ordering::Acquire) / 2 == mine {
+                spins += 1;
+                if spins < 1_000 {
+                    core::hint::spin_loop();
+                } else {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    /// Whoever comes last goes on first, by how much nobody knows: each waits a while, in all combinations.
+    fn pause(steps: u32) {
+        (0..steps * 8).for_each(|step| {
+            core::hint::black_box(step);
+        });
+    }
+
+    /// Runs both sides at once, many times; the rounds whose outcome is wrong.
+    fn race<A: Send, B>(
+        one: impl Fn() -> A + Sync,
+        other: impl Fn() -> B,
+        is_right: impl Fn(A, B) -> bool,
+    ) -> usize {
+        let turn = Turn::default();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..ROUNDS {
+                    turn.wait();
+                    pause(round / 97 % 97);
+                    let done = sender.send(one());
+                    done.expect("the other side runs");
+                    turn.wait();
+                }
+            });
+            let round = |round: &u32| {
+                turn.wait();
+                pause(round % 97);
+                let mine = other();
+                let theirs = receiver.recv().expect("the other side runs");
+                let is_right = is_right(theirs, mine);
+                turn.wait();
+                !is_right
+            };
+            (0..ROUNDS).filter(round).count()
+        })
+    }
+
+    /// A write that is refused held its room for a moment: another owner's that found none because of that is woken.
+    #[test]
+    fn who_is_refused_wakes_who_waits() {
+        let mut pool = Pool::new(3, 1, 1);
+        pool.set_lanes(2);
+        let engine = pool.create();
+        let common = engine.shared.common();
+        let room = common.log_room();
+        assert!(room > 1 && common.pending_log() == 0);
+        let (one, other) = (ReactorId(0), ReactorId(1));
+        let refuse = || {
+            assert!(
+                !common.reserve_log(room + 1, u64::MAX),
+                "more than there is"
+            );
+            common.take_waiting(one).any(|woken| woken == other)
+        };
+        let pass = || {
+            common.set_waits(other);
+            common.pending_log() < common.log_room()
+        };
+        let wrong = race(refuse, pass, |is_woken, passes| is_woken || passes);
+        assert_eq!(wrong, 0, "rounds in which one waits that nobody wakes");
+    }
+
+    /// A checkpoint that became due while the checkpointer looked is seen by it, or it is told.
+    #[test]
+    fn a_checkpoint_that_is_due_is_not_forgotten() {
+        let engine = Pool::new(3, 1, 1).create();
+        let common = engine.shared.common();
+        let enough = common.config.checkpoint_records;
+        let forget = || {
+            common.log_records.store(0, Ordering::SeqCst);
+            common.is_checkpoint_told.store(true, Ordering::SeqCst);
+        };
+        forget();
+        let count = || {
+            common.log_records.fetch_add(enough, Ordering::Relaxed);
+            common.is_checkpoint_due() && common.tells_checkpointer()
+        };
+        let look = || {
+            common.hear_of_checkpoints();
+            common.is_checkpoint_due()
+        };
+        let wrong = race(count, look, |is_told, is_seen| {
+            forget();
+            is_told || is_seen
+        });
+        assert_eq!(wrong, 0, "rounds in which nobody knew");
+    }
 
     #[test]
     fn reasons_survive_their_codes() {

@@ -384,8 +384,10 @@ impl Shard {
         let pinned = self.shared.units.unit(unit);
         pinned.unpin();
         if pinned.state() == UnitState::Emptied {
-            self.shared
-                .tell_control(|control, _| control.checkpoint_wanted.notify());
+            self.shared.tell_control(|control, _| {
+                control.checkpoint_wanted.notify();
+                control.gc_wanted.notify();
+            });
         }
     }
 

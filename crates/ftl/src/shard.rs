@@ -314,7 +314,7 @@ impl Shard {
                         let control = first.control();
                         let granted = control.grant_chunk(&first, lane, what);
                         if granted.is_none() {
-                            control.wants_chunk();
+                            control.wants_chunk(&first);
                             first.lift_map_limits();
                         }
                         granted
@@ -391,11 +391,7 @@ impl Shard {
                 Err(error) => shard.write_failed(write.sequence, error),
             }
         });
-        let is_told = &self.shared.is_checkpoint_told;
-        if self.shared.is_checkpoint_due()
-            && !is_told.load(Ordering::Relaxed)
-            && !is_told.swap(true, Ordering::AcqRel)
-        {
+        if self.shared.is_checkpoint_due() && self.shared.tells_checkpointer() {
             self.shared
                 .tell_control(|control, _| control.checkpoint_wanted.notify());
         }
@@ -416,6 +412,8 @@ impl Shard {
             move |first: Rc<Shared>| async move { first.control().grant_ahead(&first, lane) };
         if let Ok(granted) = self.shared.call(FIRST, grant).await {
             self.lane.borrow_mut().give_ahead(granted);
+            // The lane may have been refused one meanwhile.
+            self.pump.notify();
         }
     }
 

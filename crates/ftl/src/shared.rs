@@ -4,6 +4,7 @@ use crate::control::Control;
 use crate::crossing::Crossings;
 use crate::error::StopReason;
 use crate::gate::Gate;
+use crate::geometry::UnitId;
 use crate::lane::Stopped;
 use crate::placement::Streams;
 use crate::placement::bypass::blocks_min;
@@ -102,7 +103,7 @@ pub struct Shared {
     pub(crate) crossings: Crossings,
     /// Reads of hosts that came in here and are under way.
     pub(crate) host_reads: Cell<usize>,
-    /// One of them has ended.
+    /// One of them has ended, or background reads are to wait no longer.
     pub(crate) read_ended: Event,
 }
 
@@ -335,6 +336,14 @@ impl Shared {
         answer.await.map_err(|_| Stopped)
     }
 
+    /// True if a lane waits for a chunk. Only where control is; elsewhere nobody asks.
+    pub(crate) fn is_chunk_wanted(&self) -> bool {
+        let control = self.control.borrow();
+        control
+            .as_ref()
+            .is_some_and(|control| control.is_chunk_wanted())
+    }
+
     /// Runs a job on a reactor: here at once, elsewhere soon.
     pub(crate) fn tell(&self, to: ReactorId, job: impl FnOnce(&Rc<Self>) + Send + 'static) {
         if to == self.reactor {
@@ -450,9 +459,20 @@ impl Shared {
     /// Room was made in the log: writes that wait, here and elsewhere, look again.
     pub(crate) fn wake_waiters(&self) {
         self.freed.notify();
+        self.wake_waiters_elsewhere();
+    }
+
+    /// Writes that wait at other reactors look again.
+    pub(crate) fn wake_waiters_elsewhere(&self) {
         for to in self.take_waiting(self.reactor) {
             self.tell(to, |there| there.freed.notify());
         }
+    }
+
+    /// Moves to a unit were applied, or never will be: it may be a victim now.
+    pub(crate) fn moves_arrived(&self, unit: UnitId, count: u32) {
+        self.units.unit(unit).moves_arrived(count);
+        self.blocks_died();
     }
 
     /// Blocks died: whoever found nothing to empty looks again, if it is waited for.
@@ -520,14 +540,14 @@ impl StopReason {
 
 impl Shard {
     /// The tier's drive a unit lies on.
-    pub(crate) fn drive_of(&self, unit: crate::geometry::UnitId) -> &Rc<dyn Drive> {
+    pub(crate) fn drive_of(&self, unit: UnitId) -> &Rc<dyn Drive> {
         self.shared.drive_of(unit)
     }
 }
 
 impl Shared {
     /// The tier's drive a unit lies on.
-    pub(crate) fn drive_of(&self, unit: crate::geometry::UnitId) -> &Rc<dyn Drive> {
+    pub(crate) fn drive_of(&self, unit: UnitId) -> &Rc<dyn Drive> {
         match unit.tier {
             crate::geometry::Tier::Fast => &self.fast,
             crate::geometry::Tier::Dense => self

@@ -18,7 +18,7 @@ use crate::geometry::{Geometry, Place, Tier, UnitId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 use varve_io::ReactorId;
 use varve_units::{Generation, Lsn, Ppa};
 use zerocopy::FromZeros;
@@ -76,7 +76,8 @@ pub struct Unit {
     /// Who appends to it, plus one; 0 for nobody of this start.
     home: AtomicU16,
     generation: AtomicU32,
-    /// LSN drawn when the unit was opened; references made earlier belong to an earlier use.
+    /// LSN drawn when the unit was opened, or when its use ended; references made earlier belong to an earlier
+    /// use.
     stamp: AtomicU64,
     /// Sectors (chunk) or data blocks (group) appended so far.
     write_pointer: AtomicU32,
@@ -222,6 +223,8 @@ impl Unit {
     pub fn unpin(&self) {
         let before = self.pins.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "unpinned more often than pinned");
+        // Before the caller looks whether it was emptied: see `Control::emptied`.
+        fence(Ordering::SeqCst);
     }
 
     /// Moves to this unit are on their way.
@@ -446,6 +449,15 @@ impl UnitTable {
         unit.note_undumped();
     }
 
+    /// An emptied unit gets the stamp of what comes after: deaths that are reported from now on are of the use
+    /// that ends, and change nothing.
+    pub fn end_use(&self, id: UnitId, stamp: Lsn) {
+        let unit = self.unit(id);
+        assert_eq!(unit.state(), UnitState::Emptied, "{id} is in use");
+        let before = unit.stamp.swap(stamp.0, Ordering::AcqRel);
+        assert!(before <= stamp.0, "the stamp of {id} went back");
+    }
+
     /// Frees an emptied unit: the generation is raised first, so that readers who looked up a
     /// place in it before look again. False if a repair in flight keeps it.
     #[must_use]
@@ -519,15 +531,18 @@ impl UnitTable {
         self.unit(place.unit).set_run(place.bit..place.bit + count);
     }
 
-    /// Marks a place dead whose last reference, made at `since`, is gone. Ignored if the unit
-    /// was opened later than that: the reference belonged to an earlier use (ADR 6).
+    /// Marks a place dead whose last reference, made at `since`, is gone. Ignored if the unit was opened, or its use
+    /// ended, later than that: the reference belonged to an earlier use (ADR 6).
     pub fn bury(&self, ppa: Ppa, since: Lsn) {
         self.bury_each([(ppa, since)]);
     }
 
     /// [`UnitTable::bury`] for many. Those of one unit often follow one another: it is located once,
-    /// and counts once what it lost. Nobody can free it meanwhile, as that takes a checkpoint, of which
-    /// the caller's reactor has its part.
+    /// and counts once what it lost.
+    ///
+    /// Nobody frees it between a look at its stamp and what is cleared and counted for it. A checkpoint that is to
+    /// free a unit ends its use ([`UnitTable::end_use`]) before it calls every reactor. What a reactor reports before it
+    /// answers has ended by then; what it reports later is older than the stamp.
     pub fn bury_each(&self, dead: impl IntoIterator<Item = (Ppa, Lsn)>) {
         let (mut unit, mut cleared) = (self.unit(UnitId::chunk(0)), 0);
         let (mut id, mut places) = (UnitId::chunk(0), 0..0);

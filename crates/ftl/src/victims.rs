@@ -266,7 +266,7 @@ impl Shared {
     pub(crate) fn is_short_of_groups(&self) -> bool {
         let control = self.control();
         let settling = usize::from(!self.is_joint && control.gc_work.waiting.get() > 0);
-        let (ready, target) = (control.ready_groups() + settling, self.gc_target());
+        let (ready, target) = (control.ready_groups(self) + settling, self.gc_target());
         let begins = ready + self.groups_ahead() < target;
         let goes_on = ready < target + usize::from(self.fills_its_group());
         let is_short = begins || (control.is_gc_burst.get() && goes_on);
@@ -278,7 +278,7 @@ impl Shared {
     fn is_urgent(&self) -> bool {
         let control = self.control();
         control.has_group_waiters()
-            && control.ready_groups() <= self.config.reserve.gc_groups as usize
+            && control.ready_groups(self) <= self.config.reserve.gc_groups as usize
     }
 
     /// True if what a start left in doubt keeps garbage collection from finding a victim that fits.
@@ -308,8 +308,8 @@ impl Control {
     }
 
     /// Groups that are free, or will be with the next checkpoint.
-    pub(crate) fn ready_groups(&self) -> usize {
-        self.free_groups() + self.discards.count() + self.emptied_groups()
+    pub(crate) fn ready_groups(&self, shared: &Shared) -> usize {
+        self.free_groups() + self.discards.count() + self.freeable_groups(shared)
     }
 }
 

@@ -1,12 +1,13 @@
 //! What the rest of the engine does while a checkpoint is being taken.
 
 use super::settle;
-use crate::common::Pool;
+use crate::common::{Pool, VOLUME_BLOCKS};
 use crate::engine::Engine;
-use crate::geometry::UnitId;
+use crate::geometry::{Tier, UnitId};
+use crate::units::UnitState;
 use std::rc::Rc;
 use varve_format::{PartKind, PartPayload};
-use varve_units::SliceId;
+use varve_units::{Lba, SliceId, VolumeId};
 
 /// The cleaner must not empty a chunk with parts of a checkpoint that is being taken: nothing frees
 /// it before they leave the window, and as room to come it would keep others from being emptied.
@@ -43,4 +44,52 @@ fn a_chunk_with_parts_of_the_running_checkpoint_is_no_victim() {
     // The cleaner may have it in hand by now.
     let holds_parts = shared.control().holds_parts(chunk.index);
     assert!(!holds_parts, "no part that a start would read");
+}
+
+/// A chunk that a repair keeps is called free by the first checkpoint that would have freed it, and by every later one:
+/// a start gets it back, and does not look for a header of the stamp that its use ended with.
+#[test]
+fn a_chunk_that_a_repair_keeps_comes_back() {
+    let pool = Pool::new(17, 1, 1);
+    let engine = pool.create();
+    let mut host = pool.host(&engine, 1);
+    pool.executor.block_on(async move { host.run(200).await });
+    let inner = Rc::clone(&engine);
+    let discarded = pool
+        .executor
+        .block_on(async move { inner.discard(VolumeId(1), Lba(0), VOLUME_BLOCKS).await });
+    discarded.expect("a running engine");
+    pool.executor.drain();
+    let shared = Rc::clone(&engine.shared);
+    let is_bare = |id: &UnitId| shared.can_empty(*id) && shared.units.unit(*id).leaves() == 0;
+    let chunk = shared
+        .units
+        .ids(Tier::Fast)
+        .find(|id| is_bare(id) && shared.is_bare(*id))
+        .expect("a chunk that holds nothing");
+    let unit = shared.units.unit(chunk);
+    let generation = unit.generation();
+    assert!(unit.try_pin(generation));
+    shared.control().emptied(&shared, chunk);
+    for _ in 0..3 {
+        let inner: Rc<Engine> = Rc::clone(&engine);
+        let taken = pool
+            .executor
+            .block_on(async move { inner.shared.take_checkpoint().await });
+        taken.expect("a checkpoint");
+        assert_eq!(
+            (unit.state(), unit.generation()),
+            (UnitState::Emptied, generation)
+        );
+    }
+    drop((engine, shared));
+    pool.executor.drain();
+    let again = pool.open(2);
+    let unit = again.shared.units.unit(chunk);
+    assert_ne!(
+        unit.generation(),
+        generation,
+        "what was read there before is gone"
+    );
+    assert_eq!((unit.live(), unit.leaves()), (0, 0), "{:?}", unit.state());
 }

@@ -106,8 +106,8 @@ pub struct MapLimits {
 ///
 /// `since` lies between the LSN at which the reference was made and the one at which it died: a
 /// delta's own LSN, the `through` of a base image, or, if the image was cached, the slice's
-/// applied LSN just before. So a unit with a greater stamp has been reused since: ignore the
-/// report. Reports may be repeated.
+/// applied LSN just before. So the use of a unit with a greater stamp has ended since:
+/// ignore the report. Reports may be repeated.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Dead {
     /// The place.

@@ -400,8 +400,7 @@ impl Shared {
     /// No record will name a stripe that is flushed.
     fn written_for_nobody(&self, open: OpenGroup, blocks: u32) {
         self.bury_stripe(open);
-        let unit = self.units.unit(UnitId::group(open.group));
-        unit.moves_arrived(blocks);
+        self.moves_arrived(UnitId::group(open.group), blocks);
     }
 
     /// Appends the records of writes whose stripes are flushed, with the `tail` blocks of the last one that
@@ -431,7 +430,7 @@ impl Shared {
                         outcome = Passage::Stopped;
                     }
                     if let Some((unit, blocks)) = unit {
-                        shared.units.unit(unit).moves_arrived(blocks);
+                        shared.moves_arrived(unit, blocks);
                     }
                 }
                 passage.send(outcome);

@@ -43,7 +43,7 @@ impl Expect {
     }
 
     /// A batch at `sector` of the chunk with this header. Without a tag any epoch does.
-    pub(crate) const fn new(
+    pub(crate) fn new(
         tag: Option<u32>,
         header: &ChunkHeader,
         sequence: Option<u64>,
@@ -57,7 +57,7 @@ impl Expect {
             chunk_sequence: header.chunk_sequence,
             gaps: Some(Gaps {
                 pool: header.pool,
-                since: header.stamp,
+                since: header.stamp.max(header.first_lsn),
             }),
         }
     }

@@ -262,3 +262,51 @@ fn a_pinned_unit_is_not_freed() {
     assert!(units.try_free(id));
     assert_eq!(unit.generation(), Generation(USES + 1));
 }
+
+/// Deaths of a use that are reported late, on another thread, change neither what is counted when the unit is
+/// freed nor its next use: as long as that thread is called between, as a checkpoint does.
+#[test]
+fn late_reports_do_not_meet_the_next_use() {
+    const USES: u64 = 10_000;
+    const BLOCKS: u32 = 48;
+    const STEP: u64 = 10;
+    let units = UnitTable::new(GEOMETRY);
+    let id = UnitId::group(2);
+    let first = GEOMETRY.places(id).start;
+    let blocks = || (first..first + u64::from(BLOCKS)).map(Ppa::dense);
+    let (emptied, asked, answered) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let is_over = AtomicBool::new(false);
+    let use_once = |number: u64| {
+        units.open(id, Lsn(number * STEP));
+        blocks().for_each(|block| units.append(block));
+        let filled = units.unit(id).live();
+        units.transition(id, UnitState::Closed);
+        units.transition(id, UnitState::Emptied);
+        emptied.store(number, Ordering::Release);
+        units.end_use(id, Lsn((number + 1) * STEP));
+        asked.store(number, Ordering::Release);
+        while answered.load(Ordering::Acquire) < number {
+            std::thread::yield_now();
+        }
+        assert!(units.try_free(id), "nobody repairs");
+        (filled, units.unit(id).live())
+    };
+    let wrong = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                answered.store(asked.load(Ordering::Acquire), Ordering::Release);
+                // References made in the use that was emptied last.
+                let since = Lsn(emptied.load(Ordering::Acquire) * STEP + 1);
+                units.bury_each(blocks().map(|block| (block, since)));
+            }
+        });
+        let mut uses = (1..=USES).map(|number| (number, use_once(number)));
+        let wrong = uses.find(|(_, counts)| *counts != (BLOCKS, 0));
+        is_over.store(true, Ordering::Relaxed);
+        wrong
+    });
+    assert_eq!(
+        wrong, None,
+        "a use, its live blocks when it was full and after it"
+    );
+}
