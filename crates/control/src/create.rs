@@ -9,7 +9,7 @@ use crate::path::DrivePath;
 use crate::plan::{self, Plan};
 use crate::pools::Pools;
 use crate::random;
-use crate::registry::Entry;
+use crate::registry::{Entry, Registry};
 use crate::running::Running;
 use crate::scan::{self, Scan, scan};
 use crate::view::PlanView;
@@ -250,15 +250,10 @@ impl Pools {
             findings.retain(|found| {
                 found.code != "holds-data" || found.path.as_ref() != Some(&drive.path)
             });
-            let id = random::hex(&label.pool);
-            let known = registry.pools.iter().find(|entry| entry.id == id);
             let name = label.name.as_str();
-            let (severity, code, text) = if known.is_some_and(|entry| is_member(entry, label)) {
-                let text = format!("is a drive of pool {name} ({id})");
-                (Severity::Refusal, "member", text)
-            } else if !label.is_unfinished {
-                let text = format!("is a drive of pool {name} ({id})");
-                (Severity::Confirm, "holds-data", text)
+            let (severity, code, text) = if !label.is_unfinished || is_known(&registry, label) {
+                findings.push(of_pool(&registry, label).at(&drive.path));
+                continue;
             } else if is_cut_short(new, number, label) {
                 let text = format!("pool {name} was being created on it: that begins anew");
                 (Severity::Warning, "unfinished", text)
@@ -516,6 +511,23 @@ fn is_cut_short(new: &CreatePool, number: usize, label: &Label) -> bool {
 fn is_of(scan: &Scan, entry: &Entry) -> bool {
     scan.label()
         .is_some_and(|label| random::hex(&label.pool) == entry.id)
+}
+
+/// True if a drive is a member of a pool that is known here.
+fn is_known(registry: &Registry, label: &Label) -> bool {
+    let id = random::hex(&label.pool);
+    let known = registry.pools.iter().find(|entry| entry.id == id);
+    known.is_some_and(|entry| is_member(entry, label))
+}
+
+/// Whose drive this is. One of a pool that is known here goes to no other one, whatever may be overwritten.
+pub(crate) fn of_pool(registry: &Registry, label: &Label) -> Finding {
+    let (name, id) = (label.name.as_str(), random::hex(&label.pool));
+    let (severity, code) = match is_known(registry, label) {
+        true => (Severity::Refusal, "member"),
+        false => (Severity::Confirm, "holds-data"),
+    };
+    Finding::new(severity, code, format!("is a drive of pool {name} ({id})"))
 }
 
 /// True unless the newest label of the pool says that the drive is none of it any more.

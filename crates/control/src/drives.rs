@@ -10,7 +10,7 @@ use std::rc::Rc;
 use varve_hostio::{Disk, DiskOptions, FileDrive, Io, OpenError, Wanted, preflight};
 use varve_io::{Drive, Gather, IoError, Sectors};
 use varve_pool::label::RESERVED_BYTES;
-use varve_units::SECTOR_BYTES;
+use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
 fn open(io: &Io, path: &Path) -> Result<FileDrive, ControlError> {
     let opened = Disk::open(path, &DiskOptions::default());
@@ -80,6 +80,22 @@ fn users(path: &Path) -> Vec<Finding> {
         found.push(Finding::new(severity, "in-use", "is in use").at(path));
     }
     found
+}
+
+/// Finds out whether a drive takes writes, and leaves what it holds as it is: its first bytes are written over themselves.
+///
+/// # Errors
+/// The drive's.
+pub(crate) async fn try_write(drive: &dyn Drive) -> Result<(), IoError> {
+    let sectors = BLOCK_BYTES.min(drive.info().bytes) / SECTOR_BYTES;
+    let mut gather = Gather::new();
+    gather.push_meta(
+        drive
+            .read_meta(0, Sectors::zeroed(sectors as usize), 0)
+            .await?,
+    );
+    drive.write(0, gather).await?;
+    drive.flush().await
 }
 
 /// Overwrites what lies where labels go, so that nobody takes the drive for what it was.

@@ -314,6 +314,9 @@ impl ControlError {
     /// It and its causes, from the outside in, for a finding about the drive at `path`.
     pub(crate) fn why(&self, path: &Path) -> String {
         let mut text = self.to_string();
+        if let (Self::ModelFile { .. }, Some(next)) = (self, self.next()) {
+            return format!("{text}; {next}");
+        }
         if let Self::Open(error) = self {
             let (whole, path) = (error.to_string(), path.display().to_string());
             let why = whole.strip_prefix(&path).unwrap_or(&whole);

@@ -57,6 +57,9 @@ fn file_of(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// Bytes of a data sheet's name at most. Arbitrary: all are shorter.
+const NAME_BYTES_MAX: usize = 64;
+
 /// Checks that there is such a data sheet.
 ///
 /// # Errors
@@ -119,7 +122,9 @@ fn read(path: &Path, bytes: u64) -> Result<Option<(String, Ssd)>, ControlError> 
     };
     let end = text.iter().position(|byte| *byte == b'\n');
     let (name, state) = text.split_at(end.unwrap_or(text.len()));
-    let name = String::from_utf8_lossy(name).into_owned();
+    // Whatever the file is, what is told of it can be read.
+    let name = &name[..name.len().min(NAME_BYTES_MAX)];
+    let name = String::from_utf8_lossy(name).escape_debug().to_string();
     let sheet = Sheet::named(&name).map_err(|error| of_file(path, &error))?;
     let shape = Shape::scaled(&sheet, bytes).map_err(|error| of_file(path, &error))?;
     let ssd = match state.get(1..) {

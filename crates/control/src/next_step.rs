@@ -1,7 +1,7 @@
 //! What a user can do about an error of the control plane.
 
 use crate::error::ControlError;
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::open::UNUSABLE;
 use varve_ftl::{EngineError, RecoverError, StopReason};
 use varve_io::IoError;
@@ -136,7 +136,7 @@ fn preflight_next(findings: &[Finding]) -> Option<String> {
     if has("twice") {
         return Some("name each drive once".to_owned());
     }
-    if has("holds-data") {
+    if has("holds-data") && !findings.iter().any(|one| one.severity == Severity::Refusal) {
         return Some("use blank drives, or add --overwrite if what they hold may go".to_owned());
     }
     if has("exists") {

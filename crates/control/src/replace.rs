@@ -1,14 +1,17 @@
 //! Another drive in the place of one that is lost.
 //!
-//! 1. The new drive is looked at, opened or made, and blanked; a pool that is not open yet stays so until then.
-//! 2. The registry notes what is to take which place, and where it is.
+//! 1. The new drive is looked at, opened or made, and whether it takes writes is tried; a pool that is not open yet stays
+//!    so until then.
+//! 2. The registry notes what is to take which place, and where it is. Now that nothing stands in its way, the new drive is
+//!    blanked.
 //! 3. The old drive is given up, if it still is in use; what it holds is copied from it nevertheless, unless the
 //!    others alone are to be trusted.
 //! 4. The new one joins and is filled, as a job; then the note goes.
 //!
-//! Cut short anywhere, the same command goes on from there. What fails before the third step leaves nothing behind.
+//! Cut short anywhere, the same command goes on from there. What fails before the third step leaves nothing behind; what
+//! fails before the new drive is blanked leaves that as it was.
 
-use crate::create::{MAGICS, busy};
+use crate::create::{MAGICS, busy, of_pool};
 use crate::drives;
 use crate::error::ControlError;
 use crate::failure::Failure;
@@ -18,16 +21,17 @@ use crate::model;
 use crate::path::DrivePath;
 use crate::place::{Place, State};
 use crate::pools::Pools;
-use crate::random;
+use crate::registry::Registry;
 use crate::running::Running;
 use crate::scan::scan;
 use crate::status::open_drives;
 use crate::view::DriveView;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
+use std::path::Path;
 use std::rc::{Rc, Weak};
 use varve_hostio::{Wanted, preflight};
-use varve_io::Drive;
+use varve_io::{Drive, IoError};
 use varve_pool::label::Role;
 use varve_pool::{PoolError, RestoreError, Slot, SlotState};
 use varve_units::Nanos;
@@ -126,7 +130,7 @@ impl Pools {
     ) -> Result<JobView, ControlError> {
         if matches!(self.running(&wanted.pool), Err(ControlError::Closed(_))) {
             let place = self.closed_place(wanted)?;
-            let kind = look_at(&place, wanted, is_begun)?;
+            let kind = look_at(&self.home.registry()?, &place, wanted, is_begun)?;
             if kind == Kind::New && (place.state == State::Lost || wanted.give_up) {
                 *taken = Some(self.take(&place, kind, wanted, is_begun).await?);
             }
@@ -137,7 +141,7 @@ impl Pools {
         let place = Place::open(&running, &wanted.drive)?;
         let kind = match taken {
             Some(_) => Kind::New,
-            None => look_at(&place, wanted, is_begun)?,
+            None => look_at(&self.home.registry()?, &place, wanted, is_begun)?,
         };
         match (kind, running.job.get()) {
             (Kind::Filling, Some(job)) => return self.job(job),
@@ -161,6 +165,10 @@ impl Pools {
             return Err(crate::create::refusal(vec![finding.at(&wanted.new.path)]));
         }
         self.note(wanted, true)?;
+        if kind == Kind::New {
+            let blanked = drives::wipe(&*drive).await;
+            blanked.map_err(|error| takes_no_writes(&wanted.new.path, error))?;
+        }
         if place.state != State::Lost {
             let given_up = match wanted.from_others {
                 true => running.pool.give_up(place.slot).await,
@@ -207,8 +215,7 @@ impl Pools {
         })
     }
 
-    /// Opens or makes the new drive. A blank one is written to: one that takes no writes is no drive to give another
-    /// up for.
+    /// Opens or makes the new drive. One that takes no writes is no drive to give another up for.
     async fn take(
         &self,
         place: &Place,
@@ -245,11 +252,9 @@ impl Pools {
                 let finding = Finding::new(Severity::Refusal, "sector-size", text);
                 Err(crate::create::refusal(vec![finding.at(&new.path)]))
             }
-            Kind::New => drives::wipe(&*taken.drive).await.map_err(|error| {
-                let text = format!("cannot be written: {error}");
-                let finding = Finding::new(Severity::Refusal, "write", text);
-                crate::create::refusal(vec![finding.at(&new.path)])
-            }),
+            Kind::New => drives::try_write(&*taken.drive)
+                .await
+                .map_err(|error| takes_no_writes(&new.path, error)),
             Kind::Returning | Kind::Filling => Ok(()),
         };
         match outcome {
@@ -399,6 +404,12 @@ fn filling(pool: &Weak<Running>, slot: Slot) -> Filling {
     }
 }
 
+fn takes_no_writes(path: &Path, error: IoError) -> ControlError {
+    let text = format!("cannot be written: {error}");
+    let finding = Finding::new(Severity::Refusal, "write", text);
+    crate::create::refusal(vec![finding.at(path)])
+}
+
 /// Lets a new drive go that takes no place after all; a file that was made for it is taken away.
 fn abandon(taken: Taken, wanted: &ReplaceDrive) {
     drop(taken.drive);
@@ -412,7 +423,12 @@ fn abandon(taken: Taken, wanted: &ReplaceDrive) {
 }
 
 /// What stands in the way of the new drive.
-fn look_at(place: &Place, wanted: &ReplaceDrive, is_begun: bool) -> Result<Kind, ControlError> {
+fn look_at(
+    registry: &Registry,
+    place: &Place,
+    wanted: &ReplaceDrive,
+    is_begun: bool,
+) -> Result<Kind, ControlError> {
     let path = &wanted.new.path;
     let scan = scan(path);
     let own = scan.label().filter(|label| label.pool == place.pool);
@@ -435,16 +451,14 @@ fn look_at(place: &Place, wanted: &ReplaceDrive, is_begun: bool) -> Result<Kind,
         if own.is_some() && place.returns(label.drive) {
             kind = Kind::Returning;
         } else {
-            let (name, id) = (label.name.as_str(), random::hex(&label.pool));
-            let mut text = format!("is a drive of pool {name} ({id})");
-            let (mut severity, mut code) = (Severity::Confirm, "holds-data");
+            let mut finding = of_pool(registry, label);
             if own.is_some() {
                 // Nothing else about it matters.
                 findings.clear();
-                text = "is a drive of this very pool".to_owned();
-                (severity, code) = (Severity::Refusal, "own-drive");
+                let text = "is a drive of this very pool";
+                finding = Finding::new(Severity::Refusal, "own-drive", text);
             }
-            findings.push(Finding::new(severity, code, text).at(path));
+            findings.push(finding.at(path));
         }
     }
     let is_bad = |finding: &Finding| match finding.severity {

@@ -1,8 +1,11 @@
 //! Drives that come back, and drives that take another's place.
 
-use crate::common::{MIB, Mount, Scratch, new_pool, new_volume, paths, pattern, session};
+use crate::common::{
+    MIB, Mount, Scratch, closed_pool, new_pool, new_volume, paths, pattern, session,
+};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::rc::Rc;
 use varve_control::{
     CreatePool, DrivePath, DriveView, Exit, Failure, Finding, ImportPool, JobState, JobView, Pools,
     ReplaceDrive, Reply, Request, local, scan,
@@ -343,4 +346,79 @@ fn a_drive_that_replaces_one_with_a_model_has_one_too() {
         pools.close_all().await;
     });
     assert!(kept.starts_with(b"qlc-002\n") && kept.len() > 100);
+}
+
+/// A replacement that is refused leaves the drive that was named as it was, whatever may be overwritten: here the pool cannot
+/// be opened, as another drive is away as well.
+#[test]
+fn a_refused_replacement_overwrites_nothing() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let all = closed_pool(&scratch, &home);
+    std::fs::rename(&all[0], scratch.path("away")).unwrap();
+    let new = scratch.path("other");
+    let junk: Vec<u8> = (0..128 * MIB / 4)
+        .flat_map(|word| (word as u32).to_le_bytes())
+        .collect();
+    std::fs::write(&new, &junk).unwrap();
+    let wanted = ReplaceDrive {
+        give_up: true,
+        overwrite: true,
+        ..by("dense0", &new)
+    };
+    session(&home, |pools| async move {
+        let refused = Failure::from(pools.replace_drive(&wanted).await.unwrap_err());
+        assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
+        pools.close_all().await;
+    });
+    assert!(
+        std::fs::read(&new).unwrap() == junk,
+        "nothing was overwritten"
+    );
+}
+
+/// A drive of another pool that is known here replaces none, whatever may be overwritten, whether the pool is open or not.
+#[test]
+fn a_drive_of_another_pool_replaces_none() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let (pool, other) = (new_pool(&scratch, "p"), new_pool(&scratch, "q"));
+    let wanted = ReplaceDrive {
+        give_up: true,
+        overwrite: true,
+        ..by("dense0", &paths(&other)[3])
+    };
+    let closed = wanted.clone();
+    let refuse = |pools: Rc<Pools>, wanted: ReplaceDrive| async move {
+        let refused = Failure::from(pools.replace_drive(&wanted).await.unwrap_err());
+        let codes: Vec<_> = refused
+            .findings
+            .iter()
+            .map(|found| &found.code[..])
+            .collect();
+        assert_eq!((refused.exit, &codes[..]), (Exit::Refused, &["member"][..]));
+        let next = refused.next.unwrap_or_default();
+        assert!(!next.contains("--overwrite"), "{next}");
+    };
+    session(&home, |pools| async move {
+        pools.create_pool(&other).await.unwrap();
+        // Closed, so that nothing but the label tells whose it is.
+        pools.close_all().await;
+        pools.create_pool(&pool).await.unwrap();
+        refuse(Rc::clone(&pools), wanted).await;
+        pools.close_all().await;
+    });
+    session(&home, |pools| async move {
+        refuse(Rc::clone(&pools), closed).await;
+        pools.open("q").await.unwrap();
+        assert!(
+            pools
+                .list_drives(Some("q"))
+                .await
+                .unwrap()
+                .iter()
+                .all(|drive| drive.state == "live")
+        );
+        pools.close_all().await;
+    });
 }

@@ -20,6 +20,9 @@ const LEAF_MAP_BYTES: u64 = (8_u64 * NODE_BYTES).div_ceil(3) * 10 / 6;
 /// Bytes of a node of the delta pool.
 const NODE_BYTES: u64 = 64;
 
+/// Bytes of user data at most: 1 PiB. Arbitrary: more than any machine has memory for.
+const USER_BYTES_MAX: u64 = 1 << 50;
+
 /// What the user asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanRequest {
@@ -46,6 +49,8 @@ pub(crate) struct PlanRequest {
 /// Why there is no such pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PlanError {
+    /// More user data than any machine has memory for.
+    TooLarge { user: u64 },
     /// Operations do not divide the user data.
     UnevenSize { user: u64, io: u64 },
     /// The user data are too few for each generator to have operations of its own.
@@ -61,6 +66,9 @@ pub(crate) enum PlanError {
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::TooLarge { user } => {
+                write!(f, "{user} bytes of user data: {USER_BYTES_MAX} at most")
+            }
             Self::UnevenSize { user, io } => {
                 write!(
                     f,
@@ -101,6 +109,10 @@ pub(crate) struct Plan {
 impl Plan {
     /// The pool that was asked for.
     pub(crate) fn new(request: &PlanRequest) -> Result<Self, PlanError> {
+        if request.user_bytes > USER_BYTES_MAX {
+            let user = request.user_bytes;
+            return Err(PlanError::TooLarge { user });
+        }
         if !request.user_bytes.is_multiple_of(request.io_bytes) {
             let (user, io) = (request.user_bytes, request.io_bytes);
             return Err(PlanError::UnevenSize { user, io });

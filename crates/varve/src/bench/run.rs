@@ -140,7 +140,7 @@ impl BenchError {
             Self::Plan(PlanError::Capacity { .. }) => {
                 "give more --over-provision or a larger --size"
             }
-            Self::Memory { .. } => "give a smaller --size",
+            Self::Plan(PlanError::TooLarge { .. }) | Self::Memory { .. } => "give a smaller --size",
             Self::NotSteady { .. } => "give a larger --warm-up-max or a smaller --size",
             Self::Unreachable(error) => error.next(),
             Self::Control(failure) => failure.next.as_deref().unwrap_or(""),
@@ -614,5 +614,13 @@ mod tests {
         let mut huge = request(Direction::Write, Order::Uniform, 4096);
         huge.plan.user_bytes = 1 << 50;
         assert!(matches!(run(&huge), Err(BenchError::Memory { .. })));
+        for bytes in [1 << 51, 1 << 60, u64::MAX - 4095] {
+            huge.plan.user_bytes = bytes;
+            let refused = run(&huge);
+            assert!(
+                matches!(refused, Err(BenchError::Plan(PlanError::TooLarge { .. }))),
+                "{bytes}"
+            );
+        }
     }
 }

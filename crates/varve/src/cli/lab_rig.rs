@@ -38,7 +38,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1)]
     zipf_ranks: u32,
     /// Requests that read, per cent; for --rw randrw
-    #[arg(long, value_name = "PERCENT", default_value_t = 50)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=100))]
     reads: u32,
     /// Jobs, each a tenant with an equal part of the addresses
     #[arg(long, value_name = "N", default_value_t = 8)]

@@ -2,6 +2,7 @@
 
 use super::config::ConfigError;
 use super::plan::{DATA_BYTES, MAP_BYTES, SPIN_US_MAX};
+use super::test_namespace::RAM_BYTES_MAX;
 use crate::cli::Exit;
 use std::fmt;
 use std::io;
@@ -34,6 +35,8 @@ pub(crate) enum ServeError {
     MapBytes(u64),
     /// More data of hosts than any machine has memory for, or less than one of them may have.
     DataBytes(u64),
+    /// A test namespace in memory larger than any machine has memory for.
+    RamBytes(u64),
     /// The configuration is none.
     Config(ConfigError),
     /// Nothing can be sent or received.
@@ -69,6 +72,7 @@ impl ServeError {
             | Self::Spin(_)
             | Self::MapBytes(_)
             | Self::DataBytes(_)
+            | Self::RamBytes(_)
             | Self::Twice(_)
             | Self::Namespace(_)
             | Self::Config(_) => Exit::Usage,
@@ -99,6 +103,7 @@ impl ServeError {
             Self::DiscoveryName => "give the subsystem a name of its own with --nqn",
             Self::MapBytes(_) => "leave it out: a pool takes what suits its drives",
             Self::DataBytes(_) => "leave it out: 256 MiB suit most",
+            Self::RamBytes(_) => "give a smaller --size; a null namespace takes no memory",
             Self::Spin(_) => "50 are a good start, 0 to sleep at once",
             Self::Anybody(_) => {
                 "name the hosts with --allow-host NQN (on a host: cat /etc/nvme/hostnqn)"
@@ -176,6 +181,10 @@ impl fmt::Display for ServeError {
                 "data_bytes = {bytes}: from {} to {}",
                 DATA_BYTES.start(),
                 DATA_BYTES.end()
+            ),
+            Self::RamBytes(bytes) => write!(
+                f,
+                "a namespace of {bytes} bytes in memory: {RAM_BYTES_MAX} at most"
             ),
             Self::Config(error) => error.fmt(f),
             Self::Io(error) => error.fmt(f),

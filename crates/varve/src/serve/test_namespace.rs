@@ -19,10 +19,14 @@ const NULL_ID: [u8; 16] = *b"varve null\x40\x00\x80tst";
 /// Blocks that are written atomically: all a command can have, no power is lost in memory.
 const ATOMIC_BLOCKS: u16 = 128;
 
+/// Bytes of a namespace in memory at most: 16 TiB. Arbitrary: memory is taken as it is written, but more than any machine
+/// has would only be found out by then.
+pub(super) const RAM_BYTES_MAX: u64 = 16 << 40;
+
 /// Adds it as namespace 1.
 ///
 /// # Errors
-/// No random identity, or hosts would not accept its size.
+/// No random identity, a size beyond memory, or one that hosts would not accept.
 pub(super) fn put(
     world: &Rc<dyn World>,
     server: &Server,
@@ -31,6 +35,9 @@ pub(super) fn put(
     let blocks = test.bytes / BLOCK_BYTES;
     let (name, id, store): (_, _, Rc<dyn Store>) = match test.kind {
         TestKind::Null => ("null", NULL_ID, Rc::new(NullStore::new())),
+        TestKind::Ram if test.bytes > RAM_BYTES_MAX => {
+            return Err(ServeError::RamBytes(test.bytes));
+        }
         TestKind::Ram => {
             // Its content is new, so it is another disk than that of the last start.
             let id = identity::new_uuid().map_err(ServeError::Identity)?;
