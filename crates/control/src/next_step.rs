@@ -227,7 +227,10 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
         | PoolError::Stopped(
             StopReason::Log(IoError::NoSpace) | StopReason::Flush(IoError::NoSpace),
         ) => {
-            format!("make room beneath the fast drives of {pool}, then try again")
+            format!(
+                "make room beneath the fast drives of {pool}; varve pool status {pool} tells what is there, and what was \
+                 not done is to be repeated"
+            )
         }
         PoolError::Recover(_) => {
             format!(
