@@ -90,6 +90,9 @@ pub(crate) struct Report {
     verified_blocks: u64,
     /// Of blocks that were read unchecked, the share of zeroes, per cent; none if none was read.
     zeroes_per_cent: Option<u64>,
+    /// Drives that the pool lost while it ran.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    drives_lost: Vec<String>,
     /// Why the result says less than it seems to, if it does.
     shortcoming: Option<String>,
     #[serde(skip)]
@@ -225,6 +228,7 @@ impl Report {
             first_error: None,
             verified_blocks: 0,
             zeroes_per_cent: None,
+            drives_lost: Vec::new(),
             shortcoming: None,
             first_next: None,
             engine: None,
@@ -250,6 +254,16 @@ impl Report {
         report
     }
 
+    /// Adds which drives the pool lost meanwhile.
+    pub(super) fn with_lost(self, drives_lost: Vec<String>) -> Self {
+        let mut report = Self {
+            drives_lost,
+            ..self
+        };
+        report.shortcoming = report.shortcoming().map(|short| short.what);
+        report
+    }
+
     /// Adds how many bytes were to be used.
     pub(super) fn with_asked(mut self, bytes: Option<u64>) -> Self {
         self.setup.asked_bytes = bytes;
@@ -263,6 +277,13 @@ impl Report {
                 what: "operations failed".to_owned(),
                 next: self.first_next.unwrap_or_default(),
                 is_failure: true,
+            });
+        }
+        if !self.drives_lost.is_empty() {
+            return Some(Shortcoming {
+                what: format!("lost while it ran: {}", self.drives_lost.join(", ")),
+                next: "varve drive list tells how they are",
+                is_failure: false,
             });
         }
         match self.zeroes_per_cent {

@@ -55,11 +55,23 @@ async fn measured(
     let counters = || pools.counters(&request.pool).unwrap_or_default();
     let store = (Store::Volume(volume), bytes);
     let run = Standing::new(world, request.wanted, store, &counters)?;
+    let live = live_drives(pools, &request.pool).await?;
     let window = run.run().await?;
+    let left = live_drives(pools, &request.pool).await?;
+    let lost = live.into_iter().filter(|drive| !left.contains(drive));
+    let lost = lost.collect();
     let target = format!("pool:{}/{}", request.pool, request.volume);
     let has_dense = pools.has_dense_tier(&request.pool).map_err(refused)?;
     let target = (target, run.bytes(), has_dense);
-    Ok(run.judged(Report::of_volume(target, &request.wanted.load, &window)))
+    let report = Report::of_volume(target, &request.wanted.load, &window);
+    Ok(run.judged(report).with_lost(lost))
+}
+
+/// Drives of the pool that are in use, by name.
+async fn live_drives(pools: &Rc<Pools>, pool: &str) -> Result<Vec<String>, BenchError> {
+    let drives = pools.list_drives(Some(pool)).await.map_err(refused)?;
+    let live = drives.into_iter().filter(|drive| drive.state == "live");
+    Ok(live.map(|drive| drive.drive).collect())
 }
 
 /// What the control plane says. Where a daemon is in the way it can be asked too.

@@ -175,6 +175,14 @@ fn a_small_part_of_a_pool_is_a_result() {
     assert_eq!(json["shortcoming"], short.what);
     assert!(short.what.contains("not steady state"), "{json}");
     assert_eq!(json["verified_blocks"], MIB / BLOCK_BYTES);
+    assert_eq!(json["drives_lost"], serde_json::Value::Null);
+    // That the pool goes on without a drive weighs more.
+    let report = report.with_lost(vec!["fast1".to_owned()]);
+    let short = report.shortcoming().expect("a drive was lost");
+    assert!(!short.is_failure && short.what.contains("fast1"));
+    let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+    assert_eq!(json["drives_lost"], serde_json::json!(["fast1"]));
+    assert_eq!(json["shortcoming"], short.what);
 }
 
 #[test]
