@@ -26,7 +26,7 @@ mod station;
 mod volume;
 mod watch;
 
-pub(crate) use plan::PlanRequest;
+pub(crate) use plan::{PlanError, PlanRequest};
 pub(crate) use remote::{RemoteRequest, run_remote};
 pub(crate) use run::{BenchError, Load, Request, run};
 pub(crate) use standing::Wanted;

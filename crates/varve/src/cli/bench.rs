@@ -3,7 +3,9 @@
 use super::bench_pool::PoolOptions;
 use super::front::{self, parse_place};
 use super::{Exit, complain, hint, note};
-use crate::bench::{self, BenchError, Load, RemoteRequest, Request, VolumeRequest, Wanted};
+use crate::bench::{
+    self, BenchError, Load, PlanError, RemoteRequest, Request, VolumeRequest, Wanted,
+};
 use crate::load::{Direction, Order};
 use crate::remote::{Address, Terms};
 use clap::{Args, ValueEnum};
@@ -139,8 +141,10 @@ impl Options {
             Err(error) => {
                 complain(&error.to_string(), error.next());
                 match error {
+                    BenchError::Plan(PlanError::TooLarge { .. }) | BenchError::Memory { .. } => {
+                        Exit::Refused
+                    }
                     BenchError::Plan(_) => Exit::Usage,
-                    BenchError::Memory { .. } => Exit::Refused,
                     BenchError::Unreachable(error) => error.exit(),
                     _ => Exit::Failed,
                 }

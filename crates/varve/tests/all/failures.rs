@@ -83,7 +83,7 @@ const NONSENSE: [&str; 28] = [
 ];
 
 /// Command lines that a command refuses, or fails with: exit code, class, word for programs.
-const FAILING: [(i32, &str, &str, &str); 34] = [
+const FAILING: [(i32, &str, &str, &str); 36] = [
     (
         3,
         "not-found",
@@ -198,7 +198,19 @@ const FAILING: [(i32, &str, &str, &str); 34] = [
     ),
     (2, "usage", "usage", "bench ram: --digest none --json"),
     (2, "usage", "usage", "bench ram: --size 4k --json"),
-    (4, "refused", "refused", "bench ram: --size 4000000g --json"),
+    (4, "refused", "refused", "bench ram: --size 1000000g --json"),
+    (
+        4,
+        "refused",
+        "refused",
+        "bench ram: --size 17179869183g --json",
+    ),
+    (
+        2,
+        "usage",
+        "usage",
+        "serve --test-namespace ram --size 17179869183g --listen 127.0.0.1:0 --discovery 127.0.0.1:0 --json",
+    ),
     (2, "usage", "usage", "bench pool:none/v --elided --json"),
     (
         3,
