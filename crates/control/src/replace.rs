@@ -405,7 +405,7 @@ fn filling(pool: &Weak<Running>, slot: Slot) -> Filling {
 }
 
 fn takes_no_writes(path: &Path, error: IoError) -> ControlError {
-    let text = format!("cannot be written: {error}");
+    let text = format!("cannot be read and written: {error}");
     let finding = Finding::new(Severity::Refusal, "write", text);
     crate::create::refusal(vec![finding.at(path)])
 }
