@@ -156,6 +156,8 @@ pub enum ControlError {
         /// Why.
         error: io::Error,
     },
+    /// The path of the state directory is too long for the socket in it.
+    StatePath(PathBuf),
     /// A file of the state directory holds something else.
     StateFile(PathBuf),
     /// The system has no random bytes.
@@ -217,6 +219,7 @@ impl ControlError {
             | Self::Model { .. }
             | Self::NoPaths
             | Self::SeveralPools(_)
+            | Self::StatePath(_)
             | Self::Request(_) => Exit::Usage,
             Self::NoPool(_)
             | Self::NoLabels
@@ -287,7 +290,7 @@ impl ControlError {
             Self::Engine { error, .. } => engine_code(error),
             Self::Open(_) => "open",
             Self::Io(_) => "no-io",
-            Self::Home { .. } => "state-directory",
+            Self::Home { .. } | Self::StatePath(_) => "state-directory",
             Self::StateFile(_) => "state-file",
             Self::Random(_) => "no-chance",
             Self::Closed(_) => "pool-closed",
@@ -482,6 +485,26 @@ impl ControlError {
             _ => f.write_str("the control plane has ended"),
         }
     }
+
+    fn fmt_state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StatePath(path) => {
+                let path = path.display();
+                write!(
+                    f,
+                    "the path of the state directory {path} is too long for a socket in it"
+                )
+            }
+            Self::StateFile(path) => {
+                write!(f, "{} is damaged or of another version", path.display())
+            }
+            Self::Home { path, .. } => {
+                let path = path.display();
+                write!(f, "{path} of the state directory cannot be used")
+            }
+            _ => unreachable!("not about the state directory"),
+        }
+    }
 }
 
 impl fmt::Display for ControlError {
@@ -534,13 +557,7 @@ impl fmt::Display for ControlError {
             Self::Engine { what, .. } => write!(f, "{what} failed"),
             Self::Open(_) => f.write_str("a drive cannot be opened"),
             Self::Io(_) => f.write_str("this process cannot use drives"),
-            Self::Home { path, .. } => {
-                let path = path.display();
-                write!(f, "{path} of the state directory cannot be used")
-            }
-            Self::StateFile(path) => {
-                write!(f, "{} is damaged or of another version", path.display())
-            }
+            Self::Home { .. } | Self::StatePath(_) | Self::StateFile(_) => self.fmt_state(f),
             Self::Random(_) => f.write_str("the system gives no random bytes"),
             Self::Closed(pool) => write!(f, "pool {pool} is not open"),
             Self::Served(pool) => write!(f, "pool {pool} is open for hosts"),

@@ -6,6 +6,7 @@ use crate::registry::{Registry, SCHEMA_VERSION};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use varve_pool::label::Owner;
 
@@ -47,15 +48,21 @@ impl Home {
     /// Takes a directory for it, which is made if it does not exist.
     ///
     /// # Errors
-    /// It cannot be made, or is no directory.
+    /// It cannot be made, is no directory, or its path is too long for the socket in it.
     pub fn open(directory: &Path) -> Result<Self, ControlError> {
         let directory = crate::path::absolute(directory);
+        let home = Self {
+            directory: directory.clone(),
+        };
+        // What nothing could listen in is refused before it is made.
+        SocketAddr::from_pathname(home.socket())
+            .map_err(|_| ControlError::StatePath(directory.clone()))?;
         let made = DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&directory);
         made.map_err(|error| ControlError::home(&directory, error))?;
-        Ok(Self { directory })
+        Ok(home)
     }
 
     /// The directory.

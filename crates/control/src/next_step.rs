@@ -3,6 +3,7 @@
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
 use crate::open::UNUSABLE;
+use std::io::{self, ErrorKind};
 use varve_ftl::{EngineError, RecoverError, StopReason};
 use varve_io::IoError;
 use varve_pool::PoolError;
@@ -76,9 +77,8 @@ impl ControlError {
                 self.daemon_next().to_owned()
             }
             Self::Io(_) => "varve needs Linux 5.11 or newer with io_uring allowed".to_owned(),
-            Self::Home { .. } => {
-                "choose a directory this user may write to: --state DIR".to_owned()
-            }
+            Self::Home { error, .. } => home_next(error).to_owned(),
+            Self::StatePath(_) => "choose a shorter path, of some 90 characters at most: --state DIR".to_owned(),
             Self::StateFile(path) => format!(
                 "move {} away; varve pool import PATH... makes it anew",
                 path.display()
@@ -111,6 +111,16 @@ impl ControlError {
             }
             _ => "see whether varve serve still runs; if not, try again",
         }
+    }
+}
+
+/// What to do about a state directory.
+fn home_next(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "make room on its file system, or choose another directory: --state DIR"
+        }
+        _ => "choose a directory this user may write to: --state DIR",
     }
 }
 

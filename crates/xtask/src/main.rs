@@ -6,6 +6,7 @@ mod golden;
 mod guest;
 mod lex;
 mod outline;
+mod scratch;
 mod setup;
 mod steps;
 mod tally;

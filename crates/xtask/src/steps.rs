@@ -1,6 +1,7 @@
 //! What `check` and `test` consist of: a table of steps, timed, stopped at the first that fails.
 
 use crate::guest;
+use crate::scratch::{self, Scratch};
 use crate::setup::cargo_deny_path;
 use crate::tally::Tally;
 use crate::tidy;
@@ -181,9 +182,12 @@ fn deny(root: &Path) -> Result<(), String> {
 
 /// Runs tests, passing their output on while counting. None at all is a failure.
 fn tests(root: &Path, arguments: &[&str], sum: &mut Tally) -> Result<(), String> {
+    let scratch = Scratch::new();
     let mut child = Command::new("cargo")
         .args(arguments)
         .current_dir(root)
+        .env("RUST_TEST_THREADS", test_threads().to_string())
+        .envs(scratch.iter().map(|one| (scratch::VARIABLE, one.path())))
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cargo: {error}"))?;
@@ -201,6 +205,11 @@ fn tests(root: &Path, arguments: &[&str], sum: &mut Tally) -> Result<(), String>
     }
     sum.add(tally);
     Ok(())
+}
+
+/// Tests at a time: two for each processor, as many of them wait for drives.
+fn test_threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn verdict(

@@ -26,9 +26,11 @@ pub fn connect(socket: &Path) -> io::Result<Option<UnixStream>> {
     match UnixStream::connect(socket) {
         Ok(stream) => Ok(Some(stream)),
         Err(error) => match error.kind() {
+            // Nobody can listen where the path is too long, which opening the directory tells.
             io::ErrorKind::NotFound
             | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::NotADirectory => Ok(None),
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::InvalidInput => Ok(None),
             _ => Err(error),
         },
     }

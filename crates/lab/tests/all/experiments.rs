@@ -2,14 +2,15 @@
 //!
 //! What of the laboratory every run of the tests holds is listed in `docs/lab.md`, "What is tested".
 
-use varve_lab::experiments::{Ask, EXPERIMENTS, Finding, Outcome, Verdict, named};
+use varve_lab::experiments::{Ask, EXPERIMENTS, Finding, Job, Outcome, Verdict, named};
 use varve_lab::recovery::unwatched;
+use varve_lab::rig::{self, Hosts, Law, SystemName};
 
 fn outcome(name: &str, scale: u32) -> Outcome {
     let ask = Ask { seed: 5, scale };
     let experiment = named(name).expect(name);
     let jobs = (experiment.jobs)(&ask);
-    let run = |job: &varve_lab::experiments::Job| {
+    let run = |job: &Job| {
         job.run(&unwatched())
             .unwrap_or_else(|error| panic!("{name}: {error}"))
     };
@@ -21,27 +22,36 @@ fn outcome(name: &str, scale: u32) -> Outcome {
 /// in memory; uniform reads wait for the dense drive anyway.
 #[test]
 fn a_smaller_map_cache_costs_skewed_reads() {
-    let outcome = outcome("time-map-cache", 8);
-    let of = |load: &str| -> Vec<f64> {
-        let rows = outcome.rows.iter().filter(|row| {
-            let share = row
-                .what
-                .strip_prefix(load)
-                .and_then(|rest| rest.strip_prefix(", "));
-            share.is_some_and(|share| share.ends_with("% of the map") && !share.contains(','))
+    let ask = Ask { seed: 5, scale: 8 };
+    let jobs = (named("time-map-cache").unwrap().jobs)(&ask);
+    // By the law, with less and less of the map.
+    let of = |law: Law| -> Vec<f64> {
+        let reads = jobs.iter().filter_map(|job| match job {
+            Job::Rig(request) => {
+                let of_csal = request.system == SystemName::CsalToday;
+                let is_read = matches!(&request.hosts, Hosts::Mix(mix) if mix.reads_per_cent == 100 && mix.law == law);
+                (of_csal && is_read).then_some(request)
+            }
+            _ => None,
         });
-        rows.map(|row| row.ours).collect()
+        let iops = |request| match rig::run(request, &unwatched()) {
+            Ok(report) => report.window.iops() as f64,
+            Err(error) => panic!("{error}"),
+        };
+        reads.map(iops).collect()
     };
-    let skewed = of("csal-today, reads, Zipf 1.2");
-    assert_eq!(skewed.len(), 6, "{:?}", outcome.rows);
+    let skewed = of(Law::Zipf(1.2));
+    assert_eq!(skewed.len(), 7);
     assert!(skewed.is_sorted_by(|more, less| more > less), "{skewed:?}");
-    assert!(skewed[0] < 95.0 && skewed[5] < 70.0, "{skewed:?}");
-    let uniform = of("csal-today, reads");
-    assert_eq!(uniform.len(), 6);
+    let share = |part: f64| part / skewed[0];
     assert!(
-        uniform.iter().all(|share| (98.0..102.0).contains(share)),
-        "{uniform:?}"
+        share(skewed[1]) < 0.95 && share(skewed[6]) < 0.7,
+        "{skewed:?}"
     );
+    let uniform = of(Law::Uniform);
+    assert_eq!(uniform.len(), 7);
+    let is_near = |one: &f64| (0.98..1.02).contains(&(one / uniform[0]));
+    assert!(uniform.iter().all(is_near), "{uniform:?}");
 }
 
 /// A start reads what the document's three ways would take as long for as it says, and the engine's start is shorter

@@ -54,7 +54,7 @@ fn two_runs_of_a_seed_are_one() {
     for system in SystemName::ALL {
         let request = RigRequest {
             scale: 16,
-            passes: 0.5,
+            passes: 0.1,
             requests: 20_000,
             ..request(system, Law::Zipf(0.9), 16 << 10)
         };

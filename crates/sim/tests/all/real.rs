@@ -32,7 +32,7 @@ fn crash_after_every_action() {
     let whole = run(3, &pool, Options::crash_at(operations, u64::MAX));
     assert_eq!(whole.failure, None);
     assert!(whole.actions > 500, "{} actions", whole.actions);
-    let step = (whole.actions / 200).max(1);
+    let step = (whole.actions / 100).max(1);
     for action in (1..whole.actions).step_by(step as usize) {
         let report = run(3, &pool, Options::crash_at(operations, action));
         assert_eq!(

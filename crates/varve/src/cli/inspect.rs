@@ -86,6 +86,13 @@ fn show(view: &InspectView) {
             ]
         };
         let rows: Vec<_> = label.members.iter().map(row).collect();
+        let own = label.members.iter().find(|one| one.id == label.drive);
+        if let Some(own) = own.filter(|own| own.bytes > view.bytes) {
+            println!(
+                "the drive ends {} bytes before what its label says: it was truncated, or is another one's copy",
+                own.bytes - view.bytes
+            );
+        }
         let columns = [
             Number("MEMBER"),
             Text("PLACE"),

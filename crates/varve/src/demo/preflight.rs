@@ -28,9 +28,10 @@ impl Preflight {
         listen: SocketAddr,
         discovery: SocketAddr,
     ) -> Result<Self, DemoError> {
-        for address in [listen, discovery] {
-            TcpListener::bind(address).map_err(|error| DemoError::Port(address, error))?;
-        }
+        // Both at once, so that two equal ones are told.
+        let bind =
+            |address| TcpListener::bind(address).map_err(|error| DemoError::Port(address, error));
+        drop((bind(listen)?, bind(discovery)?));
         let mut lines = String::new();
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let mut line = |is_good: bool, text: String| {

@@ -6,8 +6,7 @@ use std::process::{Command, Output};
 
 fn demo(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
-    command.args(["demo", "--discovery", "127.0.0.1:0"]);
-    let output = command.args(arguments).output();
+    let output = command.arg("demo").args(arguments).output();
     output.expect("the binary runs")
 }
 
@@ -57,17 +56,25 @@ fn the_self_test_passes_and_cleans_up() {
     std::fs::remove_dir(&scratch).expect("it is empty");
 }
 
+/// A port that another process has, and one that is named twice.
 #[test]
 fn a_busy_port_is_told_before_anything_is_made() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
+    refuses_ports(&address, "127.0.0.1:0");
+    drop(taken);
+    refuses_ports(&address, &address);
+}
+
+fn refuses_ports(address: &str, discovery: &str) {
     let directory = std::env::temp_dir().join(format!("varve-demo-busy-{}", std::process::id()));
     let path = directory.to_str().expect("it is text");
-    let output = demo(&["--once", "--listen", &address, "--dir", path]);
+    let ports = ["--listen", address, "--discovery", discovery];
+    let output = demo(&[&["--once", "--dir", path], &ports[..]].concat());
     let told = error(&output);
     assert_eq!(output.status.code(), Some(5), "{told}");
     assert!(
-        told.contains(&address) && told.contains("--listen"),
+        told.contains(address) && told.contains("--listen"),
         "{told}"
     );
     assert!(!Path::new(path).join("dense0.img").exists());
@@ -88,7 +95,9 @@ fn too_small_a_disk_is_told_before_anything_is_made() {
         let _ = std::fs::remove_dir(directory);
         return;
     }
-    let output = demo(&["--once", "--listen", "127.0.0.1:0", "--dir", path]);
+    let free = "127.0.0.1:0";
+    let ports = ["--listen", free, "--discovery", free];
+    let output = demo(&[&["--once", "--dir", path], &ports[..]].concat());
     let is_empty = std::fs::read_dir(&directory).map(|mut left| left.next().is_none());
     let _ = Command::new("umount").args(["--lazy", path]).output();
     let _ = std::fs::remove_dir(&directory);

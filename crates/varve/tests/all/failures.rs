@@ -83,7 +83,7 @@ const NONSENSE: [&str; 28] = [
 ];
 
 /// Command lines that a command refuses, or fails with: exit code, class, word for programs.
-const FAILING: [(i32, &str, &str, &str); 36] = [
+const FAILING: [(i32, &str, &str, &str); 37] = [
     (
         3,
         "not-found",
@@ -101,6 +101,12 @@ const FAILING: [(i32, &str, &str, &str); 36] = [
         "failed",
         "state-directory",
         "pool list --state /dev/null/s --json",
+    ),
+    (
+        2,
+        "usage",
+        "state-directory",
+        "pool list --state a/path/that/is/longer/than/the/name/of/a/socket/may/be/which/is/one/hundred/and/seven/bytes/on/Linux --json",
     ),
     (
         2,

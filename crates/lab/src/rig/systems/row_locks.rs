@@ -3,7 +3,17 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 use varve_io::Event;
+
+/// Rows of a stripe.
+#[derive(Default)]
+struct Held {
+    /// Bytes of the strips that somebody has.
+    rows: Vec<Range<u64>>,
+    /// Told of those that are given back. One for each stripe: a thousand writes may wait, most of them for others.
+    freed: Rc<Event>,
+}
 
 /// Rows of stripes that somebody writes: whoever wants some of them waits.
 ///
@@ -11,28 +21,28 @@ use varve_io::Event;
 /// next begins; an update of several rows holds all of them.
 #[derive(Default)]
 pub(crate) struct RowLocks {
-    /// By stripe, bytes of the strips.
-    held: RefCell<BTreeMap<u64, Vec<Range<u64>>>>,
-    freed: Event,
+    /// By stripe.
+    held: RefCell<BTreeMap<u64, Held>>,
 }
 
 impl RowLocks {
     /// Waits until nobody holds any of these rows, and holds them.
     pub(crate) async fn lock(&self, stripe: u64, rows: &Range<u64>) {
-        while !self.try_lock(stripe, rows) {
-            self.freed.listen().await;
+        while let Err(freed) = self.try_lock(stripe, rows) {
+            freed.listen().await;
         }
     }
 
-    fn try_lock(&self, stripe: u64, rows: &Range<u64>) -> bool {
+    /// Holds them, or says what tells that rows of the stripe are given back.
+    fn try_lock(&self, stripe: u64, rows: &Range<u64>) -> Result<(), Rc<Event>> {
         let mut held = self.held.borrow_mut();
         let held = held.entry(stripe).or_default();
         let is_held = |other: &Range<u64>| other.start < rows.end && rows.start < other.end;
-        if held.iter().any(is_held) {
-            return false;
+        if held.rows.iter().any(is_held) {
+            return Err(Rc::clone(&held.freed));
         }
-        held.push(rows.clone());
-        true
+        held.rows.push(rows.clone());
+        Ok(())
     }
 
     /// Gives them back.
@@ -42,12 +52,13 @@ impl RowLocks {
     pub(crate) fn unlock(&self, stripe: u64, rows: &Range<u64>) {
         let mut all = self.held.borrow_mut();
         let held = all.get_mut(&stripe).expect("the rows are held");
-        let at = held.iter().position(|other| other == rows);
-        held.swap_remove(at.expect("the rows are held"));
-        if held.is_empty() {
+        let at = held.rows.iter().position(|other| other == rows);
+        held.rows.swap_remove(at.expect("the rows are held"));
+        let freed = Rc::clone(&held.freed);
+        if held.rows.is_empty() {
             all.remove(&stripe);
         }
         drop(all);
-        self.freed.notify();
+        freed.notify();
     }
 }
