@@ -31,8 +31,14 @@ pub fn run(root: &Path) -> Result<(), String> {
     packages()?;
     components()?;
     crates(root)?;
-    cargo_deny(root)?;
-    match varve_guest::prepare(root) {
+    // Beside one another: the one computes, the other waits for the network.
+    let (deny, guest) = std::thread::scope(|scope| {
+        let guest = scope.spawn(|| varve_guest::prepare(root));
+        let deny = cargo_deny(root);
+        (deny, guest.join().expect("it reports its own failures"))
+    });
+    deny?;
+    match guest {
         Ok(_) => eprintln!("setup: all there"),
         // Everything else works without it, and says so.
         Err(why) => eprintln!("setup: all there but the guest; its tests will be skipped: {why}"),
