@@ -25,7 +25,7 @@ setup:
 check:
 	@cargo xtask check
 
-# What is built once, to be tested whole, is not prepared for small changes: that costs a tenth of a cold build.
+# What is built once, to be tested whole, is not prepared for small changes.
 test: export CARGO_INCREMENTAL = 0
 test: setup
 	@cargo xtask test

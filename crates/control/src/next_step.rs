@@ -280,3 +280,21 @@ fn engine_next(error: &EngineError) -> Option<String> {
 /// How many dense drives go with which protection.
 const PROTECT_NEXT: &str = "use --protect none, mirror (an even number of dense drives) or K+1 (K + 1 dense drives, \
                             K at least 2)";
+
+#[cfg(test)]
+mod tests {
+    use crate::error::ControlError;
+    use std::io::{Error, ErrorKind};
+    use std::path::Path;
+
+    /// Another directory helps against both, room against one only.
+    #[test]
+    fn a_full_state_directory_wants_room() {
+        let next = |kind: ErrorKind| {
+            let error = ControlError::home(Path::new("/state/owner"), Error::from(kind));
+            error.next().expect("there is something to do")
+        };
+        assert!(next(ErrorKind::StorageFull).starts_with("make room"));
+        assert!(!next(ErrorKind::PermissionDenied).contains("room"));
+    }
+}

@@ -9,6 +9,9 @@ use std::path::PathBuf;
 use varve_control::Failure;
 use varve_hostio::{NoIo, Stalled};
 
+/// What to do about a directory.
+const ELSEWHERE: &str = "give another directory with --dir DIR";
+
 /// Why there is no demonstration, or no end of it.
 #[derive(Debug)]
 pub(crate) enum DemoError {
@@ -53,11 +56,15 @@ impl DemoError {
     /// What to do about it.
     pub(crate) fn next(&self) -> String {
         match self {
-            Self::Directory(..) => "give another directory with --dir DIR".to_owned(),
+            Self::Directory(..) => ELSEWHERE.to_owned(),
             Self::Room(..) => "make room, or give another directory with --dir DIR".to_owned(),
             Self::Pool(_, log) => format!("see {}", log.display()),
             Self::Port(..) => {
                 "give other ports with --listen and --discovery (0 is any that is free)".to_owned()
+            }
+            // Its state directory lies in the one that can be named.
+            Self::Control(failure) if failure.code == "state-directory" => {
+                ELSEWHERE.to_owned()
             }
             Self::Control(failure) => failure.next.clone().unwrap_or_default(),
             Self::Unreachable(error) => error.next().to_owned(),
