@@ -63,9 +63,7 @@ impl DemoError {
                 "give other ports with --listen and --discovery (0 is any that is free)".to_owned()
             }
             // Its state directory lies in the one that can be named.
-            Self::Control(failure) if failure.code == "state-directory" => {
-                ELSEWHERE.to_owned()
-            }
+            Self::Control(failure) if failure.code == "state-directory" => ELSEWHERE.to_owned(),
             Self::Control(failure) => failure.next.clone().unwrap_or_default(),
             Self::Unreachable(error) => error.next().to_owned(),
             Self::NoIo(_) => {
