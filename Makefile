@@ -25,8 +25,9 @@ setup:
 check:
 	@cargo xtask check
 
-# What is built once, to be tested whole, is not prepared for small changes.
+# What is built once, to be tested whole, is not prepared for small changes, nor for a debugger.
 test: export CARGO_INCREMENTAL = 0
+test: export CARGO_PROFILE_DEV_DEBUG = 0
 test: setup
 	@cargo xtask test
 

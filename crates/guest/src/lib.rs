@@ -31,4 +31,4 @@ mod suite;
 pub use error::Unprepared;
 pub use machine::{Boot, Machine};
 pub use prepare::{Prepared, prepare};
-pub use suite::{Outcome, Verdict, names, run};
+pub use suite::{Verdict, names, run};

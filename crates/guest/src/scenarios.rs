@@ -15,8 +15,6 @@ pub struct Scenario {
     pub name: &'static str,
     /// What it shows.
     pub about: &'static str,
-    /// When the guest is given up on.
-    pub limit_s: u64,
     /// Programs of the project it needs.
     pub programs: &'static [Program],
     /// Carries it out.

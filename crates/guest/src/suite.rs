@@ -1,6 +1,5 @@
 //! The tests that need a guest, and how they are run.
 
-use crate::clock;
 use crate::machine::{Boot, Failure, Machine, Said};
 use crate::prepare::Prepared;
 use crate::scenarios::{ALL, Scenario};
@@ -9,6 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+/// When a guest is given up on: several times what the longest test was seen to take beside other work.
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// How a test ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,48 +23,24 @@ pub enum Verdict {
     Skipped(String),
 }
 
-/// A test and how it ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outcome {
-    /// The test's name.
-    pub name: &'static str,
-    /// How it ended.
-    pub verdict: Verdict,
-    /// How long it took.
-    pub elapsed: Duration,
-}
-
 /// Names of all tests, each with what it shows.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALL.iter().map(|scenario| (scenario.name, scenario.about))
 }
 
-/// Runs tests, `wanted` or all if that is empty, and gives each outcome to `report`.
+/// Runs a test.
 ///
 /// # Errors
-/// If a name is unknown.
-pub fn run(root: &Path, wanted: &[String], report: &mut dyn FnMut(&Outcome)) -> Result<(), String> {
-    let unknown = |name: &&String| names().all(|(known, _)| known != name.as_str());
-    if let Some(name) = wanted.iter().find(unknown) {
-        return Err(format!("there is no guest test `{name}`"));
-    }
-    let machine = Prepared::find(root).map(Machine::new);
-    let chosen = ALL
+/// If the name is unknown.
+pub fn run(root: &Path, name: &str) -> Result<Verdict, String> {
+    let scenario = ALL
         .iter()
-        .filter(|scenario| wanted.is_empty() || wanted.iter().any(|name| name == scenario.name));
-    for scenario in chosen {
-        let start = clock::now();
-        let verdict = match &machine {
-            Ok(machine) => carry_out(root, machine, scenario),
-            Err(error) => Verdict::Skipped(error.to_string()),
-        };
-        report(&Outcome {
-            name: scenario.name,
-            verdict,
-            elapsed: start.elapsed(),
-        });
-    }
-    Ok(())
+        .find(|scenario| scenario.name == name)
+        .ok_or_else(|| format!("there is no guest test `{name}`"))?;
+    Ok(match Prepared::find(root).map(Machine::new) {
+        Ok(machine) => carry_out(root, &machine, scenario),
+        Err(error) => Verdict::Skipped(error.to_string()),
+    })
 }
 
 fn carry_out(root: &Path, machine: &Machine, scenario: &Scenario) -> Verdict {
@@ -82,7 +60,6 @@ fn carry_out(root: &Path, machine: &Machine, scenario: &Scenario) -> Verdict {
 /// Where a test takes place.
 pub struct Stand<'a> {
     machine: &'a Machine,
-    limit: Duration,
     /// A folder of its own, empty at first, kept afterwards.
     pub folder: PathBuf,
     /// Programs of the project that it asked for, in that order.
@@ -104,7 +81,6 @@ impl<'a> Stand<'a> {
         staging::stage(&refs, &share).map_err(|e| format!("programs for the guest: {e}"))?;
         Ok(Self {
             machine,
-            limit: Duration::from_secs(scenario.limit_s),
             folder,
             programs,
         })
@@ -122,7 +98,7 @@ impl<'a> Stand<'a> {
         let boot = Boot {
             script,
             folder: &self.folder,
-            limit: self.limit,
+            limit: LIMIT,
         };
         self.machine.run(&boot, on_mark)
     }

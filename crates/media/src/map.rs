@@ -4,7 +4,8 @@
 //! Both hold the number plus one, so that a fresh map is zeroes, and a large drive's memory is taken
 //! as it is written.
 //!
-//! **Invariants**: a place is live if its owner is mapped to it; `live` counts those of each unit.
+//! **Invariants**: a place is live if its owner is mapped to it; `live` counts those of each unit, `bits` has one for each, so
+//! that who looks for them in a unit passes over the rest without asking where their owners lie now.
 
 use crate::op::Place;
 use alloc::vec;
@@ -18,6 +19,8 @@ pub(crate) struct Map {
     owners: Vec<u32>,
     /// Live IUs of each erase unit.
     live: Vec<u32>,
+    /// Which places are live, 64 a word.
+    bits: Vec<u64>,
     unit_ius: u32,
 }
 
@@ -26,6 +29,7 @@ impl Map {
         Self {
             places: vec![0; ius as usize],
             owners: vec![0; units as usize * unit_ius as usize],
+            bits: vec![0; (units as usize * unit_ius as usize).div_ceil(64)],
             live: vec![0; units as usize],
             unit_ius,
         }
@@ -38,8 +42,36 @@ impl Map {
 
     /// The IU that lies at a place; `None` if what was programmed there is stale, or nothing was.
     pub(crate) fn live_iu(&self, place: Place) -> Option<u32> {
-        let iu = self.owners[place.0 as usize].checked_sub(1)?;
-        (self.place(iu) == Some(place)).then_some(iu)
+        let is_live = self.bits[place.0 as usize / 64] >> (place.0 % 64) & 1 == 1;
+        is_live.then(|| self.owners[place.0 as usize] - 1)
+    }
+
+    /// The first live place among these, and the IU that lies there.
+    pub(crate) fn first_live(&self, places: Range<u32>) -> Option<(Place, u32)> {
+        let mut at = places.start;
+        while at < places.end {
+            let word = self.bits[at as usize / 64] >> (at % 64);
+            if word != 0 {
+                let place = at + word.trailing_zeros();
+                let iu = || self.owners[place as usize] - 1;
+                return (place < places.end).then(|| (Place(place), iu()));
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
+    /// Looks at where the IUs that lie beside a place are mapped, before any of them moves: reads that do not depend on one
+    /// another wait for memory together.
+    pub(crate) fn look_ahead(&self, place: Place) {
+        let word = place.0 as usize / 64;
+        let (mut bits, mut seen) = (self.bits[word], 0);
+        while bits != 0 {
+            let owner = self.owners[word * 64 + bits.trailing_zeros() as usize];
+            seen ^= self.places[owner as usize - 1];
+            bits &= bits - 1;
+        }
+        core::hint::black_box(seen);
     }
 
     /// Live IUs of an erase unit.
@@ -52,6 +84,7 @@ impl Map {
         self.unset(iu);
         self.places[iu as usize] = place.0 + 1;
         self.owners[place.0 as usize] = iu + 1;
+        self.bits[place.0 as usize / 64] |= 1 << (place.0 % 64);
         self.live[(place.0 / self.unit_ius) as usize] += 1;
     }
 
@@ -61,6 +94,7 @@ impl Map {
             return false;
         };
         self.places[iu as usize] = 0;
+        self.bits[place.0 as usize / 64] &= !(1 << (place.0 % 64));
         self.live[(place.0 / self.unit_ius) as usize] -= 1;
         true
     }
@@ -79,6 +113,9 @@ impl Map {
         for (owner, iu) in owners.iter_mut().zip(ius) {
             *owner = iu + 1;
         }
+        for place in place.0..place.0 + count {
+            self.bits[place as usize / 64] |= 1 << (place % 64);
+        }
         self.live[(place.0 / self.unit_ius) as usize] += count;
     }
 
@@ -96,9 +133,62 @@ impl Map {
                 first = unit * self.unit_ius;
             }
             self.live[unit as usize] -= 1;
+            self.bits[old as usize / 64] &= !(1 << (old % 64));
             *place = 0;
             count += 1;
         }
         count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Map;
+    use crate::op::Place;
+    use alloc::vec;
+
+    const UNITS: u32 = 5;
+    const UNIT_IUS: u32 = 77;
+
+    /// Bits, counts and both directions agree after any changes.
+    #[test]
+    fn live_places_are_those_of_mapped_ius() {
+        let (ius, places) = (300, UNITS * UNIT_IUS);
+        let mut map = Map::new(ius, UNITS, UNIT_IUS);
+        let mut random = 7_u32;
+        let mut draw = |below: u32| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 8) % below
+        };
+        for _ in 0..2_000 {
+            let free = |map: &Map, range: core::ops::Range<u32>| map.first_live(range).is_none();
+            let (iu, place) = (draw(ius), draw(places));
+            let count = draw(9).min(ius - iu).min(UNIT_IUS - place % UNIT_IUS);
+            match draw(4) {
+                0 => drop(map.unset(iu)),
+                1 => drop(map.unset_run(iu..iu + count)),
+                2 if free(&map, place..place + 1) => map.set(iu, Place(place)),
+                3 if count > 0 && free(&map, place..place + count) => {
+                    map.set_run(iu..iu + count, Place(place));
+                }
+                _ => {}
+            }
+            let mut owners = vec![None; places as usize];
+            for iu in 0..ius {
+                if let Some(place) = map.place(iu) {
+                    assert_eq!(owners[place.0 as usize].replace(iu), None);
+                }
+            }
+            let lies = |place: u32| owners[place as usize];
+            for unit in 0..UNITS {
+                let places = unit * UNIT_IUS..(unit + 1) * UNIT_IUS;
+                let live = places.clone().filter_map(lies).count();
+                assert_eq!(map.live(unit) as usize, live);
+                let at = places.start + draw(UNIT_IUS);
+                let next = (at..places.end).find_map(|one| Some((Place(one), lies(one)?)));
+                assert_eq!(map.first_live(at..places.end), next);
+                assert_eq!(map.live_iu(Place(at)), lies(at));
+            }
+        }
     }
 }

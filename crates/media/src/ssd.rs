@@ -303,10 +303,13 @@ impl Ssd {
         let unit_ius = self.shape.unit_ius;
         let victim = self.victim();
         let (unit, why, from) = (victim.unit, victim.why, victim.next);
-        let places = (from..unit_ius).map(|offset| Place(unit * unit_ius + offset));
-        let mut live = places.filter_map(|place| Some((place, self.map.live_iu(place)?)));
         if self.map.live(unit) > 0 {
-            let (place, iu) = live.next().expect("live IUs lie behind the last one moved");
+            let first = unit * unit_ius;
+            let live = self.map.first_live(first + from..first + unit_ius);
+            let (place, iu) = live.expect("live IUs lie behind the last one moved");
+            if from == 0 || place.0 / 64 > (first + from - 1) / 64 {
+                self.map.look_ahead(place);
+            }
             on(Op::Read(place, why));
             let owner = self.units.owner(unit);
             let target = self.next_place(why, owner);
@@ -319,7 +322,7 @@ impl Ssd {
                 handle.moved_bytes += iu_bytes;
             }
             on(Op::Program(target, why));
-            self.victim().next = place.0 - unit * unit_ius + 1;
+            self.victim().next = place.0 - first + 1;
         }
         if self.map.live(unit) == 0 {
             self.victim = None;

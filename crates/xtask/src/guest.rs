@@ -1,63 +1,73 @@
 //! Runs the tests that need a Linux guest.
 
+use crate::jobs::{self, Done, Job};
 use crate::tally::Tally;
 use std::path::Path;
-use varve_guest::{Outcome, Verdict};
+use varve_guest::Verdict;
 
-/// Runs the tests named, or all.
+/// Runs the tests named, or all, one after another.
 ///
 /// # Errors
 /// If one fails, or there is none of that name.
 pub fn run(root: &Path, wanted: &[String]) -> Result<(), String> {
-    let mut tally = Tally::default();
-    tests(root, wanted, &mut tally)?;
+    let (mut tally, mut failed) = (Tally::default(), 0);
+    jobs::run(jobs(root, wanted)?, 1, &mut |name, done, elapsed| {
+        println!("{}", jobs::line(name, done, elapsed));
+        tally.add(done.tally);
+        failed += u32::from(done.failure.is_some());
+    });
     println!("{tally}");
-    Ok(())
-}
-
-/// Runs tests and counts them.
-///
-/// # Errors
-/// If one fails, or there is none of that name.
-pub fn tests(root: &Path, wanted: &[String], sum: &mut Tally) -> Result<(), String> {
-    let mut tally = Tally::default();
-    varve_guest::run(root, wanted, &mut |outcome| {
-        println!("{}", line(outcome));
-        match outcome.verdict {
-            Verdict::Passed(_) => tally.passed += 1,
-            Verdict::Failed(_) => tally.failed += 1,
-            Verdict::Skipped(_) => tally.skipped += 1,
-        }
-    })
-    .map_err(|error| {
-        let known: Vec<_> = varve_guest::names()
-            .map(|(name, about)| format!("\n  {name:<12} {about}"))
-            .collect();
-        format!("{error}; there are:{}", known.concat())
-    })?;
-    sum.add(tally);
-    match tally.failed {
+    match failed {
         0 => Ok(()),
         failed => Err(format!("{failed} guest tests failed")),
     }
 }
 
-fn line(outcome: &Outcome) -> String {
-    let Outcome {
-        name,
-        verdict,
-        elapsed,
-    } = outcome;
-    let seconds = elapsed.as_secs_f64();
-    match verdict {
-        Verdict::Passed(notes) => {
-            let notes: Vec<_> = notes.iter().map(|note| format!("\n    {note}")).collect();
-            format!(
-                "guest test {name} ... ok ({seconds:.0} s){}",
-                notes.concat()
-            )
+/// A job for each of the tests named, or of all.
+///
+/// # Errors
+/// If there is none of a name.
+pub fn jobs(root: &Path, wanted: &[String]) -> Result<Vec<Job>, String> {
+    let known = || varve_guest::names().map(|(name, _)| name);
+    if let Some(name) = wanted.iter().find(|name| known().all(|one| one != **name)) {
+        let there: Vec<_> = varve_guest::names()
+            .map(|(name, about)| format!("\n  {name:<12} {about}"))
+            .collect();
+        return Err(format!(
+            "there is no guest test `{name}`; there are:{}",
+            there.concat()
+        ));
+    }
+    let chosen = known().filter(|name| wanted.is_empty() || wanted.iter().any(|one| one == name));
+    let job = |name: &'static str| {
+        let root = root.to_owned();
+        Job {
+            name: format!("guest {name}"),
+            run: Box::new(move || varve_guest::run(&root, name).map_or_else(Done::failed, told)),
         }
-        Verdict::Failed(why) => format!("guest test {name} ... FAILED ({seconds:.0} s)\n    {why}"),
-        Verdict::Skipped(why) => format!("guest test {name} ... skipped: {why}"),
+    };
+    Ok(chosen.map(job).collect())
+}
+
+fn told(verdict: Verdict) -> Done {
+    let mut tally = Tally::default();
+    let (failure, notes) = match verdict {
+        Verdict::Passed(notes) => {
+            tally.passed = 1;
+            (None, notes.join("\n"))
+        }
+        Verdict::Failed(why) => {
+            tally.failed = 1;
+            (Some("failed".to_owned()), why)
+        }
+        Verdict::Skipped(why) => {
+            tally.skipped = 1;
+            (None, format!("skipped: {why}"))
+        }
+    };
+    Done {
+        tally,
+        failure,
+        notes,
     }
 }

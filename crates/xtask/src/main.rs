@@ -4,8 +4,10 @@
 
 mod golden;
 mod guest;
+mod jobs;
 mod lex;
 mod outline;
+mod programs;
 mod scratch;
 mod setup;
 mod steps;

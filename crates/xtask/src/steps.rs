@@ -1,13 +1,15 @@
 //! What `check` and `test` consist of: a table of steps, timed, stopped at the first that fails.
 
 use crate::guest;
+use crate::jobs::{self, Job};
+use crate::programs;
 use crate::scratch::{self, Scratch};
 use crate::setup::cargo_deny_path;
 use crate::tally::Tally;
 use crate::tidy;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Something to do before a change is good.
@@ -23,10 +25,12 @@ enum Action {
     Tidy,
     /// cargo-deny: licences, bans, sources. Advisories need a database that is not on a registry.
     Deny,
-    /// Cargo with these arguments; its tests are counted and none is a failure.
-    Tests(&'static [&'static str]),
-    /// The tests with a Linux guest, counted too; skipped where there can be none.
-    Guest,
+    /// The tests of what Cargo builds with each of these arguments.
+    Tests(&'static [&'static [&'static str]]),
+    /// The same, and those with a Linux guest, which are skipped where there can be none.
+    TestsAndGuests(&'static [&'static [&'static str]]),
+    /// Tests in documentation, which Cargo runs itself.
+    Documentation,
 }
 
 const FORMAT: Step = Step {
@@ -55,52 +59,55 @@ const CLIPPY: Step = Step {
 };
 const UNIT: Step = Step {
     name: "unit tests",
-    action: Action::Tests(&[
+    action: Action::Tests(&[&[
         "test",
         "--workspace",
         "--exclude",
         "xtask",
         "--quiet",
-        "--no-fail-fast",
         "--lib",
         "--bins",
-    ]),
+    ]]),
 };
 const ALL: Step = Step {
     name: "all tests",
-    action: Action::Tests(&[
-        "test",
-        "--workspace",
-        "--exclude",
-        "xtask",
-        "--quiet",
-        "--no-fail-fast",
+    action: Action::TestsAndGuests(&[
+        &["test", "--workspace", "--exclude", "xtask", "--quiet"],
+        // Apart, because the feature that can plant bugs must not be on for anything else.
+        &[
+            "test",
+            "--package",
+            "varve-sim",
+            "--features",
+            "canary",
+            "--test",
+            "canaries",
+            "--quiet",
+        ],
     ]),
 };
-// Apart, because the feature that can plant bugs must not be on for anything else.
-const CANARIES: Step = Step {
-    name: "canaries",
-    action: Action::Tests(&[
-        "test",
-        "--package",
-        "varve-sim",
-        "--features",
-        "canary",
-        "--test",
-        "canaries",
-        "--quiet",
-    ]),
+const DOCUMENTATION: Step = Step {
+    name: "tests in documentation",
+    action: Action::Documentation,
 };
 // Apart, so that the tests of the chores cannot hide that the product's did not run.
 const OWN: Step = Step {
     name: "tests of the chores",
-    action: Action::Tests(&["test", "--package", "xtask", "--quiet"]),
+    action: Action::Tests(&[&["test", "--package", "xtask", "--quiet"]]),
 };
 
-const GUEST: Step = Step {
-    name: "guest tests",
-    action: Action::Guest,
-};
+/// Test programs beside one another. Each runs as many tests at a time as there are processors: with two that is two a
+/// processor, as many of them wait for drives, and what waits at the end of one program leaves its share to the other.
+const AT_ONCE: usize = 2;
+
+/// What takes longest, longest first: begun first, so that nothing is left alone at the end.
+const LONGEST: [&str; 5] = [
+    "lab all",
+    "guest power",
+    "sim all",
+    "varve laboratory",
+    "varve all",
+];
 
 /// What is run before each commit.
 ///
@@ -115,10 +122,7 @@ pub fn check(root: &Path) -> Result<(), String> {
 /// # Errors
 /// At the first step that fails.
 pub fn test(root: &Path) -> Result<(), String> {
-    run(
-        root,
-        &[FORMAT, TIDY, DENY, CLIPPY, OWN, ALL, CANARIES, GUEST],
-    )
+    run(root, &[FORMAT, TIDY, DENY, CLIPPY, OWN, ALL, DOCUMENTATION])
 }
 
 fn run(root: &Path, steps: &[Step]) -> Result<(), String> {
@@ -130,8 +134,11 @@ fn run(root: &Path, steps: &[Step]) -> Result<(), String> {
             Action::Cargo(arguments) => cargo(root, arguments),
             Action::Tidy => tidy::run(root),
             Action::Deny => deny(root),
-            Action::Tests(arguments) => tests(root, arguments, &mut tally),
-            Action::Guest => guest::tests(root, &[], &mut tally),
+            Action::Tests(builds) => tests(root, builds, Vec::new(), &mut tally),
+            Action::TestsAndGuests(builds) => {
+                guest::jobs(root, &[]).and_then(|guests| tests(root, builds, guests, &mut tally))
+            }
+            Action::Documentation => cargo(root, &["test", "--workspace", "--doc", "--quiet"]),
         };
         done.map_err(|error| format!("{}: {error}", step.name))?;
         eprintln!(
@@ -180,36 +187,50 @@ fn deny(root: &Path) -> Result<(), String> {
     verdict(&arguments, status)
 }
 
-/// Runs tests, passing their output on while counting. None at all is a failure.
-fn tests(root: &Path, arguments: &[&str], sum: &mut Tally) -> Result<(), String> {
+/// Builds, then runs what was built and `others`, [`AT_ONCE`] beside one another. No test at all is a failure.
+fn tests(root: &Path, builds: &[&[&str]], others: Vec<Job>, sum: &mut Tally) -> Result<(), String> {
     let scratch = Scratch::new();
-    let mut child = Command::new("cargo")
-        .args(arguments)
-        .current_dir(root)
-        .env("RUST_TEST_THREADS", test_threads().to_string())
-        .envs(scratch.iter().map(|one| (scratch::VARIABLE, one.path())))
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cargo: {error}"))?;
-    let output = child.stdout.take().expect("stdout was asked to be piped");
-    let mut tally = Tally::default();
-    for line in BufReader::new(output).lines() {
-        let line = line.map_err(|error| format!("output of the tests: {error}"))?;
-        println!("{line}");
-        tally.add_line(&line);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let environment: Arc<[(String, PathBuf)]> =
+        std::iter::once(("RUST_TEST_THREADS", threads.to_string().into()))
+            .chain(
+                scratch
+                    .iter()
+                    .map(|one| (scratch::VARIABLE, one.path().to_owned())),
+            )
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+    let mut jobs = others;
+    for arguments in builds {
+        let programs = programs::build(root, arguments)?;
+        jobs.extend(
+            programs
+                .into_iter()
+                .map(|one| one.job(Arc::clone(&environment))),
+        );
     }
-    let status = child.wait();
-    verdict(arguments, status).map_err(|error| format!("{error} ({tally})"))?;
+    jobs.sort_by_key(|job| {
+        LONGEST
+            .iter()
+            .position(|name| *name == job.name)
+            .unwrap_or(LONGEST.len())
+    });
+    let (mut tally, mut failed) = (Tally::default(), Vec::new());
+    jobs::run(jobs, AT_ONCE, &mut |name, done, elapsed| {
+        println!("{}", jobs::line(name, done, elapsed));
+        tally.add(done.tally);
+        if done.failure.is_some() {
+            failed.push(name.to_owned());
+        }
+    });
+    if !failed.is_empty() {
+        return Err(format!("failed: {} ({tally})", failed.join(", ")));
+    }
     if tally.passed == 0 {
         return Err("no test ran".to_owned());
     }
     sum.add(tally);
     Ok(())
-}
-
-/// Tests at a time: two for each processor, as many of them wait for drives.
-fn test_threads() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn verdict(

@@ -8,7 +8,6 @@ use crate::suite::Program;
 pub const SCENARIO: Scenario = Scenario {
     name: "log-writes",
     about: "ext4 on dm-log-writes, replayed to every flush and FUA, mounted and checked",
-    limit_s: 180,
     programs: &[Program::binary("varve-guest", "varve-guest-replay")],
     run: |stand| stand.guest(include_str!("../../guest/log-writes.sh"), &mut no_marks),
 };

@@ -6,7 +6,6 @@ use super::{Scenario, no_marks};
 pub const SCENARIO: Scenario = Scenario {
     name: "loopback",
     about: "the kernel's NVMe/TCP host against the kernel's target, with XFS and fio",
-    limit_s: 120,
     programs: &[],
     run: |stand| stand.guest(include_str!("../../guest/loopback.sh"), &mut no_marks),
 };

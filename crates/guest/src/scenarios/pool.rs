@@ -12,7 +12,6 @@ use std::process::Command;
 pub const SCENARIO: Scenario = Scenario {
     name: "pool",
     about: "XFS and ext4 on a pool, `varve serve` killed under load, reconnected, verified",
-    limit_s: 240,
     programs: &[Program::binary("varve", "varve")],
     run,
 };

@@ -8,7 +8,6 @@ use crate::suite::{Program, Stand};
 pub const SCENARIO: Scenario = Scenario {
     name: "power",
     about: "a pool on dm-log-writes, replayed to every flush and FUA, opened and read in full",
-    limit_s: 240,
     programs: &[
         Program::binary("varve-guest", "varve-guest-replay"),
         Program::example("varve-control", "promises"),

@@ -9,7 +9,6 @@ use crate::suite::{Program, Stand};
 pub const SCENARIO: Scenario = Scenario {
     name: "serve",
     about: "the kernel's NVMe/TCP host and nvme-cli against `varve serve`, without a warning",
-    limit_s: 180,
     programs: &[Program::binary("varve", "varve")],
     run,
 };

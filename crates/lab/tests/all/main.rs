@@ -8,3 +8,7 @@ mod rig;
 mod rig_jobs;
 mod rig_zones;
 mod waf;
+
+/// As in the program: with the system's own a fifth of the time of a rig goes by in it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

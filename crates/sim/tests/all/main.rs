@@ -8,3 +8,7 @@ mod drive;
 mod fairness;
 mod found;
 mod real;
+
+/// As in the program: a run makes and drops buffers all the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
