@@ -106,6 +106,7 @@ impl TryFrom<String> for Protect {
 
 /// A pool to be made.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CreatePool {
     /// Its name.
     pub pool: String,
@@ -217,15 +218,9 @@ impl Pools {
             drives.iter().map(|drive| info(drive, &found)).collect()
         };
         let (fast, dense) = (infos(&new.fast), infos(&new.dense));
-        for (drive, info) in new.all().zip(fast.iter().chain(&dense)) {
-            if info.bytes > DRIVE_BYTES_MAX {
-                let text = format!(
-                    "has {} bytes, a drive of a pool has 1 PiB at most",
-                    info.bytes
-                );
-                let finding = Finding::new(Severity::Refusal, "too-large", text);
-                return Err(refusal(vec![finding.at(&drive.path)]));
-            }
+        for drive in new.all() {
+            fits_sums(drive, &found)?;
+            model::check_place(&drive.path)?;
         }
         let raw_bytes = fast.iter().chain(&dense).map(|drive| drive.bytes).sum();
         let settings = self.settings(raw_bytes);
@@ -576,6 +571,20 @@ pub(crate) fn refusal(findings: Vec<Finding>) -> ControlError {
     } else {
         ControlError::Preflight(findings)
     }
+}
+
+/// Refuses a drive that is larger than what sums over a pool are made for.
+///
+/// # Errors
+/// The refusal.
+pub(crate) fn fits_sums(drive: &DrivePath, found: &Preflight) -> Result<(), ControlError> {
+    let bytes = info(drive, found).bytes;
+    if bytes <= DRIVE_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!("has {bytes} bytes, a drive of a pool has 1 PiB at most");
+    let finding = Finding::new(Severity::Refusal, "too-large", text);
+    Err(refusal(vec![finding.at(&drive.path)]))
 }
 
 fn info(drive: &DrivePath, found: &Preflight) -> DriveInfo {

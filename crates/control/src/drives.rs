@@ -49,11 +49,16 @@ impl Pools {
             Some(bytes) => create(&self.io, path, bytes)?,
             None => open(&self.io, path)?,
         };
-        match sheet {
-            Some(sheet) => model::create(path, sheet)?,
-            None => model::forget(path)?,
+        let model = match sheet {
+            Some(sheet) => model::create(path, sheet),
+            None => model::forget(path),
+        };
+        let attached = model.and_then(|()| self.models.attach(&self.world, path, disk));
+        if attached.is_err() && drive.create_bytes.is_some() {
+            // Best effort: the error that is told is the one that came first.
+            let _ = std::fs::remove_file(path);
         }
-        self.models.attach(&self.world, path, disk)
+        attached
     }
 }
 

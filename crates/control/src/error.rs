@@ -100,6 +100,8 @@ pub enum ControlError {
         /// Why.
         why: String,
     },
+    /// Where a drive's model would be lies something else.
+    NoModel(PathBuf),
     /// The drive is in use and must be given up before another takes its place.
     DriveLive {
         /// The pool.
@@ -232,6 +234,7 @@ impl ControlError {
             | Self::HasVolumes { .. }
             | Self::HalfDestroyed(_)
             | Self::ModelFile { .. }
+            | Self::NoModel(_)
             | Self::DriveLive { .. }
             | Self::Closed(_)
             | Self::Open(_) => Exit::Refused,
@@ -279,6 +282,7 @@ impl ControlError {
             Self::HasVolumes { .. } => "has-volumes",
             Self::HalfDestroyed(_) | Self::Undestroyed { .. } => "half-destroyed",
             Self::ModelFile { .. } => "model-file",
+            Self::NoModel(_) => "no-model",
             Self::DriveLive { .. } => "drive-live",
             Self::PoolExists(_) => "pool-exists",
             Self::Naming(_) => "naming",
@@ -543,6 +547,10 @@ impl fmt::Display for ControlError {
             Self::ModelFile { path, why } => {
                 let path = path.display();
                 write!(f, "the model's account {path} cannot be used: {why}")
+            }
+            Self::NoModel(path) => {
+                let path = path.display();
+                write!(f, "{path} is where the drive's model would be, and is none")
             }
             Self::DriveLive { pool, drive } => {
                 write!(f, "drive {drive} of pool {pool} is in use")

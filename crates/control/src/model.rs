@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use varve_hostio::FileDrive;
@@ -71,19 +71,38 @@ pub(crate) fn check(sheet: &str) -> Result<(), ControlError> {
     })
 }
 
+/// Checks that what lies where the model of the drive at `path` would be is one, or nothing: a file that nobody named is
+/// not written over and not removed.
+///
+/// # Errors
+/// [`ControlError::NoModel`], [`ControlError::ModelFile`].
+pub(crate) fn check_place(path: &Path) -> Result<(), ControlError> {
+    match fs::symlink_metadata(file_of(path)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(of_file(path, &error)),
+        Ok(facts) if facts.is_file() && sheet_of(path).is_some() => Ok(()),
+        Ok(_) => Err(ControlError::NoModel(file_of(path))),
+    }
+}
+
 /// Gives the drive at `path` a new model.
 ///
 /// # Errors
-/// [`ControlError::Model`].
+/// [`ControlError::Model`]; as [`check_place`].
 pub(crate) fn create(path: &Path, sheet: &str) -> Result<(), ControlError> {
     check(sheet)?;
+    check_place(path)?;
     let written = replace(&file_of(path), format!("{sheet}\n").as_bytes());
     written.map_err(|error| of_file(path, &error))
 }
 
 /// The data sheet of the model of the drive at `path`, whether the drive is there or not.
 pub(crate) fn sheet_of(path: &Path) -> Option<String> {
-    let text = fs::read(file_of(path)).ok()?;
+    let mut text = Vec::new();
+    let file = fs::File::open(file_of(path)).ok()?;
+    file.take(NAME_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut text)
+        .ok()?;
     let name = text.split(|byte| *byte == b'\n').next()?;
     let name = str::from_utf8(name).ok()?;
     Sheet::named(name).is_ok().then(|| name.to_owned())
@@ -92,8 +111,9 @@ pub(crate) fn sheet_of(path: &Path) -> Option<String> {
 /// Forgets the model of the drive at `path`, if it has one.
 ///
 /// # Errors
-/// [`ControlError::Model`].
+/// As [`check_place`].
 pub(crate) fn forget(path: &Path) -> Result<(), ControlError> {
+    check_place(path)?;
     match fs::remove_file(file_of(path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(of_file(path, &error)),
         _ => Ok(()),

@@ -49,6 +49,10 @@ impl ControlError {
                 "remove {}: the account begins anew, and nothing else is lost",
                 path.display()
             ),
+            Self::NoModel(path) => format!(
+                "give the drive another name, or move {} away if nobody needs it there",
+                path.display()
+            ),
             Self::DriveLive { .. } => "add --give-up to go on without it until the new one is \
                                        filled"
                 .to_owned(),

@@ -3,7 +3,7 @@
 use crate::create::{busy, refusal};
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
-use crate::path::absolute;
+use crate::path::{absolute, remembered};
 use crate::pools::Pools;
 use crate::random;
 use crate::registry::Entry;
@@ -28,7 +28,7 @@ pub(crate) const UNUSABLE: &str = "open";
 
 /// What to import, on which terms.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct ImportPool {
     /// The pool, by name or identity; may be left out if the paths hold only one.
     pub pool: Option<String>,
@@ -135,6 +135,9 @@ impl Pools {
             Some(entry) if wanted.paths.is_empty() => entry.paths.clone(),
             _ => wanted.paths.iter().map(absolute).collect(),
         };
+        for path in &paths {
+            remembered(path)?;
+        }
         if paths.is_empty() {
             let pool = wanted.pool.clone();
             return Err(pool.map_or(ControlError::NoPaths, ControlError::NoPool));

@@ -3,16 +3,36 @@
 use crate::size::{SizeError, parse_size};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// A path, and the size of the sparse file to be made there, if one is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Sent")]
 pub struct DrivePath {
     /// Where.
     pub path: PathBuf,
     /// A sparse file of so many bytes is to be made there.
     pub create_bytes: Option<u64>,
+}
+
+/// One as it comes over the socket, where no directory is the asker's.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sent {
+    path: PathBuf,
+    create_bytes: Option<u64>,
+}
+
+impl TryFrom<Sent> for DrivePath {
+    type Error = PathError;
+
+    fn try_from(Sent { path, create_bytes }: Sent) -> Result<Self, PathError> {
+        if path.is_relative() {
+            return Err(PathError::Relative(path));
+        }
+        Ok(Self { path, create_bytes })
+    }
 }
 
 /// Why a text names no drive.
@@ -21,6 +41,10 @@ pub struct DrivePath {
 pub enum PathError {
     /// There is no path.
     Empty,
+    /// It cannot be remembered: it is no Unicode.
+    NoText(PathBuf),
+    /// It means something else in each directory.
+    Relative(PathBuf),
     /// What stands behind the last colon is no size.
     Size(SizeError),
 }
@@ -29,6 +53,12 @@ impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("a drive is PATH, or PATH:SIZE for a new sparse file"),
+            Self::NoText(path) => write!(
+                f,
+                "{}: a path with bytes that are no UTF-8 cannot be remembered",
+                path.display()
+            ),
+            Self::Relative(path) => write!(f, "{}: a path begins with /", path.display()),
             Self::Size(error) => error.fmt(f),
         }
     }
@@ -42,24 +72,37 @@ impl FromStr for DrivePath {
     /// `PATH`, or `PATH:SIZE` for a new sparse file. A path that exists is taken as it stands,
     /// colons and all.
     fn from_str(text: &str) -> Result<Self, PathError> {
-        let plain = |path: &str| Self {
-            path: absolute(path),
-            create_bytes: None,
+        let plain = |path: &str| {
+            let path = absolute(path);
+            remembered(&path)?;
+            Ok(Self {
+                path,
+                create_bytes: None,
+            })
         };
         if text.is_empty() || text.starts_with(':') {
             return Err(PathError::Empty);
         }
         match text.rsplit_once(':') {
-            Some((path, size)) if !std::path::Path::new(text).exists() && !size.contains('/') => {
+            Some((path, size)) if !Path::new(text).exists() && !size.contains('/') => {
                 let bytes = parse_size(size).map_err(PathError::Size)?;
                 Ok(Self {
                     create_bytes: Some(bytes),
-                    ..plain(path)
+                    ..plain(path)?
                 })
             }
-            _ => Ok(plain(text)),
+            _ => plain(text),
         }
     }
+}
+
+/// Checks that a path can be written down: what cannot be remembered is not made.
+///
+/// # Errors
+/// [`PathError::NoText`].
+pub(crate) fn remembered(path: &Path) -> Result<(), PathError> {
+    let text = path.to_str().map(drop);
+    text.ok_or_else(|| PathError::NoText(path.to_owned()))
 }
 
 /// A path that means the same in every directory; links stay, since they may name a device better

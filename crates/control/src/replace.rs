@@ -44,6 +44,7 @@ const FOLLOW_ROUNDS: u32 = 200;
 
 /// A drive to be replaced.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReplaceDrive {
     /// Its pool.
     pub pool: String,
@@ -444,6 +445,8 @@ fn look_at(
         least_bytes: place.least_bytes,
     };
     let found = preflight(&[look], &MAGICS);
+    crate::create::fits_sums(&wanted.new, &found)?;
+    model::check_place(path)?;
     let mut findings: Vec<_> = found.findings.iter().map(Finding::from).collect();
     let mut kind = Kind::New;
     if let Some(label) = scan.label() {

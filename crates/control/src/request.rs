@@ -18,9 +18,9 @@ use varve_units::BLOCK_BYTES;
 /// Version of requests and replies; raised when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// One thing to do or to tell.
+/// One thing to do or to tell. What a field is not known for is refused: it may have been to keep something from harm.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(tag = "kind")]
+#[serde(tag = "kind", deny_unknown_fields)]
 pub enum Request {
     /// All pools that are known.
     PoolList,

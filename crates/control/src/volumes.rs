@@ -16,6 +16,7 @@ use varve_units::{BLOCK_BYTES, Blocks, TenantId};
 
 /// A volume to be made.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CreateVolume {
     /// Its pool.
     pub pool: String,

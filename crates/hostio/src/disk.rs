@@ -203,6 +203,9 @@ impl Disk {
                 .create_new(true)
                 .mode(0o600)
                 .open(path)?;
+            Ok(file)
+        };
+        let keep = |file: File| {
             file.set_len(bytes)?;
             file.sync_all()?;
             let parent = path
@@ -210,8 +213,16 @@ impl Disk {
                 .filter(|parent| !parent.as_os_str().is_empty());
             File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
         };
-        make().map_err(|error| OpenError::system(path, "create", error))?;
-        Self::open(path, options)
+        let failed = |error| OpenError::system(path, "create", error);
+        let file = make().map_err(failed)?;
+        let opened = keep(file)
+            .map_err(failed)
+            .and_then(|()| Self::open(path, options));
+        if opened.is_err() {
+            // Best effort: the error that is told is the one that came first.
+            let _ = std::fs::remove_file(path);
+        }
+        opened
     }
 
     fn of(

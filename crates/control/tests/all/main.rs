@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod beside;
 mod damage;
 mod destroy;
 mod full;

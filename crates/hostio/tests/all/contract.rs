@@ -42,6 +42,26 @@ fn of_all(what: impl AsyncFn(Rc<dyn World>, Rc<dyn Drive>) + Copy + 'static) {
     }
 }
 
+/// What cannot be made whole leaves nothing behind that a repetition would meet.
+#[test]
+fn a_disk_that_cannot_be_made_leaves_no_file() {
+    let scratch = Scratch::new();
+    let path = scratch.path("large");
+    // More than a file's size can say.
+    assert!(Disk::create(&path, 1 << 63, &DiskOptions::default()).is_err());
+    assert!(!path.exists());
+    let odd = DiskOptions {
+        lba_bytes: Some(100),
+        ..DiskOptions::default()
+    };
+    assert!(Disk::create(&path, BYTES, &odd).is_err());
+    assert!(!path.exists());
+    drop(Disk::create(&path, BYTES, &DiskOptions::default()).unwrap());
+    // What was there before is not what failed to be made.
+    assert!(Disk::create(&path, BYTES, &DiskOptions::default()).is_err());
+    assert!(path.exists());
+}
+
 fn of_disk(disk: Disk, what: impl AsyncFn(Rc<dyn World>, Rc<dyn Drive>) + Copy + 'static) {
     assert!(disk.is_direct() && disk.info().volatile_cache);
     let executor = Executor::new();
