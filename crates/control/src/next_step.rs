@@ -45,14 +45,7 @@ impl ControlError {
             Self::HalfDestroyed(_) | Self::Undestroyed { .. } | Self::HasVolumes { .. } => {
                 self.destroy_next()?
             }
-            Self::ModelFile { path, .. } => format!(
-                "remove {}: the account begins anew, and nothing else is lost",
-                path.display()
-            ),
-            Self::NoModel(path) => format!(
-                "give the drive another name, or move {} away if nobody needs it there",
-                path.display()
-            ),
+            Self::ModelFile { .. } | Self::NoModel(_) => self.model_next()?,
             Self::DriveLive { .. } => "add --give-up to go on without it until the new one is \
                                        filled"
                 .to_owned(),
@@ -87,6 +80,21 @@ impl ControlError {
                 "move {} away; varve pool import PATH... makes it anew",
                 path.display()
             ),
+        })
+    }
+
+    /// What to do about a file beside a drive.
+    fn model_next(&self) -> Option<String> {
+        Some(match self {
+            Self::ModelFile { path, .. } => format!(
+                "remove {}: the account begins anew, and nothing else is lost",
+                path.display()
+            ),
+            Self::NoModel(path) => format!(
+                "give the drive another name, or move {} away if nobody needs it there",
+                path.display()
+            ),
+            _ => return None,
         })
     }
 

@@ -12,6 +12,7 @@ mod memory;
 mod progress;
 mod remote;
 mod serve;
+mod signalled;
 
 /// A run of the simulator allocates and frees some thousand buffers a millisecond.
 #[global_allocator]

@@ -45,6 +45,7 @@ pub fn run(jobs: Vec<Job>, at_once: usize, report: &mut dyn FnMut(&str, &Done, D
             let (next, sender) = (&next, sender.clone());
             scope.spawn(move || {
                 while let Some(job) = next() {
+                    eprintln!("{}: begun", job.name);
                     let start = now();
                     let done = (job.run)();
                     if sender.send((job.name, done, start.elapsed())).is_err() {

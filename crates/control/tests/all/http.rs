@@ -73,6 +73,25 @@ fn curl(socket: &Path, request: &str) -> String {
     answer
 }
 
+/// What a field is for that is not known may have been to keep something from harm.
+fn refuses_unknown_fields(socket: &Path) {
+    for body in [
+        r#"{"schema_version":1,"kind":"PoolDestroy","pool":"p","with_volumes":true,"dry_run":true}"#,
+        r#"{"schema_version":1,"kind":"VolumeCreate","pool":"p","volume":"w","bytes":4096,"tenant":0,"thick":true}"#,
+    ] {
+        let head = "POST /v1/request HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close";
+        let length = body.len();
+        let answer = curl(
+            socket,
+            &format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}"),
+        );
+        assert!(
+            answer.starts_with("HTTP/1.1 400") && answer.contains("unknown field"),
+            "{answer}"
+        );
+    }
+}
+
 #[test]
 fn commands_reach_a_daemon_and_fail_there_as_they_do_here() {
     let scratch = Scratch::new();
@@ -131,21 +150,7 @@ fn commands_reach_a_daemon_and_fail_there_as_they_do_here() {
             "POST /v1/request HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
         );
         assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
-        for body in [
-            r#"{"schema_version":1,"kind":"PoolDestroy","pool":"p","with_volumes":true,"dry_run":true}"#,
-            r#"{"schema_version":1,"kind":"VolumeCreate","pool":"p","volume":"w","bytes":4096,"tenant":0,"thick":true}"#,
-        ] {
-            let head = "POST /v1/request HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close";
-            let length = body.len();
-            let answer = curl(
-                &socket,
-                &format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}"),
-            );
-            assert!(
-                answer.starts_with("HTTP/1.1 400") && answer.contains("unknown field"),
-                "{answer}"
-            );
-        }
+        refuses_unknown_fields(&socket);
         ask(Request::VolumeCreate(new_volume("p", "end", 1))).unwrap();
         let seen = serving.join().unwrap();
         assert_eq!(seen, ["PoolOpened", "VolumeCreated", "VolumeCreated"]);

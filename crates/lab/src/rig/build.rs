@@ -18,6 +18,7 @@ use crate::small_pool::{
     CHUNK_BYTES, CHUNK_BYTES_MIN, PoolError, PoolRequest, STRIPE_BLOCKS, SmallPool,
 };
 use crate::waf::PolicyName;
+use crate::waf::fifo_tier::FifoTier;
 use std::rc::Rc;
 use varve_io::World;
 use varve_media::{AnySheet, Shape, ZoneShape};
@@ -177,6 +178,10 @@ fn csal_plan(request: &RigRequest, bytes: u64, dense: &Station) -> Result<CsalPl
     let dense = u64::from(bands.count) * u64::from(bands.blocks);
     let user = (dense as f64 * (1.0 - request.over_provision / 100.0)) as u64;
     let user = user / tenants * tenants;
+    let fast_blocks = (user as f64 * request.fast_tier / 100.0) as u64;
+    if FifoTier::new(fast_blocks).is_none() {
+        return Err(RigError::Limits("a fast tier of 100 blocks at least"));
+    }
     Ok(CsalPlan {
         policy,
         bands: bands.count,
@@ -184,7 +189,7 @@ fn csal_plan(request: &RigRequest, bytes: u64, dense: &Station) -> Result<CsalPl
         group_bands: bands.group,
         user_blocks: user,
         tenants,
-        fast_blocks: (user as f64 * request.fast_tier / 100.0) as u64,
+        fast_blocks,
         map_cache: request.map_cache,
         cores: request.cores,
     })

@@ -11,7 +11,7 @@ use varve_media::AnySheet;
 use varve_units::BLOCK_BYTES;
 
 /// Requests a second of an open loop at most, as of a job file.
-const IOPS_MAX: u64 = 10_000_000;
+pub(super) const IOPS_MAX: u64 = 10_000_000;
 /// Times the average rate in a burst, and requests of one, at most: arbitrary.
 const FACTOR_MAX: u32 = 1000;
 const BURST_MAX: u64 = 1_000_000_000;

@@ -239,6 +239,10 @@ impl Round {
     }
 
     fn end(&self, worker: &Worker, io: Io, begun: Nanos) {
+        // What was under way when the window closed belongs to none: what drives did is summed up already.
+        if self.is_over.get() {
+            return;
+        }
         let (now, ended) = (self.now(), self.ended.get() + 1);
         self.ended.set(ended);
         let Some(open_at) = self.open_at.get() else {

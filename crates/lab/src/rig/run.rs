@@ -2,7 +2,7 @@
 
 use super::account::window;
 use super::build::build;
-use super::check::check;
+use super::check::{IOPS_MAX, check};
 use super::error::RigError;
 use super::file::JobFile;
 use super::hosts::Hosts;
@@ -113,6 +113,11 @@ async fn prepare(
 
 /// The round of a mix; of a share of a closed loop's rate, that loop before it.
 async fn mixed(load: &Rc<Load>, request: &RigRequest, mix: &Mix) -> Result<Vec<Window>, RigError> {
+    if load.system.bytes() / u64::from(mix.jobs) < mix.bytes {
+        return Err(RigError::Limits(
+            "room for a request in each job's part of the volume",
+        ));
+    }
     let places = mix.places(load.system.bytes(), request.zipf_ranks, request.seed);
     let places = places.into_iter().map(Source::Places);
     let workers: Vec<_> = places
@@ -138,9 +143,15 @@ async fn mixed(load: &Rc<Load>, request: &RigRequest, mix: &Mix) -> Result<Vec<W
             (iops * u64::from(share) / 100).max(1)
         }
     };
+    let bursts = mix.pace.bursts();
+    if bursts.is_some_and(|bursts| iops.saturating_mul(bursts.factor.into()) > IOPS_MAX) {
+        return Err(RigError::Limits(
+            "at most 10000000 requests a second in a burst",
+        ));
+    }
     let open = OpenLoop {
         iops,
-        bursts: mix.pace.bursts(),
+        bursts,
         requests,
         seed: request.seed,
     };

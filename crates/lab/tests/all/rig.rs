@@ -264,6 +264,33 @@ fn a_disk_is_no_dense_drive_of_what_keeps_blocks() {
     assert!(optane.window.dense.unwrap().written_bytes > 0);
 }
 
+/// What only a drive that was made can tell is refused then.
+#[test]
+fn tiers_and_jobs_without_room_are_refused() {
+    let small = |system, jobs, bytes| RigRequest {
+        hosts: Hosts::Mix(Mix {
+            jobs,
+            ..mix(Law::Sequential, bytes)
+        }),
+        scale: 64,
+        ..request(system, Law::Uniform, 4096)
+    };
+    for limits in [
+        RigRequest {
+            fast_tier: 0.1,
+            ..small(SystemName::CsalToday, 8, 4096)
+        },
+        RigRequest {
+            over_provision: 90.0,
+            ..small(SystemName::CsalPaper, 64, 1 << 20)
+        },
+    ] {
+        let watch: Watch = Rc::new(|_, _, _| ());
+        let refused = run(&limits, &watch).map(|_| ());
+        assert!(matches!(refused, Err(RigError::Limits(_))), "{refused:?}");
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let fine = request(SystemName::Varve, Law::Uniform, 4096);

@@ -196,6 +196,28 @@ fn a_share_of_the_rate_is_kept() {
     assert!(2 * p99(&open.reads) < p99(&closed.reads));
 }
 
+/// What was under way when the closed loop's window closed belongs to none: of its requests there are as many as were asked
+/// for, however many more end while it drains.
+#[test]
+fn a_window_that_is_drained_counts_what_ended_in_it() {
+    let mix = Mix {
+        jobs: 64,
+        depth: 128,
+        bytes: 4096,
+        reads_per_cent: 100,
+        law: Law::Uniform,
+        pace: Pace::Open(Rate::PerCent(50)),
+    };
+    let request = RigRequest {
+        requests: 4_096,
+        ..request(SystemName::DropIn, Hosts::Mix(mix))
+    };
+    let watch: Watch = Rc::new(|_, _, _| ());
+    let report = run(&request, &watch).unwrap();
+    let reads = report.earlier[0].reads.as_ref().unwrap();
+    assert_eq!(reads.requests, 4_096);
+}
+
 /// Bursts keep the rate on average; requests of one that is more than the drive can do wait for one another,
 /// those of the same rate without bursts do not.
 #[test]

@@ -30,8 +30,7 @@ struct Machine {
     accepted: std::cell::Cell<u64>,
     /// Commands so far.
     performed: std::cell::Cell<u64>,
-    /// Its store has no room for new blocks.
-    is_full: bool,
+    habit: Habit,
 }
 
 /// How a target behaves.
@@ -40,7 +39,10 @@ enum Habit {
     Good,
     /// After so many commands all connections are ended once.
     CutsAfter(u64),
+    /// Its store has no room for new blocks.
     Full,
+    /// Of what was written a bit behind the first sector is lost.
+    Garbles,
 }
 
 impl Machine {
@@ -61,9 +63,16 @@ impl Machine {
         let at = |lba: u64| lba as usize * BLOCK;
         match operation {
             Operation::Read { lba, blocks } => {
-                return Ok(Some(disk[at(lba)..at(lba + u64::from(blocks))].to_vec()));
+                let mut data = disk[at(lba)..at(lba + u64::from(blocks))].to_vec();
+                if matches!(self.habit, Habit::Garbles) {
+                    data.chunks_exact_mut(BLOCK)
+                        .for_each(|block| block[3000] ^= 1);
+                }
+                return Ok(Some(data));
             }
-            Operation::Write { .. } if self.is_full => return Err(Failure::NoSpace),
+            Operation::Write { .. } if matches!(self.habit, Habit::Full) => {
+                return Err(Failure::NoSpace);
+            }
             Operation::Write { lba, data, .. } => {
                 disk[at(lba)..at(lba) + data.len()].copy_from_slice(&data);
             }
@@ -149,7 +158,7 @@ fn serve(habit: Habit) -> (u16, JoinHandle<u64>) {
             let Endpoint::Tcp(place) = listener.endpoint().clone() else {
                 unreachable!("it was TCP");
             };
-            let machine = machine(matches!(habit, Habit::Full));
+            let machine = machine(habit);
             world.spawn(Box::pin(Rc::clone(&machine).send()));
             let accept = Rc::clone(&machine).accept(Rc::clone(&world), listener);
             world.spawn(Box::pin(accept));
@@ -162,7 +171,7 @@ fn serve(habit: Habit) -> (u16, JoinHandle<u64>) {
     (receiver.recv().expect("a port"), thread)
 }
 
-fn machine(is_full: bool) -> Rc<Machine> {
+fn machine(habit: Habit) -> Rc<Machine> {
     let nqn = Nqn::new(NQN).expect("a name");
     let (serial, firmware) = ("VARVE0001".to_owned(), "0.1".to_owned());
     let subsystem = Subsystem::new(nqn, serial, firmware, Hosts::Any, Vec::new());
@@ -183,7 +192,7 @@ fn machine(is_full: bool) -> Rc<Machine> {
         changed: Signal::new(),
         accepted: std::cell::Cell::new(0),
         performed: std::cell::Cell::new(0),
-        is_full,
+        habit,
     })
 }
 
@@ -317,6 +326,22 @@ fn a_namespace_that_is_not_there_is_named() {
     );
     assert_eq!(error.exit(), Exit::NotFound);
     assert!(error.next().contains("nsid"), "{}", error.next());
+    thread.join().expect("it served");
+}
+
+/// A block that begins as it was written and goes on otherwise is no right block.
+#[test]
+fn what_lies_behind_the_first_sector_counts() {
+    let (port, thread) = serve(Habit::Garbles);
+    let report = run_remote(request(port, Direction::Read, 4096)).expect("a result");
+    let short = report.shortcoming().expect("every read is wrong");
+    assert!(short.is_failure, "{}", short.what);
+    let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+    let first = json["first_error"].as_str();
+    assert!(
+        first.is_some_and(|what| what.contains("goes on otherwise")),
+        "{json}"
+    );
     thread.join().expect("it served");
 }
 

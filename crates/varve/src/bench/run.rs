@@ -9,6 +9,7 @@ use crate::load::{Direction, Failed, Order, Phase, Subject, Tally};
 use crate::memory;
 use crate::progress::Progress;
 use crate::remote::Unreachable;
+use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -86,6 +87,8 @@ pub(crate) enum BenchError {
     Load(Failed),
     /// Garbage collection or compaction did not begin in time.
     NotSteady { seconds: u64, collected: u64 },
+    /// It was not overwritten as often as asked for in time.
+    NotWarm { per_cent: u64 },
     /// The target cannot be used.
     Unreachable(Unreachable),
     /// The pool cannot be opened or closed, or has no such volume.
@@ -118,6 +121,12 @@ impl fmt::Display for BenchError {
                 f,
                 "not in steady state after {seconds} s: {collected} groups were collected"
             ),
+            Self::NotWarm { per_cent } => {
+                write!(
+                    f,
+                    "{per_cent} % of the warm-up was done when its time was over"
+                )
+            }
             Self::Unreachable(error) => error.fmt(f),
             Self::Control(failure) => f.write_str(&failure.error),
             Self::Small { bytes, io } => {
@@ -142,6 +151,7 @@ impl BenchError {
             }
             Self::Plan(PlanError::TooLarge { .. }) | Self::Memory { .. } => "give a smaller --size",
             Self::NotSteady { .. } => "give a larger --warm-up-max or a smaller --size",
+            Self::NotWarm { .. } => "give a larger --warm-up-max or a smaller --warm-up",
             Self::Unreachable(error) => error.next(),
             Self::Control(failure) => failure.next.as_deref().unwrap_or(""),
             Self::Small { .. } => "give a larger --size or a smaller --bs",
@@ -391,8 +401,11 @@ impl Run {
         let deadline = started + self.warm_up_max;
         let mut progress = Progress::new("warm up", started);
         let watched = Rc::clone(subject);
+        let last = Rc::new(Cell::new(0.0));
+        let seen = Rc::clone(&last);
         let look = move |done, now| {
             let written = (done * blocks) as f64 / target;
+            seen.set(written);
             let collected = collected(engine_of(&watched));
             if progress.is_due(now) {
                 let share = collected as f64 / collected_target as f64;
@@ -407,6 +420,10 @@ impl Run {
         if collected < collected_target {
             let seconds = self.world.now().since(started).0 / 1_000_000_000;
             return Err(BenchError::NotSteady { seconds, collected });
+        }
+        if last.get() < 1.0 {
+            let per_cent = (last.get() * 100.0) as u64;
+            return Err(BenchError::NotWarm { per_cent });
         }
         Ok(())
     }

@@ -144,7 +144,7 @@ impl Options {
                     BenchError::Plan(PlanError::TooLarge { .. }) | BenchError::Memory { .. } => {
                         Exit::Refused
                     }
-                    BenchError::Plan(_) => Exit::Usage,
+                    BenchError::Plan(_) | BenchError::Small { .. } => Exit::Usage,
                     BenchError::Unreachable(error) => error.exit(),
                     _ => Exit::Failed,
                 }

@@ -54,6 +54,7 @@ impl Options {
                 match error.kind() {
                     ErrorKind::NotFound => Exit::NotFound,
                     ErrorKind::InvalidInput => Exit::Usage,
+                    ErrorKind::PermissionDenied => Exit::Refused,
                     _ => Exit::Failed,
                 }
             }

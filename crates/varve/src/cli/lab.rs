@@ -62,8 +62,8 @@ struct Recovery {
     /// Fast tier, per cent of the dense tier
     #[arg(long, value_name = "PERCENT", default_value_t = 3)]
     fast_tier: u32,
-    /// Writes in flight
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    /// Writes in flight, 65536 at most
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     iodepth: u32,
     /// What the volume holds at first
     #[arg(long, value_enum, default_value = "past")]

@@ -53,7 +53,7 @@ impl Options {
                 let names: Vec<_> = any_sheet::names().collect();
                 let next = format!("name one of {}", names.join(", "));
                 complain(&error.to_string(), &next);
-                return Exit::Usage;
+                return Exit::NotFound;
             }
         };
         let what = Measure {

@@ -251,7 +251,7 @@ fn page_in(directory: &Path) -> Result<PathBuf, Exit> {
     std::fs::create_dir_all(directory).map_err(|error| {
         let what = format!("{} cannot be made: {error}", directory.display());
         complain(&what, "name a directory that can be written");
-        Exit::Failed
+        Exit::Refused
     })?;
     let file = directory.join("index.html");
     can_write(&file)?;
@@ -271,15 +271,20 @@ fn can_write(path: &Path) -> Result<(), Exit> {
         }
         other => other,
     };
-    asked.map_err(|error| unwritable(path, &error))
+    asked.map_err(|error| {
+        unwritable(path, &error);
+        Exit::Refused
+    })
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Exit> {
-    std::fs::write(path, text).map_err(|error| unwritable(path, &error))
+    std::fs::write(path, text).map_err(|error| {
+        unwritable(path, &error);
+        Exit::Failed
+    })
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Exit {
+fn unwritable(path: &Path, error: &std::io::Error) {
     let what = format!("{} cannot be written: {error}", path.display());
     complain(&what, "name a file in a directory that can be written");
-    Exit::Failed
 }

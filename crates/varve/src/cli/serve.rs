@@ -24,7 +24,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["state", "listen", "discovery", "advertise", "nqn", "allow_host", "spin_us"])]
     config: Option<PathBuf>,
     /// Serve one namespace without a pool, to measure everything but storage
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, conflicts_with = "state")]
     test_namespace: Option<TestKind>,
     /// Size of the test namespace in bytes; `k`, `m` and `g` (1024, ...) are understood
     #[arg(long, default_value = "1g", value_parser = parse_bytes, requires = "test_namespace")]

@@ -57,8 +57,8 @@ pub(crate) struct Options {
     verbose: bool,
 }
 
-/// A question that makes no sense: what is wrong, what to ask instead.
-struct Nonsense(String, String);
+/// A question that makes no sense: how the process ends, what is wrong, what to ask instead.
+struct Nonsense(Exit, String, String);
 
 impl Options {
     /// Runs the campaign and prints what it found.
@@ -69,9 +69,9 @@ impl Options {
         }
         let (seeds, canary) = match self.parsed() {
             Ok(parsed) => parsed,
-            Err(Nonsense(what, next)) => {
+            Err(Nonsense(exit, what, next)) => {
                 complain(&what, &next);
-                return Exit::Usage;
+                return exit;
             }
         };
         if canary.is_some() && !cfg!(feature = "canary") {
@@ -116,7 +116,7 @@ impl Options {
             let known = Canary::all().find(|canary| canary.name() == name);
             known.ok_or_else(|| {
                 let what = format!("there is no canary {name:?}");
-                Nonsense(what, "varve sim --canary list".to_owned())
+                Nonsense(Exit::NotFound, what, "varve sim --canary list".to_owned())
             })
         });
         Ok((seeds, canary.transpose()?))
@@ -205,7 +205,8 @@ fn now() -> Instant {
 fn parse_seeds(text: &str) -> Result<Range<u64>, Nonsense> {
     let wrong = |why: &str, next: String| {
         let what = format!("--seeds {text}: {why}");
-        Err(Nonsense(what, format!("varve sim --seeds {next}")))
+        let next = format!("varve sim --seeds {next}");
+        Err(Nonsense(Exit::Usage, what, next))
     };
     let numbers = text
         .split_once("..")
@@ -229,7 +230,7 @@ mod tests {
 
     fn next(text: &str) -> String {
         parse_seeds(text)
-            .map_err(|Nonsense(_, next)| next)
+            .map_err(|Nonsense(_, _, next)| next)
             .expect_err("nonsense")
     }
 

@@ -19,6 +19,8 @@ pub(crate) enum DemoError {
     Directory(PathBuf, io::Error),
     /// A port is taken.
     Port(SocketAddr, io::Error),
+    /// Not only this machine could connect.
+    Anybody(SocketAddr),
     /// The pool cannot be made.
     Control(Box<Failure>),
     /// The server cannot be started, or ended by itself; what it said last.
@@ -44,11 +46,14 @@ impl DemoError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Port(_, error) if error.kind() == std::io::ErrorKind::AddrInUse => Exit::Conflict,
+            Self::Anybody(_) => Exit::Usage,
             Self::Directory(..)
             | Self::Room(..)
             | Self::Port(..)
             | Self::NoIo(_)
             | Self::Signals(_) => Exit::Refused,
+            Self::Control(failure) => failure.exit,
+            Self::Unreachable(error) => error.exit(),
             _ => Exit::Failed,
         }
     }
@@ -59,6 +64,10 @@ impl DemoError {
             Self::Directory(..) => ELSEWHERE.to_owned(),
             Self::Room(..) => "make room, or give another directory with --dir DIR".to_owned(),
             Self::Pool(_, log) => format!("see {}", log.display()),
+            Self::Anybody(_) => {
+                "listen on 127.0.0.1 or [::1]; for other hosts: varve serve --allow-host NQN"
+                    .to_owned()
+            }
             Self::Port(..) => {
                 "give other ports with --listen and --discovery (0 is any that is free)".to_owned()
             }
@@ -69,8 +78,9 @@ impl DemoError {
             Self::NoIo(_) => {
                 "allow io_uring to this process (a container's seccomp profile, say)".to_owned()
             }
-            Self::Server(_) | Self::Signals(_) | Self::Stalled(_) | Self::Interrupted => {
-                String::new()
+            Self::Interrupted => "start it again: it begins anew".to_owned(),
+            Self::Server(_) | Self::Signals(_) | Self::Stalled(_) => {
+                "report this as a bug, with what was printed".to_owned()
             }
         }
     }
@@ -81,6 +91,10 @@ impl fmt::Display for DemoError {
         match self {
             Self::Directory(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Port(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            Self::Anybody(address) => write!(
+                f,
+                "{address} can be reached from elsewhere: the demonstration is for this machine"
+            ),
             Self::Control(failure) => {
                 f.write_str(&failure.error)?;
                 failure

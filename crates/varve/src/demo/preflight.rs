@@ -22,12 +22,18 @@ impl Preflight {
     /// Looks at the machine.
     ///
     /// # Errors
-    /// [`DemoError::Port`], [`DemoError::Room`], [`DemoError::Directory`].
+    /// [`DemoError::Anybody`], [`DemoError::Port`], [`DemoError::Room`], [`DemoError::Directory`].
     pub(super) fn look(
         site: &Site,
         listen: SocketAddr,
         discovery: SocketAddr,
     ) -> Result<Self, DemoError> {
+        for address in [listen, discovery] {
+            // Who may connect would have to be named in a configuration that is written anew each time.
+            if !address.ip().is_loopback() {
+                return Err(DemoError::Anybody(address));
+            }
+        }
         // Both at once, so that two equal ones are told.
         let bind =
             |address| TcpListener::bind(address).map_err(|error| DemoError::Port(address, error));

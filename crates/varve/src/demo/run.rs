@@ -6,13 +6,12 @@ use super::report::{Report, connect_lines};
 use super::selftest::SelfTest;
 use super::server::Server;
 use super::site::{DENSE, FAST, POOL, SHEET, Site, VOLUMES};
-use crate::cli::abandon;
-use std::cell::Cell;
+use crate::signalled::Signalled;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use varve_hostio::{Executor, Io, Signals};
-use varve_io::{Event, World};
+use varve_io::World;
 
 /// A demonstration, as asked for.
 pub(crate) struct Request {
@@ -51,7 +50,7 @@ pub(crate) fn run(
     let once = request.once;
     let outcome = executor.run(async move {
         let demo = Demo {
-            signalled: Signalled::watch(&world)?,
+            signalled: hear(&world)?,
             world,
             site,
             capacity_bytes,
@@ -81,41 +80,16 @@ fn made_text(site: &Site, is_new: bool) -> String {
     )
 }
 
-/// Signals that came.
-#[derive(Clone)]
-struct Signalled {
-    came: Rc<Cell<bool>>,
-    event: Rc<Event>,
-}
-
-impl Signalled {
-    /// Notes the first signal; the second one ends the process at once.
-    fn watch(world: &Rc<dyn World>) -> Result<Self, DemoError> {
-        let io = Io::of(&**world).map_err(DemoError::NoIo)?;
-        let signals = Signals::take(io).map_err(DemoError::Signals)?;
-        let signalled = Self {
-            came: Rc::default(),
-            event: Rc::new(Event::new()),
-        };
-        let own = signalled.clone();
-        world.spawn(Box::pin(async move {
-            if signals.next().await.is_err() {
-                return;
-            }
-            own.came.set(true);
-            own.event.notify();
-            if signals.next().await.is_ok() {
-                abandon("ended by a second signal");
-            }
-        }));
-        Ok(signalled)
-    }
-
-    async fn wait(&self) {
-        while !self.came.get() {
-            self.event.listen().await;
-        }
-    }
+/// Hears signals from now on.
+fn hear(world: &Rc<dyn World>) -> Result<Signalled, DemoError> {
+    let io = Io::of(&**world).map_err(DemoError::NoIo)?;
+    let signals = Signals::take(io).map_err(DemoError::Signals)?;
+    Ok(Signalled::watch(
+        world,
+        signals,
+        || {},
+        "ended by a second signal",
+    ))
 }
 
 struct Demo {
@@ -141,7 +115,7 @@ impl Demo {
             Rc::clone(&self.site),
             &server,
             self.capacity_bytes,
-            Rc::clone(&self.signalled.came),
+            Rc::clone(self.signalled.came()),
         );
         let (outcome, server) = test.await?.run(server).await?;
         let report = Report::new(outcome, &server);

@@ -129,6 +129,7 @@ impl SelfTest {
         let verify_errors = verify_errors + self.failures() - wrong;
         let flash = self.flash().await?;
         let overwrites = (flash.host - before) as f64 / dense_bytes() as f64;
+        let verified_blocks = self.tenants.iter().map(Tenant::checked).sum();
         let used: u64 = self.tenants.iter().map(|tenant| tenant.blocks).sum();
         let bytes = |(tenant, count): (&Tenant, &u64)| tenant.operation_blocks() * count;
         let written: u64 = self.tenants.iter().zip(&operations).map(bytes).sum();
@@ -139,7 +140,7 @@ impl SelfTest {
             operations: operations.iter().sum(),
             elapsed,
             overwrites,
-            verified_blocks: 2 * used,
+            verified_blocks,
             verify_errors,
             io_errors: self.failures() - verify_errors,
             first_failure: firsts.next(),

@@ -90,10 +90,11 @@ impl Site {
         let state = self.state();
         let text = format!(
             "# The demonstration's server; see `varve serve --help`.\n\
-             state_dir = '{}'\n\n\
+             state_dir = {}\n\n\
              [[listener]]\naddress = '{listen}'\n\n\
              [[listener]]\naddress = '{discovery}'\ndiscovery = true\n",
-            state.display()
+            // What JSON escapes TOML does too (TOML 1.0, String).
+            serde_json::Value::from(state.display().to_string())
         );
         let path = self.config();
         fs::write(&path, text).map_err(|error| DemoError::Directory(path, error))

@@ -110,6 +110,11 @@ impl Tenant {
         self.habit.blocks
     }
 
+    /// Blocks that were compared with what was written.
+    pub(super) fn checked(&self) -> u64 {
+        self.subject.tally().checked
+    }
+
     /// Operations that failed or returned what they must not, and the first of them.
     pub(super) fn failures(&self) -> (u64, Option<String>) {
         let tally = self.subject.tally();

@@ -2,7 +2,7 @@
 
 use super::draw::{Draw, Share};
 use super::oracle::Oracle;
-use super::payload::{Ring, Stamp, stamp, stamp_of};
+use super::payload::{Ring, Stamp, is_whole, stamp, stamp_of};
 use super::store::Store;
 use super::tally::{Failed, Tally};
 use hdrhistogram::Histogram;
@@ -237,6 +237,10 @@ impl Subject {
                 if found.lba != lba || !oracle.allows(lba, found.version) {
                     let newest = oracle.newest(lba);
                     let what = format!("{lba}, version {newest}, reads as {found:?}");
+                    self.fail(phase, self.store.failed(what));
+                } else if !self.store.has_checksums() && !is_whole(&blocks, index as usize) {
+                    let what =
+                        format!("{lba} begins as it was written last, and goes on otherwise");
                     self.fail(phase, self.store.failed(what));
                 }
             }

@@ -1,6 +1,7 @@
-//! What is written: random bytes that do not compress, each block stamped with what it is; or, with
-//! payloads elided, the stamps alone, as symbols.
+//! What is written: random bytes that do not compress, each block stamped with what it is and with a checksum of
+//! the rest; or, with payloads elided, the stamps alone, as symbols.
 
+use varve_format::crc32c;
 use varve_io::{BlockRef, Blocks, World};
 use varve_lab::draw::Random;
 use varve_units::{BLOCK, Lba};
@@ -8,6 +9,10 @@ use varve_units::{BLOCK, Lba};
 /// Bytes of random payload, used in turn. As large as what a socket's receive ring would keep in
 /// the second-level cache.
 const RING_BYTES: usize = 512 << 10;
+
+/// Bytes of a block that say what it is; the last four are the checksum (CRC-32C) of what follows them.
+const STAMP_BYTES: usize = 16;
+const CRC_AT: usize = 12;
 
 /// Bits of a version that a symbol keeps.
 const VERSION_BITS: u32 = 24;
@@ -37,6 +42,11 @@ impl Ring {
             let mut payload = Blocks::zeroed(blocks);
             for word in payload.bytes_mut().chunks_exact_mut(8) {
                 word.copy_from_slice(&random.bits().to_le_bytes());
+            }
+            // Once for as often as it is used.
+            for block in payload.bytes_mut().chunks_exact_mut(BLOCK) {
+                let crc = crc32c(&block[STAMP_BYTES..]);
+                block[CRC_AT..STAMP_BYTES].copy_from_slice(&crc.to_le_bytes());
             }
             payload
         };
@@ -91,6 +101,17 @@ pub(crate) fn stamp_of(blocks: &Blocks, index: usize) -> Stamp {
     }
 }
 
+/// True if what follows the stamp of block `index` is what its checksum says.
+pub(crate) fn is_whole(blocks: &Blocks, index: usize) -> bool {
+    match blocks.block(index) {
+        BlockRef::Bytes(bytes) => {
+            let crc = crc32c(&bytes[STAMP_BYTES..]);
+            bytes[CRC_AT..STAMP_BYTES] == crc.to_le_bytes()
+        }
+        BlockRef::Symbol(_) => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +132,25 @@ mod tests {
         assert_eq!(stamp_of(&one, 1), said);
         assert_ne!(stamp_of(&one, 0), said);
     }
+
+    /// A right stamp above wrong bytes is no right block.
+    #[test]
+    fn what_follows_the_stamp_is_checked_to_the_last_byte() {
+        let mut payload = Ring::new(2, false, 1).take(&*Executor::new().world());
+        let said = Stamp {
+            lba: Lba(5),
+            version: 1,
+        };
+        stamp(&mut payload, 1, said);
+        assert!(is_whole(&payload, 0) && is_whole(&payload, 1));
+        for at in [CRC_AT, STAMP_BYTES, 512, BLOCK - 1] {
+            payload.bytes_mut()[BLOCK + at] ^= 1;
+            assert_eq!(stamp_of(&payload, 1), said);
+            assert!(!is_whole(&payload, 1), "{at}");
+            payload.bytes_mut()[BLOCK + at] ^= 1;
+        }
+    }
+
     #[test]
     fn a_symbol_is_a_stamp() {
         let mut ring = Ring::new(3, true, 1);

@@ -28,6 +28,12 @@ impl Store {
         }
     }
 
+    /// True if this process compares what it reads with the engine's checksums, to the last byte, at the end of its
+    /// way. What a namespace somewhere else returns has come through more than that.
+    pub(crate) const fn has_checksums(&self) -> bool {
+        !matches!(self, Self::Remote(_))
+    }
+
     /// True if nothing will succeed any more. A remote drive and a pool end their commands by themselves.
     pub(crate) fn has_stopped(&self) -> bool {
         let engine = self.engine();

@@ -23,13 +23,16 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Where to connect to.
+    /// Where to connect to, one after the other: a name may stand for several addresses.
     ///
     /// # Errors
     /// The name is not known.
-    pub(crate) fn resolve(&self) -> io::Result<SocketAddr> {
-        let mut all = (self.host.as_str(), self.port).to_socket_addrs()?;
-        all.next().ok_or_else(|| io::ErrorKind::NotFound.into())
+    pub(crate) fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        let all: Vec<_> = (self.host.as_str(), self.port).to_socket_addrs()?.collect();
+        if all.is_empty() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(all)
     }
 
     /// The same namespace elsewhere.

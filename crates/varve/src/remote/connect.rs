@@ -111,7 +111,8 @@ impl Unreachable {
     /// How a process ends by it.
     pub(crate) const fn exit(&self) -> Exit {
         match self {
-            Self::NoNamespace(_) => Exit::NotFound,
+            Self::NoNamespace(_) | Self::Resolve(_) => Exit::NotFound,
+            Self::NoIo(_) => Exit::Refused,
             Self::Discovery { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
@@ -127,8 +128,25 @@ pub(crate) async fn connect(
     address: &Address,
     terms: Terms,
 ) -> Result<Rc<Remote>, Unreachable> {
-    let place = address.resolve().map_err(Unreachable::Resolve)?;
+    let places = address.resolve().map_err(Unreachable::Resolve)?;
     let io = Io::of(&**world).map_err(Unreachable::NoIo)?;
+    let mut first = None;
+    for place in places {
+        match connect_at(world, &io, address, place, terms).await {
+            Err(error @ Unreachable::NotConnected { .. }) => first = first.or(Some(error)),
+            outcome => return outcome,
+        }
+    }
+    Err(first.expect("a name stands for an address"))
+}
+
+async fn connect_at(
+    world: &Rc<dyn World>,
+    io: &Io,
+    address: &Address,
+    place: SocketAddr,
+    terms: Terms,
+) -> Result<Rc<Remote>, Unreachable> {
     let host = HostIdentity::of_this_machine();
     let mut config = Config::new(address.nqn.clone(), address.nsid, host.nqn, host.id);
     config.digests = terms.digests;
@@ -145,7 +163,7 @@ pub(crate) async fn connect(
         Err(error) => {
             let next = match &error.0 {
                 // What a target says that has no such subsystem on this port.
-                Loss::Command { .. } => discovery::instead(world, io, place, address).await,
+                Loss::Command { .. } => discovery::instead(world, io.clone(), place, address).await,
                 _ => None,
             };
             return Err(match (error.0, next) {
@@ -162,7 +180,7 @@ pub(crate) async fn connect(
     if address.is_at_port_for_io() {
         return Ok(drive);
     }
-    match discovery::instead(world, io, place, address).await {
+    match discovery::instead(world, io.clone(), place, address).await {
         Some(next) => {
             drive.close().await;
             Err(Unreachable::Discovery { place, next })

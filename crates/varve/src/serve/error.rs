@@ -75,9 +75,15 @@ impl ServeError {
             | Self::RamBytes(_)
             | Self::Twice(_)
             | Self::Namespace(_)
-            | Self::Config(_) => Exit::Usage,
+            | Self::Config(ConfigError::Parse { .. }) => Exit::Usage,
+            Self::Config(ConfigError::Read(_, error))
+                if error.kind() == io::ErrorKind::NotFound =>
+            {
+                Exit::NotFound
+            }
             Self::Bind(_, error) if error.kind() == io::ErrorKind::AddrInUse => Exit::Conflict,
-            Self::Anybody(_)
+            Self::Config(ConfigError::Read(..))
+            | Self::Anybody(_)
             | Self::NoAddress(_)
             | Self::OpenMetrics(_)
             | Self::Io(_)

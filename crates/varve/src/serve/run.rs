@@ -12,7 +12,7 @@ use super::readings::{Reader, Readings};
 use super::report::{Serving, Shown};
 use super::test_namespace;
 use super::vigil;
-use crate::cli::abandon;
+use crate::signalled::Signalled;
 use std::path::PathBuf;
 use std::rc::Rc;
 use varve_control::{Config, Home, Pools, http, line};
@@ -51,7 +51,7 @@ struct Frame {
     hosts: Hosts,
     ports: Ports,
     metrics: Option<MetricsPort>,
-    signals: Signals,
+    signalled: Signalled,
     data_bytes: u64,
 }
 
@@ -64,6 +64,7 @@ async fn serve(
     let io = Io::of(&*world).map_err(ServeError::Io)?;
     // Before any other thread is there.
     let signals = Signals::take(io.clone()).map_err(ServeError::Signals)?;
+    let signalled = Signalled::watch(&world, signals, draining, "ended before it was drained");
     // Before any pool is touched.
     let ports = Ports::bind(&*world, &io, &plan.listeners).await?;
     let bind =
@@ -75,7 +76,7 @@ async fn serve(
         hosts,
         ports,
         metrics,
-        signals,
+        signalled,
         data_bytes: plan.data_bytes,
     };
     match plan.source {
@@ -119,8 +120,8 @@ async fn serve_test(
         metrics,
         socket: None,
     };
-    ready(&serving, when_ready);
-    until_a_signal(&frame.world, frame.signals).await?;
+    ready(&serving, &frame.signalled, when_ready);
+    frame.signalled.wait().await;
     server.drain().await;
     Ok(())
 }
@@ -143,8 +144,9 @@ async fn serve_pools(
     let connected = server.clone();
     pools.serves(move || connected.hosts());
     let watch = pools.watch();
-    let ending = Rc::default();
-    opening::open_all(&world, &pools, &ending).await;
+    // What would be opened from a signal on nobody would close.
+    let signalled = frame.signalled.clone();
+    opening::open_all(&world, &pools, signalled.came()).await;
     world.spawn(Box::pin(vigil::watch(Rc::clone(&world), Rc::clone(&pools))));
     let namespaces = Namespaces::new(
         Rc::clone(&world),
@@ -171,10 +173,8 @@ async fn serve_pools(
         socket: Some(home.socket().display().to_string()),
         listeners: frame.ports.open(&server),
     };
-    ready(&serving, when_ready);
-    until_a_signal(&world, frame.signals).await?;
-    // What would be opened from now on nobody would close.
-    ending.set(true);
+    ready(&serving, &signalled, when_ready);
+    signalled.wait().await;
     api.end(&*world).await;
     server.drain().await;
     let mut outcome = Ok(());
@@ -231,24 +231,18 @@ fn listen_for_commands(
     http::listen(home, caller).map_err(|error| ServeError::Socket(home.socket(), error))
 }
 
-/// Says to everybody that hosts can connect.
-fn ready(serving: &Serving, when_ready: impl FnOnce(&Serving)) {
-    when_ready(serving);
-    tell_manager(State::Ready);
+/// Says to everybody that hosts can connect, unless it is to end already.
+fn ready(serving: &Serving, signalled: &Signalled, when_ready: impl FnOnce(&Serving)) {
+    if !signalled.came().get() {
+        when_ready(serving);
+        tell_manager(State::Ready);
+    }
 }
 
-/// Ends at the first signal; the second one ends the process.
-async fn until_a_signal(world: &Rc<dyn World>, signals: Signals) -> Result<(), ServeError> {
-    signals.next().await.map_err(ServeError::Signals)?;
+/// Says to everybody that it ends.
+fn draining() {
     eprintln!("draining; a second signal ends at once");
     tell_manager(State::Stopping);
-    world.spawn(Box::pin(async move {
-        // Signals that cannot be read are as good as none.
-        if signals.next().await.is_ok() {
-            abandon("ended before it was drained");
-        }
-    }));
-    Ok(())
 }
 
 fn tell_manager(state: State) {

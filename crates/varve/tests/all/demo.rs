@@ -18,7 +18,7 @@ fn error(output: &Output) -> String {
 /// is left behind.
 #[test]
 fn the_self_test_passes_and_cleans_up() {
-    let scratch = std::env::temp_dir().join(format!("varve-demo-test-{}", std::process::id()));
+    let scratch = std::env::temp_dir().join(format!("varve-demo-it's-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("a scratch directory");
     let output = Command::new(env!("CARGO_BIN_EXE_varve"))
         .args(["demo", "--once", "--json", "--listen", "127.0.0.1:0"])
@@ -108,4 +108,18 @@ fn too_small_a_disk_is_told_before_anything_is_made() {
         "{told}"
     );
     assert!(is_empty.expect("it was there"));
+}
+
+/// Who may connect from elsewhere cannot be said, so nobody can: told before anything is made.
+#[test]
+fn only_this_machine_is_listened_to() {
+    let directory = std::env::temp_dir().join(format!("varve-demo-open-{}", std::process::id()));
+    let path = directory.to_str().expect("it is text");
+    let ports = ["--listen", "0.0.0.0:0", "--discovery", "127.0.0.1:0"];
+    let output = demo(&[&["--once", "--dir", path], &ports[..]].concat());
+    let told = error(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("127.0.0.1"), "{told}");
+    assert!(!directory.join("dense0.img").exists());
+    let _ = std::fs::remove_dir_all(directory);
 }

@@ -142,14 +142,19 @@ const FAILING: [(i32, &str, &str, &str); 37] = [
     (3, "not-found", "not-found", "inspect none --json"),
     (2, "usage", "usage", "inspect . --json"),
     (2, "usage", "usage", "sim --seeds 3..1 --json"),
-    (2, "usage", "usage", "sim --canary none --json"),
+    (3, "not-found", "not-found", "sim --canary none --json"),
     (
         2,
         "usage",
         "usage",
         "lab recovery --capacity 1TB --scale 3 --json",
     ),
-    (2, "usage", "usage", "lab drive none --job seqread --json"),
+    (
+        3,
+        "not-found",
+        "not-found",
+        "lab drive none --job seqread --json",
+    ),
     (
         2,
         "usage",
@@ -163,7 +168,7 @@ const FAILING: [(i32, &str, &str, &str); 37] = [
         "lab drive zns-zn540 --job randwrite --json",
     ),
     (2, "usage", "usage", "lab drive qlc-002 --job append --json"),
-    (2, "usage", "usage", "serve --config none --json"),
+    (3, "not-found", "not-found", "serve --config none --json"),
     (
         2,
         "usage",

@@ -82,7 +82,7 @@ fn every_experiment_is_listed_and_nothing_else_runs() {
     let drawn = run("lab run drive-table --plot /tmp/none.svg --json");
     assert_eq!(drawn.status.code(), Some(2), "refused before it runs");
     let nowhere = run("lab all --html /proc/nowhere --json");
-    assert_eq!(nowhere.status.code(), Some(1), "refused before it runs");
+    assert_eq!(nowhere.status.code(), Some(4), "refused before it runs");
     let small = run("lab all --scale 32 --json");
     assert_eq!(small.status.code(), Some(2), "refused before anything runs");
     let large = run("lab run waf-formula --scale 64 --json");

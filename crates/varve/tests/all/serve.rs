@@ -1,7 +1,9 @@
 //! `varve serve` as a process: it says where it listens, serves, refuses, drains and ends.
 
-use crate::daemon::{Daemon, run, run_varve};
+use crate::daemon::{Daemon, run, run_varve, varve};
 use crate::scripted::{Host, pattern, read_sqe};
+use std::io::{BufRead, BufReader};
+use std::process::Command;
 use varve_nvme::Sqe;
 use varve_nvme::opcode::admin;
 use varve_units::{BLOCK, Nanos};
@@ -51,6 +53,43 @@ fn a_busy_port_is_refused() {
         );
         assert!(output.stdout.is_empty());
     }
+}
+
+/// A signal that comes while a server still waits for what it needs is heard, and so is a second one.
+#[test]
+fn signals_are_heard_before_it_serves() {
+    let daemon = Daemon::start(&["--test-namespace", "null"]);
+    let listen = daemon.address(0).to_string();
+    let rest = ["--discovery", "127.0.0.1:0", "--test-namespace", "null"];
+    let mut other = varve(&[&["serve", "--listen", &listen], &rest[..]].concat())
+        .spawn()
+        .expect("the binary");
+    let mut said = BufReader::new(other.stderr.take().expect("its errors"));
+    let id = other.id().to_string();
+    // Until it has taken them over they end it as any process.
+    let takes_signals = || {
+        let text = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+        let line = text.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask & 1 << 14 != 0)
+    };
+    while !takes_signals() {
+        std::thread::yield_now();
+    }
+    let signal = || {
+        let command = ["-c", r#"kill -TERM "$0""#, &id];
+        let status = Command::new("sh").args(command).status();
+        assert!(status.expect("a shell").success());
+    };
+    signal();
+    let mut line = String::new();
+    said.read_line(&mut line).expect("a line");
+    assert!(line.contains("a second signal ends at once"), "{line}");
+    signal();
+    let status = other.wait().expect("its end");
+    said.read_line(&mut line).expect("a line");
+    assert_eq!(status.code(), Some(1), "{line}");
+    assert!(line.contains("ended before it was drained"), "{line}");
 }
 
 #[test]
