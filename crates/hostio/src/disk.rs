@@ -197,14 +197,13 @@ impl Disk {
     /// # Errors
     /// [`OpenError`], also if the path exists.
     pub fn create(path: &Path, bytes: u64, options: &DiskOptions) -> Result<Self, OpenError> {
-        let make = || {
-            let file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(path)?;
-            Ok(file)
-        };
+        let failed = |error| OpenError::system(path, "create", error);
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed)?;
         let keep = |file: File| {
             file.set_len(bytes)?;
             file.sync_all()?;
@@ -213,8 +212,6 @@ impl Disk {
                 .filter(|parent| !parent.as_os_str().is_empty());
             File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
         };
-        let failed = |error| OpenError::system(path, "create", error);
-        let file = make().map_err(failed)?;
         let opened = keep(file)
             .map_err(failed)
             .and_then(|()| Self::open(path, options));

@@ -78,7 +78,7 @@ impl DemoError {
             Self::NoIo(_) => {
                 "allow io_uring to this process (a container's seccomp profile, say)".to_owned()
             }
-            Self::Interrupted => "start it again: it begins anew".to_owned(),
+            Self::Interrupted => "start it again".to_owned(),
             Self::Server(_) | Self::Signals(_) | Self::Stalled(_) => {
                 "report this as a bug, with what was printed".to_owned()
             }
