@@ -266,7 +266,7 @@ fn a_disk_is_no_dense_drive_of_what_keeps_blocks() {
 
 /// What only a drive that was made can tell is refused then.
 #[test]
-fn tiers_and_jobs_without_room_are_refused() {
+fn tiers_jobs_and_bursts_without_room_are_refused() {
     let small = |system, jobs, bytes| RigRequest {
         hosts: Hosts::Mix(Mix {
             jobs,
@@ -283,7 +283,25 @@ fn tiers_and_jobs_without_room_are_refused() {
         over_provision: 90.0,
         ..small(SystemName::CsalPaper, 64, 1 << 20)
     };
-    for (limits, why) in [(tier, "fast tier"), (jobs, "room for a request")] {
+    // Ten times what it reads, a thousand times that in a burst.
+    let bursts = Bursts {
+        rate: Rate::PerCent(1000),
+        factor: 1000,
+        requests: 1,
+    };
+    let rate = RigRequest {
+        hosts: Hosts::Mix(Mix {
+            reads_per_cent: 100,
+            pace: Pace::Bursts(bursts),
+            ..mix(Law::Uniform, 4096)
+        }),
+        ..small(SystemName::DropIn, 8, 4096)
+    };
+    for (limits, why) in [
+        (tier, "fast tier"),
+        (jobs, "room for a request"),
+        (rate, "in a burst"),
+    ] {
         let watch: Watch = Rc::new(|_, _, _| ());
         let Err(RigError::Limits(what)) = run(&limits, &watch) else {
             panic!("{why} is no limit");
