@@ -454,8 +454,10 @@ impl Host {
         let dying = self.dying.values().map(|one| one.until).min();
         let own = match &mut self.state {
             State::Up(up) => {
+                // A part that is due while no queue has room goes out when an answer makes some: time
+                // has nothing to do for it, and its deadline would be in the past until then.
                 let parts = self.requests.deadline();
-                let parts = parts.filter(|_| up.phase == Phase::Ready);
+                let parts = parts.filter(|_| up.phase == Phase::Ready && up.idlest().is_some());
                 up.deadline().into_iter().chain(parts).min()
             }
             State::Down { retry_at } => {

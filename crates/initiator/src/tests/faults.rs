@@ -182,6 +182,38 @@ fn a_second_loss_is_told_like_the_first() {
     assert_eq!(net.run(Operation::Flush).result, Err(Failure::CacheLost));
 }
 
+/// What is to be sent again while every slot is taken is no reason to wake: it goes out when a slot
+/// comes free. A caller that ticks at deadlines would spin, and hear no answer.
+#[test]
+fn a_retry_without_a_free_slot_waits_for_one() {
+    let queue_entries = 2;
+    let mut net = Net::new(
+        11,
+        Config {
+            queue_entries,
+            ..config()
+        },
+    );
+    net.ready();
+    net.is_held = true;
+    for id in [1, 2] {
+        net.host.submit(net.now, id, read(id, 1));
+    }
+    while net.step() {}
+    let refused = net.orders.remove(0);
+    net.put_off(&refused);
+    while net.step() {}
+    assert_eq!(net.orders.len(), 1, "the slot is the other one's");
+    // Longer than a refused command waits.
+    net.now = net.now + Nanos::from_millis(300);
+    net.host.tick(net.now);
+    let deadline = net.host.deadline().expect("an answer is due");
+    assert!(deadline > net.now, "{deadline} is not after {}", net.now);
+    net.is_held = false;
+    net.until("both", |net| net.completions.len() == 2);
+    assert!(net.completions.iter().all(|one| one.result.is_ok()));
+}
+
 #[test]
 fn a_backend_that_is_silent_is_given_up() {
     let times = Times {

@@ -324,6 +324,13 @@ impl Net {
         true
     }
 
+    /// The backend refuses an order for now, and the host hears of it.
+    pub fn put_off(&mut self, order: &Order) {
+        let refusal = Err(varve_target::Failure::NotReady);
+        self.target.complete(order.connection, order.tag, refusal);
+        self.after_target();
+    }
+
     fn perform(&mut self, task: Task) -> Answer<Vec<u8>> {
         let bytes =
             |lba: u64, blocks: u32| lba as usize * BLOCK..(lba as usize + blocks as usize) * BLOCK;
