@@ -125,6 +125,7 @@ struct Driver<T: Transport> {
     /// The timer waits for this time.
     armed: Cell<Option<Nanos>>,
     timer: Signal,
+    /// The end that was asked for has come.
     is_over: Cell<bool>,
 }
 
@@ -183,6 +184,14 @@ impl<T: Transport> Driver<T> {
         loop {
             let event = self.host.borrow_mut().next_event();
             let Some(event) = event else { break };
+            if event == Event::Closed {
+                // For all who wait for the end, however many: not one of what happened, which the
+                // first who asks would take from the others.
+                self.is_over.set(true);
+                self.timer.notify();
+                self.happened.notify();
+                continue;
+            }
             let mut events = self.events.borrow_mut();
             if events.len() == EVENTS_MAX {
                 events.remove(0);
@@ -364,13 +373,6 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// True once the end that was asked for has come.
-    fn take_closed(&self) -> bool {
-        let mut events = self.events.borrow_mut();
-        let at = events.iter().position(|event| *event == Event::Closed);
-        at.map(|at| events.remove(at)).is_some()
-    }
-
     /// Ends all in good order.
     async fn close(self: &Rc<Self>) {
         if self.is_over.get() {
@@ -379,12 +381,9 @@ impl<T: Transport> Driver<T> {
         let now = self.world.now();
         self.host.borrow_mut().close(now);
         self.poke();
-        // Only that is waited for: what happened before is for whoever asks what happened.
-        while !self.take_closed() {
+        while !self.is_over.get() {
             self.happened.listen().await;
         }
-        self.is_over.set(true);
-        self.timer.notify();
     }
 }
 

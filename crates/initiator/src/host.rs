@@ -523,8 +523,12 @@ impl Host {
     }
 
     /// Asks for an orderly end: the controller is shut down, then all connections are closed, then
-    /// [`Event::Closed`] is told. Requests that have not ended fail, further ones are refused.
+    /// [`Event::Closed`] is told. Requests that have not ended fail, further ones are refused. Asked
+    /// again before that, it changes nothing: the shutdown goes on.
     pub fn close(&mut self, now: Nanos) {
+        if self.is_closing {
+            return;
+        }
         self.is_closing = true;
         match &self.state {
             State::Up(up) if up.phase == Phase::Ready && !up.is_talking => self.shut_down(now),

@@ -441,6 +441,25 @@ fn a_loss_under_a_leave_is_told() {
     });
 }
 
+/// Two that take leave at once both come to an end, and the controller is shut down.
+#[test]
+fn two_leaves_at_once() {
+    run(|world, machine| async move {
+        let drive = connect(&world, &machine).await;
+        let leave = || {
+            let drive = Rc::clone(&drive);
+            world.run(async move { drive.close().await })
+        };
+        let (first, second) = (leave(), leave());
+        first.await;
+        second.await;
+        // A third finds nothing to do.
+        drive.close().await;
+        assert_eq!(machine.flushes.get(), 1, "the controller's shutdown");
+        assert_eq!(machine.target.borrow().controllers(), 0);
+    });
+}
+
 #[test]
 fn there_is_no_drive_without_a_target() {
     run(|world, machine| async move {
