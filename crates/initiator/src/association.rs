@@ -1,6 +1,6 @@
 //! An association: the admin queue, its dialogue, the I/O queues.
 
-use crate::config::Config;
+use crate::config::{Config, Purpose};
 use crate::dialogue::{Dialogue, Step, Turn};
 use crate::error::Loss;
 use crate::flights::{Owner, Transfer};
@@ -80,14 +80,14 @@ impl Link {
 }
 
 impl Association {
-    pub fn new(now: Nanos, config: &Config, admin: ConnectionId) -> Self {
+    pub fn new(now: Nanos, config: &Config, admin: ConnectionId, purpose: Purpose) -> Self {
         let queue = Queue::new(0, config.digests, TRANSFER_BYTES_MAX);
         let link = Link::new(now, queue, config);
         Self {
             phase: Phase::Starting,
             admin,
             links: BTreeMap::from([(admin, link)]),
-            dialogue: Dialogue::new(config.purpose, config.queues),
+            dialogue: Dialogue::new(purpose, config.queues),
             is_talking: false,
             talk_at: None,
             is_stale: false,
@@ -210,8 +210,8 @@ impl Association {
         }
         self.is_stale = false;
         let step = match config.purpose {
-            crate::Purpose::Namespace(_) => Step::Changed,
-            crate::Purpose::Discovery => Step::LogHead,
+            Purpose::Namespace(_) => Step::Changed,
+            Purpose::Discovery => Step::LogHead,
         };
         self.dialogue.begin(step);
         self.talk(now, config);

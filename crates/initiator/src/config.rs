@@ -7,7 +7,7 @@ use varve_units::Nanos;
 /// What the association is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// I/O to a namespace; the first active one if none is named.
+    /// I/O to a namespace; if none is named, to the one that is the first when it first connects.
     Namespace(Option<u32>),
     /// The discovery log, kept up to date.
     Discovery,

@@ -492,14 +492,25 @@ impl Host {
                     let (loss, is_final) = (Loss::Timeout, true);
                     self.events.push_back(Event::Lost { loss, is_final });
                 } else if self.dying.is_empty() && retry_at <= now {
-                    let admin = self.new_id();
-                    self.state = State::Up(Box::new(Association::new(now, &self.config, admin)));
-                    self.actions.push_back(Action::Connect(admin));
+                    self.associate(now);
                 }
             }
             State::Over => {}
         }
         self.note_closed();
+    }
+
+    /// Begins an association. Which namespace it is for is settled by the first that had one: the first
+    /// namespace there is may be another one by now, and that would end everything.
+    fn associate(&mut self, now: Nanos) {
+        let admin = self.new_id();
+        let purpose = match (self.config.purpose, &self.namespace) {
+            (Purpose::Namespace(_), Some(taken)) => Purpose::Namespace(Some(taken.nsid)),
+            (purpose, _) => purpose,
+        };
+        let up = Association::new(now, &self.config, admin, purpose);
+        self.state = State::Up(Box::new(up));
+        self.actions.push_back(Action::Connect(admin));
     }
 
     fn tick_up(&mut self, now: Nanos) {

@@ -303,6 +303,25 @@ fn another_namespace_under_the_same_name_is_refused() {
     assert_eq!(net.run(read(0, 1)).result, Err(Failure::Gone));
 }
 
+/// A host that took the first namespace there was stays with it when there are others later.
+#[test]
+fn the_namespace_that_was_taken_is_asked_for_again() {
+    let mut net = Net::new(12, config());
+    net.target.remove_namespace(1);
+    let mut second = super::net::namespace(DISK_BLOCKS);
+    (second.uuid, second.nguid) = ([10; 16], [10; 16]);
+    net.target.put_namespace(2, second).expect("a good one");
+    net.ready();
+    let taken = *net.host.namespace().expect("it is ready");
+    assert_eq!(taken.nsid, 2);
+    let first = super::net::namespace(DISK_BLOCKS);
+    net.target.put_namespace(1, first).expect("a good one");
+    assert!(net.cut(false));
+    net.until("a loss", |net| net.events.iter().any(is_lost));
+    net.ready();
+    assert_eq!(net.host.namespace(), Some(&taken));
+}
+
 /// With digests every damaged byte is noticed: data is asked for again, anything else ends the
 /// connection, and both are made good.
 #[test]
