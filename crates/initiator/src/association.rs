@@ -165,7 +165,6 @@ impl Association {
         if is_admin {
             link.queue.grow(ADMIN_ENTRIES - 1);
             self.cntlid = (done.result & 0xffff) as u16;
-            self.keep_alive_at = keep_alive_after(now, config);
             self.talk(now, config);
         } else {
             let facts = &self.dialogue.facts;
@@ -191,7 +190,13 @@ impl Association {
 
     /// The dialogue's command was answered. True if the dialogue is over.
     pub fn answered(&mut self, now: Nanos, config: &Config, done: &Done) -> Result<bool, Loss> {
-        match self.dialogue.answered(now, done)? {
+        let step = self.dialogue.step;
+        let turn = self.dialogue.answered(now, done)?;
+        if step == Step::Controller {
+            // It is ready by now, and says here whether it has the command.
+            self.keep_alive_at = self.keep_alive_after(now, config);
+        }
+        match turn {
             Turn::Send => self.talk(now, config),
             Turn::Wait(until) => self.talk_at = Some(until),
             Turn::Over => {
@@ -227,7 +232,7 @@ impl Association {
 
     /// Sends a Keep Alive, unless the last one was not answered yet.
     pub fn keep_alive(&mut self, now: Nanos, config: &Config) {
-        self.keep_alive_at = keep_alive_after(now, config);
+        self.keep_alive_at = self.keep_alive_after(now, config);
         if self.is_asking {
             return;
         }
@@ -261,9 +266,11 @@ impl Association {
     pub fn into_links(self) -> Vec<(ConnectionId, Link)> {
         self.links.into_iter().collect()
     }
-}
 
-fn keep_alive_after(now: Nanos, config: &Config) -> Option<Nanos> {
-    let timeout = config.times.keep_alive.0;
-    (timeout > 0).then(|| now + Nanos(timeout / 2))
+    /// When the next Keep Alive goes out; never if this side wants none or the controller has none.
+    fn keep_alive_after(&self, now: Nanos, config: &Config) -> Option<Nanos> {
+        let timeout = config.times.keep_alive.0;
+        let has_it = self.dialogue.facts.keep_alive_step > Nanos(0);
+        (timeout > 0 && has_it).then(|| now + Nanos(timeout / 2))
+    }
 }

@@ -22,7 +22,8 @@ pub struct Times {
     pub admin: Nanos,
     /// Until a command of an I/O queue is answered; the association ends otherwise.
     pub command: Nanos,
-    /// Keep-alive timeout told to the controller; a Keep Alive goes out at half of it. 0 for none.
+    /// Keep-alive timeout told to the controller; if that has keep alive, one goes out at half of it.
+    /// 0 for none.
     pub keep_alive: Nanos,
     /// Until the peer has closed a connection this side gave up.
     pub close: Nanos,

@@ -3,4 +3,6 @@
 mod faults;
 mod net;
 mod pair;
+mod peers;
+mod script;
 mod scripted;
