@@ -72,8 +72,8 @@ pub(crate) struct Facts {
     pub queues: u16,
     /// WZSL, if it is known.
     wzsl: Option<u8>,
-    /// DMRL, DMRSL.
-    ranges: (u8, u32),
+    /// DMRL, DMRSL, DMSL.
+    ranges: (u8, u32, u64),
     /// KAS: keep-alive timeouts are rounded up to multiples of it; 0 if there is no keep alive.
     pub keep_alive_step: Nanos,
 }
@@ -114,7 +114,7 @@ impl Facts {
     /// What the NVM command set adds; a controller of before 2.0 does not say.
     pub fn set_command_set(&mut self, id: &NvmController) {
         self.wzsl = Some(id.wzsl);
-        self.ranges = (id.dmrl, id.dmrsl.get());
+        self.ranges = (id.dmrl, id.dmrsl.get(), id.dmsl.get());
     }
 
     /// Entries of an I/O queue when `wanted` are wanted.
@@ -174,7 +174,7 @@ impl Facts {
             Some(0) => BLOCKS_MAX,
             Some(exponent) => blocks(self.page_bytes << exponent.min(31)),
         };
-        let (ranges, range_blocks) = self.ranges;
+        let (ranges, range_blocks, discard_blocks) = self.ranges;
         let or_max = |value: u32, max: u32| if value == 0 { max } else { value.min(max) };
         Limits {
             nsid: namespace.nsid,
@@ -191,6 +191,10 @@ impl Facts {
                 0
             },
             ranges: or_max(ranges.into(), RANGES_MAX as u32),
+            discard_blocks: match discard_blocks {
+                0 => u64::MAX,
+                blocks => blocks,
+            },
             has_compare: has(command_support::COMPARE),
             is_volatile: namespace.is_volatile,
         }

@@ -17,7 +17,7 @@
 //! its keep-alive timeout has passed twice (traffic-based keep alive may notice that late).
 //!
 //! Reading order: `config`, `error`, `payload`, `outgoing`, `flights`, `queue`, `facts`, `dialogue`,
-//! `requests`, `association`, `host`, `drive`.
+//! `requests`, `discard`, `association`, `host`, `drive`.
 //!
 //! **Invariants**: a peer's bytes never panic; memory is bounded by the queues' slots and one PDU per
 //! connection; a request ends once.
@@ -33,6 +33,7 @@ extern crate std;
 mod association;
 mod config;
 mod dialogue;
+mod discard;
 mod drive;
 mod error;
 mod facts;

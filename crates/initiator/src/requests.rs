@@ -9,6 +9,7 @@
 //!
 //! **Not here**: queues, connections.
 
+use crate::discard::Discard;
 use crate::error::Failure;
 use crate::flights::{Owner, Transfer};
 use crate::payload::Payload;
@@ -17,13 +18,11 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_io::{Gather, Target};
-use varve_nvme::dsm::{Dsm, DsmRange};
 use varve_nvme::opcode::io;
 use varve_nvme::sqe::BlockRange;
 use varve_nvme::status::StatusField;
 use varve_nvme::{Sqe, Status};
 use varve_units::Nanos;
-use zerocopy::IntoBytes;
 
 /// Times a command is sent again after a passing failure. As Linux.
 const RETRIES_MAX: u8 = 5;
@@ -100,12 +99,14 @@ pub(crate) struct Limits {
     pub range_blocks: u32,
     /// Ranges of one.
     pub ranges: u32,
+    /// Blocks of all of them.
+    pub discard_blocks: u64,
     pub has_compare: bool,
     /// Writes that were answered can be lost until they are flushed.
     pub is_volatile: bool,
 }
 
-/// A piece of a request that one command does: bytes of data, blocks, or ranges from `at` on.
+/// A piece of a request that one command does: bytes of data, or blocks, from `at` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
     request: u32,
@@ -139,9 +140,7 @@ enum Work {
         blocks: u64,
         flags: (bool, bool),
     },
-    Deallocate {
-        ranges: Vec<(u64, u32)>,
-    },
+    Deallocate(Discard),
 }
 
 struct Request {
@@ -198,23 +197,23 @@ impl Work {
                 blocks,
                 flags: (deallocate, fua),
             },
-            Operation::Deallocate { ranges } => Self::Deallocate { ranges },
+            Operation::Deallocate { ranges } => Self::Deallocate(Discard::new(&ranges)),
         }
     }
 
-    /// Its length in what parts count: bytes, blocks, ranges; 1 for a flush.
+    /// Its length in what parts count: bytes, blocks; 1 for a flush.
     fn length(&self) -> u64 {
         match self {
             Self::Read { into, .. } => into.bytes(),
             Self::Write { data, .. } | Self::Compare { data, .. } => data.bytes(),
             Self::Flush { .. } => 1,
             Self::WriteZeroes { blocks, .. } => *blocks,
-            Self::Deallocate { ranges } => ranges.len() as u64,
+            Self::Deallocate(discard) => discard.blocks(),
         }
     }
 
-    /// What one command takes of it; 0 if the controller has no such command.
-    fn part_max(&self, limits: &Limits) -> u64 {
+    /// What one command takes of it from `at` on; 0 if the controller has no such command.
+    fn part_max(&self, at: u64, limits: &Limits) -> u64 {
         let bytes = u64::from(limits.transfer_blocks) * u64::from(limits.block_bytes);
         match self {
             Self::Read { .. } | Self::Write { .. } => bytes,
@@ -222,8 +221,7 @@ impl Work {
             Self::Compare { .. } => 0,
             Self::Flush { .. } => 1,
             Self::WriteZeroes { .. } => limits.zeroes_blocks.into(),
-            Self::Deallocate { .. } if limits.range_blocks == 0 => 0,
-            Self::Deallocate { .. } => limits.ranges.into(),
+            Self::Deallocate(discard) => discard.command_blocks(at, limits),
         }
     }
 
@@ -231,7 +229,7 @@ impl Work {
     const fn is_change(&self) -> bool {
         matches!(
             self,
-            Self::Write { .. } | Self::WriteZeroes { .. } | Self::Deallocate { .. }
+            Self::Write { .. } | Self::WriteZeroes { .. } | Self::Deallocate(_)
         )
     }
 
@@ -254,12 +252,6 @@ impl Requests {
     /// # Panics
     /// If data is not whole blocks.
     pub fn submit(&mut self, id: u64, operation: Operation, limits: &Limits) {
-        let operation = match operation {
-            Operation::Deallocate { ranges } => Operation::Deallocate {
-                ranges: split(ranges, limits.range_blocks),
-            },
-            other => other,
-        };
         let work = Work::new(operation, self.written);
         if let Work::Read { .. } | Work::Write { .. } | Work::Compare { .. } = work {
             let block = u64::from(limits.block_bytes);
@@ -298,7 +290,7 @@ impl Requests {
             request.failure = Some(Failure::CacheLost);
             return self.end(index);
         }
-        if request.work.part_max(limits) == 0 && request.work.length() > 0 {
+        if request.work.part_max(0, limits) == 0 && request.work.length() > 0 {
             request.failure = Some(Failure::Unsupported);
         }
         if request.failure.is_some() || request.work.length() == 0 {
@@ -326,11 +318,12 @@ impl Requests {
             self.delayed.pop_front();
             return Some(part);
         }
-        let index = loop {
+        let (index, part_max) = loop {
             let index = *self.waiting.front()?;
             let request = self.get_mut(index);
-            if request.work.part_max(limits) > 0 {
-                break index;
+            let part_max = request.work.part_max(request.cursor, limits);
+            if part_max > 0 {
+                break (index, part_max);
             }
             // It was let in by an earlier association, and the controller has no such command any more.
             self.waiting.pop_front();
@@ -338,7 +331,7 @@ impl Requests {
             self.end(index);
         };
         let request = self.get_mut(index);
-        let (length, part_max) = (request.work.length(), request.work.part_max(limits));
+        let length = request.work.length();
         let count = (length - request.cursor).min(part_max);
         let part = Part {
             request: index,
@@ -400,7 +393,12 @@ impl Requests {
                 }
                 (sqe, Transfer::None)
             }
-            Work::Deallocate { ranges } => deallocate(limits.nsid, ranges, part),
+            Work::Deallocate(discard) => {
+                let (sqe, bytes) = discard.command(part.at, part.count, limits);
+                let length = bytes.len() as u32;
+                let payload = Payload::Bytes(bytes.into());
+                (sqe, Transfer::ToController(payload, length))
+            }
         }
     }
 
@@ -554,46 +552,6 @@ impl Requests {
     }
 }
 
-/// Cuts ranges at what one may have.
-fn split(ranges: Vec<(u64, u32)>, blocks_max: u32) -> Vec<(u64, u32)> {
-    if blocks_max == 0 {
-        return ranges;
-    }
-    let mut cut = Vec::with_capacity(ranges.len());
-    for (mut lba, mut blocks) in ranges {
-        while blocks > 0 {
-            let count = blocks.min(blocks_max);
-            cut.push((lba, count));
-            lba += u64::from(count);
-            blocks -= count;
-        }
-    }
-    cut
-}
-
-fn deallocate(nsid: u32, ranges: &[(u64, u32)], part: Part) -> (Sqe, Transfer) {
-    let from = part.at as usize;
-    let ranges = &ranges[from..from + part.count as usize];
-    let mut bytes = Vec::with_capacity(size_of_val(ranges));
-    for (lba, blocks) in ranges {
-        let range = DsmRange {
-            attributes: 0.into(),
-            nlb: (*blocks).into(),
-            slba: (*lba).into(),
-        };
-        bytes.extend_from_slice(range.as_bytes());
-    }
-    let mut sqe = Sqe::new(io::DATASET_MANAGEMENT, 0, nsid);
-    let deallocate = true;
-    let ranges = ranges.len();
-    Dsm { ranges, deallocate }.fill(&mut sqe);
-    let length = bytes.len() as u32;
-    (
-        sqe,
-        Transfer::ToController(Payload::Bytes(bytes.into()), length),
-    )
-}
-
 /// True if the same command may succeed later.
 fn is_passing(failure: Failure) -> bool {
     match failure {
@@ -623,6 +581,7 @@ mod tests {
             zeroes_blocks: 8,
             range_blocks: 8,
             ranges: 8,
+            discard_blocks: u64::MAX,
             has_compare: true,
             is_volatile: true,
         };

@@ -8,23 +8,30 @@ use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
 use varve_nvme::cqe::Cqe;
+use varve_nvme::dsm::{Dsm, DsmRange};
 use varve_nvme::fabrics::{Connect, FabricsType, PropertyAccess};
 use varve_nvme::identify::{
     Cns, Identify, IdentifyController, IdentifyNamespace, LbaFormat, NvmController, namespace_list,
 };
-use varve_nvme::opcode::{FABRICS, admin};
+use varve_nvme::opcode::{FABRICS, admin, io};
 use varve_nvme::property::{self, Capabilities, ControllerStatus};
 use varve_nvme::tcp::{
     DataTransfer, Decoder, Digests, Header, IcResp, Limits, MAXH2CDATA_MIN, Side, encode, flag,
 };
 use varve_nvme::{IDENTIFY_BYTES, Sqe, Status};
 use varve_units::Nanos;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// The host's end of a connection is the machine's, this is the other one.
 struct Peer {
     decoder: Decoder,
     qid: u16,
+}
+
+/// An I/O command.
+pub struct Sent {
+    /// Of a Dataset Management.
+    pub ranges: Vec<(u64, u32)>,
 }
 
 /// The controller and its host.
@@ -43,6 +50,8 @@ pub struct Script {
     pub is_deaf: bool,
     /// Connects are refused.
     pub is_down: bool,
+    /// I/O commands that came.
+    pub commands: Vec<Sent>,
     pub keep_alives: Vec<Nanos>,
     pub events: Vec<Event>,
     pub completions: Vec<Completion>,
@@ -67,6 +76,7 @@ impl Script {
             is_silent: false,
             is_deaf: false,
             is_down: false,
+            commands: Vec::new(),
             keep_alives: Vec::new(),
             events: Vec::new(),
             completions: Vec::new(),
@@ -148,7 +158,7 @@ impl Script {
                         let response = IcResp::new(0, 0, MAXH2CDATA_MIN);
                         encoded(&Header::IcResp(response), 0, &[])
                     }
-                    Header::CapsuleCmd(sqe) => self.answer(id, &sqe),
+                    Header::CapsuleCmd(sqe) => self.answer(id, &sqe, &pdu.data),
                     other => panic!("{other:?}"),
                 };
                 self.host.receive(self.now, id, &answer);
@@ -156,13 +166,15 @@ impl Script {
         }
     }
 
-    fn answer(&mut self, id: ConnectionId, sqe: &Sqe) -> Vec<u8> {
+    fn answer(&mut self, id: ConnectionId, sqe: &Sqe, data: &[u8]) -> Vec<u8> {
         let peer = self.peers.get_mut(&id).expect("it sent something");
         if sqe.opcode == FABRICS && FabricsType::of(sqe) == Some(FabricsType::Connect) {
             peer.qid = Connect::from_sqe(sqe).qid;
             return done(sqe, 1);
         }
         if peer.qid > 0 {
+            let ranges = ranges(sqe, data);
+            self.commands.push(Sent { ranges });
             return match self.is_silent {
                 true => Vec::new(),
                 false => done(sqe, 0),
@@ -235,4 +247,16 @@ fn encoded(header: &Header, flags: u8, data: &[u8]) -> Vec<u8> {
 fn done(sqe: &Sqe, result: u64) -> Vec<u8> {
     let cqe = Cqe::new(sqe.cid.get(), Status::Success, result);
     encoded(&Header::CapsuleResp(cqe), 0, &[])
+}
+
+/// Ranges of a Dataset Management.
+fn ranges(sqe: &Sqe, data: &[u8]) -> Vec<(u64, u32)> {
+    if sqe.opcode != io::DATASET_MANAGEMENT {
+        return Vec::new();
+    }
+    let (ranges, rest) = <[DsmRange]>::ref_from_prefix_with_elems(data, Dsm::from_sqe(sqe).ranges)
+        .expect("ranges in the capsule");
+    assert!(rest.is_empty(), "as many ranges as it says");
+    let ranges = ranges.iter();
+    ranges.map(|one| (one.slba.get(), one.nlb.get())).collect()
 }
