@@ -4,6 +4,9 @@ use varve_nvme::Nqn;
 use varve_nvme::tcp::Digests;
 use varve_units::Nanos;
 
+/// [`Config::resends_max`] if nothing else is said. As Linux (`nvme_core.max_retries`).
+const RESENDS_MAX: u32 = 5;
+
 /// What the association is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
@@ -70,10 +73,13 @@ pub struct Config {
     pub queue_entries: u16,
     /// How patient it is.
     pub times: Times,
+    /// How often a request is sent again because its association was lost while the controller had it
+    /// in hand; after that it fails. Attempts to connect do not count.
+    pub resends_max: u32,
 }
 
 impl Config {
-    /// For I/O with a namespace: one queue of 128 entries, no digests.
+    /// For I/O with a namespace: one queue of 128 entries, no digests, 5 resends.
     #[must_use]
     pub fn new(subsystem: Nqn, nsid: Option<u32>, host: Nqn, hostid: [u8; 16]) -> Self {
         Self {
@@ -85,6 +91,7 @@ impl Config {
             queues: 1,
             queue_entries: 128,
             times: Times::default(),
+            resends_max: RESENDS_MAX,
         }
     }
 

@@ -118,6 +118,9 @@ pub enum Failure {
     ShortData,
     /// There is no association any more and none will be tried.
     Gone,
+    /// It was not answered, however often it was sent: each time the association was lost before. What
+    /// was sent cannot land any more; whether it has, nobody knows.
+    Unanswered,
     /// Writes that were answered may be lost: the association ended before they were flushed, and
     /// nobody knows whether the volatile cache they were in has survived. Told by every flush until
     /// [`crate::Host::accept_loss`].
@@ -132,7 +135,7 @@ impl Failure {
     pub fn io_error(self) -> IoError {
         let status = match self {
             Self::Status(field) => field.status(),
-            Self::Gone | Self::CacheLost => return IoError::Gone,
+            Self::Gone | Self::Unanswered | Self::CacheLost => return IoError::Gone,
             Self::Digest | Self::ShortData | Self::Unsupported => return IoError::Media,
         };
         match status {
@@ -165,6 +168,9 @@ impl fmt::Display for Failure {
             Self::Digest => f.write_str("data was damaged on the way"),
             Self::ShortData => f.write_str("the controller gave less data than asked for"),
             Self::Gone => f.write_str("the controller is lost"),
+            Self::Unanswered => {
+                f.write_str("the controller did not answer, however often it was asked")
+            }
             Self::CacheLost => f.write_str("writes may be lost: they were not flushed in time"),
             Self::Unsupported => f.write_str("the controller has no such command"),
         }
@@ -193,6 +199,7 @@ mod tests {
             assert_eq!(Failure::Status(status.field()).io_error(), error);
         }
         assert_eq!(Failure::CacheLost.io_error(), IoError::Gone);
+        assert_eq!(Failure::Unanswered.io_error(), IoError::Gone);
     }
 
     #[test]
@@ -222,6 +229,7 @@ mod tests {
             Failure::Digest,
             Failure::ShortData,
             Failure::Gone,
+            Failure::Unanswered,
             Failure::CacheLost,
             Failure::Unsupported,
         ];

@@ -503,6 +503,8 @@ impl Host {
     /// Begins an association. Which namespace it is for is settled by the first that had one: the first
     /// namespace there is may be another one by now, and that would end everything.
     fn associate(&mut self, now: Nanos) {
+        // What came before is dead.
+        self.requests.end_unanswered(self.config.resends_max);
         let admin = self.new_id();
         let purpose = match (self.config.purpose, &self.namespace) {
             (Purpose::Namespace(_), Some(taken)) => Purpose::Namespace(Some(taken.nsid)),

@@ -12,9 +12,10 @@
 //!
 //! An association is an admin queue and I/O queues, a connection each. When one of them is lost all
 //! are closed, and after a while a new association is tried; requests that were not answered are sent
-//! again. They are not before the old association is known to be dead: a write of it that is still on
-//! its way must not overtake a later one. It is dead when the peer has closed its connections, or when
-//! its keep-alive timeout has passed twice (traffic-based keep alive may notice that late).
+//! again, up to [`Config::resends_max`] times. They are not before the old association is known to be
+//! dead: a write of it that is still on its way must not overtake a later one. It is dead when the peer
+//! has closed its connections, or when its keep-alive timeout has passed twice (traffic-based keep
+//! alive may notice that late).
 //!
 //! Reading order: `config`, `error`, `payload`, `outgoing`, `flights`, `queue`, `facts`, `dialogue`,
 //! `requests`, `discard`, `association`, `host`, `drive`.

@@ -2,7 +2,7 @@
 //!
 //! A request is cut front to back as queues have room. After a loss every request starts again from
 //! its front: reads fill their memory again, and writes that were answered in part may have been in
-//! a cache that is gone.
+//! a cache that is gone. What was in hand at too many losses fails instead.
 //!
 //! **Invariants**: a request ends once; parts in flight, parts to come and parts to be sent again
 //! cover what is left of it.
@@ -151,6 +151,8 @@ struct Request {
     cursor: u64,
     /// Parts that are not answered.
     parts: u32,
+    /// Associations that were lost while the controller had some of it in hand.
+    losses: u32,
     failure: Option<Failure>,
 }
 
@@ -264,6 +266,7 @@ impl Requests {
             serial,
             cursor: 0,
             parts: 0,
+            losses: 0,
             failure: None,
             work,
         };
@@ -493,7 +496,12 @@ impl Requests {
 
     /// The association is lost: everything starts again. Answers to parts are not given any more.
     pub fn start_again(&mut self, limits: &Limits) {
-        self.delayed.clear();
+        for (_, part) in core::mem::take(&mut self.delayed) {
+            // It was answered: the controller has it in hand no more.
+            if self.of(part).is_some() {
+                self.get_mut(part.request).parts -= 1;
+            }
+        }
         self.waiting.clear();
         let has_unflushed = limits.is_volatile && self.written > self.flushed;
         self.is_cache_lost |= has_unflushed && !self.is_vouching;
@@ -507,12 +515,30 @@ impl Requests {
         }
         for (_, index) in live {
             let request = self.get_mut(index);
+            request.losses = request.losses.saturating_add(u32::from(request.parts > 0));
             request.cursor = 0;
             request.parts = 0;
             // That a part failed is not told yet: the others may still land, until there is an
             // association again. Who was told would not expect that.
             request.failure = None;
             self.admit(index, limits);
+        }
+    }
+
+    /// Ends what was in hand at more losses than that: it may be what associations are lost by, and each
+    /// loss is one for all others too. Only while nothing of an earlier association can land any more,
+    /// because who is told may write there again.
+    pub fn end_unanswered(&mut self, resends_max: u32) {
+        for index in 0..self.slab.len() as u32 {
+            let Some(request) = &mut self.slab[index as usize] else {
+                continue;
+            };
+            assert!(request.parts == 0, "nothing is in flight between two");
+            if request.losses > resends_max {
+                request.failure = Some(Failure::Unanswered);
+                self.waiting.retain(|other| *other != index);
+                self.end(index);
+            }
         }
     }
 

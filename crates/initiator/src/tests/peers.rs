@@ -1,10 +1,25 @@
 //! Controllers that are slower, narrower or more silent than ours.
 
+use super::net::gather;
 use super::script::Script;
-use crate::{Operation, Times};
+use crate::{Event, Failure, Operation, QUIET_MARGIN, Times};
 use std::vec;
 use std::vec::Vec;
 use varve_units::Nanos;
+
+fn ready(times: Times) -> Script {
+    let mut script = Script::new(times);
+    script.until("ready", |script| script.host.is_ready());
+    script
+}
+
+fn write() -> Operation {
+    Operation::Write {
+        lba: 0,
+        data: gather(1, 0, 1),
+        fua: true,
+    }
+}
 
 /// A controller has no keep alive before it is ready, and some have none at all.
 #[test]
@@ -23,6 +38,55 @@ fn keep_alive_begins_with_a_controller_that_has_it() {
         let expected = if kas == 0 { 0..=0 } else { 7..=8 };
         assert!(expected.contains(&count), "KAS {kas}: {count}");
     }
+}
+
+/// A command that is never answered in time ends at last, and not while it may still land.
+#[test]
+fn a_command_that_is_never_answered_ends() {
+    let times = Times {
+        command: Nanos::from_secs(3),
+        ..Times::default()
+    };
+    let mut script = ready(times);
+    script.is_silent = true;
+    script.is_deaf = true;
+    script.host.submit(script.now, 1, write());
+    script.until("the end", |script| !script.completions.is_empty());
+    let done = script.completions.remove(0);
+    assert_eq!(done.result, Err(Failure::Unanswered));
+    // Once, and as often again as Linux tries.
+    assert_eq!(script.commands.len(), 1 + 5);
+    let last = script.commands.last().expect("just counted").at;
+    let quiet = times.keep_alive + times.keep_alive + QUIET_MARGIN;
+    assert!(script.now.since(last) >= quiet, "{}", script.now);
+    // The others have theirs.
+    (script.is_silent, script.is_deaf) = (false, false);
+    script.host.submit(script.now, 2, write());
+    script.until("another one", |script| !script.completions.is_empty());
+    assert_eq!(script.completions[0].result, Ok(()));
+}
+
+/// Attempts to connect are not sendings: what was in hand once waits as long as the target is away.
+#[test]
+fn a_long_absence_is_one_loss() {
+    let times = Times {
+        command: Nanos::from_secs(3),
+        ..Times::default()
+    };
+    let mut script = ready(times);
+    script.is_silent = true;
+    script.host.submit(script.now, 1, write());
+    let lost = |event: &&Event| matches!(event, Event::Lost { .. });
+    script.until("a loss", |script| {
+        script.events.iter().filter(lost).count() > 0
+    });
+    (script.is_silent, script.is_down) = (false, true);
+    script.until("attempts", |script| {
+        script.events.iter().filter(lost).count() > 30
+    });
+    script.is_down = false;
+    script.until("the end", |script| !script.completions.is_empty());
+    assert_eq!(script.completions[0].result, Ok(()));
 }
 
 /// What a controller takes in one command decides how many commands there are, not how much memory

@@ -30,6 +30,7 @@ struct Peer {
 
 /// An I/O command.
 pub struct Sent {
+    pub at: Nanos,
     /// Of a Dataset Management.
     pub ranges: Vec<(u64, u32)>,
 }
@@ -173,8 +174,8 @@ impl Script {
             return done(sqe, 1);
         }
         if peer.qid > 0 {
-            let ranges = ranges(sqe, data);
-            self.commands.push(Sent { ranges });
+            let (at, ranges) = (self.now, ranges(sqe, data));
+            self.commands.push(Sent { at, ranges });
             return match self.is_silent {
                 true => Vec::new(),
                 false => done(sqe, 0),

@@ -217,6 +217,8 @@ impl Fabric {
         config.queues = self.plan.queues;
         config.queue_entries = self.plan.entries.max(2);
         config.times = self.plan.times;
+        // Faults come as often as the seed draws: a command given up would look like a stop of service.
+        config.resends_max = u32::MAX;
         config
     }
 
