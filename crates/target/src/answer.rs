@@ -15,7 +15,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
     pub fn transmit(&mut self, shared: &mut Shared) -> Vec<crate::Segment<D>> {
         // What was taken before is sent by now.
         self.sending = self.outgoing.data_bytes() as u64;
-        self.sending_since = shared.clock.told();
+        self.unsent_since = shared.clock.told();
         let segments = self.outgoing.take();
         self.pump(shared);
         segments

@@ -76,9 +76,12 @@ pub(crate) struct Connection<D> {
     pub parked: VecDeque<Tag>,
     /// Data at the backend or on its way here.
     pub data_bytes: u64,
-    /// Data that the caller is sending, and since when.
+    /// Data that the caller is sending.
     pub sending: u64,
-    pub sending_since: Nanos,
+    /// When a batch was last begun, or when there was first something for one behind nothing.
+    pub unsent_since: Nanos,
+    /// There was nothing to send when that was last looked at.
+    pub was_sent: bool,
     /// What of it all counts against the bound of all connections.
     pub counted: u64,
     /// It is in line for room.
@@ -107,7 +110,8 @@ impl<D: AsRef<[u8]>> Connection<D> {
             parked: VecDeque::new(),
             data_bytes: 0,
             sending: 0,
-            sending_since: now,
+            unsent_since: now,
+            was_sent: true,
             counted: 0,
             is_in_line: false,
             is_paused: false,

@@ -34,9 +34,20 @@ impl<D: AsRef<[u8]>> Connection<D> {
 
     /// Brings what it counts for up to date.
     pub fn recount(&mut self, shared: &mut Shared) {
-        let held = self.data_bytes + self.outgoing.data_bytes() as u64 + self.sending;
+        let unsent = self.unsent();
+        if self.was_sent && unsent > 0 {
+            self.unsent_since = shared.clock.told();
+        }
+        self.was_sent = unsent == 0;
+        let held = self.data_bytes + unsent;
         shared.budget.count(self.counted, held);
         self.counted = held;
+    }
+
+    /// Data of answers: what is being sent, and what waits behind it. That may be a batch without
+    /// data which the host does not read.
+    fn unsent(&self) -> u64 {
+        self.sending + self.outgoing.data_bytes() as u64
     }
 
     /// It is gone, but for commands at the backend: what they count for stays.
@@ -52,8 +63,8 @@ impl<D: AsRef<[u8]>> Connection<D> {
     /// Since when its host lets something wait that takes room: data that was asked for, or the reading
     /// of what is sent to it.
     pub fn stalled_since(&self) -> Option<Nanos> {
-        let sending = (self.sending > 0).then_some(self.sending_since);
-        self.slots.awaited_since().into_iter().chain(sending).min()
+        let unsent = (self.unsent() > 0).then_some(self.unsent_since);
+        self.slots.awaited_since().into_iter().chain(unsent).min()
     }
 
     pub fn get_in_line(&mut self, shared: &mut Shared) {

@@ -7,10 +7,10 @@ use varve_units::Nanos;
 
 /// The bound of these tests: as low as one may be.
 const MAX: u64 = DATA_BYTES_MAX;
-const WHOLE: u32 = TRANSFER_BYTES_MAX;
+pub const WHOLE: u32 = TRANSFER_BYTES_MAX;
 
 /// I/O queues of as many hosts, all data bounded.
-fn crowd(count: usize) -> (Bench, Vec<Wire>) {
+pub fn crowd(count: usize) -> (Bench, Vec<Wire>) {
     let mut bench = Bench::new();
     bench.target.limit_data(MAX);
     let wires = (0..count).map(|_| {
@@ -21,13 +21,19 @@ fn crowd(count: usize) -> (Bench, Vec<Wire>) {
     (bench, wires)
 }
 
-fn write(cid: u16) -> Vec<u8> {
+pub fn write(cid: u16) -> Vec<u8> {
     let blocks = WHOLE / 4096;
     let sgl = (TRANSPORT, WHOLE);
     pdu(4, 0, &sqe(1, cid, 1, sgl, &[0, 0, blocks - 1]), &[], false)
 }
 
-fn used(target: &Target<Vec<u8>>) -> u64 {
+pub fn read(cid: u16) -> Vec<u8> {
+    let blocks = WHOLE / 4096;
+    let sgl = (TRANSPORT, WHOLE);
+    pdu(4, 0, &sqe(2, cid, 1, sgl, &[0, 0, blocks - 1]), &[], false)
+}
+
+pub fn used(target: &Target<Vec<u8>>) -> u64 {
     target.data().0
 }
 
@@ -86,16 +92,6 @@ fn writes_of_all_queues_share_the_room() {
 #[test]
 fn a_host_that_does_not_read_makes_room_in_the_end() {
     let (mut bench, wires) = crowd(2);
-    let read = |cid| {
-        let sgl = (TRANSPORT, WHOLE);
-        pdu(
-            4,
-            0,
-            &sqe(2, cid, 1, sgl, &[0, 0, WHOLE / 4096 - 1]),
-            &[],
-            false,
-        )
-    };
     let [deaf, other] = wires[..] else {
         panic!("two");
     };
