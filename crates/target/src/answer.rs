@@ -11,14 +11,14 @@ use varve_nvme::{Cqe, Sqe, Status};
 use zerocopy::FromZeros;
 
 impl<D: AsRef<[u8]>> Connection<D> {
-    /// Everything to be sent.
+    /// The next batch to be sent.
     pub fn transmit(&mut self, shared: &mut Shared) -> Vec<crate::Segment<D>> {
         // What was taken before is sent by now.
-        self.sending = self.outgoing.data_bytes() as u64;
+        let batch = self.outgoing.take();
+        self.sending = batch.data_bytes as u64;
         self.unsent_since = shared.clock.told();
-        let segments = self.outgoing.take();
         self.pump(shared);
-        segments
+        batch.segments
     }
 
     fn sqhd(&self) -> u16 {

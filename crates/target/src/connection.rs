@@ -84,6 +84,8 @@ pub(crate) struct Connection<D> {
     pub was_sent: bool,
     /// What of it all counts against the bound of all connections.
     pub counted: u64,
+    /// Whose data is coming in, and how many bytes of it are here at the end of its PDU.
+    pub coming: Option<(Tag, usize)>,
     /// It is in line for room.
     pub is_in_line: bool,
     /// Its input is left alone until there is room.
@@ -113,6 +115,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
             unsent_since: now,
             was_sent: true,
             counted: 0,
+            coming: None,
             is_in_line: false,
             is_paused: false,
             is_resumed: false,
@@ -159,6 +162,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
         if let Err(error) = done {
             self.terminate(&error);
         }
+        self.note_progress(shared);
         progress.taken
     }
 
@@ -420,6 +424,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
         if head.flags & flag::LAST != 0 && until < bytes {
             return Err(head.fatal(FatalStatus::InvalidField, 1));
         }
+        self.coming = Some((Tag(transfer.ttag.get()), until));
         Ok(())
     }
 
@@ -444,6 +449,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
         };
         let until = *got + pdu.data.len();
         assert!(until <= bytes, "its header was let in");
+        self.coming = None;
         *is_bad |= pdu.digest == DataDigest::Bad;
         if *got == 0 && until == bytes {
             *data = pdu.data;
@@ -452,6 +458,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
             data.extend_from_slice(&pdu.data);
         }
         *got = until;
+        self.slots.note_progress(tag, until, shared.clock.told());
         if until == bytes {
             self.finish_transfer(shared, now, tag);
         }

@@ -3,7 +3,7 @@
 use crate::action::Tag;
 use crate::connection::{Connection, DATA_BYTES_MAX, Phase};
 use crate::shared::Shared;
-use crate::slots::{State, Work};
+use crate::slots::{PROGRESS_BYTES, State, Work};
 use alloc::vec::Vec;
 use varve_nvme::Sqe;
 use varve_nvme::tcp::{Header, R2t};
@@ -60,11 +60,22 @@ impl<D: AsRef<[u8]>> Connection<D> {
         left
     }
 
-    /// Since when its host lets something wait that takes room: data that was asked for, or the reading
+    /// Since when, without progress, its host lets something wait that takes room: data that was asked for, or the reading
     /// of what is sent to it.
     pub fn stalled_since(&self) -> Option<Nanos> {
         let unsent = (self.unsent() > 0).then_some(self.unsent_since);
         self.slots.awaited_since().into_iter().chain(unsent).min()
+    }
+
+    /// Bytes have come in: a host that is slow is no host that stands still.
+    pub fn note_progress(&mut self, shared: &Shared) {
+        let missing = self.decoder.missing();
+        if let Some((tag, until)) = self.coming
+            && missing > 0
+        {
+            let now = shared.clock.told();
+            self.slots.note_progress(tag, until - missing, now);
+        }
     }
 
     pub fn get_in_line(&mut self, shared: &mut Shared) {
@@ -156,7 +167,9 @@ impl<D: AsRef<[u8]>> Connection<D> {
                 slot.state = State::Transfer {
                     data: Vec::new(),
                     got: 0,
+                    asked: shared.clock.told(),
                     since: shared.clock.told(),
+                    due: PROGRESS_BYTES,
                     is_bad: false,
                 };
                 let r2t = R2t::new(sqe.cid.get(), tag.0, 0, slot.bytes);

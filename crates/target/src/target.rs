@@ -186,8 +186,9 @@ impl<D: AsRef<[u8]>> Target<D> {
         }
     }
 
-    /// All that a connection has to send, in order, for one gathering send. To be called again when
-    /// that was sent, and not before: until then its data counts against what all connections hold.
+    /// What a connection has to send next, in order, for one gathering send; a transfer's data at most.
+    /// To be called again when that was sent, and not before, until there is nothing: until then its
+    /// data counts against what all connections hold, and a batch that is sent shows that its host reads.
     #[must_use]
     pub fn transmit(&mut self, id: ConnectionId) -> Vec<Segment<D>> {
         let Some(connection) = self.connections.get_mut(&id) else {

@@ -129,7 +129,9 @@ fn a_stop_is_no_stall() {
     assert!(!bench.target.is_closing(wires[0].id));
     let answers = deliver(&mut bench, wires[0], &asked[0]);
     assert_eq!((answers.len(), answers[0].kind), (1, 5));
-    bench.pass(Nanos::from_secs(6));
+    bench.pass(Nanos::from_secs(9));
+    assert!(!bench.target.is_closing(wires[0].id), "it has moved");
+    bench.pass(Nanos::from_secs(2));
     assert!(bench.target.is_closing(wires[0].id), "the others are late");
 }
 
