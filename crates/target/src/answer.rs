@@ -16,6 +16,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
         // What was taken before is sent by now.
         let batch = self.outgoing.take();
         self.sending = batch.data_bytes as u64;
+        self.sending_small = batch.small_bytes;
         self.unsent_since = shared.clock.told();
         self.pump(shared);
         batch.segments

@@ -2,7 +2,7 @@
 //!
 //! Bytes become PDUs, PDUs commands, commands slots, slots answers. What a host can make it hold is
 //! bounded: commands by the queue's slots, data by [`DATA_BYTES_MAX`], output by not taking input
-//! while [`OUTPUT_BYTES_MAX`] wait. Data of an H2CData has memory only if it was asked for, so before
+//! while [`OUTPUT_BYTES_ENTRY`] for each entry are not sent. Data of an H2CData has memory only if it was asked for, so before
 //! Connect a connection holds a capsule and little output.
 
 use crate::action::{Action, Completion, Failure, Tag};
@@ -30,10 +30,13 @@ pub struct ConnectionId(pub u64);
 /// Data of reads and of writes by R2T that a connection holds at a time, in bytes. Arbitrary: eight
 /// of the largest commands; further ones wait.
 pub const DATA_BYTES_MAX: u64 = 8 * TRANSFER_BYTES_MAX as u64;
-/// Answers that wait to be sent before input is left alone, in bytes. Arbitrary.
-pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Answers of a queue that are not sent before input is left alone, in bytes for each of its entries:
+/// twice the headers and digests of an answer with data, since what the kernel took counts until all of
+/// it is sent. A host in good order awaits one answer for each entry. The answer to one command, a page
+/// of a log say, may come on top, in what is being sent and behind it.
+pub(crate) const OUTPUT_BYTES_ENTRY: usize = 128;
 /// The same before Connect succeeded. Arbitrary: a host in good order awaits one answer.
-const OUTPUT_BYTES_UNCONNECTED: usize = 4096;
+pub(crate) const OUTPUT_BYTES_UNCONNECTED: usize = 4096;
 
 /// Slots before Connect said how many: Connect itself.
 const SLOTS_UNCONNECTED: u16 = 1;
@@ -78,6 +81,8 @@ pub(crate) struct Connection<D> {
     pub data_bytes: u64,
     /// Data that the caller is sending.
     pub sending: u64,
+    /// Headers and small data that it is sending.
+    pub sending_small: usize,
     /// When a batch was last begun, or when there was first something for one behind nothing.
     pub unsent_since: Nanos,
     /// There was nothing to send when that was last looked at.
@@ -112,6 +117,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
             parked: VecDeque::new(),
             data_bytes: 0,
             sending: 0,
+            sending_small: 0,
             unsent_since: now,
             was_sent: true,
             counted: 0,
@@ -129,11 +135,8 @@ impl<D: AsRef<[u8]>> Connection<D> {
             if self.phase == Phase::Closing {
                 return bytes.len();
             }
-            let output_max = match self.queue {
-                Some(_) => OUTPUT_BYTES_MAX,
-                None => OUTPUT_BYTES_UNCONNECTED,
-            };
-            if self.outgoing.small_bytes() > output_max {
+            // Only with something to send: then the caller knows what has to happen first.
+            if self.outgoing.small_bytes() > 0 && self.unsent_small() > self.output_max() {
                 break;
             }
             if self.is_too_much(shared) {

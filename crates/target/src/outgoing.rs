@@ -28,6 +28,8 @@ pub(crate) struct Batch<D> {
     pub segments: Vec<Segment<D>>,
     /// Bytes of backend data in it.
     pub data_bytes: usize,
+    /// Bytes of headers and small data in it.
+    pub small_bytes: usize,
 }
 
 /// Segments in the order they are sent.
@@ -84,11 +86,13 @@ impl<D: AsRef<[u8]>> Outgoing<D> {
         let rest = self.segments.split_off(count);
         let segments = core::mem::replace(&mut self.segments, rest);
         let all: usize = segments.iter().map(|one| one.as_ref().len()).sum();
+        let small_bytes = all - data_bytes;
         self.data_bytes -= data_bytes;
-        self.small_bytes -= all - data_bytes;
+        self.small_bytes -= small_bytes;
         Batch {
             segments,
             data_bytes,
+            small_bytes,
         }
     }
 

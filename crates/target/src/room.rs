@@ -1,13 +1,18 @@
 //! Room for data: which commands of a connection may begin, and when it is left unread.
 
 use crate::action::Tag;
-use crate::connection::{Connection, DATA_BYTES_MAX, Phase};
+use crate::connection::{
+    Connection, DATA_BYTES_MAX, OUTPUT_BYTES_ENTRY, OUTPUT_BYTES_UNCONNECTED, Phase,
+};
 use crate::shared::Shared;
 use crate::slots::{PROGRESS_BYTES, State, Work};
 use alloc::vec::Vec;
 use varve_nvme::Sqe;
 use varve_nvme::tcp::{Header, R2t};
 use varve_units::Nanos;
+
+/// Small output of a connection that does not count, in bytes: what the largest queue may leave unsent.
+const OUTPUT_BYTES_FREE: usize = OUTPUT_BYTES_ENTRY * crate::QUEUE_ENTRIES_MAX as usize;
 
 /// What became of a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,9 +50,24 @@ impl<D: AsRef<[u8]>> Connection<D> {
     }
 
     /// Data of answers: what is being sent, and what waits behind it. That may be a batch without
-    /// data which the host does not read.
+    /// data which the host does not read. Small data counts where it is more than what any queue may
+    /// leave unread.
     fn unsent(&self) -> u64 {
-        self.sending + self.outgoing.data_bytes() as u64
+        let small = self.unsent_small().saturating_sub(OUTPUT_BYTES_FREE);
+        self.sending + (self.outgoing.data_bytes() + small) as u64
+    }
+
+    /// Bytes of headers and small data that are not sent.
+    pub fn unsent_small(&self) -> usize {
+        self.outgoing.small_bytes() + self.sending_small
+    }
+
+    /// With more of them unsent its input is left alone.
+    pub fn output_max(&self) -> usize {
+        match self.queue {
+            Some(queue) => usize::from(queue.size) * OUTPUT_BYTES_ENTRY,
+            None => OUTPUT_BYTES_UNCONNECTED,
+        }
     }
 
     /// It is gone, but for commands at the backend: what they count for stays.

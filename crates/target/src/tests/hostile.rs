@@ -4,7 +4,8 @@ use super::host::{
     Bench, HOST, IN_CAPSULE, NQN, TRANSPORT, Wire, connect_data, connect_sqe, h2cdata, icreq,
     pattern, pdu, sqe,
 };
-use crate::connection::OUTPUT_BYTES_MAX;
+use crate::QUEUE_ENTRIES_MAX;
+use crate::connection::OUTPUT_BYTES_ENTRY;
 use std::vec;
 use std::vec::Vec;
 
@@ -102,6 +103,7 @@ fn damage(chance: &mut Chance, stream: &mut Vec<u8>) {
 fn play(bench: &mut Bench, chance: &mut Chance, stream: &[u8]) {
     let id = bench.target.accept(bench.now).expect("room");
     let mut at = 0;
+    let mut was_stuck = false;
     while at < stream.len() {
         let end = stream.len().min(at + 1 + chance.below(20_000));
         let taken = bench.target.receive(bench.now, id, &stream[at..end]);
@@ -109,6 +111,7 @@ fn play(bench: &mut Bench, chance: &mut Chance, stream: &[u8]) {
         bench.is_held = chance.below(2) == 0;
         bench.run();
         let is_stuck = taken == 0;
+        was_stuck &= is_stuck;
         if is_stuck || chance.below(4) == 0 {
             let sent = bench.target.transmit(id);
             let small: usize = sent
@@ -117,11 +120,12 @@ fn play(bench: &mut Bench, chance: &mut Chance, stream: &[u8]) {
                 .map(|segment| segment.as_ref().len())
                 .sum();
             // One command's answer may come on top of the bound.
-            assert!(
-                small <= OUTPUT_BYTES_MAX + (1 << 20),
-                "{small} bytes of answers"
-            );
-            assert!(!is_stuck || !sent.is_empty(), "neither takes nor sends");
+            let bound = OUTPUT_BYTES_ENTRY * usize::from(QUEUE_ENTRIES_MAX) + (1 << 19) + 4096;
+            assert!(small <= bound, "{small} bytes of answers");
+            // What was taken to be sent before is sent by now.
+            let is_over = is_stuck && was_stuck && sent.is_empty();
+            assert!(!is_over, "neither takes nor sends");
+            was_stuck = is_stuck && sent.is_empty();
         }
     }
     if chance.below(2) == 0 {
@@ -187,9 +191,8 @@ fn who_does_not_read_is_not_heard() {
     for _ in 0..10_000 {
         taken += bench.target.receive(bench.now, admin.id, &identify);
     }
-    assert!(taken < 300 * identify.len(), "{taken} bytes were taken");
-    let answers = bench.answers(admin);
-    assert!(answers.len() > 500);
+    assert!(taken < 10 * identify.len(), "{taken} bytes were taken");
+    assert!(!bench.answers(admin).is_empty());
     let rest = identify[taken % identify.len()..].to_vec();
     assert_eq!(
         bench.exchange(admin, &rest).len(),
@@ -251,6 +254,7 @@ fn who_has_not_connected_holds_little() {
         .map(|one| one.as_ref().len())
         .sum();
     assert!(sent < 5000, "{sent} bytes of answers");
+    assert!(bench.target.transmit(wire.id).is_empty(), "it is sent");
     assert!(
         bench.target.receive(bench.now, wire.id, &capsule) > 0,
         "goes on after reading"

@@ -1,6 +1,6 @@
 //! Hosts that let things wait: what they may hold meanwhile, and when that ends their connections.
 
-use super::crowd::{WHOLE, crowd, read, write};
+use super::crowd::{WHOLE, crowd, read, used, write};
 use super::host::{Bench, TRANSPORT, Wire, h2cdata, pattern, pdu, sqe};
 use varve_units::Nanos;
 
@@ -35,6 +35,47 @@ fn data_behind_answers_that_are_not_read() {
     assert!(!bench.target.is_closing(deaf.id));
     bench.pass(Nanos::from_secs(2));
     assert!(bench.target.is_closing(deaf.id) && !bench.target.is_closing(other.id));
+}
+
+/// Answers that nobody reads are no more than a queue's commands may have.
+#[test]
+fn answers_that_are_not_read_are_few() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 0);
+    let wire = bench.queue(admin, 1, 0);
+    let refused = pdu(4, 0, &sqe(0x0d, 1, 1, (TRANSPORT, 0), &[]), &[], false);
+    let mut taken = bench.target.receive(bench.now, wire.id, &refused);
+    assert_eq!(bench.target.transmit(wire.id).len(), 1);
+    for _ in 0..3000 {
+        taken += bench.target.receive(bench.now, wire.id, &refused);
+    }
+    assert!(taken < 1000 * refused.len(), "{taken} bytes were taken");
+    assert_eq!(bench.answers(wire).len(), taken / refused.len() - 1);
+    bench.exchange(wire, &refused);
+}
+
+/// Pages of a log that nobody reads: an admin queue holds one that is being sent and one behind it, they
+/// count, and when others wait for the room it ends.
+#[test]
+fn pages_that_are_not_read_count() {
+    let (mut bench, wires) = crowd(1);
+    let admin = bench.admin(false, 0);
+    let log = sqe(
+        2,
+        9,
+        0xffff_ffff,
+        (TRANSPORT, WHOLE),
+        &[4 | 0xffff << 16, 1],
+    );
+    let log = pdu(4, 0, &log, &[], false);
+    assert_eq!(bench.target.receive(bench.now, admin.id, &log), log.len());
+    assert!(!bench.target.transmit(admin.id).is_empty());
+    assert_eq!(bench.target.receive(bench.now, admin.id, &log), log.len());
+    assert_eq!(bench.target.receive(bench.now, admin.id, &log), 0);
+    assert!(used(&bench.target) >= 2 * u64::from(WHOLE) - (16 << 10));
+    want(&mut bench, wires[0], 8);
+    bench.pass(Nanos::from_secs(11));
+    assert!(bench.target.is_closing(admin.id) && !bench.target.is_closing(wires[0].id));
 }
 
 /// A host behind a slow line is no host that stands still: data that comes counts, of those that wait
