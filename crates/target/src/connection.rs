@@ -10,7 +10,7 @@ use crate::admin::{self, Need, Outcome, Reply};
 use crate::controller::Controller;
 use crate::outgoing::Outgoing;
 use crate::shared::{Effect, Shared};
-use crate::slots::{Slot, Slots, State, Work};
+use crate::slots::{Reading, Slot, Slots, State, Work};
 use crate::{CAPSULE_DATA, QUEUE_ENTRIES_MAX, TRANSFER_BYTES_MAX, fabrics, io};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -353,15 +353,15 @@ impl<D: AsRef<[u8]>> Connection<D> {
             return Ok(Outcome::Reply(0));
         };
         match work {
-            Work::Read => {
+            Work::Read | Work::Commit(Reading::Read) => {
                 let bytes = sqe.range().count * crate::BLOCK_BYTES;
                 self.park(sqe, bytes, State::ParkedRead);
                 self.pump(shared);
             }
-            Work::Plain | Work::Compare(_) | Work::Shutdown => {
+            Work::Plain | Work::Compare(_) | Work::Commit(_) | Work::Shutdown => {
                 // What is compared is held beside what is read.
                 let bytes = match work {
-                    Work::Compare(_) => bytes * 2,
+                    Work::Compare(_) | Work::Commit(_) => bytes * 2,
                     _ => bytes,
                 };
                 self.data_bytes += u64::from(bytes);
@@ -499,7 +499,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
     /// The backend's answer.
     pub fn complete(&mut self, shared: &mut Shared, tag: Tag, result: Completion<D>) {
         let slot = self.take(tag).expect("completed once");
-        let Slot { sqe, state, .. } = slot;
+        let Slot { sqe, state, bytes } = slot;
         let State::Backend(work) = state else {
             panic!("{state:?} was not at the backend");
         };
@@ -519,12 +519,18 @@ impl<D: AsRef<[u8]>> Connection<D> {
         if self.phase == Phase::Closing {
             return;
         }
-        match result {
-            Err(failure) => {
+        match (work, result) {
+            (Work::Commit(what), Ok(None)) => {
+                // It holds what it held: the flush was its own.
+                self.data_bytes += u64::from(bytes);
+                let tag = self.insert(&sqe, bytes, State::Backend(what.work()));
+                self.act(shared, tag, sqe.namespace(), io::read(&sqe));
+            }
+            (_, Err(failure)) => {
                 shared.health.media_errors += u64::from(failure == Failure::Unreadable);
                 self.fail(shared, &sqe, failure.status().into());
             }
-            Ok(data) => self.answer(shared, &sqe, work, data),
+            (work, Ok(data)) => self.answer(shared, &sqe, work, data),
         }
         self.pump(shared);
     }

@@ -4,8 +4,9 @@ use crate::action::Tag;
 use crate::connection::{
     Connection, DATA_BYTES_MAX, OUTPUT_BYTES_ENTRY, OUTPUT_BYTES_UNCONNECTED, Phase,
 };
+use crate::io;
 use crate::shared::Shared;
-use crate::slots::{PROGRESS_BYTES, State, Work};
+use crate::slots::{PROGRESS_BYTES, Reading, State};
 use alloc::vec::Vec;
 use varve_nvme::Sqe;
 use varve_nvme::tcp::{Header, R2t};
@@ -196,13 +197,9 @@ impl<D: AsRef<[u8]>> Connection<D> {
                 self.outgoing.header(&Header::R2t(r2t));
             }
             State::ParkedRead => {
-                slot.state = State::Backend(Work::Read);
-                let range = sqe.range();
-                let read = crate::Operation::Read {
-                    lba: range.slba,
-                    blocks: range.count,
-                };
-                self.act(shared, tag, sqe.namespace(), read);
+                let (operation, work) = io::reading(shared, &sqe, Reading::Read);
+                slot.state = State::Backend(work);
+                self.act(shared, tag, sqe.namespace(), operation);
             }
             other => panic!("{other:?} was parked"),
         }

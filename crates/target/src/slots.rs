@@ -57,10 +57,31 @@ pub(crate) enum Work {
     Read,
     /// Its data is compared with this.
     Compare(Vec<u8>),
+    /// A flush that this reading waits for (FUA).
+    Commit(Reading),
     /// It has no data.
     Plain,
     /// The controller's shutdown is complete; no host waits for it.
     Shutdown,
+}
+
+/// What follows the flush of a reading with FUA.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    /// A read.
+    Read,
+    /// A compare with this.
+    Compare(Vec<u8>),
+}
+
+impl Reading {
+    /// What is done once the flush is.
+    pub fn work(self) -> Work {
+        match self {
+            Self::Read => Work::Read,
+            Self::Compare(expected) => Work::Compare(expected),
+        }
+    }
 }
 
 /// The slab.
