@@ -173,6 +173,12 @@ impl StatusField {
         self.0 & DO_NOT_RETRY != 0
     }
 
+    /// The same, but the command may be sent again.
+    #[must_use]
+    pub const fn retryable(self) -> Self {
+        Self(self.0 & !DO_NOT_RETRY)
+    }
+
     /// True if the error log has more.
     #[must_use]
     pub const fn has_more(self) -> bool {
@@ -242,6 +248,7 @@ mod tests {
         }
         // Invalid Field with Do Not Retry: 0x4002 as Linux prints it, 0x8004 on the wire.
         assert_eq!(Status::InvalidField.field().to_cqe(), 0x8004);
+        assert_eq!(Status::InvalidField.field().retryable().to_cqe(), 4);
         assert_eq!(StatusField::from_cqe(0xffff).status(), None);
     }
 }

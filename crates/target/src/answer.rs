@@ -70,7 +70,10 @@ impl<D: AsRef<[u8]>> Connection<D> {
 
     /// Answers with an error and remembers it.
     pub fn fail(&mut self, shared: &mut Shared, sqe: &Sqe, reply: Reply) {
-        let cqe = Cqe::new(sqe.cid.get(), reply.status, reply.result);
+        let mut cqe = Cqe::new(sqe.cid.get(), reply.status, reply.result);
+        if reply.may_retry {
+            cqe.status = reply.status.field().retryable().to_cqe().into();
+        }
         let controller = self.queue.and_then(|queue| {
             let controller = shared.controllers.get_mut(&queue.cntlid)?;
             Some((controller, queue.qid))

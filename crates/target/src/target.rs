@@ -32,6 +32,15 @@ pub struct Target<D> {
     is_early: bool,
 }
 
+/// A Connect of an I/O queue that waits.
+struct Waiting {
+    tag: Tag,
+    /// The controller it names.
+    cntlid: u16,
+    /// Its host, if the name is one.
+    host: Option<Host>,
+}
+
 impl<D: AsRef<[u8]>> Target<D> {
     /// A target that serves `subsystem` and the discovery subsystem.
     #[must_use]
@@ -272,8 +281,26 @@ impl<D: AsRef<[u8]>> Target<D> {
     }
 
     fn mark_ended(&mut self, cntlid: u16) {
-        if let Some(controller) = self.shared.controllers.get_mut(&cntlid) {
+        if let Some(controller) = self.shared.controllers.get_mut(&cntlid)
+            && !controller.is_ended
+        {
             controller.is_ended = true;
+            let host = controller.host.clone();
+            self.close_waiting(cntlid, &host);
+        }
+    }
+
+    /// Connections that wait to be I/O queues of a host's association end with it. Left alone they
+    /// would be refused much later.
+    fn close_waiting(&mut self, cntlid: u16, host: &Host) {
+        let waiting: Vec<_> = self.waiting.iter().copied().collect();
+        for id in waiting {
+            if self
+                .connecting(id)
+                .is_some_and(|one| one.cntlid == cntlid && one.host.as_ref() == Some(host))
+            {
+                self.close(id);
+            }
         }
     }
 
@@ -448,7 +475,7 @@ impl<D: AsRef<[u8]>> Target<D> {
     fn connect_waiting(&mut self) {
         let waiting: Vec<_> = self.waiting.iter().copied().collect();
         for id in waiting {
-            let Some((tag, host)) = self.connecting(id) else {
+            let Some(Waiting { tag, host, .. }) = self.connecting(id) else {
                 self.waiting.remove(&id);
                 continue;
             };
@@ -473,8 +500,8 @@ impl<D: AsRef<[u8]>> Target<D> {
         }
     }
 
-    /// The Connect that a connection waits with, and its host if the name is one.
-    fn connecting(&mut self, id: ConnectionId) -> Option<(Tag, Option<Host>)> {
+    /// The Connect that a connection waits with.
+    fn connecting(&mut self, id: ConnectionId) -> Option<Waiting> {
         if !self.is_live(id) {
             return None;
         }
@@ -487,7 +514,11 @@ impl<D: AsRef<[u8]>> Target<D> {
             nqn,
             id: data.hostid,
         });
-        Some((tag, host))
+        Some(Waiting {
+            tag,
+            cntlid: data.cntlid.get(),
+            host,
+        })
     }
 
     /// Adds a namespace, or changes its size or what it says about itself. Hosts are told.

@@ -244,3 +244,42 @@ fn bad_configurations() {
         assert_eq!(bench.simple(admin, &csts, &[]), (0, 2), "{cc:#x}");
     }
 }
+
+/// A Connect that waits belongs to its association and ends with it; one that comes too late is
+/// refused in a way that lets its host come back (Linux gives up for good on Do Not Retry).
+#[test]
+fn a_connect_that_waits_ends_with_its_association() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 0);
+    let wire = bench.queue(admin, 1, 0);
+    bench.is_held = true;
+    let write = sqe(1, 1, 1, (IN_CAPSULE, 4096), &[5, 0, 0]);
+    assert!(bench.command(wire, &write, &pattern(1, 1)).is_empty());
+    bench.target.closed(admin.id);
+    bench.target.closed(wire.id);
+    let again = bench.admin(false, 0);
+    let next = bench.open(false);
+    let connect = connect_sqe(1, 31, 0, 0);
+    let data = connect_data(again.cntlid, NQN, HOST);
+    assert!(bench.command(next, &connect, &data).is_empty(), "waits");
+    bench.target.closed(again.id);
+    assert!(bench.target.is_closing(next.id));
+    let action = bench.held.pop().expect("the write");
+    bench.execute(action);
+    assert!(bench.answers(next).is_empty());
+    let late = bench.open(false);
+    let answers = bench.command(late, &connect, &data);
+    assert_eq!(answers[0].response().1, 0x182);
+    assert_eq!(answers[0].specific[15] >> 7, 0, "it may try again");
+}
+
+/// Connect of an I/O queue keeps its association alive, as any command does.
+#[test]
+fn a_connect_is_heard() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 5000);
+    bench.pass(Nanos::from_secs(4));
+    bench.queue(admin, 1, 0);
+    let until = bench.now + Nanos::from_secs(5);
+    assert_eq!(bench.target.deadline(), Some(until));
+}
