@@ -249,7 +249,8 @@ impl<D: AsRef<[u8]>> Target<D> {
         connection.is_some_and(|one| one.queue.is_some())
     }
 
-    /// A connection was closed, by either side. With that of an admin queue its association ends.
+    /// A connection was closed, by either side. With that of an admin queue its association ends, with
+    /// that of an I/O queue that has commands at the backend all its I/O queues.
     pub fn closed(&mut self, id: ConnectionId) {
         self.end(id);
         let Some(mut connection) = self.connections.remove(&id) else {
@@ -269,13 +270,21 @@ impl<D: AsRef<[u8]>> Target<D> {
         self.settle();
     }
 
-    /// The connection's association ends if it carries the admin queue.
+    /// The connection's association ends if it carries the admin queue. If it carries an I/O queue with
+    /// commands at the backend, the other I/O queues end: what the host writes there could be overtaken
+    /// by those. The admin queue stays, for a shutdown in order. (spec: base 2.0 §3.3.2.3: without
+    /// deletion of I/O queues the loss of one ends the association.)
     fn end(&mut self, id: ConnectionId) {
-        let queue = self.connections.get(&id).and_then(|one| one.queue);
-        if let Some(queue) = queue
-            && queue.qid == 0
-        {
+        let Some(connection) = self.connections.get(&id) else {
+            return;
+        };
+        let Some(queue) = connection.queue else {
+            return;
+        };
+        if queue.qid == 0 {
             self.mark_ended(queue.cntlid);
+            self.close_queues(queue.cntlid);
+        } else if connection.slots.at_backend() > 0 {
             self.close_queues(queue.cntlid);
         }
     }
@@ -381,7 +390,9 @@ impl<D: AsRef<[u8]>> Target<D> {
     }
 
     fn close(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(&id) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && connection.phase != Phase::Closing
+        {
             connection.phase = Phase::Closing;
             self.woken.insert(id);
         }

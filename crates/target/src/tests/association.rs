@@ -283,3 +283,21 @@ fn a_connect_is_heard() {
     let until = bench.now + Nanos::from_secs(5);
     assert_eq!(bench.target.deadline(), Some(until));
 }
+
+/// What a lost I/O queue has at the backend could land on what its host writes on another one: they all
+/// end. A host that closes its queues in order has nothing there, and shuts down over the admin queue.
+#[test]
+fn a_lost_queue_takes_the_others_along() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 0);
+    let [first, second, third] = [1, 2, 3].map(|qid| bench.queue(admin, qid, 0));
+    bench.target.closed(first.id);
+    assert!(!bench.target.is_closing(second.id));
+    bench.is_held = true;
+    let write = sqe(1, 1, 1, (IN_CAPSULE, 4096), &[5, 0, 0]);
+    assert!(bench.command(second, &write, &pattern(1, 1)).is_empty());
+    bench.target.closed(second.id);
+    assert!(bench.target.is_closing(third.id) && !bench.target.is_closing(admin.id));
+    let shutdown = sqe(0x7f, 9, 0, (TRANSPORT, 0), &[0, 0x14, 0x0046_4061]);
+    assert_eq!(bench.simple(admin, &shutdown, &[]), (0, 0));
+}

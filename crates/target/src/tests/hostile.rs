@@ -139,11 +139,30 @@ fn play(bench: &mut Bench, chance: &mut Chance, stream: &[u8]) {
     bench.run();
 }
 
+/// An I/O queue of a host whose name the sessions do not know: who goes by another's can end its queues.
+fn stranger(bench: &mut Bench) -> Wire {
+    let name = "nqn.2026-11.io.stranger:x";
+    let mut connect = |cntlid, qid| {
+        let mut wire = bench.open(true);
+        let data = connect_data(cntlid, NQN, name);
+        let (status, cntlid) = bench.simple(wire, &connect_sqe(qid, 31, 0, 0), &data);
+        wire.cntlid = cntlid as u16;
+        assert_eq!(status, 0);
+        if qid == 0 {
+            bench.enable(wire);
+        }
+        wire
+    };
+    let admin = connect(0xffff, 0);
+    connect(admin.cntlid, 1)
+}
+
 /// Plays the sessions of these seeds; a good host works beside them all the time.
 fn campaign(seeds: core::ops::Range<u64>) {
     let mut bench = Bench::new();
-    let admin = bench.admin(true, 0);
-    let wire = bench.queue(admin, 1, 0);
+    let victim = bench.admin(true, 0);
+    assert_eq!(victim.cntlid, 1, "that sessions name");
+    let wire = stranger(&mut bench);
     for seed in seeds {
         let mut chance = Chance(seed);
         let has_digests = chance.below(2) == 0;
@@ -157,7 +176,7 @@ fn campaign(seeds: core::ops::Range<u64>) {
         assert_eq!(bench.fetch(wire, &read), data, "seed {seed}");
         assert_eq!(
             bench.target.controllers(),
-            1,
+            2,
             "seed {seed}: controllers are given back"
         );
     }
