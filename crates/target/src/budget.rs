@@ -4,10 +4,12 @@
 //! of answers until they were sent. Commands that would go beyond the bound wait, their connections in
 //! one line: the first one begins a single command when there is room for it and goes to the end of
 //! the line, so one with much to do delays one with little by a command. Nobody passes the first one,
-//! however large its command is.
+//! however large its command is, but who holds nothing: it begins one command while twice the bound is
+//! not reached. What a backend does not answer could else keep the hosts of all others waiting.
 //!
 //! **Invariants**: `used` is the sum of what connections count for, those that are gone with commands
-//! at the backend included; with nothing in use one command may begin, however small the bound.
+//! at the backend included; with nothing in use one command may begin, however small the bound; no
+//! command that could wait begins beyond twice the bound.
 //!
 //! **Not here**: data that came in a capsule. It is here when it is seen, so it counts but cannot wait; a
 //! connection whose capsules bring too much of it is left unread.
@@ -52,9 +54,12 @@ impl Budget {
         self.used = self.used - before + after;
     }
 
-    /// True if a command with so much data may begin; `is_first` if its connection's turn has come.
-    pub fn has_room(&self, bytes: u64, is_first: bool) -> bool {
-        (is_first || self.line.is_empty()) && (self.used == 0 || self.used + bytes <= self.max)
+    /// True if a command with so much data may begin; `is_first` if its connection's turn has come,
+    /// `is_idle` if it holds nothing.
+    pub fn has_room(&self, bytes: u64, is_first: bool, is_idle: bool) -> bool {
+        let after = self.used + bytes;
+        let is_next = is_first || self.line.is_empty();
+        is_next && (self.used == 0 || after <= self.max) || is_idle && after <= 2 * self.max
     }
 
     /// True if data in capsules is not to be taken.

@@ -73,8 +73,8 @@ pub const ASYNC_EVENTS_MAX: usize = 4;
 pub const CONTROLLERS_MAX: usize = 1024;
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 4096;
-/// Data of all connections together, in bytes, unless [`Target::limit_data`] says otherwise. Arbitrary:
-/// 64 connections at their own bound.
+/// Data of all connections together, in bytes, unless [`Target::limit_data`] says otherwise; up to twice
+/// as much with connections that hold a single command. Arbitrary: 64 connections at their own bound.
 pub const ALL_DATA_BYTES_MAX: u64 = 64 * DATA_BYTES_MAX;
 /// A connection that lets data it was asked for, or that it is sent, stand still for so long while
 /// others wait for room is ended.

@@ -136,6 +136,11 @@ impl<D: AsRef<[u8]>> Connection<D> {
 
     /// Starts parked commands while there is room, in order.
     pub fn pump(&mut self, shared: &mut Shared) {
+        if self.is_paused && self.data_bytes == 0 {
+            // What it waits for may be in use for ever by others. It leaves the line at its turn.
+            self.is_paused = false;
+            self.is_resumed = true;
+        }
         loop {
             match self.start_next(shared, false) {
                 Turn::Used => {}
@@ -169,7 +174,8 @@ impl<D: AsRef<[u8]>> Connection<D> {
         if used + bytes > DATA_BYTES_MAX {
             return Turn::Idle;
         }
-        if !shared.budget.has_room(bytes, is_first) {
+        let is_idle = self.counted == 0;
+        if !shared.budget.has_room(bytes, is_first, is_idle) {
             return Turn::Blocked;
         }
         self.parked.pop_front();

@@ -62,7 +62,8 @@ impl<D: AsRef<[u8]>> Target<D> {
         self.is_early = cfg!(feature = "canary") && is_early;
     }
 
-    /// Bounds the data of all connections together. A bound below that of one connection is raised to it.
+    /// Bounds the data of all connections together; as much again is for connections that hold nothing, a
+    /// command each. A bound below that of one connection is raised to it.
     pub fn limit_data(&mut self, bytes: u64) {
         self.shared.budget.set_max(bytes.max(crate::DATA_BYTES_MAX));
         self.settle();

@@ -57,13 +57,15 @@ fn writes_of_all_queues_share_the_room() {
             asked.extend(answers.into_iter().map(|r2t| (at, r2t)));
         }
     }
-    assert_eq!(asked.len() as u64, MAX / u64::from(WHOLE));
-    assert_eq!(used(&bench.target), MAX);
+    // All room, and one each of those that came late.
+    let bound = MAX + 3 * u64::from(WHOLE);
+    assert_eq!(asked.len() as u64, bound / u64::from(WHOLE));
+    assert_eq!(used(&bench.target), bound);
     let mut order = Vec::new();
     while let Some((at, r2t)) = asked.pop() {
         let answers = deliver(&mut bench, wires[at], &r2t);
         assert!(answers.iter().any(|one| one.kind == 5), "it is answered");
-        assert!(used(&bench.target) <= MAX);
+        assert!(used(&bench.target) <= bound);
         asked.extend(
             answers
                 .into_iter()
@@ -82,7 +84,7 @@ fn writes_of_all_queues_share_the_room() {
     assert!(last <= 12, "{order:?}");
     assert_eq!(used(&bench.target), 0);
     assert!(
-        bench.target.data().1 >= 3,
+        bench.target.data().1 >= 2,
         "and it is told that there were waits"
     );
 }
@@ -102,12 +104,21 @@ fn a_host_that_does_not_read_makes_room_in_the_end() {
     // Taken to be sent; it is never said that it was.
     drop(bench.target.transmit(deaf.id));
     assert_eq!(used(&bench.target), MAX);
-    assert!(bench.exchange(other, &read(1)).is_empty(), "no room");
+    bench.is_held = true;
+    let both = [read(1), read(2)].concat();
+    let taken = bench.target.receive(bench.now, other.id, &both);
+    bench.run();
+    assert_eq!(bench.held.len(), 1, "no room for two");
     // Before a host would give up the command that waits: Linux does after 30 s.
     bench.pass(Nanos::from_secs(15));
     assert!(bench.target.is_closing(deaf.id) && !bench.target.is_closing(other.id));
     bench.target.closed(deaf.id);
     bench.run();
+    bench.target.receive(bench.now, other.id, &both[taken..]);
+    bench.run();
+    let held = core::mem::take(&mut bench.held);
+    assert_eq!(held.len(), 2);
+    held.into_iter().for_each(|action| bench.execute(action));
     assert!(!bench.answers(other).is_empty());
     assert_eq!(used(&bench.target), 0);
 }
@@ -120,9 +131,13 @@ fn a_stop_is_no_stall() {
     for cid in 0..8 {
         asked.extend(bench.exchange(wires[0], &write(cid)));
     }
+    bench.is_held = true;
     for cid in 1..3 {
-        assert!(bench.exchange(wires[1], &write(cid)).is_empty(), "no room");
+        bench.target.receive(bench.now, wires[1].id, &read(cid));
+        bench.run();
     }
+    bench.is_held = false;
+    assert_eq!(bench.held.len(), 1, "no room for two");
     bench.now = bench.now + Nanos::from_secs(60);
     bench.target.tick(bench.now);
     bench.pass(Nanos::from_secs(5));
@@ -151,12 +166,15 @@ fn a_host_that_does_not_send_makes_room_in_the_end() {
         bench.pass(Nanos::from_secs(1));
         assert_eq!(bench.simple(idle, &flush, &[]).0, 0);
     }
-    assert!(bench.exchange(other, &write(1)).is_empty(), "no room");
+    let r2t = bench.exchange(other, &[write(1), write(2)].concat());
+    assert_eq!(r2t.len(), 1, "no room for two");
     bench.pass(Nanos::from_secs(1));
     assert!(bench.target.is_closing(idle.id));
     bench.target.closed(idle.id);
-    let r2t = bench.answers(other);
-    assert_eq!(deliver(&mut bench, other, &r2t[0]).len(), 1);
+    let more = bench.answers(other);
+    for r2t in [&r2t[0], &more[0]] {
+        assert_eq!(deliver(&mut bench, other, r2t).len(), 1);
+    }
     assert_eq!(used(&bench.target), 0);
 }
 
@@ -217,4 +235,45 @@ fn what_is_left_of_a_connection_counts() {
     let held = core::mem::take(&mut bench.held);
     held.into_iter().for_each(|action| bench.execute(action));
     assert_eq!(used(&bench.target), 0);
+}
+
+/// A pool that answers nothing keeps no room from hosts of others: who holds nothing begins a command
+/// all the same, up to twice the bound.
+#[test]
+fn who_holds_nothing_begins_one() {
+    let (mut bench, wires) = crowd(14);
+    let (hung, others) = (wires[0], &wires[1..]);
+    bench.is_held = true;
+    for cid in 0..8 {
+        bench.exchange(hung, &read(cid));
+    }
+    let kept: Vec<_> = bench.held.drain(..).collect();
+    assert_eq!((kept.len(), used(&bench.target)), (8, MAX));
+    for wire in others {
+        bench.exchange(*wire, &read(1));
+    }
+    assert_eq!((bench.held.len(), used(&bench.target)), (8, 2 * MAX));
+    let mut done = 0;
+    while let Some(action) = bench.held.pop() {
+        bench.execute(action);
+        bench.run();
+        let answers = others.iter().map(|wire| bench.answers(*wire).len());
+        done += answers.sum::<usize>();
+    }
+    assert_eq!(done, 2 * others.len(), "data and response of each");
+    assert_eq!(used(&bench.target), MAX);
+    // Data in capsules goes on as well, one after the other.
+    let command = sqe(1, 1, 1, (IN_CAPSULE, 4096), &[0, 0, 0]);
+    let write = pdu(4, 0, &command, &pattern(3, 1), false);
+    for _ in 0..3 {
+        bench.exchange(wires[1], &write);
+        assert_eq!(bench.target.receive(bench.now, wires[1].id, &write), 0);
+        let action = bench.held.pop().expect("the write");
+        bench.execute(action);
+        while let Some(id) = bench.target.next_woken() {
+            done += usize::from(id == wires[1].id);
+        }
+        assert_eq!(bench.answers(wires[1]).len(), 1);
+    }
+    assert_eq!(done, 2 * others.len() + 3, "it is told that it may go on");
 }
