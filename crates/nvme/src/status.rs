@@ -72,8 +72,6 @@ statuses! {
     CommandInterrupted = 0x021,
     /// The transport failed; may be retried.
     TransientTransport = 0x022,
-    /// No such I/O command set.
-    InvalidCommandSet = 0x02c,
     /// Blocks outside of the namespace.
     LbaOutOfRange = 0x080,
     /// The namespace has no space left.
@@ -94,8 +92,12 @@ statuses! {
     FeatureNotChangeable = 0x10e,
     /// The feature belongs to the controller, not to a namespace.
     FeatureNotPerNamespace = 0x10f,
+    /// Get Log Page: the log of this command set is not there.
+    CommandSetUnsupported = 0x129,
     /// This combination of command sets is not supported.
     CommandSetRejected = 0x12b,
+    /// Identify: no such I/O command set.
+    InvalidCommandSet = 0x12c,
     /// Connect: this record format is not supported.
     ConnectIncompatible = 0x180,
     /// Connect: the controller is in use by another host or of another association.

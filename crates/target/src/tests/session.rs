@@ -98,7 +98,7 @@ fn identify() {
     for cns in [5, 6, 7] {
         bench.fetch(wire, &identify(cns, 1));
         let other_set = sqe(6, 3, 1, (TRANSPORT, 4096), &[cns, 2 << 24]);
-        assert_eq!(bench.simple(wire, &other_set, &[]).0, 0x2c);
+        assert_eq!(bench.simple(wire, &other_set, &[]).0, 0x12c);
     }
     assert!(
         bench
@@ -183,11 +183,13 @@ fn features_and_logs() {
         2,
         "beyond the log"
     );
+    let other_set = sqe(2, 5, 0, (TRANSPORT, 4), &[5, 0, 0, 0, 2 << 24]);
+    assert_eq!(bench.simple(wire, &other_set, &[]).0, 0x129);
     let errors = bench.fetch(wire, &log(1, 64, 0));
     assert_eq!(
         errors[10..14],
-        [5, 0, 4, 0x80],
-        "the newest error: command 5, 2 with DNR"
+        [5, 0, 0x52, 0x82],
+        "the newest error: command 5, 129h with DNR"
     );
 }
 
