@@ -301,3 +301,22 @@ fn a_lost_queue_takes_the_others_along() {
     let shutdown = sqe(0x7f, 9, 0, (TRANSPORT, 0), &[0, 0x14, 0x0046_4061]);
     assert_eq!(bench.simple(admin, &shutdown, &[]), (0, 0));
 }
+
+/// A reset of the controller takes its features and the list of changes back to what they were.
+#[test]
+fn a_reset_restores_defaults() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 5000);
+    let set = |feature: u32, value: u32| sqe(9, 4, 0, (TRANSPORT, 0), &[feature, value]);
+    let get = |feature: u32| sqe(10, 4, 0, (TRANSPORT, 0), &[feature, 0]);
+    assert_eq!(bench.simple(admin, &set(7, 0x0003_0003), &[]).0, 0);
+    assert_eq!(bench.simple(admin, &set(11, 1 << 8), &[]).0, 0);
+    bench.target.put_namespace(2, namespace(8)).expect("good");
+    let off = sqe(0x7f, 2, 0, (TRANSPORT, 0), &[0, 0x14, 0x0046_0060]);
+    assert_eq!(bench.simple(admin, &off, &[]).0, 0);
+    bench.enable(admin);
+    assert_eq!(bench.simple(admin, &get(7), &[]), (0, 0x003f_003f));
+    assert_eq!(bench.simple(admin, &get(11), &[]), (0, 0));
+    assert_eq!(bench.simple(admin, &get(15), &[]), (0, 5000), "of Connect");
+    assert_eq!(changed(&mut bench, admin, 0), 0);
+}

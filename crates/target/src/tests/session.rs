@@ -72,6 +72,7 @@ fn identify() {
     assert_eq!(id[77], 7, "MDTS 512 KiB");
     assert_eq!(id[92..96], [0, 1, 0, 0], "OAES namespace attributes");
     assert_eq!(id[111], 1, "an I/O controller");
+    assert_eq!(id[261], 0b110, "LPA: effects without scopes");
     assert_eq!(id[320..322], [10, 0], "KAS");
     assert_eq!(id[514..516], [128, 0], "MAXCMD");
     assert_eq!(id[525], 0b111, "VWC");
