@@ -16,6 +16,7 @@
 
 use crate::connection::ConnectionId;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// See the module.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Budget {
     line: VecDeque<ConnectionId>,
     /// How often a connection got in line.
     waits: u64,
+    /// One that holds nothing had to wait all the same.
+    has_refused_idle: bool,
 }
 
 impl Budget {
@@ -34,6 +37,7 @@ impl Budget {
             used: 0,
             line: VecDeque::new(),
             waits: 0,
+            has_refused_idle: false,
         }
     }
 
@@ -56,10 +60,29 @@ impl Budget {
 
     /// True if a command with so much data may begin; `is_first` if its connection's turn has come,
     /// `is_idle` if it holds nothing.
-    pub fn has_room(&self, bytes: u64, is_first: bool, is_idle: bool) -> bool {
+    pub fn has_room(&mut self, bytes: u64, is_first: bool, is_idle: bool) -> bool {
         let after = self.used + bytes;
         let is_next = is_first || self.line.is_empty();
-        is_next && (self.used == 0 || after <= self.max) || is_idle && after <= 2 * self.max
+        let has_room =
+            is_next && (self.used == 0 || after <= self.max) || is_idle && after <= 2 * self.max;
+        self.has_refused_idle |= is_idle && !has_room;
+        has_room
+    }
+
+    /// Those in line, if the first one is not the only one to look at: somebody who holds nothing was
+    /// refused, and there may be room for a command again.
+    pub fn waiting_idle(&mut self) -> Vec<ConnectionId> {
+        let is_due = self.has_refused_idle && self.used < 2 * self.max;
+        if !is_due {
+            return Vec::new();
+        }
+        self.has_refused_idle = false;
+        self.line.iter().copied().collect()
+    }
+
+    /// Somebody who holds nothing was refused since [`Budget::waiting_idle`].
+    pub const fn has_refused_idle(&self) -> bool {
+        self.has_refused_idle
     }
 
     /// True if data in capsules is not to be taken.

@@ -2,8 +2,8 @@
 //!
 //! Bytes become PDUs, PDUs commands, commands slots, slots answers. What a host can make it hold is
 //! bounded: commands by the queue's slots, data by [`DATA_BYTES_MAX`], output by not taking input
-//! while [`OUTPUT_BYTES_ENTRY`] for each entry are not sent. Data of an H2CData has memory only if it was asked for, so before
-//! Connect a connection holds a capsule and little output.
+//! while [`OUTPUT_BYTES_ENTRY`] for each entry are not sent. Data of an H2CData has memory only if it
+//! was asked for, so before Connect a connection holds a capsule and little output.
 
 use crate::action::{Action, Completion, Failure, Tag};
 use crate::admin::{self, Need, Outcome, Reply};

@@ -81,8 +81,8 @@ impl<D: AsRef<[u8]>> Connection<D> {
         left
     }
 
-    /// Since when, without progress, its host lets something wait that takes room: data that was asked for, or the reading
-    /// of what is sent to it.
+    /// Since when, without progress, its host lets something wait that takes room: data that was asked
+    /// for, or the reading of what is sent to it.
     pub fn stalled_since(&self) -> Option<Nanos> {
         let unsent = (self.unsent() > 0).then_some(self.unsent_since);
         self.slots.awaited_since().into_iter().chain(unsent).min()

@@ -228,11 +228,25 @@ impl<D: AsRef<[u8]>> Target<D> {
             };
             let turn = connection.take_turn(&mut self.shared);
             if turn == Turn::Blocked {
-                return;
+                return self.share_with_idle();
             }
             let is_more = connection.end_turn(turn);
             self.shared.budget.next(is_more);
             self.woken.insert(id);
+        }
+    }
+
+    /// The first in line has no room. Those behind it that hold nothing may begin a command.
+    fn share_with_idle(&mut self) {
+        for id in self.shared.budget.waiting_idle() {
+            let idle = self.connections.get_mut(&id).filter(|one| one.counted == 0);
+            if let Some(connection) = idle {
+                connection.pump(&mut self.shared);
+                self.woken.insert(id);
+            }
+            if self.shared.budget.has_refused_idle() {
+                return;
+            }
         }
     }
 

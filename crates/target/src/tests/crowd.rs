@@ -249,6 +249,8 @@ fn who_holds_nothing_begins_one() {
     }
     let kept: Vec<_> = bench.held.drain(..).collect();
     assert_eq!((kept.len(), used(&bench.target)), (8, MAX));
+    // It stands in line in front of all others, and is left unread.
+    assert_eq!(bench.target.receive(bench.now, hung.id, &read(8)), 0);
     for wire in others {
         bench.exchange(*wire, &read(1));
     }
