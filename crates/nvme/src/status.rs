@@ -72,8 +72,6 @@ statuses! {
     CommandInterrupted = 0x021,
     /// The transport failed; may be retried.
     TransientTransport = 0x022,
-    /// No such I/O command set.
-    InvalidCommandSet = 0x02c,
     /// Blocks outside of the namespace.
     LbaOutOfRange = 0x080,
     /// The namespace has no space left.
@@ -94,8 +92,12 @@ statuses! {
     FeatureNotChangeable = 0x10e,
     /// The feature belongs to the controller, not to a namespace.
     FeatureNotPerNamespace = 0x10f,
+    /// Get Log Page: the log of this command set is not there.
+    CommandSetUnsupported = 0x129,
     /// This combination of command sets is not supported.
     CommandSetRejected = 0x12b,
+    /// Identify: no such I/O command set.
+    InvalidCommandSet = 0x12c,
     /// Connect: this record format is not supported.
     ConnectIncompatible = 0x180,
     /// Connect: the controller is in use by another host or of another association.
@@ -173,6 +175,12 @@ impl StatusField {
         self.0 & DO_NOT_RETRY != 0
     }
 
+    /// The same, but the command may be sent again.
+    #[must_use]
+    pub const fn retryable(self) -> Self {
+        Self(self.0 & !DO_NOT_RETRY)
+    }
+
     /// True if the error log has more.
     #[must_use]
     pub const fn has_more(self) -> bool {
@@ -242,6 +250,7 @@ mod tests {
         }
         // Invalid Field with Do Not Retry: 0x4002 as Linux prints it, 0x8004 on the wire.
         assert_eq!(Status::InvalidField.field().to_cqe(), 0x8004);
+        assert_eq!(Status::InvalidField.field().retryable().to_cqe(), 4);
         assert_eq!(StatusField::from_cqe(0xffff).status(), None);
     }
 }

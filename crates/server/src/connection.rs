@@ -169,7 +169,7 @@ impl Flow {
         count > 0
     }
 
-    /// Sends, in batches of all there is.
+    /// Sends, in the target's batches.
     fn send(&mut self, context: &mut Context<'_>) -> Result<bool, Over> {
         let mut has_sent = false;
         loop {

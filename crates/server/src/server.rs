@@ -223,7 +223,7 @@ impl Core {
         surplus
     }
 
-    /// All that a connection has to send; to be called again when that was sent.
+    /// What a connection has to send next; to be called again when that was sent, until it is nothing.
     pub fn transmit(self: &Rc<Self>, id: ConnectionId) -> Vec<Segment<Content>> {
         let segments = self.target.borrow_mut().transmit(id);
         // What was sent, and what is being sent, makes room for commands that waited.

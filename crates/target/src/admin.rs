@@ -46,11 +46,17 @@ pub(crate) enum Outcome {
 pub(crate) struct Reply {
     pub status: Status,
     pub result: u64,
+    /// The same command may succeed later, whatever its status says of that in general.
+    pub may_retry: bool,
 }
 
 impl From<Status> for Reply {
     fn from(status: Status) -> Self {
-        Self { status, result: 0 }
+        Self {
+            status,
+            result: 0,
+            may_retry: false,
+        }
     }
 }
 

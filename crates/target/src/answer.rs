@@ -11,14 +11,15 @@ use varve_nvme::{Cqe, Sqe, Status};
 use zerocopy::FromZeros;
 
 impl<D: AsRef<[u8]>> Connection<D> {
-    /// Everything to be sent.
+    /// The next batch to be sent.
     pub fn transmit(&mut self, shared: &mut Shared) -> Vec<crate::Segment<D>> {
         // What was taken before is sent by now.
-        self.sending = self.outgoing.data_bytes() as u64;
-        self.sending_since = shared.clock.told();
-        let segments = self.outgoing.take();
+        let batch = self.outgoing.take();
+        self.sending = batch.data_bytes as u64;
+        self.sending_small = batch.small_bytes;
+        self.unsent_since = shared.clock.told();
         self.pump(shared);
-        segments
+        batch.segments
     }
 
     fn sqhd(&self) -> u16 {
@@ -69,7 +70,10 @@ impl<D: AsRef<[u8]>> Connection<D> {
 
     /// Answers with an error and remembers it.
     pub fn fail(&mut self, shared: &mut Shared, sqe: &Sqe, reply: Reply) {
-        let cqe = Cqe::new(sqe.cid.get(), reply.status, reply.result);
+        let mut cqe = Cqe::new(sqe.cid.get(), reply.status, reply.result);
+        if reply.may_retry {
+            cqe.status = reply.status.field().retryable().to_cqe().into();
+        }
         let controller = self.queue.and_then(|queue| {
             let controller = shared.controllers.get_mut(&queue.cntlid)?;
             Some((controller, queue.qid))

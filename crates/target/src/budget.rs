@@ -4,16 +4,19 @@
 //! of answers until they were sent. Commands that would go beyond the bound wait, their connections in
 //! one line: the first one begins a single command when there is room for it and goes to the end of
 //! the line, so one with much to do delays one with little by a command. Nobody passes the first one,
-//! however large its command is.
+//! however large its command is, but who holds nothing: it begins one command while twice the bound is
+//! not reached. What a backend does not answer could else keep the hosts of all others waiting.
 //!
 //! **Invariants**: `used` is the sum of what connections count for, those that are gone with commands
-//! at the backend included; with nothing in use one command may begin, however small the bound.
+//! at the backend included; with nothing in use one command may begin, however small the bound; no
+//! command that could wait begins beyond twice the bound.
 //!
 //! **Not here**: data that came in a capsule. It is here when it is seen, so it counts but cannot wait; a
 //! connection whose capsules bring too much of it is left unread.
 
 use crate::connection::ConnectionId;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// See the module.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct Budget {
     line: VecDeque<ConnectionId>,
     /// How often a connection got in line.
     waits: u64,
+    /// One that holds nothing had to wait all the same.
+    has_refused_idle: bool,
 }
 
 impl Budget {
@@ -32,6 +37,7 @@ impl Budget {
             used: 0,
             line: VecDeque::new(),
             waits: 0,
+            has_refused_idle: false,
         }
     }
 
@@ -52,9 +58,31 @@ impl Budget {
         self.used = self.used - before + after;
     }
 
-    /// True if a command with so much data may begin; `is_first` if its connection's turn has come.
-    pub fn has_room(&self, bytes: u64, is_first: bool) -> bool {
-        (is_first || self.line.is_empty()) && (self.used == 0 || self.used + bytes <= self.max)
+    /// True if a command with so much data may begin; `is_first` if its connection's turn has come,
+    /// `is_idle` if it holds nothing.
+    pub fn has_room(&mut self, bytes: u64, is_first: bool, is_idle: bool) -> bool {
+        let after = self.used + bytes;
+        let is_next = is_first || self.line.is_empty();
+        let has_room =
+            is_next && (self.used == 0 || after <= self.max) || is_idle && after <= 2 * self.max;
+        self.has_refused_idle |= is_idle && !has_room;
+        has_room
+    }
+
+    /// Those in line, if the first one is not the only one to look at: somebody who holds nothing was
+    /// refused, and there may be room for a command again.
+    pub fn waiting_idle(&mut self) -> Vec<ConnectionId> {
+        let is_due = self.has_refused_idle && self.used < 2 * self.max;
+        if !is_due {
+            return Vec::new();
+        }
+        self.has_refused_idle = false;
+        self.line.iter().copied().collect()
+    }
+
+    /// Somebody who holds nothing was refused since [`Budget::waiting_idle`].
+    pub const fn has_refused_idle(&self) -> bool {
+        self.has_refused_idle
     }
 
     /// True if data in capsules is not to be taken.

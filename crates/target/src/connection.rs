@@ -2,15 +2,15 @@
 //!
 //! Bytes become PDUs, PDUs commands, commands slots, slots answers. What a host can make it hold is
 //! bounded: commands by the queue's slots, data by [`DATA_BYTES_MAX`], output by not taking input
-//! while [`OUTPUT_BYTES_MAX`] wait. Data of an H2CData has memory only if it was asked for, so before
-//! Connect a connection holds a capsule and little output.
+//! while [`OUTPUT_BYTES_ENTRY`] for each entry are not sent. Data of an H2CData has memory only if it
+//! was asked for, so before Connect a connection holds a capsule and little output.
 
 use crate::action::{Action, Completion, Failure, Tag};
 use crate::admin::{self, Need, Outcome, Reply};
 use crate::controller::Controller;
 use crate::outgoing::Outgoing;
 use crate::shared::{Effect, Shared};
-use crate::slots::{Slot, Slots, State, Work};
+use crate::slots::{Reading, Slot, Slots, State, Work};
 use crate::{CAPSULE_DATA, QUEUE_ENTRIES_MAX, TRANSFER_BYTES_MAX, fabrics, io};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -30,10 +30,13 @@ pub struct ConnectionId(pub u64);
 /// Data of reads and of writes by R2T that a connection holds at a time, in bytes. Arbitrary: eight
 /// of the largest commands; further ones wait.
 pub const DATA_BYTES_MAX: u64 = 8 * TRANSFER_BYTES_MAX as u64;
-/// Answers that wait to be sent before input is left alone, in bytes. Arbitrary.
-pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Answers of a queue that are not sent before input is left alone, in bytes for each of its entries:
+/// twice the headers and digests of an answer with data, since what the kernel took counts until all of
+/// it is sent. A host in good order awaits one answer for each entry. The answer to one command, a page
+/// of a log say, may come on top, in what is being sent and behind it.
+pub(crate) const OUTPUT_BYTES_ENTRY: usize = 128;
 /// The same before Connect succeeded. Arbitrary: a host in good order awaits one answer.
-const OUTPUT_BYTES_UNCONNECTED: usize = 4096;
+pub(crate) const OUTPUT_BYTES_UNCONNECTED: usize = 4096;
 
 /// Slots before Connect said how many: Connect itself.
 const SLOTS_UNCONNECTED: u16 = 1;
@@ -76,11 +79,18 @@ pub(crate) struct Connection<D> {
     pub parked: VecDeque<Tag>,
     /// Data at the backend or on its way here.
     pub data_bytes: u64,
-    /// Data that the caller is sending, and since when.
+    /// Data that the caller is sending.
     pub sending: u64,
-    pub sending_since: Nanos,
+    /// Headers and small data that it is sending.
+    pub sending_small: usize,
+    /// When a batch was last begun, or when there was first something for one behind nothing.
+    pub unsent_since: Nanos,
+    /// There was nothing to send when that was last looked at.
+    pub was_sent: bool,
     /// What of it all counts against the bound of all connections.
     pub counted: u64,
+    /// Whose data is coming in, and how many bytes of it are here at the end of its PDU.
+    pub coming: Option<(Tag, usize)>,
     /// It is in line for room.
     pub is_in_line: bool,
     /// Its input is left alone until there is room.
@@ -107,8 +117,11 @@ impl<D: AsRef<[u8]>> Connection<D> {
             parked: VecDeque::new(),
             data_bytes: 0,
             sending: 0,
-            sending_since: now,
+            sending_small: 0,
+            unsent_since: now,
+            was_sent: true,
             counted: 0,
+            coming: None,
             is_in_line: false,
             is_paused: false,
             is_resumed: false,
@@ -122,11 +135,8 @@ impl<D: AsRef<[u8]>> Connection<D> {
             if self.phase == Phase::Closing {
                 return bytes.len();
             }
-            let output_max = match self.queue {
-                Some(_) => OUTPUT_BYTES_MAX,
-                None => OUTPUT_BYTES_UNCONNECTED,
-            };
-            if self.outgoing.small_bytes() > output_max {
+            // Only with something to send: then the caller knows what has to happen first.
+            if self.outgoing.small_bytes() > 0 && self.unsent_small() > self.output_max() {
                 break;
             }
             if self.is_too_much(shared) {
@@ -155,6 +165,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
         if let Err(error) = done {
             self.terminate(&error);
         }
+        self.note_progress(shared);
         progress.taken
     }
 
@@ -342,15 +353,15 @@ impl<D: AsRef<[u8]>> Connection<D> {
             return Ok(Outcome::Reply(0));
         };
         match work {
-            Work::Read => {
+            Work::Read | Work::Commit(Reading::Read) => {
                 let bytes = sqe.range().count * crate::BLOCK_BYTES;
                 self.park(sqe, bytes, State::ParkedRead);
                 self.pump(shared);
             }
-            Work::Plain | Work::Compare(_) | Work::Shutdown => {
+            Work::Plain | Work::Compare(_) | Work::Commit(_) | Work::Shutdown => {
                 // What is compared is held beside what is read.
                 let bytes = match work {
-                    Work::Compare(_) => bytes * 2,
+                    Work::Compare(_) | Work::Commit(_) => bytes * 2,
                     _ => bytes,
                 };
                 self.data_bytes += u64::from(bytes);
@@ -416,6 +427,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
         if head.flags & flag::LAST != 0 && until < bytes {
             return Err(head.fatal(FatalStatus::InvalidField, 1));
         }
+        self.coming = Some((Tag(transfer.ttag.get()), until));
         Ok(())
     }
 
@@ -440,6 +452,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
         };
         let until = *got + pdu.data.len();
         assert!(until <= bytes, "its header was let in");
+        self.coming = None;
         *is_bad |= pdu.digest == DataDigest::Bad;
         if *got == 0 && until == bytes {
             *data = pdu.data;
@@ -448,6 +461,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
             data.extend_from_slice(&pdu.data);
         }
         *got = until;
+        self.slots.note_progress(tag, until, shared.clock.told());
         if until == bytes {
             self.finish_transfer(shared, now, tag);
         }
@@ -485,7 +499,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
     /// The backend's answer.
     pub fn complete(&mut self, shared: &mut Shared, tag: Tag, result: Completion<D>) {
         let slot = self.take(tag).expect("completed once");
-        let Slot { sqe, state, .. } = slot;
+        let Slot { sqe, state, bytes } = slot;
         let State::Backend(work) = state else {
             panic!("{state:?} was not at the backend");
         };
@@ -505,12 +519,18 @@ impl<D: AsRef<[u8]>> Connection<D> {
         if self.phase == Phase::Closing {
             return;
         }
-        match result {
-            Err(failure) => {
+        match (work, result) {
+            (Work::Commit(what), Ok(None)) => {
+                // It holds what it held: the flush was its own.
+                self.data_bytes += u64::from(bytes);
+                let tag = self.insert(&sqe, bytes, State::Backend(what.work()));
+                self.act(shared, tag, sqe.namespace(), io::read(&sqe));
+            }
+            (_, Err(failure)) => {
                 shared.health.media_errors += u64::from(failure == Failure::Unreadable);
                 self.fail(shared, &sqe, failure.status().into());
             }
-            Ok(data) => self.answer(shared, &sqe, work, data),
+            (work, Ok(data)) => self.answer(shared, &sqe, work, data),
         }
         self.pump(shared);
     }

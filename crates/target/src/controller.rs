@@ -145,6 +145,8 @@ impl Controller {
                 self.status = ControllerStatus::default();
                 self.pending.clear();
                 self.masked.clear();
+                self.changed.clear();
+                self.features.reset();
                 change = Change::Reset;
             }
             _ => {}

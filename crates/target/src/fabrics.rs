@@ -38,6 +38,7 @@ fn invalid(offset: u16, is_data: bool) -> Reply {
     Reply {
         status: Status::ConnectInvalid,
         result: InvalidParameter { offset, is_data }.result(),
+        may_retry: false,
     }
 }
 
@@ -130,7 +131,11 @@ pub(crate) fn connect_queue<D: AsRef<[u8]>>(
     let (kind, host) = check_names(shared, data)?;
     let controller = shared.controllers.get_mut(&cntlid);
     let controller = controller.filter(|controller| !controller.is_ended);
-    let controller = controller.ok_or_else(|| in_data(offset::CNTLID))?;
+    // Its association may have ended just now. With Do Not Retry Linux would not come back at all.
+    let controller = controller.ok_or_else(|| Reply {
+        may_retry: true,
+        ..in_data(offset::CNTLID)
+    })?;
     if controller.kind != kind || kind == ControllerKind::Discovery {
         return Err(in_data(offset::SUBNQN));
     }
@@ -148,6 +153,7 @@ pub(crate) fn connect_queue<D: AsRef<[u8]>>(
     if !is_good {
         return Err(in_sqe(offset::QID));
     }
+    controller.hear(shared.clock, shared.clock.told());
     controller.queues.insert(connect.qid, connection.id);
     open(connection, connect, cntlid);
     Ok(u64::from(cntlid))

@@ -50,6 +50,13 @@ impl Features {
         features
     }
 
+    /// A controller level reset: all at their defaults but what Connect said, as its association goes on
+    /// (spec: base 2.0 §3.7.2).
+    pub fn reset(&mut self) {
+        self.values
+            .retain(|feature, _| *feature == Feature::KeepAlive);
+    }
+
     /// Keep-alive timeout in milliseconds, 0 for none.
     pub fn kato_ms(&self) -> u32 {
         self.value(Feature::KeepAlive)

@@ -113,7 +113,8 @@ fn controller(shared: &Shared, controller: &Controller) -> IdentifyController {
     id.acl = 3;
     id.aerl = (ASYNC_EVENTS_MAX - 1) as u8;
     id.frmw = FRMW_ONE_SLOT;
-    id.lpa = log_attribute::EXTENDED | log_attribute::SUPPORTED_LOGS;
+    // Logs 00h and 12h are there; the bit that says so also promises 13h, and scopes in the log of effects.
+    id.lpa = log_attribute::EXTENDED;
     id.elpe = (ERRORS_MAX - 1) as u8;
     id.kas = KAS.into();
     id.maxcmd = QUEUE_ENTRIES_MAX.into();

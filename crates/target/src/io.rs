@@ -3,7 +3,7 @@
 use crate::action::Operation;
 use crate::admin::Need;
 use crate::shared::Shared;
-use crate::slots::Work;
+use crate::slots::{Reading, Work};
 use crate::{BLOCK_BYTES, TRANSFER_BYTES_MAX};
 use alloc::vec::Vec;
 use varve_nvme::dsm::{Dsm, DsmRange, RANGES_MAX};
@@ -117,13 +117,32 @@ pub(crate) fn operation(
     let (lba, blocks) = range(shared, sqe)?;
     let fua = sqe.fua();
     let pair = match sqe.opcode {
-        io::READ => (Operation::Read { lba, blocks }, Work::Read),
-        io::COMPARE => (Operation::Read { lba, blocks }, Work::Compare(data)),
+        io::READ => reading(shared, sqe, Reading::Read),
+        io::COMPARE => reading(shared, sqe, Reading::Compare(data)),
         io::WRITE => (Operation::Write { lba, data, fua }, Work::Plain),
         io::WRITE_ZEROES => (Operation::WriteZeroes { lba, blocks, fua }, Work::Plain),
         _ => return Err(Status::InvalidOpcode),
     };
     Ok(Some(pair))
+}
+
+/// A read or compare. With FUA its blocks are durable before they are read, on media that may lose them
+/// (spec: nvm 1.0 §3.2.4, §3.2.1).
+pub(crate) fn reading(shared: &Shared, sqe: &Sqe, what: Reading) -> (Operation, Work) {
+    let namespace = shared.subsystem.namespaces.get(&sqe.nsid.get());
+    if sqe.fua() && namespace.is_some_and(|one| one.is_volatile) {
+        return (Operation::Flush, Work::Commit(what));
+    }
+    (read(sqe), what.work())
+}
+
+/// The reading itself.
+pub(crate) fn read(sqe: &Sqe) -> Operation {
+    let range = sqe.range();
+    Operation::Read {
+        lba: range.slba,
+        blocks: range.count,
+    }
 }
 
 /// Dataset Management; all its ranges are checked before any of them is deallocated.

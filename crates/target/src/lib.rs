@@ -4,7 +4,7 @@
 //!
 //! 1. tells it of connections, bytes, completions and the time;
 //! 2. executes the [`Action`]s it gives on whatever holds the blocks;
-//! 3. sends what [`Target::transmit`] gives, all of it with one gathering send, and closes the
+//! 3. sends what [`Target::transmit`] gives, each batch with one gathering send, and closes the
 //!    connections that [`Target::is_closing`] names.
 //!
 //! Reading order: `subsystem` (what is served), [`action`], `target`, `clock`, `connection` (transport and
@@ -73,11 +73,11 @@ pub const ASYNC_EVENTS_MAX: usize = 4;
 pub const CONTROLLERS_MAX: usize = 1024;
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 4096;
-/// Data of all connections together, in bytes, unless [`Target::limit_data`] says otherwise. Arbitrary:
-/// 64 connections at their own bound.
+/// Data of all connections together, in bytes, unless [`Target::limit_data`] says otherwise; up to twice
+/// as much with connections that hold a single command. Arbitrary: 64 connections at their own bound.
 pub const ALL_DATA_BYTES_MAX: u64 = 64 * DATA_BYTES_MAX;
-/// A connection that lets data it was asked for, or that it is sent, wait for so long while others wait
-/// for room is ended.
+/// A connection that lets data it was asked for, or that it is sent, stand still for so long while
+/// others wait for room is ended.
 /// Arbitrary: a third of the time after which Linux gives a command up that waits for that room.
 pub const STALL_TIME_MAX: Nanos = Nanos::from_secs(10);
 /// [`Target::tick`] follows the last one within this time while there are connections: a longer

@@ -49,7 +49,7 @@ pub(crate) fn get(shared: &mut Shared, cntlid: u16, sqe: &Sqe) -> Result<Outcome
         LogId::Smart => smart(shared, controller).as_bytes().to_vec(),
         LogId::Firmware => firmware(shared),
         LogId::ChangedNamespaces => changed(controller),
-        LogId::Effects if command.csi != 0 => return Err(Status::InvalidCommandSet.into()),
+        LogId::Effects if command.csi != 0 => return Err(Status::CommandSetUnsupported.into()),
         LogId::Effects => effects(),
         LogId::Features => feature_words(controller),
         LogId::Discovery => discovery(shared, controller),

@@ -1,5 +1,6 @@
 //! What waits to be sent, in segments: data is not copied.
 
+use crate::TRANSFER_BYTES_MAX;
 use alloc::vec::Vec;
 use varve_nvme::tcp::{Digests, Header, data_digest, encode};
 
@@ -19,6 +20,16 @@ impl<D: AsRef<[u8]>> AsRef<[u8]> for Segment<D> {
             Self::Data(data) => data.as_ref(),
         }
     }
+}
+
+/// What is sent with one call.
+#[derive(Debug)]
+pub(crate) struct Batch<D> {
+    pub segments: Vec<Segment<D>>,
+    /// Bytes of backend data in it.
+    pub data_bytes: usize,
+    /// Bytes of headers and small data in it.
+    pub small_bytes: usize,
 }
 
 /// Segments in the order they are sent.
@@ -58,11 +69,31 @@ impl<D: AsRef<[u8]>> Outgoing<D> {
         self.data_bytes
     }
 
-    /// Everything, from now on the caller's.
-    pub fn take(&mut self) -> Vec<Segment<D>> {
-        self.small_bytes = 0;
-        self.data_bytes = 0;
-        core::mem::take(&mut self.segments)
+    /// As much as a batch has, from now on the caller's: no more data than a transfer's, but one piece
+    /// of it in any case. How fast a host reads is seen by batches only.
+    pub fn take(&mut self) -> Batch<D> {
+        let (mut count, mut data_bytes) = (0, 0);
+        for segment in &self.segments {
+            if let Segment::Data(data) = segment {
+                let bytes = data_bytes + data.as_ref().len();
+                if data_bytes > 0 && bytes > TRANSFER_BYTES_MAX as usize {
+                    break;
+                }
+                data_bytes = bytes;
+            }
+            count += 1;
+        }
+        let rest = self.segments.split_off(count);
+        let segments = core::mem::replace(&mut self.segments, rest);
+        let all: usize = segments.iter().map(|one| one.as_ref().len()).sum();
+        let small_bytes = all - data_bytes;
+        self.data_bytes -= data_bytes;
+        self.small_bytes -= small_bytes;
+        Batch {
+            segments,
+            data_bytes,
+            small_bytes,
+        }
     }
 
     /// A PDU without data.

@@ -1,13 +1,19 @@
 //! Room for data: which commands of a connection may begin, and when it is left unread.
 
 use crate::action::Tag;
-use crate::connection::{Connection, DATA_BYTES_MAX, Phase};
+use crate::connection::{
+    Connection, DATA_BYTES_MAX, OUTPUT_BYTES_ENTRY, OUTPUT_BYTES_UNCONNECTED, Phase,
+};
+use crate::io;
 use crate::shared::Shared;
-use crate::slots::{State, Work};
+use crate::slots::{PROGRESS_BYTES, Reading, State};
 use alloc::vec::Vec;
 use varve_nvme::Sqe;
 use varve_nvme::tcp::{Header, R2t};
 use varve_units::Nanos;
+
+/// Small output of a connection that does not count, in bytes: what the largest queue may leave unsent.
+const OUTPUT_BYTES_FREE: usize = OUTPUT_BYTES_ENTRY * crate::QUEUE_ENTRIES_MAX as usize;
 
 /// What became of a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,9 +40,35 @@ impl<D: AsRef<[u8]>> Connection<D> {
 
     /// Brings what it counts for up to date.
     pub fn recount(&mut self, shared: &mut Shared) {
-        let held = self.data_bytes + self.outgoing.data_bytes() as u64 + self.sending;
+        let unsent = self.unsent();
+        if self.was_sent && unsent > 0 {
+            self.unsent_since = shared.clock.told();
+        }
+        self.was_sent = unsent == 0;
+        let held = self.data_bytes + unsent;
         shared.budget.count(self.counted, held);
         self.counted = held;
+    }
+
+    /// Data of answers: what is being sent, and what waits behind it. That may be a batch without
+    /// data which the host does not read. Small data counts where it is more than what any queue may
+    /// leave unread.
+    fn unsent(&self) -> u64 {
+        let small = self.unsent_small().saturating_sub(OUTPUT_BYTES_FREE);
+        self.sending + (self.outgoing.data_bytes() + small) as u64
+    }
+
+    /// Bytes of headers and small data that are not sent.
+    pub fn unsent_small(&self) -> usize {
+        self.outgoing.small_bytes() + self.sending_small
+    }
+
+    /// With more of them unsent its input is left alone.
+    pub fn output_max(&self) -> usize {
+        match self.queue {
+            Some(queue) => usize::from(queue.size) * OUTPUT_BYTES_ENTRY,
+            None => OUTPUT_BYTES_UNCONNECTED,
+        }
     }
 
     /// It is gone, but for commands at the backend: what they count for stays.
@@ -49,11 +81,22 @@ impl<D: AsRef<[u8]>> Connection<D> {
         left
     }
 
-    /// Since when its host lets something wait that takes room: data that was asked for, or the reading
-    /// of what is sent to it.
+    /// Since when, without progress, its host lets something wait that takes room: data that was asked
+    /// for, or the reading of what is sent to it.
     pub fn stalled_since(&self) -> Option<Nanos> {
-        let sending = (self.sending > 0).then_some(self.sending_since);
-        self.slots.awaited_since().into_iter().chain(sending).min()
+        let unsent = (self.unsent() > 0).then_some(self.unsent_since);
+        self.slots.awaited_since().into_iter().chain(unsent).min()
+    }
+
+    /// Bytes have come in: a host that is slow is no host that stands still.
+    pub fn note_progress(&mut self, shared: &Shared) {
+        let missing = self.decoder.missing();
+        if let Some((tag, until)) = self.coming
+            && missing > 0
+        {
+            let now = shared.clock.told();
+            self.slots.note_progress(tag, until - missing, now);
+        }
     }
 
     pub fn get_in_line(&mut self, shared: &mut Shared) {
@@ -93,6 +136,11 @@ impl<D: AsRef<[u8]>> Connection<D> {
 
     /// Starts parked commands while there is room, in order.
     pub fn pump(&mut self, shared: &mut Shared) {
+        if self.is_paused && self.data_bytes == 0 {
+            // What it waits for may be in use for ever by others. It leaves the line at its turn.
+            self.is_paused = false;
+            self.is_resumed = true;
+        }
         loop {
             match self.start_next(shared, false) {
                 Turn::Used => {}
@@ -126,7 +174,8 @@ impl<D: AsRef<[u8]>> Connection<D> {
         if used + bytes > DATA_BYTES_MAX {
             return Turn::Idle;
         }
-        if !shared.budget.has_room(bytes, is_first) {
+        let is_idle = self.counted == 0;
+        if !shared.budget.has_room(bytes, is_first, is_idle) {
             return Turn::Blocked;
         }
         self.parked.pop_front();
@@ -145,20 +194,18 @@ impl<D: AsRef<[u8]>> Connection<D> {
                 slot.state = State::Transfer {
                     data: Vec::new(),
                     got: 0,
+                    asked: shared.clock.told(),
                     since: shared.clock.told(),
+                    due: PROGRESS_BYTES,
                     is_bad: false,
                 };
                 let r2t = R2t::new(sqe.cid.get(), tag.0, 0, slot.bytes);
                 self.outgoing.header(&Header::R2t(r2t));
             }
             State::ParkedRead => {
-                slot.state = State::Backend(Work::Read);
-                let range = sqe.range();
-                let read = crate::Operation::Read {
-                    lba: range.slba,
-                    blocks: range.count,
-                };
-                self.act(shared, tag, sqe.namespace(), read);
+                let (operation, work) = io::reading(shared, &sqe, Reading::Read);
+                slot.state = State::Backend(work);
+                self.act(shared, tag, sqe.namespace(), operation);
             }
             other => panic!("{other:?} was parked"),
         }

@@ -9,6 +9,10 @@ use varve_nvme::Sqe;
 use varve_nvme::fabrics::ConnectData;
 use varve_units::Nanos;
 
+/// Data that counts as progress of its host when all of it came: few bytes now and then would keep
+/// room for hours. Arbitrary; every 10 s any line in use carries it.
+pub(crate) const PROGRESS_BYTES: usize = 32 << 10;
+
 /// A command that is not answered yet.
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -28,7 +32,11 @@ pub(crate) enum State {
         data: Vec<u8>,
         got: usize,
         /// When it was asked for.
+        asked: Nanos,
+        /// When some of it came last, or of what was asked for before it.
         since: Nanos,
+        /// Bytes that have to be here to count as some of it.
+        due: usize,
         /// A data digest was wrong.
         is_bad: bool,
     },
@@ -49,10 +57,31 @@ pub(crate) enum Work {
     Read,
     /// Its data is compared with this.
     Compare(Vec<u8>),
+    /// A flush that this reading waits for (FUA).
+    Commit(Reading),
     /// It has no data.
     Plain,
     /// The controller's shutdown is complete; no host waits for it.
     Shutdown,
+}
+
+/// What follows the flush of a reading with FUA.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    /// A read.
+    Read,
+    /// A compare with this.
+    Compare(Vec<u8>),
+}
+
+impl Reading {
+    /// What is done once the flush is.
+    pub fn work(self) -> Work {
+        match self {
+            Self::Read => Work::Read,
+            Self::Compare(expected) => Work::Compare(expected),
+        }
+    }
 }
 
 /// The slab.
@@ -71,13 +100,11 @@ impl Slots {
         }
     }
 
-    /// Puts a command in; gives it back if there is no room.
-    pub fn insert(&mut self, slot: Slot) -> Result<Tag, Slot> {
-        let Some(index) = self.free.pop() else {
-            return Err(slot);
-        };
+    /// Puts a command in; `None` if there is no room.
+    pub fn insert(&mut self, slot: Slot) -> Option<Tag> {
+        let index = self.free.pop()?;
         self.all[usize::from(index)] = Some(slot);
-        Ok(Tag(index))
+        Some(Tag(index))
     }
 
     pub fn get_mut(&mut self, tag: Tag) -> Option<&mut Slot> {
@@ -114,7 +141,31 @@ impl Slots {
         there.map(|slot| u64::from(slot.bytes)).sum()
     }
 
-    /// Since when the data of a host is awaited that was asked for first; `None` if none is.
+    /// So many bytes of a command's data are here. If that is a step, or all, neither it nor what was
+    /// asked for later stands still. What was asked for before it may.
+    pub fn note_progress(&mut self, tag: Tag, here: usize, now: Nanos) {
+        let Some(slot) = self.get_mut(tag) else {
+            return;
+        };
+        let is_whole = here == slot.bytes as usize;
+        let State::Transfer { asked, due, .. } = &mut slot.state else {
+            return;
+        };
+        if here < *due && !is_whole {
+            return;
+        }
+        *due = here + PROGRESS_BYTES;
+        let first = *asked;
+        for slot in self.all.iter_mut().flatten() {
+            if let State::Transfer { asked, since, .. } = &mut slot.state
+                && *asked >= first
+            {
+                *since = now;
+            }
+        }
+    }
+
+    /// Since when the data of a host is awaited that stands still longest; `None` if none is.
     pub fn awaited_since(&self) -> Option<Nanos> {
         let since = self
             .all

@@ -32,6 +32,15 @@ pub struct Target<D> {
     is_early: bool,
 }
 
+/// A Connect of an I/O queue that waits.
+struct Waiting {
+    tag: Tag,
+    /// The controller it names.
+    cntlid: u16,
+    /// Its host, if the name is one.
+    host: Option<Host>,
+}
+
 impl<D: AsRef<[u8]>> Target<D> {
     /// A target that serves `subsystem` and the discovery subsystem.
     #[must_use]
@@ -53,7 +62,8 @@ impl<D: AsRef<[u8]>> Target<D> {
         self.is_early = cfg!(feature = "canary") && is_early;
     }
 
-    /// Bounds the data of all connections together. A bound below that of one connection is raised to it.
+    /// Bounds the data of all connections together; as much again is for connections that hold nothing, a
+    /// command each. A bound below that of one connection is raised to it.
     pub fn limit_data(&mut self, bytes: u64) {
         self.shared.budget.set_max(bytes.max(crate::DATA_BYTES_MAX));
         self.settle();
@@ -186,8 +196,9 @@ impl<D: AsRef<[u8]>> Target<D> {
         }
     }
 
-    /// All that a connection has to send, in order, for one gathering send. To be called again when
-    /// that was sent, and not before: until then its data counts against what all connections hold.
+    /// What a connection has to send next, in order, for one gathering send; a transfer's data at most.
+    /// To be called again when that was sent, and not before, until there is nothing: until then its
+    /// data counts against what all connections hold, and a batch that is sent shows that its host reads.
     #[must_use]
     pub fn transmit(&mut self, id: ConnectionId) -> Vec<Segment<D>> {
         let Some(connection) = self.connections.get_mut(&id) else {
@@ -217,11 +228,25 @@ impl<D: AsRef<[u8]>> Target<D> {
             };
             let turn = connection.take_turn(&mut self.shared);
             if turn == Turn::Blocked {
-                return;
+                return self.share_with_idle();
             }
             let is_more = connection.end_turn(turn);
             self.shared.budget.next(is_more);
             self.woken.insert(id);
+        }
+    }
+
+    /// The first in line has no room. Those behind it that hold nothing may begin a command.
+    fn share_with_idle(&mut self) {
+        for id in self.shared.budget.waiting_idle() {
+            let idle = self.connections.get_mut(&id).filter(|one| one.counted == 0);
+            if let Some(connection) = idle {
+                connection.pump(&mut self.shared);
+                self.woken.insert(id);
+            }
+            if self.shared.budget.has_refused_idle() {
+                return;
+            }
         }
     }
 
@@ -239,7 +264,8 @@ impl<D: AsRef<[u8]>> Target<D> {
         connection.is_some_and(|one| one.queue.is_some())
     }
 
-    /// A connection was closed, by either side. With that of an admin queue its association ends.
+    /// A connection was closed, by either side. With that of an admin queue its association ends, with
+    /// that of an I/O queue that has commands at the backend all its I/O queues.
     pub fn closed(&mut self, id: ConnectionId) {
         self.end(id);
         let Some(mut connection) = self.connections.remove(&id) else {
@@ -259,20 +285,46 @@ impl<D: AsRef<[u8]>> Target<D> {
         self.settle();
     }
 
-    /// The connection's association ends if it carries the admin queue.
+    /// The connection's association ends if it carries the admin queue. If it carries an I/O queue with
+    /// commands at the backend, the other I/O queues end: what the host writes there could be overtaken
+    /// by those. The admin queue stays, for a shutdown in order. (spec: base 2.0 §3.3.2.3: without
+    /// deletion of I/O queues the loss of one ends the association.)
     fn end(&mut self, id: ConnectionId) {
-        let queue = self.connections.get(&id).and_then(|one| one.queue);
-        if let Some(queue) = queue
-            && queue.qid == 0
-        {
+        let Some(connection) = self.connections.get(&id) else {
+            return;
+        };
+        let Some(queue) = connection.queue else {
+            return;
+        };
+        if queue.qid == 0 {
             self.mark_ended(queue.cntlid);
+            self.close_queues(queue.cntlid);
+        } else if connection.slots.at_backend() > 0 {
             self.close_queues(queue.cntlid);
         }
     }
 
     fn mark_ended(&mut self, cntlid: u16) {
-        if let Some(controller) = self.shared.controllers.get_mut(&cntlid) {
+        if let Some(controller) = self.shared.controllers.get_mut(&cntlid)
+            && !controller.is_ended
+        {
             controller.is_ended = true;
+            let host = controller.host.clone();
+            self.close_waiting(cntlid, &host);
+        }
+    }
+
+    /// Connections that wait to be I/O queues of a host's association end with it. Left alone they
+    /// would be refused much later.
+    fn close_waiting(&mut self, cntlid: u16, host: &Host) {
+        let waiting: Vec<_> = self.waiting.iter().copied().collect();
+        for id in waiting {
+            if self
+                .connecting(id)
+                .is_some_and(|one| one.cntlid == cntlid && one.host.as_ref() == Some(host))
+            {
+                self.close(id);
+            }
         }
     }
 
@@ -353,7 +405,9 @@ impl<D: AsRef<[u8]>> Target<D> {
     }
 
     fn close(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(&id) {
+        if let Some(connection) = self.connections.get_mut(&id)
+            && connection.phase != Phase::Closing
+        {
             connection.phase = Phase::Closing;
             self.woken.insert(id);
         }
@@ -447,7 +501,7 @@ impl<D: AsRef<[u8]>> Target<D> {
     fn connect_waiting(&mut self) {
         let waiting: Vec<_> = self.waiting.iter().copied().collect();
         for id in waiting {
-            let Some((tag, host)) = self.connecting(id) else {
+            let Some(Waiting { tag, host, .. }) = self.connecting(id) else {
                 self.waiting.remove(&id);
                 continue;
             };
@@ -472,8 +526,8 @@ impl<D: AsRef<[u8]>> Target<D> {
         }
     }
 
-    /// The Connect that a connection waits with, and its host if the name is one.
-    fn connecting(&mut self, id: ConnectionId) -> Option<(Tag, Option<Host>)> {
+    /// The Connect that a connection waits with.
+    fn connecting(&mut self, id: ConnectionId) -> Option<Waiting> {
         if !self.is_live(id) {
             return None;
         }
@@ -486,7 +540,11 @@ impl<D: AsRef<[u8]>> Target<D> {
             nqn,
             id: data.hostid,
         });
-        Some((tag, host))
+        Some(Waiting {
+            tag,
+            cntlid: data.cntlid.get(),
+            host,
+        })
     }
 
     /// Adds a namespace, or changes its size or what it says about itself. Hosts are told.

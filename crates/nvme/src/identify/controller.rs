@@ -28,7 +28,7 @@ pub mod log_attribute {
     pub const EFFECTS: u8 = 1 << 1;
     /// Get Log Page takes offsets and lengths of 32 bits.
     pub const EXTENDED: u8 = 1 << 2;
-    /// Logs 00h, 12h are there.
+    /// Logs 00h, 12h and 13h are there, and scopes in the log of effects.
     pub const SUPPORTED_LOGS: u8 = 1 << 5;
 }
 

@@ -244,3 +244,79 @@ fn bad_configurations() {
         assert_eq!(bench.simple(admin, &csts, &[]), (0, 2), "{cc:#x}");
     }
 }
+
+/// A Connect that waits belongs to its association and ends with it; one that comes too late is
+/// refused in a way that lets its host come back (Linux gives up for good on Do Not Retry).
+#[test]
+fn a_connect_that_waits_ends_with_its_association() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 0);
+    let wire = bench.queue(admin, 1, 0);
+    bench.is_held = true;
+    let write = sqe(1, 1, 1, (IN_CAPSULE, 4096), &[5, 0, 0]);
+    assert!(bench.command(wire, &write, &pattern(1, 1)).is_empty());
+    bench.target.closed(admin.id);
+    bench.target.closed(wire.id);
+    let again = bench.admin(false, 0);
+    let next = bench.open(false);
+    let connect = connect_sqe(1, 31, 0, 0);
+    let data = connect_data(again.cntlid, NQN, HOST);
+    assert!(bench.command(next, &connect, &data).is_empty(), "waits");
+    bench.target.closed(again.id);
+    assert!(bench.target.is_closing(next.id));
+    let action = bench.held.pop().expect("the write");
+    bench.execute(action);
+    assert!(bench.answers(next).is_empty());
+    let late = bench.open(false);
+    let answers = bench.command(late, &connect, &data);
+    assert_eq!(answers[0].response().1, 0x182);
+    assert_eq!(answers[0].specific[15] >> 7, 0, "it may try again");
+}
+
+/// Connect of an I/O queue keeps its association alive, as any command does.
+#[test]
+fn a_connect_is_heard() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 5000);
+    bench.pass(Nanos::from_secs(4));
+    bench.queue(admin, 1, 0);
+    let until = bench.now + Nanos::from_secs(5);
+    assert_eq!(bench.target.deadline(), Some(until));
+}
+
+/// What a lost I/O queue has at the backend could land on what its host writes on another one: they all
+/// end. A host that closes its queues in order has nothing there, and shuts down over the admin queue.
+#[test]
+fn a_lost_queue_takes_the_others_along() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 0);
+    let [first, second, third] = [1, 2, 3].map(|qid| bench.queue(admin, qid, 0));
+    bench.target.closed(first.id);
+    assert!(!bench.target.is_closing(second.id));
+    bench.is_held = true;
+    let write = sqe(1, 1, 1, (IN_CAPSULE, 4096), &[5, 0, 0]);
+    assert!(bench.command(second, &write, &pattern(1, 1)).is_empty());
+    bench.target.closed(second.id);
+    assert!(bench.target.is_closing(third.id) && !bench.target.is_closing(admin.id));
+    let shutdown = sqe(0x7f, 9, 0, (TRANSPORT, 0), &[0, 0x14, 0x0046_4061]);
+    assert_eq!(bench.simple(admin, &shutdown, &[]), (0, 0));
+}
+
+/// A reset of the controller takes its features and the list of changes back to what they were.
+#[test]
+fn a_reset_restores_defaults() {
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 5000);
+    let set = |feature: u32, value: u32| sqe(9, 4, 0, (TRANSPORT, 0), &[feature, value]);
+    let get = |feature: u32| sqe(10, 4, 0, (TRANSPORT, 0), &[feature, 0]);
+    assert_eq!(bench.simple(admin, &set(7, 0x0003_0003), &[]).0, 0);
+    assert_eq!(bench.simple(admin, &set(11, 1 << 8), &[]).0, 0);
+    bench.target.put_namespace(2, namespace(8)).expect("good");
+    let off = sqe(0x7f, 2, 0, (TRANSPORT, 0), &[0, 0x14, 0x0046_0060]);
+    assert_eq!(bench.simple(admin, &off, &[]).0, 0);
+    bench.enable(admin);
+    assert_eq!(bench.simple(admin, &get(7), &[]), (0, 0x003f_003f));
+    assert_eq!(bench.simple(admin, &get(11), &[]), (0, 0));
+    assert_eq!(bench.simple(admin, &get(15), &[]), (0, 5000), "of Connect");
+    assert_eq!(changed(&mut bench, admin, 0), 0);
+}

@@ -4,7 +4,8 @@ use super::host::{
     Bench, HOST, IN_CAPSULE, NQN, TRANSPORT, Wire, connect_data, connect_sqe, h2cdata, icreq,
     pattern, pdu, sqe,
 };
-use crate::connection::OUTPUT_BYTES_MAX;
+use crate::QUEUE_ENTRIES_MAX;
+use crate::connection::OUTPUT_BYTES_ENTRY;
 use std::vec;
 use std::vec::Vec;
 
@@ -102,6 +103,7 @@ fn damage(chance: &mut Chance, stream: &mut Vec<u8>) {
 fn play(bench: &mut Bench, chance: &mut Chance, stream: &[u8]) {
     let id = bench.target.accept(bench.now).expect("room");
     let mut at = 0;
+    let mut was_stuck = false;
     while at < stream.len() {
         let end = stream.len().min(at + 1 + chance.below(20_000));
         let taken = bench.target.receive(bench.now, id, &stream[at..end]);
@@ -109,6 +111,7 @@ fn play(bench: &mut Bench, chance: &mut Chance, stream: &[u8]) {
         bench.is_held = chance.below(2) == 0;
         bench.run();
         let is_stuck = taken == 0;
+        was_stuck &= is_stuck;
         if is_stuck || chance.below(4) == 0 {
             let sent = bench.target.transmit(id);
             let small: usize = sent
@@ -117,11 +120,12 @@ fn play(bench: &mut Bench, chance: &mut Chance, stream: &[u8]) {
                 .map(|segment| segment.as_ref().len())
                 .sum();
             // One command's answer may come on top of the bound.
-            assert!(
-                small <= OUTPUT_BYTES_MAX + (1 << 20),
-                "{small} bytes of answers"
-            );
-            assert!(!is_stuck || !sent.is_empty(), "neither takes nor sends");
+            let bound = OUTPUT_BYTES_ENTRY * usize::from(QUEUE_ENTRIES_MAX) + (1 << 19) + 4096;
+            assert!(small <= bound, "{small} bytes of answers");
+            // What was taken to be sent before is sent by now.
+            let is_over = is_stuck && was_stuck && sent.is_empty();
+            assert!(!is_over, "neither takes nor sends");
+            was_stuck = is_stuck && sent.is_empty();
         }
     }
     if chance.below(2) == 0 {
@@ -135,11 +139,30 @@ fn play(bench: &mut Bench, chance: &mut Chance, stream: &[u8]) {
     bench.run();
 }
 
+/// An I/O queue of a host whose name the sessions do not know: who goes by another's can end its queues.
+fn stranger(bench: &mut Bench) -> Wire {
+    let name = "nqn.2026-11.io.stranger:x";
+    let mut connect = |cntlid, qid| {
+        let mut wire = bench.open(true);
+        let data = connect_data(cntlid, NQN, name);
+        let (status, cntlid) = bench.simple(wire, &connect_sqe(qid, 31, 0, 0), &data);
+        wire.cntlid = cntlid as u16;
+        assert_eq!(status, 0);
+        if qid == 0 {
+            bench.enable(wire);
+        }
+        wire
+    };
+    let admin = connect(0xffff, 0);
+    connect(admin.cntlid, 1)
+}
+
 /// Plays the sessions of these seeds; a good host works beside them all the time.
 fn campaign(seeds: core::ops::Range<u64>) {
     let mut bench = Bench::new();
-    let admin = bench.admin(true, 0);
-    let wire = bench.queue(admin, 1, 0);
+    let victim = bench.admin(true, 0);
+    assert_eq!(victim.cntlid, 1, "that sessions name");
+    let wire = stranger(&mut bench);
     for seed in seeds {
         let mut chance = Chance(seed);
         let has_digests = chance.below(2) == 0;
@@ -153,7 +176,7 @@ fn campaign(seeds: core::ops::Range<u64>) {
         assert_eq!(bench.fetch(wire, &read), data, "seed {seed}");
         assert_eq!(
             bench.target.controllers(),
-            1,
+            2,
             "seed {seed}: controllers are given back"
         );
     }
@@ -187,9 +210,8 @@ fn who_does_not_read_is_not_heard() {
     for _ in 0..10_000 {
         taken += bench.target.receive(bench.now, admin.id, &identify);
     }
-    assert!(taken < 300 * identify.len(), "{taken} bytes were taken");
-    let answers = bench.answers(admin);
-    assert!(answers.len() > 500);
+    assert!(taken < 10 * identify.len(), "{taken} bytes were taken");
+    assert!(!bench.answers(admin).is_empty());
     let rest = identify[taken % identify.len()..].to_vec();
     assert_eq!(
         bench.exchange(admin, &rest).len(),
@@ -251,6 +273,7 @@ fn who_has_not_connected_holds_little() {
         .map(|one| one.as_ref().len())
         .sum();
     assert!(sent < 5000, "{sent} bytes of answers");
+    assert!(bench.target.transmit(wire.id).is_empty(), "it is sent");
     assert!(
         bench.target.receive(bench.now, wire.id, &capsule) > 0,
         "goes on after reading"

@@ -6,4 +6,5 @@ mod discovery;
 mod host;
 mod hostile;
 mod session;
+mod stall;
 mod states;

@@ -1,10 +1,10 @@
 //! A whole session: from ICReq over Identify to reads and writes.
 
 use super::host::{
-    Bench, HOST, IN_CAPSULE, NQN, TRANSPORT, connect_data, connect_sqe, h2cdata, icreq, namespace,
-    pattern, pdu, sqe,
+    Bench, DISK_BLOCKS, HOST, IN_CAPSULE, NQN, TRANSPORT, connect_data, connect_sqe, h2cdata,
+    icreq, namespace, pattern, pdu, sqe,
 };
-use crate::{DATA_BYTES_MAX, Hosts};
+use crate::{DATA_BYTES_MAX, Failure, Hosts, Operation};
 use std::vec;
 use varve_nvme::Nqn;
 
@@ -72,6 +72,7 @@ fn identify() {
     assert_eq!(id[77], 7, "MDTS 512 KiB");
     assert_eq!(id[92..96], [0, 1, 0, 0], "OAES namespace attributes");
     assert_eq!(id[111], 1, "an I/O controller");
+    assert_eq!(id[261], 0b110, "LPA: effects without scopes");
     assert_eq!(id[320..322], [10, 0], "KAS");
     assert_eq!(id[514..516], [128, 0], "MAXCMD");
     assert_eq!(id[525], 0b111, "VWC");
@@ -98,7 +99,7 @@ fn identify() {
     for cns in [5, 6, 7] {
         bench.fetch(wire, &identify(cns, 1));
         let other_set = sqe(6, 3, 1, (TRANSPORT, 4096), &[cns, 2 << 24]);
-        assert_eq!(bench.simple(wire, &other_set, &[]).0, 0x2c);
+        assert_eq!(bench.simple(wire, &other_set, &[]).0, 0x12c);
     }
     assert!(
         bench
@@ -183,11 +184,13 @@ fn features_and_logs() {
         2,
         "beyond the log"
     );
+    let other_set = sqe(2, 5, 0, (TRANSPORT, 4), &[5, 0, 0, 0, 2 << 24]);
+    assert_eq!(bench.simple(wire, &other_set, &[]).0, 0x129);
     let errors = bench.fetch(wire, &log(1, 64, 0));
     assert_eq!(
         errors[10..14],
-        [5, 0, 4, 0x80],
-        "the newest error: command 5, 2 with DNR"
+        [5, 0, 0x52, 0x82],
+        "the newest error: command 5, 129h with DNR"
     );
 }
 
@@ -413,4 +416,40 @@ fn a_controller_without_namespaces_asks_for_flushes() {
     assert_eq!(id[525], 0b111);
     let cache = sqe(10, 4, 0, (TRANSPORT, 0), &[6]);
     assert_eq!(bench.simple(admin, &cache, &[]), (0, 1), "enabled");
+}
+
+/// FUA of a read or compare: what was answered becomes durable first, where it is not already.
+#[test]
+fn reads_that_force_unit_access() {
+    let fua = 1 << 30;
+    let mut bench = Bench::new();
+    let admin = bench.admin(false, 0);
+    let wire = bench.queue(admin, 1, 0);
+    let one = pattern(0, 1);
+    bench.disk[..4096].copy_from_slice(&one);
+    let read = sqe(2, 4, 1, (TRANSPORT, 4096), &[0, 0, fua]);
+    let compare = sqe(5, 5, 1, (IN_CAPSULE, 4096), &[0, 0, fua]);
+    assert_eq!(bench.fetch(wire, &read), one);
+    assert_eq!(bench.flushes, 1);
+    assert_eq!(bench.simple(wire, &compare, &one), (0, 0));
+    assert_eq!(bench.simple(wire, &compare, &pattern(1, 1)).0, 0x285);
+    assert_eq!(bench.flushes, 3);
+    assert_eq!(bench.target.data().0, 0);
+    // The blocks are not read before, nor if they could not be made durable.
+    bench.is_held = true;
+    assert!(bench.command(wire, &read, &[]).is_empty());
+    let flush = bench.held.pop().expect("one action");
+    assert_eq!((flush.nsid, &flush.operation), (Some(1), &Operation::Flush));
+    let failed = Err(Failure::WriteFault);
+    bench.target.complete(flush.connection, flush.tag, failed);
+    bench.run();
+    assert!(bench.held.is_empty());
+    assert_eq!(bench.answers(wire)[0].response(), (4, 0x280, 0));
+    assert_eq!(bench.target.data().0, 0);
+    bench.is_held = false;
+    let mut durable = namespace(DISK_BLOCKS);
+    durable.is_volatile = false;
+    bench.target.put_namespace(1, durable).expect("good");
+    assert_eq!(bench.fetch(wire, &read), one);
+    assert_eq!(bench.flushes, 3);
 }
