@@ -10,7 +10,15 @@ use core::task::{Context, Poll, Waker};
 #[derive(Default)]
 pub struct Event {
     count: Cell<u64>,
-    wakers: RefCell<Vec<Waker>>,
+    listeners: RefCell<Listeners>,
+}
+
+/// Who listens, each at a place of its own: however many there are, none is looked for.
+#[derive(Default)]
+struct Listeners {
+    places: Vec<Option<Waker>>,
+    /// Places of those who listen no more.
+    free: Vec<u32>,
 }
 
 impl Event {
@@ -24,18 +32,19 @@ impl Event {
     #[inline]
     pub fn notify(&self) {
         self.count.set(self.count.get().wrapping_add(1));
-        if !self.wakers.borrow().is_empty() {
+        if !self.listeners.borrow().places.is_empty() {
             self.wake_all();
         }
     }
 
     fn wake_all(&self) {
-        let mut wakers = core::mem::take(&mut *self.wakers.borrow_mut());
-        wakers.drain(..).for_each(Waker::wake);
+        let mut all = core::mem::take(&mut *self.listeners.borrow_mut());
+        all.places.drain(..).flatten().for_each(Waker::wake);
+        all.free.clear();
         // Its memory is for those who listen next, if nobody did meanwhile.
-        let mut next = self.wakers.borrow_mut();
-        if next.is_empty() {
-            *next = wakers;
+        let mut next = self.listeners.borrow_mut();
+        if next.places.is_empty() {
+            *next = all;
         }
     }
 
@@ -45,6 +54,7 @@ impl Event {
         Listen {
             event: self,
             count: self.count.get(),
+            place: None,
         }
     }
 }
@@ -53,19 +63,52 @@ impl Event {
 pub struct Listen<'a> {
     event: &'a Event,
     count: u64,
+    /// Where its waker is, until the event is notified.
+    place: Option<u32>,
+}
+
+impl Listen<'_> {
+    fn is_over(&self) -> bool {
+        self.event.count.get() != self.count
+    }
 }
 
 impl Future for Listen<'_> {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.event.count.get() != self.count {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.is_over() {
             return Poll::Ready(());
         }
-        let mut wakers = self.event.wakers.borrow_mut();
-        if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            wakers.push(context.waker().clone());
+        let listeners = &mut *self.event.listeners.borrow_mut();
+        let place = self.place.or_else(|| listeners.free.pop());
+        let place = place.unwrap_or_else(|| {
+            listeners.places.push(None);
+            listeners.places.len() as u32 - 1
+        });
+        match &mut listeners.places[place as usize] {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
         }
+        self.place = Some(place);
         Poll::Pending
+    }
+}
+
+impl Drop for Listen<'_> {
+    /// Who listens no more is not woken, and leaves nothing behind: a flow may listen to one event over and over
+    /// while it waits for another.
+    fn drop(&mut self) {
+        let Some(place) = self.place else { return };
+        if self.is_over() {
+            return;
+        }
+        let listeners = &mut *self.event.listeners.borrow_mut();
+        listeners.places[place as usize] = None;
+        listeners.free.push(place);
+        if listeners.free.len() == listeners.places.len() {
+            listeners.free.clear();
+            listeners.places.clear();
+        }
     }
 }
