@@ -2,16 +2,15 @@
 //!
 //! A drive that still reads may hold what the others do not: where a strip's parity is rotten, its data
 //! are on one drive alone. So a drive that is replaced while it works stays here to be read from until
-//! the copy has ended. It gets no writes; what was written since it was given up is taken from the
+//! the copy has ended, by the copy and, where nobody else gives what is right, by others. It gets no writes; what was written since it was given up is taken from the
 //! others. One that does not answer for [`PATIENCE`] is let go as one that is gone: it may hang for ever,
 //! and the range that is copied is held meanwhile.
 //!
 //! **Invariants**: `stale` is sorted, its ranges are not empty and do not touch; there are no more of
 //! them than writes, nor than the array has places to write at.
 
-use crate::join::Part;
 use crate::members::Members;
-use crate::restore::{self, Holding};
+use crate::restore::Holding;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -19,7 +18,7 @@ use core::future::{Future, poll_fn};
 use core::ops::Range;
 use core::pin::Pin;
 use core::task::Poll;
-use varve_io::{Command, Done, Drive, Gather, IoError, slot};
+use varve_io::{Command, Completion, Drive, IoError, Outcome, Target, slot};
 use varve_units::Nanos;
 
 /// How long a read of a drive that is kept may take. Arbitrary: as long as Linux gives a local drive for a
@@ -76,60 +75,55 @@ impl Members {
 
     /// Reads a range that the former drive holds. `Gone` also for one that does not answer.
     pub(crate) async fn read_former(
-        self: &Rc<Self>,
+        &self,
         member: usize,
-        range: Range<u64>,
-    ) -> Result<Gather, IoError> {
-        let part = self.ask_former(member, &range).ok_or(IoError::Gone)?;
-        match self
-            .patiently(part)
-            .await
-            .ok_or(IoError::Gone)?
-            .into_outcome()
-        {
-            Ok(Done::Read(target)) => Ok(restore::gather(target)),
-            Ok(Done::Nothing) => unreachable!("a read returns its memory"),
-            Err(why) => Err(why),
-        }
-    }
-
-    /// Waits for a part's end, but not for ever. A task of its own holds what the drive has until then.
-    async fn patiently(self: &Rc<Self>, part: Part) -> Option<Part> {
+        range: &Range<u64>,
+        into: Target,
+    ) -> Outcome {
+        let (read, begun) = self.ask_former(member, range, into).ok_or(IoError::Gone)?;
+        // A task of its own holds what the drive has until it has ended, whoever waits for that.
         let (sender, mut ended) = slot();
-        let members = Rc::clone(self);
-        self.world.spawn(Box::pin(
-            async move { sender.send(members.one(part).await) },
-        ));
+        self.world.spawn(Box::pin(async move {
+            let outcome = read.await;
+            drop(begun);
+            sender.send(outcome);
+        }));
         let mut late = self.world.sleep(PATIENCE);
         poll_fn(move |context| {
-            if let Poll::Ready(part) = Pin::new(&mut ended).poll(context) {
-                return Poll::Ready(Some(part));
+            if let Poll::Ready(outcome) = Pin::new(&mut ended).poll(context) {
+                return Poll::Ready(outcome);
             }
-            Pin::new(&mut late).poll(context).map(|()| None)
+            let late = Pin::new(&mut late).poll(context);
+            late.map(|()| Err(IoError::Gone))
         })
         .await
     }
 
-    fn ask_former(&self, member: usize, range: &Range<u64>) -> Option<Part> {
+    /// Has the drive read, though it has left its seat; also what counts as begun there.
+    fn ask_former(
+        &self,
+        member: usize,
+        range: &Range<u64>,
+        into: Target,
+    ) -> Option<(Completion, Rc<()>)> {
         let seats = self.seats.borrow();
         let seat = &seats[member];
         let former = seat.former.as_ref()?;
-        let (drive, incarnation) = (Rc::clone(&former.drive), seat.incarnation);
-        let begun = seat.begin();
+        let (drive, begun) = (Rc::clone(&former.drive), seat.begin());
         let command = Command::Read {
             offset: former.base + range.start,
-            into: restore::memory(range),
+            into,
             copy: 0,
         };
         drop(seats);
-        Some(Part::new(member, incarnation, drive.submit(command), begun))
+        Some((drive.submit(command), begun))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use varve_io::{Completion, DriveInfo};
+    use varve_io::DriveInfo;
 
     struct Silent;
 

@@ -29,6 +29,7 @@ mod flights;
 mod former;
 mod geometry;
 mod join;
+mod kept_read;
 mod loss;
 mod member;
 mod members;

@@ -337,6 +337,11 @@ impl Members {
         self.has_former.set(true);
     }
 
+    /// Ways to read more than usual: through a drive that is kept.
+    pub(crate) fn kept_ways(&self) -> u8 {
+        u8::from(self.has_former.get())
+    }
+
     /// Lets go of the drive that was kept at a seat.
     pub(crate) fn release_former(&self, member: usize) {
         let former = self.seats.borrow_mut()[member].former.take();

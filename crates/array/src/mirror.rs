@@ -14,6 +14,7 @@
 
 use crate::assemble::{AssembleError, check_member};
 use crate::join::{Part, all, hurry};
+use crate::kept_read::{KeptPiece, read_kept};
 use crate::member::{Member, MemberState};
 use crate::members::Members;
 use crate::membership::Membership;
@@ -273,6 +274,14 @@ impl Mirror {
 
     fn read(&self, offset: u64, into: Target, copy: u8) -> Completion {
         let pieces: Vec<_> = pieces(offset, into.bytes(), grain_of(&into)).collect();
+        if usize::from(copy) == self.members.len() {
+            let kept = pieces.into_iter().map(|range| KeptPiece {
+                at: range.start - offset,
+                range,
+                seats: (0..self.members.len()).collect(),
+            });
+            return read_kept(&self.members, kept.collect(), into);
+        }
         let mut chosen = Vec::with_capacity(pieces.len());
         for piece in &pieces {
             let mut member = self.member_of(piece.start, copy);
@@ -364,7 +373,7 @@ impl Drive for Mirror {
             bytes: self.bytes,
             lba_bytes: self.lba_bytes,
             volatile_cache: self.members.has_volatile_cache(),
-            copies: self.members.len() as u8,
+            copies: self.members.len() as u8 + self.members.kept_ways(),
             handles: self.members.handles(),
             gap_blocks: self.members.gap_blocks(),
         }

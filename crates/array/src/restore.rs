@@ -12,7 +12,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
-use varve_io::{Blocks, Command, Gather, Handle, IoError, Sectors, Segment, Target};
+use varve_io::{Blocks, Command, Done, Gather, Handle, IoError, Sectors, Segment, Target};
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
 /// Bytes of a member copied at once and held meanwhile. Arbitrary: long enough for a drive's
@@ -202,14 +202,18 @@ impl<S: Source> Restore<'_, S> {
         match self.members.former_holding(self.member, &range) {
             Holding::Nothing => self.source.read(range).await,
             Holding::Part => Err(IoError::Media),
-            Holding::All => match self.members.read_former(self.member, range.clone()).await {
-                Err(IoError::Gone) => {
-                    self.members.release_former(self.member);
-                    self.source.read(range).await
+            Holding::All => {
+                let into = memory(&range);
+                match self.members.read_former(self.member, &range, into).await {
+                    Err(IoError::Gone) => {
+                        self.members.release_former(self.member);
+                        self.source.read(range).await
+                    }
+                    Err(_) => Err(IoError::Media),
+                    Ok(Done::Read(target)) => Ok(gather(target)),
+                    Ok(Done::Nothing) => unreachable!("a read returns its memory"),
                 }
-                Err(_) => Err(IoError::Media),
-                read => read,
-            },
+            }
         }
     }
 

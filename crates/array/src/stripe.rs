@@ -282,7 +282,7 @@ impl Drive for StripeSet {
             bytes: self.geometry.data_bytes(),
             lba_bytes: BLOCK_BYTES as u32,
             volatile_cache: self.members.has_volatile_cache(),
-            copies: self.geometry.copies(),
+            copies: self.geometry.copies() + self.members.kept_ways(),
             handles: self.members.handles(),
             gap_blocks: self.members.gap_blocks(),
         }

@@ -2,11 +2,13 @@
 
 use crate::geometry::Geometry;
 use crate::join::Part;
+use crate::kept_read::{KeptPiece, read_kept};
 use crate::members::Members;
 use crate::scatter;
 use crate::stripe::StripeSet;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::iter;
 use varve_gf::xor_many;
 use varve_io::{Blocks, Command, Completion, Done, IoError, Outcome, Target};
 use varve_units::{BLOCK, BLOCK_BYTES};
@@ -55,6 +57,9 @@ enum Way {
 
 impl StripeSet {
     pub(crate) fn read(&self, offset: u64, into: Target, copy: u8) -> Completion {
+        if copy == self.geometry.copies() {
+            return self.read_kept(offset, into);
+        }
         assert!(
             copy < self.geometry.copies(),
             "copy beyond the ways to read"
@@ -94,6 +99,18 @@ impl StripeSet {
             parts.iter().for_each(|part| members.note_read(part));
             assemble(into, &pieces, &counts, parts)
         })
+    }
+
+    /// As `kept_read` has it.
+    fn read_kept(&self, offset: u64, into: Target) -> Completion {
+        let kept = pieces(&self.geometry, offset, into.bytes()).map(|piece| KeptPiece {
+            at: piece.at,
+            range: piece.start..piece.start + piece.bytes,
+            seats: iter::once(piece.direct)
+                .chain(self.geometry.partner(piece.direct))
+                .collect(),
+        });
+        read_kept(&self.members, kept.collect(), into)
     }
 
     /// How copy `copy` reads a piece, or `None` if a member it needs is not live. In a read of

@@ -6,7 +6,7 @@ use crate::completion::{Completion, Outcome};
 use crate::error::IoError;
 use alloc::rc::Rc;
 
-/// What a drive is, fixed while it is open.
+/// What a drive is, fixed while it is open but for the ways to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DriveInfo {
     /// Usable size in bytes, a multiple of `lba_bytes`.
@@ -15,7 +15,8 @@ pub struct DriveInfo {
     pub lba_bytes: u32,
     /// True if a completed write can be lost with the power before a flush.
     pub volatile_cache: bool,
-    /// Independent ways to read the same content, at least 1.
+    /// Independent ways to read the same content, at least 1. An array has one more while a drive that it replaces
+    /// is kept: what no other way gives may be there.
     pub copies: u8,
     /// Placement handles that writes can name, at least 1: what is written under one of them shares the units
     /// that are erased at once. A drive without placement has one; a zoned one that opens zones where they

@@ -467,6 +467,53 @@ fn assembly_refuses_what_does_not_fit() {
     assert_eq!(assemble(vec![live(8192), Member::lost(), live(8192)]), None);
 }
 
+/// While a drive that is kept is all that has what was there, it is read by one way more than usual; what was
+/// written since is not there, and what it cannot be read for neither.
+#[test]
+fn what_a_kept_drive_alone_holds_can_be_read() {
+    for protection in [PARITY, Protection::Mirror] {
+        let rig = rig(protection);
+        let stripe = rig.geometry.stripe_bytes() as usize;
+        let strip = rig.geometry.strip_bytes();
+        let all = pattern(4, 6 * stripe);
+        rig.write(0, gather(&all)).unwrap();
+        let (lost, usual) = (1, rig.set.info().copies);
+        for other in (0..rig.drives.len()).filter(|other| *other != lost) {
+            rig.drives[other].poke(BASE as usize, &vec![7; 6 * strip as usize]);
+        }
+        rig.drives[lost].spoil(BASE + 2 * strip, strip);
+        rig.set.keep(lost);
+        assert_eq!(rig.set.info().copies, usual + 1);
+        rig.set.set_lost(lost);
+        rig.write(4 * stripe, gather(&all[..stripe])).unwrap();
+        let mut read = 0;
+        for at in (0..6 * stripe).step_by(BLOCK) {
+            let place = rig.geometry.place((at / BLOCK) as u64);
+            let seat = rig.geometry.direct(place.stripe, place.strip);
+            let is_its = seat == lost || protection == Protection::Mirror && seat / 2 == lost / 2;
+            let found = rig.read(at, BLOCK, usual);
+            let expected = match place.stripe {
+                _ if !is_its => Err(IoError::Gone),
+                2 => Err(IoError::Media),
+                4 => Err(IoError::Gone),
+                _ => Ok(all[at..at + BLOCK].to_vec()),
+            };
+            assert_eq!(
+                found.as_ref().err(),
+                expected.as_ref().err(),
+                "block {}",
+                at / BLOCK
+            );
+            assert!(found == expected, "block {}", at / BLOCK);
+            read += u32::from(found.is_ok());
+        }
+        assert!(read > 0);
+        rig.set.release_kept(lost);
+        assert_eq!(rig.set.info().copies, usual);
+        assert_eq!(rig.read(0, BLOCK, usual).unwrap_err(), IoError::Gone);
+    }
+}
+
 /// A drive is replaced while it works, and the others do not add up to what it holds: what it held is copied
 /// from it, what it cannot be read for and what was written since from the others. Then it is let go.
 #[test]
