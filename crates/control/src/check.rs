@@ -9,6 +9,7 @@ use crate::status::drive_name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use varve_io::Flow;
 use varve_pool::{Defects, SlotStatus};
 
 /// A drive of which copies do not pass their check.
@@ -81,52 +82,54 @@ impl Pools {
     ///
     /// # Errors
     /// [`ControlError`]: no such pool. That something disagrees is no error here.
-    pub async fn check_pool(&self, pool: &str) -> Result<CheckView, ControlError> {
-        let running = self.running(pool)?;
-        busy(&running)?;
-        let recovery = running.pool.recovery();
-        let slots = running.pool.slots();
-        let away = slots
-            .iter()
-            .filter(|slot| slot.state != varve_pool::SlotState::Live);
-        let mut view = CheckView {
-            pool: pool.to_owned(),
-            damaged_ranges: recovery.damage.len() as u64,
-            redone_records: recovery.records,
-            redone_of_hosts: recovery.of_hosts,
-            drives_away: away.count() as u64,
-            ..CheckView::default()
-        };
-        let mut losses = Losses::default();
-        let (outcome, defects) = running.pool.audit().await;
-        view.bad_copies = defects.sum();
-        view.bad_drives = bad_drives(&running, &defects);
-        match outcome {
-            Err(error) => {
-                view.broken = Some(losses::told(&error, &running));
-                losses = Losses::after(&error, &*self.world, &running).await;
-            }
-            Ok(report) => {
-                if report.lost > 0 {
-                    losses = Losses::find(&*self.world, &running).await;
+    pub fn check_pool<'a>(&'a self, pool: &'a str) -> Flow<'a, Result<CheckView, ControlError>> {
+        Box::pin(async move {
+            let running = self.running(pool)?;
+            busy(&running)?;
+            let recovery = running.pool.recovery();
+            let slots = running.pool.slots();
+            let away = slots
+                .iter()
+                .filter(|slot| slot.state != varve_pool::SlotState::Live);
+            let mut view = CheckView {
+                pool: pool.to_owned(),
+                damaged_ranges: recovery.damage.len() as u64,
+                redone_records: recovery.records,
+                redone_of_hosts: recovery.of_hosts,
+                drives_away: away.count() as u64,
+                ..CheckView::default()
+            };
+            let mut losses = Losses::default();
+            let (outcome, defects) = running.pool.audit().await;
+            view.bad_copies = defects.sum();
+            view.bad_drives = bad_drives(&running, &defects);
+            match outcome {
+                Err(error) => {
+                    view.broken = Some(losses::told(&error, &running));
+                    losses = Losses::after(&error, &*self.world, &running).await;
                 }
-                view.lost_blocks = report.lost;
-                view.leaves = report.leaves;
-                view.mapped_blocks = report.mapped;
-                view.fast_blocks = report.fast;
-                view.dense_blocks = report.dense;
-                view.stripes = report.stripes;
-                view.parts = report.parts;
+                Ok(report) => {
+                    if report.lost > 0 {
+                        losses = Losses::find(&*self.world, &running).await;
+                    }
+                    view.lost_blocks = report.lost;
+                    view.leaves = report.leaves;
+                    view.mapped_blocks = report.mapped;
+                    view.fast_blocks = report.fast;
+                    view.dense_blocks = report.dense;
+                    view.stripes = report.stripes;
+                    view.parts = report.parts;
+                }
             }
-        }
-        view.losses = losses.named;
-        view.loss_ranges = losses.ranges;
-        view.unreadable_blocks = losses.blocks;
-        view.is_partial = losses.is_partial;
-        view.agrees = view.broken.is_none()
-            && (view.bad_copies, view.lost_blocks) == (0, 0)
-            && (view.damaged_ranges, view.drives_away) == (0, 0);
-        Ok(view)
+            view.losses = losses.named;
+            view.loss_ranges = losses.ranges;
+            view.unreadable_blocks = losses.blocks;
+            view.is_partial = losses.is_partial;
+            view.agrees = view.broken.is_none()
+                && (view.bad_copies, view.lost_blocks) == (0, 0)
+                && (view.damaged_ranges, view.drives_away) == (0, 0);
+            Ok(view)
+        })
     }
 
     /// True if an open pool has dense drives.

@@ -2,6 +2,7 @@
 
 use crate::drives;
 use crate::error::ControlError;
+use crate::events::Event;
 use crate::finding::{Finding, Severity};
 use crate::model;
 use crate::open::not_of_pool;
@@ -11,7 +12,7 @@ use crate::pools::Pools;
 use crate::random;
 use crate::registry::{Entry, Registry};
 use crate::running::Running;
-use crate::scan::{self, Scan, scan};
+use crate::scan::{self, Scan};
 use crate::view::PlanView;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::str::FromStr;
 use varve_format::{LABEL_MAGIC, Label, MemberRole, MemberState, Name};
-use varve_hostio::{Magic, Preflight, Wanted, preflight};
-use varve_io::{Drive, DriveInfo, GAP_BLOCKS};
+use varve_hostio::{Magic, Preflight, Wanted};
+use varve_io::{Drive, DriveInfo, Flow, GAP_BLOCKS};
 use varve_pool::label::{self, LABEL_OFFSETS, LabelStore, MemberId, PoolId, RESERVED_BYTES};
 use varve_pool::{NewPool, PlanError, Pool, PoolError, check_counts};
 
@@ -160,32 +161,37 @@ impl Pools {
     /// # Errors
     /// [`ControlError`]; unless it says that a drive failed, nothing was changed. What was begun is
     /// taken back as far as the drives allow.
-    pub async fn create_pool(&self, new: &CreatePool) -> Result<PlanView, ControlError> {
-        let _turn = self.turn.take().await;
-        if !is_new_name(&new.pool) {
-            return Err(ControlError::BadName(new.pool.clone()));
-        }
-        let _naming = self.naming().await?;
-        if self.home.registry()?.get(&new.pool).is_some() || self.running(&new.pool).is_ok() {
-            return Err(ControlError::PoolExists(new.pool.clone()));
-        }
-        let checked = self.check(new)?;
-        let view = view(new, &checked);
-        if new.dry_run {
-            return Ok(view);
-        }
-        // What could not be remembered is not made.
-        self.home.check()?;
-        let running = self.make(new, &checked.plan).await?;
-        self.add(running);
-        Ok(PlanView {
-            is_made: true,
-            ..view
+    pub fn create_pool<'a>(
+        &'a self,
+        new: &'a CreatePool,
+    ) -> Flow<'a, Result<PlanView, ControlError>> {
+        Box::pin(async move {
+            let _turn = self.turn.take().await;
+            if !is_new_name(&new.pool) {
+                return Err(ControlError::BadName(new.pool.clone()));
+            }
+            let _naming = self.naming().await?;
+            if self.home.registry()?.get(&new.pool).is_some() || self.running(&new.pool).is_ok() {
+                return Err(ControlError::PoolExists(new.pool.clone()));
+            }
+            let checked = self.check(new).await?;
+            let view = view(new, &checked);
+            if new.dry_run {
+                return Ok(view);
+            }
+            // What could not be remembered is not made.
+            self.home.check()?;
+            let running = self.make(new, &checked.plan).await?;
+            self.add(running);
+            Ok(PlanView {
+                is_made: true,
+                ..view
+            })
         })
     }
 
     /// Everything that can be known before anything is changed.
-    fn check(&self, new: &CreatePool) -> Result<Checked, ControlError> {
+    async fn check(&self, new: &CreatePool) -> Result<Checked, ControlError> {
         let over_provision = new.over_provision.unwrap_or(OVER_PROVISION_USUAL);
         if !OVER_PROVISION.contains(&over_provision) {
             return Err(ControlError::OverProvision(over_provision));
@@ -203,9 +209,9 @@ impl Pools {
         let fast = new.fast.iter().map(|drive| wanted(drive, FAST_BYTES_MIN));
         let dense = new.dense.iter().map(|drive| wanted(drive, DENSE_BYTES_MIN));
         let wanted: Vec<_> = fast.chain(dense).collect();
-        let found = preflight(&wanted, &MAGICS);
+        let found = self.look_at(wanted).await?;
         let mut findings: Vec<Finding> = found.findings.iter().map(Finding::from).collect();
-        self.name_owners(new, &mut findings)?;
+        self.name_owners(new, &mut findings).await?;
         let is_bad = |finding: &Finding| match finding.severity {
             Severity::Warning => false,
             Severity::Confirm => !new.overwrite,
@@ -232,7 +238,7 @@ impl Pools {
 
     /// Drives that belong to a pool are told by its name, and those of pools that are known here are
     /// refused. Those of this very creation, cut short before, are as good as blank.
-    fn name_owners(
+    async fn name_owners(
         &self,
         new: &CreatePool,
         findings: &mut Vec<Finding>,
@@ -240,24 +246,25 @@ impl Pools {
         let registry = self.home.registry()?;
         let drives = new.all().enumerate();
         for (number, drive) in drives.filter(|(_, drive)| drive.create_bytes.is_none()) {
-            let scan = scan(&drive.path);
+            let scan = self.scan(&drive.path).await;
             let Some(label) = scan.label() else { continue };
             findings.retain(|found| {
                 found.code != "holds-data" || found.path.as_ref() != Some(&drive.path)
             });
             let name = label.name.as_str();
-            let (severity, code, text) = if !label.is_unfinished || is_known(&registry, label) {
-                findings.push(of_pool(&registry, label).at(&drive.path));
-                continue;
-            } else if is_cut_short(new, number, label) {
-                let text = format!("pool {name} was being created on it: that begins anew");
-                (Severity::Warning, "unfinished", text)
-            } else {
-                let text = format!(
-                    "pool {name} was being created on it, with other drives or in another order"
-                );
-                (Severity::Confirm, "holds-data", text)
-            };
+            let (severity, code, text) =
+                if !label.is_unfinished || self.is_known(&registry, label).await {
+                    findings.push(self.of_pool(&registry, label).await.at(&drive.path));
+                    continue;
+                } else if is_cut_short(new, number, label) {
+                    let text = format!("pool {name} was being created on it: that begins anew");
+                    (Severity::Warning, "unfinished", text)
+                } else {
+                    let text = format!(
+                        "pool {name} was being created on it, with other drives or in another order"
+                    );
+                    (Severity::Confirm, "holds-data", text)
+                };
             findings.push(Finding::new(severity, code, text).at(&drive.path));
         }
         Ok(())
@@ -357,32 +364,38 @@ impl Pools {
     /// # Errors
     /// [`ControlError`]: unknown, drives missing or in use, not closed in good order; then it is not
     /// forgotten.
-    pub async fn export(&self, pool: &str, forget: bool) -> Result<Option<Finding>, ControlError> {
-        if self.is_gone(pool)? {
-            self.forget(pool)?;
-            let text = "was not released: nothing of it is left where its drives were";
-            return Ok(Some(not_released(text)));
-        }
-        match self.open(pool).await {
-            Err(error) if !forget || !error.is_beyond_reach() => return Err(error),
-            Err(_) => {
-                let _turn = self.turn.take().await;
+    pub fn export<'a>(
+        &'a self,
+        pool: &'a str,
+        forget: bool,
+    ) -> Flow<'a, Result<Option<Finding>, ControlError>> {
+        Box::pin(async move {
+            if self.is_gone(pool).await? {
                 self.forget(pool)?;
-                let text = "was not released, since it could not be opened: drives of it that come back still belong to \
-                            this state directory, where varve pool import PATH... knows them again; another one takes \
-                            them over by varve pool import --take-over PATH... there";
+                let text = "was not released: nothing of it is left where its drives were";
                 return Ok(Some(not_released(text)));
             }
-            Ok(()) => {}
-        }
-        let _turn = self.turn.take().await;
-        let running = self.running(pool)?;
-        busy(&running)?;
-        let id = random::hex(&running.id.0);
-        drop(running);
-        self.close(pool, true).await?;
-        self.home.change(|registry| registry.remove(&id))?;
-        Ok(None)
+            match self.open(pool).await {
+                Err(error) if !forget || !error.is_beyond_reach() => return Err(error),
+                Err(_) => {
+                    let _turn = self.turn.take().await;
+                    self.forget(pool)?;
+                    let text = "was not released, since it could not be opened: drives of it that come back still belong to \
+                            this state directory, where varve pool import PATH... knows them again; another one takes \
+                            them over by varve pool import --take-over PATH... there";
+                    return Ok(Some(not_released(text)));
+                }
+                Ok(()) => {}
+            }
+            let _turn = self.turn.take().await;
+            let running = self.running(pool)?;
+            busy(&running)?;
+            let id = random::hex(&running.id.0);
+            drop(running);
+            self.close(pool, true).await?;
+            self.home.change(|registry| registry.remove(&id))?;
+            Ok(None)
+        })
     }
 
     fn forget(&self, pool: &str) -> Result<(), ControlError> {
@@ -395,21 +408,18 @@ impl Pools {
     }
 
     /// True of a pool that is known here and of which nothing is left where its drives were.
-    fn is_gone(&self, pool: &str) -> Result<bool, ControlError> {
+    async fn is_gone(&self, pool: &str) -> Result<bool, ControlError> {
         if self.running(pool).is_ok() {
             return Ok(false);
         }
         let registry = self.home.registry()?;
         let entry = registry.get(pool);
         let entry = entry.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
-        let is_gone = |path: &PathBuf| {
-            let scan = scan(path);
-            match &scan.found {
-                Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-                Ok(_) => !is_of(&scan, entry),
-            }
+        let is_gone = |scan: &Scan| match &scan.found {
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+            Ok(_) => !is_of(scan, entry),
         };
-        Ok(entry.paths.iter().all(is_gone))
+        Ok(self.scan_each(&entry.paths).await.iter().all(is_gone))
     }
 
     /// Destroys a pool: its drives carry no label any more. Files stay where they are. What was cut short
@@ -418,40 +428,51 @@ impl Pools {
     /// # Errors
     /// [`ControlError`]: unknown, drives missing or in use, volumes on it without `with_volumes`;
     /// [`ControlError::Undestroyed`] if some drives could not be reached: the others have no label any more.
-    pub async fn destroy(&self, pool: &str, with_volumes: bool) -> Result<(), ControlError> {
-        let registry = self.home.registry()?;
-        let cut_short = registry.get(pool).filter(|entry| entry.destroying);
-        if let Some(entry) = cut_short {
+    pub fn destroy<'a>(
+        &'a self,
+        pool: &'a str,
+        with_volumes: bool,
+    ) -> Flow<'a, Result<(), ControlError>> {
+        Box::pin(async move {
+            let registry = self.home.registry()?;
+            let cut_short = registry.get(pool).filter(|entry| entry.destroying);
+            if let Some(entry) = cut_short {
+                let _turn = self.turn.take().await;
+                return self.unmake(entry).await;
+            }
+            self.open(pool).await?;
             let _turn = self.turn.take().await;
-            return self.unmake(entry).await;
-        }
-        self.open(pool).await?;
-        let _turn = self.turn.take().await;
-        let running = self.running(pool)?;
-        busy(&running)?;
-        let volumes = running.pool.engine().volumes().len();
-        if volumes > 0 && !with_volumes {
-            let pool = pool.to_owned();
-            return Err(ControlError::HasVolumes { pool, volumes });
-        }
-        let entry = Entry {
-            destroying: true,
-            // Drives that were replaced too, where they are still there.
-            paths: running.paths.borrow().values().cloned().collect(),
-            ..running.entry()
-        };
-        drop(running);
-        self.close(pool, true).await?;
-        // From here on it cannot be opened any more, and is known as what it is.
-        self.home.change(|registry| registry.put(entry.clone()))?;
-        self.unmake(&entry).await
+            let running = self.running(pool)?;
+            busy(&running)?;
+            let own = running.volumes().into_iter();
+            let own: Vec<_> = own.map(|volume| volume.info().clone()).collect();
+            if !own.is_empty() && !with_volumes {
+                let (pool, volumes) = (pool.to_owned(), own.len());
+                return Err(ControlError::HasVolumes { pool, volumes });
+            }
+            let entry = Entry {
+                destroying: true,
+                // Drives that were replaced too, where they are still there.
+                paths: running.paths.borrow().values().cloned().collect(),
+                ..running.entry()
+            };
+            drop(running);
+            self.close(pool, true).await?;
+            // From here on it cannot be opened any more, and is known as what it is.
+            self.home.change(|registry| registry.put(entry.clone()))?;
+            // Who keeps something for volumes lets it go.
+            for info in own {
+                self.watchers.tell(&Event::VolumeDeleted(info));
+            }
+            self.unmake(&entry).await
+        })
     }
 
     /// Takes the labels off all drives of a pool that are there and can be used, and forgets it if none is left.
     async fn unmake(&self, entry: &Entry) -> Result<(), ControlError> {
         let mut left = Vec::new();
         for path in &entry.paths {
-            let scan = scan(path);
+            let scan = self.scan(path).await;
             match &scan.found {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     left.push(not_of_pool(&scan));
@@ -508,26 +529,38 @@ fn is_of(scan: &Scan, entry: &Entry) -> bool {
         .is_some_and(|label| random::hex(&label.pool) == entry.id)
 }
 
-/// True if a drive is a member of a pool that is known here.
-fn is_known(registry: &Registry, label: &Label) -> bool {
-    let id = random::hex(&label.pool);
-    let known = registry.pools.iter().find(|entry| entry.id == id);
-    known.is_some_and(|entry| is_member(entry, label))
-}
+impl Pools {
+    /// True if a drive is a member of a pool that is known here.
+    async fn is_known(&self, registry: &Registry, label: &Label) -> bool {
+        let id = random::hex(&label.pool);
+        match registry.pools.iter().find(|entry| entry.id == id) {
+            Some(entry) => is_member(&self.scan_each(&entry.paths).await, label),
+            None => false,
+        }
+    }
 
-/// Whose drive this is. One of a pool that is known here goes to no other one, whatever may be overwritten.
-pub(crate) fn of_pool(registry: &Registry, label: &Label) -> Finding {
-    let (name, id) = (label.name.as_str(), random::hex(&label.pool));
-    let (severity, code) = match is_known(registry, label) {
-        true => (Severity::Refusal, "member"),
-        false => (Severity::Confirm, "holds-data"),
-    };
-    Finding::new(severity, code, format!("is a drive of pool {name} ({id})"))
+    /// Whose drive this is. One of a pool that is known here goes to no other one, whatever may be overwritten.
+    pub(crate) async fn of_pool(&self, registry: &Registry, label: &Label) -> Finding {
+        let (name, id) = (label.name.as_str(), random::hex(&label.pool));
+        let (severity, code) = match self.is_known(registry, label).await {
+            true => (Severity::Refusal, "member"),
+            false => (Severity::Confirm, "holds-data"),
+        };
+        Finding::new(severity, code, format!("is a drive of pool {name} ({id})"))
+    }
+
+    /// What stands in the way of drives that are to be a pool's.
+    pub(crate) async fn look_at(&self, wanted: Vec<Wanted>) -> Result<Preflight, ControlError> {
+        let found = self.preflight(wanted, &MAGICS).await;
+        found.map_err(|error| {
+            let text = format!("the drives could not be looked at: {error}");
+            refusal(vec![Finding::new(Severity::Refusal, "no-answer", text)])
+        })
+    }
 }
 
 /// True unless the newest label of the pool says that the drive is none of it any more.
-fn is_member(entry: &Entry, label: &Label) -> bool {
-    let scans: Vec<_> = entry.paths.iter().map(|path| scan(path)).collect();
+fn is_member(scans: &[Scan], label: &Label) -> bool {
     let labels = scans.iter().filter_map(Scan::label);
     let newest = scan::newest(labels.filter(|other| other.pool == label.pool));
     newest.is_none_or(|newest| {

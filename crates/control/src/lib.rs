@@ -75,6 +75,7 @@ pub mod inspect;
 mod jobs;
 mod line;
 pub mod local;
+mod looks;
 mod losses;
 mod model;
 mod next_step;

@@ -8,14 +8,14 @@ use crate::pools::Pools;
 use crate::random;
 use crate::registry::Entry;
 use crate::running::Running;
-use crate::scan::{self, OtherUse, Scan, scan_all};
+use crate::scan::{self, OtherUse, Scan};
 use crate::status::{drive_name, place_name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use varve_format::Member;
-use varve_io::Drive;
+use varve_io::{Drive, Flow};
 use varve_pool::label::{self, Import, ImportError, LabelStore, MemberId, PoolId, Terms};
 use varve_pool::{Pool, PoolError};
 
@@ -66,26 +66,30 @@ struct Members {
 impl Pools {
     /// Opens every pool of the registry; tells what became of each. Missing drives keep a pool
     /// closed unless [`crate::Config`] says otherwise: `import` with `degraded` goes on without them.
-    pub async fn open_all(&self) -> Vec<(String, Result<(), ControlError>)> {
-        let registry = match self.home.registry() {
-            Ok(registry) => registry,
-            Err(error) => return vec![("*".to_owned(), Err(error))],
-        };
-        let mut outcomes = Vec::new();
-        for entry in registry.pools {
-            let outcome = self.open(&entry.name).await;
-            outcomes.push((entry.name, outcome));
-        }
-        outcomes
+    pub fn open_all(&self) -> Flow<'_, Vec<(String, Result<(), ControlError>)>> {
+        Box::pin(async move {
+            let registry = match self.home.registry() {
+                Ok(registry) => registry,
+                Err(error) => return vec![("*".to_owned(), Err(error))],
+            };
+            let mut outcomes = Vec::new();
+            for entry in registry.pools {
+                let outcome = self.open(&entry.name).await;
+                outcomes.push((entry.name, outcome));
+            }
+            outcomes
+        })
     }
 
     /// Opens a pool of the registry, if it is not open yet.
     ///
     /// # Errors
     /// [`ControlError`]: unknown, drives missing or in use, a pool that does not start.
-    pub async fn open(&self, pool: &str) -> Result<(), ControlError> {
-        let _turn = self.turn.take().await;
-        self.open_in_turn(pool, None).await
+    pub fn open<'a>(&'a self, pool: &'a str) -> Flow<'a, Result<(), ControlError>> {
+        Box::pin(async move {
+            let _turn = self.turn.take().await;
+            self.open_in_turn(pool, None).await
+        })
     }
 
     /// [`Pools::open`] by whoever has the turn, also if this drive is missing.
@@ -104,7 +108,7 @@ impl Pools {
             return Err(ControlError::HalfDestroyed(pool.to_owned()));
         }
         let id = parse_id(entry)?;
-        let (scans, _) = scan_all(&entry.paths);
+        let (scans, _) = self.scan_all(&entry.paths).await;
         let terms = ImportPool {
             degraded: self.config.degraded,
             without,
@@ -123,58 +127,60 @@ impl Pools {
     /// # Errors
     /// [`ControlError`]: no label at the paths or several pools, drives missing or in use, terms too
     /// narrow.
-    pub async fn import(&self, wanted: &ImportPool) -> Result<String, ControlError> {
-        let _turn = self.turn.take().await;
-        let naming = self.naming().await?;
-        let registry = self.home.registry()?;
-        let known = wanted.pool.as_deref().and_then(|pool| {
-            let mut entries = registry.pools.iter();
-            entries.find(|entry| entry.name == pool || entry.id == pool)
-        });
-        let paths = match known {
-            Some(entry) if wanted.paths.is_empty() => entry.paths.clone(),
-            _ => wanted.paths.iter().map(absolute).collect(),
-        };
-        for path in &paths {
-            remembered(path)?;
-        }
-        if paths.is_empty() {
-            let pool = wanted.pool.clone();
-            return Err(pool.map_or(ControlError::NoPaths, ControlError::NoPool));
-        }
-        let (scans, again) = scan_all(&paths);
-        if !again.is_empty() && !wanted.paths.is_empty() {
-            return Err(refusal(again.into_iter().map(twice).collect()));
-        }
-        refuse_other_use(&scans)?;
-        let (id, name) = chosen(&scans, wanted.pool.as_deref())?;
-        let is_taken = |entry: &&Entry| entry.name == name && entry.id != random::hex(&id.0);
-        if registry.pools.iter().any(|entry| is_taken(&entry)) {
-            return Err(ControlError::PoolExists(name));
-        }
-        if self.running(&name).is_ok() && !self.close_stopped(&name).await? {
-            return Ok(name);
-        }
-        let mut entries = registry.pools.into_iter();
-        let before = entries.find(|entry| entry.id == random::hex(&id.0));
-        // Remembered before anything is opened: what cannot be remembered would be served until a restart.
-        let entry = Entry {
-            name: name.clone(),
-            paths,
-            ..before.clone().unwrap_or_else(|| Entry::new(id))
-        };
-        self.home.change(|registry| registry.put(entry))?;
-        drop(naming);
-        let outcome = self.start_imported(id, &scans, wanted).await;
-        if let Err(error) = outcome {
-            // What is remembered is a hint; the error that is told is the one that came first.
-            let _ = self.home.change(|registry| match before {
-                Some(entry) => registry.put(entry),
-                None => registry.remove(&random::hex(&id.0)),
+    pub fn import<'a>(&'a self, wanted: &'a ImportPool) -> Flow<'a, Result<String, ControlError>> {
+        Box::pin(async move {
+            let _turn = self.turn.take().await;
+            let naming = self.naming().await?;
+            let registry = self.home.registry()?;
+            let known = wanted.pool.as_deref().and_then(|pool| {
+                let mut entries = registry.pools.iter();
+                entries.find(|entry| entry.name == pool || entry.id == pool)
             });
-            return Err(error);
-        }
-        Ok(name)
+            let paths = match known {
+                Some(entry) if wanted.paths.is_empty() => entry.paths.clone(),
+                _ => wanted.paths.iter().map(absolute).collect(),
+            };
+            for path in &paths {
+                remembered(path)?;
+            }
+            if paths.is_empty() {
+                let pool = wanted.pool.clone();
+                return Err(pool.map_or(ControlError::NoPaths, ControlError::NoPool));
+            }
+            let (scans, again) = self.scan_all(&paths).await;
+            if !again.is_empty() && !wanted.paths.is_empty() {
+                return Err(refusal(again.into_iter().map(twice).collect()));
+            }
+            refuse_other_use(&scans)?;
+            let (id, name) = chosen(&scans, wanted.pool.as_deref())?;
+            let is_taken = |entry: &&Entry| entry.name == name && entry.id != random::hex(&id.0);
+            if registry.pools.iter().any(|entry| is_taken(&entry)) {
+                return Err(ControlError::PoolExists(name));
+            }
+            if self.running(&name).is_ok() && !self.close_stopped(&name).await? {
+                return Ok(name);
+            }
+            let mut entries = registry.pools.into_iter();
+            let before = entries.find(|entry| entry.id == random::hex(&id.0));
+            // Remembered before anything is opened: what cannot be remembered would be served until a restart.
+            let entry = Entry {
+                name: name.clone(),
+                paths,
+                ..before.clone().unwrap_or_else(|| Entry::new(id))
+            };
+            self.home.change(|registry| registry.put(entry))?;
+            drop(naming);
+            let outcome = self.start_imported(id, &scans, wanted).await;
+            if let Err(error) = outcome {
+                // What is remembered is a hint; the error that is told is the one that came first.
+                let _ = self.home.change(|registry| match before {
+                    Some(entry) => registry.put(entry),
+                    None => registry.remove(&random::hex(&id.0)),
+                });
+                return Err(error);
+            }
+            Ok(name)
+        })
     }
 
     /// Closes a pool that is open and has stopped by itself, so that it can be opened again; false if it works.

@@ -5,7 +5,7 @@ use crate::random;
 use crate::registry::Entry;
 use crate::replace::ReplaceDrive;
 use crate::running::Running;
-use crate::scan::{self, Scan, scan};
+use crate::scan::{self, Scan};
 use crate::status::{drive_name, place_name};
 use varve_format::{Geometry, MemberState as LabelState};
 use varve_pool::label::{MemberState, Role};
@@ -80,9 +80,11 @@ impl Place {
     ///
     /// # Errors
     /// [`ControlError::NoDrive`]; nothing with a label of the pool is there.
-    pub(crate) fn closed(entry: &Entry, wanted: &ReplaceDrive) -> Result<Self, ControlError> {
-        let paths = entry.paths.iter().chain([&wanted.new.path]);
-        let scans: Vec<Scan> = paths.map(|path| scan(path)).collect();
+    pub(crate) fn closed(
+        entry: &Entry,
+        wanted: &ReplaceDrive,
+        scans: &[Scan],
+    ) -> Result<Self, ControlError> {
         let id = random::parse(&entry.id);
         let labels = scans.iter().filter_map(Scan::label);
         let newest = scan::newest(labels.filter(|label| Some(label.pool) == id));

@@ -5,6 +5,7 @@ use crate::events::{Event, Watch, Watchers};
 use crate::home::{Home, Naming};
 use crate::hosts::Hosts;
 use crate::jobs::Jobs;
+use crate::looks::Looks;
 use crate::model::Models;
 use crate::running::Running;
 use crate::turn::Turn;
@@ -13,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use varve_hostio::Io;
-use varve_io::{Drive, World};
+use varve_io::{Drive, Flow, World};
 use varve_pool::label::Owner;
 use varve_pool::{Settings, Tuning};
 use varve_units::Nanos;
@@ -59,6 +60,7 @@ pub struct Pools {
     pub(crate) jobs: Rc<Jobs>,
     pub(crate) models: Rc<Models>,
     pub(crate) hosts: Hosts,
+    pub(crate) looks: Rc<Looks>,
 }
 
 impl Pools {
@@ -82,6 +84,7 @@ impl Pools {
             jobs: Rc::default(),
             models: Rc::default(),
             hosts: Hosts::default(),
+            looks: Rc::default(),
         }))
     }
 
@@ -177,23 +180,25 @@ impl Pools {
     ///
     /// # Errors
     /// [`ControlError::NoPool`]; why it was not closed in good order.
-    pub async fn close(&self, pool: &str, release: bool) -> Result<(), ControlError> {
-        let running = self.running(pool)?;
-        let name = pool.to_owned();
-        self.watchers.tell(&Event::PoolClosing { pool: name });
-        if !running.replacing.borrow().is_empty() {
-            // What has ended is noted no longer; it is a hint.
-            let _ = self.remember(&running);
-        }
-        let outcome = running.pool.close(release).await;
-        self.open.borrow_mut().remove(pool);
-        for path in running.paths.borrow().values() {
-            self.models.save(path);
-        }
-        let drives = running.drives.take();
-        drop(running);
-        self.released(&drives).await;
-        outcome.map_err(ControlError::pool(pool))
+    pub fn close<'a>(&'a self, pool: &'a str, release: bool) -> Flow<'a, Result<(), ControlError>> {
+        Box::pin(async move {
+            let running = self.running(pool)?;
+            let name = pool.to_owned();
+            self.watchers.tell(&Event::PoolClosing { pool: name });
+            if !running.replacing.borrow().is_empty() {
+                // What has ended is noted no longer; it is a hint.
+                let _ = self.remember(&running);
+            }
+            let outcome = running.pool.close(release).await;
+            self.open.borrow_mut().remove(pool);
+            for path in running.paths.borrow().values() {
+                self.models.save(path);
+            }
+            let drives = running.drives.take();
+            drop(running);
+            self.released(&drives).await;
+            outcome.map_err(ControlError::pool(pool))
+        })
     }
 
     /// Waits until nobody here has the drives open any more, as far as that is worth waiting for: flows
@@ -208,13 +213,15 @@ impl Pools {
     }
 
     /// Closes all pools, one after the other; tells what became of each.
-    pub async fn close_all(&self) -> Vec<(String, Result<(), ControlError>)> {
-        let _turn = self.turn.take().await;
-        let mut outcomes = Vec::new();
-        for pool in self.open_names() {
-            let outcome = self.close(&pool, false).await;
-            outcomes.push((pool, outcome));
-        }
-        outcomes
+    pub fn close_all(&self) -> Flow<'_, Vec<(String, Result<(), ControlError>)>> {
+        Box::pin(async move {
+            let _turn = self.turn.take().await;
+            let mut outcomes = Vec::new();
+            for pool in self.open_names() {
+                let outcome = self.close(&pool, false).await;
+                outcomes.push((pool, outcome));
+            }
+            outcomes
+        })
     }
 }

@@ -11,7 +11,7 @@
 //! Cut short anywhere, the same command goes on from there. What fails before the third step leaves nothing behind; what
 //! fails before the new drive is blanked leaves that as it was.
 
-use crate::create::{MAGICS, busy, of_pool};
+use crate::create::busy;
 use crate::drives;
 use crate::error::ControlError;
 use crate::failure::Failure;
@@ -21,17 +21,15 @@ use crate::model;
 use crate::path::DrivePath;
 use crate::place::{Place, State};
 use crate::pools::Pools;
-use crate::registry::Registry;
 use crate::running::Running;
-use crate::scan::scan;
 use crate::status::open_drives;
 use crate::view::DriveView;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::path::Path;
 use std::rc::{Rc, Weak};
-use varve_hostio::{Wanted, preflight};
-use varve_io::{Drive, IoError};
+use varve_hostio::Wanted;
+use varve_io::{Drive, Flow, IoError};
 use varve_pool::label::Role;
 use varve_pool::{PoolError, RestoreError, Slot, SlotState};
 use varve_units::Nanos;
@@ -89,15 +87,20 @@ impl Pools {
     ///
     /// # Errors
     /// [`ControlError`]: no such pool, a registry that cannot be read.
-    pub async fn list_drives(&self, pool: Option<&str>) -> Result<Vec<DriveView>, ControlError> {
-        if let Some(running) = pool.and_then(|pool| self.running(pool).ok()) {
-            return Ok(open_drives(&self.models, &running));
-        }
-        let views = match pool {
-            Some(pool) => vec![self.status(pool).await?],
-            None => self.list().await?,
-        };
-        Ok(views.into_iter().flat_map(|view| view.drives).collect())
+    pub fn list_drives<'a>(
+        &'a self,
+        pool: Option<&'a str>,
+    ) -> Flow<'a, Result<Vec<DriveView>, ControlError>> {
+        Box::pin(async move {
+            if let Some(running) = pool.and_then(|pool| self.running(pool).ok()) {
+                return Ok(open_drives(&self.models, &running));
+            }
+            let views = match pool {
+                Some(pool) => vec![self.status(pool).await?],
+                None => self.list().await?,
+            };
+            Ok(views.into_iter().flat_map(|view| view.drives).collect())
+        })
     }
 
     /// Begins to fill another drive with what a lost one held; hosts go on meanwhile. A pool that is not open is opened
@@ -106,21 +109,26 @@ impl Pools {
     /// # Errors
     /// [`ControlError`]: no such pool or drive, one that is in use and not to be given up or that is
     /// needed, a new drive that is in use, too small or not blank.
-    pub async fn replace_drive(&self, wanted: &ReplaceDrive) -> Result<JobView, ControlError> {
-        let _turn = self.turn.take().await;
-        let is_begun = self.is_begun(wanted)?;
-        let mut taken = None;
-        let outcome = self.replace_in_turn(wanted, is_begun, &mut taken).await;
-        if outcome.is_err() {
-            if let Some(taken) = taken {
-                abandon(taken, wanted);
+    pub fn replace_drive<'a>(
+        &'a self,
+        wanted: &'a ReplaceDrive,
+    ) -> Flow<'a, Result<JobView, ControlError>> {
+        Box::pin(async move {
+            let _turn = self.turn.take().await;
+            let is_begun = self.is_begun(wanted)?;
+            let mut taken = None;
+            let outcome = self.replace_in_turn(wanted, is_begun, &mut taken).await;
+            if outcome.is_err() {
+                if let Some(taken) = taken {
+                    abandon(taken, wanted);
+                }
+                if !is_begun && self.is_begun(wanted).unwrap_or(false) {
+                    // Best effort: the error that is told is the one that came first.
+                    let _ = self.note(wanted, false);
+                }
             }
-            if !is_begun && self.is_begun(wanted).unwrap_or(false) {
-                // Best effort: the error that is told is the one that came first.
-                let _ = self.note(wanted, false);
-            }
-        }
-        outcome
+            outcome
+        })
     }
 
     async fn replace_in_turn(
@@ -130,8 +138,8 @@ impl Pools {
         taken: &mut Option<Taken>,
     ) -> Result<JobView, ControlError> {
         if matches!(self.running(&wanted.pool), Err(ControlError::Closed(_))) {
-            let place = self.closed_place(wanted)?;
-            let kind = look_at(&self.home.registry()?, &place, wanted, is_begun)?;
+            let place = self.closed_place(wanted).await?;
+            let kind = self.kind_of(&place, wanted, is_begun).await?;
             if kind == Kind::New && (place.state == State::Lost || wanted.give_up) {
                 *taken = Some(self.take(&place, kind, wanted, is_begun).await?);
             }
@@ -142,7 +150,7 @@ impl Pools {
         let place = Place::open(&running, &wanted.drive)?;
         let kind = match taken {
             Some(_) => Kind::New,
-            None => look_at(&self.home.registry()?, &place, wanted, is_begun)?,
+            None => self.kind_of(&place, wanted, is_begun).await?,
         };
         match (kind, running.job.get()) {
             (Kind::Filling, Some(job)) => return self.job(job),
@@ -290,14 +298,15 @@ impl Pools {
     }
 
     /// A drive's place in a pool that is not open, as the labels at the known paths and the new drive's have it.
-    fn closed_place(&self, wanted: &ReplaceDrive) -> Result<Place, ControlError> {
+    async fn closed_place(&self, wanted: &ReplaceDrive) -> Result<Place, ControlError> {
         let registry = self.home.registry()?;
         let entry = registry.get(&wanted.pool);
         let entry = entry.ok_or_else(|| ControlError::NoPool(wanted.pool.clone()))?;
         if entry.destroying {
             return Err(ControlError::HalfDestroyed(wanted.pool.clone()));
         }
-        Place::closed(entry, wanted)
+        let paths = entry.paths.iter().chain([&wanted.new.path]);
+        Place::closed(entry, wanted, &self.scan_each(paths).await)
     }
 
     /// Begins the job that fills the drive.
@@ -312,12 +321,12 @@ impl Pools {
         let (jobs, world) = (Rc::clone(&self.jobs), Rc::clone(&self.world));
         let (home, wanted) = (self.home.clone(), wanted.clone());
         self.world.spawn(Box::pin(async move {
-            let note = |progress: varve_pool::Progress| {
+            let mut note = |progress: varve_pool::Progress| {
                 jobs.note(job, progress.done, progress.total);
             };
             let before = running.seated(slot);
             let drive = Rc::clone(&taken.drive);
-            let outcome = running.pool.replace(slot, drive, note).await;
+            let outcome = running.pool.replace(slot, drive, &mut note).await;
             if running.seated(slot) == before && outcome.is_err() {
                 // It never joined.
                 abandon(taken, &wanted);
@@ -423,54 +432,57 @@ fn abandon(taken: Taken, wanted: &ReplaceDrive) {
     }
 }
 
-/// What stands in the way of the new drive.
-fn look_at(
-    registry: &Registry,
-    place: &Place,
-    wanted: &ReplaceDrive,
-    is_begun: bool,
-) -> Result<Kind, ControlError> {
-    let path = &wanted.new.path;
-    let scan = scan(path);
-    let own = scan.label().filter(|label| label.pool == place.pool);
-    // Of one that was begun the end may not have been heard.
-    let is_it = |member| place.is_filling(member) || is_begun && place.is_whole(member);
-    if own.is_some_and(|label| is_it(label.drive)) {
-        return Ok(Kind::Filling);
-    }
-    let look = Wanted {
-        path: path.clone(),
-        // A repetition finds the file that was made before.
-        create: (wanted.new.create_bytes).filter(|_| !(is_begun && path.exists())),
-        least_bytes: place.least_bytes,
-    };
-    let found = preflight(&[look], &MAGICS);
-    crate::create::fits_sums(&wanted.new, &found)?;
-    model::check_place(path)?;
-    let mut findings: Vec<_> = found.findings.iter().map(Finding::from).collect();
-    let mut kind = Kind::New;
-    if let Some(label) = scan.label() {
-        findings.retain(|finding| finding.code != "holds-data");
-        if own.is_some() && place.returns(label.drive) {
-            kind = Kind::Returning;
-        } else {
-            let mut finding = of_pool(registry, label);
-            if own.is_some() {
-                // Nothing else about it matters.
-                findings.clear();
-                let text = "is a drive of this very pool";
-                finding = Finding::new(Severity::Refusal, "own-drive", text);
-            }
-            findings.push(finding.at(path));
+impl Pools {
+    /// What the new drive is to its place, if nothing stands in its way.
+    async fn kind_of(
+        &self,
+        place: &Place,
+        wanted: &ReplaceDrive,
+        is_begun: bool,
+    ) -> Result<Kind, ControlError> {
+        let path = &wanted.new.path;
+        let registry = self.home.registry()?;
+        let scan = self.scan(path).await;
+        let own = scan.label().filter(|label| label.pool == place.pool);
+        // Of one that was begun the end may not have been heard.
+        let is_it = |member| place.is_filling(member) || is_begun && place.is_whole(member);
+        if own.is_some_and(|label| is_it(label.drive)) {
+            return Ok(Kind::Filling);
         }
+        let look = Wanted {
+            path: path.clone(),
+            // A repetition finds the file that was made before.
+            create: (wanted.new.create_bytes).filter(|_| !(is_begun && path.exists())),
+            least_bytes: place.least_bytes,
+        };
+        let found = self.look_at(vec![look]).await?;
+        crate::create::fits_sums(&wanted.new, &found)?;
+        model::check_place(path)?;
+        let mut findings: Vec<_> = found.findings.iter().map(Finding::from).collect();
+        let mut kind = Kind::New;
+        if let Some(label) = scan.label() {
+            findings.retain(|finding| finding.code != "holds-data");
+            if own.is_some() && place.returns(label.drive) {
+                kind = Kind::Returning;
+            } else {
+                let mut finding = self.of_pool(&registry, label).await;
+                if own.is_some() {
+                    // Nothing else about it matters.
+                    findings.clear();
+                    let text = "is a drive of this very pool";
+                    finding = Finding::new(Severity::Refusal, "own-drive", text);
+                }
+                findings.push(finding.at(path));
+            }
+        }
+        let is_bad = |finding: &Finding| match finding.severity {
+            Severity::Warning => false,
+            Severity::Confirm => !wanted.overwrite,
+            Severity::Refusal => true,
+        };
+        if findings.iter().any(is_bad) {
+            return Err(crate::create::refusal(findings));
+        }
+        Ok(kind)
     }
-    let is_bad = |finding: &Finding| match finding.severity {
-        Severity::Warning => false,
-        Severity::Confirm => !wanted.overwrite,
-        Severity::Refusal => true,
-    };
-    if findings.iter().any(is_bad) {
-        return Err(crate::create::refusal(findings));
-    }
-    Ok(kind)
 }

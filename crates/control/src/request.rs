@@ -13,6 +13,7 @@ use crate::room;
 use crate::view::{DriveView, PlanView, PoolView, VolumeView};
 use crate::volumes::CreateVolume;
 use serde::{Deserialize, Serialize};
+use varve_io::Flow;
 use varve_units::BLOCK_BYTES;
 
 /// Version of requests and replies; raised when a field changes its meaning or goes away.
@@ -189,8 +190,8 @@ impl Pools {
     ///
     /// # Errors
     /// What failed, why, and what to do next.
-    pub async fn answer(&self, request: Request) -> Result<Reply, Failure> {
-        self.reply(request).await.map_err(Failure::from)
+    pub fn answer(&self, request: Request) -> Flow<'_, Result<Reply, Failure>> {
+        Box::pin(async move { self.reply(request).await.map_err(Failure::from) })
     }
 
     async fn reply(&self, request: Request) -> Result<Reply, ControlError> {

@@ -46,6 +46,16 @@ enum Identity {
 }
 
 impl Scan {
+    /// Of a path that could not be looked at.
+    pub(crate) fn failed(path: PathBuf, why: io::Error) -> Self {
+        Self {
+            path,
+            found: Err(why),
+            other_use: None,
+            identity: None,
+        }
+    }
+
     /// The label, if there is one.
     #[must_use]
     pub fn label(&self) -> Option<&Label> {
@@ -105,13 +115,11 @@ fn identity_of(file: &File) -> io::Result<Identity> {
     })
 }
 
-/// Looks at several paths. Those that lead to a drive which an earlier one has led to come apart, with that one.
-pub(crate) fn scan_all<'a>(
-    paths: impl IntoIterator<Item = &'a PathBuf>,
-) -> (Vec<Scan>, Vec<(PathBuf, PathBuf)>) {
+/// Scans of different drives, and the paths of those that lead to a drive which an earlier one has led to, with that
+/// one's.
+pub(crate) fn tell_apart(all: Vec<Scan>) -> (Vec<Scan>, Vec<(PathBuf, PathBuf)>) {
     let (mut scans, mut again): (Vec<Scan>, _) = (Vec::new(), Vec::new());
-    for path in paths {
-        let one = scan(path);
+    for one in all {
         let mut same = scans
             .iter()
             .filter(|other| one.identity.is_some() && one.identity == other.identity);

@@ -8,13 +8,14 @@ use crate::random;
 use crate::registry::Entry;
 use crate::room;
 use crate::running::Running;
-use crate::scan::{self, Scan, scan};
+use crate::scan::{self, Scan};
 use crate::view::{DriveView, Health, PoolView};
 use crate::volumes::volume_views;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use varve_format::{Geometry, Label, MemberRole, MemberState, Protection};
+use varve_io::Flow;
 use varve_pool::label::{Role, is_covered};
 use varve_pool::{SlotState, SlotStatus, engine_config, engine_geometry};
 use varve_units::BLOCK_BYTES;
@@ -33,30 +34,34 @@ impl Pools {
     ///
     /// # Errors
     /// The registry cannot be read, an engine stopped while it was asked.
-    pub async fn list(&self) -> Result<Vec<PoolView>, ControlError> {
-        let registry = self.home.registry()?;
-        let mut views = Vec::new();
-        for entry in &registry.pools {
-            views.push(self.view(entry).await?);
-        }
-        Ok(views)
+    pub fn list(&self) -> Flow<'_, Result<Vec<PoolView>, ControlError>> {
+        Box::pin(async move {
+            let registry = self.home.registry()?;
+            let mut views = Vec::new();
+            for entry in &registry.pools {
+                views.push(self.view(entry).await?);
+            }
+            Ok(views)
+        })
     }
 
     /// One pool. Nothing is opened, nothing changed.
     ///
     /// # Errors
     /// As [`Pools::list`]; [`ControlError::NoPool`].
-    pub async fn status(&self, pool: &str) -> Result<PoolView, ControlError> {
-        let registry = self.home.registry()?;
-        let entry = registry.get(pool);
-        let entry = entry.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
-        self.view(entry).await
+    pub fn status<'a>(&'a self, pool: &'a str) -> Flow<'a, Result<PoolView, ControlError>> {
+        Box::pin(async move {
+            let registry = self.home.registry()?;
+            let entry = registry.get(pool);
+            let entry = entry.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
+            self.view(entry).await
+        })
     }
 
     async fn view(&self, entry: &Entry) -> Result<PoolView, ControlError> {
         match self.running(&entry.name) {
             Ok(running) => open_view(&self.models, &running).await,
-            Err(_) => Ok(self.closed_view(entry)),
+            Err(_) => Ok(self.closed_view(entry).await),
         }
     }
 }
@@ -233,8 +238,8 @@ pub(crate) fn open_drives(models: &Models, running: &Running) -> Vec<DriveView> 
 
 impl Pools {
     /// A pool that is not open, by its labels.
-    fn closed_view(&self, entry: &Entry) -> PoolView {
-        let scans: Vec<Scan> = entry.paths.iter().map(|path| scan(path)).collect();
+    async fn closed_view(&self, entry: &Entry) -> PoolView {
+        let scans = self.scan_each(&entry.paths).await;
         let id = random::parse(&entry.id);
         let of_pool = |scan: &&Scan| scan.label().map(|label| label.pool) == id;
         let newest = scan::newest(scans.iter().filter(of_pool).filter_map(Scan::label));

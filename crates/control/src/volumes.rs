@@ -12,6 +12,7 @@ use crate::volume::{Volume, VolumeInfo};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use varve_ftl::{EngineError, NewVolume};
+use varve_io::Flow;
 use varve_units::{BLOCK_BYTES, Blocks, TenantId};
 
 /// A volume to be made.
@@ -34,27 +35,32 @@ impl Pools {
     ///
     /// # Errors
     /// [`ControlError`]: no such pool, a bad or taken name, a bad size, too many volumes.
-    pub async fn create_volume(&self, new: &CreateVolume) -> Result<Volume, ControlError> {
-        let running = self.running(&new.pool)?;
-        if !is_new_name(&new.volume) {
-            return Err(ControlError::BadName(new.volume.clone()));
-        }
-        let size = blocks(new.bytes)?;
-        // One identity under both names: hosts prefer the UUID, and it is as unique.
-        let uuid = random::uuid().map_err(ControlError::Random)?;
-        let engine = running.pool.engine();
-        let id = engine.create_volume(NewVolume {
-            name: &new.volume,
-            size,
-            tenant: TenantId(new.tenant),
-            uuid,
-            nguid: uuid,
-        });
-        id.await
-            .map_err(failed("creating the volume", &new.pool, &new.volume))?;
-        let volume = self.volume(&new.pool, &new.volume)?;
-        self.watchers.tell(&Event::VolumeCreated(volume.clone()));
-        Ok(volume)
+    pub fn create_volume<'a>(
+        &'a self,
+        new: &'a CreateVolume,
+    ) -> Flow<'a, Result<Volume, ControlError>> {
+        Box::pin(async move {
+            let running = self.running(&new.pool)?;
+            if !is_new_name(&new.volume) {
+                return Err(ControlError::BadName(new.volume.clone()));
+            }
+            let size = blocks(new.bytes)?;
+            // One identity under both names: hosts prefer the UUID, and it is as unique.
+            let uuid = random::uuid().map_err(ControlError::Random)?;
+            let engine = running.pool.engine();
+            let id = engine.create_volume(NewVolume {
+                name: &new.volume,
+                size,
+                tenant: TenantId(new.tenant),
+                uuid,
+                nguid: uuid,
+            });
+            id.await
+                .map_err(failed("creating the volume", &new.pool, &new.volume))?;
+            let volume = self.volume(&new.pool, &new.volume)?;
+            self.watchers.tell(&Event::VolumeCreated(volume.clone()));
+            Ok(volume)
+        })
     }
 
     /// Changes a volume's size. It becomes smaller only with `shrink`: what is behind the new end is
@@ -62,60 +68,69 @@ impl Pools {
     ///
     /// # Errors
     /// [`ControlError`]: no such volume, a bad size, [`ControlError::WouldShrink`].
-    pub async fn resize_volume(
-        &self,
-        pool: &str,
-        volume: &str,
+    pub fn resize_volume<'a>(
+        &'a self,
+        pool: &'a str,
+        volume: &'a str,
         bytes: u64,
         shrink: bool,
-    ) -> Result<Volume, ControlError> {
-        let running = self.running(pool)?;
-        // What it has is asked when nobody else changes it: a size that was given before is not taken back.
-        let _turn = running.sizes.take().await;
-        let before = self.volume(pool, volume)?;
-        let size = blocks(bytes)?;
-        if size < before.info().size && !shrink {
-            return Err(ControlError::WouldShrink {
-                volume: format!("{pool}/{volume}"),
-                bytes: before.info().size.0 * BLOCK_BYTES,
-            });
-        }
-        let engine = running.pool.engine();
-        let resized = engine.resize_volume(before.info().id, size).await;
-        resized.map_err(failed("resizing the volume", pool, volume))?;
-        let volume = self.volume(pool, volume)?;
-        self.watchers.tell(&Event::VolumeResized(volume.clone()));
-        Ok(volume)
+    ) -> Flow<'a, Result<Volume, ControlError>> {
+        Box::pin(async move {
+            let running = self.running(pool)?;
+            // What it has is asked when nobody else changes it: a size that was given before is not taken back.
+            let _turn = running.sizes.take().await;
+            let before = self.volume(pool, volume)?;
+            let size = blocks(bytes)?;
+            if size < before.info().size && !shrink {
+                return Err(ControlError::WouldShrink {
+                    volume: format!("{pool}/{volume}"),
+                    bytes: before.info().size.0 * BLOCK_BYTES,
+                });
+            }
+            let engine = running.pool.engine();
+            let resized = engine.resize_volume(before.info().id, size).await;
+            resized.map_err(failed("resizing the volume", pool, volume))?;
+            let volume = self.volume(pool, volume)?;
+            self.watchers.tell(&Event::VolumeResized(volume.clone()));
+            Ok(volume)
+        })
     }
 
     /// Deletes a volume and all it holds.
     ///
     /// # Errors
     /// [`ControlError`]: no such volume, a stopped engine.
-    pub async fn delete_volume(
-        &self,
-        pool: &str,
-        volume: &str,
-    ) -> Result<VolumeInfo, ControlError> {
-        let running = self.running(pool)?;
-        let info = self.volume(pool, volume)?.info().clone();
-        let deleted = running.pool.engine().delete_volume(info.id).await;
-        deleted.map_err(failed("deleting the volume", pool, volume))?;
-        self.watchers.tell(&Event::VolumeDeleted(info.clone()));
-        Ok(info)
+    pub fn delete_volume<'a>(
+        &'a self,
+        pool: &'a str,
+        volume: &'a str,
+    ) -> Flow<'a, Result<VolumeInfo, ControlError>> {
+        Box::pin(async move {
+            let running = self.running(pool)?;
+            let info = self.volume(pool, volume)?.info().clone();
+            let deleted = running.pool.engine().delete_volume(info.id).await;
+            deleted.map_err(failed("deleting the volume", pool, volume))?;
+            self.watchers.tell(&Event::VolumeDeleted(info.clone()));
+            Ok(info)
+        })
     }
 
     /// Volumes of one open pool, or of all, with what they take.
     ///
     /// # Errors
     /// [`ControlError`]: no such pool, a stopped engine.
-    pub async fn list_volumes(&self, pool: Option<&str>) -> Result<Vec<VolumeView>, ControlError> {
-        let names = pool.map_or_else(|| self.open_names(), |pool| vec![pool.to_owned()]);
-        let mut views = Vec::new();
-        for name in names {
-            views.extend(volume_views(&self.running(&name)?).await?);
-        }
-        Ok(views)
+    pub fn list_volumes<'a>(
+        &'a self,
+        pool: Option<&'a str>,
+    ) -> Flow<'a, Result<Vec<VolumeView>, ControlError>> {
+        Box::pin(async move {
+            let names = pool.map_or_else(|| self.open_names(), |pool| vec![pool.to_owned()]);
+            let mut views = Vec::new();
+            for name in names {
+                views.extend(volume_views(&self.running(&name)?).await?);
+            }
+            Ok(views)
+        })
     }
 
     /// Pools that are known here and not open: a list of all volumes is one without theirs.

@@ -20,6 +20,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use varve_format::{CatalogueEntry, Name, Record, VOLUME_BLOCKS_MAX, VolumeState};
+use varve_io::Flow;
 use varve_units::{Blocks, Lba, TenantId, VolumeId};
 
 /// What a new volume is to be.
@@ -42,22 +43,27 @@ impl Engine {
     ///
     /// # Errors
     /// Bad name or size, a taken name, too many volumes, a stopped engine.
-    pub async fn create_volume(&self, new: NewVolume<'_>) -> Result<VolumeId, EngineError> {
-        let name = Name::new(new.name).map_err(|_| EngineError::BadName)?;
-        check_size(new.size)?;
-        // The id is given where the catalogue is changed.
-        let draft = CatalogueEntry {
-            id: VolumeId(0),
-            uuid: new.uuid,
-            nguid: new.nguid,
-            size: new.size,
-            tenant: new.tenant,
-            state: VolumeState::Present,
-            parent: None,
-            name,
-        };
-        let create = move |first: Rc<Shared>| async move { first.create_volume(draft).await };
-        self.at_first(create).await
+    pub fn create_volume<'a>(
+        &'a self,
+        new: NewVolume<'a>,
+    ) -> Flow<'a, Result<VolumeId, EngineError>> {
+        Box::pin(async move {
+            let name = Name::new(new.name).map_err(|_| EngineError::BadName)?;
+            check_size(new.size)?;
+            // The id is given where the catalogue is changed.
+            let draft = CatalogueEntry {
+                id: VolumeId(0),
+                uuid: new.uuid,
+                nguid: new.nguid,
+                size: new.size,
+                tenant: new.tenant,
+                state: VolumeState::Present,
+                parent: None,
+                name,
+            };
+            let create = move |first: Rc<Shared>| async move { first.create_volume(draft).await };
+            self.at_first(create).await
+        })
     }
 
     /// Changes the catalogue where that is done.
@@ -77,9 +83,11 @@ impl Engine {
     ///
     /// # Errors
     /// Unknown volume, a stopped engine.
-    pub async fn delete_volume(&self, id: VolumeId) -> Result<(), EngineError> {
-        let delete = move |first: Rc<Shared>| async move { first.delete_volume(id).await };
-        self.at_first(delete).await
+    pub fn delete_volume(&self, id: VolumeId) -> Flow<'_, Result<(), EngineError>> {
+        Box::pin(async move {
+            let delete = move |first: Rc<Shared>| async move { first.delete_volume(id).await };
+            self.at_first(delete).await
+        })
     }
 
     /// Changes a volume's size. What a smaller volume loses is deallocated first, and what a larger
@@ -88,10 +96,13 @@ impl Engine {
     ///
     /// # Errors
     /// Unknown volume, bad size, a stopped engine.
-    pub async fn resize_volume(&self, id: VolumeId, size: Blocks) -> Result<(), EngineError> {
-        check_size(size)?;
-        let resize = move |first: Rc<Shared>| async move { first.resize_volume(id, size).await };
-        self.at_first(resize).await
+    pub fn resize_volume(&self, id: VolumeId, size: Blocks) -> Flow<'_, Result<(), EngineError>> {
+        Box::pin(async move {
+            check_size(size)?;
+            let resize =
+                move |first: Rc<Shared>| async move { first.resize_volume(id, size).await };
+            self.at_first(resize).await
+        })
     }
 
     /// All volumes that are present.

@@ -13,6 +13,7 @@ use crate::lane::{ChunkGrant, Grant, Rank};
 use crate::open_groups::OpenGroups;
 use crate::pace::Pace;
 use crate::placement::{StreamId, Writer};
+use crate::pool_clock::PoolClock;
 use crate::posts::Common;
 use crate::shared::Shared;
 use crate::units::UnitState;
@@ -53,6 +54,7 @@ pub struct Control {
     deferred: RefCell<BTreeSet<UnitId>>,
     /// When each closed group was closed, in nanoseconds.
     closed_at: RefCell<BTreeMap<u32, u64>>,
+    clock: PoolClock,
     /// Parts that the newest commit needs, by chunk.
     part_chunks: RefCell<BTreeMap<u32, u32>>,
     /// Chunks with parts of the checkpoint that is being taken.
@@ -114,6 +116,7 @@ impl Control {
             stuck: RefCell::default(),
             deferred: RefCell::default(),
             closed_at: RefCell::default(),
+            clock: PoolClock::default(),
             part_chunks: RefCell::default(),
             new_part_chunks: RefCell::default(),
             commit: Cell::default(),
@@ -401,8 +404,13 @@ impl Control {
         self.open_groups.closed(group);
         self.closed_at
             .borrow_mut()
-            .insert(group, shared.world.now().0);
+            .insert(group, self.pool_now(shared));
         self.gc_wanted.notify();
+    }
+
+    /// Now, in nanoseconds of the clock that groups are closed by.
+    pub(crate) fn pool_now(&self, shared: &Shared) -> u64 {
+        self.clock.at(shared.world.now()).0
     }
 
     /// When a group was closed, in nanoseconds; 0 if it is not.
@@ -420,7 +428,8 @@ impl Control {
     }
 
     /// When a group was closed, as the checkpoint has it (recovery).
-    pub(crate) fn restore_group(&self, group: u32, entry: &GroupEntry) {
+    pub(crate) fn restore_group(&self, shared: &Shared, group: u32, entry: &GroupEntry) {
+        self.clock.restore(shared.world.now(), entry.closed_at);
         self.closed_at.borrow_mut().insert(group, entry.closed_at.0);
         if let Some(writer) = Writer::from_code(entry.stream) {
             let tenant = entry.tenant;
@@ -438,14 +447,18 @@ impl Control {
         self.retiring.borrow_mut().insert(UnitId::group(group));
     }
 
-    /// This unit cannot be emptied before the next start.
+    /// This unit cannot be emptied before the next start, unless all in it dies.
     pub(crate) fn set_stuck(&self, unit: UnitId) {
         self.stuck.borrow_mut().insert(unit);
     }
 
-    /// True if this unit could not be emptied.
-    pub(crate) fn is_stuck(&self, unit: UnitId) -> bool {
-        self.stuck.borrow().contains(&unit)
+    /// True if this unit could not be emptied, and still holds something.
+    pub(crate) fn is_stuck(&self, shared: &Shared, unit: UnitId) -> bool {
+        let is_empty = || {
+            let unit = shared.units.unit(unit);
+            unit.live() == 0 && unit.leaves() == 0
+        };
+        self.stuck.borrow().contains(&unit) && !is_empty()
     }
 
     /// What this chunk holds cannot be read now.
@@ -478,6 +491,7 @@ impl Control {
             let early = async move { there.discard_group(unit.index).await };
             shared.rc().spawn(early);
         }
+        self.stuck.borrow_mut().remove(&unit);
         self.emptied.borrow_mut().push(unit);
         self.checkpoint_wanted.notify();
     }
@@ -591,8 +605,9 @@ impl Control {
         let chunks = (self.free_chunks() - before) as u64;
         if chunks > 0 {
             let blocks = chunks * u64::from(shared.units.geometry().chunk_blocks());
-            let pace = self.pace.freed(shared.world.now(), blocks);
-            shared.pace.store(pace, Ordering::Relaxed);
+            if let Some(pace) = self.pace.freed(shared.world.now(), blocks) {
+                shared.pace.store(pace, Ordering::Relaxed);
+            }
         }
         self.freed.notify();
         self.gc_wanted.notify();
@@ -665,3 +680,6 @@ impl Control {
         self.discards.wanted.notify();
     }
 }
+
+#[cfg(test)]
+mod tests;

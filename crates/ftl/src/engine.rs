@@ -18,6 +18,7 @@ use crate::recall::Recall;
 use crate::shard::Shard;
 use crate::shared::{FIRST, Identity, Seated, Shared};
 use crate::units::{UnitState, UnitTable};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
@@ -25,7 +26,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use varve_format::{Crcs, block_crc};
-use varve_io::{Blocks, Drive, Key, ReactorId, World};
+use varve_io::{Blocks, Drive, Flow, Key, ReactorId, World};
 use varve_units::{LEAF_BLOCKS, LaneId, Lba, Lsn, SliceId, VolumeId};
 
 /// What one reactor's part of an engine runs on.
@@ -175,28 +176,30 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::Stopped`] if the log could not be written.
-    pub async fn create(
+    pub fn create(
         seats: Seats,
         geometry: Geometry,
         config: Config,
         identity: Identity,
-    ) -> Result<Self, EngineError> {
-        let engine = Self::assemble(seats, geometry, config, identity, Lsn(1)).await?;
-        let shared = &engine.shared;
-        for tier in [Tier::Fast, Tier::Dense] {
+    ) -> Flow<'static, Result<Self, EngineError>> {
+        Box::pin(async move {
+            let engine = Self::assemble(seats, geometry, config, identity, Lsn(1)).await?;
+            let shared = &engine.shared;
+            for tier in [Tier::Fast, Tier::Dense] {
+                shared
+                    .units
+                    .ids(tier)
+                    .for_each(|unit| shared.control().add_free(unit));
+            }
+            stopped(engine.count_leaves().await)?;
+            engine.run().await?;
             shared
-                .units
-                .ids(tier)
-                .for_each(|unit| shared.control().add_free(unit));
-        }
-        stopped(engine.count_leaves().await)?;
-        engine.run().await?;
-        shared
-            .take_checkpoint()
-            .await
-            .map_err(|Stopped| EngineError::Stopped)?;
-        engine.serve();
-        Ok(engine)
+                .take_checkpoint()
+                .await
+                .map_err(|Stopped| EngineError::Stopped)?;
+            engine.serve();
+            Ok(engine)
+        })
     }
 
     /// Reads blocks.
@@ -465,28 +468,30 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::Stopped`] if it had stopped already.
-    pub async fn close(&self) -> Result<(), EngineError> {
-        self.shared.is_closing.store(true, Ordering::Release);
-        for to in self.shared.reactors() {
-            let drain = |there: Rc<Shared>| async move {
-                let inflight = there.volumes.borrow().inflight();
-                for operations in inflight {
-                    operations.drained().await;
-                }
+    pub fn close(&self) -> Flow<'_, Result<(), EngineError>> {
+        Box::pin(async move {
+            self.shared.is_closing.store(true, Ordering::Release);
+            for to in self.shared.reactors() {
+                let drain = |there: Rc<Shared>| async move {
+                    let inflight = there.volumes.borrow().inflight();
+                    for operations in inflight {
+                        operations.drained().await;
+                    }
+                };
+                stopped(self.shared.call(to, drain).await)?;
+            }
+            let turn = |first: Rc<Shared>| async move {
+                drop(first.catalogue_turn.take().await);
             };
-            stopped(self.shared.call(to, drain).await)?;
-        }
-        let turn = |first: Rc<Shared>| async move {
-            drop(first.catalogue_turn.take().await);
-        };
-        stopped(self.shared.call(FIRST, turn).await)?;
-        // The one that is running may have begun before the last records.
-        let twice = |first: Rc<Shared>| async move { first.checkpoints_more(2).await };
-        if !stopped(self.shared.call(FIRST, twice).await)? {
-            return Err(EngineError::Stopped);
-        }
-        self.shared.stop(StopReason::Closed);
-        Ok(())
+            stopped(self.shared.call(FIRST, turn).await)?;
+            // The one that is running may have begun before the last records.
+            let twice = |first: Rc<Shared>| async move { first.checkpoints_more(2).await };
+            if !stopped(self.shared.call(FIRST, twice).await)? {
+                return Err(EngineError::Stopped);
+            }
+            self.shared.stop(StopReason::Closed);
+            Ok(())
+        })
     }
 
     /// What hosts may not use, and what is left for them.

@@ -54,6 +54,7 @@ mod merge;
 mod open_groups;
 mod pace;
 mod placement;
+mod pool_clock;
 mod posts;
 mod preload;
 mod progress;

@@ -12,26 +12,28 @@ const SMOOTHING: u64 = 4;
 /// A running average of the time that cleaning takes for a block.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// When cleaning began, or last freed something.
-    since: Cell<Nanos>,
+    /// When cleaning began, or last freed something; nothing before it has begun once.
+    since: Cell<Option<Nanos>>,
     average: Cell<Option<u64>>,
 }
 
 impl Pace {
     /// Cleaning begins after a rest.
     pub(crate) fn begin(&self, now: Nanos) {
-        self.since.set(now);
+        self.since.set(Some(now));
     }
 
-    /// Cleaning has freed `blocks` blocks of log. Returns the nanoseconds it takes for one.
-    pub(crate) fn freed(&self, now: Nanos, blocks: u64) -> u64 {
+    /// Cleaning has freed `blocks` blocks of log. Returns the nanoseconds it takes for one; nothing of what a start
+    /// frees before cleaning begins: the time since the clock did says nothing.
+    pub(crate) fn freed(&self, now: Nanos, blocks: u64) -> Option<u64> {
         assert!(blocks > 0, "something was freed");
-        let since = self.since.replace(now);
+        let since = self.since.get()?;
+        self.since.set(Some(now));
         let newest = now.0.saturating_sub(since.0) / blocks;
         let average = self.average.get().unwrap_or(newest);
         let average = (average * (SMOOTHING - 1) + newest) / SMOOTHING;
         self.average.set(Some(average));
-        average
+        Some(average)
     }
 }
 
@@ -42,18 +44,19 @@ mod tests {
     #[test]
     fn follows_what_cleaning_does() {
         let pace = Pace::default();
+        assert_eq!(pace.freed(Nanos(4_000_000), 256), None, "a start's");
         pace.begin(Nanos(5_000_000));
         // 1 us a block from the start, whatever the time before was.
-        assert_eq!(pace.freed(Nanos(5_256_000), 256), 1_000);
+        assert_eq!(pace.freed(Nanos(5_256_000), 256), Some(1_000));
         // A rest does not count.
         pace.begin(Nanos(90_000_000));
-        assert_eq!(pace.freed(Nanos(90_512_000), 512), 1_000);
+        assert_eq!(pace.freed(Nanos(90_512_000), 512), Some(1_000));
         // Four times slower: most of the way in a few frees.
         let mut now = 90_512_000;
         let mut last = 0;
         for _ in 0..8 {
             now += 256 * 4_000;
-            last = pace.freed(Nanos(now), 256);
+            last = pace.freed(Nanos(now), 256).unwrap();
         }
         assert!((3_500..=4_000).contains(&last), "{last}");
     }

@@ -500,11 +500,13 @@ impl Shared {
         self.config.map.delta_nodes / 8
     }
 
-    /// Asks for a checkpoint and waits until one has committed.
+    /// Asks for a checkpoint and waits until one has committed that began after this was called.
     pub(crate) async fn checkpoint_once(&self) {
         let ask = |first: Rc<Self>| async move {
             let control = first.control();
-            if !first.is_stopped() {
+            // The one that is running may have looked at what the caller waits for before that changed.
+            let target = control.checkpoint.get() + 1 + u64::from(control.is_checkpointing.get());
+            while control.checkpoint.get() < target && !first.is_stopped() {
                 control.ask_checkpoint();
                 control.committed.listen().await;
             }

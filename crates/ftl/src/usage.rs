@@ -6,8 +6,10 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::lane::Stopped;
 use crate::shared::Shared;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
+use varve_io::Flow;
 use varve_units::{SliceId, VolumeId};
 
 impl Engine {
@@ -17,16 +19,18 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::Stopped`].
-    pub async fn usage(&self) -> Result<BTreeMap<VolumeId, u64>, EngineError> {
-        let mut sum = BTreeMap::new();
-        for to in self.shared.reactors() {
-            let count = |there: Rc<Shared>| async move { there.own_usage().await };
-            let own = self.shared.call(to, count).await;
-            for (volume, blocks) in own.map_err(|Stopped| EngineError::Stopped)? {
-                *sum.entry(volume).or_insert(0) += blocks;
+    pub fn usage(&self) -> Flow<'_, Result<BTreeMap<VolumeId, u64>, EngineError>> {
+        Box::pin(async move {
+            let mut sum = BTreeMap::new();
+            for to in self.shared.reactors() {
+                let count = |there: Rc<Shared>| async move { there.own_usage().await };
+                let own = self.shared.call(to, count).await;
+                for (volume, blocks) in own.map_err(|Stopped| EngineError::Stopped)? {
+                    *sum.entry(volume).or_insert(0) += blocks;
+                }
             }
-        }
-        Ok(sum)
+            Ok(sum)
+        })
     }
 }
 

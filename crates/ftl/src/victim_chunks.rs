@@ -120,7 +120,7 @@ impl Shared {
         let control = self.control();
         self.units.unit(chunk).state() == UnitState::Closed
             && !control.holds_parts(chunk.index)
-            && !control.is_stuck(chunk)
+            && !control.is_stuck(self, chunk)
             && !control.is_deferred(chunk)
     }
 

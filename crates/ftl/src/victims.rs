@@ -81,7 +81,7 @@ impl Shared {
             let unit = self.units.unit(id);
             let is_closed = unit.state() == UnitState::Closed
                 && !unit.is_awaiting_moves()
-                && !control.is_stuck(id);
+                && !control.is_stuck(self, id);
             is_closed.then(|| (id, u64::from(unit.live())))
         };
         self.units.ids(Tier::Dense).filter_map(closed).collect()
@@ -102,7 +102,7 @@ impl Shared {
         } else {
             (user / 8).max(1)
         };
-        let now = self.world.now().0;
+        let now = control.pool_now(self);
         let best = closed
             .iter()
             .filter(|(_, live)| live + gain <= user && fits(*live))

@@ -7,6 +7,7 @@
 //! **Not here**: what the engine does with it, protocols; modelled drives (`media`), simulated time
 //! (`sim`). `std` is what this crate is about.
 
+mod aside;
 mod call;
 mod cpu;
 mod descriptors;
@@ -27,6 +28,7 @@ mod spare;
 mod stream;
 mod vectors;
 
+pub use aside::aside;
 pub use cpu::thread_cpu_time;
 pub use descriptors::{open_descriptors, raise_descriptors};
 pub use disk::{Disk, DiskKind, DiskOptions, FileDrive, OpenError};

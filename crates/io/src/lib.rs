@@ -31,4 +31,4 @@ pub use event::{Event, Listen};
 pub use reactor::{Absent, Desk, Job, Key, ReactorId, Reply};
 pub use recycler::{Home, Recycler};
 pub use slot::{Receiver, Sender, slot};
-pub use world::{Task, World};
+pub use world::{Flow, Task, World};

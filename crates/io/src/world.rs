@@ -12,6 +12,10 @@ use varve_units::Nanos;
 /// A flow the executor runs to its end.
 pub type Task = Pin<Box<dyn Future<Output = ()>>>;
 
+/// A flow with a value, in a box. What is called seldom returns one: the compiler then translates it in its own
+/// crate, where an `async fn` is translated once more in each crate, test and program that awaits it.
+pub type Flow<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
 /// The executor of one reactor as the engine sees it: single-threaded, cooperative.
 pub trait World {
     /// The time, monotonic.

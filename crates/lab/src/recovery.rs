@@ -452,12 +452,13 @@ impl Machine {
         let (geometry, config) = (self.plan.geometry, self.plan.config);
         let seats = self.seats(&world);
         let (phases, last) = (RefCell::new(Vec::new()), Cell::new(before));
-        let opened = Engine::open_watched(seats, geometry, config, identity(2), |phase| {
+        let ended = |phase| {
             let now = (thread_cpu_time(), self.fast.traffic());
             let (cpu, traffic) = last.replace(now);
             let phase = PhaseCost::new(phase, now.0.since(cpu), &now.1.since(&traffic));
             phases.borrow_mut().push(phase);
-        });
+        };
+        let opened = Engine::open_watched(seats, geometry, config, identity(2), &ended);
         let (engine, found) = opened.await.map_err(LabError::Recover)?;
         self.fast.has_started();
         let cpu = thread_cpu_time().since(before.0);

@@ -5,10 +5,12 @@ use crate::pool::Pool;
 use crate::replace::Slot;
 use crate::rows::Rows;
 use crate::tier::{Array, Tier};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
 use varve_array::MemberState;
 use varve_ftl::{AuditError, AuditReport, BadCopy, Geometry};
+use varve_io::Flow;
 
 /// Copies that do not pass their check though another one does, by who holds them. Drives that do not
 /// hold all they should are not among them.
@@ -99,28 +101,30 @@ impl Notes {
 impl Pool {
     /// [`varve_ftl::Engine::audit_all_copies`], and who holds the copies that do not pass their check.
     /// On errors these are the ones found before.
-    pub async fn audit(&self) -> (Result<AuditReport, AuditError>, Defects) {
-        let mut notes = Notes::default();
-        let found = |bad: BadCopy| {
-            let mut tiers = self.tiers.iter();
-            let tier = match bad.tier {
-                varve_ftl::Tier::Fast => tiers.next(),
-                varve_ftl::Tier::Dense => tiers.nth(1),
+    pub fn audit(&self) -> Flow<'_, (Result<AuditReport, AuditError>, Defects)> {
+        Box::pin(async move {
+            let mut notes = Notes::default();
+            let mut found = |bad: BadCopy| {
+                let mut tiers = self.tiers.iter();
+                let tier = match bad.tier {
+                    varve_ftl::Tier::Fast => tiers.next(),
+                    varve_ftl::Tier::Dense => tiers.nth(1),
+                };
+                notes.note(tier.expect("a copy was read from it"), bad);
             };
-            notes.note(tier.expect("a copy was read from it"), bad);
-        };
-        let outcome = self.engine().audit_all_copies(found).await;
-        let is_whole = |tier: &Rc<Tier>| {
-            let mut slots = 0..tier.losses.slots();
-            slots.all(|slot| tier.state(slot) == MemberState::Live)
-        };
-        if self.tiers.iter().all(is_whole) {
-            notes.defects.unnamed = notes.shared;
-            for tier in &self.tiers {
-                let sizes = engine_geometry(self.geometry());
-                notes.look_at_rows(tier, sizes).await;
+            let outcome = self.engine().audit_all_copies(&mut found).await;
+            let is_whole = |tier: &Rc<Tier>| {
+                let mut slots = 0..tier.losses.slots();
+                slots.all(|slot| tier.state(slot) == MemberState::Live)
+            };
+            if self.tiers.iter().all(is_whole) {
+                notes.defects.unnamed = notes.shared;
+                for tier in &self.tiers {
+                    let sizes = engine_geometry(self.geometry());
+                    notes.look_at_rows(tier, sizes).await;
+                }
             }
-        }
-        (outcome, notes.defects)
+            (outcome, notes.defects)
+        })
     }
 }

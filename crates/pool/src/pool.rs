@@ -22,15 +22,17 @@ use crate::options::{PlanError, PoolOptions, engine_geometry};
 use crate::rehearsal::rehearse;
 use crate::settings::{Settings, engine_config};
 use crate::tier::Tier;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_array::MemberState;
 use varve_format::{Geometry, Name};
 use varve_ftl::{Engine, EngineError, Identity, RecoverError, RecoveryReport, Seats};
-use varve_io::{Drive, ReactorId, World};
+use varve_io::{Drive, Flow, ReactorId, World};
 
 /// What a new pool is to be.
+#[derive(Clone, Copy)]
 pub struct NewPool<'a> {
     /// Its identity, random.
     pub id: PoolId,
@@ -69,34 +71,36 @@ impl Pool {
     ///
     /// # Errors
     /// Drives that are too few, too small or labelled, a bad name, i/o errors.
-    pub async fn create(
+    pub fn create(
         world: Rc<dyn World>,
         new: NewPool<'_>,
         settings: Settings,
-    ) -> Result<Self, PoolError> {
-        let geometry = new.options.plan(new.fast, new.dense)?;
-        let sizes = engine_geometry(&geometry);
-        // Refused before anything is written.
-        engine_config(&sizes, geometry.over_provision_per_mille, &settings)
-            .map_err(PlanError::Reserve)?;
-        let name = Name::new(new.name).map_err(|_| PoolError::BadName)?;
-        let mut drives: Vec<(Role, Rc<LabelStore>)> = Vec::new();
-        for drive in new.fast {
-            drives.push((
-                Role::Fast,
-                Rc::new(LabelStore::open(Rc::clone(drive)).await),
-            ));
-        }
-        for drive in new.dense {
-            drives.push((
-                Role::Dense,
-                Rc::new(LabelStore::open(Rc::clone(drive)).await),
-            ));
-        }
-        label::create(new.id, name, geometry, &drives).await?;
-        let all: Vec<Rc<dyn Drive>> = new.fast.iter().chain(new.dense).cloned().collect();
-        let found = find(&all, Some(new.id), &settings).await?;
-        Self::start(world, found, settings, true).await
+    ) -> Flow<'_, Result<Self, PoolError>> {
+        Box::pin(async move {
+            let geometry = new.options.plan(new.fast, new.dense)?;
+            let sizes = engine_geometry(&geometry);
+            // Refused before anything is written.
+            engine_config(&sizes, geometry.over_provision_per_mille, &settings)
+                .map_err(PlanError::Reserve)?;
+            let name = Name::new(new.name).map_err(|_| PoolError::BadName)?;
+            let mut drives: Vec<(Role, Rc<LabelStore>)> = Vec::new();
+            for drive in new.fast {
+                drives.push((
+                    Role::Fast,
+                    Rc::new(LabelStore::open(Rc::clone(drive)).await),
+                ));
+            }
+            for drive in new.dense {
+                drives.push((
+                    Role::Dense,
+                    Rc::new(LabelStore::open(Rc::clone(drive)).await),
+                ));
+            }
+            label::create(new.id, name, geometry, &drives).await?;
+            let all: Vec<Rc<dyn Drive>> = new.fast.iter().chain(new.dense).cloned().collect();
+            let found = find(&all, Some(new.id), &settings).await?;
+            Self::start(world, found, settings, true).await
+        })
     }
 
     /// Imports the pool that these drives hold and starts it. Drives may be missing, blank or
@@ -104,17 +108,19 @@ impl Pool {
     ///
     /// # Errors
     /// No pool, no quorum, another owner, a checkpoint that cannot be read.
-    pub async fn open(
+    pub fn open(
         world: Rc<dyn World>,
         drives: &[Rc<dyn Drive>],
         id: Option<PoolId>,
         settings: Settings,
-    ) -> Result<Self, PoolError> {
-        let found = find(drives, id, &settings).await?;
-        if found.import.state.unfinished {
-            return Err(PoolError::Unfinished);
-        }
-        Self::start(world, found, settings, false).await
+    ) -> Flow<'_, Result<Self, PoolError>> {
+        Box::pin(async move {
+            let found = find(drives, id, &settings).await?;
+            if found.import.state.unfinished {
+                return Err(PoolError::Unfinished);
+            }
+            Self::start(world, found, settings, false).await
+        })
     }
 
     async fn start(
@@ -245,18 +251,20 @@ impl Pool {
     ///
     /// # Errors
     /// The engine had stopped ([`PoolError::Stopped`] tells why), or the labels have no quorum.
-    pub async fn close(&self, release: bool) -> Result<(), PoolError> {
-        for tier in &self.tiers {
-            tier.stop_rebuilds().await;
-        }
-        if let Err(error) = self.engine.close().await {
-            return Err(match self.engine.stop_reason() {
-                Some(why) if error == EngineError::Stopped => PoolError::Stopped(why),
-                _ => error.into(),
-            });
-        }
-        self.membership.shutdown(release).await?;
-        Ok(())
+    pub fn close(&self, release: bool) -> Flow<'_, Result<(), PoolError>> {
+        Box::pin(async move {
+            for tier in &self.tiers {
+                tier.stop_rebuilds().await;
+            }
+            if let Err(error) = self.engine.close().await {
+                return Err(match self.engine.stop_reason() {
+                    Some(why) if error == EngineError::Stopped => PoolError::Stopped(why),
+                    _ => error.into(),
+                });
+            }
+            self.membership.shutdown(release).await?;
+            Ok(())
+        })
     }
 }
 

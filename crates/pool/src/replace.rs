@@ -4,13 +4,14 @@ use crate::error::PoolError;
 use crate::label::{Finding, LabelStore, MemberId, MemberState, Role};
 use crate::pool::Pool;
 use crate::tier::{Array, Tier};
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use varve_array::{MemberState as Seating, Progress, RestoreError, Restored};
 use varve_format::Gap;
-use varve_io::{Drive, Sectors};
+use varve_io::{Drive, Flow, Sectors};
 use varve_units::Nanos;
 
 /// Time until a rebuild whose source failed is tried again. Arbitrary: long for a drive, short for
@@ -74,11 +75,13 @@ impl Pool {
     ///
     /// # Errors
     /// No such slot, the others of its tier do not hold everything, no quorum.
-    pub async fn give_up(&self, slot: Slot) -> Result<(), PoolError> {
-        let Some((tier, number, id)) = self.spare(slot)? else {
-            return Ok(());
-        };
-        Ok(tier.lose(number, id).await?)
+    pub fn give_up(&self, slot: Slot) -> Flow<'_, Result<(), PoolError>> {
+        Box::pin(async move {
+            let Some((tier, number, id)) = self.spare(slot)? else {
+                return Ok(());
+            };
+            Ok(tier.lose(number, id).await?)
+        })
     }
 
     /// As [`Pool::give_up`], of a drive that another one is to replace next: [`Pool::replace`] copies from
@@ -86,11 +89,13 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::give_up`].
-    pub async fn hand_over(&self, slot: Slot) -> Result<(), PoolError> {
-        let Some((tier, number, id)) = self.spare(slot)? else {
-            return Ok(());
-        };
-        Ok(tier.hand_over(number, id).await?)
+    pub fn hand_over(&self, slot: Slot) -> Flow<'_, Result<(), PoolError>> {
+        Box::pin(async move {
+            let Some((tier, number, id)) = self.spare(slot)? else {
+                return Ok(());
+            };
+            Ok(tier.hand_over(number, id).await?)
+        })
     }
 
     /// Writes a heartbeat into the labels, and gives up the drives that failed to take it or another label since the
@@ -99,26 +104,28 @@ impl Pool {
     ///
     /// # Errors
     /// The session has ended.
-    pub async fn beat(&self) -> Result<(), PoolError> {
-        let next = self.membership.state().heartbeat + 1;
-        self.membership.beat(next).await?;
-        for (id, _) in self.membership.take_suspects() {
-            for tier in &self.tiers {
-                for number in 0..tier.losses.slots() {
-                    let is_in_use = match tier.state(number) {
-                        Seating::Live => tier.can_spare(number),
-                        Seating::Rebuilding => true,
-                        Seating::Leaving | Seating::Lost => false,
-                    };
-                    if is_in_use && tier.losses.seated(number) == Some(id) {
-                        // One whose loss could not be committed stays leaving, and the next command tries again; what
-                        // ended the session ends the next heartbeat.
-                        let _ = tier.lose(number, id).await;
+    pub fn beat(&self) -> Flow<'_, Result<(), PoolError>> {
+        Box::pin(async move {
+            let next = self.membership.state().heartbeat + 1;
+            self.membership.beat(next).await?;
+            for (id, _) in self.membership.take_suspects() {
+                for tier in &self.tiers {
+                    for number in 0..tier.losses.slots() {
+                        let is_in_use = match tier.state(number) {
+                            Seating::Live => tier.can_spare(number),
+                            Seating::Rebuilding => true,
+                            Seating::Leaving | Seating::Lost => false,
+                        };
+                        if is_in_use && tier.losses.seated(number) == Some(id) {
+                            // One whose loss could not be committed stays leaving, and the next command tries again; what
+                            // ended the session ends the next heartbeat.
+                            let _ = tier.lose(number, id).await;
+                        }
                     }
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Who is to be given up in a slot; nobody where nobody was.
@@ -164,26 +171,28 @@ impl Pool {
     /// No such slot or one in use, a drive that does not fit or belongs elsewhere, the lost one while it
     /// has not ended what it was sent before, a tier without redundancy, no quorum, a copy that failed. After an error of the copy the drive is a member
     /// that is not whole: it is to be given up before another attempt.
-    pub async fn replace(
-        &self,
+    pub fn replace<'a>(
+        &'a self,
         slot: Slot,
         drive: Rc<dyn Drive>,
-        report: impl FnMut(Progress),
-    ) -> Result<Restored, PoolError> {
-        let (tier, number) = self.tier(slot)?;
-        let outcome = self.put_in_place(slot, drive, report).await;
-        // Where somebody else is at it, that one needs it.
-        if !matches!(outcome, Err(PoolError::SlotInUse(_))) {
-            tier.release_kept(number);
-        }
-        outcome
+        report: &'a mut dyn FnMut(Progress),
+    ) -> Flow<'a, Result<Restored, PoolError>> {
+        Box::pin(async move {
+            let (tier, number) = self.tier(slot)?;
+            let outcome = self.put_in_place(slot, drive, report).await;
+            // Where somebody else is at it, that one needs it.
+            if !matches!(outcome, Err(PoolError::SlotInUse(_))) {
+                tier.release_kept(number);
+            }
+            outcome
+        })
     }
 
     async fn put_in_place(
         &self,
         slot: Slot,
         drive: Rc<dyn Drive>,
-        report: impl FnMut(Progress),
+        report: &mut dyn FnMut(Progress),
     ) -> Result<Restored, PoolError> {
         let (tier, number) = self.tier(slot)?;
         if tier.state(number) != Seating::Lost {
@@ -245,7 +254,7 @@ impl Pool {
                 }
                 let (tier, units, gap) = (Rc::clone(tier), units.clone(), self.gaps());
                 let world = Rc::clone(&self.world);
-                self.world.spawn(alloc::boxed::Box::pin(async move {
+                self.world.spawn(Box::pin(async move {
                     while let Err(error) = tier.rebuild(number, id, &units, &gap, |_| {}).await {
                         // Another failure leaves the slot as it is, for `slots` to show.
                         if !matches!(error, PoolError::Restore(RestoreError::Source(_))) {

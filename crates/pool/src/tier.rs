@@ -18,8 +18,8 @@ use core::ops::Range;
 use varve_array::{
     AssembleError, MemberState, Mirror, Progress, RestoreError, Restored, StripeSet,
 };
+use varve_format::CHUNK_HEAD_BYTES;
 use varve_io::{Drive, Event, Sectors};
-use varve_units::BLOCK_BYTES;
 
 /// The array of a tier.
 pub(crate) enum Array {
@@ -274,7 +274,7 @@ fn chunk_ranges(used: &[Range<u32>], chunk_bytes: u64, tier_bytes: u64) -> Vec<R
     let start = |chunk: u32| u64::from(chunk) * chunk_bytes;
     let mut ranges = Vec::new();
     let mut next = 0;
-    let header = |chunk| start(chunk)..start(chunk) + BLOCK_BYTES;
+    let header = |chunk| start(chunk)..start(chunk) + CHUNK_HEAD_BYTES as u64;
     for range in used {
         ranges.extend((next..range.start).map(header));
         ranges.push(start(range.start)..start(range.end));

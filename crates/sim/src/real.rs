@@ -580,7 +580,7 @@ impl Subject for Life {
         let slot = self.slot(index);
         Box::pin(async move {
             let outcome = match self.pool.give_up(slot).await {
-                Ok(()) => self.pool.replace(slot, drive, |_| {}).await,
+                Ok(()) => self.pool.replace(slot, drive, &mut |_| {}).await,
                 Err(error) => Err(error),
             };
             let Err(error) = outcome else { return Ok(()) };

@@ -102,6 +102,15 @@ fn volumes_grow_shrink_when_told_and_go() {
             ..wanted
         };
         pools.create_pool(&again).await.unwrap();
+        // Volumes that go with their pool are told of as others.
+        pools.create_volume(&volume).await.unwrap();
+        let watch = pools.watch();
+        pools.destroy("p", true).await.unwrap();
+        let told: Vec<_> = std::iter::from_fn(|| watch.try_next()).collect();
+        assert!(matches!(
+            &told[..],
+            [Event::PoolClosing { .. }, Event::VolumeDeleted(info)] if info.name == "v"
+        ));
     });
 }
 

@@ -31,11 +31,13 @@ use crate::engine::Engine;
 use crate::map::LeafKey;
 use crate::shard::Shard;
 use crate::shared::Shared;
+use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use leaves::Images;
 use report::Found;
 use snapshot::Snapshot;
+use varve_io::Flow;
 use varve_units::{LeafIndex, Nanos, VolumeId};
 
 /// Times the unit table is looked at again because a unit was in nobody's hand, and the pause
@@ -73,8 +75,8 @@ impl Engine {
     ///
     /// # Panics
     /// If a shard's map contradicts itself ([`crate::map::Map::check`]).
-    pub async fn audit(&self) -> Result<AuditReport, AuditError> {
-        self.audit_with(None).await
+    pub fn audit(&self) -> Flow<'_, Result<AuditReport, AuditError>> {
+        Box::pin(async move { self.audit_with(None).await })
     }
 
     /// [`Engine::audit`], which also reads every other copy of what it reads, and tells `found` of
@@ -85,11 +87,11 @@ impl Engine {
     ///
     /// # Panics
     /// As [`Engine::audit`].
-    pub async fn audit_all_copies(
-        &self,
-        mut found: impl FnMut(BadCopy),
-    ) -> Result<AuditReport, AuditError> {
-        self.audit_with(Some(&mut found)).await
+    pub fn audit_all_copies<'a>(
+        &'a self,
+        found: &'a mut dyn FnMut(BadCopy),
+    ) -> Flow<'a, Result<AuditReport, AuditError>> {
+        Box::pin(async move { self.audit_with(Some(found)).await })
     }
 
     /// `found`: other copies are read too.

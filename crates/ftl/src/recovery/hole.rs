@@ -64,7 +64,7 @@ async fn seek_behind(
 ) -> Option<(Place, BatchHead)> {
     let unit = u64::from(scan.geometry.lba_bytes) / SECTOR_BYTES;
     let end = scan.geometry.chunk_start(chunk.0) + scan.geometry.chunk_sectors();
-    let window = (2 * scan.flush_bytes / SECTOR_BYTES).max(unit);
+    let window = (scan.window_bytes / SECTOR_BYTES).max(unit);
     for sector in (from..end.min(from + window)).step_by(unit as usize) {
         let expect = Expect::of(scan, &chunk.1, None, sector);
         match read_batch(fast, &scan.geometry, &expect).await {

@@ -106,7 +106,8 @@ impl Engine {
                 is_resumed: entry.is_resumed,
             };
             units.restore(UnitId::group(group), &restore);
-            self.shared.control().restore_group(group, entry);
+            let control = self.shared.control();
+            control.restore_group(&self.shared, group, entry);
         }
         Ok(())
     }

@@ -31,10 +31,12 @@ use crate::error::{EngineError, StopReason};
 use crate::geometry::Geometry;
 use crate::shared::Identity;
 use ahead::Ahead;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use scan::Scan;
 use varve_format::{CommitBody, CommitPlace};
+use varve_io::Flow;
 use varve_units::{LaneId, Lsn};
 use walk::LaneWalk;
 pub(crate) use walk::{Expect, Sought, seek_decoded};
@@ -167,32 +169,36 @@ impl Engine {
     ///
     /// # Errors
     /// [`RecoverError`] if what the newest checkpoint needs cannot be read.
-    pub async fn open(
+    pub fn open(
         seats: Seats,
         geometry: Geometry,
         config: Config,
         identity: Identity,
-    ) -> Result<(Self, RecoveryReport), RecoverError> {
-        Self::open_watched(seats, geometry, config, identity, |_| ()).await
+    ) -> Flow<'static, Result<(Self, RecoveryReport), RecoverError>> {
+        Box::pin(
+            async move { Self::open_watched(seats, geometry, config, identity, &|_| ()).await },
+        )
     }
 
     /// [`Engine::open`] that tells when each of its phases has ended.
     ///
     /// # Errors
     /// As [`Engine::open`].
-    pub async fn open_watched(
+    pub fn open_watched(
         seats: Seats,
         geometry: Geometry,
         config: Config,
         identity: Identity,
-        ended: impl Fn(StartPhase),
-    ) -> Result<(Self, RecoveryReport), RecoverError> {
-        let (engine, body, place, walks) =
-            Self::begin(seats, geometry, config, identity, &ended).await?;
-        match engine.recover(&body, place, walks, ended).await {
-            Ok(report) => Ok((engine, report)),
-            Err(error) => Err(engine.why(error)),
-        }
+        ended: &dyn Fn(StartPhase),
+    ) -> Flow<'_, Result<(Self, RecoveryReport), RecoverError>> {
+        Box::pin(async move {
+            let (engine, body, place, walks) =
+                Self::begin(seats, geometry, config, identity, ended).await?;
+            match engine.recover(&body, place, walks, ended).await {
+                Ok(report) => Ok((engine, report)),
+                Err(error) => Err(engine.why(error)),
+            }
+        })
     }
 
     /// Does what a start does before it writes anything, and lets go of it: what fails here would fail the
@@ -200,16 +206,18 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::open`].
-    pub async fn rehearse(
+    pub fn rehearse(
         seats: Seats,
         geometry: Geometry,
         config: Config,
         identity: Identity,
-    ) -> Result<(), RecoverError> {
-        let (engine, body, place, walks) =
-            Self::begin(seats, geometry, config, identity, &|_| ()).await?;
-        let loaded = engine.load(&body, place, &walks).await;
-        loaded.map_err(|error| engine.why(error))
+    ) -> Flow<'static, Result<(), RecoverError>> {
+        Box::pin(async move {
+            let (engine, body, place, walks) =
+                Self::begin(seats, geometry, config, identity, &|_| ()).await?;
+            let loaded = engine.load(&body, place, &walks).await;
+            loaded.map_err(|error| engine.why(error))
+        })
     }
 
     /// Reads the newest commit and what lies behind it; writes nothing.
@@ -218,7 +226,7 @@ impl Engine {
         geometry: Geometry,
         config: Config,
         identity: Identity,
-        ended: &impl Fn(StartPhase),
+        ended: &dyn Fn(StartPhase),
     ) -> Result<(Self, CommitBody, CommitPlace, Vec<LaneWalk>), RecoverError> {
         let scan = Scan::read(&*seats.fast, &geometry, &config, identity).await;
         let (body, place) = scan.newest_commit(&*seats.fast).await?;
@@ -254,11 +262,15 @@ impl Engine {
         body: &CommitBody,
         place: CommitPlace,
         mut walks: Vec<LaneWalk>,
-        ended: impl Fn(StartPhase),
+        ended: &dyn Fn(StartPhase),
     ) -> Result<RecoveryReport, RecoverError> {
         self.load(body, place, &walks).await?;
         ended(StartPhase::Load);
         let stopped = RecoverError::Engine(EngineError::Stopped);
+        // A process that was killed may have left the commit in caches alone: if power failed now the one before it
+        // would count, and what follows is written over what only that one refers to.
+        let flushed = self.shared.fast.flush().await;
+        flushed.map_err(|why| RecoverError::Engine(EngineError::Io(why)))?;
         // Merges ask it: places of volumes that this checkpoint knows as deleted may be others'.
         self.shared.share_catalogue().await.map_err(|_| stopped)?;
         self.run().await?;

@@ -5,16 +5,26 @@ use super::hole::Hole;
 use super::walk::{Expect, read_batch};
 use crate::config::{Canary, Config};
 use crate::geometry::{CHUNK_HEAD_SECTORS, Geometry};
+use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
 use crate::shared::Identity;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 use varve_format::{ChunkHeader, CommitBody, CommitPlace, PayloadLayout, Record, crc32c};
 use varve_io::{Command, Done, Drive, Sectors, Target};
-use varve_units::{LaneId, Lsn, SECTOR_BYTES};
+use varve_units::{BLOCK_BYTES, LaneId, Lsn, SECTOR_BYTES};
 
 /// Chunk headers read at the same time. Arbitrary: as many as keep a drive busy.
 const HEADERS_AHEAD: usize = 32;
+
+/// Bytes behind the start of any batch within which the next one begins, and no less than what may be written between
+/// two flushes.
+fn window_bytes(geometry: &Geometry, config: &Config) -> u64 {
+    let data = config.lane.batch_blocks_max * BLOCK_BYTES;
+    let meta = BATCH_META_SECTORS_MAX * SECTOR_BYTES;
+    let longest = data + meta + BATCH_HEADER_BYTES_MAX + u64::from(geometry.lba_bytes);
+    longest.max(2 * config.flush_bytes)
+}
 
 /// The chunks of a lane.
 pub(super) struct LaneChunks {
@@ -29,7 +39,8 @@ pub(super) struct Scan {
     pub(super) geometry: Geometry,
     pub(super) identity: Identity,
     pub(super) elided: bool,
-    pub(super) flush_bytes: u64,
+    /// Bytes behind a batch within which the next one begins.
+    pub(super) window_bytes: u64,
     pub(super) old_epochs_pass: bool,
     pub(super) headers: Vec<Option<ChunkHeader>>,
 }
@@ -76,7 +87,7 @@ impl Scan {
             geometry: *geometry,
             identity,
             elided: config.elided,
-            flush_bytes: config.flush_bytes,
+            window_bytes: window_bytes(geometry, config),
             old_epochs_pass: config.is_planted(Canary::OldEpochAccepted),
             headers,
         }

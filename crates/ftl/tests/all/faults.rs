@@ -86,8 +86,10 @@ fn a_dense_tier_that_comes_back_has_lost_nothing() {
         for _ in 0..60_000 {
             pool.executor.turn();
         }
-        let errors = engine.counters().get("stripe_write_errors").copied();
-        assert!(errors > Some(0), "seed {seed}: compaction met the outage");
+        let counters = engine.counters();
+        let errors = ["stripe_write_errors", "gc_failures"].map(|name| counters.get(name));
+        let errors: u64 = errors.into_iter().flatten().sum();
+        assert!(errors > 0, "seed {seed}: what moves blocks met the outage");
         pool.dense.gone.set(false);
         let hosts: Vec<_> = running
             .into_iter()

@@ -357,3 +357,28 @@ fn a_group_keeps_its_handle_over_starts() {
     // Compaction and garbage collection.
     assert_eq!(seen, BTreeSet::from([Handle(0), Handle(1)]));
 }
+
+/// The process may have been killed, and what a start reads be in caches alone: before it writes over what only an
+/// older checkpoint refers to, it has the drive flush.
+#[test]
+fn a_start_flushes_what_it_goes_by_before_it_writes() {
+    for seed in 1..=4 {
+        let pool = Pool::new(seed, 1, 2);
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let host = pool.executor.block_on(async move {
+            host.run(300).await;
+            host
+        });
+        pool.executor.crash();
+        drop(engine);
+        pool.fast.written.set(0);
+        pool.fast.written_before_flush.set(None);
+        let again = pool.open(2);
+        assert!(pool.fast.written.get() > 0, "seed {seed}: a start writes");
+        assert_eq!(pool.fast.written_before_flush.get(), Some(0), "seed {seed}");
+        let host = host.moved_to(&again);
+        let verified = pool.executor.block_on(async move { host.verify().await });
+        verified.expect("every block is there");
+    }
+}

@@ -55,6 +55,8 @@ pub struct MemoryDrive {
     /// Where the last write went.
     pub last_write: RefCell<Range<u64>>,
     pub written: Cell<u64>,
+    /// What was written before the first flush since it was taken.
+    pub written_before_flush: Cell<Option<u64>>,
     /// What each mebibyte was written under, from its start on.
     pub under: RefCell<BTreeMap<u64, Vec<Handle>>>,
     /// Reads of metadata, and of data, by copies in use.
@@ -123,6 +125,7 @@ impl MemoryDrive {
             lost: Cell::default(),
             last_write: RefCell::default(),
             written: Cell::default(),
+            written_before_flush: Cell::default(),
             under: RefCell::default(),
             meta_reads: Reads::default(),
             data_reads: Reads::default(),
@@ -250,9 +253,16 @@ impl MemoryDrive {
                 self.repairs.set(self.repairs.get() + 1);
                 self.store(copy, offset, &gather);
             }
-            Command::Flush | Command::Discard { .. } => {}
+            Command::Flush => self.note_flush(),
+            Command::Discard { .. } => {}
         }
         Ok(Done::Nothing)
+    }
+
+    fn note_flush(&self) {
+        let first = self.written_before_flush.get();
+        let first = first.unwrap_or(self.written.get());
+        self.written_before_flush.set(Some(first));
     }
 
     /// Stores a write on every copy, or on all but the first. True if that is to be answered late.

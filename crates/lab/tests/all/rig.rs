@@ -54,8 +54,8 @@ fn two_runs_of_a_seed_are_one() {
     for system in SystemName::ALL {
         let request = RigRequest {
             scale: 16,
-            passes: 0.1,
-            requests: 20_000,
+            passes: 0.05,
+            requests: 8_000,
             ..request(system, Law::Zipf(0.9), 16 << 10)
         };
         let one = serde_json::to_value(measured(&request)).unwrap();

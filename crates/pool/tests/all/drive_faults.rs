@@ -136,7 +136,7 @@ fn a_drive_that_takes_no_labels_is_given_up() {
 fn come_back(rig: &Rig, slot: Slot, drive: &Rc<Ram>) -> Result<Restored, PoolError> {
     let (pool, drive) = (Rc::clone(&rig.pool), RamDrive::attach(&rig.world, drive));
     run(&rig.world, async move {
-        pool.replace(slot, drive, |_| {}).await
+        pool.replace(slot, drive, &mut |_| {}).await
     })
 }
 
@@ -235,7 +235,7 @@ fn a_fill_that_cannot_read_the_end_of_the_log_hides_nothing() {
             let drive = RamDrive::attach(&rig.world, &rig.drives[1]);
             let pool = Rc::clone(&rig.pool);
             let restored = run(&rig.world, async move {
-                pool.replace(fast(1), drive, |_| {}).await.unwrap()
+                pool.replace(fast(1), drive, &mut |_| {}).await.unwrap()
             });
             let lost: u64 = restored
                 .unreadable

@@ -64,7 +64,7 @@ fn a_crash_ends_a_rebuild_and_a_start_begins_it_again() {
         rig.drives[0] = fast_drive();
         let drive = RamDrive::attach(&rig.world, &rig.drives[0]);
         let pool = Rc::clone(&rig.pool);
-        let flow = async move { pool.replace(fast(0), drive, |_| {}).await.map(|_| ()) };
+        let flow = async move { pool.replace(fast(0), drive, &mut |_| {}).await.map(|_| ()) };
         rig.world.run(limit, flow);
         rig.restart(limit + 1);
         match rig.state(fast(0)) {
@@ -102,7 +102,7 @@ fn a_rebuild_outlasts_its_source() {
         rig.drives[3] = dense_drive();
         let drive = RamDrive::attach(&rig.world, &rig.drives[3]);
         let pool = Rc::clone(&rig.pool);
-        let flow = async move { pool.replace(dense(1), drive, |_| {}).await.map(|_| ()) };
+        let flow = async move { pool.replace(dense(1), drive, &mut |_| {}).await.map(|_| ()) };
         rig.world.run(limit, flow);
         rig.restart(limit + 1);
         if rig.state(dense(1)) != SlotState::Rebuilding {
@@ -141,7 +141,7 @@ fn a_drive_is_whole_only_with_a_label_of_its_own() {
     let drive = RamDrive::attach(&rig.world, &rig.drives[3]);
     let pool = Rc::clone(&rig.pool);
     run(&rig.world, async move {
-        pool.replace(dense(1), drive, |_| {}).await.unwrap();
+        pool.replace(dense(1), drive, &mut |_| {}).await.unwrap();
     });
     rig.drives[3].delay_labels(0);
     rig.restart(18);
@@ -220,7 +220,7 @@ fn what_cannot_replace_a_drive_is_refused() {
     let try_with = |slot: Slot, ram: &Rc<Ram>| {
         let (pool, drive) = (Rc::clone(&rig.pool), RamDrive::attach(&rig.world, ram));
         run(&rig.world, async move {
-            pool.replace(slot, drive, |_| {}).await.unwrap_err()
+            pool.replace(slot, drive, &mut |_| {}).await.unwrap_err()
         })
     };
     let give_up = |slot: Slot| {
@@ -253,7 +253,7 @@ fn what_cannot_replace_a_drive_is_refused() {
     );
     rig.write(2, 50);
     run(&rig.world, async move {
-        pool.replace(fast(0), drive, |_| {}).await.unwrap();
+        pool.replace(fast(0), drive, &mut |_| {}).await.unwrap();
     });
     assert_eq!(rig.row(0), MemberState::Active);
     rig.drives[1].set_gone(true);

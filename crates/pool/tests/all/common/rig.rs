@@ -9,7 +9,7 @@ use varve_ftl::NewVolume;
 use varve_io::{Blocks, Drive};
 use varve_pool::label::{MemberId, MemberState, Role};
 use varve_pool::{
-    NewPool, Pool, PoolError, PoolOptions, Protect, Settings, Slot, SlotState, Tuning,
+    NewPool, Pool, PoolError, PoolOptions, Progress, Protect, Settings, Slot, SlotState, Tuning,
 };
 use varve_units::{Lba, TenantId, VolumeId};
 
@@ -166,11 +166,11 @@ impl Rig {
         let pool = Rc::clone(&self.pool);
         let restored = run(&self.world, async move {
             let mut last = 0;
-            let outcome = pool.replace(slot, drive, |progress| {
+            let mut note = |progress: Progress| {
                 assert!(progress.done > last && progress.done <= progress.total);
                 last = progress.done;
-            });
-            outcome.await.unwrap()
+            };
+            pool.replace(slot, drive, &mut note).await.unwrap()
         });
         assert!(restored.bytes > MIB / 4 && restored.unreadable.is_empty());
         assert_eq!(self.state(slot), SlotState::Live);
