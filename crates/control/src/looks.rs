@@ -1,7 +1,7 @@
 //! Looks at drives that may not answer, beside the reactor that serves hosts.
 //!
 //! **Invariants**: a path is looked at once at a time, so a drive that hangs holds one thread, however often
-//! somebody asks; whoever asks waits for [`PATIENCE`] at most.
+//! somebody asks; whoever asks waits for a bounded time.
 
 use crate::pools::Pools;
 use crate::scan::{Scan, scan, tell_apart};
@@ -17,8 +17,11 @@ use varve_hostio::{Io, Magic, Preflight, Wanted, aside, preflight};
 use varve_io::{Event, Flow, World};
 use varve_units::Nanos;
 
-/// How long a look may take. Arbitrary: disks that stand still answer within some 10 s.
-const PATIENCE: Nanos = Nanos::from_secs(15);
+/// How long a look may take that something is begun by. Arbitrary: disks that stand still take some 10 s.
+const PATIENCE: Nanos = Nanos::from_secs(30);
+/// How long one may take that tells how drives fare. Arbitrary: who collects metrics often waits for 10 s. A look goes
+/// on, so the next one may find what it found.
+const GLANCE: Nanos = Nanos::from_secs(5);
 
 /// Looks that have not ended.
 #[derive(Default)]
@@ -72,12 +75,16 @@ impl Looks {
 impl Pools {
     /// [`scan`] of a path.
     pub(crate) fn scan(&self, path: &Path) -> Flow<'static, Scan> {
+        self.scan_within(path, PATIENCE)
+    }
+
+    fn scan_within(&self, path: &Path, patience: Nanos) -> Flow<'static, Scan> {
         let (world, io, looks) = (&self.world, &self.io, &self.looks);
         let look = Look {
             world: Rc::clone(world),
             io: io.clone(),
             path: path.to_owned(),
-            patience: PATIENCE,
+            patience,
         };
         Box::pin(Rc::clone(looks).take(look, scan))
     }
@@ -87,10 +94,24 @@ impl Pools {
         &self,
         paths: impl IntoIterator<Item = &'a PathBuf>,
     ) -> Vec<Scan> {
-        let looks = paths
-            .into_iter()
-            .map(|path| self.world.run(self.scan(path)));
-        let looks: Vec<_> = looks.collect();
+        self.scan_each_within(paths, PATIENCE).await
+    }
+
+    /// The same for whoever only wants to know how drives fare.
+    pub(crate) async fn glance_each<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> Vec<Scan> {
+        self.scan_each_within(paths, GLANCE).await
+    }
+
+    async fn scan_each_within<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a PathBuf>,
+        patience: Nanos,
+    ) -> Vec<Scan> {
+        let look = |path: &PathBuf| self.world.run(self.scan_within(path, patience));
+        let looks: Vec<_> = paths.into_iter().map(look).collect();
         let mut scans = Vec::with_capacity(looks.len());
         for look in looks {
             scans.push(look.await);

@@ -239,7 +239,7 @@ pub(crate) fn open_drives(models: &Models, running: &Running) -> Vec<DriveView> 
 impl Pools {
     /// A pool that is not open, by its labels.
     async fn closed_view(&self, entry: &Entry) -> PoolView {
-        let scans = self.scan_each(&entry.paths).await;
+        let scans = self.glance_each(&entry.paths).await;
         let id = random::parse(&entry.id);
         let of_pool = |scan: &&Scan| scan.label().map(|label| label.pool) == id;
         let newest = scan::newest(scans.iter().filter(of_pool).filter_map(Scan::label));
