@@ -40,8 +40,10 @@ pub(crate) struct Work {
     pub(crate) waiting: Cell<usize>,
     /// Those of the cleaner's without blocks of hosts: they wait for no stripe.
     bare: Cell<usize>,
-    /// Blocks of log that the leaves of each take at most, until they are merged.
+    /// Blocks of log that the leaves of each take at most, until its blocks have found their stripes.
     log: RefCell<BTreeMap<u32, u64>>,
+    /// The same of those whose leaves are being merged.
+    merging: RefCell<BTreeMap<u32, u64>>,
 }
 
 impl Work {
@@ -55,16 +57,30 @@ impl Work {
     /// Sets log aside for the leaves of a victim.
     fn takes_log(&self, victim: u32, blocks: u64) {
         self.log.borrow_mut().insert(victim, blocks);
+        self.merging.borrow_mut().insert(victim, blocks);
     }
 
-    /// The leaves of a victim are merged, or never will be.
+    /// The leaves of a victim are merged. What was set aside for them stays so for other victims with blocks of hosts:
+    /// it paces them.
     fn has_merged(&self, victim: u32) {
+        self.merging.borrow_mut().remove(&victim);
+    }
+
+    /// A victim takes no more log.
+    fn gives_log_back(&self, victim: u32) {
+        self.has_merged(victim);
         self.log.borrow_mut().remove(&victim);
     }
 
-    /// Blocks of log that leaves of victims are still to take at most.
+    /// Blocks of log that are set aside for leaves of victims.
     pub(crate) fn log(&self) -> u64 {
         self.log.borrow().values().sum()
+    }
+
+    /// Victims whose leaves are being merged, and blocks of log that these are still to take at most.
+    pub(crate) fn merging(&self) -> (usize, u64) {
+        let merging = self.merging.borrow();
+        (merging.len(), merging.values().sum())
     }
 
     /// True if a chunk without blocks of hosts is in the cleaner's hands.
@@ -176,7 +192,7 @@ impl Shared {
         let work = &control.cleaner_work;
         work.running.set(work.running.get() - 1);
         work.bare.set(work.bare.get() - usize::from(is_bare));
-        work.has_merged(id.index);
+        work.gives_log_back(id.index);
         control.cleaner_wanted.notify();
         control.checkpoint_wanted.notify();
     }
@@ -281,6 +297,11 @@ impl Shared {
         };
         let progress = Rc::new(Progress::default());
         let candidates = self.sort_out(id, brought).await;
+        // Others may wait for log that only a chunk full of leaves can give back.
+        self.tell_control(move |control, _| {
+            control.cleaner_work.has_merged(chunk);
+            control.cleaner_wanted.notify();
+        });
         debug_assert!(candidates.is_sorted_by_key(|candidate| self.place_offset(candidate.ppa)));
         self.move_all(id, &candidates, Writer::Compaction, &progress)
             .await;
@@ -288,7 +309,7 @@ impl Shared {
         drop(candidates);
         let settles = isize::from(!is_bare);
         self.tell_control(move |control, _| {
-            control.cleaner_work.has_merged(chunk);
+            control.cleaner_work.gives_log_back(chunk);
             control.cleaner_work.settles(settles);
             control.cleaner_wanted.notify();
         });

@@ -43,18 +43,15 @@ impl Shared {
     fn has_log_for(&self, chunk: u32) -> bool {
         let work = &self.control().cleaner_work;
         let log = self.log_of(chunk);
-        // Those that wait for their last moves have merged their leaves.
-        let (moves, others) = match self.units.unit(UnitId::chunk(chunk)).live() {
-            0 => (0, work.busy()),
-            _ => (
-                u64::from(self.units.geometry().chunk_blocks()),
-                work.running.get(),
-            ),
+        // One without blocks of hosts competes with those alone that merge leaves: others may wait for it.
+        let (others, taken) = match self.units.unit(UnitId::chunk(chunk)).live() {
+            0 => work.merging(),
+            _ => {
+                let moves = u64::from(self.units.geometry().chunk_blocks());
+                (work.running.get(), work.log() + moves)
+            }
         };
-        self.dense.is_none()
-            || log == 0
-            || others == 0
-            || work.log() + moves + log <= self.log_to_clean()
+        self.dense.is_none() || log == 0 || others == 0 || taken + log <= self.log_to_clean()
     }
 
     /// [`Shared::next_victim`], if what is left of the log is enough for it. Where it is not, one without blocks

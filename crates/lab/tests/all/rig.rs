@@ -55,7 +55,7 @@ fn two_runs_of_a_seed_are_one() {
         let request = RigRequest {
             scale: 16,
             passes: 0.05,
-            requests: 8_000,
+            requests: 20_000,
             ..request(system, Law::Zipf(0.9), 16 << 10)
         };
         let one = serde_json::to_value(measured(&request)).unwrap();
