@@ -5,7 +5,7 @@ use varve_sim::real::Real;
 use varve_sim::run::run;
 use varve_sim::scenario::Options;
 
-/// Seeds run by each test run: about half a minute of one processor. `make sim` runs more.
+/// Seeds run by each test run: about a hundred seconds of one slow processor. `make sim` runs more.
 const SEEDS: std::ops::Range<u64> = 114..126;
 
 /// Every seed passes, twice alike, and no run is without crashes.
