@@ -297,10 +297,12 @@ impl Shared {
         };
         let progress = Rc::new(Progress::default());
         let candidates = self.sort_out(id, brought).await;
-        // Others may wait for log that only a chunk full of leaves can give back.
-        self.tell_control(move |control, _| {
+        self.tell_control(move |control, shared| {
             control.cleaner_work.has_merged(chunk);
-            control.cleaner_wanted.notify();
+            if shared.is_pressed() && shared.has_bare_chunk() {
+                // A chunk full of leaves may fit now, and others may wait for the log that it gives back.
+                control.cleaner_wanted.notify();
+            }
         });
         debug_assert!(candidates.is_sorted_by_key(|candidate| self.place_offset(candidate.ppa)));
         self.move_all(id, &candidates, Writer::Compaction, &progress)

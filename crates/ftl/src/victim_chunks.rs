@@ -43,13 +43,13 @@ impl Shared {
     fn has_log_for(&self, chunk: u32) -> bool {
         let work = &self.control().cleaner_work;
         let log = self.log_of(chunk);
-        // One without blocks of hosts competes with those alone that merge leaves: others may wait for it.
-        let (others, taken) = match self.units.unit(UnitId::chunk(chunk)).live() {
-            0 => work.merging(),
-            _ => {
-                let moves = u64::from(self.units.geometry().chunk_blocks());
-                (work.running.get(), work.log() + moves)
-            }
+        let is_bare = self.is_bare(UnitId::chunk(chunk));
+        let moves = u64::from(self.units.geometry().chunk_blocks());
+        let (others, taken) = match is_bare {
+            // Where nothing but the reserve is left, what has merged its leaves may wait for this chunk's log.
+            true if self.is_pressed() => work.merging(),
+            true => (work.busy(), work.log()),
+            false => (work.running.get(), work.log() + moves),
         };
         self.dense.is_none() || log == 0 || others == 0 || taken + log <= self.log_to_clean()
     }
