@@ -1,10 +1,11 @@
 //! The mirror: the same bytes on every member.
 //!
 //! Copy *c* of byte *o* is member `(c + o / 1 MiB) mod n`: copy 0 spreads reads over the members,
-//! and a repair finds the member its read went to. A read across such a bound is split there, a
+//! and a repair finds the member its read went to. A read of blocks across such a bound is split there, a
 //! block that lies across it (blocks start at any sector) belongs to the member of its first byte;
 //! by copy 1 and up its pieces avoid members that are not live, so that some copy serves every
-//! read while one member lives.
+//! read while one member lives. Sectors are read from the member of their first byte as a whole: they may be under one
+//! checksum, and where one member lost a part of them another one's copy must not be mixed with it.
 //!
 //! A write that fails leaves its range undefined, each copy its own way. A discard is a hint, its
 //! errors are ignored.
@@ -430,26 +431,21 @@ fn pieces(offset: u64, bytes: u64, grain: u64) -> impl Iterator<Item = Range<u64
     })
 }
 
-/// Bytes of memory that must stay together: a block or a sector.
+/// Bytes that must come from one member: a block, which has a checksum of its own, or all of what may have one together.
 fn grain_of(target: &Target) -> u64 {
     match target {
         Target::Data(_) => BLOCK_BYTES,
-        Target::Meta(_) => SECTOR_BYTES,
+        Target::Meta(_) => target.bytes(),
     }
 }
 
-/// As [`grain_of`]; a gather of both kinds stays together as a whole.
+/// As [`grain_of`].
 fn grain_of_all(gather: &Gather) -> u64 {
     let is_data = |segment: &Segment| matches!(segment, Segment::Data(..));
-    let data = gather
-        .segments()
-        .iter()
-        .filter(|part| is_data(part))
-        .count();
-    match data {
-        0 => SECTOR_BYTES,
-        all if all == gather.segments().len() => BLOCK_BYTES,
-        _ => gather.bytes(),
+    if gather.segments().iter().all(is_data) {
+        BLOCK_BYTES
+    } else {
+        gather.bytes()
     }
 }
 

@@ -180,7 +180,7 @@ impl Pools {
                 return Ok(view);
             }
             // What could not be remembered is not made.
-            self.home.check()?;
+            self.change(|_| ()).await?;
             let running = self.make(new, &checked.plan).await?;
             self.add(running);
             Ok(PlanView {
@@ -302,7 +302,7 @@ impl Pools {
         let paths = new.all().map(|drive| drive.path.clone());
         let paths: BTreeMap<_, _> = (0..).map(MemberId).zip(paths).collect();
         let running = Running::new(new.pool.clone(), pool, paths, drives);
-        if let Err(error) = self.remember(&running) {
+        if let Err(error) = self.remember(&running).await {
             // Its labels are taken off again, so it does not matter how it ends.
             let _ = running.pool.close(true).await;
             return Err(error);
@@ -371,7 +371,7 @@ impl Pools {
     ) -> Flow<'a, Result<Option<Finding>, ControlError>> {
         Box::pin(async move {
             if self.is_gone(pool).await? {
-                self.forget(pool)?;
+                self.forget(pool).await?;
                 let text = "was not released: nothing of it is left where its drives were";
                 return Ok(Some(not_released(text)));
             }
@@ -379,7 +379,7 @@ impl Pools {
                 Err(error) if !forget || !error.is_beyond_reach() => return Err(error),
                 Err(_) => {
                     let _turn = self.turn.take().await;
-                    self.forget(pool)?;
+                    self.forget(pool).await?;
                     let text = "was not released, since it could not be opened: drives of it that come back still belong to \
                             this state directory, where varve pool import PATH... knows them again; another one takes \
                             them over by varve pool import --take-over PATH... there";
@@ -393,18 +393,18 @@ impl Pools {
             let id = random::hex(&running.id.0);
             drop(running);
             self.close(pool, true).await?;
-            self.home.change(|registry| registry.remove(&id))?;
+            self.change(move |registry| registry.remove(&id)).await?;
             Ok(None)
         })
     }
 
-    fn forget(&self, pool: &str) -> Result<(), ControlError> {
+    async fn forget(&self, pool: &str) -> Result<(), ControlError> {
         self.unopened.borrow_mut().remove(pool);
         let registry = self.home.registry()?;
         let entry = registry.get(pool);
         let id = entry.map(|entry| entry.id.clone());
         let id = id.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
-        self.home.change(|registry| registry.remove(&id))
+        self.change(move |registry| registry.remove(&id)).await
     }
 
     /// True of a pool that is known here and of which nothing is left where its drives were.
@@ -459,7 +459,8 @@ impl Pools {
             drop(running);
             self.close(pool, true).await?;
             // From here on it cannot be opened any more, and is known as what it is.
-            self.home.change(|registry| registry.put(entry.clone()))?;
+            let noted = entry.clone();
+            self.change(move |registry| registry.put(noted)).await?;
             // Who keeps something for volumes lets it go.
             for info in own {
                 self.watchers.tell(&Event::VolumeDeleted(info));
@@ -488,7 +489,8 @@ impl Pools {
                 findings: left,
             });
         }
-        self.home.change(|registry| registry.remove(&entry.id))
+        let id = entry.id.clone();
+        self.change(move |registry| registry.remove(&id)).await
     }
 
     /// Takes the labels off one drive; what is in the way, if something is.

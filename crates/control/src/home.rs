@@ -4,10 +4,12 @@ use crate::error::ControlError;
 use crate::random;
 use crate::registry::{Registry, SCHEMA_VERSION};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use varve_hostio::{Io, aside, replace_file};
+use varve_io::Flow;
 use varve_pool::label::Owner;
 
 /// The state directory; see the crate's documentation for what lies in it.
@@ -107,14 +109,6 @@ impl Home {
         }
     }
 
-    /// Finds out whether what is remembered can be changed, by writing it again.
-    ///
-    /// # Errors
-    /// As [`Home::change`].
-    pub(crate) fn check(&self) -> Result<(), ControlError> {
-        self.change(|_| ())
-    }
-
     /// Who this machine is to the labels of pools; drawn the first time.
     ///
     /// # Errors
@@ -168,6 +162,20 @@ impl Home {
         self.replace("registry.json", &text)
     }
 
+    /// [`Home::change`] on a thread of its own: file systems may take long to make something durable.
+    pub(crate) fn change_aside(
+        &self,
+        io: &Io,
+        change: impl FnOnce(&mut Registry) + Send + 'static,
+    ) -> Flow<'static, Result<(), ControlError>> {
+        let (home, io) = (self.clone(), io.clone());
+        Box::pin(async move {
+            let directory = home.directory.clone();
+            let changed = aside(io, move || home.change(change)).await;
+            changed.unwrap_or_else(|error| Err(ControlError::home(&directory, error)))
+        })
+    }
+
     /// Keeps other processes from changing files here for a moment.
     fn lock(&self) -> Result<File, ControlError> {
         let path = self.directory.join("state.lock");
@@ -177,23 +185,8 @@ impl Home {
 
     /// Replaces a file as a whole or not at all.
     fn replace(&self, name: &str, content: &[u8]) -> Result<(), ControlError> {
-        let (path, draft) = (
-            self.directory.join(name),
-            self.directory.join(format!("{name}.new")),
-        );
-        let write = || {
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&draft)?;
-            file.write_all(content)?;
-            file.sync_all()?;
-            std::fs::rename(&draft, &path)?;
-            File::open(&self.directory)?.sync_all()
-        };
-        write().map_err(|error| ControlError::home(&path, error))
+        let path = self.directory.join(name);
+        replace_file(&path, content).map_err(|error| ControlError::home(&path, error))
     }
 }
 

@@ -46,7 +46,8 @@
 //! A [`Volume`] is a handle: it keeps nothing open. Operations on a volume whose pool was closed fail
 //! with `EngineError::Stopped`, those on a deleted one with `NoSuchVolume`. An event is told after
 //! the change is durable, except [`Event::PoolClosing`], which comes before. Volumes of pools that are
-//! opened or closed are told by the pool's event only.
+//! opened or closed are told by the pool's event only. A command ends once whoever follows with [`Watch::next`] has done
+//! what it was told of, so a volume that was created is there for hosts; after five seconds it ends without.
 //!
 //! # State directory
 //! `registry.json` remembers which paths belong to which pool; it can always be made anew by an
@@ -98,12 +99,13 @@ mod turn;
 mod view;
 mod volume;
 mod volumes;
+mod within;
 
 pub use check::{BadDrive, CheckView};
 pub use create::{CreatePool, Protect};
 pub use document::{Document, Failed};
 pub use error::ControlError;
-pub use events::{Event, Watch};
+pub use events::{Event, UnderWay, Watch};
 pub use failure::{Exit, Failure};
 pub use finding::{Finding, Severity};
 pub use home::Home;

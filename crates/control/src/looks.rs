@@ -5,14 +5,12 @@
 
 use crate::pools::Pools;
 use crate::scan::{Scan, scan, tell_apart};
+use crate::within::within;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::future::{Future, poll_fn};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use varve_hostio::{Io, Magic, Preflight, Wanted, aside, preflight};
 use varve_io::{Event, Flow, World};
 use varve_units::Nanos;
@@ -143,19 +141,6 @@ impl Pools {
 fn late(patience: Nanos) -> io::Error {
     let what = format!("does not answer within {} s", patience.0 / 1_000_000_000);
     io::Error::new(io::ErrorKind::TimedOut, what)
-}
-
-/// What a flow gives, unless that takes longer than until then.
-async fn within<T>(world: &dyn World, until: Nanos, flow: impl Future<Output = T>) -> Option<T> {
-    let mut late = world.sleep(until.since(world.now()));
-    let mut flow = pin!(flow);
-    poll_fn(move |context| {
-        if let Poll::Ready(value) = flow.as_mut().poll(context) {
-            return Poll::Ready(Some(value));
-        }
-        pin!(&mut late).poll(context).map(|()| None)
-    })
-    .await
 }
 
 #[cfg(test)]

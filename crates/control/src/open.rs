@@ -6,7 +6,7 @@ use crate::finding::{Finding, Severity};
 use crate::path::{absolute, remembered};
 use crate::pools::Pools;
 use crate::random;
-use crate::registry::Entry;
+use crate::registry::{Entry, Registry};
 use crate::running::Running;
 use crate::scan::{self, OtherUse, Scan};
 use crate::status::{drive_name, place_name};
@@ -168,15 +168,16 @@ impl Pools {
                 paths,
                 ..before.clone().unwrap_or_else(|| Entry::new(id))
             };
-            self.home.change(|registry| registry.put(entry))?;
+            self.change(move |registry| registry.put(entry)).await?;
             drop(naming);
             let outcome = self.start_imported(id, &scans, wanted).await;
             if let Err(error) = outcome {
                 // What is remembered is a hint; the error that is told is the one that came first.
-                let _ = self.home.change(|registry| match before {
+                let undo = self.change(move |registry| match before {
                     Some(entry) => registry.put(entry),
                     None => registry.remove(&random::hex(&id.0)),
                 });
+                let _ = undo.await;
                 return Err(error);
             }
             Ok(name)
@@ -203,7 +204,7 @@ impl Pools {
         wanted: &ImportPool,
     ) -> Result<(), ControlError> {
         let running = self.start(id, scans, wanted).await?;
-        let Err(error) = self.remember(&running) else {
+        let Err(error) = self.remember(&running).await else {
             return Ok(());
         };
         let pool = running.name.clone();
@@ -214,9 +215,17 @@ impl Pools {
     }
 
     /// Notes where the drives of a pool are now.
-    pub(crate) fn remember(&self, running: &Running) -> Result<(), ControlError> {
+    pub(crate) fn remember(&self, running: &Running) -> Flow<'static, Result<(), ControlError>> {
         let entry = running.entry();
-        self.home.change(|registry| registry.put(entry))
+        self.change(move |registry| registry.put(entry))
+    }
+
+    /// Changes what is remembered of pools; durable when this returns.
+    pub(crate) fn change(
+        &self,
+        change: impl FnOnce(&mut Registry) + Send + 'static,
+    ) -> Flow<'static, Result<(), ControlError>> {
+        self.home.change_aside(&self.io, change)
     }
 
     async fn start(
@@ -272,6 +281,7 @@ impl Pools {
             running.replacing.replace(entry.replacing);
         }
         self.add(Rc::clone(&running));
+        self.watchers.heard(&*self.world).await;
         Ok(running)
     }
 

@@ -185,9 +185,11 @@ impl Pools {
             let running = self.running(pool)?;
             let name = pool.to_owned();
             self.watchers.tell(&Event::PoolClosing { pool: name });
+            // Hosts are not to meet a volume that is gone.
+            self.watchers.heard(&*self.world).await;
             if !running.replacing.borrow().is_empty() {
                 // What has ended is noted no longer; it is a hint.
-                let _ = self.remember(&running);
+                let _ = self.remember(&running).await;
             }
             let outcome = running.pool.close(release).await;
             self.open.borrow_mut().remove(pool);

@@ -124,7 +124,7 @@ impl Pools {
                 }
                 if !is_begun && self.is_begun(wanted).unwrap_or(false) {
                     // Best effort: the error that is told is the one that came first.
-                    let _ = self.note(wanted, false);
+                    let _ = self.note(wanted, false).await;
                 }
             }
             outcome
@@ -173,7 +173,7 @@ impl Pools {
             let finding = Finding::new(Severity::Refusal, "too-small", why);
             return Err(crate::create::refusal(vec![finding.at(&wanted.new.path)]));
         }
-        self.note(wanted, true)?;
+        self.note(wanted, true).await?;
         if kind == Kind::New {
             let blanked = drives::wipe(&*drive).await;
             blanked.map_err(|error| takes_no_writes(&wanted.new.path, error))?;
@@ -201,27 +201,28 @@ impl Pools {
     /// Notes in the registry that a drive takes a place, and where it is, or that it does not after all. What the registry
     /// says is a hint, and a start that finds the drive can do no harm with it. Without the path a pool that is cut off
     /// from here on would not be found whole.
-    fn note(&self, wanted: &ReplaceDrive, is_begun: bool) -> Result<(), ControlError> {
+    async fn note(&self, wanted: &ReplaceDrive, is_begun: bool) -> Result<(), ControlError> {
         if let Ok(running) = self.running(&wanted.pool) {
-            let mut replacing = running.replacing.borrow_mut();
+            let (drive, path) = (wanted.drive.clone(), wanted.new.path.clone());
+            let replacing = &running.replacing;
             match is_begun {
-                true => replacing.insert(wanted.drive.clone(), wanted.new.path.clone()),
-                false => replacing.remove(&wanted.drive),
+                true => replacing.borrow_mut().insert(drive, path),
+                false => replacing.borrow_mut().remove(&drive),
             };
-            drop(replacing);
-            return self.remember(&running);
+            return self.remember(&running).await;
         }
-        let (drive, path) = (&wanted.drive, &wanted.new.path);
-        self.home.change(|registry| {
+        let wanted = wanted.clone();
+        let changed = self.change(move |registry| {
             let named = |entry: &&mut crate::registry::Entry| entry.name == wanted.pool;
             let Some(entry) = registry.pools.iter_mut().find(named) else {
                 return;
             };
             match is_begun {
-                true => entry.replacing.insert(drive.clone(), path.clone()),
-                false => entry.replacing.remove(drive),
+                true => entry.replacing.insert(wanted.drive, wanted.new.path),
+                false => entry.replacing.remove(&wanted.drive),
             };
-        })
+        });
+        changed.await
     }
 
     /// Opens or makes the new drive. One that takes no writes is no drive to give another up for.
@@ -233,7 +234,7 @@ impl Pools {
         is_begun: bool,
     ) -> Result<Taken, ControlError> {
         // Before a file is made, so that a repetition knows it for its own.
-        self.note(wanted, true)?;
+        self.note(wanted, true).await?;
         let mut new = wanted.new.clone();
         if is_begun && new.path.exists() {
             new.create_bytes = None;
@@ -319,7 +320,7 @@ impl Pools {
     ) -> Result<JobView, ControlError> {
         let job = self.begin_job(&running, wanted);
         let (jobs, world) = (Rc::clone(&self.jobs), Rc::clone(&self.world));
-        let (home, wanted) = (self.home.clone(), wanted.clone());
+        let (home, io, wanted) = (self.home.clone(), self.io.clone(), wanted.clone());
         self.world.spawn(Box::pin(async move {
             let mut note = |progress: varve_pool::Progress| {
                 jobs.note(job, progress.done, progress.total);
@@ -335,7 +336,9 @@ impl Pools {
                 running.set_path(slot, &wanted.new.path);
             }
             // What the registry says is a hint: the labels know the drive by now.
-            let _ = home.change(|registry| registry.put(running.entry()));
+            let entry = running.entry();
+            let noted = home.change_aside(&io, move |registry| registry.put(entry));
+            let _ = noted.await;
             running.job.set(None);
             let outcome = outcome.map(|restored| restored.unreadable.len() as u64);
             let failed = ControlError::pool(&wanted.pool);
@@ -362,7 +365,7 @@ impl Pools {
     ) -> Result<JobView, ControlError> {
         let job = self.begin_job(running, wanted);
         let (jobs, world) = (Rc::clone(&self.jobs), Rc::clone(&self.world));
-        let (home, wanted) = (self.home.clone(), wanted.clone());
+        let (home, io, wanted) = (self.home.clone(), self.io.clone(), wanted.clone());
         // Not kept open by this: the copy ends with the pool.
         let pool = Rc::downgrade(running);
         self.world.spawn(Box::pin(async move {
@@ -380,7 +383,9 @@ impl Pools {
                 }
             };
             if let Some(running) = pool.upgrade() {
-                let _ = home.change(|registry| registry.put(running.entry()));
+                let entry = running.entry();
+                let noted = home.change_aside(&io, move |registry| registry.put(entry));
+                let _ = noted.await;
                 running.job.set(None);
             }
             let failed = ControlError::pool(&wanted.pool);

@@ -59,6 +59,7 @@ impl Pools {
                 .map_err(failed("creating the volume", &new.pool, &new.volume))?;
             let volume = self.volume(&new.pool, &new.volume)?;
             self.watchers.tell(&Event::VolumeCreated(volume.clone()));
+            self.watchers.heard(&*self.world).await;
             Ok(volume)
         })
     }
@@ -92,6 +93,7 @@ impl Pools {
             resized.map_err(failed("resizing the volume", pool, volume))?;
             let volume = self.volume(pool, volume)?;
             self.watchers.tell(&Event::VolumeResized(volume.clone()));
+            self.watchers.heard(&*self.world).await;
             Ok(volume)
         })
     }
@@ -111,6 +113,7 @@ impl Pools {
             let deleted = running.pool.engine().delete_volume(info.id).await;
             deleted.map_err(failed("deleting the volume", pool, volume))?;
             self.watchers.tell(&Event::VolumeDeleted(info.clone()));
+            self.watchers.heard(&*self.world).await;
             Ok(info)
         })
     }

@@ -2,24 +2,30 @@
 //!
 //! Whatever happened, the two are compared as wholes: an event says when to look, not what to do. Only
 //! a deletion says more: the volume's number is free then.
+//!
+//! **Invariant**: while numbers are made durable, which may take long, volumes that have one come and go.
 
 use crate::numbers::{Numbers, NumbersError};
 use crate::server::Server;
 use crate::volume::{VolumeStore, namespace};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 use varve_control::{Event, Pools, Volume, VolumeInfo, Watch};
+use varve_hostio::{Io, aside};
 use varve_io::World;
 use varve_target::NamespaceError;
 
 /// The namespaces of all volumes.
 pub struct Namespaces {
     world: Rc<dyn World>,
+    io: Io,
     server: Server,
     pools: Rc<Pools>,
     state: RefCell<State>,
+    /// Numbers are being made durable.
+    is_saving: Cell<bool>,
 }
 
 struct State {
@@ -33,13 +39,15 @@ struct State {
 impl Namespaces {
     /// Nothing is shown yet.
     pub fn new(
-        world: Rc<dyn World>,
+        (world, io): (Rc<dyn World>, Io),
         server: Server,
         pools: Rc<Pools>,
         numbers: Numbers,
     ) -> Rc<Self> {
         Rc::new(Self {
             world,
+            io,
+            is_saving: Cell::new(false),
             server,
             pools,
             state: RefCell::new(State {
@@ -52,7 +60,7 @@ impl Namespaces {
 
     /// Follows what happens, for ever. `warn` is told of volumes that hosts do not see as they are;
     /// the others are served.
-    pub async fn follow(self: Rc<Self>, watch: Watch, warn: impl Fn(&Unserved)) {
+    pub async fn follow(self: Rc<Self>, watch: Watch, warn: impl Fn(&Unserved) + Copy + 'static) {
         loop {
             match watch.next().await {
                 Event::PoolOpened { pool } => {
@@ -62,12 +70,38 @@ impl Namespaces {
                     self.state.borrow_mut().closing.insert(pool);
                 }
                 Event::VolumeDeleted(info) => {
-                    let forgotten = self.state.borrow_mut().numbers.forget(&info.uuid);
-                    if let Err(error) = forgotten {
-                        warn(&Unserved::new(&info, error));
-                    }
+                    self.state.borrow_mut().numbers.forget(&info.uuid);
                 }
                 Event::VolumeCreated(_) | Event::VolumeResized(_) | Event::Missed => {}
+            }
+            self.show().iter().for_each(warn);
+            if !self.is_saving.replace(true) {
+                let (all, under_way) = (Rc::clone(&self), watch.under_way());
+                self.world.spawn(Box::pin(async move {
+                    all.save(warn).await;
+                    all.is_saving.set(false);
+                    drop(under_way);
+                }));
+            }
+        }
+    }
+
+    /// Makes the namespaces what the volumes are now; ends once that was done for all of them. `warn` as with
+    /// [`Self::follow`], which comes after it.
+    pub async fn settle(&self, warn: impl Fn(&Unserved)) {
+        self.show().iter().for_each(&warn);
+        self.save(warn).await;
+    }
+
+    /// Makes numbers durable until all are, and shows what they are of. What fails is tried again after the next event.
+    async fn save(&self, warn: impl Fn(&Unserved)) {
+        loop {
+            let draft = self.state.borrow().numbers.draft();
+            let Some(draft) = draft else { return };
+            let saved = aside(self.io.clone(), move || draft.save()).await;
+            match saved.unwrap_or_else(|error| Err(NumbersError::NoThread(error))) {
+                Ok(draft) => self.state.borrow_mut().numbers.saved(draft),
+                Err(error) => return warn(&Unserved::numbers(error)),
             }
             self.show().iter().for_each(&warn);
         }
@@ -79,9 +113,8 @@ impl Namespaces {
         self.state.borrow().shown.clone()
     }
 
-    /// Makes the namespaces what the volumes are; tells of those that cannot be.
-    #[must_use]
-    pub fn show(&self) -> Vec<Unserved> {
+    /// Makes the namespaces what the volumes with durable numbers are; tells of those that cannot be.
+    fn show(&self) -> Vec<Unserved> {
         let mut state = self.state.borrow_mut();
         let (mut wanted, mut unserved) = (BTreeMap::new(), Vec::new());
         for volume in self.pools.volumes() {
@@ -90,7 +123,8 @@ impl Namespaces {
                 continue;
             }
             match state.numbers.of(&info.uuid) {
-                Ok(nsid) => drop(wanted.insert(nsid, volume)),
+                Ok(Some(nsid)) => drop(wanted.insert(nsid, volume)),
+                Ok(None) => {}
                 Err(error) => unserved.push(Unserved::new(info, error)),
             }
         }
@@ -124,8 +158,8 @@ impl Namespaces {
 /// A volume that hosts do not see as it is, and why.
 #[derive(Debug)]
 pub struct Unserved {
-    /// The volume.
-    pub volume: String,
+    /// The volume; all that are new, and those that were deleted, if `None`.
+    pub volume: Option<String>,
     /// Why.
     pub why: Why,
 }
@@ -155,15 +189,25 @@ impl From<NamespaceError> for Why {
 impl Unserved {
     fn new(info: &VolumeInfo, why: impl Into<Why>) -> Self {
         Self {
-            volume: format!("{}/{}", info.pool, info.name),
+            volume: Some(format!("{}/{}", info.pool, info.name)),
             why: why.into(),
+        }
+    }
+
+    const fn numbers(error: NumbersError) -> Self {
+        Self {
+            volume: None,
+            why: Why::Number(error),
         }
     }
 }
 
 impl fmt::Display for Unserved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "volume {} is not served as it is: ", self.volume)?;
+        match &self.volume {
+            Some(volume) => write!(f, "volume {volume} is not served as it is: "),
+            None => f.write_str("new volumes are not served, their numbers cannot be kept: "),
+        }?;
         match &self.why {
             Why::Number(error) => error.fmt(f),
             Why::Namespace(error) => error.fmt(f),

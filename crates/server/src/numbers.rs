@@ -1,13 +1,13 @@
 //! Which volume has which namespace number: remembered, so that hosts find it where it was.
 //!
-//! **Invariant**: a number is remembered durably before hosts see it.
+//! **Invariant**: a number is remembered durably before it is told, so before hosts see it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
+use varve_hostio::replace_file;
 use varve_target::NSID_MAX;
 
 /// Version of the file.
@@ -30,6 +30,16 @@ struct Table {
 #[derive(Debug)]
 pub struct Numbers {
     path: PathBuf,
+    /// As it is in the file.
+    saved: Table,
+    /// As it is to be.
+    table: Table,
+}
+
+/// What is to be remembered; it can be saved by any thread.
+#[derive(Debug)]
+pub struct Draft {
+    path: PathBuf,
     table: Table,
 }
 
@@ -43,6 +53,8 @@ pub enum NumbersError {
     Damaged(PathBuf),
     /// All numbers are taken.
     Full,
+    /// There can be no thread that would save them.
+    NoThread(io::Error),
 }
 
 impl fmt::Display for NumbersError {
@@ -50,6 +62,7 @@ impl fmt::Display for NumbersError {
         match self {
             Self::File(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Damaged(path) => write!(f, "{} is not what was written there", path.display()),
+            Self::NoThread(error) => write!(f, "no thread to save them: {error}"),
             Self::Full => write!(f, "all {NSID_MAX} namespace numbers are taken"),
         }
     }
@@ -76,18 +89,24 @@ impl Numbers {
             },
             Err(error) => return Err(NumbersError::File(path, error)),
         };
-        Ok(Self { path, table })
+        Ok(Self {
+            path,
+            saved: table.clone(),
+            table,
+        })
     }
 
-    /// The number of a volume; it gets one if it has none. New numbers are above all that were ever given while
-    /// there are such: a host that has not heard yet that a volume was deleted must not write to another.
+    /// The number of a volume, if it is remembered durably. One that has none gets one, told once the next
+    /// [draft](Self::draft) was saved. New numbers are above all that were ever given while there are such: a host
+    /// that has not heard yet that a volume was deleted must not write to another.
     ///
     /// # Errors
-    /// All are taken, or the file cannot be written.
-    pub fn of(&mut self, uuid: &[u8; 16]) -> Result<u32, NumbersError> {
+    /// All are taken.
+    pub fn of(&mut self, uuid: &[u8; 16]) -> Result<Option<u32>, NumbersError> {
         let key = key(uuid);
         if let Some(nsid) = self.table.namespaces.get(&key) {
-            return Ok(*nsid);
+            let saved = self.saved.namespaces.get(&key);
+            return Ok(saved.filter(|saved| *saved == nsid).copied());
         }
         let is_free = |nsid: &u32| !self.table.namespaces.values().any(|taken| taken == nsid);
         // Files of earlier versions do not have it.
@@ -96,43 +115,46 @@ impl Numbers {
         let nsid = (highest + 1..=NSID_MAX).next();
         let nsid = nsid.or_else(|| (1..=NSID_MAX).find(is_free));
         let nsid = nsid.ok_or(NumbersError::Full)?;
-        let mut table = self.table.clone();
-        table.namespaces.insert(key, nsid);
-        table.highest = highest.max(nsid);
-        self.replace(table)?;
-        Ok(nsid)
+        self.table.namespaces.insert(key, nsid);
+        self.table.highest = highest.max(nsid);
+        Ok(None)
     }
 
-    /// Forgets a volume that was deleted; gives the number that it had.
+    /// Forgets a volume that was deleted, durably once the next draft was saved.
+    pub fn forget(&mut self, uuid: &[u8; 16]) {
+        if let Some(nsid) = self.table.namespaces.remove(&key(uuid)) {
+            self.table.highest = self.table.highest.max(nsid);
+        }
+    }
+
+    /// What is to be saved, if something is. Drafts are saved one at a time.
+    #[must_use]
+    pub fn draft(&self) -> Option<Draft> {
+        let is_changed = self.table != self.saved;
+        is_changed.then(|| Draft {
+            path: self.path.clone(),
+            table: self.table.clone(),
+        })
+    }
+
+    /// A draft was saved.
+    pub fn saved(&mut self, draft: Draft) {
+        self.saved = draft.table;
+    }
+}
+
+impl Draft {
+    /// Makes it durable; it waits for the file system.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub fn forget(&mut self, uuid: &[u8; 16]) -> Result<Option<u32>, NumbersError> {
-        let mut table = self.table.clone();
-        let nsid = table.namespaces.remove(&key(uuid));
-        if let Some(nsid) = nsid {
-            table.highest = table.highest.max(nsid);
-            self.replace(table)?;
-        }
-        Ok(nsid)
-    }
-
-    /// Replaces the file as a whole or not at all.
-    fn replace(&mut self, table: Table) -> Result<(), NumbersError> {
-        let draft = self.path.with_extension("new");
-        let mut text = serde_json::to_vec_pretty(&table).expect("named fields only");
+    /// The file cannot be written: it is as it was.
+    pub fn save(self) -> Result<Self, NumbersError> {
+        let mut text = serde_json::to_vec_pretty(&self.table).expect("named fields only");
         text.push(b'\n');
-        let write = || {
-            let mut file = File::create(&draft)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            std::fs::rename(&draft, &self.path)?;
-            let directory = self.path.parent().unwrap_or(Path::new("."));
-            File::open(directory)?.sync_all()
-        };
-        write().map_err(|error| NumbersError::File(self.path.clone(), error))?;
-        self.table = table;
-        Ok(())
+        match replace_file(&self.path, &text) {
+            Ok(()) => Ok(self),
+            Err(error) => Err(NumbersError::File(self.path, error)),
+        }
     }
 }
 
@@ -178,17 +200,19 @@ mod tests {
     fn numbers_are_kept() {
         let directory = Directory::new("kept");
         let mut numbers = Numbers::open(&directory.0).unwrap();
-        assert_eq!(numbers.of(&[1; 16]).unwrap(), 1);
-        assert_eq!(numbers.of(&[2; 16]).unwrap(), 2);
-        assert_eq!(numbers.of(&[1; 16]).unwrap(), 1);
+        assert_eq!(given(&mut numbers, 1), 1);
+        assert_eq!(given(&mut numbers, 2), 2);
+        assert_eq!(given(&mut numbers, 1), 1);
         let mut again = Numbers::open(&directory.0).unwrap();
-        assert_eq!(again.of(&[2; 16]).unwrap(), 2);
-        assert_eq!(again.forget(&[1; 16]).unwrap(), Some(1));
-        assert_eq!(again.forget(&[1; 16]).unwrap(), None);
-        assert_eq!(again.of(&[3; 16]).unwrap(), 3, "not the one just given up");
-        assert_eq!(again.forget(&[3; 16]).unwrap(), Some(3));
+        assert!(again.draft().is_none(), "nothing is to be saved");
+        assert_eq!(given(&mut again, 2), 2);
+        again.forget(&[1; 16]);
+        again.forget(&[1; 16]);
+        assert_eq!(given(&mut again, 3), 3, "not the one just given up");
+        again.forget(&[3; 16]);
+        save(&mut again);
         let mut again = Numbers::open(&directory.0).unwrap();
-        assert_eq!(again.of(&[4; 16]).unwrap(), 4, "nor the highest");
+        assert_eq!(given(&mut again, 4), 4, "nor the highest");
         let mut last = Numbers::open(&directory.0).unwrap();
         assert_eq!(last.table, again.table);
         for number in 5..=NSID_MAX {
@@ -196,9 +220,42 @@ mod tests {
             uuid[..4].copy_from_slice(&number.to_le_bytes());
             last.table.namespaces.insert(key(&uuid), number);
         }
-        assert_eq!(last.of(&[5; 16]).unwrap(), 1, "the lowest that is left");
-        assert_eq!(last.of(&[6; 16]).unwrap(), 3);
+        assert_eq!(given(&mut last, 5), 1, "the lowest that is left");
+        assert_eq!(given(&mut last, 6), 3);
         assert!(matches!(last.of(&[7; 16]), Err(NumbersError::Full)));
+    }
+
+    /// What was given or forgotten while a draft was saved is in the next one.
+    #[test]
+    fn a_number_is_told_once_it_was_saved() {
+        let directory = Directory::new("drafts");
+        let mut numbers = Numbers::open(&directory.0).unwrap();
+        assert_eq!(numbers.of(&[1; 16]).unwrap(), None);
+        let first = numbers.draft().expect("a number to be saved");
+        assert_eq!(numbers.of(&[2; 16]).unwrap(), None);
+        numbers.saved(first.save().unwrap());
+        assert_eq!(numbers.of(&[1; 16]).unwrap(), Some(1));
+        assert_eq!(numbers.of(&[2; 16]).unwrap(), None);
+        // Nowhere to save it: nothing is told, and it is still to be saved.
+        std::fs::create_dir(directory.0.join(format!("{FILE}.new"))).unwrap();
+        let failed = numbers.draft().expect("another one").save();
+        assert!(matches!(failed, Err(NumbersError::File(..))));
+        assert_eq!(numbers.of(&[2; 16]).unwrap(), None);
+        std::fs::remove_dir(directory.0.join(format!("{FILE}.new"))).unwrap();
+        assert_eq!(given(&mut numbers, 2), 2);
+    }
+
+    fn save(numbers: &mut Numbers) {
+        if let Some(draft) = numbers.draft() {
+            numbers.saved(draft.save().unwrap());
+        }
+    }
+
+    /// The number of a volume once it is saved.
+    fn given(numbers: &mut Numbers, volume: u8) -> u32 {
+        let _ = numbers.of(&[volume; 16]).unwrap();
+        save(numbers);
+        numbers.of(&[volume; 16]).unwrap().expect("it was saved")
     }
 
     #[test]

@@ -97,7 +97,28 @@ fn copies_read_different_members_and_rotate() {
     }
 }
 
-/// A read across the rotation's bound is split, and joined in order, blocks and sectors alike.
+/// What is under one checksum is whole on one member at least: reads of sectors are never put together from several.
+#[test]
+fn sectors_come_from_one_member() {
+    let rig = rig(2);
+    let bytes = pattern(8, 64 * BLOCK);
+    let start = MIB - 32 * BLOCK;
+    rig.write(start, &bytes).unwrap();
+    // One member lost the write, or cannot read all of it.
+    rig.drives[0].poke(BASE as usize + start, &vec![0xee; bytes.len()]);
+    let read = |copy| {
+        let (drive, length) = (rig.drive(), bytes.len());
+        let flow = async move { read_sectors(&*drive, start, length, copy).await };
+        rig.executor.block_on(flow).unwrap()
+    };
+    let whole = (0..2).filter(|&copy| read(copy) == bytes).count();
+    assert_eq!(whole, 1);
+    // Blocks have checksums of their own, and are split as before.
+    let mixed = (0..2).filter(|&copy| rig.read(start, bytes.len(), copy).unwrap() == bytes);
+    assert_eq!(mixed.count(), 0);
+}
+
+/// A read of blocks across the rotation's bound is split, and joined in order.
 #[test]
 fn reads_across_the_rotation_bound_are_joined() {
     let rig = rig(3);

@@ -40,7 +40,8 @@ fn daemon(home: &Path, told: impl FnOnce() + 'static) -> Vec<String> {
                 break;
             }
         }
-        // The answer to the last command is under way: the server lets it through before it ends.
+        // The last command is answered now: the server lets that through before it ends.
+        drop(watch);
         server.end(&*world).await;
         for (_, outcome) in pools.close_all().await {
             outcome.unwrap();

@@ -46,7 +46,7 @@ fn session<Flow: Future<Output = ()> + 'static>(
     let numbers = Numbers::open(home.directory()).unwrap();
     let pools = Pools::new(Rc::clone(&world), home, Config::default()).unwrap();
     let namespaces = Namespaces::new(
-        Rc::clone(&world),
+        (Rc::clone(&world), io.clone()),
         server.clone(),
         Rc::clone(&pools),
         numbers,
@@ -56,7 +56,7 @@ fn session<Flow: Future<Output = ()> + 'static>(
         for (_, outcome) in pools.open_all().await {
             outcome.unwrap();
         }
-        assert!(namespaces.show().is_empty());
+        namespaces.settle(|unserved| panic!("{unserved}")).await;
         let following = Rc::clone(&namespaces).follow(watch, |unserved| panic!("{unserved}"));
         world.spawn(Box::pin(following));
         let bench = Bench {

@@ -49,6 +49,8 @@ pub struct Cluster {
     pub is_repeated: bool,
     /// When the write was answered, well or not.
     pub ended: Moment,
+    /// When it was refused in this life: it may have taken effect before, and will not any more.
+    pub refused: Moment,
 }
 
 impl Cluster {
@@ -56,6 +58,11 @@ impl Cluster {
     #[must_use]
     pub const fn is_before(&self, other: &Self) -> bool {
         self.first_end < other.last_begin
+    }
+
+    /// When it took effect at the latest, if it did.
+    fn settled(&self) -> Moment {
+        self.first_end.min(self.refused)
     }
 
     /// True if it can still take effect once more, whatever happens.
@@ -105,6 +112,7 @@ impl Register {
             is_durable: true,
             is_repeated: false,
             ended: moment,
+            refused: NEVER,
         };
         Self {
             clusters: vec![zeroes],
@@ -130,6 +138,7 @@ impl Register {
             is_durable: false,
             is_repeated: false,
             ended: NEVER,
+            refused: NEVER,
         });
     }
 
@@ -144,6 +153,7 @@ impl Register {
     pub fn give_up(&mut self, id: WriteId, moment: Moment) {
         if let Some(cluster) = self.find(id) {
             cluster.ended = moment;
+            cluster.refused = moment;
         }
     }
 
@@ -275,7 +285,8 @@ impl Register {
 
     fn grown(&self, index: usize, begun: Moment, ended: Moment) -> Cluster {
         let mut grown = self.clusters[index].clone();
-        grown.first_end = grown.first_end.min(ended);
+        // It did take effect, so what is known of its end holds.
+        grown.first_end = grown.settled().min(ended);
         grown.last_begin = grown.last_begin.max(begun);
         grown
     }
@@ -306,6 +317,7 @@ impl Register {
         for cluster in &mut self.clusters {
             // Which of them it is was decided at the crash; it is so before anything that follows.
             cluster.first_end = moment;
+            cluster.refused = NEVER;
             cluster.last_begin = cluster.invoked;
             cluster.is_durable = true;
         }
@@ -339,7 +351,7 @@ impl Register {
         let clusters = &self.clusters;
         let is_superseded = |old: &Cluster| {
             let mut durable = clusters.iter().filter(|new| new.is_durable);
-            durable.any(|new| new.id != old.id && old.is_before(new))
+            durable.any(|new| new.id != old.id && old.settled() < new.last_begin)
         };
         let alive = clusters.iter().filter(|cluster| !is_superseded(cluster));
         self.open.clear();
@@ -606,6 +618,31 @@ mod tests {
         assert_eq!(register.returned_zero(11, 12), Ok(()));
         written(&mut register, 2, 20, 21);
         assert_eq!(register.mapped(), (1, 1));
+    }
+
+    /// Nor does it happen later: not over what was written since, nor over what a crash must leave.
+    #[test]
+    fn a_refused_write_does_not_land_later() {
+        let mut register = Register::new(1);
+        register.invoke(1, false, 10);
+        register.give_up(1, 11);
+        written(&mut register, 2, 20, 21);
+        assert_eq!(register.clone().returned(1, 30, 31), Err(Wrong::Stale));
+        assert_eq!(register.clone().returned(2, 30, 31), Ok(()));
+        let mut lost = register.clone();
+        lost.crash(40, 5, 40, 40);
+        assert_eq!(lost.returned(1, 41, 42), Ok(()), "neither was durable");
+        register.crash(40, 22, 40, 40);
+        assert_eq!(register.clone().returned(1, 41, 42), Err(Wrong::Stale));
+        assert_eq!(register.returned(2, 41, 42), Ok(()));
+        // One that another was written beside may have come after it.
+        let mut beside = Register::new(1);
+        beside.invoke(1, false, 10);
+        written(&mut beside, 2, 12, 13);
+        beside.give_up(1, 14);
+        assert_eq!(beside.clone().returned(2, 30, 31), Ok(()));
+        assert_eq!(beside.returned(1, 30, 31), Ok(()));
+        assert_eq!(beside.returned(2, 32, 33), Err(Wrong::Stale));
     }
 
     /// A write that is sent again may come and go until it is answered; then it stays or is gone.

@@ -46,6 +46,7 @@ pub(crate) fn run(
 /// What every kind of namespace needs.
 struct Frame {
     world: Rc<dyn World>,
+    io: Io,
     /// Name of the subsystem, if one was given.
     name: Option<Nqn>,
     hosts: Hosts,
@@ -72,6 +73,7 @@ async fn serve(
     let metrics = plan.metrics.map(bind).transpose()?;
     let frame = Frame {
         world,
+        io,
         name,
         hosts,
         ports,
@@ -149,12 +151,12 @@ async fn serve_pools(
     opening::open_all(&world, &pools, signalled.came()).await;
     world.spawn(Box::pin(vigil::watch(Rc::clone(&world), Rc::clone(&pools))));
     let namespaces = Namespaces::new(
-        Rc::clone(&world),
+        (Rc::clone(&world), frame.io.clone()),
         server.clone(),
         Rc::clone(&pools),
         numbers,
     );
-    namespaces.show().iter().for_each(warn);
+    namespaces.settle(warn).await;
     world.spawn(Box::pin(Rc::clone(&namespaces).follow(watch, warn)));
     let shown = namespaces.shown().into_iter().map(|(nsid, info)| {
         let volume = format!("{}/{}", info.pool, info.name);
