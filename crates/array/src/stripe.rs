@@ -328,18 +328,22 @@ struct OtherStrips<'a> {
 
 impl Source for OtherStrips<'_> {
     async fn read(&self, range: Range<u64>) -> Result<Gather, IoError> {
-        let members = &self.set.members;
-        let mut parts = Vec::new();
-        for other in self.set.geometry.others(self.member) {
-            if !members.is_live(other) {
-                return Err(IoError::Gone);
-            }
-            parts.push(members.send(other, |base| Command::Read {
+        let (members, geometry) = (&self.set.members, &self.set.geometry);
+        // Before anything is sent: what is under way is to be awaited.
+        if !geometry
+            .others(self.member)
+            .all(|other| members.is_live(other))
+        {
+            return Err(IoError::Gone);
+        }
+        let send = |other| {
+            members.send(other, |base| Command::Read {
                 offset: base + range.start,
                 into: restore::memory(&range),
                 copy: 0,
-            }));
-        }
+            })
+        };
+        let parts: Vec<_> = geometry.others(self.member).map(send).collect();
         let parts = members.join(parts).await;
         parts.iter().for_each(|part| members.note_read(part));
         let mut sum = None;

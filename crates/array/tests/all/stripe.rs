@@ -6,6 +6,7 @@ use crate::common::{
 };
 use std::cell::Cell;
 use std::rc::Rc;
+use std::slice::from_ref;
 use varve_array::{
     AssembleError, Geometry, Member, MemberState, Protection, RestoreError, StripeSet,
 };
@@ -386,6 +387,25 @@ fn rebuild_reports_unreadable_blocks_and_ends_without_sources() {
         .block_on(async move { set.rebuild(1, &[0..1, 3..4], |_| ()).await });
     assert_eq!(error, Err(RestoreError::Source(IoError::Gone)));
     assert_eq!(rig.set.state(0), MemberState::Live, "the last cover stays");
+}
+
+/// Where one of the others is lost, the rest are not asked for what nobody would await: a drive would still
+/// work on it while its seat says that it rests.
+#[test]
+fn a_rebuild_without_sources_asks_nobody() {
+    let rig = rig(PARITY);
+    let stripe = rig.geometry.stripe_bytes() as usize;
+    rig.write(0, gather(&pattern(4, stripe))).unwrap();
+    rig.set.set_lost(0);
+    rig.set.replace(0, rig.fresh(), BASE).unwrap();
+    rig.set.set_lost(3);
+    rig.drives[1].is_hung.set(true);
+    let set = Rc::clone(&rig.set);
+    let copy = async move { set.rebuild(0, from_ref(&(0..1)), |_| ()).await };
+    let error = rig.executor.block_on(copy);
+    assert_eq!(error, Err(RestoreError::Source(IoError::Gone)));
+    assert!(rig.drives.iter().all(|drive| drive.reads.get() == 0));
+    assert!(rig.set.is_drained(1) && rig.drives[1].hanging() == 0);
 }
 
 /// Payload-elided blocks and real P2L sectors pass without parity.
