@@ -2,8 +2,9 @@
 //!
 //! A drive that still reads may hold what the others do not: where a strip's parity is rotten, its data
 //! are on one drive alone. So a drive that is replaced while it works stays here to be read from until
-//! the copy has ended, by the copy and, where nobody else gives what is right, by others. It gets no writes; what was written since it was given up is taken from the
-//! others. One that does not answer for [`PATIENCE`] is let go as one that is gone: it may hang for ever,
+//! the copy has ended, by the copy and, where nobody else gives what is right, by others (`kept_read`; with parity it
+//! is a part of what other drives' strips are summed from). It gets no writes; what was written since it was given up is
+//! taken from the others. One that does not answer for [`PATIENCE`] is let go as one that is gone: it may hang for ever,
 //! and the range that is copied is held meanwhile.
 //!
 //! **Invariants**: `stale` is sorted, its ranges are not empty and do not touch; there are no more of

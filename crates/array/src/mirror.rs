@@ -280,6 +280,7 @@ impl Mirror {
                 at: range.start - offset,
                 range,
                 seats: (0..self.members.len()).collect(),
+                addends: Vec::new(),
             });
             return read_kept(&self.members, kept.collect(), into);
         }

@@ -17,7 +17,8 @@ use varve_units::BLOCK_BYTES;
 /// An array of full stripes; layout in [`Geometry`].
 ///
 /// *Writes* are whole stripes, any number in order. *Reads* are any blocks: copy 0 reads the
-/// strip itself, copy 1 its second copy or the XOR of the other strips. *Repair* of copy 0
+/// strip itself, copy 1 its second copy or the XOR of the other strips; while a drive that is replaced
+/// is kept, copy 2 reads the strip from it, or as the XOR of it and the others. *Repair* of copy 0
 /// rewrites the strip's blocks, of copy 1 the mirror's second copy; with parity it is refused
 /// with [`IoError::Media`], because which of the other strips is wrong is not known. A *discard*
 /// reaches the drives for the groups it covers as a whole.

@@ -103,12 +103,14 @@ impl StripeSet {
 
     /// As `kept_read` has it.
     fn read_kept(&self, offset: u64, into: Target) -> Completion {
-        let kept = pieces(&self.geometry, offset, into.bytes()).map(|piece| KeptPiece {
+        let geometry = &self.geometry;
+        let kept = pieces(geometry, offset, into.bytes()).map(|piece| KeptPiece {
             at: piece.at,
             range: piece.start..piece.start + piece.bytes,
             seats: iter::once(piece.direct)
-                .chain(self.geometry.partner(piece.direct))
+                .chain(geometry.partner(piece.direct))
                 .collect(),
+            addends: geometry.others(piece.direct).collect(),
         });
         read_kept(&self.members, kept.collect(), into)
     }
