@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 46] = [
+pub const FEATURES: [&str; 44] = [
     "audits",
     "bit_rot",
     "came_back",
@@ -28,6 +28,7 @@ pub const FEATURES: [&str; 46] = [
     "crashes_in_recovery",
     "crowded",
     "gone",
+    "handed_over",
     "host_create",
     "host_delete",
     "host_discard",
@@ -40,8 +41,6 @@ pub const FEATURES: [&str; 46] = [
     "host_write",
     "host_write_fua",
     "host_write_zeroes",
-    "hung_leaf_reads",
-    "hung_reads",
     "lanes_changed",
     "lost_with_power",
     "lost_write",
@@ -53,7 +52,6 @@ pub const FEATURES: [&str; 46] = [
     "replaced",
     "slow",
     "short_lives",
-    "slow_reads",
     "stress_deletions",
     "stress_even",
     "stress_late_reads",

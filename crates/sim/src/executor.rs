@@ -50,6 +50,20 @@ pub enum Trigger {
     Flushes(u64),
 }
 
+impl Trigger {
+    /// The feature that is seen when it fires.
+    #[must_use]
+    pub const fn feature(self) -> &'static str {
+        match self {
+            Self::Never => "crash_by_nothing",
+            Self::Action(_) => "crash_at_action",
+            Self::Time(_) => "crash_at_time",
+            Self::Writes(_) => "crash_at_write",
+            Self::Flushes(_) => "crash_at_flush",
+        }
+    }
+}
+
 /// Why an executor stopped before its root flow ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {

@@ -26,6 +26,8 @@ use varve_units::Nanos;
 const WEAR_FILL_PERCENT: u64 = 85;
 /// Longest virtual time without any host operation ending once faults have stopped.
 const PATIENCE_QUIET: Nanos = Nanos::from_secs(10);
+/// Of so many chances one hands a drive over that works: a pool is to be whole most of the time. Arbitrary.
+const HAND_OVER_ONE_IN: u64 = 8;
 /// How often it is looked whether a fault is due.
 const WATCH: Nanos = Nanos::from_micros(50);
 
@@ -52,7 +54,7 @@ pub(crate) enum Purpose {
 pub(crate) struct Life {
     pub(crate) reactor: Rc<Reactor>,
     pub(crate) shared: Rc<Shared>,
-    pub(crate) drives: Vec<SimDrive>,
+    pub(crate) drives: Rc<[SimDrive]>,
     pub(crate) atlas: Rc<RefCell<Atlas>>,
     pub(crate) attached: Vec<Rc<dyn Drive>>,
     pub(crate) rng: RefCell<Rng>,
@@ -210,13 +212,18 @@ impl Life {
         drive.run_out(until);
     }
 
-    /// Begins to replace a lost drive, now and then.
+    /// Begins to replace a lost drive, now and then, or one that works.
     fn replace_some(&self, rng: &mut Rng, subject: &Rc<dyn Subject>) {
         self.note_whole(&**subject);
         let is_due = |index: &usize| {
             self.atlas.borrow().is_lost(*index) && !self.replacing.borrow().contains(index)
         };
         let Some(index) = (0..self.drives.len()).find(is_due) else {
+            let index = rng.index(self.drives.len());
+            if rng.chance(1, HAND_OVER_ONE_IN) && self.atlas.borrow_mut().lose(index) {
+                self.drives[index].hand_over();
+                self.begin_to_replace(index, subject, true);
+            }
             return;
         };
         // One that is back is left alone for longer: the pool must not take it for whole meanwhile.
@@ -229,6 +236,11 @@ impl Life {
             return;
         }
         self.drives[index].replace();
+        self.begin_to_replace(index, subject, false);
+    }
+
+    /// The drive in a bay is new; the one before may be read from if it `works`.
+    fn begin_to_replace(&self, index: usize, subject: &Rc<dyn Subject>, works: bool) {
         self.replacing.borrow_mut().insert(index);
         self.replaced.borrow_mut().insert(index);
         let (atlas, drive) = (
@@ -239,7 +251,7 @@ impl Life {
         let (replacing, replaced) = (Rc::clone(&self.replacing), Rc::clone(&self.replaced));
         let is_closing = Rc::clone(&self.is_closing);
         self.reactor.spawn(Box::pin(async move {
-            match subject.replace(index, drive).await {
+            match subject.replace(index, drive, works).await {
                 Ok(()) => {
                     atlas.borrow_mut().restore(index);
                     replacing.borrow_mut().remove(&index);
@@ -275,11 +287,10 @@ impl Life {
 
     /// Arms the crash and waits for it; hosts go on meanwhile.
     async fn wait_for_crash(&self) {
-        let (trigger, name) = {
+        let trigger = {
             let rng = &mut *self.rng.borrow_mut();
             draw_trigger(rng, self.reactor.journal().actions(), self.reactor.now())
         };
-        self.shared.count(name);
         self.reactor.arm(trigger);
         self.reactor.sleep(Nanos::from_millis(20)).await;
         // The event may never come (no flush in this mood): then the time decides.

@@ -55,6 +55,8 @@ const FEATURES: &[&str] = &[
     "host_write_huge",
     "host_write_leaf",
     "host_write_leaves",
+    "hung_leaf_reads",
+    "hung_reads",
     "kept_blocks",
     "leaf_merges",
     "leaf_reads",
@@ -69,6 +71,7 @@ const FEATURES: &[&str] = &[
     "refused_stripe",
     "remirrors",
     "repairs",
+    "slow_reads",
     "stripe_write_errors",
     "stripes_joined",
     "turns_waited",
@@ -131,13 +134,20 @@ impl Real {
     }
 }
 
+/// Chunks of more than a megabyte hold what lies across the bounds at which mirrors turn to another drive.
+fn chunk_bytes(config: &Config) -> u64 {
+    let mut rng = Rng::new(config.seed).split("chunk bytes");
+    let is_large = rng.chance(1, 4) && config.lanes_max <= LANES_FEW;
+    if is_large { 2 * MIB } else { MIB }
+}
+
 /// Sizes that depend on the seed alone.
 fn options(config: &Config) -> PoolOptions {
     let mut rng = Rng::new(config.seed).split("real pool");
     // Nothing but the reserve is left free then: it must be enough for everything.
     let is_minimal = Rng::new(config.seed).split("reserve").chance(1, 3);
     PoolOptions {
-        chunk_bytes: MIB,
+        chunk_bytes: chunk_bytes(config),
         slices: config.slices,
         protect: match config.dense {
             Dense::None | Dense::Single => Protect::None,
@@ -167,9 +177,10 @@ impl Factory for Real {
             12 + 4 * lanes
         };
         let chunks = chunks + rng.within(0, 4);
-        config.fast_bytes = RESERVED_BYTES + chunks * MIB;
+        let chunk_bytes = chunk_bytes(config);
+        config.fast_bytes = RESERVED_BYTES + chunks * chunk_bytes;
         config.dense_bytes = dense_bytes(config, rng.within(180, 360));
-        config.record_blocks = MIB / 2 / BLOCK_BYTES;
+        config.record_blocks = chunk_bytes / 2 / BLOCK_BYTES;
         // Parity of symbols is not defined: such pools hold real blocks.
         config.is_elided &= !matches!(config.dense, Dense::Parity(_));
     }
@@ -316,8 +327,8 @@ impl Factory for Real {
     fn log_area(&self, config: &Config) -> Option<LogArea> {
         Some(LogArea {
             base: RESERVED_BYTES,
-            chunk_bytes: MIB,
-            chunks: ((config.fast_bytes - RESERVED_BYTES) / MIB) as usize,
+            chunk_bytes: chunk_bytes(config),
+            chunks: ((config.fast_bytes - RESERVED_BYTES) / chunk_bytes(config)) as usize,
         })
     }
 
@@ -576,10 +587,14 @@ impl Subject for Life {
             .collect()
     }
 
-    fn replace(&self, index: usize, drive: Rc<dyn Drive>) -> Flow<'_, Outcome<()>> {
+    fn replace(&self, index: usize, drive: Rc<dyn Drive>, works: bool) -> Flow<'_, Outcome<()>> {
         let slot = self.slot(index);
         Box::pin(async move {
-            let outcome = match self.pool.give_up(slot).await {
+            let given_up = match works {
+                true => self.pool.hand_over(slot).await,
+                false => self.pool.give_up(slot).await,
+            };
+            let outcome = match given_up {
                 Ok(()) => self.pool.replace(slot, drive, &mut |_| {}).await,
                 Err(error) => Err(error),
             };

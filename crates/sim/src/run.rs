@@ -91,7 +91,7 @@ struct Machine<'a> {
     rng: Rng,
     journal: Rc<Journal>,
     atlas: Rc<RefCell<Atlas>>,
-    drives: Vec<SimDrive>,
+    drives: Rc<[SimDrive]>,
     laps: Option<Rc<RefCell<Laps>>>,
     replaced: Rc<RefCell<BTreeSet<usize>>>,
     shared: Rc<Shared>,
@@ -214,7 +214,7 @@ impl<'a> Machine<'a> {
             rng,
             journal,
             atlas,
-            drives,
+            drives: drives.into(),
             laps,
             replaced: Rc::default(),
             shared: Rc::new(shared),
@@ -382,6 +382,7 @@ impl<'a> Machine<'a> {
             Ok(Err(what)) => Err(what),
             Err(Stop::Crash) => {
                 self.count_crash(is_open.get());
+                self.shared.count(reactor.armed().feature());
                 if !self.is_created && !is_open.get() {
                     self.shared.count("creations_cut");
                 }
@@ -411,7 +412,7 @@ impl<'a> Machine<'a> {
         let fast = self.drives.iter().take(self.plan.config.fast);
         let mut ties = rng.split("ahead");
         let ahead = fast.min_by_key(|drive| (drive.writes_in_flight(), ties.bits()));
-        for drive in &self.drives {
+        for drive in self.drives.iter() {
             drive.power_fail();
             if !self.is_created && !self.factory.repeats_creation() {
                 drive.replace();
@@ -503,7 +504,7 @@ impl<'a> Machine<'a> {
         Life {
             reactor: Rc::clone(reactor),
             shared: Rc::clone(&self.shared),
-            drives: self.drives.clone(),
+            drives: Rc::clone(&self.drives),
             atlas: Rc::clone(&self.atlas),
             attached: self
                 .drives

@@ -200,18 +200,12 @@ fn draw_lanes(rng: &mut Rng) -> u16 {
 
 /// When the power fails after the hosts have done their part.
 #[must_use]
-pub fn draw_trigger(rng: &mut Rng, actions: u64, now: Nanos) -> (Trigger, &'static str) {
+pub fn draw_trigger(rng: &mut Rng, actions: u64, now: Nanos) -> Trigger {
     match rng.below(4) {
-        0 => (
-            Trigger::Action(actions + rng.magnitude(1, 4_096)),
-            "crash_at_action",
-        ),
-        1 => (
-            Trigger::Time(now + Nanos(rng.magnitude(100, 4 << 20))),
-            "crash_at_time",
-        ),
-        2 => (Trigger::Writes(rng.magnitude(1, 128)), "crash_at_write"),
-        _ => (Trigger::Flushes(rng.magnitude(1, 8)), "crash_at_flush"),
+        0 => Trigger::Action(actions + rng.magnitude(1, 4_096)),
+        1 => Trigger::Time(now + Nanos(rng.magnitude(100, 4 << 20))),
+        2 => Trigger::Writes(rng.magnitude(1, 128)),
+        _ => Trigger::Flushes(rng.magnitude(1, 8)),
     }
 }
 

@@ -246,9 +246,9 @@ pub trait Subject {
     /// The volumes and their sizes in blocks.
     fn volumes(&self) -> Vec<(VolumeId, u64)>;
 
-    /// Puts a blank drive in the place of drive `index`; ends when redundancy is whole again, or
-    /// with [`SubjectError::Stopped`] if service ends before.
-    fn replace(&self, index: usize, drive: Rc<dyn Drive>) -> Flow<'_, Outcome<()>>;
+    /// Puts a blank drive in the place of drive `index`, which may be read from meanwhile if it `works`; ends when
+    /// redundancy is whole again, or with [`SubjectError::Stopped`] if service ends before.
+    fn replace(&self, index: usize, drive: Rc<dyn Drive>, works: bool) -> Flow<'_, Outcome<()>>;
 
     /// True if drive `index` holds all it should: a rebuild that a start began again has ended.
     fn is_whole(&self, index: usize) -> bool;

@@ -13,6 +13,7 @@
 
 mod attached;
 mod refusal;
+mod spell;
 mod state;
 
 pub use refusal::Refusals;
@@ -24,6 +25,7 @@ use crate::laps::Laps;
 use crate::platter::Platter;
 use crate::rng::Rng;
 use attached::Attached;
+use spell::Spells;
 use state::{Flaw, State, sectors};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -59,16 +61,15 @@ pub enum WriteFault {
     Refused(IoError),
 }
 
-/// A drive of the simulated machine, surviving the crashes of the pool.
-#[derive(Clone)]
-pub struct SimDrive(Rc<RefCell<State>>);
+/// A bay of the simulated machine and the drive in it, surviving the crashes of the pool.
+pub struct SimDrive(RefCell<Rc<RefCell<State>>>);
 
 impl SimDrive {
     /// A blank drive, number `index` of the pool.
     #[must_use]
     pub fn new(index: usize, spec: DriveSpec, rng: Rng, atlas: Rc<RefCell<Atlas>>) -> Self {
         assert!(spec.bytes.is_multiple_of(BLOCK_BYTES), "whole blocks");
-        Self(Rc::new(RefCell::new(State {
+        let state = State {
             index,
             spec,
             rng,
@@ -82,34 +83,37 @@ impl SimDrive {
             is_gone: false,
             has_returned: false,
             incarnation: 0,
-            slow_until: Nanos(0),
-            slow_reads_until: Nanos(0),
-            hung_reads_until: Nanos(0),
-            hung_leaves_until: Nanos(0),
+            spells: Spells::default(),
             no_space_until: Nanos(0),
             laps: None,
             next: 0,
             trace: VecDeque::new(),
             tally: BTreeMap::new(),
-        })))
+        };
+        Self(RefCell::new(Rc::new(RefCell::new(state))))
+    }
+
+    /// The drive that is in the bay.
+    fn state(&self) -> Rc<RefCell<State>> {
+        Rc::clone(&self.0.borrow())
     }
 
     /// From now on `laps` sees every write.
     pub fn watch(&self, laps: Rc<RefCell<Laps>>) {
-        self.0.borrow_mut().laps = Some(laps);
+        self.state().borrow_mut().laps = Some(laps);
     }
 
     /// From now on it refuses writes with the other drives of its tier.
     pub fn join(&self, refusals: Rc<RefCell<Refusals>>) {
-        self.0.borrow_mut().refusals = Some(refusals);
+        self.state().borrow_mut().refusals = Some(refusals);
     }
 
     /// The drive as one life of the pool sees it.
     #[must_use]
     pub fn attach(&self, reactor: &Rc<Reactor>) -> Rc<dyn Drive> {
         Rc::new(Attached {
-            state: Rc::clone(&self.0),
-            incarnation: self.0.borrow().incarnation,
+            incarnation: self.state().borrow().incarnation,
+            state: self.state(),
             reactor: Rc::clone(reactor),
         })
     }
@@ -117,12 +121,13 @@ impl SimDrive {
     /// Writes that were sent and that no read sees yet.
     #[must_use]
     pub fn writes_in_flight(&self) -> usize {
-        self.0.borrow().cache.in_flight()
+        self.state().borrow().cache.in_flight()
     }
 
     /// The power fails: whatever was not durable is kept, lost or torn.
     pub fn power_fail(&self) {
-        let state = &mut *self.0.borrow_mut();
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
         let lba_bytes = u64::from(state.spec.lba_bytes);
         state
             .cache
@@ -131,10 +136,7 @@ impl SimDrive {
         if let Some(refusals) = &state.refusals {
             refusals.borrow_mut().forget();
         }
-        state.slow_until = Nanos(0);
-        state.slow_reads_until = Nanos(0);
-        state.hung_reads_until = Nanos(0);
-        state.hung_leaves_until = Nanos(0);
+        state.spells = Spells::default();
         state.no_space_until = Nanos(0);
     }
 
@@ -153,7 +155,8 @@ impl SimDrive {
     }
 
     fn plant(&self, name: &'static str, rng: &mut Rng, flaw: impl Fn(&mut Rng) -> Flaw) -> bool {
-        let state = &mut *self.0.borrow_mut();
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
         if state.is_gone {
             return false;
         }
@@ -172,24 +175,26 @@ impl SimDrive {
 
     /// The next write that the atlas lets it strike meets this fault.
     pub fn arm(&self, fault: WriteFault) {
-        self.0.borrow_mut().armed.push(fault);
+        self.state().borrow_mut().armed.push(fault);
     }
 
     /// The next write of its tier that the atlas lets it strike is stored, all of it or a part, and refused.
     /// Nothing happens to a drive of a tier that refuses none.
     pub fn arm_refusal(&self, error: IoError) {
-        if let Some(refusals) = &self.0.borrow().refusals {
+        if let Some(refusals) = &self.state().borrow().refusals {
             refusals.borrow_mut().arm(error);
         }
     }
 
     /// Forgets faults that have not struck yet; there is room again.
     pub fn disarm(&self) {
-        let state = &mut *self.0.borrow_mut();
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
         state.armed.clear();
         if let Some(refusals) = &state.refusals {
             refusals.borrow_mut().disarm();
         }
+        state.spells = Spells::default();
         state.no_space_until = Nanos(0);
     }
 
@@ -197,19 +202,21 @@ impl SimDrive {
     /// full. Labels have theirs. Not for a drive whose peers could do without it: it would be lost, and
     /// the atlas does not know.
     pub fn run_out(&self, until: Nanos) {
-        self.0.borrow_mut().no_space_until = until;
+        self.state().borrow_mut().no_space_until = until;
     }
 
     /// True if redundancy can do without it, as it is now.
     #[must_use]
     pub fn may_be_lost(&self) -> bool {
-        let state = self.0.borrow();
+        let state = self.state();
+        let state = state.borrow();
         state.atlas.borrow().may_lose(state.index)
     }
 
     /// Every command fails from now on. False if the atlas refuses.
     pub fn lose(&self) -> bool {
-        let state = &mut *self.0.borrow_mut();
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
         let index = state.index;
         if !state.atlas.borrow_mut().lose(index) {
             return false;
@@ -222,12 +229,13 @@ impl SimDrive {
     /// True while it does not answer.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.0.borrow().is_gone
+        self.state().borrow().is_gone
     }
 
     /// Answers again, with what it held. The atlas still counts it as lost.
     pub fn come_back(&self) {
-        let state = &mut *self.0.borrow_mut();
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
         assert!(state.is_gone, "only a lost drive comes back");
         state.is_gone = false;
         state.has_returned = true;
@@ -237,12 +245,13 @@ impl SimDrive {
     /// True if it answers again with what it held, and may have missed writes.
     #[must_use]
     pub fn has_returned(&self) -> bool {
-        self.0.borrow().has_returned
+        self.state().borrow().has_returned
     }
 
     /// The pool says that a drive that returned holds all it should: it never missed a write.
     pub fn found_whole(&self) {
-        let state = &mut *self.0.borrow_mut();
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
         assert!(state.has_returned, "only what was away is found whole");
         state.has_returned = false;
         state.atlas.borrow_mut().found_whole(state.index);
@@ -252,7 +261,8 @@ impl SimDrive {
     /// A blank drive takes its place, reached by attaching anew: who attached before finds the old
     /// one gone. The atlas still counts it as lost.
     pub fn replace(&self) {
-        let state = &mut *self.0.borrow_mut();
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
         state.platter = Platter::default();
         state.cache.clear();
         state.flaws.clear();
@@ -263,37 +273,46 @@ impl SimDrive {
         state.count("replaced");
     }
 
+    /// A blank drive takes its place, which works: who attached before goes on with it, until the power fails. The
+    /// atlas is to count it as lost, so nothing strikes either of them.
+    pub fn hand_over(&self) {
+        let old = self.state();
+        let new = old.borrow_mut().successor();
+        self.0.replace(Rc::new(RefCell::new(new)));
+    }
+
     /// Everything takes a hundred times as long until `until`.
     pub fn slow_down(&self, until: Nanos) {
-        let state = &mut *self.0.borrow_mut();
-        state.slow_until = until;
-        state.count("slow");
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
+        state.spells.slow.begin(until);
     }
 
     /// Some reads take sixty times as long until `until`: much is moved and reused under them.
     pub fn slow_reads(&self, until: Nanos) {
-        let state = &mut *self.0.borrow_mut();
-        state.slow_reads_until = until;
-        state.count("slow_reads");
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
+        state.spells.slow_reads.begin(until);
     }
 
     /// A read now and then hangs until `until`, and is answered long after the others.
     pub fn hang_reads(&self, until: Nanos) {
-        let state = &mut *self.0.borrow_mut();
-        state.hung_reads_until = until;
-        state.count("hung_reads");
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
+        state.spells.hung_reads.begin(until);
     }
 
     /// As [`SimDrive::hang_reads`], many reads of leaves and no others.
     pub fn hang_leaf_reads(&self, until: Nanos) {
-        let state = &mut *self.0.borrow_mut();
-        state.hung_leaves_until = until;
-        state.count("hung_leaf_reads");
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
+        state.spells.hung_leaves.begin(until);
     }
 
     /// Lifts all flaws: the content is pristine again.
     pub fn heal(&self) {
-        let state = &mut *self.0.borrow_mut();
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
         let all = 0..state.spec.bytes;
         state.flaws.clear();
         state.armed.clear();
@@ -303,13 +322,14 @@ impl SimDrive {
     /// Faults that struck, by name.
     #[must_use]
     pub fn tally(&self) -> BTreeMap<&'static str, u64> {
-        self.0.borrow().tally.clone()
+        self.state().borrow().tally.clone()
     }
 
     /// The last commands, oldest first, a line each.
     #[must_use]
     pub fn trace(&self) -> Vec<String> {
-        let state = self.0.borrow();
+        let state = self.state();
+        let state = state.borrow();
         let lines = state.trace.iter().map(|line| {
             format!(
                 "drive {} at {}: {} {:#x}+{:#x} {}",

@@ -1,6 +1,7 @@
 //! What a simulated drive is made of: content, cache, flaws, and what the next write will meet.
 
 use super::refusal::{Refusals, Sent};
+use super::spell::Spells;
 use super::{DriveSpec, WriteFault};
 use crate::atlas::Atlas;
 use crate::cache::{Body, Cache};
@@ -9,6 +10,7 @@ use crate::platter::{Cell, Platter, join};
 use crate::rng::Rng;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
 use varve_format::LEAF_BYTES;
@@ -76,10 +78,7 @@ pub(super) struct State {
     pub(super) has_returned: bool,
     /// Which physical drive this is: counts replacements.
     pub(super) incarnation: u64,
-    pub(super) slow_until: Nanos,
-    pub(super) slow_reads_until: Nanos,
-    pub(super) hung_reads_until: Nanos,
-    pub(super) hung_leaves_until: Nanos,
+    pub(super) spells: Spells,
     pub(super) no_space_until: Nanos,
     pub(super) laps: Option<Rc<RefCell<Laps>>>,
     pub(super) next: u64,
@@ -95,6 +94,35 @@ pub(super) fn sectors(range: &Range<u64>) -> Range<u64> {
 impl State {
     pub(super) fn count(&mut self, name: &'static str) {
         *self.tally.entry(name).or_default() += 1;
+    }
+
+    /// A blank drive for the place of this one, which goes on outside the machine: what the machine counts and
+    /// watches is the new one's.
+    pub(super) fn successor(&mut self) -> Self {
+        self.armed.clear();
+        self.doomed.clear();
+        self.count("handed_over");
+        Self {
+            index: self.index,
+            spec: self.spec,
+            rng: self.rng.split("successor"),
+            platter: Platter::default(),
+            cache: Cache::default(),
+            flaws: BTreeMap::new(),
+            armed: Vec::new(),
+            doomed: Vec::new(),
+            refusals: self.refusals.take(),
+            atlas: Rc::clone(&self.atlas),
+            is_gone: false,
+            has_returned: false,
+            incarnation: self.incarnation + 1,
+            spells: Spells::default(),
+            no_space_until: self.no_space_until,
+            laps: self.laps.take(),
+            next: self.next,
+            trace: mem::take(&mut self.trace),
+            tally: mem::take(&mut self.tally),
+        }
     }
 
     pub(super) fn claim(&self, range: &Range<u64>) -> bool {
@@ -127,23 +155,32 @@ impl State {
             drawn
         };
         let is_read = matches!(kind, Kind::Read);
-        if is_read && now < self.hung_reads_until && self.rng.chance(1, HUNG_READS_ONE_IN) {
-            return self.rng.magnitude(HUNG_NS.0, HUNG_NS.1);
-        }
-        if is_read && now < self.slow_reads_until && self.rng.chance(1, SLOW_READS_ONE_IN) {
-            drawn * SLOW_READ_FACTOR
-        } else if now < self.slow_until {
-            drawn * SLOW_FACTOR
+        let spells = &mut self.spells;
+        let (name, latency) = if is_read
+            && spells.hung_reads.is_on(now)
+            && self.rng.chance(1, HUNG_READS_ONE_IN)
+        {
+            let hangs = self.rng.magnitude(HUNG_NS.0, HUNG_NS.1);
+            (spells.hung_reads.strikes("hung_reads"), hangs)
+        } else if is_read && spells.slow_reads.is_on(now) && self.rng.chance(1, SLOW_READS_ONE_IN) {
+            let name = spells.slow_reads.strikes("slow_reads");
+            (name, drawn * SLOW_READ_FACTOR)
+        } else if spells.slow.is_on(now) {
+            (spells.slow.strikes("slow"), drawn * SLOW_FACTOR)
         } else {
-            drawn
-        }
+            (None, drawn)
+        };
+        name.into_iter().for_each(|name| self.count(name));
+        latency
     }
 
     pub(super) fn read_latency(&mut self, now: Nanos, into: &Target) -> u64 {
-        if now < self.hung_leaves_until
+        if self.spells.hung_leaves.is_on(now)
             && matches!(into, Target::Meta(into) if LEAF_READ.contains(&into.bytes().len()))
             && self.rng.chance(1, HUNG_LEAVES_ONE_IN)
         {
+            let name = self.spells.hung_leaves.strikes("hung_leaf_reads");
+            name.into_iter().for_each(|name| self.count(name));
             return self.rng.magnitude(HUNG_NS.0, HUNG_NS.1);
         }
         self.latency(now, Kind::Read)

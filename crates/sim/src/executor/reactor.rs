@@ -108,6 +108,12 @@ impl Reactor {
         self.trigger.set(trigger);
     }
 
+    /// When the power fails; what it failed by once it has.
+    #[must_use]
+    pub fn armed(&self) -> Trigger {
+        self.trigger.get()
+    }
+
     /// Says that a host operation ended: the run is alive.
     pub fn progress(&self) {
         self.timeline.progress();

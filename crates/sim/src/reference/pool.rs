@@ -315,7 +315,7 @@ impl Subject for Pool {
             .collect()
     }
 
-    fn replace(&self, _index: usize, _drive: Rc<dyn Drive>) -> Flow<'_, Outcome<()>> {
+    fn replace(&self, _index: usize, _drive: Rc<dyn Drive>, _works: bool) -> Flow<'_, Outcome<()>> {
         Box::pin(async {
             self.world.sleep(Nanos::from_millis(1)).await;
             Ok(())

@@ -227,8 +227,8 @@ impl Subject for Served {
         self.pool.volumes()
     }
 
-    fn replace(&self, index: usize, drive: Rc<dyn Drive>) -> Flow<'_, Outcome<()>> {
-        self.pool.replace(index, drive)
+    fn replace(&self, index: usize, drive: Rc<dyn Drive>, works: bool) -> Flow<'_, Outcome<()>> {
+        self.pool.replace(index, drive, works)
     }
 
     fn is_whole(&self, index: usize) -> bool {

@@ -16,7 +16,7 @@ const BYTES: u64 = 1 << 20;
 struct Bench {
     atlas: Rc<RefCell<Atlas>>,
     tier: Tier,
-    drives: Vec<SimDrive>,
+    drives: Rc<[SimDrive]>,
     journal: Rc<Journal>,
 }
 
@@ -253,17 +253,33 @@ fn a_tier_refuses_what_it_stores() {
 #[test]
 fn gone_drives_are_replaced_blank() {
     let bench = bench(3, true);
-    let drive = bench.drives[0].clone();
-    let twin = drive.clone();
+    let drives = Rc::clone(&bench.drives);
     let (old, anew) = bench.live(|attached| async move {
         attached.write(0, page(1)).await.expect("written");
-        assert!(drive.lose());
+        assert!(drives[0].lose());
         assert_eq!(attached.flush().await, Err(IoError::Gone));
-        drive.replace();
+        drives[0].replace();
         (attached.flush().await, 0)
     });
     assert_eq!((old, anew), (Err(IoError::Gone), 0));
-    assert!(bench.atlas.borrow().is_lost(0) && !twin.is_gone());
+    assert!(bench.atlas.borrow().is_lost(0) && !bench.drives[0].is_gone());
+    let seen = bench.live(|drive| async move { first(&drive, 0).await.expect("read") });
+    assert_eq!(seen, [0; 8]);
+}
+
+/// A drive that is handed over goes on for who attached to it, beside the blank one in its place.
+#[test]
+fn a_drive_that_is_handed_over_goes_on() {
+    let bench = bench(3, true);
+    let drives = Rc::clone(&bench.drives);
+    let kept = bench.live(|attached| async move {
+        attached.write(0, page(1)).await.expect("written");
+        drives[0].hand_over();
+        attached.flush().await.expect("it works");
+        first(&attached, 0).await.expect("read")
+    });
+    assert_ne!(kept, [0; 8]);
+    assert_eq!(bench.drives[0].tally()["handed_over"], 1);
     let seen = bench.live(|drive| async move { first(&drive, 0).await.expect("read") });
     assert_eq!(seen, [0; 8]);
 }

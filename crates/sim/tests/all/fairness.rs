@@ -9,7 +9,7 @@ use varve_sim::executor::{Executor, Journal};
 use varve_sim::real::Real;
 use varve_sim::rng::Rng;
 use varve_sim::subject::{Config, Dense, Factory, Subject};
-use varve_units::{Lba, Nanos, TenantId, VolumeId};
+use varve_units::{BLOCK_BYTES, Lba, Nanos, TenantId, VolumeId};
 
 const MIB: u64 = 1 << 20;
 /// Writes of the tenant that floods, in flight at a time.
@@ -144,10 +144,11 @@ fn at(latencies: &mut [u64], per_mille: usize) -> u64 {
     latencies[(latencies.len() - 1) * per_mille / 1000]
 }
 
-/// The bounds are those of a pool with 16 chunks, in which every few chunks cost a checkpoint.
+/// The bounds are those of a pool with 16 chunks of a megabyte, in which every few chunks cost a checkpoint.
 #[test]
 fn a_flood_does_not_stop_another_tenant() {
-    for seed in 1..=6 {
+    let is_small = |seed: &u64| config(*seed).record_blocks * 2 * BLOCK_BYTES == MIB;
+    for seed in (1..).filter(is_small).take(6) {
         let mut seen = run(seed);
         let few = [500, 990, 1000].map(|share| at(&mut seen.few, share) / 1000);
         let flood = [500, 990, 1000].map(|share| at(&mut seen.flood, share) / 1000);
