@@ -137,6 +137,8 @@ async fn serve_pools(
     let world = Rc::clone(&frame.world);
     let home = Home::open(&directory)?;
     let _alone = home.hold()?;
+    // What it does not know it would serve as nothing at all.
+    home.registry()?;
     let numbers = Numbers::open(home.directory()).map_err(ServeError::Numbers)?;
     let owner = home.owner()?.0;
     let hex: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();

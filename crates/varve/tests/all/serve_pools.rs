@@ -422,3 +422,27 @@ fn a_daemon_is_administered() {
     assert_eq!(&buffer[..count], b"STOPPING=1");
     let _ = std::fs::remove_file(notify);
 }
+
+/// A server that does not know its pools does not say that it is ready.
+#[test]
+fn a_damaged_registry_is_told_at_the_start() {
+    let scratch = Scratch::new("registry");
+    let state = scratch.pool();
+    let registry = format!("{state}/registry.json");
+    std::fs::write(&registry, "{").expect("a file");
+    let (io, discovery) = ("--listen=127.0.0.1:0", "--discovery=127.0.0.1:0");
+    // Should it serve, it ends with its input, which is empty.
+    let serve = [
+        "serve",
+        io,
+        discovery,
+        "--until-stdin-ends",
+        "--state",
+        &state,
+    ];
+    let (output, text) = run_varve(&serve);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let next = format!("next:  move {registry} away; varve pool import --state");
+    assert!(text.contains(&registry) && text.contains(&next), "{text}");
+}
