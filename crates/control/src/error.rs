@@ -320,15 +320,20 @@ impl ControlError {
 
     /// It and its causes, from the outside in, for a finding about the drive at `path`.
     pub(crate) fn why(&self, path: &Path) -> String {
-        let mut text = self.to_string();
         if let (Self::ModelFile { .. }, Some(next)) = (self, self.next()) {
-            return format!("{text}; {next}");
+            return format!("{self}; {next}");
         }
         if let Self::Open(error) = self {
             let (whole, path) = (error.to_string(), path.display().to_string());
             let why = whole.strip_prefix(&path).unwrap_or(&whole);
             return why.trim_start_matches([':', ' ']).to_owned();
         }
+        self.whole()
+    }
+
+    /// It and its causes, from the outside in.
+    pub(crate) fn whole(&self) -> String {
+        let mut text = self.to_string();
         let mut source = std::error::Error::source(self);
         while let Some(cause) = source {
             text = format!("{text}: {cause}");

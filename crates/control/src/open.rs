@@ -117,7 +117,7 @@ impl Pools {
         let started = self.start(id, &scans, &terms).await;
         if let Err(error) = &started {
             let mut unopened = self.unopened.borrow_mut();
-            unopened.insert(pool.to_owned(), error.to_string());
+            unopened.insert(pool.to_owned(), error.whole());
         }
         started.map(drop)
     }

@@ -152,12 +152,21 @@ fn show_job(job: &JobView) {
     }
 }
 
-/// `POOL/NAME` in its parts.
+/// `POOL/NAME` of a volume in its parts.
 pub(super) fn parse_place(text: &str) -> Result<(String, String), String> {
+    split(text).ok_or_else(|| "write POOL/NAME".to_owned())
+}
+
+/// `POOL/DRIVE` in its parts.
+pub(super) fn parse_slot(text: &str) -> Result<(String, String), String> {
+    split(text).ok_or_else(|| "write POOL/DRIVE, as `varve drive list` shows it".to_owned())
+}
+
+fn split(text: &str) -> Option<(String, String)> {
     match text.split_once('/') {
         Some((pool, name)) if !pool.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok((pool.to_owned(), name.to_owned()))
+            Some((pool.to_owned(), name.to_owned()))
         }
-        _ => Err("write POOL/NAME".to_owned()),
+        _ => None,
     }
 }
