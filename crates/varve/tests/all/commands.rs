@@ -209,6 +209,17 @@ fn a_pool_goes_to_another_machine_and_back() {
         &[&["pool", "import"][..], &drives].concat(),
     );
     place.ok(&[&["pool", "import", "--take-over"][..], &drives].concat());
+    let status = ["pool", "status", "tank", "--check"];
+    assert_eq!(place.run(&status).code, 0);
+    // Whom it was taken from cannot open it any more: a check there tells, and a list of all volumes tells why.
+    let status = place.run_as("elsewhere", &status);
+    assert_eq!(status.code, 6, "{status:?}");
+    assert!(status.err.contains("belongs to owner"), "{status:?}");
+    let small = ["pool", "create", "lake", "--fast", "l0:64M"];
+    assert_eq!(place.run_as("elsewhere", &small).code, 0);
+    let list = place.run_as("elsewhere", &["volume", "list"]);
+    assert_eq!(list.code, 6, "{list:?}");
+    assert!(list.err.contains("used the pool last"), "{list:?}");
     place.ok(&["pool", "destroy", "tank"]);
     place.tank_of(&drives);
 }
