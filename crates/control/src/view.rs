@@ -120,6 +120,9 @@ pub struct VolumeView {
     pub volume: String,
     /// Its number in the pool; never used again.
     pub id: u64,
+    /// The namespace number under which hosts see it, if a daemon shows it to them.
+    #[serde(default)]
+    pub nsid: Option<u32>,
     /// As hosts see it.
     pub uuid: String,
     /// As hosts see it, 32 hexadecimal digits.

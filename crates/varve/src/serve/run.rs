@@ -158,6 +158,9 @@ async fn serve_pools(
         Rc::clone(&pools),
         numbers,
     );
+    // The namespaces know the pools, which are not to keep them in turn.
+    let numbered = Rc::downgrade(&namespaces);
+    pools.numbers(move |volume| numbered.upgrade()?.number(volume));
     namespaces.settle(warn).await;
     world.spawn(Box::pin(Rc::clone(&namespaces).follow(watch, warn)));
     let shown = namespaces.shown().into_iter().map(|(nsid, info)| {
