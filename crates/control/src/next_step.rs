@@ -186,7 +186,7 @@ fn preflight_next(findings: &[Finding]) -> Option<String> {
 }
 
 /// What to do about a path that is no drive for a pool, by the code of what was found; the first that is there.
-const UNFIT_NEXT: [(&str, &str); 8] = [
+const UNFIT_NEXT: [(&str, &str); 10] = [
     (
         "in-use",
         "unmount it, or end what uses it, or use another drive",
@@ -200,6 +200,14 @@ const UNFIT_NEXT: [(&str, &str); 8] = [
         "name a block device or a regular file, or write PATH:SIZE for a new sparse file",
     ),
     ("no-directory", "make the directory first"),
+    (
+        "directory-denied",
+        "let this user write to the directory (sudo, or its owner), or name another one",
+    ),
+    (
+        "directory-read-only",
+        "mount it for writing, or name another directory",
+    ),
     ("read-only", "make it writable, or use another drive"),
     (
         "sector-size",
