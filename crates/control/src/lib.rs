@@ -61,6 +61,7 @@
 //! **Not here**: what a pool is (`pool`), how hosts reach volumes (the daemon), how replies are shown
 //! (the command line).
 
+mod barred;
 mod check;
 mod create;
 mod document;
@@ -102,6 +103,7 @@ mod volume;
 mod volumes;
 mod within;
 
+pub use barred::Barred;
 pub use check::{BadDrive, CheckView};
 pub use create::{CreatePool, Protect};
 pub use document::{Document, Failed};

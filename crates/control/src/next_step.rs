@@ -76,6 +76,10 @@ impl ControlError {
             Self::Io(_) => "varve needs Linux 5.11 or newer with io_uring allowed".to_owned(),
             Self::Home { error, .. } => home_next(error).to_owned(),
             Self::StatePath(_) => "choose a shorter path, of some 90 characters at most: --state DIR".to_owned(),
+            Self::NoState(_) => {
+                "name the one that was meant: --state DIR; varve pool create and varve pool import make one".to_owned()
+            }
+            Self::Barred(barred) => barred.next(),
             Self::StateFile(path) => format!(
                 "move {} away; varve pool import PATH... makes it anew",
                 path.display()
