@@ -1,5 +1,6 @@
 //! Why the control plane did not do what was asked.
 
+use crate::barred::Barred;
 use crate::failure::Exit;
 use crate::finding::Finding;
 use crate::path::PathError;
@@ -160,6 +161,10 @@ pub enum ControlError {
     },
     /// The path of the state directory is too long for the socket in it.
     StatePath(PathBuf),
+    /// The state directory that was named is not there.
+    NoState(PathBuf),
+    /// The state directory, or the daemon in it, is for another user.
+    Barred(Barred),
     /// A file of the state directory holds something else.
     StateFile(PathBuf),
     /// The system has no random bytes.
@@ -224,6 +229,7 @@ impl ControlError {
             | Self::StatePath(_)
             | Self::Request(_) => Exit::Usage,
             Self::NoPool(_)
+            | Self::NoState(_)
             | Self::NoLabels
             | Self::NoVolume { .. }
             | Self::NoDrive { .. }
@@ -237,6 +243,7 @@ impl ControlError {
             | Self::NoModel(_)
             | Self::DriveLive { .. }
             | Self::Closed(_)
+            | Self::Barred(_)
             | Self::Open(_) => Exit::Refused,
             Self::PoolExists(_)
             | Self::Naming(_)
@@ -295,6 +302,8 @@ impl ControlError {
             Self::Open(_) => "open",
             Self::Io(_) => "no-io",
             Self::Home { .. } | Self::StatePath(_) => "state-directory",
+            Self::NoState(_) => "no-state-directory",
+            Self::Barred(_) => "denied",
             Self::StateFile(_) => "state-file",
             Self::Random(_) => "no-chance",
             Self::Closed(_) => "pool-closed",
@@ -320,15 +329,20 @@ impl ControlError {
 
     /// It and its causes, from the outside in, for a finding about the drive at `path`.
     pub(crate) fn why(&self, path: &Path) -> String {
-        let mut text = self.to_string();
         if let (Self::ModelFile { .. }, Some(next)) = (self, self.next()) {
-            return format!("{text}; {next}");
+            return format!("{self}; {next}");
         }
         if let Self::Open(error) = self {
             let (whole, path) = (error.to_string(), path.display().to_string());
             let why = whole.strip_prefix(&path).unwrap_or(&whole);
             return why.trim_start_matches([':', ' ']).to_owned();
         }
+        self.whole()
+    }
+
+    /// It and its causes, from the outside in.
+    pub(crate) fn whole(&self) -> String {
+        let mut text = self.to_string();
         let mut source = std::error::Error::source(self);
         while let Some(cause) = source {
             text = format!("{text}: {cause}");
@@ -499,6 +513,8 @@ impl ControlError {
                     "the path of the state directory {path} is too long for a socket in it"
                 )
             }
+            Self::NoState(path) => write!(f, "there is no state directory {}", path.display()),
+            Self::Barred(barred) => write!(f, "{barred}"),
             Self::StateFile(path) => {
                 write!(f, "{} is damaged or of another version", path.display())
             }
@@ -565,7 +581,11 @@ impl fmt::Display for ControlError {
             Self::Engine { what, .. } => write!(f, "{what} failed"),
             Self::Open(_) => f.write_str("a drive cannot be opened"),
             Self::Io(_) => f.write_str("this process cannot use drives"),
-            Self::Home { .. } | Self::StatePath(_) | Self::StateFile(_) => self.fmt_state(f),
+            Self::Home { .. }
+            | Self::StatePath(_)
+            | Self::NoState(_)
+            | Self::Barred(_)
+            | Self::StateFile(_) => self.fmt_state(f),
             Self::Random(_) => f.write_str("the system gives no random bytes"),
             Self::Closed(pool) => write!(f, "pool {pool} is not open"),
             Self::Served(pool) => write!(f, "pool {pool} is open for hosts"),

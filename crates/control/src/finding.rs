@@ -74,6 +74,8 @@ fn code(what: &hostio::What) -> &'static str {
         hostio::What::Missing => "missing",
         hostio::What::Exists => "exists",
         hostio::What::NoDirectory(_) => "no-directory",
+        hostio::What::DirectoryDenied(_) => "directory-denied",
+        hostio::What::DirectoryReadOnly(_) => "directory-read-only",
         hostio::What::Kind => "not-a-disk",
         hostio::What::Denied => "denied",
         hostio::What::ReadOnly => "read-only",

@@ -52,19 +52,38 @@ impl Home {
     /// # Errors
     /// It cannot be made, is no directory, or its path is too long for the socket in it.
     pub fn open(directory: &Path) -> Result<Self, ControlError> {
-        let directory = crate::path::absolute(directory);
-        let home = Self {
-            directory: directory.clone(),
-        };
-        // What nothing could listen in is refused before it is made.
-        SocketAddr::from_pathname(home.socket())
-            .map_err(|_| ControlError::StatePath(directory.clone()))?;
+        let home = Self::named(directory)?;
         let made = DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(&directory);
-        made.map_err(|error| ControlError::home(&directory, error))?;
+            .create(&home.directory);
+        made.map_err(|error| ControlError::home(&home.directory, error))?;
         Ok(home)
+    }
+
+    /// Takes a directory for it if it is there; nothing is made.
+    ///
+    /// # Errors
+    /// It cannot be looked at, is no directory, or its path is too long for the socket in it.
+    pub fn find(directory: &Path) -> Result<Option<Self>, ControlError> {
+        let home = Self::named(directory)?;
+        let found = match std::fs::metadata(&home.directory) {
+            Ok(meta) if meta.is_dir() => return Ok(Some(home)),
+            Ok(_) => io::ErrorKind::NotADirectory.into(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => error,
+        };
+        Err(ControlError::home(&home.directory, found))
+    }
+
+    fn named(directory: &Path) -> Result<Self, ControlError> {
+        let directory = crate::path::absolute(directory);
+        let home = Self { directory };
+        // What nothing could listen in is refused before it is made.
+        match SocketAddr::from_pathname(home.socket()) {
+            Ok(_) => Ok(home),
+            Err(_) => Err(ControlError::StatePath(home.directory)),
+        }
     }
 
     /// The directory.

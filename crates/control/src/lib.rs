@@ -61,6 +61,7 @@
 //! **Not here**: what a pool is (`pool`), how hosts reach volumes (the daemon), how replies are shown
 //! (the command line).
 
+mod barred;
 mod check;
 mod create;
 mod document;
@@ -92,6 +93,7 @@ mod request;
 mod room;
 mod running;
 mod scan;
+mod seen;
 mod size;
 mod status;
 mod trouble;
@@ -101,6 +103,7 @@ mod volume;
 mod volumes;
 mod within;
 
+pub use barred::Barred;
 pub use check::{BadDrive, CheckView};
 pub use create::{CreatePool, Protect};
 pub use document::{Document, Failed};
@@ -120,6 +123,7 @@ pub use registry::{Entry, Registry};
 pub use replace::ReplaceDrive;
 pub use request::{Reply, Request, SCHEMA_VERSION};
 pub use scan::{OtherUse, Scan, scan};
+pub use seen::Seen;
 pub use size::{SizeError, parse_size};
 pub use trouble::Trouble;
 pub use view::{DriveView, Health, PlanView, PoolView, VolumeView};

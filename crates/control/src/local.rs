@@ -1,6 +1,7 @@
 //! The control plane of one command: the daemon that listens in the state directory is asked; where none
 //! does, the command opens what it needs, does one thing, and closes everything in good order.
 
+use crate::barred::of_connect;
 use crate::error::ControlError;
 use crate::failure::Failure;
 use crate::home::Home;
@@ -35,7 +36,7 @@ pub fn ask(
     let socket = home.join("varve.sock");
     let connect = || {
         let connected = client::connect(&socket);
-        connected.map_err(|error| Box::new(ControlError::Daemonless(error).into()))
+        connected.map_err(|error| Box::new(of_connect(&socket, error).into()))
     };
     let Some(stream) = connect()? else {
         return run(home, request, note);
@@ -76,9 +77,15 @@ pub fn run(
     note: impl Fn(Note<'_>) + 'static,
 ) -> Result<Reply, Box<Failure>> {
     let executor = Executor::new();
-    let pools = Home::open(home)
-        .and_then(|home| Pools::new(executor.world(), home, Config::default()))
-        .map_err(|error| Box::new(error.into()))?;
+    let failed = |error: ControlError| Box::new(Failure::from(error));
+    let found = match request.may_be_first() {
+        true => Home::open(home).map(Some),
+        false => Home::find(home),
+    };
+    let Some(home) = found.map_err(failed)? else {
+        return of_nothing(request).map_err(failed);
+    };
+    let pools = Pools::new(executor.world(), home, Config::default()).map_err(failed)?;
     let outcome = executor.run(async move {
         let outcome = one(&pools, request, note).await;
         let closed = pools.close_all().await;
@@ -90,6 +97,34 @@ pub fn run(
     });
     let outcome = outcome.expect("a session waits for drives and clocks only");
     outcome.map_err(Box::new)
+}
+
+/// What is answered where no state directory is: no pool is known, and nothing is made to find that out.
+fn of_nothing(request: Request) -> Result<Reply, ControlError> {
+    let none = |pool| Err(ControlError::NoPool(pool));
+    match request {
+        Request::PoolList => Ok(Reply::PoolList { pools: Vec::new() }),
+        Request::VolumeList { pool: None } => Ok(Reply::VolumeList {
+            volumes: Vec::new(),
+            findings: Vec::new(),
+        }),
+        Request::DriveList { pool: None } => Ok(Reply::DriveList { drives: Vec::new() }),
+        Request::JobList => Ok(Reply::JobList { jobs: Vec::new() }),
+        Request::JobWait { job, .. } => Err(ControlError::NoJob(job)),
+        Request::PoolStatus { pool }
+        | Request::PoolExport { pool, .. }
+        | Request::PoolDestroy { pool, .. }
+        | Request::PoolCheck { pool }
+        | Request::VolumeList { pool: Some(pool) }
+        | Request::VolumeResize { pool, .. }
+        | Request::VolumeDelete { pool, .. }
+        | Request::DriveList { pool: Some(pool) } => none(pool),
+        Request::VolumeCreate(new) => none(new.pool),
+        Request::DriveReplace(wanted) => none(wanted.pool),
+        Request::PoolCreate(_) | Request::PoolImport(_) => {
+            unreachable!("these make the state directory")
+        }
+    }
 }
 
 async fn one(
@@ -121,4 +156,35 @@ async fn one(
         reply = Reply::Job(pools.wait_job(job.job, job.done_bytes).await?);
     }
     judge(reply).map_err(|failure| *failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where nothing is remembered nothing is known; to find that out nothing is made.
+    #[test]
+    fn a_look_at_no_state_directory_makes_none() {
+        let home = std::env::temp_dir().join(format!("varve-no-state-{}", std::process::id()));
+        let asked = |request| ask(&home, request, |_| ());
+        let lists = [
+            Request::PoolList,
+            Request::VolumeList { pool: None },
+            Request::DriveList { pool: None },
+        ];
+        for request in lists {
+            asked(request).expect("an empty list");
+        }
+        let pool = "tank".to_owned();
+        for request in [
+            Request::PoolStatus { pool: pool.clone() },
+            Request::PoolCheck { pool: pool.clone() },
+            Request::VolumeList {
+                pool: Some(pool.clone()),
+            },
+        ] {
+            assert_eq!(asked(request).expect_err("no pool").code, "no-pool");
+        }
+        assert!(!home.exists());
+    }
 }

@@ -76,6 +76,10 @@ impl ControlError {
             Self::Io(_) => "varve needs Linux 5.11 or newer with io_uring allowed".to_owned(),
             Self::Home { error, .. } => home_next(error).to_owned(),
             Self::StatePath(_) => "choose a shorter path, of some 90 characters at most: --state DIR".to_owned(),
+            Self::NoState(_) => {
+                "name the one that was meant: --state DIR; varve pool create and varve pool import make one".to_owned()
+            }
+            Self::Barred(barred) => barred.next(),
             Self::StateFile(path) => format!(
                 "move {} away; varve pool import PATH... makes it anew",
                 path.display()
@@ -186,7 +190,7 @@ fn preflight_next(findings: &[Finding]) -> Option<String> {
 }
 
 /// What to do about a path that is no drive for a pool, by the code of what was found; the first that is there.
-const UNFIT_NEXT: [(&str, &str); 8] = [
+const UNFIT_NEXT: [(&str, &str); 10] = [
     (
         "in-use",
         "unmount it, or end what uses it, or use another drive",
@@ -200,6 +204,14 @@ const UNFIT_NEXT: [(&str, &str); 8] = [
         "name a block device or a regular file, or write PATH:SIZE for a new sparse file",
     ),
     ("no-directory", "make the directory first"),
+    (
+        "directory-denied",
+        "let this user write to the directory (sudo, or its owner), or name another one",
+    ),
+    (
+        "directory-read-only",
+        "mount it for writing, or name another directory",
+    ),
     ("read-only", "make it writable, or use another drive"),
     (
         "sector-size",

@@ -20,7 +20,7 @@ use varve_pool::label::{self, Import, ImportError, LabelStore, MemberId, PoolId,
 use varve_pool::{Pool, PoolError};
 
 /// What a drive is that holds an older state than the pool was closed in.
-const PUT_BACK: &str = "put-back";
+pub(crate) const PUT_BACK: &str = "put-back";
 /// What a drive is that was a member, and holds what somebody else put there.
 pub(crate) const OTHER_USE: &str = "other-use";
 /// What a drive is that cannot be opened, for writing say.
@@ -117,7 +117,7 @@ impl Pools {
         let started = self.start(id, &scans, &terms).await;
         if let Err(error) = &started {
             let mut unopened = self.unopened.borrow_mut();
-            unopened.insert(pool.to_owned(), error.to_string());
+            unopened.insert(pool.to_owned(), error.whole());
         }
         started.map(drop)
     }

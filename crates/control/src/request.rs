@@ -117,6 +117,12 @@ impl Request {
         )
     }
 
+    /// True if it may be the first that is done with a state directory: all else is about what is known there.
+    #[must_use]
+    pub const fn may_be_first(&self) -> bool {
+        matches!(self, Self::PoolCreate(_) | Self::PoolImport(_))
+    }
+
     /// The pool that must be open for it. What opens one itself, as far as it needs to, names none here.
     #[must_use]
     pub fn pool(&self) -> Option<&str> {

@@ -100,15 +100,14 @@ pub struct PoolView {
     pub findings: Vec<Finding>,
 }
 
-/// Findings that are wrong with a pool which serves, whatever its health is.
-const TROUBLES: [&str; 3] = ["repairs", "full", "nearly-full"];
-
 impl PoolView {
-    /// True if nobody has to look after it.
+    /// True if nobody has to look after it: it serves or could, every drive is live, and nothing was found.
     #[must_use]
     pub fn is_well(&self) -> bool {
-        let is_trouble = |finding: &Finding| TROUBLES.contains(&&*finding.code);
-        matches!(self.health, Health::Ok | Health::Closed) && !self.findings.iter().any(is_trouble)
+        let is_live = |drive: &DriveView| drive.state == "live";
+        matches!(self.health, Health::Ok | Health::Closed)
+            && self.drives.iter().all(is_live)
+            && self.findings.is_empty()
     }
 }
 
@@ -121,6 +120,9 @@ pub struct VolumeView {
     pub volume: String,
     /// Its number in the pool; never used again.
     pub id: u64,
+    /// The namespace number under which hosts see it, if a daemon shows it to them.
+    #[serde(default)]
+    pub nsid: Option<u32>,
     /// As hosts see it.
     pub uuid: String,
     /// As hosts see it, 32 hexadecimal digits.

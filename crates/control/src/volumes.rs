@@ -130,7 +130,12 @@ impl Pools {
             let names = pool.map_or_else(|| self.open_names(), |pool| vec![pool.to_owned()]);
             let mut views = Vec::new();
             for name in names {
-                views.extend(volume_views(&self.running(&name)?).await?);
+                let running = self.running(&name)?;
+                let mut of_pool = volume_views(&running).await?;
+                for (view, volume) in of_pool.iter_mut().zip(running.volumes()) {
+                    view.nsid = self.number(volume.info());
+                }
+                views.append(&mut of_pool);
             }
             Ok(views)
         })
@@ -176,6 +181,7 @@ pub(crate) async fn volume_views(running: &Rc<Running>) -> Result<Vec<VolumeView
             pool: info.pool.clone(),
             volume: info.name.clone(),
             id: info.id.0,
+            nsid: None,
             uuid: random::uuid_text(&info.uuid),
             nguid: random::hex(&info.nguid),
             bytes: info.size.0 * BLOCK_BYTES,

@@ -140,7 +140,16 @@ fn look_for_room(wanted: &Wanted, found: &mut Preflight) {
     }
     let directory = space::directory_of(path);
     match std::fs::metadata(directory) {
-        Ok(meta) if meta.is_dir() => {}
+        Ok(meta) if meta.is_dir() => {
+            if let Err(error) = space::may_make_in(directory) {
+                let what = match What::of_error("faccessat", &error) {
+                    What::Denied => What::DirectoryDenied(directory.to_owned()),
+                    What::ReadOnly => What::DirectoryReadOnly(directory.to_owned()),
+                    other => other,
+                };
+                found.note(path, what);
+            }
+        }
         Ok(_) => found.note(path, What::NoDirectory(directory.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             found.note(path, What::NoDirectory(directory.to_owned()));

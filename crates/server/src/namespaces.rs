@@ -113,6 +113,15 @@ impl Namespaces {
         self.state.borrow().shown.clone()
     }
 
+    /// The number under which hosts see a volume, if they do.
+    #[must_use]
+    pub fn number(&self, volume: &VolumeInfo) -> Option<u32> {
+        let state = self.state.borrow();
+        let nsid = state.numbers.get(&volume.uuid)?;
+        let shown = state.shown.get(&nsid)?;
+        (shown.uuid == volume.uuid).then_some(nsid)
+    }
+
     /// Makes the namespaces what the volumes with durable numbers are; tells of those that cannot be.
     fn show(&self) -> Vec<Unserved> {
         let mut state = self.state.borrow_mut();

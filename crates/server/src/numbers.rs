@@ -120,6 +120,12 @@ impl Numbers {
         Ok(None)
     }
 
+    /// The number of a volume, if it is remembered durably; none is given.
+    #[must_use]
+    pub fn get(&self, uuid: &[u8; 16]) -> Option<u32> {
+        self.saved.namespaces.get(&key(uuid)).copied()
+    }
+
     /// Forgets a volume that was deleted, durably once the next draft was saved.
     pub fn forget(&mut self, uuid: &[u8; 16]) {
         if let Some(nsid) = self.table.namespaces.remove(&key(uuid)) {

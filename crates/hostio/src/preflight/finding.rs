@@ -36,6 +36,10 @@ pub enum What {
     Exists,
     /// The directory a file is to be made in does not exist.
     NoDirectory(PathBuf),
+    /// This process may not make files in the directory that one is to be made in.
+    DirectoryDenied(PathBuf),
+    /// The directory a file is to be made in takes no writes.
+    DirectoryReadOnly(PathBuf),
     /// Neither a regular file nor a block device.
     Kind,
     /// This process may not use it.
@@ -107,6 +111,20 @@ impl fmt::Display for Finding {
             What::Missing => f.write_str("does not exist"),
             What::Exists => f.write_str("exists already"),
             What::NoDirectory(path) => write!(f, "there is no directory {}", path.display()),
+            What::DirectoryDenied(path) => {
+                write!(
+                    f,
+                    "no file can be made in {}: permission denied",
+                    path.display()
+                )
+            }
+            What::DirectoryReadOnly(path) => {
+                write!(
+                    f,
+                    "no file can be made in {}: it is read-only",
+                    path.display()
+                )
+            }
             What::Kind => f.write_str("is neither a regular file nor a block device"),
             What::Denied => f.write_str("permission denied"),
             What::ReadOnly => f.write_str("is read-only"),

@@ -58,6 +58,23 @@ pub(super) fn look(wanted: &[Wanted], found: &mut Preflight) {
     }
 }
 
+/// Finds out whether this process may make files in a directory. Nothing is made for that.
+///
+/// # Errors
+/// The system's: that it may not, or why that cannot be told.
+#[expect(unsafe_code, reason = "a system call")]
+pub(super) fn may_make_in(directory: &Path) -> io::Result<()> {
+    let path = CString::new(directory.as_os_str().as_bytes())?;
+    let wanted = libc::W_OK | libc::X_OK;
+    // SAFETY: a string with its zero; the call writes nothing. As the user whose rights count when a file is made.
+    let outcome =
+        unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), wanted, libc::AT_EACCESS) };
+    match outcome {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Bytes that this process could still write to the file system of a directory.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! `varve drive`.
 
 use super::Exit;
-use super::front::{Front, parse_place};
+use super::front::{Front, parse_slot};
 use super::pool::drives;
 use clap::{Args, Subcommand};
 use varve_control::{DrivePath, JobView, ReplaceDrive, Reply, Request};
@@ -28,7 +28,7 @@ pub(crate) struct List {
 #[derive(Args)]
 pub(crate) struct Replace {
     /// The drive that is to be replaced, as `varve drive list` shows it
-    #[arg(value_name = "POOL/DRIVE", value_parser = parse_place)]
+    #[arg(value_name = "POOL/DRIVE", value_parser = parse_slot)]
     drive: (String, String),
     /// The drive that takes its place; PATH:SIZE for a new sparse file
     #[arg(value_name = "PATH")]

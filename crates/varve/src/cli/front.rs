@@ -11,7 +11,7 @@ use clap::Args;
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 use varve_control::local::{self, Note};
-use varve_control::{Failure, Finding, Home, JobView, Reply, Request, Severity};
+use varve_control::{ControlError, Failure, Finding, Home, JobView, Reply, Request, Severity};
 
 /// Options that every command of the control plane has.
 #[derive(Args)]
@@ -28,8 +28,7 @@ pub(super) struct Front {
 impl Front {
     /// Asks, and shows what comes back: as JSON, or by `show`, which says how the command ended.
     pub(super) fn run(&self, request: Request, show: impl Fn(&Reply) -> Exit) -> Exit {
-        let home = self.home();
-        match local::ask(&home, request, note) {
+        match self.ask(request) {
             Ok(reply) if self.json => {
                 let exit = judge(&reply);
                 show_document(reply);
@@ -42,8 +41,7 @@ impl Front {
 
     /// Asks, shows JSON if that is wanted, and lets `look` look at the reply in either case.
     pub(super) fn run_judged(&self, request: Request, look: impl Fn(&Reply)) -> Exit {
-        let home = self.home();
-        match local::ask(&home, request, note) {
+        match self.ask(request) {
             Ok(reply) => {
                 look(&reply);
                 let exit = judge(&reply);
@@ -54,6 +52,17 @@ impl Front {
             }
             Err(failure) => fail(&failure),
         }
+    }
+
+    /// A directory that was named and is not there is a mistake: one that lies at the usual place is made by the first
+    /// command that has something to remember.
+    fn ask(&self, request: Request) -> Result<Reply, Box<Failure>> {
+        let home = self.home();
+        let is_named = self.state.is_some() && !request.may_be_first();
+        if is_named && matches!(Home::find(&home), Ok(None)) {
+            return Err(Box::new(ControlError::NoState(home).into()));
+        }
+        local::ask(&home, request, note)
     }
 
     /// The state directory; next steps name it from now on, if it was given.
@@ -152,12 +161,21 @@ fn show_job(job: &JobView) {
     }
 }
 
-/// `POOL/NAME` in its parts.
+/// `POOL/NAME` of a volume in its parts.
 pub(super) fn parse_place(text: &str) -> Result<(String, String), String> {
+    split(text).ok_or_else(|| "write POOL/NAME".to_owned())
+}
+
+/// `POOL/DRIVE` in its parts.
+pub(super) fn parse_slot(text: &str) -> Result<(String, String), String> {
+    split(text).ok_or_else(|| "write POOL/DRIVE, as `varve drive list` shows it".to_owned())
+}
+
+fn split(text: &str) -> Option<(String, String)> {
     match text.split_once('/') {
         Some((pool, name)) if !pool.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok((pool.to_owned(), name.to_owned()))
+            Some((pool.to_owned(), name.to_owned()))
         }
-        _ => Err("write POOL/NAME".to_owned()),
+        _ => None,
     }
 }

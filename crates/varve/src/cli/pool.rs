@@ -30,7 +30,11 @@ pub(crate) enum Action {
 }
 
 /// Options of `varve pool create`.
+// The name first: behind drives it is taken for one.
 #[derive(Args)]
+#[command(
+    override_usage = "varve pool create <NAME> --fast <PATH>... [--dense <PATH>...] [OPTIONS]"
+)]
 pub(crate) struct Create {
     /// Name of the pool
     name: String,

@@ -75,6 +75,24 @@ mod tests {
         );
     }
 
+    /// A usage line can be typed as it stands, and what is to be written is called what it is.
+    #[test]
+    fn what_is_to_be_typed_is_told() {
+        let said = |line| {
+            let error = Cli::try_parse_from(split(line)).err();
+            error.expect("nonsense").render().to_string()
+        };
+        let text = said("varve pool create tank");
+        assert!(
+            text.contains("Usage: varve pool create <NAME> --fast <PATH>..."),
+            "{text}"
+        );
+        let typed = "varve pool create tank --fast /f0:64M /f1:64M --dense /d0:64M --json";
+        assert!(Cli::try_parse_from(split(typed)).is_ok());
+        assert!(said("varve drive replace tank y").contains("write POOL/DRIVE"));
+        assert!(said("varve volume delete tank").contains("write POOL/NAME"));
+    }
+
     #[test]
     fn the_subcommand_is_named() {
         let named_by = |line| named(&Cli::command(), split(line));

@@ -133,6 +133,9 @@ fn list(volumes: &[VolumeView]) -> String {
             size(volume.used_bytes),
             size(volume.unprotected_bytes),
             volume.tenant.to_string(),
+            volume
+                .nsid
+                .map_or_else(|| "-".to_owned(), |nsid| nsid.to_string()),
             volume.uuid.clone(),
         ]
     };
@@ -143,6 +146,7 @@ fn list(volumes: &[VolumeView]) -> String {
         Number("USED"),
         Number("UNPROTECTED"),
         Number("TENANT"),
+        Number("NSID"),
         Text("UUID"),
     ];
     table(&columns, &rows)

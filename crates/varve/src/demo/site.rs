@@ -29,13 +29,19 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// The directory that the user named, or a new temporary one.
+    /// The directory that the user named, or a new temporary one. It is named from the root: what is remembered of
+    /// it has to mean the same wherever the demonstration goes on.
     ///
     /// # Errors
     /// [`DemoError::Directory`].
     pub(super) fn open(named: Option<&Path>) -> Result<Self, DemoError> {
         let (directory, made) = match named {
-            Some(named) => (named.to_owned(), fs::create_dir_all(named)),
+            Some(named) => {
+                let directory = std::path::absolute(named)
+                    .map_err(|error| DemoError::Directory(named.to_owned(), error))?;
+                let made = fs::create_dir_all(&directory);
+                (directory, made)
+            }
             None => {
                 let name = format!("varve-demo-{}", std::process::id());
                 let directory = std::env::temp_dir().join(name);
@@ -173,5 +179,29 @@ impl Drop for Site {
             // What cannot be removed is the system's to clean up, as everything temporary.
             let _ = fs::remove_dir_all(&self.directory);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A demonstration that was begun in one directory goes on from any other.
+    #[test]
+    fn what_is_remembered_is_named_from_the_root() {
+        let place = std::env::temp_dir().join(format!("varve-site-{}", std::process::id()));
+        let here = std::env::current_dir().expect("a directory");
+        let up = here.components().skip(1).map(|_| "..");
+        let below = place.strip_prefix("/").expect("from the root");
+        let relative = up.collect::<PathBuf>().join(below);
+        assert!(relative.is_relative());
+        let site = Site::open(Some(&relative)).expect("a directory");
+        site.write_config(([127, 0, 0, 1], 0).into(), ([127, 0, 0, 1], 0).into())
+            .expect("a configuration");
+        let text = fs::read_to_string(place.join("varve.toml")).expect("a configuration");
+        fs::remove_dir_all(place).expect("it was made");
+        assert!(text.contains("state_dir = \"/"), "{text}");
+        let drives = [site.drives("fast", FAST), site.drives("dense", DENSE)].concat();
+        assert!(drives.iter().all(|drive| drive.path.is_absolute()));
     }
 }

@@ -45,6 +45,7 @@ fn readings() -> Readings {
         pool: "a".to_owned(),
         volume: "db".to_owned(),
         id: 1,
+        nsid: None,
         uuid: String::new(),
         nguid: String::new(),
         bytes: 1 << 20,

@@ -137,6 +137,8 @@ async fn serve_pools(
     let world = Rc::clone(&frame.world);
     let home = Home::open(&directory)?;
     let _alone = home.hold()?;
+    // What it does not know it would serve as nothing at all.
+    home.registry()?;
     let numbers = Numbers::open(home.directory()).map_err(ServeError::Numbers)?;
     let owner = home.owner()?.0;
     let hex: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -156,6 +158,9 @@ async fn serve_pools(
         Rc::clone(&pools),
         numbers,
     );
+    // The namespaces know the pools, which are not to keep them in turn.
+    let numbered = Rc::downgrade(&namespaces);
+    pools.numbers(move |volume| numbered.upgrade()?.number(volume));
     namespaces.settle(warn).await;
     world.spawn(Box::pin(Rc::clone(&namespaces).follow(watch, warn)));
     let shown = namespaces.shown().into_iter().map(|(nsid, info)| {

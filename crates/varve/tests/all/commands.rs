@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 use std::fs::File;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -209,6 +211,17 @@ fn a_pool_goes_to_another_machine_and_back() {
         &[&["pool", "import"][..], &drives].concat(),
     );
     place.ok(&[&["pool", "import", "--take-over"][..], &drives].concat());
+    let status = ["pool", "status", "tank", "--check"];
+    assert_eq!(place.run(&status).code, 0);
+    // Whom it was taken from cannot open it any more: a check there tells, and a list of all volumes tells why.
+    let status = place.run_as("elsewhere", &status);
+    assert_eq!(status.code, 6, "{status:?}");
+    assert!(status.err.contains("belongs to owner"), "{status:?}");
+    let small = ["pool", "create", "lake", "--fast", "l0:64M"];
+    assert_eq!(place.run_as("elsewhere", &small).code, 0);
+    let list = place.run_as("elsewhere", &["volume", "list"]);
+    assert_eq!(list.code, 6, "{list:?}");
+    assert!(list.err.contains("used the pool last"), "{list:?}");
     place.ok(&["pool", "destroy", "tank"]);
     place.tank_of(&drives);
 }
@@ -583,4 +596,90 @@ fn next_steps_name_the_state_directory() {
     let expected = format!("varve drive replace --state {state} tank/fast1");
     let is_told = |finding: &&Value| finding["text"].as_str().unwrap().contains(&expected);
     assert!(texts.iter().any(is_told), "{status}");
+}
+
+/// A state directory that was named and is not there is told, and not made.
+#[test]
+fn a_state_directory_that_is_not_there_is_told() {
+    let place = Place::new();
+    for arguments in [
+        &["pool", "list"][..],
+        &["pool", "status"],
+        &["pool", "status", "--check"],
+        &["pool", "status", "tank"],
+        &["pool", "export", "tank"],
+        &["volume", "list"],
+        &["volume", "create", "tank/v", "8M"],
+        &["drive", "list"],
+        &["check", "tank"],
+    ] {
+        place.refused(3, "there is no state directory", arguments);
+        assert!(!place.0.join("state").exists(), "{arguments:?}");
+    }
+}
+
+/// Runs a command as a user who may not do what the owner of these files may; nothing if there is no such user here.
+fn as_stranger(place: &Place, arguments: &[&str]) -> Option<Outcome> {
+    const STRANGER: u32 = 65_534;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+    command.args(arguments);
+    if is_root() {
+        command.uid(STRANGER).gid(STRANGER);
+        chown(place.0.join("state"), Some(STRANGER), Some(STRANGER)).unwrap();
+    }
+    match command.output() {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => None,
+        output => {
+            let output = output.unwrap();
+            Some(Outcome {
+                code: output.status.code().expect("no signal ended it"),
+                out: String::from_utf8(output.stdout).unwrap(),
+                err: String::from_utf8(output.stderr).unwrap(),
+            })
+        }
+    }
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// What a user may not read or write is told as that, with who may; before anything is made.
+#[test]
+fn what_belongs_to_another_user_is_told() {
+    let place = Place::new();
+    let directory = |name: &str, mode: u32| {
+        std::fs::create_dir(place.0.join(name)).unwrap();
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(place.0.join(name), mode).unwrap();
+    };
+    // Root's own are shut to the stranger, anybody else's to itself.
+    directory("state", 0o700);
+    directory("shut", if is_root() { 0o700 } else { 0 });
+    directory("fixed", if is_root() { 0o755 } else { 0o555 });
+    let list = ["pool", "list", "--state", &place.path("shut")];
+    let Some(list) = as_stranger(&place, &list) else {
+        eprintln!(
+            "skipped: no other user may run {}",
+            env!("CARGO_BIN_EXE_varve")
+        );
+        return;
+    };
+    assert_eq!(list.code, 4, "{list:?}");
+    assert!(list.err.contains("may be read by user "), "{list:?}");
+    assert!(!list.err.contains("daemon"), "{list:?}");
+    let drive = place.path("fixed/f:64M");
+    let state = place.path("state");
+    for more in [&["--dry-run"][..], &[]] {
+        let create = [
+            "pool", "create", "tank", "--state", &state, "--fast", &drive,
+        ];
+        let create = as_stranger(&place, &[&create[..], more].concat()).expect("it may run");
+        assert_eq!(create.code, 4, "{create:?}");
+        assert!(create.err.contains("no file can be made in"), "{create:?}");
+        assert!(
+            create.err.contains("next:  let this user write"),
+            "{create:?}"
+        );
+    }
 }

@@ -16,7 +16,8 @@ impl Place {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("failures-{}-{number}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::create_dir_all(&path).expect("a scratch directory");
+        // A state directory in which nothing is known.
+        std::fs::create_dir_all(path.join("s")).expect("a scratch directory");
         Self(path)
     }
 
@@ -83,7 +84,7 @@ const NONSENSE: [&str; 28] = [
 ];
 
 /// Command lines that a command refuses, or fails with: exit code, class, word for programs.
-const FAILING: [(i32, &str, &str, &str); 37] = [
+const FAILING: [(i32, &str, &str, &str); 38] = [
     (
         3,
         "not-found",
@@ -95,6 +96,12 @@ const FAILING: [(i32, &str, &str, &str); 37] = [
         "not-found",
         "no-pool",
         "pool destroy none --state s --json",
+    ),
+    (
+        3,
+        "not-found",
+        "no-state-directory",
+        "pool status --check --state none --json",
     ),
     (
         1,

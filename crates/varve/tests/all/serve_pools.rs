@@ -202,6 +202,32 @@ fn one_server_a_state_directory() {
     assert_eq!(first.end().0.code(), Some(0));
 }
 
+/// Volumes as a list shows them, with their namespace numbers.
+fn numbered(state: &str) -> Vec<(String, Option<u64>)> {
+    let (output, text) = run_varve(&["volume", "list", "--json", "--state", state]);
+    assert!(output.status.success(), "{text}");
+    let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+    let volumes = list["volumes"].as_array().expect("volumes").iter();
+    let told = volumes.map(|volume| {
+        let name = volume["volume"].as_str().expect("a name");
+        (name.to_owned(), volume["nsid"].as_u64())
+    });
+    told.collect()
+}
+
+/// Hosts see a volume before the command that made it ends, so its number, the second, is told with it.
+fn assert_numbered(told: &[u8], state: &str) {
+    let told = std::str::from_utf8(told).expect("text");
+    let row = told.lines().nth(1).expect("a row");
+    let mut cells = row.split_whitespace();
+    assert!(
+        told.contains("NSID") && cells.any(|cell| cell == "2"),
+        "{told}"
+    );
+    let both = [("a".to_owned(), Some(1)), ("b".to_owned(), Some(2))];
+    assert_eq!(numbered(state), both);
+}
+
 /// While hosts are connected a pool with volumes goes only where that is asked for in so many words.
 #[test]
 fn a_pool_is_not_taken_from_hosts_without_a_question() {
@@ -364,6 +390,8 @@ fn assert_readings(to: &str) {
 fn a_daemon_is_administered() {
     let scratch = Scratch::new("administered");
     let state = scratch.pool();
+    // Nobody serves it.
+    assert_eq!(numbered(&state), [("a".to_owned(), None)]);
     let config = scratch.path("varve.toml");
     let text = format!(
         "state_dir = '{state}'\n\
@@ -401,7 +429,11 @@ fn a_daemon_is_administered() {
             let (output, text) = run_varve(&all);
             assert!(output.status.success(), "{all:?}: {text}");
             assert_eq!(admin.changed_namespaces().await, [nsid]);
+            if arguments[1] != "delete" {
+                assert_numbered(&output.stdout, &state);
+            }
         }
+        assert_eq!(numbered(&state), [("b".to_owned(), Some(2))]);
         let mut queue = admin.queue(&io, to, 1, 1).await;
         queue.nsid = 2;
         let last = 12 * 256 - 1;
@@ -421,4 +453,28 @@ fn a_daemon_is_administered() {
     let count = manager.recv(&mut buffer).expect("a state");
     assert_eq!(&buffer[..count], b"STOPPING=1");
     let _ = std::fs::remove_file(notify);
+}
+
+/// A server that does not know its pools does not say that it is ready.
+#[test]
+fn a_damaged_registry_is_told_at_the_start() {
+    let scratch = Scratch::new("registry");
+    let state = scratch.pool();
+    let registry = format!("{state}/registry.json");
+    std::fs::write(&registry, "{").expect("a file");
+    let (io, discovery) = ("--listen=127.0.0.1:0", "--discovery=127.0.0.1:0");
+    // Should it serve, it ends with its input, which is empty.
+    let serve = [
+        "serve",
+        io,
+        discovery,
+        "--until-stdin-ends",
+        "--state",
+        &state,
+    ];
+    let (output, text) = run_varve(&serve);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let next = format!("next:  move {registry} away; varve pool import --state");
+    assert!(text.contains(&registry) && text.contains(&next), "{text}");
 }
