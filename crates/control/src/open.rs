@@ -12,7 +12,7 @@ use crate::scan::{self, OtherUse, Scan};
 use crate::status::{drive_name, place_name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use varve_format::Member;
 use varve_io::{Drive, Flow};
@@ -304,10 +304,7 @@ impl Pools {
             found.push(LabelStore::open(Rc::clone(drive)).await.finding());
         }
         for at in behind(id, &found).into_iter().rev() {
-            let text =
-                "holds what it held before the pool was used last: it was put back from a copy";
-            let finding = Finding::new(Severity::Refusal, PUT_BACK, text);
-            findings.push(finding.at(paths.remove(at)));
+            findings.push(put_back(&paths.remove(at)));
             drives.remove(at);
             found.remove(at);
         }
@@ -396,6 +393,12 @@ fn refused(
         return ControlError::Missing { pool, findings };
     }
     ControlError::pool_of(pool, paths, error)
+}
+
+/// A drive holds an older state than the pool was closed in.
+pub(crate) fn put_back(path: &Path) -> Finding {
+    let text = "holds what it held before the pool was used last: it was put back from a copy";
+    Finding::new(Severity::Refusal, PUT_BACK, text).at(path)
 }
 
 /// Drives whose own label is older than a session that closed the pool in good order. Each label is

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use varve_format::{Geometry, Label, MemberRole, MemberState, Protection};
 use varve_io::Flow;
-use varve_pool::label::{Role, is_covered};
+use varve_pool::label::{Role, TableGeneration, is_covered};
 use varve_pool::{SlotState, SlotStatus, engine_config, engine_geometry};
 use varve_units::BLOCK_BYTES;
 
@@ -247,7 +247,9 @@ impl Pools {
         for scan in scans.iter().filter(|scan| !of_pool(scan)) {
             findings.push(crate::open::not_of_pool(scan));
         }
-        let drives = newest.map_or_else(Vec::new, |label| closed_drives(entry, label, &scans));
+        let drives = newest.map_or_else(Vec::new, |label| {
+            closed_drives(entry, label, &usable(label, &scans, &mut findings))
+        });
         findings.extend(replacements(&entry.name, &drives));
         findings.extend(absences(&entry.name, &drives));
         if entry.destroying {
@@ -333,12 +335,33 @@ fn can_serve(label: &Label, drives: &[DriveView]) -> bool {
         })
 }
 
+/// All but those that were put back from a copy, which are told.
+fn usable<'a>(newest: &Label, scans: &'a [Scan], findings: &mut Vec<Finding>) -> Vec<&'a Scan> {
+    let (behind, usable): (Vec<_>, _) = scans.iter().partition(|scan| is_behind(newest, scan));
+    findings.extend(behind.iter().map(|scan| crate::open::put_back(&scan.path)));
+    usable
+}
+
+/// True if a drive was put back from a copy, as opening the pool finds out too: it is not used then.
+fn is_behind(newest: &Label, scan: &Scan) -> bool {
+    let label = scan.label().filter(|label| label.pool == newest.pool);
+    let is_older = label.is_some_and(|label| {
+        let mut rows = newest.members.iter();
+        let is_used = rows.any(|row| {
+            let is_used = matches!(row.state, MemberState::Active | MemberState::Rebuilding);
+            row.id == label.drive && is_used
+        });
+        is_used && label.epoch < TableGeneration::from_bits(newest.generation).epoch()
+    });
+    newest.is_clean && is_older
+}
+
 /// Drives of a pool that is not open, as its newest label has them.
-fn closed_drives(entry: &Entry, label: &Label, scans: &[Scan]) -> Vec<DriveView> {
+fn closed_drives(entry: &Entry, label: &Label, scans: &[&Scan]) -> Vec<DriveView> {
     let members = label.members.iter();
     let members = members.filter(|member| member.state != MemberState::Removed);
     let view = |member: &varve_format::Member| {
-        let is_it = |scan: &&Scan| {
+        let is_it = |scan: &&&Scan| {
             let found = scan.label();
             found.is_some_and(|other| (other.pool, other.drive) == (label.pool, member.id))
         };

@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use varve_control::{
-    BadDrive, CreatePool, Exit, Failure, ImportPool, JobState, Pools, Protect, ReplaceDrive,
+    BadDrive, CreatePool, Exit, Failure, Finding, Health, ImportPool, JobState, Pools, Protect,
+    ReplaceDrive,
 };
 use varve_ftl::EngineError;
 use varve_io::{Blocks, IoError};
@@ -467,6 +468,10 @@ fn a_truncated_or_missing_drive_is_told_and_can_be_done_without() {
     });
 }
 
+fn is_put_back(findings: &[Finding]) -> bool {
+    findings.iter().any(|found| found.code == "put-back")
+}
+
 /// A drive is put back from a copy that was made before the pool was used last: its label is of an earlier
 /// session, though the table knows it as active. It is not used, alone or beside the others.
 #[test]
@@ -500,22 +505,18 @@ fn a_drive_put_back_from_a_copy_is_not_used() {
         session(&home, move |pools| async move {
             // Without the one that it is a copy's part of there is nothing to go on with.
             let refused = Failure::from(pools.import(&degraded()).await.unwrap_err());
-            let told = refused.findings.iter();
-            assert!(
-                told.clone().any(|found| found.code == "put-back"),
-                "{refused:?}"
-            );
+            assert!(is_put_back(&refused.findings), "{refused:?}");
         });
         std::fs::rename(&away, &back).unwrap();
         let place = all[index].clone();
         session(&home, move |pools| async move {
+            // Whoever only asks how it fares is told too.
+            let status = pools.status("p").await.unwrap();
+            assert!(is_put_back(&status.findings), "{status:?}");
+            assert!(!status.is_well() && status.health == Health::Degraded);
             let refused = Failure::from(pools.open("p").await.unwrap_err());
             assert_eq!(refused.exit, Exit::Refused);
-            let told = refused
-                .findings
-                .iter()
-                .any(|found| found.code == "put-back");
-            assert!(told, "{refused:?}");
+            assert!(is_put_back(&refused.findings), "{refused:?}");
             pools.import(&degraded()).await.unwrap();
             let volume = pools.volumes().remove(0);
             for first in (0..64).step_by(8) {
