@@ -9,6 +9,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 002, memory: CSAL 2.12 GB, Open-CAS 1 GB, dm-zoned 20 MB",
     is_drawn: true,
     quick: None,
+    is_scaled: false,
     jobs,
     outcome,
 };

@@ -14,7 +14,7 @@ pub enum Verdict {
     Reproduced,
     /// Outside it.
     Off,
-    /// Outside it where that says nothing: tolerances hold at the whole size.
+    /// At a fraction of the size, where neither says anything: tolerances hold at the whole.
     Unjudged,
     /// Nothing was published of it: ours stands beside the others.
     Beside,
@@ -147,10 +147,10 @@ impl Outcome {
         }
     }
 
-    /// At a fraction of the size a figure outside its tolerance says nothing.
-    pub(super) fn pardon_scale(&mut self) {
+    /// At a fraction of the size a figure says nothing, neither outside its tolerance nor within it.
+    pub(super) fn leave_unjudged(&mut self) {
         for row in &mut self.rows {
-            if row.verdict == Verdict::Off {
+            if matches!(row.verdict, Verdict::Off | Verdict::Reproduced) {
                 row.verdict = Verdict::Unjudged;
             }
         }
@@ -232,16 +232,18 @@ pub(super) fn number(value: f64) -> String {
 mod tests {
     use super::*;
 
-    /// What is within its tolerance stays so.
+    /// What is within its tolerance by chance is told no more than what is not; what is beside stays so.
     #[test]
     fn a_fraction_is_not_judged() {
         let row = |ours| Row::against(String::new(), 2.0, ours, 10.0);
         let plot = Plot::lines("", "", "", Vec::new());
-        let mut outcome = Outcome::plotted("", vec![row(2.0), row(3.0)], &[], plot);
+        let rows = vec![row(2.0), row(3.0), Row::beside(String::new(), 4.0)];
+        let mut outcome = Outcome::plotted("", rows, &[], plot);
         assert_eq!(outcome.count(Verdict::Off), 1);
-        outcome.pardon_scale();
+        outcome.leave_unjudged();
         let verdicts: Vec<_> = outcome.rows.iter().map(|row| row.verdict).collect();
-        assert_eq!(verdicts, [Verdict::Reproduced, Verdict::Unjudged]);
+        let expected = [Verdict::Unjudged, Verdict::Unjudged, Verdict::Beside];
+        assert_eq!(verdicts, expected);
         assert!(outcome.table().contains("not judged at this scale"));
     }
 

@@ -13,6 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "none: no document tells figures of bursts; 2 ms are the engine's target (time-latency)",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };

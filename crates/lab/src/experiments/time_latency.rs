@@ -15,6 +15,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              can be sustained",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };

@@ -10,6 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 002, recovery: naive 2622.64 s, P2L 7.44 s, checkpoint 5.14 s",
     is_drawn: true,
     quick: Some(2),
+    is_scaled: true,
     jobs,
     outcome,
 };

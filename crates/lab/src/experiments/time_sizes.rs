@@ -13,6 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              disks in order, Open-CAS at or below the drop-in drive at large writes in order",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };

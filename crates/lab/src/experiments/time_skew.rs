@@ -14,6 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              under CSAL; document 002: CSAL the fastest at Zipf 0.8 and 1.2, 4 KiB and 64 KiB, without figures",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };

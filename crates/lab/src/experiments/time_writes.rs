@@ -12,6 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              to the disks at sequential ones, dm-zoned about 10 MB/s at random ones",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };
