@@ -16,7 +16,7 @@ pub enum Verdict {
     Off,
     /// At a fraction of the size, where neither says anything: tolerances hold at the whole.
     Unjudged,
-    /// Nothing was published of it: ours stands beside the others.
+    /// It is not judged: nothing was published of it, or ours is made of what was.
     Beside,
 }
 
@@ -75,6 +75,16 @@ impl Row {
             row.verdict = Verdict::Reproduced;
         }
         row
+    }
+
+    /// A figure beside a published one that it was made of in part: their nearness says nothing.
+    #[must_use]
+    pub fn made_of(what: String, original: f64, ours: f64) -> Self {
+        Self {
+            tolerance_per_cent: None,
+            verdict: Verdict::Beside,
+            ..Self::against(what, original, ours, 0.0)
+        }
     }
 
     /// A figure of which nothing was published.
@@ -245,6 +255,19 @@ mod tests {
         let expected = [Verdict::Unjudged, Verdict::Unjudged, Verdict::Beside];
         assert_eq!(verdicts, expected);
         assert!(outcome.table().contains("not judged at this scale"));
+    }
+
+    /// However near it is, or far.
+    #[test]
+    fn what_is_made_of_the_published_has_no_verdict() {
+        for ours in [2.0, 9.0] {
+            let row = Row::made_of(String::new(), 2.0, ours);
+            assert_eq!(
+                (row.verdict, row.tolerance_per_cent),
+                (Verdict::Beside, None)
+            );
+            assert_eq!(row.off_per_cent, Some((ours / 2.0 - 1.0) * 100.0));
+        }
     }
 
     /// A bound is kept by whatever lies on its good side, however far, and by its tolerance on the other.
