@@ -93,6 +93,8 @@ pub struct Window {
     pub virtual_ns: u64,
     /// True if it was closed before the jobs of a file had ended, since there were so many requests.
     pub is_cut: bool,
+    /// True if no request ended in it: nothing was measured.
+    pub is_empty: bool,
     /// Of an open loop of a mix, what was asked for a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_iops: Option<u64>,
@@ -190,8 +192,15 @@ impl Table {
             self.line("bursts", &bursts.to_string());
         }
         self.ways("", &window.reads, &window.writes);
+        if window.is_empty {
+            self.line("nothing measured", "no request ended in the window");
+        }
         for job in &window.jobs {
             self.ways(&job.name, &job.reads, &job.writes);
+            if !window.is_empty && job.reads.is_none() && job.writes.is_none() {
+                let what = format!("no request of {} ended in the window", job.name);
+                self.line("nothing measured", &what);
+            }
         }
         for (name, tier) in [("fast tier", &window.fast), ("dense tier", &window.dense)] {
             let Some(tier) = tier else { continue };
