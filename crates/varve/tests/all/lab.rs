@@ -222,6 +222,10 @@ fn a_refused_run_leaves_no_picture() {
     let line = format!("lab run waf-isolation --scale 16 --plot {}", path.display());
     assert_eq!(run(&line).status.code(), Some(2), "it is too small");
     assert!(!path.exists());
+    let image = line.replace(".svg", ".png");
+    let refused = run(&image);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains(".svg"));
     std::fs::write(&path, "kept").expect("a file");
     assert_eq!(run(&line).status.code(), Some(2));
     assert_eq!(std::fs::read_to_string(&path).expect("it"), "kept");
