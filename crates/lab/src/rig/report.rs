@@ -237,15 +237,12 @@ impl Table {
             );
             let micros = |ns: u64| ns as f64 / 1e3;
             let latency = &way.latency;
-            let value = format!(
-                "mean {:.1}, median {:.1}, 99 % {:.1}, 99.9 % {:.1}, 99.99 % {:.1} us; {:.2} % within 2 ms",
-                micros(latency.mean_ns),
-                micros(latency.p50_ns),
-                micros(latency.p99_ns),
-                micros(latency.p999_ns),
-                micros(latency.p9999_ns),
-                way.within_2_ms_per_cent
-            );
+            let mut value = format!("mean {:.1}", micros(latency.mean_ns));
+            for (name, ns) in latency.percentiles() {
+                write!(value, ", {name} {:.1}", micros(ns)).expect("a string can grow");
+            }
+            let within = way.within_2_ms_per_cent;
+            write!(value, " us; {within:.2} % within 2 ms").expect("a string can grow");
             self.line("", &value);
         }
     }

@@ -215,7 +215,7 @@ fn a_share_of_the_rate_is_kept() {
         "{}",
         open.iops()
     );
-    let p99 = |way: &Option<Way>| way.as_ref().unwrap().latency.p99_ns;
+    let p99 = |way: &Option<Way>| way.as_ref().unwrap().latency.p99_ns.unwrap();
     assert!(2 * p99(&open.reads) < p99(&closed.reads));
 }
 
@@ -282,7 +282,7 @@ fn bursts_keep_the_mean_and_wait() {
     assert!(is_near(count(&small), 400, 0.2), "{}", count(&small));
     assert!((20..=60).contains(&count(&large)), "{}", count(&large));
     let reads = |report: &RigReport| report.window.reads.clone().expect("reads");
-    let p99 = |report| reads(report).latency.p99_ns;
+    let p99 = |report| reads(report).latency.p99_ns.unwrap();
     // Half of a burst at twice what can be done waits until the drive has caught up.
     assert!(p99(&small) > 3 * p99(&even), "{}", p99(&small));
     assert!(p99(&large) > 3 * p99(&small), "{}", p99(&large));
