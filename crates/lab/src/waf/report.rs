@@ -94,7 +94,7 @@ impl Bytes {
 pub struct WafReport {
     /// Dense-tier writes of the FTL by blocks compacted into the tier.
     pub waf_ftl: f64,
-    /// Blocks written to the dense tier by blocks hosts wrote (D); P2L is not counted.
+    /// Blocks written to the dense tier by blocks hosts wrote (D); neither P2L nor padding is counted.
     pub dense_writes_per_host_write: f64,
     /// Blocks written to the fast tier by blocks hosts wrote (F).
     pub fast_writes_per_host_write: f64,
@@ -103,7 +103,7 @@ pub struct WafReport {
     /// Bytes programmed by the drive below by bytes written to it. `None` of a policy whose units are smaller than the
     /// drive's erase units, which are the groups.
     pub waf_device: Option<f64>,
-    /// `waf_ftl` times `waf_device`, P2L counted.
+    /// `waf_ftl` times `waf_device`, P2L counted, padding not.
     pub waf_total: Option<f64>,
     /// What uniform writes cost at least in units of any size; for uniform writes without fast tier.
     pub waf_theory: Option<f64>,
