@@ -130,19 +130,36 @@ pub struct Comparison {
     pub source: String,
 }
 
-/// Latencies of commands.
+/// Commands beyond a percentile that is told, at least. Chosen.
+const BEYOND_MIN: usize = 10;
+
+/// Latencies of commands. A percentile with fewer than ten of them beyond it is absent: it would be what a few
+/// commands happened to take.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Latency {
     /// Arithmetic mean.
     pub mean_ns: u64,
     /// Half of all are not slower.
-    pub p50_ns: u64,
+    pub p50_ns: Option<u64>,
     /// 99 % of all are not slower.
-    pub p99_ns: u64,
+    pub p99_ns: Option<u64>,
     /// 99.9 % of all are not slower.
-    pub p999_ns: u64,
+    pub p999_ns: Option<u64>,
     /// 99.99 % of all are not slower.
-    pub p9999_ns: u64,
+    pub p9999_ns: Option<u64>,
+}
+
+impl Latency {
+    /// The percentiles that are told, each with its name and nanoseconds.
+    pub(crate) fn percentiles(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = [
+            ("50 %", self.p50_ns),
+            ("99 %", self.p99_ns),
+            ("99.9 %", self.p999_ns),
+            ("99.99 %", self.p9999_ns),
+        ];
+        all.into_iter().filter_map(|(name, ns)| Some((name, ns?)))
+    }
 }
 
 /// What was measured.
@@ -400,17 +417,18 @@ fn report(sheet: &AnySheet, what: &Measure, modelled_bytes: u64, run: &Window) -
 pub(crate) fn latency(all: &[u64]) -> Latency {
     let mut sorted = all.to_vec();
     sorted.sort_unstable();
-    let at = |share: f64| {
-        let index = (sorted.len() as f64 * share) as usize;
-        sorted.get(index.min(sorted.len().saturating_sub(1)))
+    // The nearest rank, of so many in ten thousand.
+    let at = |share: usize| {
+        let rank = (sorted.len() * share).div_ceil(10_000);
+        let beyond = sorted.len() - rank;
+        (beyond >= BEYOND_MIN).then(|| sorted[rank - 1])
     };
-    let at = |share: f64| at(share).copied().unwrap_or(0);
     Latency {
         mean_ns: all.iter().sum::<u64>() / (all.len() as u64).max(1),
-        p50_ns: at(0.5),
-        p99_ns: at(0.99),
-        p999_ns: at(0.999),
-        p9999_ns: at(0.9999),
+        p50_ns: at(5_000),
+        p99_ns: at(9_900),
+        p999_ns: at(9_990),
+        p9999_ns: at(9_999),
     }
 }
 
@@ -462,9 +480,9 @@ impl DriveReport {
         let rate = self.bytes_per_s as f64 / 1e6;
         line("bytes", format!("{rate:.1} MB a second"));
         line("latency, mean", micros(self.latency.mean_ns));
-        line("latency, median", micros(self.latency.p50_ns));
-        line("latency, 99 %", micros(self.latency.p99_ns));
-        line("latency, 99.9 %", micros(self.latency.p999_ns));
+        for (name, ns) in self.latency.percentiles() {
+            line(&format!("latency, {name}"), micros(ns));
+        }
         if let Some(waf) = self.waf_device {
             line("waf_device", format!("{waf:.2}"));
         }
@@ -476,5 +494,25 @@ impl DriveReport {
             line("published", text);
         }
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A percentile is the nearest rank, and there only if ten are beyond it.
+    #[test]
+    fn percentiles_are_ranks_with_something_beyond() {
+        let of = |count: u64| latency(&(1..=count).rev().collect::<Vec<_>>());
+        assert_eq!(of(0).percentiles().count(), 0);
+        assert_eq!((of(19).p50_ns, of(20).p50_ns), (None, Some(10)));
+        assert_eq!((of(999).p99_ns, of(1_000).p99_ns), (None, Some(990)));
+        assert_eq!((of(9_999).p999_ns, of(10_000).p999_ns), (None, Some(9_990)));
+        let all = of(100_000);
+        assert_eq!(of(99_999).p9999_ns, None);
+        assert_eq!(all.p9999_ns, Some(99_990));
+        assert_eq!(all.percentiles().count(), 4);
+        assert_eq!(all.mean_ns, 50_000);
     }
 }

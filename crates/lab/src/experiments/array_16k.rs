@@ -12,6 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 004, benchmark of random 16 KiB I/O: the host FTL is at or above RAID-0",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };

@@ -11,6 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 004, tables of RAID-6 and RAID-5",
     is_drawn: false,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };

@@ -10,6 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 002, table of drives",
     is_drawn: false,
     quick: Some(1),
+    is_scaled: false,
     jobs,
     outcome,
 };

@@ -59,6 +59,8 @@ pub struct Experiment {
     pub is_drawn: bool,
     /// Scale at which it takes a minute and still tells something. `None`: it has to be longer, or to have its size.
     pub quick: Option<u32>,
+    /// False if it runs the same jobs whatever the scale, so that its figures are judged at any.
+    is_scaled: bool,
     /// What there is to run.
     pub jobs: fn(&Ask) -> Vec<Job>,
     /// What the findings, in the order of the jobs, come to.
@@ -70,8 +72,8 @@ impl Experiment {
     #[must_use]
     pub fn conclude(&self, ask: &Ask, findings: &[Finding]) -> Outcome {
         let mut outcome = (self.outcome)(ask, findings);
-        if ask.scale > 1 {
-            outcome.pardon_scale();
+        if ask.scale > 1 && self.is_scaled {
+            outcome.leave_unjudged();
         }
         outcome.parameters = findings.iter().filter_map(Finding::parameters).collect();
         for plot in &mut outcome.plots {
@@ -124,4 +126,19 @@ pub fn named(name: &str) -> Option<&'static Experiment> {
     EXPERIMENTS
         .into_iter()
         .find(|experiment| experiment.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An experiment that runs other jobs at a half is not judged there, and no other one is pardoned.
+    #[test]
+    fn what_is_scaled_is_told() {
+        for experiment in EXPERIMENTS {
+            let jobs = |scale| format!("{:?}", (experiment.jobs)(&Ask { seed: 1, scale }));
+            let is_scaled = jobs(1) != jobs(2);
+            assert_eq!(experiment.is_scaled, is_scaled, "{}", experiment.name);
+        }
+    }
 }

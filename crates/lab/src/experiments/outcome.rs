@@ -14,9 +14,9 @@ pub enum Verdict {
     Reproduced,
     /// Outside it.
     Off,
-    /// Outside it where that says nothing: tolerances hold at the whole size.
+    /// At a fraction of the size, where neither says anything: tolerances hold at the whole.
     Unjudged,
-    /// Nothing was published of it: ours stands beside the others.
+    /// It is not judged: nothing was published of it, or ours is made of what was.
     Beside,
 }
 
@@ -75,6 +75,16 @@ impl Row {
             row.verdict = Verdict::Reproduced;
         }
         row
+    }
+
+    /// A figure beside a published one that it was made of in part: their nearness says nothing.
+    #[must_use]
+    pub fn made_of(what: String, original: f64, ours: f64) -> Self {
+        Self {
+            tolerance_per_cent: None,
+            verdict: Verdict::Beside,
+            ..Self::against(what, original, ours, 0.0)
+        }
     }
 
     /// A figure of which nothing was published.
@@ -147,10 +157,10 @@ impl Outcome {
         }
     }
 
-    /// At a fraction of the size a figure outside its tolerance says nothing.
-    pub(super) fn pardon_scale(&mut self) {
+    /// At a fraction of the size a figure says nothing, neither outside its tolerance nor within it.
+    pub(super) fn leave_unjudged(&mut self) {
         for row in &mut self.rows {
-            if row.verdict == Verdict::Off {
+            if matches!(row.verdict, Verdict::Off | Verdict::Reproduced) {
                 row.verdict = Verdict::Unjudged;
             }
         }
@@ -232,17 +242,32 @@ pub(super) fn number(value: f64) -> String {
 mod tests {
     use super::*;
 
-    /// What is within its tolerance stays so.
+    /// What is within its tolerance by chance is told no more than what is not; what is beside stays so.
     #[test]
     fn a_fraction_is_not_judged() {
         let row = |ours| Row::against(String::new(), 2.0, ours, 10.0);
         let plot = Plot::lines("", "", "", Vec::new());
-        let mut outcome = Outcome::plotted("", vec![row(2.0), row(3.0)], &[], plot);
+        let rows = vec![row(2.0), row(3.0), Row::beside(String::new(), 4.0)];
+        let mut outcome = Outcome::plotted("", rows, &[], plot);
         assert_eq!(outcome.count(Verdict::Off), 1);
-        outcome.pardon_scale();
+        outcome.leave_unjudged();
         let verdicts: Vec<_> = outcome.rows.iter().map(|row| row.verdict).collect();
-        assert_eq!(verdicts, [Verdict::Reproduced, Verdict::Unjudged]);
+        let expected = [Verdict::Unjudged, Verdict::Unjudged, Verdict::Beside];
+        assert_eq!(verdicts, expected);
         assert!(outcome.table().contains("not judged at this scale"));
+    }
+
+    /// However near it is, or far.
+    #[test]
+    fn what_is_made_of_the_published_has_no_verdict() {
+        for ours in [2.0, 9.0] {
+            let row = Row::made_of(String::new(), 2.0, ours);
+            assert_eq!(
+                (row.verdict, row.tolerance_per_cent),
+                (Verdict::Beside, None)
+            );
+            assert_eq!(row.off_per_cent, Some((ours / 2.0 - 1.0) * 100.0));
+        }
     }
 
     /// A bound is kept by whatever lies on its good side, however far, and by its tolerance on the other.

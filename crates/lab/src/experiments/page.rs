@@ -55,7 +55,7 @@ pub fn page(command: &str, version: &str, chapters: &[Chapter<'_>]) -> String {
     write!(
         page,
         "<p>Published figures beside what the laboratory finds: {} reproduced within their tolerance, \
-         {} not, {} not judged at this scale, {} without a published figure.</p>\n\
+         {} not, {} not judged at this scale, {} beside, without a verdict.</p>\n\
          <p class=\"quiet\">Varve {}. Again: <code>{}</code></p>\n<nav>",
         counts(Verdict::Reproduced),
         counts(Verdict::Off),

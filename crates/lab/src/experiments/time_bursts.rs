@@ -13,6 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "none: no document tells figures of bursts; 2 ms are the engine's target (time-latency)",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };
@@ -87,19 +88,12 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
 
 /// Rows of a system's writes in bursts of one size.
 fn of_size(what: &str, writes: &Way) -> Vec<Row> {
-    let latency = &writes.latency;
-    let percentiles = [
-        ("50 %", latency.p50_ns),
-        ("99 %", latency.p99_ns),
-        ("99.9 %", latency.p999_ns),
-        ("99.99 %", latency.p9999_ns),
-    ];
     let mut rows = vec![Row::beside(
         format!("{what}, within 2 ms, per cent"),
         writes.within_2_ms_per_cent,
     )];
     let row = |(name, ns)| Row::beside(format!("{what}, {name} of writes, ms"), ns as f64 / 1e6);
-    rows.extend(percentiles.map(row));
+    rows.extend(writes.latency.percentiles().map(row));
     rows
 }
 

@@ -15,6 +15,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              can be sustained",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };
@@ -65,39 +66,24 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     };
     let ms = |ns: u64| ns as f64 / 1e6;
     let engine = latency(SystemName::Varve, HIGH);
-    let mut rows = vec![
-        Row::at_most(
-            "varve at 90 %, 99.9 %, ms (target)".to_owned(),
-            TARGET_MS[0],
-            ms(engine.p999_ns),
-            0.0,
-        ),
-        Row::at_most(
-            "varve at 90 %, 99.99 %, ms (target)".to_owned(),
-            TARGET_MS[1],
-            ms(engine.p9999_ns),
-            0.0,
-        ),
-    ];
+    let targets = [("99.9 %", engine.p999_ns), ("99.99 %", engine.p9999_ns)];
+    let mut rows = Vec::new();
+    for ((name, found), target) in targets.into_iter().zip(TARGET_MS) {
+        let what = format!("varve at {} %, {name}, ms (target)", SHARES[HIGH]);
+        rows.extend(found.map(|ns| Row::at_most(what, target, ms(ns), 0.0)));
+    }
     for (at, system) in SYSTEMS.into_iter().enumerate() {
         let closed = &findings[at * SHARES.len() + HIGH].rig().earlier[0];
-        let p999 = closed.writes.as_ref().map_or(0, |way| way.latency.p999_ns);
         rows.push(Row::beside(
             format!("{system}, closed loop, thousand/s"),
             closed.iops() as f64 / 1e3,
         ));
-        rows.push(Row::beside(
-            format!("{system}, closed loop, 99.9 %, ms"),
-            ms(p999),
-        ));
+        let p999 = closed.writes.as_ref().and_then(|way| way.latency.p999_ns);
+        let what = format!("{system}, closed loop, 99.9 %, ms");
+        rows.extend(p999.map(|ns| Row::beside(what, ms(ns))));
         for (share, per_cent) in SHARES.into_iter().enumerate() {
             let found = latency(system, share);
-            for (name, ns) in [
-                ("50 %", found.p50_ns),
-                ("99 %", found.p99_ns),
-                ("99.9 %", found.p999_ns),
-                ("99.99 %", found.p9999_ns),
-            ] {
+            for (name, ns) in found.percentiles() {
                 let what = format!("{system}, at {per_cent} %, {name} of writes, ms");
                 rows.push(Row::beside(what, ms(ns)));
             }
@@ -106,13 +92,15 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     let names = SHARES.map(|share| format!("at {share} %"));
     let mut plot = Plot::bars("99.9 % of writes within", "ms", names.to_vec());
     for system in SYSTEMS {
-        let of = (0..SHARES.len()).map(|share| ms(latency(system, share).p999_ns));
+        let of = (0..SHARES.len()).map(|share| ms(latency(system, share).p999_ns.unwrap_or(0)));
         plot.series(system.name(), of.collect());
     }
     Outcome::plotted("as said", rows, &NOTES, plot)
 }
 
-const NOTES: [&str; 4] = [
+const NOTES: [&str; 5] = [
+    "A percentile with fewer than ten writes beyond it is not told: of drop-in and open-cas, which end some tens of \
+     thousands at most, that is the 99.99 %.",
     "Shares are of each system's own rate: at 90 % the engine and csal-* are asked for many times what open-cas and \
      drop-in are. The closed loop before, with 1,024 writes in flight, is part of the run.",
     "What the engine can sustain is not sharp: its closed loop swings by a tenth from one second to the next, \

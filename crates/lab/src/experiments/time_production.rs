@@ -14,6 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              programs 51.76 TB; the P5316 is rated 15.36 TB a day",
     is_drawn: true,
     quick: Some(16),
+    is_scaled: true,
     jobs,
     outcome,
 };

@@ -16,6 +16,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              64 KiB writes: the fastest in both directions; without figures",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };

@@ -10,11 +10,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 002, recovery: naive 2622.64 s, P2L 7.44 s, checkpoint 5.14 s",
     is_drawn: true,
     quick: Some(2),
+    is_scaled: true,
     jobs,
     outcome,
 };
 
-const TOLERANCE: f64 = 5.0;
 /// Published seconds.
 const PUBLISHED: [f64; 3] = [2622.64, 7.44, 5.14];
 /// Volumes that the document's three ways read, in bytes: the drive (15.36 TB by way of 1024), the P2L of
@@ -67,9 +67,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         .iter()
         .zip(PUBLISHED)
         .zip(ours)
-        .map(|((name, published), ours)| {
-            Row::against(format!("{name}, s"), published, ours, TOLERANCE)
-        })
+        .map(|((name, published), ours)| Row::made_of(format!("{name}, s"), published, ours))
         .collect();
     let beside = [
         ("varve, time of the fast drive, s".to_owned(), varve),
@@ -84,7 +82,8 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
 
 const NOTES: [&str; 2] = [
     "The document's times are its volumes by the drive's 6.0 GB/s, to the digit, and what it lists beside; \
-     only the rate is ours.",
+     only the rate is ours. That is arithmetic, so these rows have no verdict: the models of CSAL have no recovery, neither by \
+     P2L nor by checkpoints, nor the document's rule of which of two copies is the newer.",
     "The engine's start is at the worst instant of its checkpoint cycle, extrapolated. Its processor time \
      depends on the machine and is not here: varve lab recovery measures it.",
 ];

@@ -14,6 +14,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              under CSAL; document 002: CSAL the fastest at Zipf 0.8 and 1.2, 4 KiB and 64 KiB, without figures",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };
@@ -121,7 +122,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     Outcome::plotted("ratio, or as said", rows, &NOTES, plot)
 }
 
-const NOTES: [&str; 5] = [
+const NOTES: [&str; 4] = [
     "Neither document tells what had been done to the drives before. Here they are overwritten once by the same load, \
      so the TLC drive collects garbage of its own; under an exponent of 1.2 a dense tier behind a fast one hardly does yet \
      (time-production overwrites eight times).",
@@ -129,7 +130,5 @@ const NOTES: [&str; 5] = [
      population is kinder to a fast tier of the same share.",
     "Under skew csal-paper makes a conventional drive collect garbage of its own: what streams of tenants and of garbage \
      collection write at one time shares erase units and dies at different times. On zones nothing does (time-mixed).",
-    "The engine writes a conventional drive in two streams, which come to share erase units too: its rate at Zipf 0.8 of \
-     4 KiB falls for some seconds before the window and in it. csal-today writes one.",
     "Which CSAL document 000 measured is not told; both are set against it. Its jobs did not know tenants.",
 ];

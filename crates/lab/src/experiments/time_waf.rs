@@ -13,6 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
              drive suffers two levels of it, CSAL little; at 64 KiB there is hardly a difference",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };

@@ -11,6 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 002, efficiency of collection and compaction: a figure without numbers",
     is_drawn: true,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };

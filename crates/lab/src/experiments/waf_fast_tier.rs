@@ -11,6 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "an independent simulation of these rules behind a FIFO log: 2.0 M blocks, 200 groups, 20 %",
     is_drawn: true,
     quick: Some(8),
+    is_scaled: true,
     jobs,
     outcome,
 };

@@ -10,6 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "WA = a/(a + W0(-a e^-a)): Desnoyers 2012; Xiang and Kurkoski 2012",
     is_drawn: true,
     quick: Some(8),
+    is_scaled: true,
     jobs,
     outcome,
 };

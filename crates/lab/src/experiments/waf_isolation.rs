@@ -11,6 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "document 000, configuration 3; document 002: media-level 3.8 mixed, 2.3 apart",
     is_drawn: true,
     quick: Some(8),
+    is_scaled: true,
     jobs,
     outcome,
 };
@@ -78,6 +79,11 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         unit: "blocks for a block",
         rows,
         notes: vec![
+            "What was published is of the media: all that the drives' flash was programmed with. The judged rows hold waf_ftl \
+             against it, which leaves out what the drive below does itself, and what the fast tier absorbs: it goes by \
+             blocks that reached the dense tier, D by blocks of hosts. They say whether placement costs about as much, not \
+             that media were written as much; time-mixed has media."
+                .to_owned(),
             "The documents do not tell sizes of the jobs' areas, nor what share of the drive they \
              fill; here each tenant has a quarter of the volume and a quarter of the writes."
                 .to_owned(),

@@ -10,6 +10,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "an independent simulation of these rules: 2.0 M blocks, 200 groups, 20 % (documents 000 and 002 tell no such figures)",
     is_drawn: true,
     quick: Some(8),
+    is_scaled: true,
     jobs,
     outcome,
 };

@@ -11,6 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "none: what the laboratory says of small runs has to hold for large ones",
     is_drawn: false,
     quick: None,
+    is_scaled: true,
     jobs,
     outcome,
 };

@@ -49,6 +49,7 @@ pub(super) fn window(measured: &Measured, names: &[String]) -> Window {
     Window {
         virtual_ns: all.span.0,
         is_cut: measured.is_cut,
+        is_empty: all.requests == [0, 0],
         offered_iops: None,
         bursts: None,
         reads,

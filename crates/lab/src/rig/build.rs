@@ -3,6 +3,7 @@
 use super::bands::Bands;
 use super::error::{RigError, ZonedError};
 use super::request::{RigRequest, SystemName};
+use super::setting::DISK;
 use super::station::Station;
 use super::stripe_array::{STRIP_BYTES, StripeArray};
 use super::system::System;
@@ -94,7 +95,7 @@ pub(super) async fn build(
     };
     Ok(match request.system {
         SystemName::HddArray => {
-            let sheet = named("hdd-002");
+            let sheet = named(DISK);
             let bytes = sheet.capacity().user_bytes.value;
             Concat::new(array(&sheet, bytes)?)
         }

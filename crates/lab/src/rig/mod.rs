@@ -24,6 +24,7 @@ mod round;
 #[cfg(test)]
 mod round_tests;
 mod run;
+mod setting;
 mod station;
 mod stripe_array;
 mod system;
@@ -41,6 +42,7 @@ pub use hosts::Hosts;
 pub use mix::{Law, Mix};
 pub use pace::{Bursts, Pace, Rate};
 pub use report::{JobReport, RigParameters, RigReport, TierReport, Way, Window};
-pub use request::{Protect, RigRequest, SystemName};
+pub use request::{Protect, REQUESTS_MIN, RigRequest, SystemName};
 pub use run::run;
+pub use setting::Setting;
 pub(crate) use zone_port::ZonePort;

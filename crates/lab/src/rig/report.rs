@@ -93,6 +93,8 @@ pub struct Window {
     pub virtual_ns: u64,
     /// True if it was closed before the jobs of a file had ended, since there were so many requests.
     pub is_cut: bool,
+    /// True if no request ended in it: nothing was measured.
+    pub is_empty: bool,
     /// Of an open loop of a mix, what was asked for a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_iops: Option<u64>,
@@ -190,8 +192,15 @@ impl Table {
             self.line("bursts", &bursts.to_string());
         }
         self.ways("", &window.reads, &window.writes);
+        if window.is_empty {
+            self.line("nothing measured", "no request ended in the window");
+        }
         for job in &window.jobs {
             self.ways(&job.name, &job.reads, &job.writes);
+            if !window.is_empty && job.reads.is_none() && job.writes.is_none() {
+                let what = format!("no request of {} ended in the window", job.name);
+                self.line("nothing measured", &what);
+            }
         }
         for (name, tier) in [("fast tier", &window.fast), ("dense tier", &window.dense)] {
             let Some(tier) = tier else { continue };
@@ -228,15 +237,12 @@ impl Table {
             );
             let micros = |ns: u64| ns as f64 / 1e3;
             let latency = &way.latency;
-            let value = format!(
-                "mean {:.1}, median {:.1}, 99 % {:.1}, 99.9 % {:.1}, 99.99 % {:.1} us; {:.2} % within 2 ms",
-                micros(latency.mean_ns),
-                micros(latency.p50_ns),
-                micros(latency.p99_ns),
-                micros(latency.p999_ns),
-                micros(latency.p9999_ns),
-                way.within_2_ms_per_cent
-            );
+            let mut value = format!("mean {:.1}", micros(latency.mean_ns));
+            for (name, ns) in latency.percentiles() {
+                write!(value, ", {name} {:.1}", micros(ns)).expect("a string can grow");
+            }
+            let within = way.within_2_ms_per_cent;
+            write!(value, " us; {within:.2} % within 2 ms").expect("a string can grow");
             self.line("", &value);
         }
     }

@@ -6,6 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use varve_units::BLOCK_BYTES;
 
+/// Requests of a mix's window if fewer are asked for. Arbitrary.
+pub const REQUESTS_MIN: u64 = 1 << 12;
 /// Most dense drives: arbitrary.
 pub(super) const DRIVES_MAX: u32 = 64;
 
@@ -205,8 +207,8 @@ impl FromStr for Protect {
     }
 }
 
-/// What is to be measured.
-#[derive(Clone, PartialEq, Serialize, Debug)]
+/// What is to be measured. [`Setting`](super::Setting) tells what of it changes nothing of which system.
+#[derive(Clone, PartialEq, Debug)]
 pub struct RigRequest {
     /// The system.
     pub system: SystemName,
@@ -239,8 +241,8 @@ pub struct RigRequest {
     pub cores: usize,
     /// Dense drives are smaller by this.
     pub scale: u32,
-    /// Requests of the window at most, and half as many before it; of a job file, requests of each
-    /// group's window at most.
+    /// Requests of the window at most, and half as many before it, [`REQUESTS_MIN`] of a mix at least; of a job file,
+    /// requests of each group's window at most.
     pub requests: u64,
     /// Seed of all places.
     pub seed: u64,

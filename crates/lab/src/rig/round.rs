@@ -7,7 +7,7 @@
 //!
 //! **Invariants**: a request counts if it ends in the window. One of an open loop took as long as from its
 //! intended start, whatever it waited for; its latency counts if that lies in the window too, else those of
-//! a ramp that was too much would.
+//! a ramp that was too much would. What begins before the window takes nothing of a job's bytes.
 
 use super::account::Sums;
 use super::load::{Load, WATCHED};
@@ -138,6 +138,11 @@ impl Round {
         self.load.reactor.now()
     }
 
+    /// The window is open: what begins now is of a job's bytes.
+    fn counts(&self) -> bool {
+        self.open_at.get().is_some_and(|at| self.now() >= at)
+    }
+
     fn begin(self: &Rc<Self>, worker: &Rc<Worker>) {
         let ramp = match self.span {
             Span::Counted { .. } => Nanos(0),
@@ -185,7 +190,9 @@ impl Round {
     /// One of the flows of a closed loop.
     async fn closed(&self, worker: &Worker, until: Nanos) {
         while !self.is_over.get() && self.now() < until {
-            let Some(io) = worker.next(None) else { break };
+            let Some(io) = worker.next(None, self.counts()) else {
+                break;
+            };
             let begun = self.now();
             self.serve(worker, io, begun).await;
         }
@@ -206,7 +213,7 @@ impl Round {
             if self.is_over.get() {
                 break;
             }
-            let Some(io) = worker.next(start.is_read) else {
+            let Some(io) = worker.next(start.is_read, self.counts()) else {
                 break;
             };
             worker.in_flight.set(worker.in_flight.get() + 1);

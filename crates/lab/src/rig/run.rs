@@ -11,7 +11,7 @@ use super::mix::Mix;
 use super::open_loop::OpenLoop;
 use super::pace::Rate;
 use super::report::{RigParameters, RigReport, Window};
-use super::request::RigRequest;
+use super::request::{REQUESTS_MIN, RigRequest};
 use super::round::Span;
 use super::system::System;
 use super::worker::{Source, Worker};
@@ -124,7 +124,8 @@ async fn mixed(load: &Rc<Load>, request: &RigRequest, mix: &Mix) -> Result<Vec<W
         .map(|places| Rc::new(Worker::new((0, 0, mix.depth), places, None, None)))
         .collect();
     prepare(load, request, &workers, Turns::Equal).await?;
-    let requests = (WINDOW_BYTES / mix.bytes).clamp(1 << 12, request.requests.max(1 << 12));
+    let requests =
+        (WINDOW_BYTES / mix.bytes).clamp(REQUESTS_MIN, request.requests.max(REQUESTS_MIN));
     let counted = Span::Counted {
         ramp: (RAMP, requests / 2),
         window: (WINDOW, requests),

@@ -69,7 +69,7 @@ pub(crate) struct Worker {
     /// Of an open loop, until it runs.
     pub(crate) starts: RefCell<Option<Starts>>,
     pub(crate) is_open: bool,
-    /// Bytes after which it ends, and those of them that have not begun.
+    /// Bytes of the window after which it ends, and those of them that have not begun.
     pub(crate) left: Cell<u64>,
     /// Time after which it ends, behind the ramp.
     pub(crate) runtime: Option<Nanos>,
@@ -129,13 +129,16 @@ impl Worker {
         self.left.get() == 0
     }
 
-    /// The next request, of a direction if one is told; none when all bytes have begun.
-    pub(crate) fn next(&self, is_read: Option<bool>) -> Option<Io> {
+    /// The next request, of a direction if one is told; none when all bytes have begun. One that does not count, since
+    /// the window is not open, takes nothing of them.
+    pub(crate) fn next(&self, is_read: Option<bool>, counts: bool) -> Option<Io> {
         if self.is_done() {
             return None;
         }
         let io = self.draw(is_read);
-        self.left.set(self.left.get().saturating_sub(io.bytes));
+        if counts {
+            self.left.set(self.left.get().saturating_sub(io.bytes));
+        }
         Some(io)
     }
 

@@ -94,16 +94,17 @@ impl Bytes {
 pub struct WafReport {
     /// Dense-tier writes of the FTL by blocks compacted into the tier.
     pub waf_ftl: f64,
-    /// Blocks written to the dense tier by blocks hosts wrote (D); P2L is not counted.
+    /// Blocks written to the dense tier by blocks hosts wrote (D); neither P2L nor padding is counted.
     pub dense_writes_per_host_write: f64,
     /// Blocks written to the fast tier by blocks hosts wrote (F).
     pub fast_writes_per_host_write: f64,
     /// All bytes written to the fast tier by bytes hosts wrote; models have no metadata there.
     pub fast_bytes_per_host_byte: Option<f64>,
-    /// Bytes programmed by the drive below by bytes written to it.
-    pub waf_device: f64,
-    /// `waf_ftl` times `waf_device`, P2L counted.
-    pub waf_total: f64,
+    /// Bytes programmed by the drive below by bytes written to it. `None` of a policy whose units are smaller than the
+    /// drive's erase units, which are the groups.
+    pub waf_device: Option<f64>,
+    /// `waf_ftl` times `waf_device`, P2L counted, padding not.
+    pub waf_total: Option<f64>,
     /// What uniform writes cost at least in units of any size; for uniform writes without fast tier.
     pub waf_theory: Option<f64>,
     /// Blocks that hosts wrote in the window.
@@ -124,7 +125,8 @@ impl WafReport {
         metadata_per_block: f64,
     ) -> Self {
         let waf_ftl = share(sums.compacted + sums.collected, sums.compacted);
-        let waf_device = sums.device.waf_device().unwrap_or(0.0);
+        let waf_device = sums.device.waf_device();
+        let waf_total = waf_device.map(|device| waf_ftl * (1.0 + metadata_per_block) * device);
         let physical = sizes.dense() as f64 / sizes.user as f64;
         let is_plain = request.workload == Workload::Uniform && sizes.fast == 0;
         Self {
@@ -132,8 +134,8 @@ impl WafReport {
             dense_writes_per_host_write: rounded(share(sums.compacted + sums.collected, sums.host)),
             fast_writes_per_host_write: rounded(share(sums.fast, sums.host)),
             fast_bytes_per_host_byte: None,
-            waf_device: rounded(waf_device),
-            waf_total: rounded(waf_ftl * (1.0 + metadata_per_block) * waf_device),
+            waf_device: waf_device.map(rounded),
+            waf_total: waf_total.map(rounded),
             waf_theory: is_plain.then(|| rounded(uniform_waf(physical))),
             host_blocks: sums.host,
             compacted_blocks: sums.compacted,
@@ -197,8 +199,10 @@ impl WafReport {
         if let Some(bytes) = self.fast_bytes_per_host_byte {
             line("fast bytes/host byte", format!("{bytes:.3}"));
         }
-        line("waf_device", format!("{:.3}", self.waf_device));
-        line("waf_total", format!("{:.3}", self.waf_total));
+        let device =
+            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+        line("waf_device", device(self.waf_device));
+        line("waf_total", device(self.waf_total));
         for note in &of.notes {
             line("note", note.clone());
         }

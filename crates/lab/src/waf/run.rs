@@ -71,8 +71,13 @@ fn build(policy: Box<dyn Policy>, request: &WafRequest, sizes: &Sizes) -> Result
     if fast.is_none() && sizes.fast > 0 {
         return Err(WafError::FastTierTooSmall);
     }
-    let device = Device::new(sizes.dense(), request.groups.into()).map_err(WafError::Drive)?;
-    Ok(Tiers::new(policy, dense, fast, Some(device), sizes.user))
+    let device = request
+        .policy
+        .has_whole_groups(request.groups)
+        .then(|| Device::new(sizes.dense(), request.groups.into()))
+        .transpose()
+        .map_err(WafError::Drive)?;
+    Ok(Tiers::new(policy, dense, fast, device, sizes.user))
 }
 
 fn overwrite(tiers: &mut Tiers, source: &mut Source, phase: (&'static str, u64), watch: &Watch) {

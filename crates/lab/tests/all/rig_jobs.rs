@@ -80,6 +80,29 @@ fn rates_and_times_are_kept() {
     assert_ne!((reads, writes), (6000, 2000));
 }
 
+/// What a job does before its window opens is not of its size, closed loop or open; a window in which nothing ends says so.
+#[test]
+fn a_ramp_takes_nothing_of_a_size() {
+    let text = "[a]\nrw=write\nbs=64k\nsize=1m\nramp_time=100ms\n";
+    for (extra, under_way) in [("", 1), ("iodepth=8", 8), ("rate_iops=1000", 1)] {
+        let report = measured(&format!("{text}{extra}"));
+        let writes = requests(&report.window.writes);
+        // What began just before the ramp's end may end behind it.
+        assert!((16..=16 + under_way).contains(&writes), "{extra}: {writes}");
+        assert!(!report.window.is_empty && report.window.virtual_ns > 0);
+    }
+    let late = measured(
+        "[late]\nrw=read\nrate_iops=1\nruntime=100ms\nramp_time=100ms\n[b]\nstonewall\nrw=read\nio_size=4k",
+    );
+    assert!(late.earlier[0].is_empty && !late.window.is_empty);
+    assert!(late.table().contains("no request ended in the window"));
+    let beside = measured(
+        "[late]\nrw=read\nrate_iops=1\nruntime=100ms\nramp_time=100ms\n[b]\nrw=read\nio_size=4k\nramp_time=100ms",
+    );
+    assert!(!beside.window.is_empty);
+    assert!(beside.table().contains("no request of late ended"));
+}
+
 /// A closed loop mixes as it is told to, ends when it is told to, and is as fast as its depth and its
 /// clones allow: a read of this drive takes the same whoever asks.
 #[test]
@@ -192,7 +215,7 @@ fn a_share_of_the_rate_is_kept() {
         "{}",
         open.iops()
     );
-    let p99 = |way: &Option<Way>| way.as_ref().unwrap().latency.p99_ns;
+    let p99 = |way: &Option<Way>| way.as_ref().unwrap().latency.p99_ns.unwrap();
     assert!(2 * p99(&open.reads) < p99(&closed.reads));
 }
 
@@ -259,7 +282,7 @@ fn bursts_keep_the_mean_and_wait() {
     assert!(is_near(count(&small), 400, 0.2), "{}", count(&small));
     assert!((20..=60).contains(&count(&large)), "{}", count(&large));
     let reads = |report: &RigReport| report.window.reads.clone().expect("reads");
-    let p99 = |report| reads(report).latency.p99_ns;
+    let p99 = |report| reads(report).latency.p99_ns.unwrap();
     // Half of a burst at twice what can be done waits until the drive has caught up.
     assert!(p99(&small) > 3 * p99(&even), "{}", p99(&small));
     assert!(p99(&large) > 3 * p99(&small), "{}", p99(&large));

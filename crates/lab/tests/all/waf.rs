@@ -327,3 +327,34 @@ fn runs_that_cannot_be_are_refused() {
         assert!(expected(&error), "{request:?}: {error}");
     }
 }
+
+/// What the drive below does is told of policies that own whole erase units of it, and of no others.
+#[test]
+fn the_drive_is_told_of_whose_units_are_its_own() {
+    let told = |policy, groups| {
+        let report = report(&WafRequest {
+            fast_tier: 5.0,
+            groups,
+            warm_up: 0.5,
+            measure: 0.5,
+            ..request(Workload::Uniform, policy)
+        });
+        let table = report.table();
+        let absent = |name: &str| {
+            table
+                .lines()
+                .any(|line| line.starts_with(name) && line.ends_with(" -"))
+        };
+        assert_eq!(absent("waf_device"), report.waf_device.is_none(), "{table}");
+        assert_eq!(absent("waf_total"), report.waf_total.is_none(), "{table}");
+        assert_eq!(report.waf_device.is_some(), report.waf_total.is_some());
+        report.waf_device
+    };
+    for policy in POLICIES {
+        let device = told(policy, 100);
+        assert_eq!(device.is_some(), policy == PolicyName::Varve, "{policy}");
+    }
+    // With as many groups as a text book has units, units are groups.
+    let whole = told(PolicyName::Sepbit, 2000);
+    assert!(whole.is_some_and(|device| device >= 1.0), "{whole:?}");
+}

@@ -9,8 +9,8 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use varve_lab::rig::{
-    Bursts, Hosts, JobFile, Law, Mix, Pace, Protect, Rate, RigError, RigReport, RigRequest,
-    SystemName, run,
+    Bursts, Hosts, JobFile, Law, Mix, Pace, Protect, REQUESTS_MIN, Rate, RigError, RigReport,
+    RigRequest, Setting, SystemName, run,
 };
 use varve_media::any_sheet;
 
@@ -37,9 +37,9 @@ pub(crate) struct Options {
     /// stands for
     #[arg(long, value_name = "N", default_value_t = 1)]
     zipf_ranks: u32,
-    /// Requests that read, per cent; for --rw randrw
-    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=100))]
-    reads: u32,
+    /// Requests that read, per cent; for --rw randrw [default: 50]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    reads: Option<u32>,
     /// Jobs, each a tenant with an equal part of the addresses
     #[arg(long, value_name = "N", default_value_t = 8)]
     jobs: u32,
@@ -54,46 +54,48 @@ pub(crate) struct Options {
     /// as --rate-iops says, which holds on average, and so many requests in a burst on average
     #[arg(long, value_name = "FACTOR:REQUESTS", value_parser = parse_bursts, requires = "rate_iops")]
     bursts: Option<(u32, u64)>,
-    /// Drive of the fast tier, as `varve lab drive` knows it
-    #[arg(long, value_name = "DRIVE", default_value = "slc-002")]
-    fast: String,
-    /// Drive of the dense tier
-    #[arg(long, value_name = "DRIVE", default_value = "qlc-002")]
-    dense: String,
+    /// Drive of the fast tier of csal-*, open-cas, dm-zoned and varve, as `varve lab drive` knows it
+    /// [default: slc-002]
+    #[arg(long, value_name = "DRIVE")]
+    fast: Option<String>,
+    /// Drive of the dense tier; hdd-array has disks, hdd-002 [default: qlc-002]
+    #[arg(long, value_name = "DRIVE")]
+    dense: Option<String>,
     /// Dense drives: eight of hdd-array and raid-*, one of the others if nothing is said
     #[arg(long, value_name = "N")]
     drives: Option<u32>,
-    /// What the dense tier of varve adds to its data: none, parity1 or parity2
-    #[arg(long, value_name = "HOW", value_parser = str::parse::<Protect>, default_value = "none")]
-    protect: Protect,
+    /// What the dense tier of varve adds to its data: none, parity1 or parity2 [default: none]
+    #[arg(long, value_name = "HOW", value_parser = str::parse::<Protect>)]
+    protect: Option<Protect>,
     /// Groups that varve makes of each erase unit of a conventional drive: with more than a few, groups that die
-    /// at different times share what the drive erases at once
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    groups_per_unit: u32,
+    /// at different times share what the drive erases at once [default: 1]
+    #[arg(long, value_name = "N")]
+    groups_per_unit: Option<u32>,
     /// As Linux md has it, for raid-5 and raid-6: 0 always reconstructs parity from all data, 1 does
-    /// what reads less, 2 modifies parity if both read as much
-    #[arg(long, value_name = "LEVEL", default_value_t = 1)]
-    rmw_level: u8,
-    /// Blocks of the dense tier that are not exported, per cent of all
-    #[arg(long, value_name = "PERCENT", default_value_t = 18.0)]
-    over_provision: f64,
-    /// Fast tier, per cent of what is exported
-    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
-    fast_tier: f64,
+    /// what reads less, 2 modifies parity if both read as much [default: 1]
+    #[arg(long, value_name = "LEVEL")]
+    rmw_level: Option<u8>,
+    /// Blocks of the dense tier that csal-* and varve do not export, per cent of all [default: 18]
+    #[arg(long, value_name = "PERCENT")]
+    over_provision: Option<f64>,
+    /// Fast tier, per cent of what is exported, where there is one [default: 5]
+    #[arg(long, value_name = "PERCENT")]
+    fast_tier: Option<f64>,
     /// Memory that csal-* and varve have for their map, per cent of four bytes a block; 100 is all of it
-    #[arg(long, value_name = "PERCENT", default_value_t = 12.5)]
-    map_cache: f64,
+    /// [default: 12.5]
+    #[arg(long, value_name = "PERCENT")]
+    map_cache: Option<f64>,
     /// Overwrite all addresses this many times before time counts
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     passes: f64,
-    /// Processors for the system's software
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    cores: usize,
+    /// Processors for the software of csal-* and varve; that of others is not charged [default: 2]
+    #[arg(long, value_name = "N")]
+    cores: Option<usize>,
     /// Make the dense drive smaller by this
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     scale: u32,
-    /// Requests of the window at most, and half as many before it; of a job file, requests of each
-    /// group of jobs at most
+    /// Requests of the window at most, and half as many before it, 4096 or more; of a job file, requests of
+    /// each group of jobs at most
     #[arg(long, value_name = "N", default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
     /// Seed of the places
@@ -160,7 +162,48 @@ impl Options {
         }
     }
 
+    /// Refuses what would change nothing, by its name: a report would tell it as if it had.
+    fn has_uses(&self) -> Result<(), Exit> {
+        let of_system = [
+            ("--dense", self.dense.is_some(), Setting::Dense),
+            ("--fast", self.fast.is_some(), Setting::Fast),
+            ("--fast-tier", self.fast_tier.is_some(), Setting::Fast),
+            (
+                "--over-provision",
+                self.over_provision.is_some(),
+                Setting::OverProvision,
+            ),
+            ("--map-cache", self.map_cache.is_some(), Setting::MapCache),
+            ("--cores", self.cores.is_some(), Setting::Cores),
+            ("--protect", self.protect.is_some(), Setting::Protect),
+            (
+                "--groups-per-unit",
+                self.groups_per_unit.is_some(),
+                Setting::GroupsPerUnit,
+            ),
+            ("--rmw-level", self.rmw_level.is_some(), Setting::RmwLevel),
+        ];
+        for (option, is_given, setting) in of_system {
+            if is_given && !self.system.has(setting) {
+                let what = format!("{option} changes nothing of {}", self.system);
+                complain(&what, "leave it out");
+                return Err(Exit::Usage);
+            }
+        }
+        if self.reads.is_some() && self.rw != Some(Way::Randrw) {
+            complain("--reads is for --rw randrw", "leave it out");
+            return Err(Exit::Usage);
+        }
+        if self.workload.is_none() && self.requests < REQUESTS_MIN {
+            let what = format!("a window has {REQUESTS_MIN} requests at least");
+            complain(&what, "give more --requests");
+            return Err(Exit::Usage);
+        }
+        Ok(())
+    }
+
     fn request(&self) -> Result<RigRequest, Exit> {
+        self.has_uses()?;
         Ok(RigRequest {
             system: self.system,
             hosts: match (&self.workload, self.rw) {
@@ -168,18 +211,18 @@ impl Options {
                 (None, Some(way)) => Hosts::Mix(self.mix(way)?),
                 (None, None) => unreachable!("one of both is required"),
             },
-            fast: known(&self.fast)?,
-            dense: known(&self.dense)?,
+            fast: known(self.fast.as_deref().unwrap_or("slc-002"))?,
+            dense: known(self.dense.as_deref().unwrap_or("qlc-002"))?,
             drives: self.drives.unwrap_or(self.system.drives()),
-            protect: self.protect,
-            groups_per_unit: self.groups_per_unit,
-            rmw_level: self.rmw_level,
-            over_provision: self.over_provision,
-            fast_tier: self.fast_tier,
-            map_cache: self.map_cache,
+            protect: self.protect.unwrap_or(Protect::None),
+            groups_per_unit: self.groups_per_unit.unwrap_or(1),
+            rmw_level: self.rmw_level.unwrap_or(1),
+            over_provision: self.over_provision.unwrap_or(18.0),
+            fast_tier: self.fast_tier.unwrap_or(5.0),
+            map_cache: self.map_cache.unwrap_or(12.5),
             passes: self.passes,
             zipf_ranks: self.zipf_ranks,
-            cores: self.cores,
+            cores: self.cores.unwrap_or(2),
             scale: self.scale,
             requests: self.requests,
             seed: self.seed,
@@ -206,7 +249,7 @@ impl Options {
             reads_per_cent: match way {
                 Way::Read | Way::Randread => 100,
                 Way::Write | Way::Randwrite => 0,
-                Way::Randrw => self.reads,
+                Way::Randrw => self.reads.unwrap_or(50),
             },
             law,
             pace: self.pace(),

@@ -40,8 +40,8 @@ pub(crate) struct RunOptions {
     name: String,
     #[command(flatten)]
     common: Common,
-    /// Write the picture there, as SVG
-    #[arg(long, value_name = "FILE.svg")]
+    /// Write the picture there, as SVG; a second one, where there is one, to FILE-2.svg beside it
+    #[arg(long, value_name = "FILE.svg", value_parser = parse_svg)]
     plot: Option<PathBuf>,
 }
 
@@ -161,8 +161,8 @@ impl RunOptions {
             Err(error) => return refused(&error),
         };
         let chapter = &chapters[0];
-        if let (Some(path), Some(plot)) = (&self.plot, chapter.outcome.plots.first())
-            && let Err(exit) = write(path, &plot.file())
+        if let Some(path) = &self.plot
+            && let Err(exit) = draw(path, &chapter.outcome)
         {
             return exit;
         }
@@ -277,6 +277,36 @@ fn can_write(path: &Path) -> Result<(), Exit> {
     })
 }
 
+/// Pictures are SVG, whatever a name says of them.
+fn parse_svg(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension() {
+        Some(extension) if extension == "svg" => Ok(path),
+        _ => Err("pictures are SVG: a name that ends in .svg".to_owned()),
+    }
+}
+
+/// Where a picture of this number goes, beside the first.
+fn beside(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{number}.svg"));
+    path.with_file_name(name)
+}
+
+/// Writes all pictures, and tells of those that were not named.
+fn draw(path: &Path, outcome: &Outcome) -> Result<(), Exit> {
+    for (at, plot) in outcome.plots.iter().enumerate() {
+        if at == 0 {
+            write(path, &plot.file())?;
+            continue;
+        }
+        let beside = beside(path, at + 1);
+        write(&beside, &plot.file())?;
+        eprintln!("note:  another picture is in {}", beside.display());
+    }
+    Ok(())
+}
+
 fn write(path: &Path, text: &str) -> Result<(), Exit> {
     std::fs::write(path, text).map_err(|error| {
         unwritable(path, &error);
@@ -287,4 +317,21 @@ fn write(path: &Path, text: &str) -> Result<(), Exit> {
 fn unwritable(path: &Path, error: &std::io::Error) {
     let what = format!("{} cannot be written: {error}", path.display());
     complain(&what, "name a file in a directory that can be written");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A second picture lies beside the first, whose name says what it is.
+    #[test]
+    fn pictures_lie_beside_one_another() {
+        for (first, second) in [("a.svg", "a-2.svg"), ("/x/a.b.svg", "/x/a.b-2.svg")] {
+            let first = parse_svg(first).expect("a picture");
+            assert_eq!(beside(&first, 2), Path::new(second));
+        }
+        for other in ["p.png", "svg", ".svg", "a"] {
+            assert!(parse_svg(other).is_err(), "{other}");
+        }
+    }
 }

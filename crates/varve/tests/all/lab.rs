@@ -222,6 +222,10 @@ fn a_refused_run_leaves_no_picture() {
     let line = format!("lab run waf-isolation --scale 16 --plot {}", path.display());
     assert_eq!(run(&line).status.code(), Some(2), "it is too small");
     assert!(!path.exists());
+    let image = line.replace(".svg", ".png");
+    let refused = run(&image);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains(".svg"));
     std::fs::write(&path, "kept").expect("a file");
     assert_eq!(run(&line).status.code(), Some(2));
     assert_eq!(std::fs::read_to_string(&path).expect("it"), "kept");
@@ -239,4 +243,47 @@ fn the_list_tells_what_is_drawn() {
     };
     assert_eq!(drawn("waf-formula"), Some(true));
     assert_eq!(drawn("waf-scale"), Some(false));
+}
+
+/// What would change nothing is refused by its name, and a report does not tell it.
+#[test]
+fn options_that_change_nothing_are_refused() {
+    for (line, named) in [
+        ("hdd-array --rw randread --dense qlc-002", "--dense"),
+        (
+            "drop-in --rw randread --over-provision 20",
+            "--over-provision",
+        ),
+        ("open-cas --rw randread --map-cache 20", "--map-cache"),
+        ("dm-zoned --rw randread --cores 4", "--cores"),
+        ("raid-0 --rw randread --fast slc-002", "--fast "),
+        ("raid-10 --rw randread --fast-tier 7", "--fast-tier"),
+        (
+            "csal-paper --rw randread --groups-per-unit 2",
+            "--groups-per-unit",
+        ),
+        ("drop-in --rw randread --protect parity1", "--protect"),
+        ("varve --rw randread --rmw-level 1", "--rmw-level"),
+        ("varve --rw randwrite --reads 50", "--reads"),
+        ("varve --rw randwrite --requests 2000", "4096 requests"),
+    ] {
+        let output = run(&format!("lab rig {line} --json"));
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let told: Value = serde_json::from_slice(&output.stdout).expect("one document");
+        let error = told["error"].as_str().expect("an error");
+        assert!(error.contains(named), "{line}: {error}");
+    }
+    let ran = document("lab rig hdd-array --rw randread --requests 4096 --json");
+    let asked = &ran["parameters"]["request"];
+    assert_eq!(asked["dense"], "hdd-002", "{asked}");
+    for absent in [
+        "fast",
+        "over_provision",
+        "map_cache",
+        "cores",
+        "rmw_level",
+        "protect",
+    ] {
+        assert!(asked.get(absent).is_none(), "{absent}: {asked}");
+    }
 }
