@@ -1,6 +1,6 @@
 //! The drive below a dense tier, as an account of what its flash has to do.
 //!
-//! Erase units are as many as the tier has groups, and an IU is a block: policies write runs so long
+//! A policy owns whole erase units: there are as many as it has units. An IU is a block: policies write runs so long
 //! that whole IUs are the rule at full size, and at the run's small scale they would not be.
 
 use varve_media::{Counters, Shape, ShapeError, Ssd};

@@ -100,8 +100,7 @@ pub struct WafReport {
     pub fast_writes_per_host_write: f64,
     /// All bytes written to the fast tier by bytes hosts wrote; models have no metadata there.
     pub fast_bytes_per_host_byte: Option<f64>,
-    /// Bytes programmed by the drive below by bytes written to it. `None` of a policy whose units are smaller than the
-    /// drive's erase units, which are the groups.
+    /// Bytes programmed by the drive below by bytes written to it. `None` if nothing was.
     pub waf_device: Option<f64>,
     /// `waf_ftl` times `waf_device`, P2L counted, padding not.
     pub waf_total: Option<f64>,

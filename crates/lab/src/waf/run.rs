@@ -43,7 +43,7 @@ pub fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafError> {
     };
     check_spare(policy.as_ref(), &sizes);
     let metadata_per_block = policy.metadata_per_block();
-    let mut tiers = build(policy, request, &sizes)?;
+    let mut tiers = build(policy, &sizes)?;
     let mut source = request.source(&sizes)?;
     for block in 0..sizes.user {
         tiers.write(block as u32, &source);
@@ -65,19 +65,15 @@ fn check_spare(policy: &dyn Policy, sizes: &Sizes) {
     assert!(spare >= needed, "{spare} spare units, {needed} in use");
 }
 
-fn build(policy: Box<dyn Policy>, request: &WafRequest, sizes: &Sizes) -> Result<Tiers, WafError> {
+fn build(policy: Box<dyn Policy>, sizes: &Sizes) -> Result<Tiers, WafError> {
     let dense = Dense::new(sizes.units, sizes.unit_blocks, policy.streams());
     let fast = FifoTier::new(sizes.fast);
     if fast.is_none() && sizes.fast > 0 {
         return Err(WafError::FastTierTooSmall);
     }
-    let device = request
-        .policy
-        .has_whole_groups(request.groups)
-        .then(|| Device::new(sizes.dense(), request.groups.into()))
-        .transpose()
-        .map_err(WafError::Drive)?;
-    Ok(Tiers::new(policy, dense, fast, device, sizes.user))
+    // Whole erase units for each unit of the policy: what dies in parts of one would be the run's doing.
+    let device = Device::new(sizes.dense(), u64::from(sizes.units)).map_err(WafError::Drive)?;
+    Ok(Tiers::new(policy, dense, fast, Some(device), sizes.user))
 }
 
 fn overwrite(tiers: &mut Tiers, source: &mut Source, phase: (&'static str, u64), watch: &Watch) {

@@ -94,12 +94,6 @@ impl Policy {
         }
     }
 
-    /// True if it owns whole groups, which are the erase units of the drive below. The drive's own work is told of such
-    /// policies only: that smaller units share an erase unit, and die in it one by one, is the run's doing.
-    pub(crate) const fn has_whole_groups(self, groups: u32) -> bool {
-        self.units_per_group(groups) == 1
-    }
-
     /// The comparator, for a volume of `blocks` blocks with `tenants` tenants, on units of which a group has
     /// `group`; `None` for the engine, which is no model.
     pub(crate) fn model(
