@@ -194,7 +194,6 @@ impl SimDrive {
         if let Some(refusals) = &state.refusals {
             refusals.borrow_mut().disarm();
         }
-        state.spells = Spells::default();
         state.no_space_until = Nanos(0);
     }
 
