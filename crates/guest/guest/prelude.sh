@@ -19,8 +19,9 @@ step() {
     fi
 }
 
-# fail TEXT...: ends the test.
+# fail TEXT...: ends the test, with what the kernel said last.
 fail() {
+    dmesg | tail -n 30
     echo "FAIL $*"
     exit 1
 }

@@ -92,7 +92,8 @@ impl<D: AsRef<[u8]>> Target<D> {
     }
 
     /// Bytes of a host. Gives how many were taken; the rest is to be given again after
-    /// [`Target::transmit`]. Bytes of a connection that ends are dropped.
+    /// [`Target::transmit`], or once it is woken. Nobody is woken where none was taken: who gives them again whenever
+    /// that happens would never come to send. Bytes of a connection that ends are dropped.
     pub fn receive(&mut self, now: Nanos, id: ConnectionId, bytes: &[u8]) -> usize {
         self.hear(now, id);
         let Some(connection) = self.connections.get_mut(&id) else {
@@ -100,7 +101,9 @@ impl<D: AsRef<[u8]>> Target<D> {
         };
         let taken = connection.receive(&mut self.shared, now, bytes);
         connection.recount(&mut self.shared);
-        self.woken.insert(id);
+        if taken > 0 {
+            self.woken.insert(id);
+        }
         self.settle();
         taken
     }

@@ -1,6 +1,6 @@
 //! Hosts over real sockets: good ones are served, bad ones cost themselves only.
 
-use crate::scripted::{Host, NQN, pattern, read_sqe, write_sqe};
+use crate::scripted::{Host, NQN, identify_sqe, pattern, read_sqe, write_sqe};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -138,6 +138,26 @@ async fn async_queue(bench: &Bench, admin: &Host, qid: u16) -> varve_io::Receive
             }
         }
     })
+}
+
+/// Commands whose answers are more than an admin queue may have unsent: what waits for them to be sent
+/// must let the reactor send them. Linux asks so for what it finds in a scan.
+#[test]
+fn an_admin_queue_with_more_to_answer_than_fits_is_answered() {
+    with_server(ram, |bench| async move {
+        let mut admin = bench.admin(1, false).await;
+        for _ in 0..20 {
+            let mut bytes = Vec::new();
+            for _ in 0..31 {
+                admin.capsule(identify_sqe(1, 0), &[], &mut bytes);
+            }
+            admin.send(&bytes).await;
+            for _ in 0..31 {
+                let answer = admin.answer(&[]).await.expect("an answer");
+                assert_eq!((answer.status, answer.data.len()), (0, BLOCK));
+            }
+        }
+    });
 }
 
 /// Holds operations until it is told to let them go.

@@ -220,9 +220,7 @@ impl Host {
 
     /// Identify data of a namespace (or 0).
     pub async fn identify(&mut self, cns: u32, nsid: u32) -> Answer {
-        let mut sqe = Sqe::new(admin::IDENTIFY, 0, nsid).with_sgl(Sgl::Transport { length: 4096 });
-        sqe.set_cdw(10, cns);
-        self.command(sqe, &[]).await
+        self.command(identify_sqe(cns, nsid), &[]).await
     }
 
     /// Asks for an event; it is answered when there is one.
@@ -294,6 +292,12 @@ fn answer(cqe: &Cqe, data: Vec<u8>) -> Answer {
         result: cqe.result(),
         data,
     }
+}
+
+pub fn identify_sqe(cns: u32, nsid: u32) -> Sqe {
+    let mut sqe = Sqe::new(admin::IDENTIFY, 0, nsid).with_sgl(Sgl::Transport { length: 4096 });
+    sqe.set_cdw(10, cns);
+    sqe
 }
 
 pub fn read_sqe(lba: u64, blocks: u32) -> Sqe {
