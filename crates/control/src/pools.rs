@@ -157,6 +157,14 @@ impl Pools {
     /// # Errors
     /// [`ControlError::Naming`]: somebody is at it for too long.
     pub(crate) async fn naming(&self) -> Result<Naming, ControlError> {
+    /// True if every pool that is known here is open: there are no volumes but [`Pools::volumes`].
+    #[must_use]
+    pub fn are_all_open(&self) -> bool {
+        let open = self.open.borrow();
+        let registry = self.home.registry();
+        registry.is_ok_and(|all| all.pools.iter().all(|entry| open.contains_key(&entry.name)))
+    }
+
         for _ in 0..NAMING_ROUNDS {
             if let Some(naming) = self.home.try_naming()? {
                 return Ok(naming);

@@ -13,7 +13,7 @@ use varve_nvme::opcode::io as opcodes;
 use varve_nvme::sqe::BlockRange;
 use varve_nvme::{Nqn, Sgl, Sqe};
 use varve_server::{Namespaces, Numbers, Server};
-use varve_target::{Hosts, Subsystem};
+use varve_target::{Hosts, NSID_MAX, Subsystem};
 use varve_units::{BLOCK, Nanos};
 
 struct Bench {
@@ -70,6 +70,30 @@ fn session<Flow: Future<Output = ()> + 'static>(
         flow(bench).await;
     };
     executor.run(run).unwrap();
+}
+
+/// Volumes that were deleted while no daemon ran keep their numbers until all are taken, no longer.
+#[test]
+fn numbers_of_volumes_that_are_nowhere_are_given_again() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "tank");
+    let number = |nsid: u32| format!("\"{nsid:032x}\":{nsid}");
+    let all: Vec<_> = (1..=NSID_MAX).map(number).collect();
+    let table = format!(
+        "{{\"schema_version\":1,\"namespaces\":{{{}}}}}",
+        all.join(",")
+    );
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::write(home.join("namespaces.json"), table).unwrap();
+    session(&home, move |bench| async move {
+        bench.pools.create_pool(&wanted).await.unwrap();
+        let volume = new_volume("tank", "a", 16);
+        bench.pools.create_volume(&volume).await.unwrap();
+        let shown = bench.namespaces.shown();
+        assert_eq!(shown.keys().collect::<Vec<_>>(), [&1]);
+        bench.pools.close_all().await;
+    });
 }
 
 /// Every volume is a namespace with a number of its own, and hosts are told of each change.
