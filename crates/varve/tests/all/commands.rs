@@ -243,7 +243,7 @@ fn bad_names_sizes_and_places_are_refused() {
     place.refused(3, "varve pool", &["check", "none"]);
     place.refused(5, "another name", &volume("create", "tank/v"));
     place.refused(2, "48 characters", &volume("create", "tank/w w"));
-    for size in ["0", "10", "x", "-1", "1.5G", "99999999999T"] {
+    for size in ["0", "10", "x", "-1", "1.5Q", "99999999999T"] {
         let outcome = place.run(&["volume", "create", "tank/w", size]);
         assert_eq!(outcome.code, 2, "{size}: {outcome:?}");
     }
