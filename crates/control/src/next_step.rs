@@ -46,8 +46,8 @@ impl ControlError {
                 self.destroy_next()?
             }
             Self::ModelFile { .. } | Self::NoModel(_) => self.model_next()?,
-            Self::DriveLive { .. } => "add --give-up to go on without it until the new one is \
-                                       filled"
+            Self::DriveLive { .. } => "add --give-up to go on without it until the new one is filled, if the others of \
+                                       its tier hold what it does"
                 .to_owned(),
             Self::PoolExists(_) => "choose another name, or see varve pool list".to_owned(),
             Self::Naming(_) => "try again when it has ended".to_owned(),
@@ -281,6 +281,10 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
         PoolError::Stopped(_) => engine_next(&EngineError::Stopped)?,
         _ => return None,
     })
+        PoolError::Needed(_) => format!(
+            "put back or replace what else is away of its tier, or wait until it is filled: varve pool status {pool}; in a \
+             tier without redundancy no drive can be given up: bring the volumes to another pool"
+        ),
 }
 
 fn engine_next(error: &EngineError) -> Option<String> {
