@@ -137,7 +137,7 @@ fn hosts_follow_the_volumes() {
         assert!(queue.read(last, 1).await.data == pattern(5, BLOCK));
 
         admin.ask_for_event().await;
-        pools.delete_volume("tank", "a").await.unwrap();
+        pools.delete_volume("tank", "a", true).await.unwrap();
         assert_eq!(admin.changed_namespaces().await, [1]);
         assert_eq!(queue.read(0, 1).await.status, 0x00b);
         admin.ask_for_event().await;
@@ -230,7 +230,7 @@ fn a_crash_keeps_names_and_content() {
             let volume = new_volume("tank", name, 16);
             bench.pools.create_volume(&volume).await.unwrap();
         }
-        bench.pools.delete_volume("tank", "a").await.unwrap();
+        bench.pools.delete_volume("tank", "a", true).await.unwrap();
         let mut admin = Host::admin(&bench.io, bench.to, 1, 0, false).await;
         let (names, size) = (admin.identify(3, 2).await, admin.identify(0, 2).await);
         found.borrow_mut().extend([names.data, size.data]);

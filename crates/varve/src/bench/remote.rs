@@ -79,11 +79,11 @@ const LOOK: Nanos = Nanos::from_millis(10);
 /// True if the target has taken the namespace away; what happened meanwhile is added to `events`.
 async fn was_deleted(run: &Standing<'_>, drive: &Remote, events: &mut Vec<Event>) -> bool {
     for _ in 0..LOOKS {
-        let lost = events.iter().filter_map(|event| match event {
+        let mut lost = events.iter().rev().filter_map(|event| match event {
             Event::Lost { loss, is_final } => Some((loss, *is_final)),
             _ => None,
         });
-        match lost.last() {
+        match lost.next() {
             Some((loss, true)) => return loss.is_no_namespace(),
             _ => run.pause(LOOK).await,
         }

@@ -38,9 +38,13 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86400))]
     runtime: u64,
     /// Check that each read returns the newest version of each block. All of --size is written
-    /// first, whatever the load is: what a namespace or volume held there is lost
+    /// first, whatever the load is
     #[arg(long)]
     verify: bool,
+    /// Write also where a volume holds something, or to a remote namespace, of which nobody here knows
+    /// whether it does: what is there is lost
+    #[arg(long)]
+    overwrite: bool,
     /// Skew of random loads: Zipf's exponent, above 0 and below 5
     #[arg(long, value_parser = parse_theta)]
     zipf: Option<f64>,
@@ -109,6 +113,10 @@ impl Options {
             return Exit::Usage;
         }
         hint::set_state(self.state.as_deref());
+        if let (Target::Remote(address), true) = (&self.target, self.would_overwrite()) {
+            let what = format!("what {} holds would be overwritten", address.nqn);
+            return Self::wants_overwrite(&what);
+        }
         let outcome = match &self.target {
             Target::Ram => bench::run(&self.request()),
             Target::Volume(pool, volume) => bench::run_volume(self.volume_request(pool, volume)),
@@ -137,6 +145,7 @@ impl Options {
                 }
             }
             Err(BenchError::Control(failure)) => front::fail(&failure),
+            Err(error @ BenchError::HoldsData(_)) => Self::wants_overwrite(&error.to_string()),
             Err(error) => {
                 complain(&error.to_string(), error.next());
                 match error {
@@ -151,6 +160,18 @@ impl Options {
         }
     }
 
+    /// True if it writes where something may be, and nobody has said that it may go.
+    fn would_overwrite(&self) -> bool {
+        self.load().writes() && !self.overwrite
+    }
+
+    /// Nothing is written to what is there unless that was said.
+    fn wants_overwrite(what: &str) -> Exit {
+        let again = hint::again("--overwrite");
+        complain(what, &format!("{again}, if what is there may go"));
+        Exit::Refused
+    }
+
     /// Options that say something about another kind of target, and what to do: a result that was not
     /// measured as asked for would mislead.
     fn misplaced(&self) -> Option<(String, &'static str)> {
@@ -162,17 +183,22 @@ impl Options {
             state.into_iter().collect(),
             "a volume, `pool:NAME/VOLUME`, has",
         );
-        let (others, next): ([(Vec<&str>, &str); 2], _) = match self.target {
+        let overwrite = self.overwrite.then_some("--overwrite");
+        let about_there = (
+            overwrite.into_iter().collect(),
+            "a volume or a remote namespace has",
+        );
+        let (others, next): (Vec<(Vec<&str>, &str)>, _) = match self.target {
             Target::Ram => (
-                [about_remote, about_volume],
+                vec![about_remote, about_volume, about_there],
                 "leave it out: the pool in memory is made for the run",
             ),
             Target::Volume(..) => (
-                [about_ram, about_remote],
+                vec![about_ram, about_remote],
                 "leave it out: a volume is as its pool made it",
             ),
             Target::Remote(_) => (
-                [about_ram, about_volume],
+                vec![about_ram, about_volume],
                 "leave it out: a remote namespace is as its target made it",
             ),
         };
@@ -235,6 +261,7 @@ impl Options {
             pool: pool.to_owned(),
             volume: volume.to_owned(),
             wanted: self.wanted(),
+            overwrite: self.overwrite,
         }
     }
 
