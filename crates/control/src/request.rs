@@ -84,6 +84,9 @@ pub enum Request {
         pool: String,
         /// Its name.
         volume: String,
+        /// With all it holds.
+        #[serde(default)]
+        with_data: bool,
     },
     /// Drives of a pool, or of all.
     DriveList {
@@ -269,8 +272,12 @@ impl Pools {
                 self.resize_volume(&pool, &volume, bytes, shrink).await?;
                 self.volume_view(&pool, &volume).await
             }
-            Request::VolumeDelete { pool, volume } => {
-                self.delete_volume(&pool, &volume).await?;
+            Request::VolumeDelete {
+                pool,
+                volume,
+                with_data,
+            } => {
+                self.delete_volume(&pool, &volume, with_data).await?;
                 Ok(Reply::VolumeDone { pool, volume })
             }
             other => unreachable!("{other:?} is answered by `reply`"),
