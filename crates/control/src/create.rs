@@ -511,8 +511,10 @@ impl Pools {
                 Ok(()) => return Vec::new(),
                 Err(error) => format!("cannot be written: {error}"),
             },
-            Err(ControlError::InUse(findings)) => return findings,
-            Err(error) => error.why(path),
+            Err(error) => match self.with_users(error).await {
+                ControlError::InUse(findings) => return findings,
+                error => error.why(path),
+            },
         };
         vec![Finding::new(Severity::Refusal, "left", text).at(path)]
     }

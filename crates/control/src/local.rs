@@ -170,15 +170,17 @@ async fn one(
     {
         return Err(ControlError::NoPool(pool.clone()).into());
     }
-    if let Some(pool) = request.pool() {
-        pools.open(pool).await?;
+    if let Some(pool) = request.pool()
+        && let Err(error) = pools.open(pool).await
+    {
+        return Err(pools.with_users(error).await.into());
     }
     if matches!(request, Request::VolumeList { pool: None }) {
         // What does not open is told with the list, as a daemon tells it. Without a list it is the failure.
         let failed = pools.open_all().await.into_iter();
         let first = failed.filter_map(|(_, outcome)| outcome.err()).next();
         if let Some(error) = first.filter(|_| pools.open_names().is_empty()) {
-            return Err(error.into());
+            return Err(pools.with_users(error).await.into());
         }
     }
     let mut reply = pools.answer(request).await?;

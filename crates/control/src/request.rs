@@ -200,7 +200,12 @@ impl Pools {
     /// # Errors
     /// What failed, why, and what to do next.
     pub fn answer(&self, request: Request) -> Flow<'_, Result<Reply, Failure>> {
-        Box::pin(async move { self.reply(request).await.map_err(Failure::from) })
+        Box::pin(async move {
+            match self.reply(request).await {
+                Ok(reply) => Ok(reply),
+                Err(error) => Err(self.with_users(error).await.into()),
+            }
+        })
     }
 
     async fn reply(&self, request: Request) -> Result<Reply, ControlError> {
