@@ -26,10 +26,9 @@ use varve_units::{BLOCK_BYTES, Blocks, Lba, Nanos, TenantId, VolumeId};
 /// What the engine's work costs a processor.
 ///
 /// # Source
-/// `varve bench ram:` on one core of a Sapphire Rapids, verification on, without LTO
-/// (docs/status.md, Speed): 4 KiB writes 3.7 us at D 0.67, 4.6 at 0.95, 7.0 at 2.8; reads 0.87 us. A
-/// line through the first and the last; of a long command each further block costs what checksum
-/// and copy of 4 KiB do.
+/// `varve bench ram:` on one core of a Sapphire Rapids, verification on, without LTO, 22 November: 4 KiB writes 3.7 us at
+/// D 0.67, 4.6 at 0.95, 7.0 at 2.8; reads 0.87 us. A line through the first and the last; of a long command each further
+/// block costs what checksum and copy of 4 KiB do. What later runs on other machines had: docs/lab.md, In time.
 const WRITE: Nanos = Nanos(2600);
 const READ: Nanos = Nanos(870);
 const FURTHER_BLOCK: Nanos = Nanos(600);
