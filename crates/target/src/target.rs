@@ -251,10 +251,8 @@ impl<D: AsRef<[u8]>> Target<D> {
     fn share_with_idle(&mut self) {
         for id in self.shared.budget.waiting_idle() {
             let idle = self.connections.get_mut(&id).filter(|one| one.counted == 0);
-            if let Some(connection) = idle {
-                if connection.pump(&mut self.shared) {
-                    self.woken.insert(id);
-                }
+            if idle.is_some_and(|connection| connection.pump(&mut self.shared)) {
+                self.woken.insert(id);
             }
             if self.shared.budget.has_refused_idle() {
                 return;
