@@ -15,8 +15,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 44] = [
+pub const FEATURES: [&str; 52] = [
     "audits",
+    "bad_range",
+    "bad_range_read",
+    "bad_range_write",
     "bit_rot",
     "came_back",
     "clean_ends",
@@ -27,6 +30,8 @@ pub const FEATURES: [&str; 44] = [
     "crash_at_write",
     "crashes_in_recovery",
     "crowded",
+    "discarded_to_noise",
+    "flush_error",
     "gone",
     "handed_over",
     "host_create",
@@ -46,8 +51,11 @@ pub const FEATURES: [&str; 44] = [
     "lost_write",
     "media_error",
     "media_error_hit",
+    "misdirected_read",
+    "misdirected_reads_lasting",
     "misdirected_write",
     "placement",
+    "read_only",
     "refused_write",
     "replaced",
     "slow",

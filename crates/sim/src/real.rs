@@ -68,6 +68,7 @@ const FEATURES: &[&str] = &[
     "paced_writes",
     "read_retries",
     "records_passed_over",
+    "refused_flush",
     "refused_stripe",
     "remirrors",
     "repairs",

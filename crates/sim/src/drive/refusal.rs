@@ -55,6 +55,10 @@ pub struct Refusals {
     struck: BTreeMap<(usize, u64), IoError>,
     /// The drive that loses the next write to an offset.
     loses: Option<(usize, u64)>,
+    /// The next flush of the tier ends so.
+    armed_flush: Option<IoError>,
+    /// The flush that all drives were sent at this moment does.
+    flush: Option<(Nanos, IoError)>,
 }
 
 impl Refusals {
@@ -70,6 +74,8 @@ impl Refusals {
             parts: Vec::new(),
             struck: BTreeMap::new(),
             loses: None,
+            armed_flush: None,
+            flush: None,
         }
     }
 
@@ -78,12 +84,29 @@ impl Refusals {
         self.armed = Some(error);
     }
 
+    /// The next flush of the tier ends with this error on all of its drives.
+    pub(super) fn arm_flush(&mut self, error: IoError) {
+        self.armed_flush = Some(error);
+    }
+
+    /// A drive was sent a flush: how it ends, if it is one of those that fail. What goes to one drive alone is
+    /// the caller's not to ask for.
+    pub(super) fn take_flush(&mut self, now: Nanos) -> Option<IoError> {
+        if let Some(error) = self.armed_flush.take() {
+            self.flush = Some((now, error));
+            self.shortage.prolong(now);
+        }
+        let (at, error) = self.flush?;
+        (at == now).then_some(error)
+    }
+
     pub(super) const fn is_armed(&self) -> bool {
         self.armed.is_some()
     }
 
     pub(super) fn disarm(&mut self) {
         self.armed = None;
+        self.armed_flush = None;
         self.forget_loss();
     }
 
@@ -91,6 +114,8 @@ impl Refusals {
     pub(super) fn forget(&mut self) {
         self.parts.clear();
         self.struck.clear();
+        self.armed_flush = None;
+        self.flush = None;
     }
 
     /// A drive was sent a write. True if that was the last part of a write that the tier will refuse.
