@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 52] = [
+pub const FEATURES: [&str; 53] = [
     "audits",
     "bad_range",
     "bad_range_read",
@@ -55,6 +55,7 @@ pub const FEATURES: [&str; 52] = [
     "misdirected_reads_lasting",
     "misdirected_write",
     "placement",
+    "put_back",
     "read_only",
     "refused_write",
     "replaced",

@@ -191,6 +191,9 @@ impl Drive for Attached {
         }
         let (kind, offset, length, content) = describe(&command);
         self.check(&command, offset, length);
+        if let Some(what) = self.state.borrow().trespass(&command) {
+            self.reactor.journal().fail(what.to_owned());
+        }
         let now = self.reactor.now();
         let drive = self.state.borrow().index as u64;
         let word = u64::from(kind.as_bytes()[0]);

@@ -13,6 +13,7 @@
 
 mod ailment;
 mod attached;
+mod former;
 mod misread;
 mod refusal;
 mod spell;
@@ -29,6 +30,7 @@ use crate::platter::Platter;
 use crate::rng::Rng;
 use ailment::Ailments;
 use attached::Attached;
+use former::Former;
 use spell::Spells;
 use state::{Flaw, State, sectors};
 use std::cell::RefCell;
@@ -66,7 +68,7 @@ pub enum WriteFault {
 }
 
 /// A bay of the simulated machine and the drive in it, surviving the crashes of the pool.
-pub struct SimDrive(RefCell<Rc<RefCell<State>>>);
+pub struct SimDrive(RefCell<Rc<RefCell<State>>>, Former);
 
 impl SimDrive {
     /// A blank drive, number `index` of the pool.
@@ -86,6 +88,7 @@ impl SimDrive {
             refusals: None,
             atlas,
             is_gone: false,
+            is_given_up: false,
             ailments: Ailments::default(),
             has_returned: false,
             incarnation: 0,
@@ -96,7 +99,10 @@ impl SimDrive {
             trace: VecDeque::new(),
             tally: BTreeMap::new(),
         };
-        Self(RefCell::new(Rc::new(RefCell::new(state))))
+        Self(
+            RefCell::new(Rc::new(RefCell::new(state))),
+            Former::default(),
+        )
     }
 
     /// The drive that is in the bay.
@@ -138,6 +144,7 @@ impl SimDrive {
 
     /// The power fails: whatever was not durable is kept, lost or torn.
     pub fn power_fail(&self) {
+        self.1.power_fail();
         let state = self.state();
         let state = &mut *state.borrow_mut();
         let lba_bytes = u64::from(state.spec.lba_bytes);
@@ -338,7 +345,7 @@ impl SimDrive {
     pub fn replace(&self) {
         let state = self.state();
         let state = &mut *state.borrow_mut();
-        state.platter = Platter::default();
+        self.1.take_out(state.taken_out());
         state.cache.clear();
         state.flaws.clear();
         state.doomed.clear();
@@ -358,6 +365,24 @@ impl SimDrive {
         old.borrow_mut().flaws.retain(|_, flaw| fails(flaw));
         let new = old.borrow_mut().successor();
         self.0.replace(Rc::new(RefCell::new(new)));
+        self.1.take_out(old);
+    }
+
+    /// The pool says that another drive holds all that it should in this place: the one before is given up for good.
+    pub fn note_given_up(&self) {
+        self.1.give_up();
+    }
+
+    /// The drive that was given up last, put back beside the one in its place, with what it holds.
+    pub fn put_back(&self, reactor: &Rc<Reactor>) -> Option<Rc<dyn Drive>> {
+        let state = self.1.put_back()?;
+        let incarnation = state.borrow().incarnation;
+        self.state().borrow_mut().count("put_back");
+        Some(Rc::new(Attached {
+            incarnation,
+            state,
+            reactor: Rc::clone(reactor),
+        }))
     }
 
     /// Everything takes a hundred times as long until `until`.

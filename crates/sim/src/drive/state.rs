@@ -87,6 +87,8 @@ pub(super) struct State {
     pub(super) refusals: Option<Rc<RefCell<Refusals>>>,
     pub(super) atlas: Rc<RefCell<Atlas>>,
     pub(super) is_gone: bool,
+    /// Another one is in its place: nothing but its labels may be read.
+    pub(super) is_given_up: bool,
     /// What it will not do any more, as long as it is in use.
     pub(super) ailments: Ailments,
     /// True from when it answers again until it is lost or replaced again, or found whole.
@@ -131,6 +133,7 @@ impl State {
             refusals: self.refusals.take(),
             atlas: Rc::clone(&self.atlas),
             is_gone: false,
+            is_given_up: false,
             ailments: Ailments::default(),
             has_returned: false,
             incarnation: self.incarnation + 1,
@@ -263,7 +266,7 @@ impl State {
             self.store_some(id, error);
             return;
         }
-        if self.is_refused(&range) {
+        if matches!(body, Body::Gather(_)) && self.is_refused(&range) {
             self.count("bad_range_write");
             self.store_some(id, IoError::Media);
             return;
