@@ -15,11 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 /// Features of the simulator itself that a campaign must have seen.
-pub const FEATURES: [&str; 53] = [
+pub const FEATURES: [&str; 44] = [
     "audits",
-    "bad_range",
-    "bad_range_read",
-    "bad_range_write",
     "bit_rot",
     "came_back",
     "clean_ends",
@@ -30,8 +27,6 @@ pub const FEATURES: [&str; 53] = [
     "crash_at_write",
     "crashes_in_recovery",
     "crowded",
-    "discarded_to_noise",
-    "flush_error",
     "gone",
     "handed_over",
     "host_create",
@@ -51,12 +46,8 @@ pub const FEATURES: [&str; 53] = [
     "lost_write",
     "media_error",
     "media_error_hit",
-    "misdirected_read",
-    "misdirected_reads_lasting",
     "misdirected_write",
     "placement",
-    "put_back",
-    "read_only",
     "refused_write",
     "replaced",
     "slow",
