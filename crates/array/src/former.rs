@@ -15,6 +15,7 @@ use crate::restore::Holding;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::future::{Future, poll_fn};
 use core::ops::Range;
 use core::pin::Pin;
@@ -32,12 +33,21 @@ pub(crate) struct Former {
     base: u64,
     /// What was written without it.
     stale: Vec<Range<u64>>,
+    /// Reads that it has not answered for so long that nobody waits for them any more. While there are such
+    /// nobody waits for others either.
+    overdue: Rc<Cell<u32>>,
 }
 
 impl Former {
     pub(crate) fn new(drive: Rc<dyn Drive>, base: u64, in_flight: Vec<Range<u64>>) -> Self {
         let stale = Vec::new();
-        let mut former = Self { drive, base, stale };
+        let overdue = Rc::default();
+        let mut former = Self {
+            drive,
+            base,
+            stale,
+            overdue,
+        };
         in_flight.into_iter().for_each(|range| former.note(range));
         former
     }
@@ -81,12 +91,15 @@ impl Members {
         range: &Range<u64>,
         into: Target,
     ) -> Outcome {
-        let (read, begun) = self.ask_former(member, range, into).ok_or(IoError::Gone)?;
+        let (read, begun, overdue) = self.ask_former(member, range, into).ok_or(IoError::Gone)?;
         // A task of its own holds what the drive has until it has ended, whoever waits for that.
         let (sender, mut ended) = slot();
+        let is_late = Rc::new(Cell::new(false));
+        let (was_late, of_drive) = (Rc::clone(&is_late), Rc::clone(&overdue));
         self.world.spawn(Box::pin(async move {
             let outcome = read.await;
             drop(begun);
+            of_drive.set(of_drive.get() - u32::from(was_late.get()));
             sender.send(outcome);
         }));
         let mut late = self.world.sleep(PATIENCE);
@@ -95,21 +108,30 @@ impl Members {
                 return Poll::Ready(outcome);
             }
             let late = Pin::new(&mut late).poll(context);
-            late.map(|()| Err(IoError::Gone))
+            late.map(|()| {
+                is_late.set(true);
+                overdue.set(overdue.get() + 1);
+                Err(IoError::Gone)
+            })
         })
         .await
     }
 
-    /// Has the drive read, though it has left its seat; also what counts as begun there.
+    /// Has the drive read, though it has left its seat; also what counts as begun there, and what counts the reads that
+    /// nobody waits for. Nothing if there are any.
     fn ask_former(
         &self,
         member: usize,
         range: &Range<u64>,
         into: Target,
-    ) -> Option<(Completion, Rc<()>)> {
+    ) -> Option<(Completion, Rc<()>, Rc<Cell<u32>>)> {
         let seats = self.seats.borrow();
         let seat = &seats[member];
-        let former = seat.former.as_ref()?;
+        let former = seat
+            .former
+            .as_ref()
+            .filter(|former| former.overdue.get() == 0)?;
+        let overdue = Rc::clone(&former.overdue);
         let (drive, begun) = (Rc::clone(&former.drive), seat.begin());
         let command = Command::Read {
             offset: former.base + range.start,
@@ -117,7 +139,7 @@ impl Members {
             copy: 0,
         };
         drop(seats);
-        Some((drive.submit(command), begun))
+        Some((drive.submit(command), begun, overdue))
     }
 }
 

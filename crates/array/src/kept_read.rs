@@ -42,15 +42,16 @@ enum Way {
     With(usize),
 }
 
-/// Reads all pieces by drives that are kept; `Gone` where none helps to the whole of one.
+/// Reads all pieces by drives that are kept. [`IoError::GivenUp`] where none helps to the whole of one; `Gone` where
+/// one would, and does not answer or lacks another member that may be back.
 pub(crate) fn read_kept(members: &Rc<Members>, pieces: Vec<KeptPiece>, into: Target) -> Completion {
     // Before anything is sent: what is under way is to be awaited.
     let mut found = Vec::with_capacity(pieces.len());
     for piece in pieces {
-        let Some(way) = members.way_kept(&piece) else {
-            return Completion::ready(Err(IoError::Gone));
-        };
-        found.push((piece, way));
+        match members.way_kept(&piece) {
+            Ok(way) => found.push((piece, way)),
+            Err(absence) => return Completion::ready(Err(absence)),
+        }
     }
     let mut parts = Vec::new();
     for (piece, way) in &found {
@@ -93,15 +94,20 @@ impl Members {
         self.former_holding(seat, range) == Holding::All
     }
 
-    fn way_kept(&self, piece: &KeptPiece) -> Option<Way> {
+    fn way_kept(&self, piece: &KeptPiece) -> Result<Way, IoError> {
         let holds = |seat: &usize| self.holds_former(*seat, &piece.range);
         if let Some(seat) = piece.seats.iter().copied().find(holds) {
-            return Some(Way::From(seat));
+            return Ok(Way::From(seat));
         }
-        let addends = piece.addends.iter().copied();
-        let mut missing = addends.filter(|&seat| !self.is_live(seat));
-        let kept = missing.next().filter(holds)?;
-        missing.next().is_none().then_some(Way::With(kept))
+        let missing = || {
+            let addends = piece.addends.iter().copied();
+            addends.filter(|&seat| !self.is_live(seat))
+        };
+        let kept = missing().find(holds).ok_or(IoError::GivenUp)?;
+        match self.absence_of(missing().filter(|seat| *seat != kept)) {
+            None => Ok(Way::With(kept)),
+            Some(absence) => Err(absence),
+        }
     }
 
     /// The content of a piece. `parts` are those that were sent to live addends, ended, this piece's first.

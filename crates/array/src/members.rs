@@ -53,6 +53,8 @@ pub(crate) struct Seat {
     /// Held by every command that a drive in this seat was sent, whichever drive, until that has
     /// ended there.
     begun: Rc<()>,
+    /// A copy to it was begun since it took its seat here.
+    is_filling: bool,
     /// Ranges whose writes were in flight when the drive took its seat, and so were not sent to
     /// it.
     missed: Vec<Range<u64>>,
@@ -82,6 +84,7 @@ impl Seat {
             },
             has_left: false,
             begun: Rc::new(()),
+            is_filling: false,
             missed: Vec::new(),
             former: None,
         }
@@ -145,6 +148,39 @@ impl Members {
 
     pub(crate) fn is_live(&self, member: usize) -> bool {
         self.state(member) == MemberState::Live
+    }
+
+    /// What a read says that would go through a member which is not live. One that was given up for good has no say
+    /// in what is lost. Any other may yet have what the rest do not: one on its way out as long as the labels do not say
+    /// that it is lost, and one that is filled, which has what was copied or written to it. Of a mirror one that was away
+    /// from the start has none: what a reader writes down there, that something is lost too, commits its loss first.
+    pub(crate) fn absence(&self, member: usize) -> IoError {
+        let seat = &self.seats.borrow()[member];
+        let may_return = match seat.phase {
+            Phase::Live => true,
+            Phase::Leaving(..) => seat.drive.is_some() || self.cover != Cover::Any,
+            Phase::Lost => false,
+            Phase::Rebuilding => seat.is_filling,
+        };
+        if may_return {
+            IoError::Gone
+        } else {
+            IoError::GivenUp
+        }
+    }
+
+    /// The same of a read that needs all of these; nothing if there are none.
+    pub(crate) fn absence_of(&self, missing: impl Iterator<Item = usize>) -> Option<IoError> {
+        let absences = missing.map(|member| self.absence(member));
+        absences.reduce(|one, other| match other {
+            IoError::GivenUp => other,
+            _ => one,
+        })
+    }
+
+    /// A copy to a rebuilding member begins.
+    pub(crate) fn begin_filling(&self, member: usize) {
+        self.seats.borrow_mut()[member].is_filling = true;
     }
 
     /// Which drive in that seat; rises by one with each replacement.
@@ -317,6 +353,7 @@ impl Members {
         seat.phase = Phase::Rebuilding;
         seat.has_left = false;
         seat.incarnation += 1;
+        seat.is_filling = false;
         seat.drive = Some(drive);
         seat.base = base;
         seat.missed = missed;

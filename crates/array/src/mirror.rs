@@ -295,7 +295,7 @@ impl Mirror {
                     .unwrap_or(member);
             }
             if !self.members.is_live(member) {
-                return Completion::ready(Err(IoError::Gone));
+                return Completion::ready(Err(self.members.absence(member)));
             }
             chosen.push(member);
         }

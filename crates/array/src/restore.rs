@@ -125,6 +125,7 @@ impl<S: Source> Restore<'_, S> {
             self.member
         );
         let incarnation = self.members.incarnation(self.member);
+        self.members.begin_filling(self.member);
         ranges.extend(self.members.missed(self.member));
         let total = ranges.iter().map(|range| range.end - range.start).sum();
         let mut done = 0;

@@ -68,7 +68,7 @@ impl StripeSet {
         // Most reads lie in one strip: no lists for them.
         let whole = pieces.peek().filter(|piece| piece.bytes == into.bytes());
         if let Some(&piece) = whole
-            && let Some(Way::From(member)) = self.way(&piece, copy, false)
+            && let Ok(Way::From(member)) = self.way(&piece, copy, false)
         {
             let members = Rc::clone(&self.members);
             let part = read_part(&members, member, &piece, into);
@@ -82,8 +82,8 @@ impl StripeSet {
         let mut ways = Vec::with_capacity(pieces.len());
         for piece in &pieces {
             match self.way(piece, copy, pieces.len() > 1) {
-                Some(way) => ways.push(way),
-                None => return Completion::ready(Err(IoError::Gone)),
+                Ok(way) => ways.push(way),
+                Err(absence) => return Completion::ready(Err(absence)),
             }
         }
         let members = Rc::clone(&self.members);
@@ -115,21 +115,27 @@ impl StripeSet {
         read_kept(&self.members, kept.collect(), into)
     }
 
-    /// How copy `copy` reads a piece, or `None` if a member it needs is not live. In a read of
+    /// How copy `copy` reads a piece, or that a member it needs is gone, or given up. In a read of
     /// several pieces copy 1 reads a piece directly if that is the only way left, so that one of
     /// the copies serves the whole read while no more is lost than the array can bear.
-    fn way(&self, piece: &Piece, copy: u8, is_one_of_several: bool) -> Option<Way> {
-        let direct = piece.direct;
-        let is_direct_live = self.members.is_live(direct);
+    fn way(&self, piece: &Piece, copy: u8, is_one_of_several: bool) -> Result<Way, IoError> {
+        let (members, direct) = (&self.members, piece.direct);
+        let is_direct_live = members.is_live(direct);
+        if copy == 0 && is_direct_live {
+            return Ok(Way::From(direct));
+        }
         if copy == 0 {
-            return is_direct_live.then_some(Way::From(direct));
+            return Err(members.absence(direct));
         }
-        let mut others = self.geometry.others(direct);
-        if others.all(|other| self.members.is_live(other)) {
-            let partner = self.geometry.partner(direct);
-            return Some(partner.map_or(Way::Without(direct), Way::From));
+        let others = self.geometry.others(direct);
+        match members.absence_of(others.filter(|other| !members.is_live(*other))) {
+            None => {
+                let partner = self.geometry.partner(direct);
+                Ok(partner.map_or(Way::Without(direct), Way::From))
+            }
+            Some(_) if is_one_of_several && is_direct_live => Ok(Way::From(direct)),
+            Some(absence) => Err(absence),
         }
-        (is_one_of_several && is_direct_live).then_some(Way::From(direct))
     }
 
     fn start(&self, piece: &Piece, way: Way, like: &Target, parts: &mut Vec<Part>) {

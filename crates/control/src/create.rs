@@ -160,7 +160,7 @@ impl Pools {
     ///
     /// # Errors
     /// [`ControlError`]; unless it says that a drive failed, nothing was changed. What was begun is
-    /// taken back as far as the drives allow.
+    /// taken back as far as the drives allow, also if a signal comes ([`Pools::interrupt`]).
     pub fn create_pool<'a>(
         &'a self,
         new: &'a CreatePool,
@@ -170,7 +170,11 @@ impl Pools {
             if !is_new_name(&new.pool) {
                 return Err(ControlError::BadName(new.pool.clone()));
             }
-            let _naming = self.naming().await?;
+            // Who only asks gives no name.
+            let _naming = match new.dry_run {
+                true => None,
+                false => Some(self.naming().await?),
+            };
             if self.home.registry()?.get(&new.pool).is_some() || self.running(&new.pool).is_ok() {
                 return Err(ControlError::PoolExists(new.pool.clone()));
             }
@@ -298,7 +302,13 @@ impl Pools {
         id: PoolId,
         drives: &[Rc<dyn Drive>],
     ) -> Result<Rc<Running>, ControlError> {
+        self.go_on()?;
         let pool = self.label(new, plan, id, drives).await?;
+        if let Err(error) = self.go_on() {
+            // As below.
+            let _ = pool.close(true).await;
+            return Err(error);
+        }
         let paths = new.all().map(|drive| drive.path.clone());
         let paths: BTreeMap<_, _> = (0..).map(MemberId).zip(paths).collect();
         let running = Running::new(new.pool.clone(), pool, paths, drives);
@@ -317,6 +327,7 @@ impl Pools {
         made: &mut Vec<PathBuf>,
     ) -> Result<(), ControlError> {
         for drive in new.all() {
+            self.go_on()?;
             let is_dense = drives.len() >= new.fast.len();
             let sheet = new.dense_model.as_deref().filter(|_| is_dense);
             drives.push(self.new_drive(drive, sheet)?);
@@ -500,8 +511,10 @@ impl Pools {
                 Ok(()) => return Vec::new(),
                 Err(error) => format!("cannot be written: {error}"),
             },
-            Err(ControlError::InUse(findings)) => return findings,
-            Err(error) => error.why(path),
+            Err(error) => match self.with_users(error).await {
+                ControlError::InUse(findings) => return findings,
+                error => error.why(path),
+            },
         };
         vec![Finding::new(Severity::Refusal, "left", text).at(path)]
     }

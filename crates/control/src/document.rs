@@ -52,7 +52,7 @@ const fn status(exit: Exit) -> u16 {
         Exit::NotFound => 404,
         Exit::Conflict => 409,
         Exit::Refused => 422,
-        Exit::Failed | Exit::Degraded => 500,
+        Exit::Failed | Exit::Degraded | Exit::HungUp | Exit::Interrupted | Exit::Terminated => 500,
     }
 }
 

@@ -1,13 +1,13 @@
-//! Drives from paths: opened under their locks, or told who has them.
+//! Drives from paths: opened under their locks, or told that somebody has them.
 
 use crate::error::ControlError;
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::model;
 use crate::path::DrivePath;
 use crate::pools::Pools;
 use std::path::Path;
 use std::rc::Rc;
-use varve_hostio::{Disk, DiskOptions, FileDrive, Io, OpenError, Wanted, preflight};
+use varve_hostio::{Disk, DiskOptions, FileDrive, Io, OpenError, Wanted};
 use varve_io::{Drive, Gather, IoError, Sectors};
 use varve_pool::label::RESERVED_BYTES;
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
@@ -29,7 +29,7 @@ impl Pools {
     /// Opens what exists, under its lock, with its model if it has one.
     ///
     /// # Errors
-    /// [`ControlError::InUse`] with who has it, [`ControlError::Open`], [`ControlError::Model`].
+    /// [`ControlError::InUse`], [`ControlError::Open`], [`ControlError::Model`].
     pub(crate) fn open_drive(&self, path: &Path) -> Result<Rc<dyn Drive>, ControlError> {
         self.models.attach(&self.world, path, open(&self.io, path)?)
     }
@@ -60,31 +60,37 @@ impl Pools {
         }
         attached
     }
+
+    /// The error; where drives are in use with who has them, as far as that is known. That is looked for beside the
+    /// reactor: it concerns the descriptors of all processes, and a file of one that hangs may lie where another's drive
+    /// does not.
+    pub async fn with_users(&self, error: ControlError) -> ControlError {
+        let ControlError::InUse(mut findings) = error else {
+            return error;
+        };
+        let paths = findings.iter().filter_map(|finding| finding.path.clone());
+        let wanted = paths.map(|path| Wanted {
+            path,
+            create: None,
+            least_bytes: 0,
+        });
+        if let Ok(found) = self.preflight(wanted.collect(), &[]).await {
+            let users = found.findings.iter().map(Finding::from);
+            let users: Vec<_> = users.filter(|one| one.code == "in-use").collect();
+            findings.retain(|one| users.iter().all(|user| user.path != one.path));
+            findings.extend(users);
+        }
+        ControlError::InUse(findings)
+    }
 }
 
 fn of_open(path: &Path, error: OpenError) -> ControlError {
     if matches!(error, OpenError::InUse(_)) {
-        ControlError::InUse(users(path))
+        let found = Finding::new(Severity::Refusal, "in-use", "is in use");
+        ControlError::InUse(vec![found.at(path)])
     } else {
         ControlError::Open(error)
     }
-}
-
-/// Who uses a disk, as far as that is known.
-fn users(path: &Path) -> Vec<Finding> {
-    let wanted = Wanted {
-        path: path.to_owned(),
-        create: None,
-        least_bytes: 0,
-    };
-    let found = preflight(&[wanted], &[]).findings;
-    let found = found.iter().map(Finding::from);
-    let mut found: Vec<_> = found.filter(|one| one.code == "in-use").collect();
-    if found.is_empty() {
-        let severity = crate::finding::Severity::Refusal;
-        found.push(Finding::new(severity, "in-use", "is in use").at(path));
-    }
-    found
 }
 
 /// Finds out whether a drive takes writes, and leaves what it holds as it is: its first bytes are written over themselves.

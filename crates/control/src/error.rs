@@ -2,7 +2,7 @@
 
 use crate::barred::Barred;
 use crate::failure::Exit;
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::path::PathError;
 use crate::size::SizeError;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use varve_ftl::EngineError;
-use varve_hostio::{NoIo, OpenError};
+use varve_hostio::{NoIo, OpenError, Signal};
 use varve_pool::label::{CreateError, ImportError};
 use varve_pool::{PlanError, PoolError};
 
@@ -76,6 +76,15 @@ pub enum ControlError {
         /// The volume.
         volume: String,
         /// Its size in bytes.
+        bytes: u64,
+        /// The size that it was to have.
+        wanted: u64,
+    },
+    /// What a volume holds would be lost with it.
+    HoldsData {
+        /// The volume.
+        volume: String,
+        /// Bytes in use, at most.
         bytes: u64,
     },
     /// The pool has volumes, which would be lost.
@@ -177,6 +186,8 @@ pub enum ControlError {
     Request(String),
     /// The control plane has ended.
     Ended,
+    /// A signal came before it was done, and what was begun is taken back.
+    Interrupted(Signal),
     /// So many requests wait for the control plane already.
     Crowded(usize),
     /// The daemon went away, or must not be asked.
@@ -223,20 +234,21 @@ impl ControlError {
             | Self::Path(_)
             | Self::Protect { .. }
             | Self::OverProvision(_)
-            | Self::Model { .. }
             | Self::NoPaths
             | Self::SeveralPools(_)
             | Self::StatePath(_)
             | Self::Request(_) => Exit::Usage,
             Self::NoPool(_)
+            | Self::Model { .. }
             | Self::NoState(_)
             | Self::NoLabels
             | Self::NoVolume { .. }
             | Self::NoDrive { .. }
             | Self::NoJob(_) => Exit::NotFound,
-            Self::Preflight(_)
-            | Self::Missing { .. }
+            Self::Preflight(findings) => preflight_exit(findings),
+            Self::Missing { .. }
             | Self::WouldShrink { .. }
+            | Self::HoldsData { .. }
             | Self::HasVolumes { .. }
             | Self::HalfDestroyed(_)
             | Self::ModelFile { .. }
@@ -253,6 +265,7 @@ impl ControlError {
             | Self::Connected { .. }
             | Self::Busy { .. } => Exit::Conflict,
             Self::Undestroyed { findings, .. } => left_exit(findings),
+            Self::Interrupted(signal) => (*signal).into(),
             Self::Pool { error, .. } => pool_exit(error),
             Self::Engine { error, .. } => engine_exit(error),
             Self::Io(_)
@@ -286,6 +299,7 @@ impl ControlError {
             Self::Preflight(_) => "preflight",
             Self::Missing { .. } => "drives-missing",
             Self::WouldShrink { .. } => "would-shrink",
+            Self::HoldsData { .. } => "volume-holds-data",
             Self::HasVolumes { .. } => "has-volumes",
             Self::HalfDestroyed(_) | Self::Undestroyed { .. } => "half-destroyed",
             Self::ModelFile { .. } => "model-file",
@@ -309,6 +323,7 @@ impl ControlError {
             Self::Closed(_) => "pool-closed",
             Self::Served(_) => "pool-served",
             Self::Request(_) => "bad-request",
+            Self::Interrupted(_) => "interrupted",
             Self::Ended | Self::Daemonless(_) => "daemon-gone",
             Self::Crowded(_) => "crowded",
             Self::Silent(_) => "daemon-silent",
@@ -369,6 +384,22 @@ fn left_exit(findings: &[Finding]) -> Exit {
         false => Exit::Failed,
     }
 }
+
+/// What is not there does not exist, whatever it was to be; all else is a refusal.
+fn preflight_exit(findings: &[Finding]) -> Exit {
+    let refused = findings
+        .iter()
+        .filter(|one| one.severity != Severity::Warning);
+    let mut codes = refused.map(|finding| finding.code.as_str()).peekable();
+    let is_there = codes.peek().is_none() || codes.any(|code| !ABSENT.contains(&code));
+    match is_there {
+        true => Exit::Refused,
+        false => Exit::NotFound,
+    }
+}
+
+/// Codes of findings that say that there is nothing.
+const ABSENT: [&str; 2] = ["missing", "no-directory"];
 
 fn pool_exit(error: &PoolError) -> Exit {
     use ImportError::{NoLabel, OwnedElsewhere};
@@ -479,6 +510,12 @@ impl ControlError {
 
     fn fmt_destroy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::WouldShrink { volume, bytes, .. } => {
+                write!(f, "{volume} has {bytes} bytes and would become smaller")
+            }
+            Self::HoldsData { volume, bytes } => {
+                write!(f, "{volume} holds up to {bytes} bytes, which would be lost")
+            }
             Self::HalfDestroyed(pool) => {
                 write!(f, "pool {pool} was being destroyed when that was cut short")
             }
@@ -494,6 +531,9 @@ impl ControlError {
 
     fn fmt_daemon(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Interrupted(_) => {
+                f.write_str("a signal came before it was done; what was begun was taken back")
+            }
             Self::Crowded(waiting) => write!(f, "{waiting} requests wait for the daemon already"),
             Self::Silent(span) => {
                 let silence = span.as_secs();
@@ -554,12 +594,11 @@ impl fmt::Display for ControlError {
             Self::NoJob(id) => write!(f, "there is no job {id}"),
             Self::Preflight(_) => f.write_str("preflight found what stands in the way"),
             Self::Missing { pool, .. } => write!(f, "drives of pool {pool} are missing"),
-            Self::WouldShrink { volume, bytes } => {
-                write!(f, "{volume} has {bytes} bytes and would become smaller")
-            }
-            Self::HalfDestroyed(_) | Self::Undestroyed { .. } | Self::HasVolumes { .. } => {
-                self.fmt_destroy(f)
-            }
+            Self::WouldShrink { .. }
+            | Self::HoldsData { .. }
+            | Self::HalfDestroyed(_)
+            | Self::Undestroyed { .. }
+            | Self::HasVolumes { .. } => self.fmt_destroy(f),
             Self::ModelFile { path, why } => {
                 let path = path.display();
                 write!(f, "the model's account {path} cannot be used: {why}")
@@ -590,9 +629,11 @@ impl fmt::Display for ControlError {
             Self::Closed(pool) => write!(f, "pool {pool} is not open"),
             Self::Served(pool) => write!(f, "pool {pool} is open for hosts"),
             Self::Request(what) => write!(f, "not understood: {what}"),
-            Self::Ended | Self::Crowded(_) | Self::Daemonless(_) | Self::Silent(_) => {
-                self.fmt_daemon(f)
-            }
+            Self::Ended
+            | Self::Interrupted(_)
+            | Self::Crowded(_)
+            | Self::Daemonless(_)
+            | Self::Silent(_) => self.fmt_daemon(f),
         }
     }
 }

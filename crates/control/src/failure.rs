@@ -4,6 +4,7 @@ use crate::error::ControlError;
 use crate::finding::Finding;
 use serde::{Deserialize, Serialize};
 use std::error::Error as _;
+use varve_hostio::Signal;
 
 /// How a command ended, as its exit code tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -23,6 +24,23 @@ pub enum Exit {
     Conflict = 5,
     /// What was looked at is not as it should be.
     Degraded = 6,
+    /// SIGHUP ended it.
+    HungUp = 129,
+    /// SIGINT, Ctrl-C, ended it.
+    Interrupted = 130,
+    /// SIGTERM ended it.
+    Terminated = 143,
+}
+
+impl From<Signal> for Exit {
+    /// As shells tell it: 128 and the signal's number.
+    fn from(signal: Signal) -> Self {
+        match signal {
+            Signal::HangUp => Self::HungUp,
+            Signal::Interrupt => Self::Interrupted,
+            Signal::Terminate => Self::Terminated,
+        }
+    }
 }
 
 impl Exit {
@@ -37,6 +55,9 @@ impl Exit {
             Self::Refused => "refused",
             Self::Conflict => "conflict",
             Self::Degraded => "degraded",
+            Self::HungUp => "hung-up",
+            Self::Interrupted => "interrupted",
+            Self::Terminated => "terminated",
         }
     }
 }

@@ -76,7 +76,11 @@ impl Home {
         Err(ControlError::home(&home.directory, found))
     }
 
-    fn named(directory: &Path) -> Result<Self, ControlError> {
+    /// Takes a directory for it, whether it is there or not; nothing is made.
+    ///
+    /// # Errors
+    /// Its path is too long for the socket in it.
+    pub(crate) fn named(directory: &Path) -> Result<Self, ControlError> {
         let directory = crate::path::absolute(directory);
         let home = Self { directory };
         // What nothing could listen in is refused before it is made.
@@ -133,22 +137,32 @@ impl Home {
     /// # Errors
     /// The system's, or the file holds something else.
     pub fn owner(&self) -> Result<Owner, ControlError> {
+        if let Some(owner) = self.known_owner()? {
+            return Ok(owner);
+        }
         let _alone = self.lock()?;
+        // Somebody else may have been faster.
+        if let Some(owner) = self.known_owner()? {
+            return Ok(owner);
+        }
         let path = self.directory.join("owner");
-        let failed = |error| ControlError::home(&path, error);
+        let owner = random::sixteen().map_err(|error| ControlError::home(&path, error))?;
+        let text = random::hex(&owner) + "\n";
+        self.replace("owner", text.as_bytes())?;
+        Ok(Owner(owner))
+    }
+
+    /// Who this machine is, if that was drawn.
+    fn known_owner(&self) -> Result<Option<Owner>, ControlError> {
+        let path = self.directory.join("owner");
         match std::fs::read_to_string(&path) {
             Ok(text) => {
                 let owner = random::parse(text.trim()).map(Owner);
                 let owner = owner.filter(|owner| *owner != Owner::NOBODY);
-                owner.ok_or_else(|| ControlError::StateFile(path.clone()))
+                owner.map(Some).ok_or(ControlError::StateFile(path))
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let owner = random::sixteen().map_err(failed)?;
-                let text = random::hex(&owner) + "\n";
-                self.replace("owner", text.as_bytes())?;
-                Ok(Owner(owner))
-            }
-            Err(error) => Err(failed(error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(ControlError::home(&path, error)),
         }
     }
 

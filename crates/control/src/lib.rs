@@ -124,7 +124,7 @@ pub use replace::ReplaceDrive;
 pub use request::{Reply, Request, SCHEMA_VERSION};
 pub use scan::{OtherUse, Scan, scan};
 pub use seen::Seen;
-pub use size::{SizeError, parse_size};
+pub use size::{SizeError, parse_bytes, parse_size};
 pub use trouble::Trouble;
 pub use view::{DriveView, Health, PlanView, PoolView, VolumeView};
 pub use volume::{Volume, VolumeInfo};

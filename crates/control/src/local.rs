@@ -12,7 +12,8 @@ use crate::request::{Reply, Request};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
-use varve_hostio::Executor;
+use varve_hostio::{Executor, Io, Signal, Signals};
+use varve_io::World;
 
 /// What is told while something is waited for.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,8 @@ pub enum Note<'a> {
     Job(&'a JobView),
     /// The daemon has not answered for so long.
     Silent(Duration),
+    /// A signal came: what was begun is taken back. The second one is told too.
+    Signal(Signal),
 }
 
 /// Does one thing, by a daemon or here. A job is waited for; `note` is told how far it is, or that the daemon
@@ -78,15 +81,40 @@ pub fn run(
 ) -> Result<Reply, Box<Failure>> {
     let executor = Executor::new();
     let failed = |error: ControlError| Box::new(Failure::from(error));
+    let is_dry = matches!(&request, Request::PoolCreate(new) if new.dry_run);
     let found = match request.may_be_first() {
+        true if is_dry => Home::named(home).map(Some),
         true => Home::open(home).map(Some),
         false => Home::find(home),
     };
     let Some(home) = found.map_err(failed)? else {
         return of_nothing(request).map_err(failed);
     };
-    let pools = Pools::new(executor.world(), home, Config::default()).map_err(failed)?;
+    let world = executor.world();
+    let note = Rc::new(note);
+    // Before any other thread is there.
+    let signals = match &request {
+        Request::PoolCreate(_) if !is_dry => signals(&*world).map_err(failed)?,
+        _ => None,
+    };
+    let knows_nothing = || home.registry().map(|all| all.pools.is_empty());
+    let is_look = is_dry || (!request.may_be_first() && knows_nothing().map_err(failed)?);
+    let pools = match is_look {
+        true => Pools::looking(Rc::clone(&world), home),
+        false => Pools::new(Rc::clone(&world), home, Config::default()),
+    };
+    let pools = pools.map_err(failed)?;
+    if let Some(signals) = signals {
+        let (pools, note) = (Rc::downgrade(&pools), Rc::clone(&note));
+        world.spawn(Box::pin(async move {
+            while let (Ok(signal), Some(pools)) = (signals.next().await, pools.upgrade()) {
+                pools.interrupt(signal);
+                note(Note::Signal(signal));
+            }
+        }));
+    }
     let outcome = executor.run(async move {
+        let note = |told: Note<'_>| note(told);
         let outcome = one(&pools, request, note).await;
         let closed = pools.close_all().await;
         let failed = closed.into_iter().find_map(|(_, outcome)| outcome.err());
@@ -97,6 +125,11 @@ pub fn run(
     });
     let outcome = outcome.expect("a session waits for drives and clocks only");
     outcome.map_err(Box::new)
+}
+
+/// The signals of this process; where they cannot be had they end it.
+fn signals(world: &dyn World) -> Result<Option<Signals>, ControlError> {
+    Ok(Signals::take(Io::of(world)?).ok())
 }
 
 /// What is answered where no state directory is: no pool is known, and nothing is made to find that out.
@@ -137,15 +170,17 @@ async fn one(
     {
         return Err(ControlError::NoPool(pool.clone()).into());
     }
-    if let Some(pool) = request.pool() {
-        pools.open(pool).await?;
+    if let Some(pool) = request.pool()
+        && let Err(error) = pools.open(pool).await
+    {
+        return Err(pools.with_users(error).await.into());
     }
     if matches!(request, Request::VolumeList { pool: None }) {
         // What does not open is told with the list, as a daemon tells it. Without a list it is the failure.
         let failed = pools.open_all().await.into_iter();
         let first = failed.filter_map(|(_, outcome)| outcome.err()).next();
         if let Some(error) = first.filter(|_| pools.open_names().is_empty()) {
-            return Err(error.into());
+            return Err(pools.with_users(error).await.into());
         }
     }
     let mut reply = pools.answer(request).await?;
@@ -186,5 +221,14 @@ mod tests {
             assert_eq!(asked(request).expect_err("no pool").code, "no-pool");
         }
         assert!(!home.exists());
+        // Nor is anything made in one in which nothing is known.
+        std::fs::create_dir(&home).expect("a directory");
+        asked(Request::PoolList).expect("an empty list");
+        asked(Request::VolumeList { pool: None }).expect("an empty list");
+        let asked_for = Request::PoolStatus { pool };
+        assert_eq!(asked(asked_for).expect_err("no pool").code, "no-pool");
+        let is_empty = std::fs::read_dir(&home).map(|mut entries| entries.next().is_none());
+        std::fs::remove_dir_all(&home).expect("it was made");
+        assert!(is_empty.expect("it is there"));
     }
 }

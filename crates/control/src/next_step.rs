@@ -39,15 +39,14 @@ impl ControlError {
             Self::NoJob(_) => "varve pool status".to_owned(),
             Self::Preflight(findings) => preflight_next(findings)?,
             Self::Missing { pool, findings } => missing_next(pool, findings),
-            Self::WouldShrink { .. } => {
-                "add --shrink if what is behind the new end may go".to_owned()
-            }
-            Self::HalfDestroyed(_) | Self::Undestroyed { .. } | Self::HasVolumes { .. } => {
-                self.destroy_next()?
-            }
+            Self::WouldShrink { .. }
+            | Self::HoldsData { .. }
+            | Self::HalfDestroyed(_)
+            | Self::Undestroyed { .. }
+            | Self::HasVolumes { .. } => self.destroy_next()?,
             Self::ModelFile { .. } | Self::NoModel(_) => self.model_next()?,
-            Self::DriveLive { .. } => "add --give-up to go on without it until the new one is \
-                                       filled"
+            Self::DriveLive { .. } => "add --give-up to go on without it until the new one is filled, if the others of \
+                                       its tier hold what it does"
                 .to_owned(),
             Self::PoolExists(_) => "choose another name, or see varve pool list".to_owned(),
             Self::Naming(_) => "try again when it has ended".to_owned(),
@@ -61,7 +60,7 @@ impl ControlError {
             Self::Connected { .. } => CONNECTED_NEXT.to_owned(),
             Self::Pool { pool, error, .. } => pool_next(pool, error)?,
             Self::Engine { error, .. } => engine_next(error)?,
-            Self::Open(_) | Self::Random(_) => return None,
+            Self::Open(_) | Self::Random(_) | Self::Interrupted(_) => return None,
             Self::Closed(pool) => {
                 format!(
                     "varve pool status {pool} tells why; varve pool import --pool {pool} opens it, with --degraded \
@@ -102,9 +101,15 @@ impl ControlError {
         })
     }
 
-    /// What to do about a destruction.
+    /// What to do about a destruction, of a part too.
     fn destroy_next(&self) -> Option<String> {
         Some(match self {
+            Self::WouldShrink { volume, wanted, .. } => format!(
+                "varve volume resize {volume} {wanted} --shrink, if what is behind the new end may go"
+            ),
+            Self::HoldsData { volume, .. } => {
+                format!("varve volume delete {volume} --with-data, if what it holds may go")
+            }
             Self::HalfDestroyed(pool) => format!("varve pool destroy {pool}, to end it"),
             Self::Undestroyed { pool, .. } => format!(
                 "varve pool destroy {pool} once more, when they can be used; to let go what is left as it is: varve \
@@ -276,6 +281,10 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
             "try again when the drive answers, after a power cycle say, or use another one"
                 .to_owned()
         }
+        PoolError::Needed(_) => format!(
+            "put back or replace what else is away of its tier, or wait until it is filled: varve pool status {pool}; in a \
+             tier without redundancy no drive can be given up: bring the volumes to another pool"
+        ),
         PoolError::SlotInUse(_) => "varve drive replace --give-up".to_owned(),
         PoolError::Engine(error) => engine_next(error)?,
         PoolError::Stopped(_) => engine_next(&EngineError::Stopped)?,

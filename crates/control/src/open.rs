@@ -26,6 +26,9 @@ pub(crate) const OTHER_USE: &str = "other-use";
 /// What a drive is that cannot be opened, for writing say.
 pub(crate) const UNUSABLE: &str = "open";
 
+/// What a path is that is there and says nothing.
+const UNREADABLE: &str = "system";
+
 /// What to import, on which terms.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -385,7 +388,8 @@ fn refused(
     findings: Vec<Finding>,
     error: PoolError,
 ) -> ControlError {
-    let is_here = |finding: &Finding| [PUT_BACK, OTHER_USE, UNUSABLE].contains(&&*finding.code);
+    let is_here =
+        |finding: &Finding| [PUT_BACK, OTHER_USE, UNUSABLE, UNREADABLE].contains(&&*finding.code);
     // Who used the pool last has nothing to do with its drives, and stands in the way of going on without them.
     let is_owned = matches!(error, PoolError::Import(ImportError::OwnedElsewhere { .. }));
     if !is_owned && findings.iter().any(is_here) {
@@ -493,7 +497,10 @@ pub(crate) fn not_of_pool(one: &Scan) -> Finding {
         (Err(error), _) if error.kind() == std::io::ErrorKind::NotFound => {
             ("missing", "does not exist".to_owned())
         }
-        (Err(error), _) => ("system", error.to_string()),
+        (Err(error), _) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            (UNUSABLE, format!("this user may not read it: {error}"))
+        }
+        (Err(error), _) => (UNREADABLE, error.to_string()),
         (Ok(_), None) if one.other_use.is_some() => (OTHER_USE, other_use(one)),
         (Ok(_), None) => ("no-label", "has no label of a pool".to_owned()),
         (Ok(_), Some(label)) => {
@@ -537,4 +544,31 @@ fn missing(import: &Import, met: &[u32], mut findings: Vec<Finding>) -> Vec<Find
         findings.push(Finding::new(Severity::Refusal, "drive-missing", text));
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error, ErrorKind};
+
+    /// What may not be read is where it was: path and cause are told, also of a pool that cannot do without.
+    #[test]
+    fn a_drive_that_may_not_be_read_is_named() {
+        for (kind, code) in [
+            (ErrorKind::PermissionDenied, UNUSABLE),
+            (ErrorKind::InvalidInput, UNREADABLE),
+        ] {
+            let path = PathBuf::from("/dev/nvme9n1");
+            let one = Scan::failed(path.clone(), Error::from(kind));
+            let finding = not_of_pool(&one);
+            assert_eq!(finding.code, code);
+            assert!(finding.text.contains(&Error::from(kind).to_string()));
+            let error = PoolError::DenseMissing { away: 1 };
+            let ControlError::Missing { findings, .. } = refused("p", &[], vec![finding], error)
+            else {
+                panic!("{code}");
+            };
+            assert_eq!(findings[0].path.as_deref(), Some(&*path));
+        }
+    }
 }

@@ -10,10 +10,10 @@ use crate::model::Models;
 use crate::running::Running;
 use crate::turn::Turn;
 use crate::volume::Volume;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
-use varve_hostio::Io;
+use varve_hostio::{Io, Signal};
 use varve_io::{Drive, Flow, World};
 use varve_pool::label::Owner;
 use varve_pool::{Settings, Tuning};
@@ -61,6 +61,8 @@ pub struct Pools {
     pub(crate) models: Rc<Models>,
     pub(crate) hosts: Hosts,
     pub(crate) looks: Rc<Looks>,
+    /// The signal that came while something is done that is taken back then.
+    interrupted: Cell<Option<Signal>>,
 }
 
 impl Pools {
@@ -69,8 +71,26 @@ impl Pools {
     /// # Errors
     /// No `io_uring`, a state directory that cannot be used.
     pub fn new(world: Rc<dyn World>, home: Home, config: Config) -> Result<Rc<Self>, ControlError> {
-        let io = Io::of(&*world)?;
         let owner = home.owner()?;
+        Self::of(world, home, config, owner)
+    }
+
+    /// The control plane of a state directory in which nothing is known, or which is not there, for a look: nothing is
+    /// made there, and no pool can be opened.
+    ///
+    /// # Errors
+    /// No `io_uring`.
+    pub(crate) fn looking(world: Rc<dyn World>, home: Home) -> Result<Rc<Self>, ControlError> {
+        Self::of(world, home, Config::default(), Owner::NOBODY)
+    }
+
+    fn of(
+        world: Rc<dyn World>,
+        home: Home,
+        config: Config,
+        owner: Owner,
+    ) -> Result<Rc<Self>, ControlError> {
+        let io = Io::of(&*world)?;
         Ok(Rc::new(Self {
             world,
             io,
@@ -85,7 +105,22 @@ impl Pools {
             models: Rc::default(),
             hosts: Hosts::default(),
             looks: Rc::default(),
+            interrupted: Cell::default(),
         }))
+    }
+
+    /// Takes back what is being made, if it is not there yet, because of a signal.
+    pub fn interrupt(&self, signal: Signal) {
+        self.interrupted.set(Some(signal));
+    }
+
+    /// # Errors
+    /// [`ControlError::Interrupted`], once a signal came.
+    pub(crate) fn go_on(&self) -> Result<(), ControlError> {
+        match self.interrupted.get() {
+            Some(signal) => Err(ControlError::Interrupted(signal)),
+            None => Ok(()),
+        }
     }
 
     /// The events from now on.
@@ -120,6 +155,14 @@ impl Pools {
     #[must_use]
     pub fn open_names(&self) -> Vec<String> {
         self.open.borrow().keys().cloned().collect()
+    }
+
+    /// True if every pool that is known here is open: there are no volumes but [`Pools::volumes`].
+    #[must_use]
+    pub fn are_all_open(&self) -> bool {
+        let open = self.open.borrow();
+        let registry = self.home.registry();
+        registry.is_ok_and(|all| all.pools.iter().all(|entry| open.contains_key(&entry.name)))
     }
 
     pub(crate) fn running(&self, pool: &str) -> Result<Rc<Running>, ControlError> {
@@ -158,6 +201,7 @@ impl Pools {
     /// [`ControlError::Naming`]: somebody is at it for too long.
     pub(crate) async fn naming(&self) -> Result<Naming, ControlError> {
         for _ in 0..NAMING_ROUNDS {
+            self.go_on()?;
             if let Some(naming) = self.home.try_naming()? {
                 return Ok(naming);
             }

@@ -84,6 +84,9 @@ pub enum Request {
         pool: String,
         /// Its name.
         volume: String,
+        /// With all it holds.
+        #[serde(default)]
+        with_data: bool,
     },
     /// Drives of a pool, or of all.
     DriveList {
@@ -197,7 +200,12 @@ impl Pools {
     /// # Errors
     /// What failed, why, and what to do next.
     pub fn answer(&self, request: Request) -> Flow<'_, Result<Reply, Failure>> {
-        Box::pin(async move { self.reply(request).await.map_err(Failure::from) })
+        Box::pin(async move {
+            match self.reply(request).await {
+                Ok(reply) => Ok(reply),
+                Err(error) => Err(self.with_users(error).await.into()),
+            }
+        })
     }
 
     async fn reply(&self, request: Request) -> Result<Reply, ControlError> {
@@ -269,8 +277,12 @@ impl Pools {
                 self.resize_volume(&pool, &volume, bytes, shrink).await?;
                 self.volume_view(&pool, &volume).await
             }
-            Request::VolumeDelete { pool, volume } => {
-                self.delete_volume(&pool, &volume).await?;
+            Request::VolumeDelete {
+                pool,
+                volume,
+                with_data,
+            } => {
+                self.delete_volume(&pool, &volume, with_data).await?;
                 Ok(Reply::VolumeDone { pool, volume })
             }
             other => unreachable!("{other:?} is answered by `reply`"),

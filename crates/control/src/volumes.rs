@@ -86,6 +86,7 @@ impl Pools {
                 return Err(ControlError::WouldShrink {
                     volume: format!("{pool}/{volume}"),
                     bytes: before.info().size.0 * BLOCK_BYTES,
+                    wanted: bytes,
                 });
             }
             let engine = running.pool.engine();
@@ -98,23 +99,53 @@ impl Pools {
         })
     }
 
-    /// Deletes a volume and all it holds.
+    /// Deletes a volume; one that holds something only `with_data`, which is gone then.
     ///
     /// # Errors
-    /// [`ControlError`]: no such volume, a stopped engine.
+    /// [`ControlError`]: no such volume, [`ControlError::HoldsData`], a stopped engine.
     pub fn delete_volume<'a>(
         &'a self,
         pool: &'a str,
         volume: &'a str,
+        with_data: bool,
     ) -> Flow<'a, Result<VolumeInfo, ControlError>> {
         Box::pin(async move {
             let running = self.running(pool)?;
             let info = self.volume(pool, volume)?.info().clone();
+            if !with_data {
+                self.holds_nothing(pool, volume).await?;
+            }
             let deleted = running.pool.engine().delete_volume(info.id).await;
             deleted.map_err(failed("deleting the volume", pool, volume))?;
             self.watchers.tell(&Event::VolumeDeleted(info.clone()));
             self.watchers.heard(&*self.world).await;
             Ok(info)
+        })
+    }
+
+    /// Looks whether what a volume holds would be lost with it.
+    ///
+    /// # Errors
+    /// [`ControlError::HoldsData`]; no such volume, a stopped engine.
+    pub fn holds_nothing<'a>(
+        &'a self,
+        pool: &'a str,
+        volume: &'a str,
+    ) -> Flow<'a, Result<(), ControlError>> {
+        Box::pin(async move {
+            let views = volume_views(&self.running(pool)?).await?;
+            let mut named = views.into_iter().filter(|view| view.volume == volume);
+            let view = named.next().ok_or_else(|| ControlError::NoVolume {
+                pool: pool.to_owned(),
+                volume: volume.to_owned(),
+            })?;
+            match view.used_bytes {
+                0 => Ok(()),
+                bytes => Err(ControlError::HoldsData {
+                    volume: format!("{pool}/{volume}"),
+                    bytes,
+                }),
+            }
         })
     }
 

@@ -15,7 +15,7 @@
 use crate::config::Canary;
 use crate::contents::Unknown;
 use crate::geometry::{Tier, UnitId};
-use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX, OUTAGE_PAUSE_MAX};
+use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX};
 use crate::map::LeafKey;
 use crate::placement::{Item, Stream, StreamId, Writer};
 use crate::progress::Progress;
@@ -112,7 +112,7 @@ pub(crate) enum Verdict {
     Emptied,
     /// It cannot be emptied before the next start.
     Stuck,
-    /// What it holds cannot be read now; it is to be tried after a while.
+    /// Something of what it holds cannot be read now; it is to be tried after a while.
     Deferred,
     /// Something in it could not be moved; it may be tried again.
     Failed,
@@ -212,10 +212,7 @@ impl Shared {
                 self.units.transition(id, UnitState::Closed);
             }
             Verdict::Deferred => {
-                control.defer(id);
-                self.units.transition(id, UnitState::Closed);
-                let shared = Rc::clone(self);
-                self.spawn(async move { shared.end_deferral(id).await });
+                self.defer(id);
             }
             Verdict::Failed => {
                 self.count(failures, 1);
@@ -225,14 +222,22 @@ impl Shared {
         }
     }
 
-    /// A chunk that could not be read is a victim again after a while.
-    async fn end_deferral(&self, id: UnitId) {
-        self.world.sleep(OUTAGE_PAUSE_MAX).await;
-        if !self.is_stopped() {
-            let control = self.control();
-            control.end_deferral(id);
-            control.cleaner_wanted.notify();
-        }
+    /// A unit of which something cannot be read now is no victim for a while: what it holds stays where it is.
+    pub(crate) fn defer(self: &Rc<Self>, id: UnitId) {
+        let pause = self.control().defer(id);
+        self.units.transition(id, UnitState::Closed);
+        let shared = Rc::clone(self);
+        self.spawn(async move {
+            shared.world.sleep(pause).await;
+            if !shared.is_stopped() {
+                let control = shared.control();
+                control.end_deferral(id);
+                match id.tier {
+                    Tier::Fast => control.cleaner_wanted.notify(),
+                    Tier::Dense => control.gc_wanted.notify(),
+                }
+            }
+        });
     }
 
     /// Who empties a chunk: in a pool without a dense tier who wrote it, else those who place in turn.
@@ -296,7 +301,7 @@ impl Shared {
             }
         };
         let progress = Rc::new(Progress::default());
-        let candidates = self.sort_out(id, brought).await;
+        let (candidates, is_leaf_away) = self.sort_out(id, brought).await;
         self.tell_control(move |control, shared| {
             control.cleaner_work.has_merged(chunk);
             if shared.is_pressed() && shared.has_bare_chunk() {
@@ -320,6 +325,10 @@ impl Shared {
         if self.is_stopped() {
             return None;
         }
+        if progress.is_away() || is_leaf_away {
+            self.count("chunks_deferred", 1);
+            return Some(Verdict::Deferred);
+        }
         if progress.has_failed() || self.units.unit(id).leaves() > 0 {
             return Some(Verdict::Failed);
         }
@@ -332,8 +341,8 @@ impl Shared {
     }
 
     /// Asks of what the batches of a chunk brought what is live: blocks are returned as they lie, leaves
-    /// merged.
-    async fn sort_out(&self, id: UnitId, brought: Brought) -> Vec<Candidate> {
+    /// merged. Also whether a leaf cannot be read now.
+    async fn sort_out(&self, id: UnitId, brought: Brought) -> (Vec<Candidate>, bool) {
         let (unit, geometry) = (self.units.unit(id), self.units.geometry());
         let mut blocks = Vec::with_capacity(unit.live() as usize);
         for one in &brought.blocks {
@@ -358,14 +367,16 @@ impl Shared {
         }
         drop(brought);
         let blocks = self.perhaps_live(blocks).await;
+        let mut is_away = false;
         for (owner, leaves) in leaves {
             let merge =
                 move |there: Rc<Self>| async move { there.shard().merge_live(leaves).await };
-            if self.call(owner, merge).await.is_err() {
-                break;
+            match self.call(owner, merge).await {
+                Ok(are_merged) => is_away |= !are_merged,
+                Err(_) => break,
             }
         }
-        blocks
+        (blocks, is_away)
     }
 
     /// Candidates, whose live bits are set, that the map perhaps still needs, in order. One definition of
@@ -445,8 +456,9 @@ impl Shared {
                 let left = (run, placed, read);
                 let moved = self.move_run((unit, left), writer, (&mut target, progress));
                 if moved.await.is_err() {
-                    // It may be there when the tier is: the unit is cleaned another time.
-                    progress.fail();
+                    // It may be there when a drive is: the unit is cleaned another time. What else is in it stays too,
+                    // for moving it would take room and give none back.
+                    progress.keep();
                     self.count("clean_read_errors", 1);
                     break;
                 }
@@ -659,18 +671,20 @@ impl Candidate {
 }
 
 impl Shard {
-    /// Merges those leaves of which the image at the given sector is the newest.
-    async fn merge_live(&self, leaves: Vec<(LeafKey, u64)>) {
+    /// Merges those leaves of which the image at the given sector is the newest. False if a copy of one is away: that
+    /// leaf stays, and its chunk is not emptied.
+    async fn merge_live(&self, leaves: Vec<(LeafKey, u64)>) -> bool {
+        let mut are_merged = true;
         for (key, sector) in leaves {
             if self.shared.is_stopped() {
-                return;
+                break;
             }
             let live = self.map.borrow().is_leaf_live(key, sector);
             if live {
-                // While a copy is away the leaf stays: its chunk is not emptied.
-                let _ = self.merge_now(key).await;
+                are_merged &= self.merge_now(key).await.is_ok();
             }
         }
+        are_merged
     }
 }
 

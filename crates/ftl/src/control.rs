@@ -10,6 +10,7 @@ use crate::discards::Discards;
 use crate::geometry::{Tier, UnitId};
 use crate::joint::Survivors;
 use crate::lane::{ChunkGrant, Grant, Rank};
+use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
 use crate::open_groups::OpenGroups;
 use crate::pace::Pace;
 use crate::placement::{StreamId, Writer};
@@ -26,6 +27,7 @@ use core::cell::{Cell, RefCell};
 use core::sync::atomic::{Ordering, fence};
 use varve_format::{CommitPlace, GroupEntry, PartPlace};
 use varve_io::{Event, ReactorId};
+use varve_units::Nanos;
 
 /// Share of the chunks that the cleaner aims at, one of so many, that a checkpoint frees at once if
 /// hosts do not stand still. Arbitrary: at large pools an interval between checkpoints, or half
@@ -36,6 +38,13 @@ const FREED_AT_ONCE: usize = 4;
 /// one start takes the first, that of the next start the second, and its commit frees what held the one before the
 /// first. With one left the second start would wait for ever.
 const STARTS_CHUNKS: usize = 2;
+
+/// How long a unit of which something could not be read is left alone.
+#[derive(Clone, Copy)]
+struct Deferral {
+    pause: Nanos,
+    has_ended: bool,
+}
 
 /// What is pool-wide.
 pub struct Control {
@@ -50,8 +59,8 @@ pub struct Control {
     retiring: RefCell<BTreeSet<UnitId>>,
     /// Units whose headers cannot be read: they are not tried again before the next start.
     stuck: RefCell<BTreeSet<UnitId>>,
-    /// Chunks that could not be read a while ago.
-    deferred: RefCell<BTreeSet<UnitId>>,
+    /// Units of which something could not be read when they were last to be emptied.
+    deferred: RefCell<BTreeMap<UnitId, Deferral>>,
     /// When each closed group was closed, in nanoseconds.
     closed_at: RefCell<BTreeMap<u32, u64>>,
     clock: PoolClock,
@@ -461,19 +470,33 @@ impl Control {
         self.stuck.borrow().contains(&unit) && !is_empty()
     }
 
-    /// What this chunk holds cannot be read now.
-    pub(crate) fn defer(&self, chunk: UnitId) {
-        self.deferred.borrow_mut().insert(chunk);
+    /// Something of what this unit holds cannot be read now. Returns for how long it is left alone: longer each time, so
+    /// that others have their turn.
+    pub(crate) fn defer(&self, unit: UnitId) -> Nanos {
+        let mut deferred = self.deferred.borrow_mut();
+        let last = deferred.get(&unit).map(|deferral| deferral.pause.0 * 2);
+        let pause = last.unwrap_or(RETRY_PAUSE.0).min(OUTAGE_PAUSE_MAX.0);
+        let deferral = Deferral {
+            pause: Nanos(pause),
+            has_ended: false,
+        };
+        deferred.insert(unit, deferral);
+        deferral.pause
     }
 
-    /// This chunk may be tried again.
-    pub(crate) fn end_deferral(&self, chunk: UnitId) {
-        self.deferred.borrow_mut().remove(&chunk);
+    /// This unit may be tried again.
+    pub(crate) fn end_deferral(&self, unit: UnitId) {
+        if let Some(deferral) = self.deferred.borrow_mut().get_mut(&unit) {
+            deferral.has_ended = true;
+        }
     }
 
-    /// True if this chunk could not be read a while ago.
-    pub(crate) fn is_deferred(&self, chunk: UnitId) -> bool {
-        self.deferred.borrow().contains(&chunk)
+    /// True if something of this unit could not be read a while ago.
+    pub(crate) fn is_deferred(&self, unit: UnitId) -> bool {
+        let deferred = self.deferred.borrow();
+        deferred
+            .get(&unit)
+            .is_some_and(|deferral| !deferral.has_ended)
     }
 
     /// True if this unit will be taken out of use when it is empty.
@@ -492,6 +515,7 @@ impl Control {
             shared.rc().spawn(early);
         }
         self.stuck.borrow_mut().remove(&unit);
+        self.deferred.borrow_mut().remove(&unit);
         self.emptied.borrow_mut().push(unit);
         self.checkpoint_wanted.notify();
     }

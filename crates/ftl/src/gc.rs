@@ -151,6 +151,10 @@ impl Shared {
         }
         if unreadable || progress.has_failed() {
             self.count("gc_failures", 1);
+            if progress.is_away() {
+                self.defer(id);
+                return;
+            }
             if unreadable && !progress.has_failed() {
                 self.control().set_stuck(id);
             }
@@ -183,7 +187,7 @@ impl Shared {
                     self.move_all(id, &candidates, writer, progress).await;
                 }
                 Err(ways) if ways.is_lost() => stripes.unreadable.set(true),
-                Err(_) => progress.fail(),
+                Err(_) => progress.keep(),
             }
         }
     }
@@ -211,12 +215,13 @@ impl Shared {
         let unit = self.units.unit(UnitId::group(group));
         let (generation, is_resumed) = (unit.generation(), unit.is_resumed());
         let trusting = self.config.is_planted(Canary::P2lUnverified);
-        let copies = self.dense.as_ref().map_or(0, |dense| dense.info().copies);
+        // Asked for each time: a drive may be kept, one way more, or let go meanwhile.
+        let copies = || self.dense.as_ref().map_or(0, |dense| dense.info().copies);
         let mut ways = Ways::default();
         loop {
             let mut newest: Option<P2l> = None;
             for place in self.p2l_places(group, stripe) {
-                for copy in 0..copies {
+                for copy in 0..copies() {
                     let p2l = match self.read_p2l_copy(place, copy, (group, stripe)).await {
                         Ok(Some(p2l)) if trusting || p2l.generation == generation => p2l,
                         Ok(_) => {
@@ -308,3 +313,6 @@ impl Shared {
         self.perhaps_live(found).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,7 +139,7 @@ impl Shard {
     async fn read_leaf(&self, key: LeafKey, base: Base) -> Result<Box<LeafImage>, Unread> {
         self.shared.count("leaf_reads", 1);
         let sectors = LEAF_BYTES as u64 / SECTOR_BYTES;
-        let (mut ways, mut last) = (Ways::default(), IoError::Gone);
+        let mut ways = Ways::default();
         let mut is_gone = false;
         loop {
             for copy in 0..self.shared.fast.info().copies {
@@ -154,9 +154,8 @@ impl Shard {
                     }
                     Ok(_) => ways.note_mismatch(),
                     Err(error) => {
-                        is_gone |= copy == 0 && error == IoError::Gone;
+                        is_gone |= copy == 0 && error.is_absence();
                         ways.note_error(error);
-                        last = error;
                     }
                 }
             }
@@ -164,10 +163,7 @@ impl Shard {
                 break;
             }
         }
-        match ways.is_lost() {
-            true => Err(Unread::Lost),
-            false => Err(Unread::Away(last)),
-        }
+        Err(ways.away().map_or(Unread::Lost, Unread::Away))
     }
 
     /// Reads `count` sectors from fast-tier sector `sector` on, whatever the LBA size.
@@ -175,7 +171,7 @@ impl Shard {
         self.try_read_sectors(sector, count, copy).await.ok()
     }
 
-    async fn try_read_sectors(
+    pub(crate) async fn try_read_sectors(
         &self,
         sector: u64,
         count: u64,

@@ -12,6 +12,7 @@ use varve_io::Event;
 pub(crate) struct Progress {
     outstanding: Cell<usize>,
     failed: Cell<bool>,
+    away: Cell<bool>,
     event: Event,
 }
 
@@ -30,9 +31,15 @@ impl Progress {
         self.event.notify();
     }
 
-    /// Something of the unit cannot be moved now.
-    pub(crate) fn fail(&self) {
+    /// Something of the unit cannot be read now: it stays where it is.
+    pub(crate) fn keep(&self) {
         self.failed.set(true);
+        self.away.set(true);
+    }
+
+    /// True if something of the unit cannot be read now.
+    pub(crate) fn is_away(&self) -> bool {
+        self.away.get()
     }
 
     /// Waits until every move was applied or has failed.
@@ -48,7 +55,7 @@ impl Progress {
         self.outstanding.get()
     }
 
-    /// True if a move was not applied because the engine stopped or the tier refused it.
+    /// True if a move was not applied because the engine stopped or the tier refused it, or something cannot be read now.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.get()
     }

@@ -274,7 +274,8 @@ impl Shard {
         at: usize,
     ) -> Vec<Verdict> {
         let elided = into.is_elided();
-        let is_gone = found.copy > 0 || matches!(found.content, Content::Not(IoError::Gone));
+        let is_gone =
+            found.copy > 0 || matches!(found.content, Content::Not(error) if error.is_absence());
         let moved = self.shared.is_reused(run.place.unit, run.generation);
         let mut verdicts = Vec::with_capacity(places.len());
         for (index, (block, want)) in places.iter().enumerate() {

@@ -81,7 +81,8 @@ impl Shared {
             let unit = self.units.unit(id);
             let is_closed = unit.state() == UnitState::Closed
                 && !unit.is_awaiting_moves()
-                && !control.is_stuck(self, id);
+                && !control.is_stuck(self, id)
+                && !control.is_deferred(id);
             is_closed.then(|| (id, u64::from(unit.live())))
         };
         self.units.ids(Tier::Dense).filter_map(closed).collect()

@@ -15,7 +15,9 @@ pub(crate) struct Ways {
     answered: bool,
     /// A copy may answer another time.
     pending: bool,
-    /// A copy was out of use when it was asked.
+    /// A copy is out of use for now: its drive may come back, and have it.
+    away: bool,
+    /// A copy was out of use when it was asked, for now or for good.
     gone: bool,
     /// In this pass or one before a copy answered that does not have it.
     failed: bool,
@@ -34,9 +36,12 @@ impl Ways {
     pub(crate) const fn note_error(&mut self, error: IoError) {
         match error {
             IoError::Media => self.note_mismatch(),
-            // A copy whose drive the labels call lost says so until that is rebuilt: it has no vote. A
-            // tier of which nothing answers is away.
-            IoError::Gone => self.gone = true,
+            // A copy whose drive the labels call lost says so until another is filled: it has no vote.
+            IoError::GivenUp => self.gone = true,
+            IoError::Gone => {
+                self.gone = true;
+                self.away = true;
+            }
             // Whatever else there is may pass.
             _ => self.pending = true,
         }
@@ -51,6 +56,7 @@ impl Ways {
             *self = Self {
                 answered: false,
                 pending: false,
+                away: false,
                 gone: false,
                 ..*self
             };
@@ -65,7 +71,7 @@ impl Ways {
 
     /// True if a copy may answer another time.
     pub(crate) const fn is_pending(self) -> bool {
-        self.pending
+        self.pending || self.away
     }
 
     /// What is in the way of it, unless it is gone for good.
@@ -82,7 +88,7 @@ impl Ways {
 
     /// True if it is gone for good; false if it may be there when the drives answer again.
     pub(crate) const fn is_lost(self) -> bool {
-        self.answered && !self.pending
+        self.answered && !self.is_pending()
     }
 }
 
@@ -101,36 +107,48 @@ mod tests {
         ways
     }
 
+    const GONE: Option<IoError> = Some(IoError::Gone);
+    const GIVEN_UP: Option<IoError> = Some(IoError::GivenUp);
+
     #[test]
     fn what_was_gone_is_asked_again() {
         let media = IoError::Media;
         assert!(!of(&[None, Some(media)]).tries_again());
-        let mut ways = of(&[Some(IoError::Gone), None]);
-        for _ in 1..PASSES_MAX {
-            assert!(ways.tries_again());
-            assert!(!ways.is_lost(), "nothing is known yet");
-            ways.note_error(IoError::Gone);
-            ways.note_mismatch();
+        for (absence, is_lost) in [(GONE, false), (GIVEN_UP, true)] {
+            let mut ways = of(&[absence, None]);
+            for _ in 1..PASSES_MAX {
+                assert!(ways.tries_again());
+                assert!(!ways.is_lost(), "nothing is known yet");
+                ways.note_error(absence.expect("an error"));
+                ways.note_mismatch();
+            }
+            assert!(!ways.tries_again());
+            assert_eq!(ways.is_lost(), is_lost);
         }
-        assert!(!ways.tries_again());
-        assert!(ways.is_lost());
-        let mut ways = of(&[Some(IoError::Gone), None]);
+        let mut ways = of(&[GONE, None]);
         assert!(ways.tries_again());
         ways.note_error(IoError::Timeout);
         assert!(!ways.tries_again() && !ways.is_lost());
     }
 
+    /// Of two ways, whatever each came to: lost is only what was read wrong, where all others were too or were given up.
     #[test]
-    fn only_what_answered_is_lost() {
-        assert!(of(&[None, None]).is_lost());
-        assert!(of(&[None, Some(IoError::Media)]).is_lost());
-        assert!(of(&[Some(IoError::Gone), None]).is_lost());
-        assert!(!of(&[Some(IoError::Gone), Some(IoError::Gone)]).is_lost());
-        assert!(!of(&[Some(IoError::Timeout), None]).is_lost());
-        assert_eq!(of(&[None, Some(IoError::Media)]).away(), None);
-        let gone = Some(IoError::Gone);
-        assert_eq!(of(&[gone, gone]).away(), gone);
-        let timeout = Some(IoError::Timeout);
-        assert_eq!(of(&[timeout, None]).away(), timeout);
+    fn only_what_no_way_can_hold_is_lost() {
+        let wrong = [None, Some(IoError::Media)];
+        let absent = [GONE, Some(IoError::Timeout)];
+        for one in wrong.into_iter().chain(absent).chain([GIVEN_UP]) {
+            for other in wrong.into_iter().chain(absent).chain([GIVEN_UP]) {
+                let ways = of(&[one, other]);
+                let both = [one, other];
+                let is_wrong = both.iter().any(|way| wrong.contains(way));
+                let may_return = both.iter().any(|way| absent.contains(way));
+                assert_eq!(ways.is_lost(), is_wrong && !may_return, "{both:?}");
+                assert_eq!(ways.is_pending(), may_return, "{both:?}");
+                let late = both.contains(&Some(IoError::Timeout));
+                let away = if late { Some(IoError::Timeout) } else { GONE };
+                let expected = if ways.is_lost() { None } else { away };
+                assert_eq!(ways.away(), expected, "{both:?}");
+            }
+        }
     }
 }

@@ -47,6 +47,10 @@ impl fmt::Display for Stalled {
 
 impl std::error::Error for Stalled {}
 
+/// Turns in which nothing was submitted before one submits that need not: the rest that was to do so may never come,
+/// where timers fire at the end of every turn. Arbitrary.
+const TURNS_ALONE: u32 = 16;
+
 struct Timer {
     at: Nanos,
     number: u64,
@@ -89,6 +93,8 @@ struct Reactor {
     hub: Arc<Hub>,
     desk: Desk,
     port: Rc<Port>,
+    /// Turns since it submitted or rested.
+    turns_alone: Cell<u32>,
     /// How long it looks for the end of i/o before it sleeps.
     spin: Cell<Nanos>,
     /// Jobs for each peer, handed over at the end of a turn.
@@ -135,6 +141,7 @@ impl Executor {
             hub,
             desk: Desk::default(),
             port,
+            turns_alone: Cell::new(0),
             spin: Cell::new(Nanos(0)),
             outbox: RefCell::new(outbox),
             inbox: RefCell::default(),
@@ -216,13 +223,16 @@ impl Reactor {
             sender.send(());
         }
         self.hand_over();
+        let turns_alone = self.turns_alone.replace(0);
         if idle {
             self.rest()?;
-        } else if let Some(ring) = self.port.ring()
-            && self.claim.count() > 0
-        {
-            // Else the rest that comes next submits and waits in one call.
-            ring.submit();
+        } else if self.claim.count() > 0 || turns_alone == TURNS_ALONE {
+            if let Some(ring) = self.port.ring() {
+                ring.submit();
+            }
+        } else {
+            // The rest that comes next submits and waits in one call.
+            self.turns_alone.set(turns_alone + 1);
         }
         self.fire_timers();
         Ok(())

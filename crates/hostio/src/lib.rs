@@ -44,4 +44,4 @@ pub use preflight::{
 };
 pub use ram::{RamDrive, RamMemory, Traffic};
 pub use reactors::run_reactors;
-pub use signals::{Signal, Signals, terminate};
+pub use signals::{Signal, Signals, hold_signals, on_signal, terminate};

@@ -9,6 +9,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::rc::Rc;
+use std::thread::Builder;
 use varve_io::Sender;
 
 /// A request to end.
@@ -18,6 +19,19 @@ pub enum Signal {
     Terminate,
     /// SIGINT: Ctrl-C.
     Interrupt,
+    /// SIGHUP: the terminal is gone.
+    HangUp,
+}
+
+impl Signal {
+    const fn of(number: i32) -> Option<Self> {
+        match number {
+            libc::SIGTERM => Some(Self::Terminate),
+            libc::SIGINT => Some(Self::Interrupt),
+            libc::SIGHUP => Some(Self::HangUp),
+            _ => None,
+        }
+    }
 }
 
 /// The signals of this process, as a reactor sees them.
@@ -44,31 +58,78 @@ pub fn terminate(process: u32) -> io::Result<()> {
     }
 }
 
+/// Has `then` called on a thread of its own when the first request to end comes, in place of what the system would
+/// do. As [`Signals::take`], to be called before other threads are started.
+///
+/// # Errors
+/// The system's: requests end the process as before.
+#[expect(unsafe_code, reason = "system calls")]
+pub fn on_signal(then: impl FnOnce(Signal) + Send + 'static) -> io::Result<()> {
+    let set = block()?;
+    let waiting = Builder::new().name("varve-signals".to_owned());
+    let waiting = waiting.spawn(move || {
+        loop {
+            // SAFETY: the set lives for the length of the call; nothing else is asked for.
+            let number = unsafe { libc::sigwaitinfo(&raw const set, ptr::null_mut()) };
+            if let Some(signal) = Signal::of(number) {
+                return then(signal);
+            }
+        }
+    });
+    if waiting.is_err() {
+        // SAFETY: the set lives for the length of the call; the former mask is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut()) };
+    }
+    waiting.map(drop)
+}
+
+/// Keeps requests to end waiting until [`Signals::take`] takes them over: what is made before that is not left behind.
+/// As that, to be called before other threads are started.
+///
+/// # Errors
+/// The system's.
+pub fn hold_signals() -> io::Result<()> {
+    block().map(drop)
+}
+
+/// Keeps requests to end waiting, for the calling thread and all that it starts afterwards.
+#[expect(unsafe_code, reason = "system calls")]
+fn block() -> io::Result<libc::sigset_t> {
+    // SAFETY: integers only, for which zeroes are values; `sigemptyset` makes it a set.
+    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: integers and addresses that are only compared, for which zeroes are values.
+    let mut hang_up: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: the set and the structure live, and are the calls' alone, for their length; the signals exist, and
+    // nothing is asked of how they are taken but what that is.
+    unsafe {
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        libc::sigaddset(&raw mut set, libc::SIGINT);
+        libc::sigaction(libc::SIGHUP, ptr::null(), &raw mut hang_up);
+        // One that is blocked comes also where it would be ignored.
+        if hang_up.sa_sigaction != libc::SIG_IGN {
+            libc::sigaddset(&raw mut set, libc::SIGHUP);
+        }
+    }
+    // SAFETY: as above; the former mask is not asked for.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) } {
+        0 => Ok(set),
+        failed => Err(io::Error::from_raw_os_error(failed)),
+    }
+}
+
 impl Signals {
-    /// Takes SIGTERM and SIGINT over from the system, which would end the process, for the calling
+    /// Takes SIGTERM, SIGINT and SIGHUP over from the system, which would end the process, for the calling
     /// thread and all that it starts afterwards. To be called by the first thread before it starts
-    /// others: a thread that has them from before ends the process.
+    /// others: a thread that has them from before ends the process. SIGHUP stays ignored where it was (`nohup`).
     ///
     /// # Errors
     /// The system's.
     #[expect(unsafe_code, reason = "system calls")]
     pub fn take(io: Io) -> io::Result<Self> {
-        // SAFETY: integers only, for which zeroes are values; `sigemptyset` makes it a set.
-        let mut set: libc::sigset_t = unsafe { mem::zeroed() };
-        // SAFETY: the set lives, and is the calls' alone, for their length; the signals exist.
-        unsafe {
-            libc::sigemptyset(&raw mut set);
-            libc::sigaddset(&raw mut set, libc::SIGTERM);
-            libc::sigaddset(&raw mut set, libc::SIGINT);
-        }
-        // SAFETY: as above; the former mask is not asked for.
-        let failed =
-            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
-        if failed != 0 {
-            return Err(io::Error::from_raw_os_error(failed));
-        }
+        let set = block()?;
         let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
-        // SAFETY: as above.
+        // SAFETY: the set lives, and is the call's alone, for its length.
         let source = unsafe { libc::signalfd(-1, &raw const set, flags) };
         if source < 0 {
             return Err(io::Error::last_os_error());
@@ -108,11 +169,7 @@ impl Signals {
                 _ => Err(error),
             };
         }
-        Ok(match info.ssi_signo as i32 {
-            libc::SIGTERM => Some(Signal::Terminate),
-            libc::SIGINT => Some(Signal::Interrupt),
-            _ => None,
-        })
+        Ok(Signal::of(info.ssi_signo as i32))
     }
 }
 
@@ -166,9 +223,13 @@ mod tests {
             });
             let second = signals.next().await.unwrap();
             raise.await;
-            (first, second)
+            // SAFETY: as above.
+            unsafe { libc::raise(libc::SIGHUP) };
+            let third = signals.next().await.unwrap();
+            [first, second, third]
         };
         let seen = executor.run(wait);
-        assert_eq!(seen, Ok((Signal::Interrupt, Signal::Terminate)));
+        let all = [Signal::Interrupt, Signal::Terminate, Signal::HangUp];
+        assert_eq!(seen, Ok(all));
     }
 }

@@ -76,6 +76,9 @@ pub struct Config {
     /// How often a request is sent again because its association was lost while the controller had it
     /// in hand; after that it fails. Attempts to connect do not count.
     pub resends_max: u32,
+    /// A namespace that the controller takes away while it is in use does not come back: requests fail at once. Else
+    /// it is waited for, as for a target that is gone.
+    pub ends_with_namespace: bool,
 }
 
 impl Config {
@@ -92,6 +95,7 @@ impl Config {
             queue_entries: 128,
             times: Times::default(),
             resends_max: RESENDS_MAX,
+            ends_with_namespace: false,
         }
     }
 

@@ -68,6 +68,18 @@ impl Loss {
     }
 }
 
+impl Loss {
+    /// True if the controller says that there is no such namespace (any more).
+    #[must_use]
+    pub fn is_no_namespace(&self) -> bool {
+        match self {
+            Self::NoNamespace => true,
+            Self::Command { status, .. } => status.status() == Some(Status::InvalidNamespace),
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -38,7 +38,7 @@ impl Completion {
     /// True if it has ended already because what it was for is out of use.
     #[must_use]
     pub const fn is_gone(&self) -> bool {
-        matches!(self.0, State::Ready(Some(Err(IoError::Gone))))
+        matches!(&self.0, State::Ready(Some(Err(error))) if error.is_absence())
     }
 
     /// Ends with a flow over commands that were submitted already (a mirror, an array).

@@ -13,7 +13,7 @@ use varve_ftl::{AuditError, AuditReport, BadCopy, Geometry};
 use varve_io::Flow;
 
 /// Copies that do not pass their check though another one does, by who holds them. Drives that do not
-/// hold all they should are not among them.
+/// hold all they should are not among them, nor is one that is kept while another takes its place.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Defects {
     /// Blocks, pieces of the map and blocks of parity that each drive holds wrong.
@@ -46,6 +46,9 @@ struct Notes {
 
 impl Notes {
     fn note(&mut self, tier: &Tier, bad: BadCopy) {
+        if usize::from(bad.copy) >= tier.usual_ways() {
+            return;
+        }
         let member = match &tier.array {
             Array::Fast(mirror, _) => {
                 let first = mirror.member_of(bad.offset, bad.copy);

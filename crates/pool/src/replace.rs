@@ -71,7 +71,7 @@ impl Pool {
     }
 
     /// Declares the drive of a slot lost, in the labels first. A drive that is lost already stays
-    /// lost; one that is being rebuilt is not any more.
+    /// lost; one that is being rebuilt is not any more. One that was handed over before is let go.
     ///
     /// # Errors
     /// No such slot, the others of its tier do not hold everything, no quorum.
@@ -80,12 +80,15 @@ impl Pool {
             let Some((tier, number, id)) = self.spare(slot)? else {
                 return Ok(());
             };
-            Ok(tier.lose(number, id).await?)
+            tier.lose(number, id).await?;
+            tier.release_kept(number);
+            Ok(())
         })
     }
 
     /// As [`Pool::give_up`], of a drive that another one is to replace next: [`Pool::replace`] copies from
-    /// it what it held when it was given up, and lets it go. It may hold what the others do not.
+    /// it what it held when it was given up, and lets it go when that has ended well. It may hold what the others do
+    /// not. Of a drive that was being filled with what is kept already it keeps nothing more.
     ///
     /// # Errors
     /// As [`Pool::give_up`].
@@ -170,7 +173,8 @@ impl Pool {
     /// # Errors
     /// No such slot or one in use, a drive that does not fit or belongs elsewhere, the lost one while it
     /// has not ended what it was sent before, a tier without redundancy, no quorum, a copy that failed. After an error of the copy the drive is a member
-    /// that is not whole: it is to be given up before another attempt.
+    /// that is not whole: it is to be given up before another attempt. A drive that was handed over stays kept then, for
+    /// that attempt and for who reads.
     pub fn replace<'a>(
         &'a self,
         slot: Slot,
@@ -179,12 +183,10 @@ impl Pool {
     ) -> Flow<'a, Result<Restored, PoolError>> {
         Box::pin(async move {
             let (tier, number) = self.tier(slot)?;
-            let outcome = self.put_in_place(slot, drive, report).await;
-            // Where somebody else is at it, that one needs it.
-            if !matches!(outcome, Err(PoolError::SlotInUse(_))) {
-                tier.release_kept(number);
-            }
-            outcome
+            let restored = self.put_in_place(slot, drive, report).await?;
+            // All that it held is in its place. After a failure it may be all that has it.
+            tier.release_kept(number);
+            Ok(restored)
         })
     }
 

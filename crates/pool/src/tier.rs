@@ -79,6 +79,14 @@ impl Tier {
         }
     }
 
+    /// Ways to read, but for the one by a drive that is kept, which is the last.
+    pub(crate) fn usual_ways(&self) -> usize {
+        match &self.array {
+            Array::Fast(..) => self.losses.slots(),
+            Array::Dense(set) => set.geometry().copies().into(),
+        }
+    }
+
     /// True if nothing that the drives of a slot were sent is still under way there.
     pub(crate) fn is_drained(&self, slot: usize) -> bool {
         match &self.array {

@@ -221,11 +221,18 @@ impl Future for Flow {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         // What this flow does to itself wakes it by the mark alone.
         self.line.waker.take();
+        let mut has_rested = false;
         loop {
             self.line.is_woken.set(false);
             match self.advance(context) {
-                Ok(has_moved) if has_moved || self.line.is_woken.get() => {}
-                Ok(_) => break,
+                Ok(true) => has_rested = false,
+                Ok(false) if !self.line.is_woken.get() => break,
+                Ok(false) if !has_rested => has_rested = true,
+                // Woken again without having moved: what it waits for may be the reactor's to do.
+                Ok(false) => {
+                    context.waker().wake_by_ref();
+                    break;
+                }
                 Err(Over) => return Poll::Ready(()),
             }
         }

@@ -131,7 +131,16 @@ impl Namespaces {
             if state.closing.contains(&info.pool) {
                 continue;
             }
-            match state.numbers.of(&info.uuid) {
+            let mut nsid = state.numbers.of(&info.uuid);
+            if matches!(nsid, Err(NumbersError::Full)) && self.pools.are_all_open() {
+                // Others were deleted while nobody was here to forget them. Where a pool is closed its volumes may
+                // come back, and are to be found where they were.
+                let volumes = self.pools.volumes();
+                let uuids = volumes.iter().map(|volume| &volume.info().uuid);
+                state.numbers.keep(uuids);
+                nsid = state.numbers.of(&info.uuid);
+            }
+            match nsid {
                 Ok(Some(nsid)) => drop(wanted.insert(nsid, volume)),
                 Ok(None) => {}
                 Err(error) => unserved.push(Unserved::new(info, error)),

@@ -3,7 +3,7 @@
 //! **Invariant**: a number is remembered durably before it is told, so before hosts see it.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -133,6 +133,12 @@ impl Numbers {
         }
     }
 
+    /// Forgets all volumes but these.
+    pub fn keep<'a>(&mut self, uuids: impl Iterator<Item = &'a [u8; 16]>) {
+        let kept: BTreeSet<String> = uuids.map(key).collect();
+        self.table.namespaces.retain(|key, _| kept.contains(key));
+    }
+
     /// What is to be saved, if something is. Drafts are saved one at a time.
     #[must_use]
     pub fn draft(&self) -> Option<Draft> {
@@ -229,6 +235,24 @@ mod tests {
         assert_eq!(given(&mut last, 5), 1, "the lowest that is left");
         assert_eq!(given(&mut last, 6), 3);
         assert!(matches!(last.of(&[7; 16]), Err(NumbersError::Full)));
+    }
+
+    /// Where all are taken, those of volumes that are nowhere any more can be had again.
+    #[test]
+    fn what_is_not_kept_is_free() {
+        let directory = Directory::new("keep");
+        let mut numbers = Numbers::open(&directory.0).unwrap();
+        for number in 1..=NSID_MAX {
+            let mut uuid = [9; 16];
+            uuid[..4].copy_from_slice(&number.to_le_bytes());
+            numbers.table.namespaces.insert(key(&uuid), number);
+        }
+        assert!(matches!(numbers.of(&[7; 16]), Err(NumbersError::Full)));
+        let mut kept = [9; 16];
+        kept[..4].copy_from_slice(&1_u32.to_le_bytes());
+        numbers.keep([&kept].into_iter());
+        assert_eq!(given(&mut numbers, 7), 2, "the lowest that is free");
+        assert_eq!(numbers.get(&kept), Some(1));
     }
 
     /// What was given or forgotten while a draft was saved is in the next one.

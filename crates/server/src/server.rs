@@ -288,6 +288,10 @@ impl Core {
             core.complete(connection, tag, result);
             core.run();
             if core.is_draining() {
+                // Whoever waits for the end of this has to be told: a shutdown's flush has no answer.
+                if let Some(line) = core.lines.borrow().get(&connection) {
+                    line.wake();
+                }
                 core.changed.notify();
             }
         }));

@@ -134,18 +134,23 @@ impl<D: AsRef<[u8]>> Connection<D> {
         self.parked.push_back(tag);
     }
 
-    /// Starts parked commands while there is room, in order.
-    pub fn pump(&mut self, shared: &mut Shared) {
-        if self.is_paused && self.data_bytes == 0 {
-            // What it waits for may be in use for ever by others. It leaves the line at its turn.
+    /// Starts parked commands while there is room, in order. True if anything comes of it that its connection has to
+    /// be told.
+    pub fn pump(&mut self, shared: &mut Shared) -> bool {
+        // What it waits for may be in use for ever by others. It leaves the line at its turn.
+        let mut has_begun = self.is_paused && self.data_bytes == 0;
+        if has_begun {
             self.is_paused = false;
             self.is_resumed = true;
         }
         loop {
             match self.start_next(shared, false) {
-                Turn::Used => {}
-                Turn::Idle => return,
-                Turn::Blocked => return self.get_in_line(shared),
+                Turn::Used => has_begun = true,
+                Turn::Idle => return has_begun,
+                Turn::Blocked => {
+                    self.get_in_line(shared);
+                    return has_begun;
+                }
             }
         }
     }

@@ -30,6 +30,8 @@ pub struct Target<D> {
     next_id: u64,
     /// A planted bug: I/O queues do not wait for what is left of their host's old ones.
     is_early: bool,
+    /// What a Connect waits for may have come: a new one, a connection that ended, the last command of one that did.
+    may_connect: bool,
 }
 
 /// A Connect of an I/O queue that waits.
@@ -53,6 +55,7 @@ impl<D: AsRef<[u8]>> Target<D> {
             woken: BTreeSet::new(),
             next_id: 1,
             is_early: false,
+            may_connect: false,
         }
     }
 
@@ -171,6 +174,8 @@ impl<D: AsRef<[u8]>> Target<D> {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.complete(&mut self.shared, tag, result);
             connection.recount(&mut self.shared);
+            self.may_connect |=
+                connection.phase == Phase::Closing && connection.slots.at_backend() == 0;
             self.woken.insert(id);
         } else {
             let remain = self.remains.get_mut(&id);
@@ -179,6 +184,7 @@ impl<D: AsRef<[u8]>> Target<D> {
             if *count == 0 {
                 self.shared.budget.count(*bytes, 0);
                 self.remains.remove(&id);
+                self.may_connect = true;
             }
         }
         self.settle();
@@ -235,7 +241,9 @@ impl<D: AsRef<[u8]>> Target<D> {
             }
             let is_more = connection.end_turn(turn);
             self.shared.budget.next(is_more);
-            self.woken.insert(id);
+            if turn == Turn::Used {
+                self.woken.insert(id);
+            }
         }
     }
 
@@ -244,8 +252,9 @@ impl<D: AsRef<[u8]>> Target<D> {
         for id in self.shared.budget.waiting_idle() {
             let idle = self.connections.get_mut(&id).filter(|one| one.counted == 0);
             if let Some(connection) = idle {
-                connection.pump(&mut self.shared);
-                self.woken.insert(id);
+                if connection.pump(&mut self.shared) {
+                    self.woken.insert(id);
+                }
             }
             if self.shared.budget.has_refused_idle() {
                 return;
@@ -275,6 +284,7 @@ impl<D: AsRef<[u8]>> Target<D> {
             return;
         };
         let left = connection.leave(&mut self.shared);
+        self.may_connect = true;
         self.waiting.remove(&id);
         self.woken.remove(&id);
         let at_backend = connection.slots.at_backend();
@@ -412,6 +422,7 @@ impl<D: AsRef<[u8]>> Target<D> {
             && connection.phase != Phase::Closing
         {
             connection.phase = Phase::Closing;
+            self.may_connect = true;
             self.woken.insert(id);
         }
     }
@@ -448,6 +459,7 @@ impl<D: AsRef<[u8]>> Target<D> {
                 }
                 Effect::Connect(id) => {
                     self.waiting.insert(id);
+                    self.may_connect = true;
                 }
             }
         }
@@ -458,7 +470,9 @@ impl<D: AsRef<[u8]>> Target<D> {
                 self.end(id);
             }
         }
-        self.connect_waiting();
+        if core::mem::take(&mut self.may_connect) {
+            self.connect_waiting();
+        }
         self.share();
     }
 
@@ -490,25 +504,28 @@ impl<D: AsRef<[u8]>> Target<D> {
         Some(controller.host.clone())
     }
 
-    /// True if commands of an association of this host that ended are at the backend.
-    fn has_remains(&self, host: &Host) -> bool {
-        let ending = self.connections.values().any(|one| {
-            one.phase == Phase::Closing
-                && one.slots.at_backend() > 0
-                && self.host_of(one).as_ref() == Some(host)
-        });
-        ending || self.remains.values().any(|(whose, ..)| whose == host)
+    /// Hosts of whom commands of an association that ended are at the backend.
+    fn with_remains(&self) -> BTreeSet<Host> {
+        let all = self.connections.values();
+        let ending = all.filter(|one| one.phase == Phase::Closing && one.slots.at_backend() > 0);
+        let ending = ending.filter_map(|one| self.host_of(one));
+        let gone = self.remains.values().map(|(whose, ..)| whose.clone());
+        ending.chain(gone).collect()
     }
 
     /// Answers Connects of I/O queues whose host has nothing left at the backend.
     fn connect_waiting(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let with_remains = self.with_remains();
         let waiting: Vec<_> = self.waiting.iter().copied().collect();
         for id in waiting {
             let Some(Waiting { tag, host, .. }) = self.connecting(id) else {
                 self.waiting.remove(&id);
                 continue;
             };
-            if !self.is_early && host.is_some_and(|host| self.has_remains(&host)) {
+            if !self.is_early && host.is_some_and(|host| with_remains.contains(&host)) {
                 continue;
             }
             self.waiting.remove(&id);

@@ -1,18 +1,43 @@
 //! The frame around every JSON document that a command prints.
 
 use serde::Serialize;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Version of the documents; raised when a field changes its meaning or goes away.
 const SCHEMA_VERSION: u32 = 1;
 
-/// True once a document was made. Who makes one prints it; it is noted here, so that no command can leave
+/// Whose document this process leaves. Who makes one prints it; it is noted here, so that no command can leave
 /// a second one because it forgot to say so.
-static IS_MADE: AtomicBool = AtomicBool::new(false);
+static OWNER: AtomicU8 = AtomicU8::new(NOBODY);
+/// None was made.
+const NOBODY: u8 = 0;
+/// The command's.
+const COMMAND: u8 = 1;
+/// That of a signal, which ends the process with it.
+const SIGNAL: u8 = 2;
 
 /// True if this process has made a document.
 pub(crate) fn is_made() -> bool {
-    IS_MADE.load(Ordering::Relaxed)
+    OWNER.load(Ordering::Relaxed) != NOBODY
+}
+
+/// The document of a kind that a signal leaves, unless the command has made its own. The command makes none any more.
+///
+/// # Panics
+/// As [`json`].
+pub(crate) fn last_json(kind: &'static str, body: &impl Serialize) -> Option<String> {
+    let claimed = OWNER.compare_exchange(NOBODY, SIGNAL, Ordering::Relaxed, Ordering::Relaxed);
+    claimed.ok()?;
+    let text = serde_json::to_string_pretty(&enveloped(kind, body));
+    Some(text.expect("a document has named fields only") + "\n")
+}
+
+/// The command makes a document. Once a signal has made the last one it goes no further: the process is about to end.
+fn claim() {
+    let claimed = OWNER.compare_exchange(NOBODY, COMMAND, Ordering::Relaxed, Ordering::Relaxed);
+    while claimed == Err(SIGNAL) {
+        std::thread::park();
+    }
 }
 
 #[derive(Serialize)]
@@ -42,7 +67,11 @@ pub(crate) fn json_line(kind: &'static str, body: &impl Serialize) -> String {
 }
 
 fn framed<'a, T>(kind: &'static str, body: &'a T) -> Envelope<'a, T> {
-    IS_MADE.store(true, Ordering::Relaxed);
+    claim();
+    enveloped(kind, body)
+}
+
+const fn enveloped<'a, T>(kind: &'static str, body: &'a T) -> Envelope<'a, T> {
     Envelope {
         schema_version: SCHEMA_VERSION,
         kind,
@@ -62,7 +91,7 @@ struct Tagged<'a, T> {
 /// # Panics
 /// If `body` has maps whose keys are not text.
 pub(crate) fn tagged(body: &impl Serialize) -> String {
-    IS_MADE.store(true, Ordering::Relaxed);
+    claim();
     let envelope = Tagged {
         schema_version: SCHEMA_VERSION,
         body,

@@ -334,3 +334,23 @@ fn a_copy_waits_no_longer_for_a_kept_drive_that_hangs() {
     rig.executor.drain();
     assert!(rig.array.is_drained(0));
 }
+
+/// A drive that is kept and hangs is waited for once by who reads, as long as it has not answered; then it is asked again.
+#[test]
+fn reads_wait_no_longer_for_a_kept_drive_that_hangs() {
+    let rig = mirror(2);
+    let bytes = pattern(6, BLOCK);
+    let before = rig.write(0, &bytes);
+    rig.executor.drain();
+    result(&before).unwrap();
+    rig.array.keep(0);
+    rig.give_up(0);
+    rig.drives[0].is_hung.set(true);
+    for _ in 0..3 {
+        assert_eq!(rig.read(0, BLOCK, 2), Err(IoError::Gone));
+    }
+    assert_eq!(rig.drives[0].hanging(), 1, "it was asked once");
+    rig.drives[0].wake();
+    rig.executor.drain();
+    assert!(rig.read(0, BLOCK, 2).unwrap() == bytes);
+}

@@ -229,7 +229,7 @@ fn a_degraded_write_waits_for_the_commit() {
     assert_eq!(is_done.get(), 5);
     assert_eq!(rig.mirror.state(1), MemberState::Lost);
     let ways = [rig.read(0, BLOCK, 0).err(), rig.read(0, BLOCK, 1).err()];
-    assert_eq!(ways, [None, Some(IoError::Gone)]);
+    assert_eq!(ways, [None, Some(IoError::GivenUp)]);
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn the_first_write_commits_the_loss_of_a_member_that_is_away() {
         let mirror = Mirror::new(vec![here, Member::away()], membership, world);
         rig.mirror = Rc::new(mirror.unwrap());
         let ways = [rig.read(0, BLOCK, 0).err(), rig.read(0, BLOCK, 1).err()];
-        assert_eq!(ways, [None, Some(IoError::Gone)]);
+        assert_eq!(ways, [None, Some(IoError::GivenUp)]);
         assert_eq!(rig.mirror.state(1), MemberState::Leaving);
         assert!(rig.membership.asked.borrow().is_empty());
         rig.membership.failures.set(1);
@@ -350,7 +350,7 @@ fn a_read_or_repair_that_finds_the_drive_gone_loses_it() {
     rig.executor.drain();
     assert_eq!(*rig.membership.committed.borrow(), [0]);
     let again = rig.drives[0].reads.get();
-    assert_eq!(rig.read(0, BLOCK, 0).err(), Some(IoError::Gone));
+    assert_eq!(rig.read(0, BLOCK, 0).err(), Some(IoError::GivenUp));
     assert_eq!(rig.drives[0].reads.get(), again, "answered at once");
 
     let rig = self::rig(2);
@@ -552,7 +552,11 @@ fn flush_reaches_a_rebuilding_member() {
     rig.mirror.replace(0, Rc::clone(&fresh) as _, BASE).unwrap();
     assert!(rig.submit(Command::Flush).is_ok());
     assert_eq!(fresh.flushes.get(), 1);
-    assert_eq!(rig.read(0, BLOCK, 0).err(), Some(IoError::Gone), "no reads");
+    assert_eq!(
+        rig.read(0, BLOCK, 0).err(),
+        Some(IoError::GivenUp),
+        "no reads"
+    );
 }
 
 /// One drive is replaced and the other lost while a flush is under way: what was written before it is

@@ -278,7 +278,68 @@ fn what_redundancy_cannot_bear_fails_the_command() {
         rig.read(0, BLOCK, 0).is_ok(),
         "strips elsewhere are still read"
     );
-    assert_eq!(rig.read(6 * BLOCK, BLOCK, 0).err(), Some(IoError::Gone));
+    assert_eq!(rig.read(6 * BLOCK, BLOCK, 0).err(), Some(IoError::GivenUp));
+}
+
+/// Whoever asks a way in vain is told whether its drive may be back with what it has: not once it was given up, and as
+/// long as nobody has begun to fill another one in its place.
+#[test]
+fn who_may_be_back_is_told_from_who_was_given_up() {
+    let rig = rig(PARITY);
+    let stripe = rig.geometry.stripe_bytes() as usize;
+    rig.write(0, gather(&pattern(4, 3 * stripe))).unwrap();
+    // Stripe 0 has its parity on the last drive: block 2 lies on drive 1.
+    let (gone, given_up) = (Some(IoError::Gone), Some(IoError::GivenUp));
+    let ways = |at| [0, 1].map(|copy| rig.read(at, BLOCK, copy).err());
+    // On its way out, and its loss is not committed.
+    rig.membership.failures.set(u32::MAX);
+    rig.drives[0].broken.set(gone);
+    assert_eq!(ways(0), [gone, None]);
+    assert_eq!(ways(2 * BLOCK), [None, gone]);
+    assert_eq!(rig.set.state(0), MemberState::Leaving);
+    rig.drives[0].broken.set(None);
+    assert_eq!(ways(0), [gone, None], "it has missed writes");
+    rig.set.set_lost(0);
+    assert_eq!(ways(0), [given_up, None]);
+    // One that is needed and does not answer stays, and comes back.
+    rig.drives[1].broken.set(gone);
+    assert_eq!(ways(2 * BLOCK), [gone, given_up]);
+    assert_eq!(rig.set.state(1), MemberState::Live);
+    // What the new drive is to hold: nothing yet, then who knows.
+    rig.set.replace(0, rig.fresh(), BASE).unwrap();
+    assert_eq!(ways(0), [given_up, gone]);
+    let set = Rc::clone(&rig.set);
+    let copy = async move { set.rebuild(0, from_ref(&(0..15)), |_| ()).await };
+    assert!(rig.executor.block_on(copy).is_err());
+    assert_eq!(rig.set.state(0), MemberState::Rebuilding);
+    rig.drives[1].broken.set(None);
+    assert_eq!(ways(0), [gone, None]);
+    assert_eq!(ways(2 * BLOCK), [None, gone]);
+    rig.set.set_lost(0);
+    assert_eq!(ways(2 * BLOCK), [None, given_up]);
+}
+
+/// The same of a way by a drive that is kept: it lacks another drive that may be back, or one that may not.
+#[test]
+fn a_kept_drive_may_lack_one_that_comes_back() {
+    let rig = rig(PARITY);
+    rig.membership.failures.set(u32::MAX);
+    let stripe = rig.geometry.stripe_bytes() as usize;
+    rig.write(0, gather(&pattern(4, 3 * stripe))).unwrap();
+    let usual = rig.set.info().copies;
+    rig.set.keep(0);
+    rig.set.set_lost(0);
+    let read = |at| rig.read(at, BLOCK, usual).err();
+    assert_eq!(read(2 * BLOCK), None, "the sum of all but drive 1");
+    rig.drives[0].broken.set(Some(IoError::Gone));
+    assert_eq!(read(2 * BLOCK), Some(IoError::Gone), "it is asked");
+    rig.drives[0].broken.set(None);
+    rig.drives[2].broken.set(Some(IoError::Gone));
+    assert_eq!(read(2 * BLOCK), Some(IoError::Gone));
+    assert_eq!(rig.set.state(2), MemberState::Live, "it is needed");
+    rig.set.set_lost(2);
+    assert_eq!(read(2 * BLOCK), Some(IoError::GivenUp));
+    assert_eq!(read(0), None, "its own strips");
 }
 
 #[test]
@@ -516,9 +577,9 @@ fn what_a_kept_drive_alone_holds_can_be_read() {
             }
             let found = rig.read(at, BLOCK, usual);
             let expected = match place.stripe {
-                _ if !is_its => Err(IoError::Gone),
+                _ if !is_its => Err(IoError::GivenUp),
                 2 => Err(IoError::Media),
-                4 => Err(IoError::Gone),
+                4 => Err(IoError::GivenUp),
                 _ => Ok(all[at..at + BLOCK].to_vec()),
             };
             assert_eq!(
@@ -533,7 +594,7 @@ fn what_a_kept_drive_alone_holds_can_be_read() {
         assert!(read > 0);
         rig.set.release_kept(lost);
         assert_eq!(rig.set.info().copies, usual);
-        assert_eq!(rig.read(0, BLOCK, usual).unwrap_err(), IoError::Gone);
+        assert_eq!(rig.read(0, BLOCK, usual).unwrap_err(), IoError::GivenUp);
     }
 }
 
@@ -565,19 +626,19 @@ fn a_kept_drive_helps_to_sum_what_another_drive_lost() {
         }
         let expected = match place.stripe {
             2 => Err(IoError::Media),
-            4 => Err(IoError::Gone),
+            4 => Err(IoError::GivenUp),
             _ => Ok(all[at..at + BLOCK].to_vec()),
         };
         let before = rig.drives[0].reads.get();
         assert!(rig.read(at, BLOCK, usual) == expected, "block at {at}");
         let is_asked = rig.drives[0].reads.get() > before;
-        assert_eq!(is_asked, expected != Err(IoError::Gone));
+        assert_eq!(is_asked, expected != Err(IoError::GivenUp));
         if place.stripe == 4 {
             assert!(rig.read(at, BLOCK, 0).unwrap() == later[at - 4 * stripe..][..BLOCK]);
             continue;
         }
         assert!(rig.read(at, BLOCK, 0).ok() != Some(all[at..at + BLOCK].to_vec()));
-        assert_eq!(rig.read(at, BLOCK, 1), Err(IoError::Gone));
+        assert_eq!(rig.read(at, BLOCK, 1), Err(IoError::GivenUp));
         if let Ok(bytes) = expected {
             let sectors = rig.drive();
             let sectors = async move { read_sectors(&*sectors, at, BLOCK, usual).await };
@@ -589,7 +650,7 @@ fn a_kept_drive_helps_to_sum_what_another_drive_lost() {
     // Stripe 0 has its parity on the last drive, and its third strip on the rotten one.
     let (at, before) = (4 * BLOCK, rig.drives[0].reads.get());
     rig.set.set_lost(3);
-    assert_eq!(rig.read(at, BLOCK, usual), Err(IoError::Gone));
+    assert_eq!(rig.read(at, BLOCK, usual), Err(IoError::GivenUp));
     assert_eq!(rig.drives[0].reads.get(), before, "nobody is asked");
 }
 

@@ -118,7 +118,7 @@ fn hosts_keep_a_pool_with_volumes() {
         let refused = pools.answer(destroy(false, false)).await.unwrap_err();
         assert_eq!(&*refused.code, "has-volumes");
         // Nobody loses a pool without volumes.
-        pools.delete_volume("p", "v").await.unwrap();
+        pools.delete_volume("p", "v", true).await.unwrap();
         pools.answer(export(false)).await.unwrap();
         let all = new.fast.iter().chain(&new.dense);
         let back = ImportPool {

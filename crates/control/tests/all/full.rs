@@ -61,7 +61,7 @@ fn a_pool_that_becomes_full_says_so() {
         let (view, codes) = status(&pools).await;
         assert_eq!((codes, view.is_well()), (vec!["full".to_owned()], false));
         assert_eq!(pools.troubles("p").unwrap(), [Trouble::Full]);
-        pools.delete_volume("p", "w").await.unwrap();
+        pools.delete_volume("p", "w", true).await.unwrap();
         pools.create_volume(&new_volume("p", "x", 8)).await.unwrap();
         // A volume that was deleted is purged beside other work; a write waits for that if it has to.
         let volume = pools.volume("p", "x").unwrap();

@@ -1,16 +1,18 @@
 //! Pools on sparse files: made, opened again, moved to another machine, destroyed.
 
-use crate::common::{MIB, Scratch, new_pool, new_volume, pattern, session};
+use crate::common::{MIB, Scratch, both, new_pool, new_volume, paths, pattern, session};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use varve_control::{
-    ControlError, CreatePool, DrivePath, Event, Exit, Failure, Health, ImportPool, JobState,
-    ReplaceDrive, Severity,
+    Config, ControlError, CreatePool, DrivePath, Event, Exit, Failure, Health, Home, ImportPool,
+    JobState, Pools, ReplaceDrive, Severity,
 };
 use varve_format::{LABEL_BYTES, Label};
 use varve_ftl::EngineError;
-use varve_io::Blocks;
+use varve_hostio::{Executor, Signal};
+use varve_io::{Blocks, World};
 use varve_pool::label::LABEL_OFFSETS;
 use varve_units::Lba;
 
@@ -84,8 +86,8 @@ fn volumes_grow_shrink_when_told_and_go() {
         assert_eq!(exit(odd), Exit::Usage);
         let destroyed = pools.destroy("p", false).await.unwrap_err();
         assert_eq!(exit(destroyed), Exit::Refused);
-        pools.delete_volume("p", "v").await.unwrap();
-        let gone = pools.delete_volume("p", "v").await.unwrap_err();
+        pools.delete_volume("p", "v", true).await.unwrap();
+        let gone = pools.delete_volume("p", "v", true).await.unwrap_err();
         assert_eq!(exit(gone), Exit::NotFound);
         let told: Vec<_> = std::iter::from_fn(|| watch.try_next()).collect();
         assert!(matches!(
@@ -112,6 +114,31 @@ fn volumes_grow_shrink_when_told_and_go() {
             [Event::PoolClosing { .. }, Event::VolumeDeleted(info)] if info.name == "v"
         ));
     });
+}
+
+/// A signal that comes while drives are labelled takes back what was begun; the same drives make the pool afterwards.
+#[test]
+fn a_signal_takes_back_what_is_made() {
+    let scratch = Scratch::new();
+    let wanted = new_pool(&scratch, "p");
+    let executor = Executor::new();
+    let world: Rc<dyn World> = executor.world();
+    let home = Home::open(&scratch.path("home")).unwrap();
+    let pools = Pools::new(Rc::clone(&world), home, Config::default()).unwrap();
+    let flow = async move {
+        let last = paths(&wanted).pop().unwrap();
+        let signal = async {
+            while !last.exists() {
+                world.yield_now().await;
+            }
+            pools.interrupt(Signal::Terminate);
+        };
+        let (made, ()) = both(pools.create_pool(&wanted), signal).await;
+        assert_eq!(exit(made.unwrap_err()), Exit::Terminated);
+        assert!(paths(&wanted).iter().all(|path| !path.exists()));
+        assert!(pools.list().await.unwrap().is_empty());
+    };
+    executor.run(flow).expect("the session ends");
 }
 
 fn existing(drives: &[varve_control::DrivePath]) -> Vec<varve_control::DrivePath> {

@@ -75,8 +75,12 @@ impl Images {
             let owner = shared.owner_of_leaf(*key);
             let shard = &shards(shared)?[usize::from(owner.0)];
             for copy in 0..shared.fast.info().copies {
-                let read = shard.read_sectors(base.sector, sectors, copy).await;
-                let crc = read.map(|bytes| leaf_crc(*key, base.through, &bytes));
+                let read = shard.try_read_sectors(base.sector, sectors, copy).await;
+                if read.as_ref().is_err_and(|error| error.is_absence()) {
+                    continue;
+                }
+                let crc = read.ok();
+                let crc = crc.map(|bytes| leaf_crc(*key, base.through, &bytes));
                 // The cleaner may have moved it, and somebody else written there, meanwhile.
                 let stands = shard.map.borrow().stored(*key) == Some(*base);
                 if crc != Some(base.crc) && stands && !shard.map.borrow().is_lost(*key) {

@@ -51,12 +51,12 @@ pub(super) async fn check_copies(shared: &Shared, snapshot: &Snapshot, found: &m
             let into = Blocks::new(run.len(), shared.config.elided);
             let read = drive.read_data(first.offset, into, copy).await.ok();
             for (index, reference) in run.iter().enumerate() {
-                let is_good = match &read {
-                    Some(blocks) => crc24(block_crc(blocks.block(index))) == reference.crc24,
+                let is_bad = match &read {
+                    Some(blocks) => crc24(block_crc(blocks.block(index))) != reference.crc24,
                     // The run may have failed for another block.
-                    None => is_good_alone(shared, reference, copy).await,
+                    None => is_bad_alone(shared, reference, copy).await,
                 };
-                if !is_good && stands(shared, snapshot, reference).await {
+                if is_bad && stands(shared, snapshot, reference).await {
                     let place = reference.place;
                     found(BadCopy {
                         tier: place.unit.tier,
@@ -70,12 +70,16 @@ pub(super) async fn check_copies(shared: &Shared, snapshot: &Snapshot, found: &m
     }
 }
 
-async fn is_good_alone(shared: &Shared, reference: &Reference, copy: u8) -> bool {
+/// True if a copy of a block is there and does not pass its check; none is where its drive is gone.
+async fn is_bad_alone(shared: &Shared, reference: &Reference, copy: u8) -> bool {
     let shard = shared.shard();
     let drive = shard.drive_of(reference.place.unit);
     let into = Blocks::new(1, shared.config.elided);
     let read = drive.read_data(reference.place.offset, into, copy).await;
-    read.is_ok_and(|blocks| crc24(block_crc(blocks.block(0))) == reference.crc24)
+    match read {
+        Ok(blocks) => crc24(block_crc(blocks.block(0))) != reference.crc24,
+        Err(error) => !error.is_absence(),
+    }
 }
 
 /// Mapped blocks that are read at once: neighbours of one unit.
@@ -105,6 +109,9 @@ async fn check_elsewhere(
         };
         found = Some(crc24(block_crc(blocks.block(0))));
         if found == Some(reference.crc24) {
+            // A drive may be kept, one way more, since the audit began.
+            let ways = report.served.len().max(usize::from(copy) + 1);
+            report.served.resize(ways, 0);
             report.served[usize::from(copy)] += 1;
             return Ok(());
         }
@@ -227,14 +234,15 @@ pub(super) async fn check_parts(
         let sectors = u64::from(part.bytes).div_ceil(SECTOR_BYTES);
         let (mut crc, mut good, mut bad) = (None, false, Vec::new());
         for copy in 0..shared.fast.info().copies {
-            let read = shard.read_sectors(part.sector, sectors, copy).await;
-            let read = read.map(|read| crc32c(&read[..bytes]));
+            let read = shard.try_read_sectors(part.sector, sectors, copy).await;
+            let is_absent = read.as_ref().is_err_and(|error| error.is_absence());
+            let read = read.ok().map(|read| crc32c(&read[..bytes]));
             if read == Some(part.crc) {
                 good = true;
                 if found.is_none() {
                     break;
                 }
-            } else {
+            } else if !is_absent {
                 crc = read.or(crc);
                 bad.push(copy);
             }

@@ -24,7 +24,8 @@ impl Map {
             let leaf = LeafIndex(leaf);
             self.leaves.slice_of(LeafKey { volume, leaf }) == slice
         };
-        if (last - first) / slices <= self.leaves.len() as u64 {
+        // Either a slice's part of the range is walked, or its part of the leaves.
+        if last - first <= self.leaves.len() as u64 {
             let start = (first..first + slices).find(|leaf| of_slice(*leaf));
             let start = start.expect("one of as many leaves as slices is of each slice");
             return (start..=last)

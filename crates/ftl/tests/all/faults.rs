@@ -417,6 +417,74 @@ fn what_was_gone_for_a_moment_is_not_written_off() {
     }
 }
 
+/// One copy is away for long, as a drive whose cable was pulled, and of the other one some blocks are wrong: these stay where
+/// they are, what is in other groups is collected all the same, and when the copy is back nothing is lost.
+#[test]
+fn what_a_copy_that_is_away_may_hold_is_kept() {
+    for seed in 1..=3 {
+        let pool = Pool::new(seed, 1, 2);
+        let engine = pool.create();
+        let hosts = [1, 2].map(|number| pool.host(&engine, number));
+        let dense = Rc::clone(&pool.dense);
+        for group in [2, 5, 7] {
+            let start = (group << 20) + 20 * 4096;
+            dense.bad_on.borrow_mut().push((1, start..start + 4 * 4096));
+        }
+        let counted = |name| engine.counters().get(name).copied().unwrap_or(0);
+        let run = |hosts: [Host; 2], from: u64, steps: u64| {
+            pool.executor.block_on(async move {
+                let [mut one, mut other] = hosts;
+                for step in from..from + steps {
+                    let mixed = (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+                    let host = if step % 2 == 0 { &mut one } else { &mut other };
+                    host.write(mixed % 860, 1).await;
+                }
+                [one, other]
+            })
+        };
+        let hosts = pool.executor.block_on(async move {
+            let [mut one, mut other] = hosts;
+            for lba in (0..860).step_by(20) {
+                one.write(lba, 20).await;
+                other.write(lba, 20).await;
+            }
+            [one, other]
+        });
+        dense.away.set(Some(0));
+        let hosts = run(hosts, 0, 6000);
+        let collected = counted("groups_collected");
+        let hosts = run(hosts, 6000, 2000);
+        assert_eq!(counted("blocks_lost"), 0, "seed {seed}");
+        assert!(counted("gc_failures") > 0, "seed {seed}");
+        let since = counted("groups_collected") - collected;
+        assert!(since > 2, "seed {seed}: {since} after {collected}");
+        let inner = Rc::clone(&engine);
+        let volumes = hosts.each_ref().map(|host| host.volume);
+        let read = async move {
+            let mut away = 0;
+            for volume in volumes {
+                for lba in 0..VOLUME_BLOCKS {
+                    match inner.read(volume, Lba(lba), Blocks::zeroed(1)).await {
+                        Ok(_) => {}
+                        Err(EngineError::Io(IoError::Gone)) => away += 1,
+                        Err(error) => panic!("seed {seed} at {lba}: {error}"),
+                    }
+                }
+            }
+            away
+        };
+        assert!(
+            pool.executor.block_on(read) > 0,
+            "seed {seed}: some are kept"
+        );
+        dense.away.set(None);
+        for host in run(hosts, 8000, 2000) {
+            verify(&pool, host).expect("no block is lost");
+        }
+        assert_eq!(counted("blocks_lost"), 0, "seed {seed}");
+    }
+}
+
 /// The drives held another pool before, and the dense tier loses writes on one copy: what is left
 /// there of the other pool's P2L is intact, and of the same stripe, group and generation.
 #[test]

@@ -50,8 +50,12 @@ pub struct MemoryDrive {
     pub bad_on: RefCell<Vec<(u8, Range<u64>)>>,
     /// So many more reads of each copy say that it is gone.
     pub gone_reads: RefCell<Vec<u32>>,
+    /// Reads by this copy say that it is gone.
+    pub away: Cell<Option<u8>>,
     /// This copy is out of use: reads by it are answered so at once.
     pub lost: Cell<Option<u8>>,
+    /// There is one way to read until so many reads were answered so.
+    pub lost_alone: Cell<u32>,
     /// Where the last write went.
     pub last_write: RefCell<Range<u64>>,
     pub written: Cell<u64>,
@@ -122,7 +126,9 @@ impl MemoryDrive {
             late_heads: Cell::default(),
             bad_on: RefCell::default(),
             gone_reads: RefCell::new(vec![0; usize::from(copies)]),
+            away: Cell::default(),
             lost: Cell::default(),
+            lost_alone: Cell::default(),
             last_write: RefCell::default(),
             written: Cell::default(),
             written_before_flush: Cell::default(),
@@ -210,9 +216,7 @@ impl MemoryDrive {
                 if is_head && self.late_heads.get() {
                     return Err(IoError::Timeout);
                 }
-                let gone = &mut self.gone_reads.borrow_mut()[usize::from(copy)];
-                if *gone > 0 {
-                    *gone -= 1;
+                if self.is_away(copy) {
                     return Err(IoError::Gone);
                 }
                 let is_hit = |(on, bad): &(u8, Range<u64>)| {
@@ -257,6 +261,14 @@ impl MemoryDrive {
             Command::Discard { .. } => {}
         }
         Ok(Done::Nothing)
+    }
+
+    /// True if a read of this copy says that it is gone.
+    fn is_away(&self, copy: u8) -> bool {
+        let gone = &mut self.gone_reads.borrow_mut()[usize::from(copy)];
+        let is_gone = *gone > 0;
+        *gone = gone.saturating_sub(1);
+        is_gone || self.away.get() == Some(copy)
     }
 
     fn note_flush(&self) {
@@ -325,7 +337,12 @@ fn is_due(left: &Cell<Option<u32>>) -> bool {
 impl Drive for MemoryDrive {
     fn info(&self) -> DriveInfo {
         let handles = self.handles.get();
+        let copies = match self.lost_alone.get() {
+            0 => self.info.copies,
+            _ => 1,
+        };
         DriveInfo {
+            copies,
             handles,
             ..self.info
         }
@@ -342,7 +359,9 @@ impl Drive for MemoryDrive {
         match &command {
             Command::Write { offset, handle, .. } => self.note(*offset, *handle),
             Command::Read { copy, .. } if self.lost.get() == Some(*copy) => {
-                return Completion::ready(Err(IoError::Gone));
+                let left = self.lost_alone.get();
+                self.lost_alone.set(left.saturating_sub(1));
+                return Completion::ready(Err(IoError::GivenUp));
             }
             _ => {}
         }

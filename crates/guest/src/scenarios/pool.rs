@@ -33,7 +33,7 @@ fn volume(what: &str) -> Option<&'static [&'static str]> {
     match what {
         "resize" => Some(&["volume", "resize", "tank/e", "384M"]),
         "create" => Some(&["volume", "create", "tank/n", "64M"]),
-        "delete" => Some(&["volume", "delete", "tank/n"]),
+        "delete" => Some(&["volume", "delete", "tank/n", "--with-data"]),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 //! before what it left behind cannot do harm.
 
 use super::{Action, Event, Host, State};
-use crate::association::{ConnectionId, Link};
+use crate::association::{ConnectionId, Link, Phase};
 use crate::error::Loss;
 use crate::payload::Segment;
 use crate::{QUIET_MARGIN, QUIET_WITHOUT_KEEP_ALIVE};
@@ -64,6 +64,9 @@ impl Host {
             self.state = before;
             return;
         };
+        let is_taken = self.config.ends_with_namespace
+            && matches!(up.phase, Phase::Queues | Phase::Ready)
+            && loss.is_no_namespace();
         self.attempts = self.attempts.saturating_add(1);
         let since = *self.down_since.get_or_insert(now);
         for (id, link) in up.into_links() {
@@ -78,7 +81,7 @@ impl Host {
             None => loss.is_final(),
             Some(_) => matches!(loss, Loss::OtherNamespace | Loss::Format),
         };
-        let is_final = is_final || is_late || self.is_closing;
+        let is_final = is_final || is_taken || is_late || self.is_closing;
         if is_final {
             self.state = State::Over;
             self.requests.fail_all();

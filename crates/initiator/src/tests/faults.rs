@@ -303,6 +303,24 @@ fn another_namespace_under_the_same_name_is_refused() {
     assert_eq!(net.run(read(0, 1)).result, Err(Failure::Gone));
 }
 
+/// Who asked for that does not wait for a namespace that the controller takes away; anybody else does.
+#[test]
+fn a_namespace_that_is_taken_away_ends_it_where_that_was_asked_for() {
+    for ends in [true, false] {
+        let mut config = config();
+        config.ends_with_namespace = ends;
+        let mut net = Net::new(13, config);
+        net.ready();
+        net.target.remove_namespace(1);
+        net.until("a loss", |net| net.events.iter().any(is_lost));
+        let (loss, is_final) = (Loss::NoNamespace, ends);
+        assert_eq!(net.events.last(), Some(&Event::Lost { loss, is_final }));
+        if ends {
+            assert_eq!(net.run(read(0, 1)).result, Err(Failure::Gone));
+        }
+    }
+}
+
 /// A host that took the first namespace there was stays with it when there are others later.
 #[test]
 fn the_namespace_that_was_taken_is_asked_for_again() {

@@ -106,7 +106,6 @@ const NOTES: [&str; 4] = [
     "What takes a burst is room in the fast tier: csal-* have a fifth of it (SPDK begins to compact when four fifths \
      of the chunks are full), the engine what its cleaner keeps free. open-cas has none once its lines are dirty: what \
      cleans them when nothing comes for ten seconds never wakes here.",
-    "The engine is charged 1.57 us for each block it moves besides 2.6 us for a write, csal-* 3.68 us for a write and \
-     nothing for moves; at twice what can be sustained that is all of two processors. With eight (varve lab rig varve \
-     --cores 8) the engine has room for bursts of a 16th.",
+    "Processors are charged for writes and for what is moved behind them: at twice what can be sustained that may be all of \
+     the one of csal-today, or of the two of csal-paper and varve (varve lab rig varve --cores 8 has more).",
 ];

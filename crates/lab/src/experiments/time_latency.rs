@@ -107,6 +107,6 @@ const NOTES: [&str; 5] = [
      and an open loop above what can be kept waits for hundreds of milliseconds. The windows are two to five seconds.",
     "The published figures are of a closed loop of writes in order on a real drive, whose own stalls our drives \
      may not have; they are not compared with ours.",
-    "The processor is charged where it is known (varve, csal-*): what it costs on the machine of the day is not \
-     in these figures.",
+    "The processor is charged where it is known (varve, csal-*), for what goes on behind in slices of 50 us between \
+     commands: what it costs on the machine of the day is not in these figures.",
 ];

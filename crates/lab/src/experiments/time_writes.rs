@@ -83,9 +83,9 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) ->
 }
 
 /// What a reader has to know of rows that are off.
-const NOTES: [&str; 5] = [
-    "CSAL in order, 4 KiB: what the model charges a processor for a write is the artifact's own rate of such writes, so its \
-     rate here is that one again and has no verdict. At 64 KiB the charge does not bind.",
+const NOTES: [&str; 6] = [
+    "CSAL in order, 4 KiB: what the model charges a processor for a write and the block moved for it is the artifact's own rate \
+     of such writes, so its rate here is that one again and has no verdict. At 64 KiB the charge does not bind.",
     "Open-CAS: most random writes find no line and go through, so it is as fast as the drive below, which is \
      worn in here: 5.7 thousand 4 KiB writes a second, as the document's own table has it. The published \
      ratio asks for some twice as many; in which state the drive was is not told.",
@@ -97,6 +97,8 @@ const NOTES: [&str; 5] = [
      drive has buffers for (32 here): eight tenants are fewer. See varve lab rig drop-in --rw write --jobs 64.",
     "CSAL on zones is the document's CSAL-ZNS, which had four drives of 4 TB; here it is one of 1 TB, whose flash \
      takes 1.2 GB/s.",
+    "csal-today has the one thread that it has, csal-paper and varve two processors; what each is charged stands with its \
+     parameters (varve lab rig SYSTEM).",
 ];
 
 /// Writes of the artifact's eight jobs.

@@ -192,7 +192,10 @@ fn csal_plan(request: &RigRequest, bytes: u64, dense: &Station) -> Result<CsalPl
         tenants,
         fast_blocks,
         map_cache: request.map_cache,
-        cores: request.cores,
+        cores: match policy {
+            PolicyName::CsalToday => 1,
+            _ => request.cores,
+        },
     })
 }
 

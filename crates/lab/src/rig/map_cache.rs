@@ -3,6 +3,11 @@
 /// Blocks whose places a page of 4 KiB holds, at four bytes each.
 const PAGE_BLOCKS: u64 = 1024;
 
+/// The page that names a block.
+pub(crate) const fn page_of(block: u64) -> u64 {
+    block / PAGE_BLOCKS
+}
+
 /// What a look-up takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lookup {
@@ -45,9 +50,8 @@ impl MapCache {
         }
     }
 
-    /// Looks a block up, to change its place if `changes`.
-    pub(crate) fn look_up(&mut self, block: u64, changes: bool) -> Lookup {
-        let page = block / PAGE_BLOCKS;
+    /// Looks places of a page up, to change some if `changes`.
+    pub(crate) fn look_up(&mut self, page: u64, changes: bool) -> Lookup {
         let at = self.pages[page as usize];
         if at != NONE {
             self.unlink(at);
@@ -138,7 +142,7 @@ mod tests {
                     (true, gone.is_some_and(|(_, dirty)| dirty))
                 }
             };
-            let found = cache.look_up(block, changes);
+            let found = cache.look_up(page, changes);
             assert_eq!((found.reads, found.writes), expected);
             missed += u32::from(found.reads);
         }

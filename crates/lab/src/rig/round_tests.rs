@@ -20,7 +20,7 @@ use varve_units::Nanos;
 const SERVICE: Nanos = Nanos(100_000);
 
 /// So many servers with one queue, nothing else.
-struct Servers(Cpu);
+struct Servers(Rc<Cpu>);
 
 impl System for Servers {
     fn bytes(&self) -> u64 {
@@ -49,8 +49,10 @@ fn measured(share: f64, depth: u32, servers: usize, window: Nanos) -> Measured {
     let mut executor = Executor::new(Rc::new(Journal::default()), Rng::new(1), Nanos(0)).in_order();
     let reactor = executor.reactor();
     let world = Rc::clone(&reactor) as Rc<dyn World>;
+    let cpu = Cpu::new(world, servers);
+    cpu.start();
     let load = Rc::new(Load {
-        system: Rc::new(Servers(Cpu::new(world, servers))),
+        system: Rc::new(Servers(cpu)),
         reactor,
         watch: unwatched(),
     });

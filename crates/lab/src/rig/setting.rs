@@ -37,7 +37,9 @@ impl SystemName {
         match setting {
             Setting::Dense => !matches!(self, Self::HddArray),
             Setting::Fast => is_csal || is_engine || matches!(self, Self::OpenCas | Self::DmZoned),
-            Setting::OverProvision | Setting::MapCache | Setting::Cores => is_csal || is_engine,
+            Setting::OverProvision | Setting::MapCache => is_csal || is_engine,
+            // Today's has one thread, whatever it is given.
+            Setting::Cores => is_engine || matches!(self, Self::CsalPaper),
             Setting::Protect | Setting::GroupsPerUnit => is_engine,
             Setting::RmwLevel => matches!(self, Self::Raid5 | Self::Raid6),
         }

@@ -3,7 +3,6 @@
 use super::station::Station;
 use super::system::pieces;
 use super::systems::rotation::Rotation;
-use std::cell::Cell;
 use std::rc::Rc;
 use varve_io::{Handle, Receiver};
 use varve_media::ZoneShape;
@@ -25,8 +24,6 @@ pub(crate) const STRIP_BYTES: u64 = 64 << 10;
 pub(crate) struct StripeArray {
     drives: Vec<Rc<Station>>,
     rotation: Rotation,
-    /// Bytes of data that were written, without parity.
-    written: Cell<u64>,
 }
 
 /// A command to a drive: which one, first byte, bytes.
@@ -38,7 +35,6 @@ impl StripeArray {
         Rc::new(Self {
             rotation: Rotation::new(drives.len(), parity),
             drives,
-            written: Cell::new(0),
         })
     }
 
@@ -60,11 +56,6 @@ impl StripeArray {
         self.drives[0].bytes() / STRIP_BYTES * STRIP_BYTES * self.rotation.data()
     }
 
-    /// Bytes of data that were written so far, without parity.
-    pub(crate) const fn data_written(&self) -> u64 {
-        self.written.get()
-    }
-
     /// Placement handles that its drives have; of zoned ones as many as zones may be active.
     pub(crate) fn handles(&self) -> u8 {
         let drive = &self.drives[0];
@@ -84,9 +75,6 @@ impl StripeArray {
         offset: u64,
         bytes: u64,
     ) -> Vec<Receiver<()>> {
-        if ask == Ask::Write {
-            self.written.set(self.written.get() + bytes);
-        }
         let start = |drive: &Rc<Station>, offset: u64, bytes: u64| match ask {
             Ask::Write => drive.write_under(handle.0, offset, bytes),
             _ => drive.ask(ask, offset, bytes),
@@ -166,7 +154,6 @@ mod tests {
                 assert_eq!(drive.traffic().written_bytes, 3 * STRIP_BYTES);
                 assert_eq!(drive.traffic().writes, 1, "neighbours are one command");
             }
-            assert_eq!(array.data_written(), 3 * data * STRIP_BYTES);
             drop(array.ask(
                 Handle::default(),
                 Ask::Read,

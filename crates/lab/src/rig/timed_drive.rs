@@ -1,5 +1,6 @@
 //! A tier as the engine sees it: its content, and the time that takes.
 
+use super::cpu::Cpu;
 use super::stripe_array::StripeArray;
 use crate::clock::Clock;
 use crate::media::{Keeping, ModelDrive};
@@ -7,14 +8,23 @@ use std::rc::Rc;
 use varve_ftl::Geometry;
 use varve_io::{Command, Completion, Drive, DriveInfo, GAP_BLOCKS, Handle};
 use varve_media::timed::Ask;
+use varve_units::{BLOCK_BYTES, Nanos};
 
 /// What paces the clock of a content that nobody asks for the time: the station has it.
 const NO_PACE: u64 = u64::MAX;
+
+/// What software has to do for a block that is written.
+pub(crate) struct Charge {
+    pub(crate) cpu: Rc<Cpu>,
+    /// For each block: reading it, its checksum, a copy, its place in the map.
+    pub(crate) block: Nanos,
+}
 
 /// Content on drives.
 pub(crate) struct TimedDrive {
     content: ModelDrive,
     below: Rc<StripeArray>,
+    charge: Option<Charge>,
 }
 
 impl TimedDrive {
@@ -26,25 +36,26 @@ impl TimedDrive {
             NO_PACE,
             Rc::new(Clock::default()),
         );
-        Self::of(content, below)
+        Self::of(content, below, None)
     }
 
-    /// Its dense tier.
-    pub(crate) fn dense(geometry: &Geometry, below: &Rc<StripeArray>) -> Rc<Self> {
+    /// Its dense tier: what is written there was moved.
+    pub(crate) fn dense(geometry: &Geometry, below: &Rc<StripeArray>, charge: Charge) -> Rc<Self> {
         let content = ModelDrive::dense(
             geometry,
             Keeping::of(geometry),
             NO_PACE,
             Rc::new(Clock::default()),
         );
-        Self::of(content, below)
+        Self::of(content, below, Some(charge))
     }
 
-    fn of(content: ModelDrive, below: &Rc<StripeArray>) -> Rc<Self> {
+    fn of(content: ModelDrive, below: &Rc<StripeArray>, charge: Option<Charge>) -> Rc<Self> {
         assert!(content.info().bytes <= below.bytes(), "a tier has room");
         Rc::new(Self {
             content,
             below: Rc::clone(below),
+            charge,
         })
     }
 }
@@ -75,6 +86,10 @@ impl Drive for TimedDrive {
         };
         let done = self.content.submit(command);
         let timed = self.below.ask(handle, ask, offset, bytes);
+        if let Some(charge) = self.charge.as_ref().filter(|_| ask == Ask::Write) {
+            let span = charge.block.0 * bytes / BLOCK_BYTES;
+            charge.cpu.work_behind(Nanos(span));
+        }
         Completion::flow(async move {
             for part in timed {
                 part.await;

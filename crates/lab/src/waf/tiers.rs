@@ -51,6 +51,8 @@ pub(crate) trait Known {
 pub(crate) enum Step {
     /// A block went from a slot of the fast tier to a place of the dense one.
     Compacted {
+        /// The block.
+        block: u32,
         /// The slot.
         from: u32,
         /// The place.
@@ -58,6 +60,8 @@ pub(crate) enum Step {
     },
     /// A block went from one place of the dense tier to another.
     Collected {
+        /// The block.
+        block: u32,
         /// Where it lay.
         from: u32,
         /// Where it lies.
@@ -167,7 +171,11 @@ impl Tiers {
             let Some(owner) = owner else { continue };
             if self.places[owner as usize] == self.dense_blocks + slot {
                 let to = self.compact(owner, known);
-                self.note(Step::Compacted { from: slot, to });
+                self.note(Step::Compacted {
+                    block: owner,
+                    from: slot,
+                    to,
+                });
             }
         }
         let fast = self.fast.as_mut().expect("there is a fast tier");
@@ -216,7 +224,11 @@ impl Tiers {
                 .stream_of_moved(&self.moving(block, known), from);
             self.kill(block);
             let to = self.append(stream, block);
-            self.note(Step::Collected { from: place, to });
+            self.note(Step::Collected {
+                block,
+                from: place,
+                to,
+            });
             self.sums.collected += 1;
         }
         self.dense.units.release(unit);

@@ -7,7 +7,8 @@ use crate::common::rig::{BLOCKS, Rig, dense, dense_drive, fast, fast_drive, run}
 use std::cell::RefCell;
 use std::rc::Rc;
 use varve_array::Restored;
-use varve_io::Blocks;
+use varve_ftl::EngineError;
+use varve_io::{Blocks, IoError};
 use varve_pool::label::MemberState;
 use varve_pool::{PoolError, Slot, SlotState};
 use varve_units::Lba;
@@ -251,6 +252,103 @@ fn a_fill_that_cannot_read_the_end_of_the_log_hides_nothing() {
             rig.restart(52);
             let damage = &rig.pool.recovery().damage;
             assert_eq!(damage.len(), 1, "head {is_head}, alone {is_filled_alone}");
+        }
+    }
+}
+
+fn hand_over(rig: &Rig, slot: Slot) {
+    let pool = Rc::clone(&rig.pool);
+    run(&rig.world, async move {
+        pool.hand_over(slot).await.unwrap();
+    });
+    rig.world.drain();
+}
+
+/// A drive is replaced while it works, and the new one fails as it is filled. The old one is kept: what another drive
+/// lost meanwhile can still be read, and the next new drive is filled from it. It is let go when that is whole, or when
+/// it is given up for good.
+#[test]
+fn a_new_drive_that_fails_leaves_the_old_one() {
+    for is_given_up in [false, true] {
+        let mut rig = Rig::new(3, 61);
+        rig.write(1, 1500);
+        // What is moved from here on the old drive does not get.
+        rig.world.drain();
+        hand_over(&rig, dense(0));
+        let bad = dense_drive();
+        bad.fail_writes(1);
+        let failed = come_back(&rig, dense(0), &bad).unwrap_err();
+        assert!(matches!(failed, PoolError::Restore(_)), "{failed}");
+        rig.world.drain();
+        assert_eq!(rig.state(dense(0)), SlotState::Lost);
+        assert!(rig.held()[2], "it is kept");
+        if is_given_up {
+            let pool = Rc::clone(&rig.pool);
+            run(&rig.world, async move {
+                pool.give_up(dense(0)).await.unwrap();
+            });
+            rig.world.drain();
+            assert!(!rig.held()[2]);
+            continue;
+        }
+        rig.drives[3].erase_content();
+        rig.check();
+        rig.replace(dense(0), 2, dense_drive());
+        assert!(!rig.held()[2], "it is let go");
+        rig.check();
+        rig.restart(62);
+        rig.check();
+    }
+}
+
+/// One drive is being replaced and what is kept of it is wrong; another one, that is needed, does not answer for a while.
+/// Nobody says that what it holds is lost, hosts may ask again, and when it is back all is there.
+#[test]
+fn what_a_needed_drive_holds_is_not_lost_while_it_is_gone() {
+    let rig = Rig::new(3, 63);
+    rig.write(1, 1500);
+    hand_over(&rig, dense(0));
+    rig.drives[2].erase_content();
+    rig.drives[3].set_gone(true);
+    let of = rig.clone();
+    let away = run(&rig.world, async move {
+        let mut away = 0;
+        for lba in 0..BLOCKS {
+            let engine = of.pool.engine();
+            match engine.read(of.volume, Lba(lba), Blocks::zeroed(1)).await {
+                Ok(_) => {}
+                Err(EngineError::Io(IoError::Gone)) => away += 1,
+                Err(error) => panic!("block {lba}: {error}"),
+            }
+        }
+        away
+    });
+    assert!(away > 0);
+    assert_eq!(rig.state(dense(1)), SlotState::Live, "it is needed");
+    as_world(&rig.world).spawn(Box::pin(rig.clone().fill(2, 1500)));
+    rig.world.run(20_000, std::future::pending::<()>());
+    rig.drives[3].set_gone(false);
+    rig.world.drain();
+    rig.check();
+    assert_eq!(rig.pool.counters().get("blocks_lost"), None);
+}
+
+/// An audit while a drive is kept, whose copies are old or wrong by now: nothing of it is a bad copy.
+#[test]
+fn what_a_kept_drive_lacks_is_no_bad_copy() {
+    for (slot, index) in [(fast(0), 0), (dense(0), 2)] {
+        for is_wrong in [false, true] {
+            let rig = Rig::new(3, 65);
+            rig.write(1, 1000);
+            hand_over(&rig, slot);
+            rig.write(2, 300);
+            if is_wrong {
+                rig.drives[index].erase_content();
+            }
+            let pool = Rc::clone(&rig.pool);
+            let (report, defects) = run(&rig.world, async move { pool.audit().await });
+            report.unwrap();
+            assert_eq!(defects.sum(), 0, "{slot}, wrong {is_wrong}: {defects:?}");
         }
     }
 }

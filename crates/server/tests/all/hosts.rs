@@ -7,7 +7,9 @@ use std::rc::Rc;
 use varve_ftl::Recall;
 use varve_hostio::{Endpoint, Executor, Io, Listener, thread_cpu_time};
 use varve_io::{Event, World};
+use varve_nvme::fabrics::PropertyAccess;
 use varve_nvme::opcode::io as opcodes;
+use varve_nvme::property::{CC, Configuration, Shutdown};
 use varve_nvme::{Nqn, Sqe};
 use varve_server::{NullStore, RamStore, Server, Step, Store};
 use varve_target::{Hosts, Namespace, Operation, Subsystem};
@@ -435,6 +437,76 @@ fn an_idle_server_sleeps() {
             println!("idle with 8 hosts: {spent} in 2 s");
             assert!(spent < Nanos::from_millis(20), "{spent}");
             drop(hosts);
+        },
+    );
+}
+
+/// All room is in use by commands that the store does not answer, and a small queue that waits for some says more than
+/// may be unsent: the others go on.
+#[test]
+fn a_queue_without_room_leaves_the_reactor_alone() {
+    let store = HeldStore::new();
+    let held = Rc::clone(&store);
+    with_server(
+        |_| Rc::new(Held(held)),
+        |bench| async move {
+            bench.server.limit_data(4 << 20);
+            let mut hosts = Vec::new();
+            for number in 1..=16 {
+                let admin = bench.admin(number, false).await;
+                let mut queue = bench.queue(&admin, number, 1).await;
+                let mut bytes = Vec::new();
+                let blocks = if number == 1 { 1 } else { 128 };
+                queue.capsule(read_sqe(0, blocks), &[], &mut bytes);
+                queue.send(&bytes).await;
+                hosts.push((admin, queue));
+            }
+            until(&*bench.world, || store.held.get() == 16).await;
+            let mut admin = bench.admin(17, false).await;
+            let mut small = Host::open(&bench.io, bench.to, false).await;
+            small.cntlid = admin.cntlid;
+            assert_eq!(small.connect(17, 1, 31, 0).await.status, 0);
+            let mut bytes = Vec::new();
+            small.capsule(read_sqe(0, 128), &[], &mut bytes);
+            for _ in 0..600 {
+                small.capsule(Sqe::new(0x55, 0, 1), &[], &mut bytes);
+            }
+            small.send(&bytes).await;
+            assert_eq!(admin.keep_alive().await, 0);
+            drop((hosts, small));
+        },
+    );
+}
+
+/// A host shuts its controller down and says nothing more; the server drains meanwhile.
+#[test]
+fn a_shutdown_that_ends_late_keeps_no_drain_waiting() {
+    let store = HeldStore::new();
+    let held = Rc::clone(&store);
+    with_server(
+        |_| Rc::new(Held(held)),
+        |bench| async move {
+            let mut admin = bench.admin(1, false).await;
+            let down = Configuration::enabled(6).with_shutdown(Shutdown::Normal);
+            let down = PropertyAccess {
+                offset: CC,
+                is_wide: false,
+                value: u64::from(down.0),
+            };
+            assert_eq!(admin.command(down.set(0), &[]).await.status, 0);
+            until(&*bench.world, || store.held.get() == 1).await;
+            let server = bench.server.clone();
+            let is_drained = Rc::new(Cell::new(false));
+            let drained = Rc::clone(&is_drained);
+            let draining = bench.world.run(async move {
+                server.drain().await;
+                drained.set(true);
+            });
+            bench.world.sleep(Nanos::from_millis(50)).await;
+            store.open();
+            until(&*bench.world, || is_drained.get()).await;
+            draining.await;
+            drop(admin);
         },
     );
 }

@@ -13,7 +13,7 @@ use varve_nvme::opcode::io as opcodes;
 use varve_nvme::sqe::BlockRange;
 use varve_nvme::{Nqn, Sgl, Sqe};
 use varve_server::{Namespaces, Numbers, Server};
-use varve_target::{Hosts, Subsystem};
+use varve_target::{Hosts, NSID_MAX, Subsystem};
 use varve_units::{BLOCK, Nanos};
 
 struct Bench {
@@ -72,6 +72,30 @@ fn session<Flow: Future<Output = ()> + 'static>(
     executor.run(run).unwrap();
 }
 
+/// Volumes that were deleted while no daemon ran keep their numbers until all are taken, no longer.
+#[test]
+fn numbers_of_volumes_that_are_nowhere_are_given_again() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "tank");
+    let number = |nsid: u32| format!("\"{nsid:032x}\":{nsid}");
+    let all: Vec<_> = (1..=NSID_MAX).map(number).collect();
+    let table = format!(
+        "{{\"schema_version\":1,\"namespaces\":{{{}}}}}",
+        all.join(",")
+    );
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::write(home.join("namespaces.json"), table).unwrap();
+    session(&home, move |bench| async move {
+        bench.pools.create_pool(&wanted).await.unwrap();
+        let volume = new_volume("tank", "a", 16);
+        bench.pools.create_volume(&volume).await.unwrap();
+        let shown = bench.namespaces.shown();
+        assert_eq!(shown.keys().collect::<Vec<_>>(), [&1]);
+        bench.pools.close_all().await;
+    });
+}
+
 /// Every volume is a namespace with a number of its own, and hosts are told of each change.
 #[test]
 fn hosts_follow_the_volumes() {
@@ -113,7 +137,7 @@ fn hosts_follow_the_volumes() {
         assert!(queue.read(last, 1).await.data == pattern(5, BLOCK));
 
         admin.ask_for_event().await;
-        pools.delete_volume("tank", "a").await.unwrap();
+        pools.delete_volume("tank", "a", true).await.unwrap();
         assert_eq!(admin.changed_namespaces().await, [1]);
         assert_eq!(queue.read(0, 1).await.status, 0x00b);
         admin.ask_for_event().await;
@@ -206,7 +230,7 @@ fn a_crash_keeps_names_and_content() {
             let volume = new_volume("tank", name, 16);
             bench.pools.create_volume(&volume).await.unwrap();
         }
-        bench.pools.delete_volume("tank", "a").await.unwrap();
+        bench.pools.delete_volume("tank", "a", true).await.unwrap();
         let mut admin = Host::admin(&bench.io, bench.to, 1, 0, false).await;
         let (names, size) = (admin.identify(3, 2).await, admin.identify(0, 2).await);
         found.borrow_mut().extend([names.data, size.data]);

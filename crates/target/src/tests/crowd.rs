@@ -279,3 +279,50 @@ fn who_holds_nothing_begins_one() {
     }
     assert_eq!(done, 2 * others.len() + 3, "it is told that it may go on");
 }
+
+/// A small queue that waits for room and whose answers wait to be sent: who gives its bytes again is not told at once
+/// that it may.
+#[test]
+fn a_queue_without_room_does_not_wake_itself() {
+    let (mut bench, wires) = crowd(16);
+    bench.is_held = true;
+    for wire in &wires[1..] {
+        bench.exchange(*wire, &read(1));
+    }
+    let small = sqe(2, 1, 1, (TRANSPORT, 4096), &[0, 0, 0]);
+    bench.exchange(wires[0], &pdu(4, 0, &small, &[], false));
+    assert!(used(&bench.target) < 2 * MAX);
+    let admin = bench.admin(false, 0);
+    let small = bench.small_queue(admin, 1, 31);
+    let mut all = read(1);
+    for cid in 2..600 {
+        all.extend(pdu(
+            4,
+            0,
+            &sqe(0x55, cid, 1, (TRANSPORT, 0), &[]),
+            &[],
+            false,
+        ));
+    }
+    // As the server does: what is taken, then a batch is begun and not sent, then again.
+    let mut taken = bench.target.receive(bench.now, small.id, &all);
+    bench.run();
+    drop(bench.target.transmit(small.id));
+    bench.run();
+    for round in 0..100 {
+        while bench.target.next_woken().is_some() {}
+        let more = bench.target.receive(bench.now, small.id, &all[taken..]);
+        taken += more;
+        bench.run();
+        let mut is_woken = false;
+        while let Some(id) = bench.target.next_woken() {
+            is_woken |= id == small.id;
+        }
+        if more == 0 {
+            assert!(taken < all.len());
+            assert!(!is_woken, "round {round}: it took nothing and is woken");
+            return;
+        }
+    }
+    panic!("it takes for ever");
+}

@@ -358,6 +358,15 @@ impl Bench {
         wire
     }
 
+    pub fn small_queue(&mut self, admin: Wire, qid: u16, sqsize: u16) -> Wire {
+        let mut wire = self.open(admin.has_digests);
+        wire.cntlid = admin.cntlid;
+        let data = connect_data(admin.cntlid, NQN, HOST);
+        let answer = self.simple(wire, &connect_sqe(qid, sqsize, 0, 0), &data);
+        assert_eq!(answer, (0, u64::from(admin.cntlid)));
+        wire
+    }
+
     /// An I/O queue of the same controller.
     pub fn queue(&mut self, admin: Wire, qid: u16, cattr: u8) -> Wire {
         let mut wire = self.open(admin.has_digests);

@@ -6,12 +6,13 @@ use super::report::{PathFigures, PathSetup, Report};
 use super::run::BenchError;
 use super::standing::{Standing, Wanted};
 use crate::load::Store;
-use crate::remote::{Address, Remote, Terms, connect};
+use crate::remote::{Address, Remote, Terms, Unreachable, connect};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_hostio::Executor;
 use varve_initiator::Event;
 use varve_io::{Drive, World};
+use varve_units::Nanos;
 
 /// A benchmark of a remote namespace, as asked for.
 pub(crate) struct RemoteRequest {
@@ -44,9 +45,15 @@ async fn measured(
 ) -> Result<Report, BenchError> {
     let store = (Store::Remote(Rc::clone(drive)), drive.info().bytes);
     let run = Standing::new(world, request.wanted, store, &BTreeMap::new)?;
-    let window = run.run().await?;
+    let window = run.run().await;
+    let mut events = drive.take_events();
+    if (window.is_err() || run.has_failed()) && was_deleted(&run, drive, &mut events).await {
+        let deleted = Unreachable::Deleted(request.address.clone());
+        return Err(BenchError::Unreachable(deleted));
+    }
+    let window = window?;
     let target = (request.address.to_string(), run.bytes());
-    let (path, figures) = (path(drive, request.terms), figures(drive));
+    let (path, figures) = (path(drive, request.terms), figures(events));
     let report = Report::of_remote(target, &request.wanted.load, &window, path, figures);
     Ok(run.judged(report))
 }
@@ -64,9 +71,30 @@ fn path(drive: &Remote, terms: Terms) -> PathSetup {
     }
 }
 
+/// Looks at what the target says of a namespace of which operations failed, and the pause between: it is asked when it
+/// tells of a change, which may be a moment later. Arbitrary: a second together.
+const LOOKS: u32 = 100;
+const LOOK: Nanos = Nanos::from_millis(10);
+
+/// True if the target has taken the namespace away; what happened meanwhile is added to `events`.
+async fn was_deleted(run: &Standing<'_>, drive: &Remote, events: &mut Vec<Event>) -> bool {
+    for _ in 0..LOOKS {
+        let mut lost = events.iter().rev().filter_map(|event| match event {
+            Event::Lost { loss, is_final } => Some((loss, *is_final)),
+            _ => None,
+        });
+        match lost.next() {
+            Some((loss, true)) => return loss.is_no_namespace(),
+            _ => run.pause(LOOK).await,
+        }
+        events.extend(drive.take_events());
+    }
+    false
+}
+
 /// What happened to associations, of the newest events.
-fn figures(drive: &Remote) -> PathFigures {
-    let losses = drive.take_events().into_iter();
+fn figures(events: Vec<Event>) -> PathFigures {
+    let losses = events.into_iter();
     let losses = losses.filter_map(|event| match event {
         Event::Lost { loss, .. } => Some(loss.to_string()),
         _ => None,

@@ -39,6 +39,8 @@ enum Habit {
     Good,
     /// After so many commands all connections are ended once.
     CutsAfter(u64),
+    /// After so many commands its namespace is deleted.
+    DeletesAfter(u64),
     /// Its store has no room for new blocks.
     Full,
     /// Of what was written a bit behind the first sector is lost.
@@ -216,6 +218,13 @@ async fn until_left(machine: &Rc<Machine>, habit: Habit) {
             machine.changed.listen().await;
         }
     }
+    if let Habit::DeletesAfter(commands) = habit {
+        while machine.performed.get() < commands {
+            machine.changed.listen().await;
+        }
+        machine.target.borrow_mut().remove_namespace(1);
+        machine.settle();
+    }
     while machine.target.borrow().controllers() > 0 {
         machine.changed.listen().await;
     }
@@ -327,6 +336,24 @@ fn a_namespace_that_is_not_there_is_named() {
     assert_eq!(error.exit(), Exit::NotFound);
     assert!(error.next().contains("nsid"), "{}", error.next());
     thread.join().expect("it served");
+}
+
+/// A namespace that is deleted while it is measured is called that, before the window and in it, and is nothing that
+/// exists.
+#[test]
+fn a_namespace_that_is_deleted_is_called_that() {
+    let filled = DISK_BLOCKS as u64 / FILL_BLOCKS;
+    for commands in [filled / 2, filled + 500] {
+        let (port, thread) = serve(Habit::DeletesAfter(commands));
+        let mut request = request(port, Direction::Write, 4096);
+        request.wanted.runtime = Duration::from_secs(20);
+        let Err(BenchError::Unreachable(error)) = run_remote(request) else {
+            panic!("it was deleted after {commands} commands");
+        };
+        assert!(error.to_string().contains("was deleted"), "{error}");
+        assert_eq!(error.exit(), Exit::NotFound);
+        thread.join().expect("it served");
+    }
 }
 
 /// A block that begins as it was written and goes on otherwise is no right block.

@@ -52,6 +52,13 @@ pub(crate) struct Load {
     pub(crate) seed: u64,
 }
 
+impl Load {
+    /// True if it writes, be it only what is to be read and checked.
+    pub(crate) fn writes(&self) -> bool {
+        self.verifies || self.direction == Direction::Write
+    }
+}
+
 /// A benchmark as asked for.
 pub(crate) struct Request {
     /// As the user named it.
@@ -93,6 +100,8 @@ pub(crate) enum BenchError {
     Unreachable(Unreachable),
     /// The pool cannot be opened or closed, or has no such volume.
     Control(Box<Failure>),
+    /// It would overwrite what is there: a sentence.
+    HoldsData(String),
     /// The namespace or volume has not room for one operation.
     Small { bytes: u64, io: u64 },
 }
@@ -129,6 +138,7 @@ impl fmt::Display for BenchError {
             }
             Self::Unreachable(error) => error.fmt(f),
             Self::Control(failure) => f.write_str(&failure.error),
+            Self::HoldsData(what) => f.write_str(what),
             Self::Small { bytes, io } => {
                 write!(f, "{bytes} bytes have no room for operations of {io} bytes")
             }
@@ -155,6 +165,7 @@ impl BenchError {
             Self::Unreachable(error) => error.next(),
             Self::Control(failure) => failure.next.as_deref().unwrap_or(""),
             Self::Small { .. } => "give a larger --size or a smaller --bs",
+            Self::HoldsData(_) => "add --overwrite if what is there may go",
             Self::Load(failed) => failed.next,
             Self::Assemble(_) | Self::Engine(_) | Self::Stalled(_) | Self::Hangs(_) => {
                 "report this as a bug, with the command line"

@@ -82,6 +82,16 @@ impl<'a> Standing<'a> {
         self.user_blocks * BLOCK_BYTES
     }
 
+    /// True if an operation failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.subject.tally().failures > 0
+    }
+
+    /// Waits.
+    pub(super) async fn pause(&self, span: Nanos) {
+        self.world.sleep(span).await;
+    }
+
     /// Fills, measures, reads back.
     ///
     /// # Errors

@@ -21,6 +21,8 @@ pub(crate) struct VolumeRequest {
     pub(crate) volume: String,
     /// What is measured.
     pub(crate) wanted: Wanted,
+    /// Also if it writes where the volume holds something.
+    pub(crate) overwrite: bool,
 }
 
 /// Opens a pool, measures a volume of it on the calling thread, and closes the pool in good order.
@@ -28,7 +30,17 @@ pub(crate) fn run_volume(request: VolumeRequest) -> Result<Report, BenchError> {
     let executor = Executor::new();
     let world = executor.world();
     let outcome = executor.run(async move {
-        let home = Home::open(&request.home).map_err(refused)?;
+        let home = Home::find(&request.home).map_err(refused)?;
+        let home = home.ok_or_else(|| refused(ControlError::NoState(request.home.clone())))?;
+        // A pool that is not known changes nothing there.
+        if home
+            .registry()
+            .map_err(refused)?
+            .get(&request.pool)
+            .is_none()
+        {
+            return Err(refused(ControlError::NoPool(request.pool.clone())));
+        }
         // No daemon begins to serve the pool meanwhile.
         let _alone = home.hold().map_err(refused)?;
         let pools = Pools::new(Rc::clone(&world), home, Config::default()).map_err(refused)?;
@@ -51,6 +63,13 @@ async fn measured(
     pools.open(&request.pool).await.map_err(refused)?;
     let volume = pools.volume(&request.pool, &request.volume);
     let volume: Volume = volume.map_err(refused)?;
+    if request.wanted.load.writes() && !request.overwrite {
+        let empty = pools.holds_nothing(&request.pool, &request.volume).await;
+        empty.map_err(|error| match error {
+            ControlError::HoldsData { .. } => BenchError::HoldsData(error.to_string()),
+            error => refused(error),
+        })?;
+    }
     let bytes = volume.info().size.0 * BLOCK_BYTES;
     let counters = || pools.counters(&request.pool).unwrap_or_default();
     let store = (Store::Volume(volume), bytes);

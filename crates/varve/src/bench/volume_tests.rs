@@ -90,7 +90,31 @@ fn request(home: &Path, direction: Direction) -> VolumeRequest {
             size: None,
             runtime: Duration::from_millis(300),
         },
+        overwrite: true,
     }
+}
+
+/// What a volume holds is not overwritten unless that was said; an empty one is nobody's.
+#[test]
+fn a_volume_that_holds_something_is_not_overwritten_unasked() {
+    let scratch = scratch("held");
+    let home = made(&scratch);
+    let unasked = |direction, verifies| {
+        let mut unasked = request(&home, direction);
+        unasked.overwrite = false;
+        unasked.wanted.load.verifies = verifies;
+        unasked.wanted.size = Some(MIB);
+        unasked.wanted.runtime = Duration::from_millis(20);
+        run_volume(unasked)
+    };
+    assert!(unasked(Direction::Write, false).is_ok(), "it was empty");
+    for (direction, verifies) in [(Direction::Write, false), (Direction::Read, true)] {
+        let Err(BenchError::HoldsData(what)) = unasked(direction, verifies) else {
+            panic!("{direction:?}, {verifies}");
+        };
+        assert!(what.starts_with("p/v holds up to "), "{what}");
+    }
+    assert!(unasked(Direction::Read, false).is_ok(), "it only reads");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::remote::{Address, Terms};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
-use varve_control::Home;
+use varve_control::{Home, parse_size};
 use varve_nvme::tcp::Digests;
 
 /// Options of `varve bench`.
@@ -25,8 +25,8 @@ pub(crate) struct Options {
     /// Kind of load: randwrite for `ram:` if nothing is said, randread for anything else
     #[arg(long, value_enum)]
     rw: Option<Rw>,
-    /// Block size in bytes, a multiple of 4096; `k` and `m` are understood
-    #[arg(long, default_value = "4k", value_parser = parse_bytes)]
+    /// Block size, a multiple of 4096 bytes
+    #[arg(long, default_value = "4k", value_parser = parse_size)]
     bs: u64,
     /// Operations each job keeps in flight, on each core
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -38,18 +38,21 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86400))]
     runtime: u64,
     /// Check that each read returns the newest version of each block. All of --size is written
-    /// first, whatever the load is: what a namespace or volume held there is lost
+    /// first, whatever the load is
     #[arg(long)]
     verify: bool,
+    /// Write also where a volume holds something, or to a remote namespace, of which nobody here knows
+    /// whether it does: what is there is lost
+    #[arg(long)]
+    overwrite: bool,
     /// Skew of random loads: Zipf's exponent, above 0 and below 5
     #[arg(long, value_parser = parse_theta)]
     zipf: Option<f64>,
     /// Seed of the load
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// User data in bytes, `m` and `g` are understood: 4g if nothing is said, less if a namespace or
-    /// volume has less. Of these the first bytes
-    #[arg(long, value_parser = parse_bytes)]
+    /// User data: 4g if nothing is said, less if a namespace or volume has less. Of these the first bytes
+    #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
     /// Digests of PDUs to a remote namespace: none if nothing is said
     #[arg(long, value_enum)]
@@ -110,6 +113,10 @@ impl Options {
             return Exit::Usage;
         }
         hint::set_state(self.state.as_deref());
+        if let (Target::Remote(address), true) = (&self.target, self.would_overwrite()) {
+            let what = format!("what {} holds would be overwritten", address.nqn);
+            return Self::wants_overwrite(&what);
+        }
         let outcome = match &self.target {
             Target::Ram => bench::run(&self.request()),
             Target::Volume(pool, volume) => bench::run_volume(self.volume_request(pool, volume)),
@@ -138,6 +145,7 @@ impl Options {
                 }
             }
             Err(BenchError::Control(failure)) => front::fail(&failure),
+            Err(error @ BenchError::HoldsData(_)) => Self::wants_overwrite(&error.to_string()),
             Err(error) => {
                 complain(&error.to_string(), error.next());
                 match error {
@@ -152,6 +160,18 @@ impl Options {
         }
     }
 
+    /// True if it writes where something may be, and nobody has said that it may go.
+    fn would_overwrite(&self) -> bool {
+        self.load().writes() && !self.overwrite
+    }
+
+    /// Nothing is written to what is there unless that was said.
+    fn wants_overwrite(what: &str) -> Exit {
+        let again = hint::again("--overwrite");
+        complain(what, &format!("{again}, if what is there may go"));
+        Exit::Refused
+    }
+
     /// Options that say something about another kind of target, and what to do: a result that was not
     /// measured as asked for would mislead.
     fn misplaced(&self) -> Option<(String, &'static str)> {
@@ -163,17 +183,22 @@ impl Options {
             state.into_iter().collect(),
             "a volume, `pool:NAME/VOLUME`, has",
         );
-        let (others, next): ([(Vec<&str>, &str); 2], _) = match self.target {
+        let overwrite = self.overwrite.then_some("--overwrite");
+        let about_there = (
+            overwrite.into_iter().collect(),
+            "a volume or a remote namespace has",
+        );
+        let (others, next): (Vec<(Vec<&str>, &str)>, _) = match self.target {
             Target::Ram => (
-                [about_remote, about_volume],
+                vec![about_remote, about_volume, about_there],
                 "leave it out: the pool in memory is made for the run",
             ),
             Target::Volume(..) => (
-                [about_ram, about_remote],
+                vec![about_ram, about_remote],
                 "leave it out: a volume is as its pool made it",
             ),
             Target::Remote(_) => (
-                [about_ram, about_volume],
+                vec![about_ram, about_volume],
                 "leave it out: a remote namespace is as its target made it",
             ),
         };
@@ -236,6 +261,7 @@ impl Options {
             pool: pool.to_owned(),
             volume: volume.to_owned(),
             wanted: self.wanted(),
+            overwrite: self.overwrite,
         }
     }
 
@@ -285,25 +311,6 @@ fn parse_target(text: &str) -> Result<Target, String> {
     Err("one of ram:, pool:NAME/VOLUME and nvme+tcp://host:port/NQN".to_owned())
 }
 
-/// Bytes: a number with `k`, `m` or `g` (powers of 1024) behind it, or none.
-pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let text = text.to_ascii_lowercase();
-    let digits = text.trim_end_matches(['k', 'm', 'g']);
-    let shift = match &text[digits.len()..] {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        _ => return Err("one of k, m, g may stand behind the number".to_owned()),
-    };
-    let number: u64 = digits.parse().map_err(|_| "a number of bytes".to_owned())?;
-    let bytes = number.checked_mul(1 << shift).ok_or("too large")?;
-    if bytes == 0 || !bytes.is_multiple_of(4096) {
-        return Err("a multiple of 4096 bytes".to_owned());
-    }
-    Ok(bytes)
-}
-
 fn parse_theta(text: &str) -> Result<f64, String> {
     let theta: f64 = text.parse().map_err(|_| "a number".to_owned())?;
     if theta > 0.0 && theta < 5.0 {
@@ -318,18 +325,6 @@ mod tests {
     use super::super::bench_pool::POOL;
     use super::*;
     use clap::FromArgMatches;
-
-    #[test]
-    fn sizes_are_read_as_people_write_them() {
-        assert_eq!(parse_bytes("4k"), Ok(4096));
-        assert_eq!(parse_bytes("128K"), Ok(128 << 10));
-        assert_eq!(parse_bytes("4g"), Ok(4 << 30));
-        assert_eq!(parse_bytes("8192"), Ok(8192));
-        assert!(parse_bytes("512").is_err());
-        assert!(parse_bytes("4kk").is_err());
-        assert!(parse_bytes("").is_err());
-        assert!(parse_bytes("99999999999g").is_err());
-    }
 
     #[test]
     fn targets_are_told_apart() {

@@ -33,7 +33,8 @@ pub(crate) struct Replace {
     /// The drive that takes its place; PATH:SIZE for a new sparse file
     #[arg(value_name = "PATH")]
     new: DrivePath,
-    /// Also if the old one is still in use: it is given up, and copied from as far as it can be read
+    /// Also if the old one is still in use: it is given up, and copied from as far as it can be read. Refused where it
+    /// holds what no other drive does
     #[arg(long)]
     give_up: bool,
     /// With --give-up: fill the new one from the other drives alone, where the old one is not to be trusted

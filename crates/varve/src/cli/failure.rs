@@ -13,7 +13,9 @@ use super::hint::typed;
 use crate::{envelope, out};
 use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use varve_control::{Exit, Failure};
+use varve_hostio::on_signal;
 
 /// What was complained of last.
 static LAST: Mutex<Option<Failure>> = Mutex::new(None);
@@ -72,6 +74,45 @@ pub(crate) fn abandon(what: &str) -> ! {
     end(Exit::Failed);
     std::process::exit(Exit::Failed as i32)
 }
+
+/// From now on a signal that ends the process leaves a document, if one is wanted: the command does nothing that has to
+/// be ended in good order. Without `--json` it ends the process as any other.
+pub(super) fn outlive_signals() {
+    if asks_for_json(std::env::args_os()) {
+        // What cannot be had ends the process without a document, as before.
+        let _ = on_signal(|signal| interrupted(signal.into()));
+    }
+}
+
+/// Ends the process because of a signal, at once.
+pub(super) fn interrupted(exit: Exit) -> ! {
+    let what = match exit {
+        Exit::Interrupted => "Ctrl-C ended it before it was done",
+        Exit::HungUp => "it ended with its terminal, before it was done",
+        _ => "SIGTERM ended it before it was done",
+    };
+    let failure = classed(Some(plain(what, "run it again")), exit);
+    let document = asks_for_json(std::env::args_os())
+        .then(|| envelope::last_json("Failure", &failure))
+        .flatten();
+    if let Some(document) = document {
+        eprintln!();
+        complain(what, "run it again");
+        print!("{document}");
+        out::flush();
+    } else if envelope::is_made() {
+        // The command is about to end by itself: what it prints is to be whole.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the process is about to end, and has no world here"
+        )]
+        std::thread::sleep(PRINTING);
+    }
+    std::process::exit(exit as i32)
+}
+
+/// How long a document may take to be printed. Arbitrary: a reader that does not read is not waited for.
+const PRINTING: Duration = Duration::from_millis(500);
 
 /// What was complained of, with the class that the process ends with.
 fn classed(failure: Option<Failure>, exit: Exit) -> Failure {

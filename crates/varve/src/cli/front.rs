@@ -3,13 +3,14 @@
 //! If a daemon listens in the state directory it is asked; else the command opens what it needs
 //! itself, under the drives' locks.
 
-use super::failure::keep;
+use super::failure::{interrupted, keep};
 use super::hint::{self, typed, typed_failure, typed_reply};
 use super::{Exit, complain};
 use crate::envelope;
 use clap::Args;
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use varve_control::local::{self, Note};
 use varve_control::{ControlError, Failure, Finding, Home, JobView, Reply, Request, Severity};
 
@@ -121,10 +122,19 @@ pub(super) fn show_findings(findings: &[Finding]) {
     }
 }
 
+/// True once a signal came.
+static HAS_ENDING: AtomicBool = AtomicBool::new(false);
+
 /// Tells what is waited for, on standard error.
 fn note(note: Note<'_>) {
     match note {
         Note::Job(job) => show_job(job),
+        Note::Signal(signal) if HAS_ENDING.swap(true, Ordering::Relaxed) => {
+            interrupted(signal.into())
+        }
+        Note::Signal(_) => {
+            eprintln!("what was begun is taken back; a second signal ends this at once");
+        }
         Note::Silent(span) => {
             let silence = span.as_secs();
             eprintln!("the daemon has not answered for {silence} s; it may be busy, or suspended");

@@ -3,6 +3,7 @@
 //! Whoever tells a next step knows pools and drives, not which directory the command was given. So what is
 //! printed goes through [`typed`], and the option stands behind each command of the control plane in it.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::OnceLock;
 use varve_control::{Failure, Finding, JobView, Reply};
@@ -71,6 +72,17 @@ pub(crate) fn typed_reply(reply: &mut Reply) {
         // They tell no commands.
         Reply::PoolCheck(_) | Reply::VolumeDone { .. } | Reply::DriveList { .. } => {}
     }
+}
+
+/// This process's command once more, with an option added.
+pub(super) fn again(option: &str) -> String {
+    repeated(std::env::args_os().skip(1), option)
+}
+
+fn repeated(arguments: impl Iterator<Item = OsString>, option: &str) -> String {
+    let words = arguments.map(|word| quoted(&word.to_string_lossy()));
+    let words: Vec<_> = words.chain([option.to_owned()]).collect();
+    format!("varve {}", words.join(" "))
 }
 
 fn typed_findings(findings: &mut [Finding]) {
@@ -157,6 +169,15 @@ mod tests {
                 "once is enough"
             );
         }
+    }
+
+    #[test]
+    fn a_command_is_told_as_it_was_typed() {
+        let words = ["bench", "nvme+tcp://h/nqn.a:b?nsid=2", "--json"].map(OsString::from);
+        assert_eq!(
+            repeated(words.into_iter(), "--overwrite"),
+            "varve bench 'nvme+tcp://h/nqn.a:b?nsid=2' --json --overwrite"
+        );
     }
 
     #[test]

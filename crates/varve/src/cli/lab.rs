@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
+use varve_control::{SizeError, parse_bytes};
 use varve_lab::plan::{Plan, PlanRequest};
 use varve_lab::recovery::{Fill, Request, Watch, experiment};
 use varve_units::Nanos;
@@ -45,10 +46,10 @@ enum Experiment {
 #[derive(Args)]
 struct Recovery {
     /// Exported bytes of the pool, such as 15.36TB (powers of 1000) or 1TiB
-    #[arg(long, value_parser = parse_bytes)]
+    #[arg(long, value_parser = parse_quantity)]
     capacity: u64,
     /// Limit of all memory [default: the larger of 96 MiB and 0.02 % of the capacity]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_quantity)]
     dram: Option<u64>,
     /// Run at 1/N with all ratios kept, a power of two
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -72,7 +73,7 @@ struct Recovery {
     #[arg(long, value_name = "TIMES", default_value_t = 0.0, value_parser = parse_times)]
     overwrites: f64,
     /// Bytes a second that a start reads from the fast tier
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "13GB")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_quantity, default_value = "13GB")]
     bandwidth: u64,
     /// Print JSON
     #[arg(long)]
@@ -179,43 +180,11 @@ pub(super) fn now() -> Instant {
     Instant::now()
 }
 
-/// Bytes: a number, perhaps with a fraction, and a unit of powers of 1000 (kB, MB, GB, TB) or of
-/// 1024 (KiB, MiB, GiB, TiB), or none.
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..].to_ascii_lowercase()[..] {
-        "" | "b" => 1,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "tb" => 1_000_000_000_000,
-        "kib" => 1 << 10,
-        "mib" => 1 << 20,
-        "gib" => 1 << 30,
-        "tib" => 1_u64 << 40,
-        _ => return Err("units are kB, MB, GB, TB, KiB, MiB, GiB, TiB".to_owned()),
-    };
-    let number: f64 = digits.parse().map_err(|_| "a number of bytes".to_owned())?;
-    let bytes = number * unit as f64;
-    if (1.0..1e16).contains(&bytes) {
-        Ok(bytes as u64)
-    } else {
-        Err("from 1 byte to 10 PB".to_owned())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn capacities_are_read_as_drives_name_them() {
-        assert_eq!(parse_bytes("15.36TB"), Ok(15_360_000_000_000));
-        assert_eq!(parse_bytes("96MiB"), Ok(96 << 20));
-        assert_eq!(parse_bytes("4096"), Ok(4096));
-        assert!(parse_bytes("15.36 parsecs").is_err());
-        assert!(parse_bytes("").is_err());
-        assert!(parse_bytes("0").is_err());
-        assert!(parse_bytes("99999999TB").is_err());
-    }
+/// Bytes of what a pool and its machine have: 10 PB at most.
+fn parse_quantity(text: &str) -> Result<u64, SizeError> {
+    let bytes = parse_bytes(text)?;
+    let is_possible = bytes <= 10_000_000_000_000_000;
+    is_possible
+        .then_some(bytes)
+        .ok_or_else(|| SizeError::TooLarge(text.to_owned()))
 }

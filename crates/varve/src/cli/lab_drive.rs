@@ -4,6 +4,7 @@ use super::lab::watch;
 use super::{Exit, complain};
 use crate::envelope;
 use clap::{Args, ValueEnum};
+use varve_control::parse_bytes;
 use varve_lab::drive::{DriveError, Job, Measure, measure};
 use varve_media::{AnySheet, any_sheet};
 
@@ -16,7 +17,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum)]
     job: JobName,
     /// Bytes of a command, such as 4k or 128k
-    #[arg(long, value_name = "BYTES", value_parser = parse_block, default_value = "4k")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4k")]
     bs: u64,
     /// Commands in flight
     #[arg(long, value_name = "N", default_value_t = 256)]
@@ -109,19 +110,6 @@ fn next(error: &DriveError) -> String {
     format!("use {}", options.join(" or "))
 }
 
-/// Bytes as fio takes them: a number, perhaps with k or m, powers of 1024.
-pub(super) fn parse_block(text: &str) -> Result<u64, String> {
-    let text = text.to_ascii_lowercase();
-    let (digits, unit) = match text.strip_suffix(['k', 'm']) {
-        Some(digits) if text.ends_with('k') => (digits, 1 << 10),
-        Some(digits) => (digits, 1 << 20),
-        None => (&text[..], 1),
-    };
-    let number = digits.parse::<u64>().ok();
-    let bytes = number.and_then(|number| number.checked_mul(unit));
-    bytes.ok_or_else(|| "a number of bytes, such as 4096, 4k or 1m".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,15 +121,5 @@ mod tests {
             "use --job seqwrite or --job append"
         );
         assert_eq!(next(&DriveError::Depth(0)), "see `varve lab drive --help`");
-    }
-
-    #[test]
-    fn sizes_are_read_as_fio_reads_them() {
-        assert_eq!(parse_block("4k"), Ok(4096));
-        assert_eq!(parse_block("1M"), Ok(1 << 20));
-        assert_eq!(parse_block("512"), Ok(512));
-        assert!(parse_block("k").is_err());
-        assert!(parse_block("4kk").is_err());
-        assert!(parse_block("99999999999999999999k").is_err());
     }
 }

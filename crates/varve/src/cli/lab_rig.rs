@@ -1,13 +1,13 @@
 //! `varve lab rig`.
 
 use super::lab::{BUG, now, watch};
-use super::lab_drive::parse_block;
 use super::{Exit, complain, job_file};
 use crate::envelope;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use varve_control::parse_bytes;
 use varve_lab::rig::{
     Bursts, Hosts, JobFile, Law, Mix, Pace, Protect, REQUESTS_MIN, Rate, RigError, RigReport,
     RigRequest, Setting, SystemName, run,
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum, required_unless_present = "workload")]
     rw: Option<Way>,
     /// Bytes of a request, such as 4k
-    #[arg(long, value_name = "BYTES", value_parser = parse_block, default_value = "4k")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4k")]
     bs: u64,
     /// Skew of random places, in place of equal chances: THETA of Zipf's law
     #[arg(long, value_name = "THETA")]

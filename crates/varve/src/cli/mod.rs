@@ -74,7 +74,12 @@ enum Command {
 /// Parses the arguments and runs the subcommand.
 pub(crate) fn run() -> ExitCode {
     let exit = defect::guard(|| match Cli::try_parse() {
-        Ok(cli) => cli.command.run(),
+        Ok(cli) => {
+            if cli.command.is_cut_short() {
+                failure::outlive_signals();
+            }
+            cli.command.run()
+        }
         Err(error) => usage::explain(&error, &Cli::command()),
     });
     let exit = exit.unwrap_or_else(|what| {
@@ -89,6 +94,14 @@ pub(crate) fn run() -> ExitCode {
 }
 
 impl Command {
+    /// True if a signal may end it anywhere: all others end in good order, by themselves.
+    const fn is_cut_short(&self) -> bool {
+        !matches!(
+            self,
+            Self::Demo(_) | Self::Serve(_) | Self::Pool(pool::Action::Create(_))
+        )
+    }
+
     fn run(&self) -> Exit {
         match self {
             Self::Bench(options) => options.run(),

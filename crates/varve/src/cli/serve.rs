@@ -1,6 +1,5 @@
 //! `varve serve`.
 
-use super::bench::parse_bytes;
 use super::front;
 use super::{Exit, complain, hint};
 use crate::out;
@@ -12,7 +11,7 @@ use clap::Args;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::thread::Builder;
-use varve_control::Failure;
+use varve_control::{Failure, parse_size};
 use varve_units::Nanos;
 
 /// Options of `varve serve`.
@@ -26,8 +25,8 @@ pub(crate) struct Options {
     /// Serve one namespace without a pool, to measure everything but storage
     #[arg(long, value_enum, conflicts_with = "state")]
     test_namespace: Option<TestKind>,
-    /// Size of the test namespace in bytes; `k`, `m` and `g` (1024, ...) are understood
-    #[arg(long, default_value = "1g", value_parser = parse_bytes, requires = "test_namespace")]
+    /// Size of the test namespace, a multiple of 4096 bytes
+    #[arg(long, default_value = "1g", value_parser = parse_size, requires = "test_namespace")]
     size: u64,
     /// State directory: which pools there are [default: /var/lib/varve for root, else
     /// $XDG_STATE_HOME/varve, which is ~/.local/state/varve if that is not set]

@@ -16,7 +16,7 @@ pub(crate) enum Action {
     List(List),
     /// Give a volume another size
     Resize(Resize),
-    /// Delete a volume and all it holds
+    /// Delete a volume: an empty one, or with all it holds
     Delete(Delete),
 }
 
@@ -67,6 +67,9 @@ pub(crate) struct Delete {
     /// The volume
     #[arg(value_name = "POOL/NAME", value_parser = parse_place)]
     volume: (String, String),
+    /// With all it holds
+    #[arg(long)]
+    with_data: bool,
     #[command(flatten)]
     front: Front,
 }
@@ -101,7 +104,11 @@ impl Action {
             }
             Self::Delete(options) => {
                 let (pool, volume) = options.volume.clone();
-                let request = Request::VolumeDelete { pool, volume };
+                let request = Request::VolumeDelete {
+                    pool,
+                    volume,
+                    with_data: options.with_data,
+                };
                 options.front.run(request, show)
             }
         }

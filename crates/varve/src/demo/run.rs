@@ -10,7 +10,7 @@ use crate::signalled::Signalled;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
-use varve_hostio::{Executor, Io, Signals};
+use varve_hostio::{Executor, Io, Signals, hold_signals};
 use varve_io::World;
 
 /// A demonstration, as asked for.
@@ -35,6 +35,8 @@ pub(crate) fn run(
     tell: impl Fn(&str) + 'static,
     show: impl FnOnce(&Report) + 'static,
 ) -> Result<bool, DemoError> {
+    // Before anything is made that a signal would leave behind.
+    hold_signals().map_err(DemoError::Signals)?;
     let site = Rc::new(Site::open(request.directory.as_deref())?);
     let preflight = Preflight::look(&site, request.listen, request.discovery)?;
     tell(&preflight.text());

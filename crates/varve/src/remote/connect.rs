@@ -61,6 +61,8 @@ pub(crate) enum Unreachable {
     },
     /// The subsystem has no such namespace.
     NoNamespace(Address),
+    /// The namespace was taken away while it was used.
+    Deleted(Address),
     /// There is no association with the target.
     Connect(ConnectError),
 }
@@ -81,6 +83,12 @@ impl fmt::Display for Unreachable {
                 Some(nsid) => write!(f, "subsystem {nqn} has no namespace {nsid}"),
                 None => write!(f, "subsystem {nqn} has no namespace"),
             },
+            Self::Deleted(Address { nqn, .. }) => {
+                write!(
+                    f,
+                    "the namespace of subsystem {nqn} was deleted or withdrawn while it was used"
+                )
+            }
             Self::Connect(error) => error.fmt(f),
         }
     }
@@ -99,6 +107,7 @@ impl Unreachable {
             Self::NoNamespace(Address { nsid: Some(_), .. }) => {
                 "give ?nsid=N a number that `varve serve` tells, or leave it out for the first namespace"
             }
+            Self::Deleted(_) => "see what is left where the target runs: varve volume list",
             Self::NoNamespace(_) => "make a volume where the target runs: varve volume create",
             Self::Connect(_) => {
                 "look whether the target serves this name at this address, to this host"
@@ -111,7 +120,7 @@ impl Unreachable {
     /// How a process ends by it.
     pub(crate) const fn exit(&self) -> Exit {
         match self {
-            Self::NoNamespace(_) | Self::Resolve(_) => Exit::NotFound,
+            Self::NoNamespace(_) | Self::Deleted(_) | Self::Resolve(_) => Exit::NotFound,
             Self::NoIo(_) => Exit::Refused,
             Self::Discovery { .. } => Exit::Usage,
             _ => Exit::Failed,
@@ -152,6 +161,7 @@ async fn connect_at(
     config.digests = terms.digests;
     config.queues = terms.queues;
     config.queue_entries = terms.queue_entries();
+    config.ends_with_namespace = true;
     config.times = Times {
         loss: LOSS_TIME_MAX,
         ..Times::default()

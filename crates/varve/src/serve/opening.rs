@@ -30,12 +30,14 @@ pub(super) async fn open_all(world: &Rc<dyn World>, pools: &Rc<Pools>, ending: &
                 tell(pools, &pool).await;
                 continue;
             }
-            Err(ControlError::InUse(findings)) => {
+            Err(error @ ControlError::InUse(_)) => {
                 eprintln!(
                     "warning: pool {pool} is not open yet: another process has its drives (a command, say); it is \
                      opened when they are free"
                 );
-                show(&findings);
+                if let ControlError::InUse(findings) = pools.with_users(error).await {
+                    show(&findings);
+                }
                 Lacks::Locks
             }
             Err(error) => {

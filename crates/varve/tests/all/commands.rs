@@ -130,7 +130,10 @@ fn from_a_pool_to_volumes_and_back() {
         (&grown["bytes"], &grown["uuid"]),
         (&(1 << 30).into(), &volume["uuid"])
     );
-    place.refused(4, "--shrink", &["volume", "resize", "tank/db", "50M"]);
+    let again = "volume resize --state ";
+    place.refused(4, again, &["volume", "resize", "tank/db", "50M"]);
+    let again = " tank/db 52428800 --shrink, if what";
+    place.refused(4, again, &["volume", "resize", "tank/db", "50M"]);
     place.ok(&["volume", "resize", "tank/db", "50M", "--shrink"]);
     let list = place.json(&["volume", "list"]);
     assert_eq!(list["volumes"][0]["bytes"], 50 << 20);
@@ -243,7 +246,7 @@ fn bad_names_sizes_and_places_are_refused() {
     place.refused(3, "varve pool", &["check", "none"]);
     place.refused(5, "another name", &volume("create", "tank/v"));
     place.refused(2, "48 characters", &volume("create", "tank/w w"));
-    for size in ["0", "10", "x", "-1", "1.5G", "99999999999T"] {
+    for size in ["0", "10", "x", "-1", "1.5Q", "99999999999T"] {
         let outcome = place.run(&["volume", "create", "tank/w", size]);
         assert_eq!(outcome.code, 2, "{size}: {outcome:?}");
     }
@@ -257,7 +260,7 @@ fn bad_names_sizes_and_places_are_refused() {
     let small = [&one[..], &["n:2M", "--give-up"]].concat();
     place.refused(4, "larger", &small);
     let none = [&one[..], &["none", "--give-up"]].concat();
-    place.refused(4, "PATH:SIZE", &none);
+    place.refused(3, "PATH:SIZE", &none);
     assert!(!place.0.join("n").exists(), "a file was left behind");
     for (name, before) in ["d0", "d2"].iter().zip(before) {
         let now = std::fs::read(place.0.join(name)).unwrap();
@@ -287,13 +290,13 @@ fn drives_that_will_not_do_are_refused() {
     file("held", 0, 64);
     file("text", b'x', 64);
     file("small", 0, 1);
-    refused(4, "PATH:SIZE", create("new", &["none"], &[]));
+    refused(3, "PATH:SIZE", create("new", &["none"], &[]));
     refused(4, "larger drives", create("new", &["small"], &[]));
     refused(4, "larger drives", create("new", &["g:8M"], &[]));
     refused(4, "--overwrite", create("new", &["text"], &[]));
     refused(4, "varve pool destroy", create("new", &["f0"], &[]));
     refused(4, "", create("new", &["held", "held"], &[]));
-    refused(4, "", create("new", &["nowhere/f:64M"], &[]));
+    refused(3, "", create("new", &["nowhere/f:64M"], &[]));
     refused(4, "", create("new", &["/dev/null"], &[]));
     refused(2, "K+1", create("new", &["g:64M"], &["--protect=4+1"]));
     let most = ["--over-provision=95"];
@@ -466,6 +469,86 @@ fn what_is_lost_is_named() {
     assert!(check.err.contains("next:  "), "{check:?}");
 }
 
+/// What a volume holds goes only with a word that says so, and the refusal names the command that says it.
+#[test]
+fn what_a_volume_holds_is_not_lost_unasked() {
+    let place = Place::new();
+    place.tank();
+    place.ok(&["volume", "create", "tank/db", "8M"]);
+    let fill = "bench pool:tank/db --rw write --bs 128k --size 1m --runtime 1";
+    let fill: Vec<_> = fill.split(' ').collect();
+    place.ok(&fill);
+    let words = fill.join(" ");
+    let again = format!("next:  varve {words} --state {}", place.path("state"));
+    place.refused(4, &again, &fill);
+    place.refused(4, " --overwrite, if what is there may go", &fill);
+    place.ok(&[&fill[..], &["--overwrite"]].concat());
+    let delete = ["volume", "delete", "tank/db"];
+    place.refused(4, " tank/db --with-data, if what it holds may go", &delete);
+    let document = place.run(&[&delete[..], &["--json"]].concat());
+    let document: Value = serde_json::from_str(&document.out).expect("a document");
+    assert_eq!(document["code"], "volume-holds-data", "{document}");
+    place.ok(&[&delete[..], &["--with-data"]].concat());
+    // Nothing is asked where nothing is lost.
+    place.ok(&["volume", "create", "tank/db", "8M"]);
+    place.ok(&delete);
+}
+
+/// Who only asks leaves no trace: not in a state directory in which nothing is known, and none is made for a dry run.
+#[test]
+fn a_look_makes_nothing() {
+    let place = Place::new();
+    let dry = [
+        "pool",
+        "create",
+        "tank",
+        "--fast",
+        "f:64M",
+        "--dense",
+        "d:128M",
+        "--dry-run",
+    ];
+    place.ok(&dry);
+    assert!(!place.0.join("state").exists());
+    std::fs::create_dir(place.0.join("state")).unwrap();
+    place.ok(&dry);
+    place.ok(&["pool", "list"]);
+    place.ok(&["volume", "list"]);
+    place.ok(&["drive", "list"]);
+    place.refused(3, "varve pool list", &["check", "none"]);
+    place.refused(3, "varve pool list", &["bench", "pool:none/v"]);
+    let left: Vec<_> = std::fs::read_dir(place.0.join("state")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A drive that no other can stand in for is not given up, and what to do in place of that is told.
+#[test]
+fn the_only_copy_is_not_given_up() {
+    let place = Place::new();
+    let create = [
+        "pool", "create", "p", "--fast", "f:64M", "--dense", "d:128M",
+    ];
+    place.ok(&create);
+    let replace = ["drive", "replace", "p/dense0", "n:128M", "--give-up"];
+    place.refused(4, "bring the volumes to another pool", &replace);
+    assert!(!place.0.join("n").exists());
+}
+
+/// A drive that is there and cannot be read is told by its path and the cause, also of a pool without redundancy.
+#[test]
+fn a_drive_that_cannot_be_read_is_told_with_its_path() {
+    let place = Place::new();
+    place.ok(&[
+        "pool", "create", "p", "--fast", "f:64M", "--dense", "d:128M",
+    ]);
+    std::fs::rename(place.0.join("d"), place.0.join("away")).unwrap();
+    std::fs::create_dir(place.0.join("d")).unwrap();
+    let told = place.run(&["volume", "list", "p"]);
+    assert_eq!(told.code, 4, "{told:?}");
+    let line = format!("{}: neither a regular file", place.path("d"));
+    assert!(told.err.contains(&line), "{told:?}");
+}
+
 /// No command panics on a drive of noise, and none takes it for a pool's.
 #[test]
 fn noise_is_no_drive() {
@@ -534,7 +617,7 @@ fn what_is_no_drive_is_followed_by_a_next_step() {
     let create = |path: &'static str| ["pool", "create", "p", "--fast", path, "--dense", "d:64M"];
     place.refused(4, "next:  name a block device", &create("/dev/null"));
     place.refused(4, "next:  name a block device", &create("directory"));
-    place.refused(4, "next:  make the directory", &create("none/f:64M"));
+    place.refused(3, "next:  make the directory", &create("none/f:64M"));
     let twice = ["pool", "create", "p", "--fast", "d:64M", "--dense", "d:64M"];
     place.refused(4, "next:  name each drive once", &twice);
 }

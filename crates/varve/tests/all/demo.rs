@@ -1,8 +1,9 @@
 //! `varve demo` as its user runs it: once, for a script.
 
+use crate::daemon::send;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn demo(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
@@ -53,6 +54,33 @@ fn the_self_test_passes_and_cleans_up() {
     assert!(number("associations_lost") >= 2.0, "{json}");
     let left: Vec<_> = std::fs::read_dir(&scratch).expect("it is there").collect();
     assert!(left.is_empty(), "{left:?}");
+    std::fs::remove_dir(&scratch).expect("it is empty");
+}
+
+/// Whose terminal goes away leaves nothing behind either.
+#[test]
+fn a_terminal_that_goes_away_leaves_nothing() {
+    let scratch = std::env::temp_dir().join(format!("varve-demo-hup-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).expect("a scratch directory");
+    let child = Command::new(env!("CARGO_BIN_EXE_varve"))
+        .args(["demo", "--json", "--listen", "127.0.0.1:0"])
+        .args(["--discovery", "127.0.0.1:0"])
+        .env("TMPDIR", &scratch)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let is_begun = || std::fs::read_dir(&scratch).is_ok_and(|mut made| made.next().is_some());
+    while !is_begun() {
+        std::thread::yield_now();
+    }
+    send("-HUP", child.id());
+    let output = child.wait_with_output().expect("an end");
+    let told = error(&output);
+    assert!(output.status.code().is_some(), "it ended by itself: {told}");
+    assert!(!told.contains("panicked"), "{told}");
+    let left: Vec<_> = std::fs::read_dir(&scratch).expect("it is there").collect();
+    assert!(left.is_empty(), "{left:?}: {told}");
     std::fs::remove_dir(&scratch).expect("it is empty");
 }
 

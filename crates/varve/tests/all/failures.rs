@@ -1,7 +1,9 @@
 //! What programs get when a command fails: with `--json` one document on standard output, whatever the
 //! command is and wherever it failed; without it nothing there.
 
+use crate::daemon::send;
 use serde_json::Value;
+use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -84,7 +86,7 @@ const NONSENSE: [&str; 28] = [
 ];
 
 /// Command lines that a command refuses, or fails with: exit code, class, word for programs.
-const FAILING: [(i32, &str, &str, &str); 38] = [
+const FAILING: [(i32, &str, &str, &str); 42] = [
     (
         3,
         "not-found",
@@ -127,11 +129,37 @@ const FAILING: [(i32, &str, &str, &str); 38] = [
         "bad-name",
         "pool create .. --fast f:64M --dense d:64M --state s --json",
     ),
+    // What does not exist is told alike, whatever it is.
+    (
+        3,
+        "not-found",
+        "preflight",
+        "pool create a --fast none --dense d:64M --state s --json",
+    ),
+    (
+        3,
+        "not-found",
+        "preflight",
+        "pool create a --fast none/f:64M --dense d:64M --state s --json",
+    ),
+    (
+        3,
+        "not-found",
+        "bad-model",
+        "pool create a --fast f:64M --dense d:64M --dense-model none --state s --json",
+    ),
+    (
+        3,
+        "not-found",
+        "no-labels",
+        "pool import none --state s --json",
+    ),
+    // Nobody here knows what a namespace holds, so it is not written to unasked, nor connected to.
     (
         4,
         "refused",
-        "preflight",
-        "pool create a --fast none --dense d:64M --state s --json",
+        "refused",
+        "bench nvme+tcp://127.0.0.1:1/nqn.2026-11.a:b --rw randwrite --json",
     ),
     (
         3,
@@ -282,6 +310,82 @@ fn every_failure_is_one_document() {
         assert!(output.stdout.is_empty(), "{line}: {told}");
         assert!(told.contains("next:  "), "{line}: {told}");
     }
+}
+
+/// A signal that ends a command leaves a document of that, and the code that shells tell it by.
+#[test]
+fn a_signal_leaves_a_document() {
+    let place = Place::new();
+    for (line, signal, code, class) in [
+        (
+            "bench ram: --size 256m --runtime 600 --json",
+            "-INT",
+            130,
+            "interrupted",
+        ),
+        ("sim --seeds 0..1000000 --json", "-TERM", 143, "terminated"),
+        (
+            "lab waf --workload uniform --policy greedy-1 --measure 1000 --json",
+            "-HUP",
+            129,
+            "hung-up",
+        ),
+    ] {
+        let mut command = place.command(line);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("a process");
+        let mut errors = child.stderr.take().expect("its errors");
+        // Progress: it is at work.
+        let mut first = [0];
+        errors.read_exact(&mut first).expect("progress");
+        send(signal, child.id());
+        let mut told = String::new();
+        errors.read_to_string(&mut told).expect("text");
+        let output = child.wait_with_output().expect("an end");
+        assert_eq!(output.status.code(), Some(code), "{line}: {told}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let document: Value = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{line}: {error}: {text}{told}"));
+        assert_eq!(document["kind"], "Failure", "{line}: {text}");
+        assert_eq!(document["exit"], class, "{line}: {text}");
+        assert!(told.contains("error: "), "{line}: {told}");
+    }
+}
+
+/// A pool that is being made when a signal comes is not made: what was begun is taken back.
+#[test]
+fn a_signal_takes_back_a_pool() {
+    let place = Place::new();
+    // It waits for whoever makes a pool here.
+    let lock = std::fs::File::create(place.0.join("s/names.lock")).expect("a file");
+    lock.lock().expect("nobody has it");
+    let line = "pool create tank --fast f0:64M f1:64M --dense d0:128M --state s --json";
+    let mut command = place.command(line);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("a process");
+    let status = format!("/proc/{}/status", child.id());
+    let hears = || {
+        let status = std::fs::read_to_string(&status).expect("a process");
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        let blocked = blocked.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        blocked.expect("a mask") & 1 << 1 != 0
+    };
+    while !hears() {
+        std::thread::yield_now();
+    }
+    send("-INT", child.id());
+    let output = child.wait_with_output().expect("an end");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    assert_eq!(
+        (&document["exit"], &document["code"]),
+        (&"interrupted".into(), &"interrupted".into())
+    );
+    drop(lock);
+    assert!(!place.0.join("f0").exists());
+    let (list, _) = place.document(0, "pool list --state s --json");
+    assert_eq!(list["pools"], Value::Array(Vec::new()));
 }
 
 /// A next step that the parser cannot know leads to the help of the command that was meant.

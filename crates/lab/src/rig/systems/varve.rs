@@ -12,7 +12,7 @@ use super::super::cpu::Cpu;
 use super::super::station::Station;
 use super::super::stripe_array::{STRIP_BYTES, StripeArray};
 use super::super::system::{Flow, Io, Role, System, SystemError};
-use super::super::timed_drive::TimedDrive;
+use super::super::timed_drive::{Charge, TimedDrive};
 use crate::load::symbols;
 use crate::recovery::identity;
 use crate::small_pool::SmallPool;
@@ -38,17 +38,13 @@ const DENSE_BLOCK: Nanos = Nanos(1570);
 /// The engine.
 pub(crate) struct Varve {
     world: Rc<dyn World>,
-    cpu: Cpu,
-    cores: usize,
+    cpu: Rc<Cpu>,
     engine: Engine,
     volumes: Vec<VolumeId>,
     pool: SmallPool,
     fast: Rc<StripeArray>,
     dense: Rc<StripeArray>,
-    started: Cell<bool>,
     writes: Cell<u64>,
-    /// Dense blocks whose work was charged.
-    charged: Cell<u64>,
 }
 
 impl Varve {
@@ -59,10 +55,15 @@ impl Varve {
         (fast, dense): (Rc<StripeArray>, Rc<StripeArray>),
         cores: usize,
     ) -> Result<Rc<Self>, SystemError> {
+        let cpu = Cpu::new(Rc::clone(&world), cores);
+        let charge = Charge {
+            cpu: Rc::clone(&cpu),
+            block: DENSE_BLOCK,
+        };
         let seats = Seats {
             world: Rc::clone(&world),
             fast: TimedDrive::fast(&pool.geometry, &fast) as Rc<dyn Drive>,
-            dense: Some(TimedDrive::dense(&pool.geometry, &dense) as Rc<dyn Drive>),
+            dense: Some(TimedDrive::dense(&pool.geometry, &dense, charge) as Rc<dyn Drive>),
         };
         let engine = Engine::create(seats, pool.geometry, pool.config, identity(1)).await?;
         let tenants = pool.user_blocks / pool.volume_blocks;
@@ -78,33 +79,23 @@ impl Varve {
             volumes.push(engine.create_volume(volume).await?);
         }
         Ok(Rc::new(Self {
-            cpu: Cpu::new(Rc::clone(&world), cores),
+            cpu,
             world,
-            cores,
             engine,
             volumes,
             pool,
             fast,
             dense,
-            started: Cell::new(false),
             writes: Cell::new(0),
-            charged: Cell::new(0),
         }))
     }
 
-    /// What the command costs, and what went on behind since the last one.
+    /// What the command costs. What goes on behind is charged where it is written ([`TimedDrive`]).
     async fn charge(&self, io: Io) {
-        if !self.started.get() {
-            return;
-        }
         let blocks = io.bytes / BLOCK_BYTES;
         let own = if io.is_read { READ } else { WRITE };
-        let dense = self.dense.data_written() / BLOCK_BYTES;
-        let behind = dense - self.charged.replace(dense);
         let further = FURTHER_BLOCK.0 * (blocks - 1);
-        self.cpu
-            .work(Nanos(own.0 + further + DENSE_BLOCK.0 * behind))
-            .await;
+        self.cpu.work(Nanos(own.0 + further)).await;
     }
 
     async fn serve_one(&self, io: Io) -> Result<(), SystemError> {
@@ -157,7 +148,7 @@ impl System for Varve {
             ("groups", geometry.groups.to_string()),
             ("chunks", geometry.chunks.to_string()),
             ("handles", self.dense.handles().to_string()),
-            ("processors", self.cores.to_string()),
+            ("processors", self.cpu.cores().to_string()),
             (
                 "charge, us",
                 format!(
@@ -182,8 +173,7 @@ impl System for Varve {
     }
 
     fn start(&self) {
-        self.started.set(true);
-        self.charged.set(self.dense.data_written() / BLOCK_BYTES);
+        self.cpu.start();
         for (_, drive) in self.drives() {
             drive.start();
         }

@@ -249,7 +249,7 @@ impl Drive for RamDrive {
 }
 
 /// Calls `end` at some step, no sooner than after `delay` others.
-fn later(world: &Rc<TestWorld>, delay: u32, end: End) {
+pub fn later(world: &Rc<TestWorld>, delay: u32, end: End) {
     let again = Rc::clone(world);
     world.complete_later(move || match delay.checked_sub(1) {
         Some(left) => later(&again, left, end),

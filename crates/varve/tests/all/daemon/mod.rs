@@ -38,6 +38,15 @@ pub fn run_varve(arguments: &[&str]) -> (Output, String) {
     (output, text)
 }
 
+/// Sends a process a signal.
+pub fn send(signal: &str, process: u32) {
+    let id = process.to_string();
+    // The shell has one of its own, kill(1) need not be there.
+    let command = ["-c", r#"kill "$0" "$1""#, signal, &id];
+    let status = Command::new("sh").args(command).status();
+    assert!(status.expect("a shell").success());
+}
+
 impl Daemon {
     /// Starts one on free ports.
     pub fn start(arguments: &[&str]) -> Self {
@@ -81,11 +90,7 @@ impl Daemon {
 
     /// Sends it a signal.
     pub fn signal(&self, name: &str) {
-        let id = self.process.id().to_string();
-        // The shell has one of its own, kill(1) need not be there.
-        let command = ["-c", r#"kill "$0" "$1""#, name, &id];
-        let status = Command::new("sh").args(command).status();
-        assert!(status.expect("a shell").success());
+        send(name, self.process.id());
     }
 
     /// Waits for its end; what it wrote to standard error.

@@ -11,6 +11,8 @@ pub(super) struct Batch {
     handle: u8,
     /// What has to be read: whether of the fast tier, first block, blocks.
     sources: Vec<(bool, u32, u32)>,
+    /// Pages of the map that name its blocks, in their order, each as often as another one came between.
+    pages: Vec<u32>,
     /// On a zoned drive, what it needs of zones: first of the one it goes to.
     lives: Vec<Life>,
 }
@@ -30,13 +32,17 @@ impl Batch {
             blocks: 0,
             handle,
             sources: Vec::new(),
+            pages: Vec::new(),
             lives: Vec::new(),
         }
     }
 
-    /// One block more, from a slot of the fast tier or a place of the dense one.
-    pub(super) fn add(&mut self, is_fast: bool, from: u32) {
+    /// One block more, from a slot of the fast tier or a place of the dense one, and the page of the map that names it.
+    pub(super) fn add(&mut self, is_fast: bool, from: u32, page: u32) {
         self.blocks += 1;
+        if self.pages.last() != Some(&page) {
+            self.pages.push(page);
+        }
         match self.sources.last_mut() {
             Some((fast, first, blocks)) if *fast == is_fast && *first + *blocks == from => {
                 *blocks += 1;
@@ -81,6 +87,11 @@ impl Batch {
     /// What has to be read.
     pub(super) fn sources(&self) -> &[(bool, u32, u32)] {
         &self.sources
+    }
+
+    /// Pages of the map that are changed for it.
+    pub(super) fn pages(&self) -> &[u32] {
+        &self.pages
     }
 
     /// Its blocks of the fast tier.

@@ -3,13 +3,14 @@
 //! Steps are gathered to batches by the band they go to; so many movers take batches in the order in which
 //! they became whole, read their blocks and write them. Before the start of time one carries out all.
 
+use super::super::super::map_cache::page_of;
 use super::Csal;
 use super::batch::{Batch, Work};
 use super::reuse::{Life, Reuse};
 use crate::waf::tiers::Step;
 use std::rc::Rc;
 use varve_media::timed::Ask;
-use varve_units::BLOCK_BYTES;
+use varve_units::{BLOCK_BYTES, Nanos};
 
 /// Batches that are moved at once. Eight compactions and sixteen relocations (`ftl_nv_cache.c`,
 /// `ftl_reloc.c`).
@@ -22,15 +23,15 @@ impl Csal {
             return;
         }
         for step in steps {
-            let (is_fast, from, to) = match step {
-                Step::Compacted { from, to } => (true, from, to),
-                Step::Collected { from, to } => (false, from, to),
+            let (is_fast, block, from, to) = match step {
+                Step::Compacted { block, from, to } => (true, block, from, to),
+                Step::Collected { block, from, to } => (false, block, from, to),
                 Step::Discarded { first, count } => {
                     self.empty(first, count);
                     continue;
                 }
             };
-            self.add(is_fast, from, to);
+            self.add(is_fast, block, (from, to));
         }
         while self.movers.get() < MOVERS && !self.work.borrow().is_empty() {
             self.movers.set(self.movers.get() + 1);
@@ -46,13 +47,13 @@ impl Csal {
         }
     }
 
-    fn add(&self, is_fast: bool, from: u32, to: u32) {
+    fn add(&self, is_fast: bool, block: u32, (from, to): (u32, u32)) {
         let band = to / self.plan.band_blocks;
         let mut gathered = self.gathered.borrow_mut();
         let batch = gathered
             .entry(band)
             .or_insert_with(|| Batch::at(to, self.handle(to)));
-        batch.add(is_fast, from);
+        batch.add(is_fast, from, page_of(u64::from(block)) as u32);
         let taken = self.to_compact.get() + u64::from(is_fast);
         self.to_compact.set(taken);
         if let Some(reuse) = &self.reuse {
@@ -205,6 +206,12 @@ impl Csal {
         for read in reads {
             read.await;
         }
+        let charge = self.charge();
+        let (blocks, pages) = (batch.blocks() as u64, batch.pages().len() as u64);
+        let moved = charge.moved.0 * blocks + charge.page.0 * pages;
+        self.cpu.work_behind(Nanos(moved));
+        self.page_in(batch.pages().iter().map(|page| u64::from(*page)), true)
+            .await;
         while !self.is(|reuse| batch.is_due(reuse)) {
             self.settled.listen().await;
         }

@@ -16,6 +16,17 @@ fn volume(
     tenants: u64,
     dense: Rc<Station>,
 ) -> Rc<Csal> {
+    volume_with_map(reactor, (bands, band_blocks), tenants, dense, 100.0)
+}
+
+/// The same with so many per cent of its map in memory.
+fn volume_with_map(
+    reactor: &Rc<Reactor>,
+    (bands, band_blocks): (u32, u64),
+    tenants: u64,
+    dense: Rc<Station>,
+    map_cache: f64,
+) -> Rc<Csal> {
     let user_blocks = u64::from(bands) * band_blocks * 4 / 5 / tenants * tenants;
     let plan = CsalPlan {
         policy: PolicyName::CsalPaper,
@@ -25,7 +36,7 @@ fn volume(
         user_blocks,
         tenants,
         fast_blocks: 300,
-        map_cache: 100.0,
+        map_cache,
         cores: 2,
     };
     let fast = AnySheet::named("slc-002").unwrap();
@@ -135,6 +146,46 @@ fn handles_spare_the_drive_its_collection() {
     let (with, without) = (waf(true), waf(false));
     println!("{with} with handles, {without} without");
     assert!(with < 1.05 && without > 1.2, "{with}, {without}");
+}
+
+/// What is moved changes the map too: with a tenth of it in memory its pages are written and read about once for each
+/// block that hosts write and once for each that is moved.
+#[test]
+fn what_is_moved_changes_the_map() {
+    const WRITES: u64 = 20_000;
+    let traffic = |map_cache: f64| {
+        let bands = (120, 1024);
+        let blocks = u64::from(bands.0) * bands.1;
+        let ran = super::super::bed::run((300, blocks), |reactor, (_, dense)| async move {
+            let csal = volume_with_map(&reactor, bands, 1, dense, map_cache);
+            for first in (0..csal.plan.user_blocks / 16).map(|run| run * 16) {
+                write(&csal, first, 16).await;
+            }
+            csal.start();
+            let before = csal.fast.traffic();
+            let moved = csal.dense.traffic().written_bytes;
+            let mut random = Random::new(4);
+            for _ in 0..WRITES {
+                write(&csal, random.below(csal.plan.user_blocks), 1).await;
+                reactor.progress();
+            }
+            let moved = csal.dense.traffic().written_bytes - moved;
+            let fast = csal.fast.traffic().since(&before);
+            [fast.written_bytes, fast.read_bytes, moved].map(|bytes| {
+                let blocks = bytes / BLOCK_BYTES;
+                blocks as f64 / WRITES as f64
+            })
+        });
+        ran.0
+    };
+    let (all, tenth) = (traffic(100.0), traffic(10.0));
+    println!("{all:?} with all of it, {tenth:?} with a tenth");
+    let [written, read, moved] = tenth;
+    assert!(moved > 0.95 && (all[0] - 1.0).abs() < 0.05, "{all:?}");
+    for pages in [written - all[0], read - all[1]] {
+        let share = pages / (1.0 + moved);
+        assert!((0.8..1.0).contains(&share), "{pages} pages: {share}");
+    }
 }
 
 /// A zone is reset when all uses of its life are over, and written again only then.
