@@ -2,6 +2,7 @@
 //!
 //! **Not here**: drives that answer nothing ([`SimDrive::lose`](super::SimDrive::lose)).
 
+use super::refusal::Sent;
 use super::state::{Flaw, State, sectors};
 use std::ops::Range;
 use varve_io::IoError;
@@ -25,32 +26,49 @@ pub(super) struct Ailments {
 }
 
 impl State {
-    /// The error of a flush that is sent now, if it fails.
-    pub(super) fn flush_error(&mut self, now: Nanos) -> Option<IoError> {
-        if let Some(error) = self.tier_flush_error(now) {
+    /// A flush is sent now: its number, and the error it is bound to end with, if there is one.
+    pub(super) fn begin_flush(&mut self, now: Nanos) -> (u64, Option<IoError>) {
+        let id = self.next;
+        self.next += 1;
+        self.note_flush(now, id);
+        let error = self.ailments.flush.map(|(error, is_single)| {
+            if is_single {
+                self.ailments.flush = None;
+            }
             self.ailments.is_unflushed = true;
-            self.count("refused_flush");
-            return Some(error);
-        }
-        let (error, is_single) = self.ailments.flush?;
-        if is_single {
-            self.ailments.flush = None;
-        }
+            self.count("flush_error");
+            error
+        });
+        (id, error)
+    }
+
+    /// The error that a flush ends with because its tier refuses it.
+    pub(super) fn refused_flush(&mut self, id: u64) -> Option<IoError> {
+        let refusals = self.refusals.as_ref()?;
+        let error = refusals.borrow_mut().take(self.index, id)?;
         self.ailments.is_unflushed = true;
-        self.count("flush_error");
+        self.count("refused_flush");
         Some(error)
     }
 
-    /// The error of a flush of all drives of its tier. Not of labels, which go to each drive by itself: what those
-    /// promise follows from how many drives take them.
-    fn tier_flush_error(&self, now: Nanos) -> Option<IoError> {
-        let refusals = self.refusals.as_ref()?;
+    /// A flush was sent to it that may be one of all drives of its tier. Not of labels, which go to each drive by
+    /// itself: what those promise follows from how many drives take them.
+    fn note_flush(&self, at: Nanos, id: u64) {
+        let Some(refusals) = &self.refusals else {
+            return;
+        };
         let behind = RESERVED_BYTES..RESERVED_BYTES + SECTOR_BYTES;
-        let is_label = now < self.ailments.labels_until;
+        let is_label = at < self.ailments.labels_until;
         if is_label || !self.atlas.borrow().may_refuse(self.index, &behind) {
-            return None;
+            return;
         }
-        refusals.borrow_mut().take_flush(now)
+        refusals.borrow_mut().note_flush(Sent {
+            drive: self.index,
+            id,
+            at,
+            offset: 0,
+            length: 0,
+        });
     }
 
     /// Labels are written at this moment, or were, and may not have been flushed yet.

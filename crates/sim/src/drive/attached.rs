@@ -254,13 +254,13 @@ impl Drive for Attached {
                 }
             }
             Command::Flush => {
-                let (span, mark, error) = {
+                let (span, mark, (id, error)) = {
                     let mut state = self.state.borrow_mut();
                     let span = state.latency(now, Kind::Flush);
-                    (span, state.cache.mark(), state.flush_error(now))
+                    (span, state.cache.mark(), state.begin_flush(now))
                 };
                 self.later(now + Nanos(span), trace, sender, move |state| {
-                    if let Some(error) = error {
+                    if let Some(error) = error.or_else(|| state.refused_flush(id)) {
                         return Err(error);
                     }
                     state.flushed(mark);
