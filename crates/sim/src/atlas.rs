@@ -12,9 +12,12 @@
 //!
 //! **Not here**: how faults work (`drive`), when they strike (`scenario`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
-use varve_units::SECTOR_BYTES;
+use varve_units::{Nanos, SECTOR_BYTES};
+
+/// How long whoever made a read that did not pass may take to read another copy: reads hang for a quarter of a second.
+const HIT_REMEMBERED: Nanos = Nanos::from_secs(1);
 
 /// How a tier protects its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +99,8 @@ pub struct Atlas {
     /// Claimed sectors of each drive.
     claims: Vec<BTreeSet<u64>>,
     lost: Vec<bool>,
+    /// Reads that met a claim, the newest last: who made one may be reading another copy.
+    hits: VecDeque<(Nanos, usize, Range<u64>)>,
 }
 
 impl Atlas {
@@ -107,6 +112,7 @@ impl Atlas {
             layout,
             claims: vec![BTreeSet::new(); drives],
             lost: vec![false; drives],
+            hits: VecDeque::new(),
         }
     }
 
@@ -127,6 +133,41 @@ impl Atlas {
             self.hold(drive, &second);
         }
         may
+    }
+
+    /// A read of a drive met something claimed.
+    pub fn note_hit(&mut self, drive: usize, range: &Range<u64>, now: Nanos) {
+        while let Some((at, ..)) = self.hits.front()
+            && *at + HIT_REMEMBERED < now
+        {
+            self.hits.pop_front();
+        }
+        self.hits.push_back((now, drive, range.clone()));
+    }
+
+    /// True if a read of `range` of a drive may fail although nothing is claimed there for long: the claim would be granted,
+    /// and nobody reads it because another copy did not pass a moment ago.
+    #[must_use]
+    pub fn may_claim_for_a_read(&self, drive: usize, range: &Range<u64>, now: Nanos) -> bool {
+        let mut hits = self.hits.iter();
+        let near = |(at, other, hit): &(Nanos, usize, Range<u64>)| {
+            *at + HIT_REMEMBERED >= now
+                && *other != drive
+                && self.is_beside(drive, range, *other, hit)
+        };
+        self.may_claim(drive, range) && !hits.any(near)
+    }
+
+    /// True if what was hit on another drive is what protects `range`.
+    fn is_beside(&self, drive: usize, range: &Range<u64>, other: usize, hit: &Range<u64>) -> bool {
+        let (Some(Place::Tier(index, extent)), Some(Place::Tier(hit_in, hit_extent))) =
+            (self.place(drive, range), self.place(other, hit))
+        else {
+            return false;
+        };
+        let near = self.near(self.layout.tiers[index].scheme, extent, range);
+        let (start, end) = (hit.start - hit_extent.base, hit.end - hit_extent.base);
+        index == hit_in && start < near.end && near.start < end
     }
 
     fn hold(&mut self, drive: usize, range: &Range<u64>) {
@@ -243,9 +284,17 @@ impl Atlas {
         if self.lost[other.drive] {
             return false;
         }
+        let near = self.near(scheme, extent, range);
+        let first = other.base + near.start;
+        let last = other.base + near.end.min(other.bytes);
+        first >= last || !self.has_claims(other.drive, &(first..last))
+    }
+
+    /// From the base of an extent, what of the others protects `range` of it.
+    fn near(&self, scheme: Scheme, extent: Extent, range: &Range<u64>) -> Range<u64> {
         let (start, end) = (range.start - extent.base, range.end - extent.base);
-        let near = match scheme {
-            Scheme::Single => return true,
+        match scheme {
+            Scheme::Single => 0..0,
             Scheme::Mirror => {
                 let guard = self.layout.guard_bytes;
                 start.saturating_sub(guard)..end + guard
@@ -253,10 +302,7 @@ impl Atlas {
             Scheme::Parity { strip_bytes } => {
                 start / strip_bytes * strip_bytes..end.next_multiple_of(strip_bytes)
             }
-        };
-        let first = other.base + near.start;
-        let last = other.base + near.end.min(other.bytes);
-        first >= last || !self.has_claims(other.drive, &(first..last))
+        }
     }
 
     fn has_claims(&self, drive: usize, range: &Range<u64>) -> bool {

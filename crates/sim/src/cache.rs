@@ -7,7 +7,7 @@
 //! **Invariants**: `visible` is in the order in which reads came to see the writes; a write is
 //! destaged only together with the earlier visible ones that it overlaps.
 
-use crate::platter::{Cell, Platter, gather_bytes, gather_cell};
+use crate::platter::{Cell, Platter, gather_bytes, gather_cell, noise_bytes, noise_cell};
 use crate::rng::Rng;
 use std::ops::Range;
 use varve_io::{Gather, Segment};
@@ -25,6 +25,8 @@ pub enum Body {
     Part(Gather, Range<u64>),
     /// This many bytes of zeroes (a discard that the drive honours).
     Zeroes(u64),
+    /// This many bytes of nothing that was ever written, by this key (a discard that it honours otherwise).
+    Noise(u64, u64),
 }
 
 impl Body {
@@ -34,7 +36,7 @@ impl Body {
         match self {
             Self::Gather(gather) => gather.bytes(),
             Self::Part(_, part) => part.end - part.start,
-            Self::Zeroes(bytes) => *bytes,
+            Self::Zeroes(bytes) | Self::Noise(bytes, _) => *bytes,
         }
     }
 
@@ -45,6 +47,7 @@ impl Body {
             Self::Gather(gather) => gather_cell(gather, at),
             Self::Part(gather, part) => gather_cell(gather, part.start + at),
             Self::Zeroes(_) => Cell::Bytes(Box::new([0; SECTOR])),
+            Self::Noise(_, key) => noise_cell(*key, at / SECTOR_BYTES),
         }
     }
 
@@ -54,6 +57,7 @@ impl Body {
             Self::Gather(gather) => gather_bytes(gather, at, into),
             Self::Part(gather, part) => gather_bytes(gather, part.start + at, into),
             Self::Zeroes(_) => into.fill(0),
+            Self::Noise(_, key) => noise_bytes(*key, at / SECTOR_BYTES, into),
         }
     }
 
@@ -65,6 +69,7 @@ impl Body {
                 platter.apply(offset - start, gather, from, to);
             }
             Self::Zeroes(_) => platter.zero(offset + from, to - from),
+            Self::Noise(_, key) => platter.scramble(offset, from, to, *key),
         }
     }
 }
@@ -226,15 +231,21 @@ impl Cache {
         cells(&self.visible[..older], platter, range)
     }
 
-    /// The power fails: each write that is not durable is kept, lost or torn.
-    pub fn fail(&mut self, platter: &mut Platter, rng: &mut Rng, lba_bytes: u64) {
+    /// The power fails: each write that is not durable is kept, lost or torn, or all are lost.
+    pub fn fail(
+        &mut self,
+        platter: &mut Platter,
+        rng: &mut Rng,
+        lba_bytes: u64,
+        is_unflushed: bool,
+    ) {
         let mut in_flight = std::mem::take(&mut self.in_flight);
         let mut writes = std::mem::take(&mut self.visible);
         while !in_flight.is_empty() {
             writes.push(in_flight.swap_remove(rng.index(in_flight.len())));
         }
         // Now and then the whole cache is lost or kept: both extremes find bugs of their own.
-        let mood = rng.below(8);
+        let mood = if is_unflushed { 0 } else { rng.below(8) };
         for write in writes {
             match mood {
                 0 => {}
@@ -309,7 +320,7 @@ fn units(body: &Body, lba_bytes: u64) -> Vec<Range<u64>> {
     let (gather, part) = match body {
         Body::Gather(gather) => (gather, 0..gather.bytes()),
         Body::Part(gather, part) => (gather, part.clone()),
-        Body::Zeroes(bytes) => {
+        Body::Zeroes(bytes) | Body::Noise(bytes, _) => {
             let zeroes = (0..*bytes).step_by(BLOCK_BYTES as usize);
             units.extend(zeroes.map(|at| at..(at + BLOCK_BYTES).min(*bytes)));
             return units;
@@ -373,7 +384,7 @@ mod tests {
             write(&mut cache, 2, 0, sector(2));
             write(&mut cache, 3, 512, sector(3));
             cache.destage(&mut platter, mark);
-            cache.fail(&mut platter, &mut Rng::new(seed), 512);
+            cache.fail(&mut platter, &mut Rng::new(seed), 512, false);
             seen.insert((first_byte(&platter, 0), first_byte(&platter, 512)));
         }
         let all: BTreeSet<(u8, u8)> = [(1, 0), (1, 3), (2, 0), (2, 3)].into();
@@ -436,7 +447,7 @@ mod tests {
                 assert_eq!(on_platter, first);
                 seen.insert(on_platter);
             } else {
-                lost.fail(&mut torn, &mut Rng::new(seed), 512);
+                lost.fail(&mut torn, &mut Rng::new(seed), 512, false);
                 let kept = |at: u64| first_byte(&torn, at) != 0;
                 assert!((0..6).all(|at| is_stored(at * 512) || !kept(at * 512)));
             }

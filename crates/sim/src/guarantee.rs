@@ -15,14 +15,19 @@ pub const OPERATIONS_MIN: u64 = 2_000;
 pub const CRASHES_MIN: u64 = 3;
 
 /// Faults that are injected, by their names in the tally of a drive.
-const FAULTS: [&str; 12] = [
+const FAULTS: [&str; 17] = [
+    "bad_range",
     "bit_rot",
+    "flush_error",
     "gone",
     "hung_reads",
     "lost_write",
     "media_error",
+    "misdirected_read",
     "misdirected_write",
     "no_space",
+    "read_only",
+    "refused_flush",
     "refused_stripe",
     "refused_write",
     "slow",

@@ -508,24 +508,24 @@ impl Hosts {
 
     async fn create_sized(&self, size: u64) {
         let tenant = TenantId(self.rng.borrow_mut().below(self.shared.tenants) as u32);
-        {
+        let identity = {
             let oracle = &mut *self.shared.oracle.borrow_mut();
             if oracle.sizes().len() + oracle.creating() >= self.shared.volumes_max {
                 return;
             }
-            oracle.begin_create(size, tenant);
-        }
+            oracle.begin_create(size, tenant)
+        };
         self.began(&[5, size]);
-        let outcome = self.subject.create_volume(tenant, size).await;
+        let outcome = self.subject.create_volume(&identity, size).await;
         self.ended(5, size, outcome.is_ok());
         let oracle = &mut *self.shared.oracle.borrow_mut();
         match outcome {
             Ok(id) => {
-                if let Err(what) = oracle.end_create(id, size, tenant) {
+                if let Err(what) = oracle.end_create(id, &identity) {
                     self.fail(what);
                 }
             }
-            Err(SubjectError::CapacityExceeded) => oracle.end_create_failed(size, tenant),
+            Err(SubjectError::CapacityExceeded) => oracle.end_create_failed(&identity),
             Err(error) => self.fail(format!("creation of a volume: {error}")),
         }
     }

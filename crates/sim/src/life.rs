@@ -107,7 +107,7 @@ impl Life {
             pool,
             self.rng.borrow().split("hosts"),
         );
-        let found = subject.volumes();
+        let found = subject.found();
         self.shared.oracle.borrow_mut().check_volumes(&found)?;
         self.shared.oracle.borrow_mut().note_space(subject.space());
         Rc::clone(&hosts).verify().await;
@@ -250,10 +250,12 @@ impl Life {
         let (subject, reactor) = (Rc::clone(subject), Rc::clone(&self.reactor));
         let (replacing, replaced) = (Rc::clone(&self.replacing), Rc::clone(&self.replaced));
         let is_closing = Rc::clone(&self.is_closing);
+        let drives = Rc::clone(&self.drives);
         self.reactor.spawn(Box::pin(async move {
             match subject.replace(index, drive, works).await {
                 Ok(()) => {
                     atlas.borrow_mut().restore(index);
+                    drives[index].note_given_up();
                     replacing.borrow_mut().remove(&index);
                     replaced.borrow_mut().remove(&index);
                 }
@@ -314,6 +316,7 @@ impl Life {
         hosts.flush().await;
         self.is_closing.set(true);
         let oracle = &self.shared.oracle;
+        oracle.borrow_mut().check_volumes(&subject.found())?;
         oracle.borrow().check_space(subject.space())?;
         subject
             .audit()

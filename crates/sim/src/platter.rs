@@ -76,6 +76,8 @@ fn fill(symbol: u64, part: u8, bytes: &mut [u8]) {
 enum Source {
     Meta(Rc<Sectors>),
     Data(Rc<Blocks>),
+    /// By this key what nobody wrote.
+    Noise(u64),
 }
 
 impl Source {
@@ -85,6 +87,7 @@ impl Source {
         match self {
             Self::Meta(sectors) => bytes_cell(&sectors.bytes()[at..at + SECTOR]),
             Self::Data(blocks) => block_cell(blocks, at / BLOCK, at % BLOCK),
+            Self::Noise(key) => noise_cell(*key, sector),
         }
     }
 
@@ -94,6 +97,7 @@ impl Source {
         match self {
             Self::Meta(sectors) => into.copy_from_slice(&sectors.bytes()[at..at + into.len()]),
             Self::Data(blocks) => blocks_bytes(blocks, at, into),
+            Self::Noise(key) => noise_bytes(*key, sector, into),
         }
     }
 
@@ -160,6 +164,11 @@ impl Platter {
     /// Writes zeroes, whole sectors.
     pub fn zero(&mut self, offset: u64, length: u64) {
         self.cut(offset / SECTOR_BYTES, (offset + length) / SECTOR_BYTES);
+    }
+
+    /// Makes bytes `from..to` of a range that as a whole begins at `offset`, whole sectors, something that nobody wrote.
+    pub fn scramble(&mut self, offset: u64, from: u64, to: u64, key: u64) {
+        self.put(offset + from, to - from, Source::Noise(key), from);
     }
 
     /// Makes the range hold what `source` holds from its byte `from` on.
@@ -352,6 +361,25 @@ fn read_part(source: &Source, at: u64, into: &mut Blocks, to: usize, count: usiz
             }
         }
         done += length;
+    }
+}
+
+/// Sector `sector` of what nobody wrote.
+#[must_use]
+pub fn noise_cell(key: u64, sector: u64) -> Cell {
+    let mut content = Box::new([0; SECTOR]);
+    noise_bytes(key, sector, &mut content[..]);
+    Cell::Bytes(content)
+}
+
+/// What nobody wrote from sector `sector` on, whole sectors.
+pub fn noise_bytes(key: u64, sector: u64, into: &mut [u8]) {
+    for (number, sector) in (sector..).zip(into.chunks_exact_mut(SECTOR)) {
+        let mut word = mix(key ^ number);
+        for chunk in sector.chunks_exact_mut(8) {
+            word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
     }
 }
 

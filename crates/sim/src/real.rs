@@ -3,6 +3,7 @@
 use crate::atlas::{Extent, Layout, Scheme, Tier};
 use crate::canary::Canary;
 use crate::checker::space::Space;
+use crate::checker::volumes::{Found, Naming};
 use crate::laps::LogArea;
 use crate::rng::Rng;
 use crate::scenario::LANES_FEW;
@@ -36,6 +37,9 @@ const FEATURES: &[&str] = &[
     "admission_waits",
     "aged_merges",
     "background_yields",
+    "bad_range",
+    "bad_range_read",
+    "bad_range_write",
     "batches_read_again",
     "bypassed_blocks",
     "checkpoints",
@@ -44,8 +48,10 @@ const FEATURES: &[&str] = &[
     "compacted_blocks",
     "compaction_pauses",
     "creations_cut",
+    "discarded_to_noise",
     "discards_redone",
     "earlier_pools",
+    "flush_error",
     "full_at_minimal_reserve",
     "full_rejections",
     "gc_blocks",
@@ -62,12 +68,17 @@ const FEATURES: &[&str] = &[
     "leaf_reads",
     "many_lanes",
     "members_lost",
+    "misdirected_read",
+    "misdirected_reads_lasting",
     "moves_redone",
     "no_space",
     "no_space_refusals",
     "paced_writes",
+    "put_back",
+    "read_only",
     "read_retries",
     "records_passed_over",
+    "refused_flush",
     "refused_stripe",
     "remirrors",
     "repairs",
@@ -263,6 +274,10 @@ impl Factory for Real {
         true
     }
 
+    fn knows_drives(&self) -> bool {
+        true
+    }
+
     fn tells_shortage(&self) -> bool {
         true
     }
@@ -402,7 +417,6 @@ fn wrap(
             engines: engines(&pool, world),
             next: Cell::new(0),
             pool,
-            seed: config.seed,
             fast: config.fast,
             is_verbose,
             full_minimal: Cell::new(0),
@@ -422,7 +436,6 @@ struct Life {
     /// The engine as each reactor has it: hosts come in everywhere.
     engines: Vec<Engine>,
     next: Cell<usize>,
-    seed: u64,
     /// Fast drives.
     fast: usize,
     is_verbose: bool,
@@ -537,32 +550,36 @@ impl Subject for Life {
         Box::pin(async move { self.engine().flush().await.map_err(outcome) })
     }
 
-    fn create_volume(&self, tenant: TenantId, count: u64) -> Flow<'_, Outcome<VolumeId>> {
+    fn create_volume<'a>(
+        &'a self,
+        identity: &'a Naming,
+        count: u64,
+    ) -> Flow<'a, Outcome<VolumeId>> {
         Box::pin(async move {
-            let engine = self.engine();
-            let number = engine
-                .volumes()
-                .iter()
-                .map(|entry| entry.id.0)
-                .max()
-                .unwrap_or(0);
-            // Names of volumes being created at the same time must differ too.
-            for attempt in 0..100 {
-                let name = format!("v{}-{number}-{attempt}", self.seed);
-                let new = NewVolume {
-                    name: &name,
-                    size: varve_units::Blocks(count),
-                    tenant,
-                    uuid: [1; 16],
-                    nguid: [2; 16],
-                };
-                match engine.create_volume(new).await {
-                    Err(EngineError::NameTaken) => {}
-                    done => return done.map_err(outcome),
-                }
-            }
-            Err(SubjectError::Stopped)
+            let new = NewVolume {
+                name: &identity.name,
+                size: varve_units::Blocks(count),
+                tenant: identity.tenant,
+                uuid: identity.uuid,
+                nguid: identity.nguid,
+            };
+            self.engine().create_volume(new).await.map_err(outcome)
         })
+    }
+
+    fn found(&self) -> Vec<Found> {
+        let volumes = self.pool.engine().volumes().into_iter();
+        let found = volumes.map(|entry| Found {
+            id: entry.id,
+            size: entry.size.0,
+            identity: Some(Naming {
+                tenant: entry.tenant,
+                name: entry.name.as_str().to_owned(),
+                uuid: entry.uuid,
+                nguid: entry.nguid,
+            }),
+        });
+        found.collect()
     }
 
     fn delete_volume(&self, volume: VolumeId) -> Flow<'_, Outcome<()>> {

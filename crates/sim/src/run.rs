@@ -25,7 +25,7 @@ use crate::workload::Workload;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use varve_io::World;
+use varve_io::{Drive, World};
 use varve_units::Nanos;
 
 /// The dense tier among those of a layout.
@@ -39,6 +39,8 @@ const OPERATIONS_MORE: u64 = 200;
 const OPERATIONS_SHORT: u64 = 48;
 /// Of so many crashes one takes a drive with it, if redundancy can do without that drive. Arbitrary.
 const LOST_WITH_POWER_ONE_IN: u64 = 4;
+/// Of so many starts one finds those drives back that were given up. Arbitrary.
+const PUT_BACK_ONE_IN: u64 = 2;
 /// Attempts to crash a recovery before a run gives up.
 const RECOVERIES_MAX: u64 = 40;
 /// Actions within which the power may fail during a creation. Arbitrary: few creations take more.
@@ -546,12 +548,23 @@ impl<'a> Machine<'a> {
         }
         let config: Config = self.plan.config.clone();
         life.reactor.seat(config.lanes);
-        let drives = life.attached.clone();
+        let mut drives = life.attached.clone();
         if self.is_created {
+            drives.extend(self.put_back(&life.reactor));
             self.factory.open(world, drives, config)
         } else {
             self.factory.create(world, drives, config)
         }
+    }
+
+    /// Drives that were given up and are back, with what they held.
+    fn put_back(&self, reactor: &Rc<Reactor>) -> Vec<Rc<dyn Drive>> {
+        let mut rng = self.rng.split_at("put back", self.lives);
+        if !self.factory.knows_drives() || !rng.chance(1, PUT_BACK_ONE_IN) {
+            return Vec::new();
+        }
+        let drives = self.drives.iter();
+        drives.filter_map(|drive| drive.put_back(reactor)).collect()
     }
 
     fn collect(&self, status: &BTreeMap<&'static str, u64>) {

@@ -1,6 +1,6 @@
 //! What a seed means: the pool, the hosts, the crashes and the faults.
 
-use crate::drive::{DriveSpec, SimDrive, WriteFault};
+use crate::drive::{DriveSpec, Misread, SimDrive, WriteFault};
 use crate::executor::Trigger;
 use crate::guarantee::OPERATIONS_MIN;
 use crate::rng::Rng;
@@ -216,6 +216,18 @@ pub(crate) fn heal_perhaps(rng: &mut Rng, drives: &[SimDrive]) {
     }
 }
 
+/// A read that goes anywhere, or by whole megabytes, where what lies there is more like what should have been read.
+fn draw_misread(rng: &mut Rng, drive: &SimDrive) -> Misread {
+    let blocks = match rng.chance(1, 2) {
+        true => rng.magnitude(1, 1 << 12),
+        false => rng.within(1, 32) * (MIB / drive.lba_bytes()),
+    };
+    Misread {
+        blocks,
+        lasts: rng.chance(1, 3),
+    }
+}
+
 /// Lets one random fault strike one random drive, as far as the atlas permits. Faults of writes
 /// strike later, or never.
 pub fn inject(rng: &mut Rng, drives: &[SimDrive], stress: Stress, now: Nanos) {
@@ -234,6 +246,28 @@ pub fn inject(rng: &mut Rng, drives: &[SimDrive], stress: Stress, now: Nanos) {
         10 => {
             let error = rng.pick(&REFUSALS);
             drives.iter().for_each(|drive| drive.arm_refusal(error));
+        }
+        12 => drive.misdirect_read(draw_misread(rng, drive)),
+        13 => {
+            let refuses = rng.chance(1, 3);
+            if refuses {
+                heal_perhaps(rng, drives);
+            }
+            drive.break_for_good(rng, refuses);
+        }
+        14 => {
+            heal_perhaps(rng, drives);
+            drive.turn_read_only();
+        }
+        15 => {
+            heal_perhaps(rng, drives);
+            drive.fail_flushes(rng.pick(&REFUSALS), rng.chance(1, 2));
+        }
+        16 => {
+            let error = rng.pick(&REFUSALS);
+            drives
+                .iter()
+                .for_each(|drive| drive.arm_flush_refusal(error));
         }
         6 => drive.slow_down(now + Nanos::from_millis(rng.magnitude(1, 32))),
         7 => drive.slow_reads(now + Nanos::from_millis(rng.magnitude(1, 64))),

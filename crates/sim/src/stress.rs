@@ -114,13 +114,15 @@ impl Stress {
 
     /// Weights of the kinds of faults in the order of [`inject`](crate::scenario::inject).
     #[must_use]
-    pub const fn fault_weights(self) -> [u32; 12] {
+    pub const fn fault_weights(self) -> [u32; 17] {
         match self {
-            Self::Even | Self::Races | Self::Restarts => [5, 5, 4, 4, 1, 2, 3, 3, 1, 1, 3, 0],
-            Self::LateReads => [1, 1, 1, 1, 1, 1, 1, 2, 18, 1, 1, 0],
-            Self::Losses => [3, 3, 3, 3, 2, 14, 1, 1, 1, 3, 2, 0],
-            Self::Scatter => [4, 14, 12, 12, 1, 2, 1, 1, 1, 1, 4, 0],
-            Self::Deletions => [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 18],
+            Self::Even | Self::Races | Self::Restarts => {
+                [5, 5, 4, 4, 1, 2, 3, 3, 1, 1, 3, 0, 5, 2, 1, 1, 2]
+            }
+            Self::LateReads => [1, 1, 1, 1, 1, 1, 1, 2, 18, 1, 1, 0, 2, 1, 1, 1, 1],
+            Self::Losses => [3, 3, 3, 3, 2, 10, 1, 1, 1, 3, 2, 0, 3, 2, 4, 4, 2],
+            Self::Scatter => [4, 14, 12, 12, 1, 2, 1, 1, 1, 1, 4, 0, 12, 4, 1, 1, 2],
+            Self::Deletions => [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 18, 2, 1, 1, 1, 1],
         }
     }
 

@@ -5,6 +5,7 @@
 
 use crate::atlas::Layout;
 use crate::checker::space::Space;
+use crate::checker::volumes::{Found, Naming};
 use crate::laps::LogArea;
 use crate::wire::WireCanary;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use varve_ftl::Recall;
 use varve_io::{Blocks, Drive, World};
-use varve_units::{Lba, TenantId, VolumeId};
+use varve_units::{Lba, VolumeId};
 
 /// A boxed flow of one reactor.
 pub type Flow<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -184,6 +185,11 @@ pub trait Factory {
     /// Where the chunks of the fast tier lie, if it is a log: every seed must have wrapped it.
     fn log_area(&self, config: &Config) -> Option<LogArea>;
 
+    /// True if a pool knows its drives by what they hold, whichever it is given.
+    fn knows_drives(&self) -> bool {
+        false
+    }
+
     /// True if a pool tells its hosts when there is no room beneath a drive, and goes on when there is.
     fn tells_shortage(&self) -> bool {
         false
@@ -235,7 +241,8 @@ pub trait Subject {
     fn flush(&self) -> Flow<'_, Outcome<()>>;
 
     /// Creates a volume of `count` blocks; durable at acknowledgement.
-    fn create_volume(&self, tenant: TenantId, count: u64) -> Flow<'_, Outcome<VolumeId>>;
+    fn create_volume<'a>(&'a self, identity: &'a Naming, count: u64)
+    -> Flow<'a, Outcome<VolumeId>>;
 
     /// Deletes a volume; durable at acknowledgement.
     fn delete_volume(&self, volume: VolumeId) -> Flow<'_, Outcome<()>>;
@@ -245,6 +252,17 @@ pub trait Subject {
 
     /// The volumes and their sizes in blocks.
     fn volumes(&self) -> Vec<(VolumeId, u64)>;
+
+    /// The same with what they are called.
+    fn found(&self) -> Vec<Found> {
+        let volumes = self.volumes().into_iter();
+        let found = volumes.map(|(id, size)| Found {
+            id,
+            size,
+            identity: None,
+        });
+        found.collect()
+    }
 
     /// Puts a blank drive in the place of drive `index`, which may be read from meanwhile if it `works`; ends when
     /// redundancy is whole again, or with [`SubjectError::Stopped`] if service ends before.

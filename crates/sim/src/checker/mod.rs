@@ -19,8 +19,8 @@ use space::Space;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use varve_io::Blocks;
-use varve_units::{LEAF_BLOCKS, Lba, TenantId, VolumeId};
-use volumes::{Fate, Volume};
+use varve_units::{LEAF_BLOCKS, Lba, VolumeId};
+use volumes::{Fate, Naming, Volume};
 
 /// What kind of change a write is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,8 +74,10 @@ pub struct Oracle {
     /// Indexed by write identity.
     writes: Vec<Write>,
     volumes: BTreeMap<VolumeId, Volume>,
-    /// Sizes and tenants of volumes whose creation is in flight.
-    creating: Vec<(u64, TenantId)>,
+    /// Sizes and identities of volumes whose creation is in flight.
+    creating: Vec<(u64, Naming)>,
+    /// Creations begun.
+    created: u64,
 }
 
 impl Oracle {
@@ -102,6 +104,7 @@ impl Oracle {
             writes: vec![none],
             volumes: BTreeMap::new(),
             creating: Vec::new(),
+            created: 0,
         }
     }
 
@@ -400,6 +403,7 @@ fn describe(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use varve_units::TenantId;
 
     const RECORDS: Records = Records {
         blocks: 8,
@@ -417,8 +421,8 @@ mod tests {
         };
         let volume = VolumeId(1);
         let mut oracle = Oracle::new(1, true, RECORDS);
-        oracle.begin_create(8, TenantId(0));
-        let created = oracle.end_create(volume, 8, TenantId(0));
+        let identity = oracle.begin_create(8, TenantId(0));
+        let created = oracle.end_create(volume, &identity);
         created.expect("a new identity");
         oracle.note_space(space(4));
         let early = oracle.begin_write(volume, Lba(0), 8, Change::Write);
@@ -435,9 +439,9 @@ mod tests {
         for (is_flushed_after, is_legal) in [(true, false), (false, true)] {
             let mut oracle = Oracle::new(1, true, RECORDS);
             let volume = VolumeId(1);
-            oracle.begin_create(8, TenantId(0));
+            let identity = oracle.begin_create(8, TenantId(0));
             oracle
-                .end_create(volume, 8, TenantId(0))
+                .end_create(volume, &identity)
                 .expect("a new identity");
             let early = (!is_flushed_after).then(|| oracle.begin_other());
             let write = oracle.begin_write(volume, Lba(0), 1, Change::Write);

@@ -76,6 +76,7 @@ impl Attached {
             state.next += 1;
             let range = trace.offset..trace.offset + trace.length;
             if trace.kind == "write" {
+                state.note_label(trace.offset, None);
                 state.note_sent(now, id, &range);
             }
             state.cache.begin(id, trace.offset, body);
@@ -92,7 +93,12 @@ impl Attached {
                 state.show(id);
             }
         });
-        self.later(now + Nanos(complete), trace, sender, move |state| {
+        let ends = now + Nanos(complete);
+        let is_write = trace.kind == "write";
+        self.later(ends, trace, sender, move |state| {
+            if is_write {
+                state.note_label(trace.offset, Some(ends));
+            }
             state.finish_write(id)
         });
     }
@@ -185,6 +191,9 @@ impl Drive for Attached {
         }
         let (kind, offset, length, content) = describe(&command);
         self.check(&command, offset, length);
+        if let Some(what) = self.state.borrow().trespass(&command) {
+            self.reactor.journal().fail(what.to_owned());
+        }
         let now = self.reactor.now();
         let drive = self.state.borrow().index as u64;
         let word = u64::from(kind.as_bytes()[0]);
@@ -205,9 +214,20 @@ impl Drive for Attached {
         match command {
             Command::Read { offset, into, .. } => {
                 let span = self.state.borrow_mut().read_latency(now, &into);
-                self.later(now + Nanos(span), trace, sender, move |state| {
-                    state.read(offset, into)
+                let ends = now + Nanos(span);
+                self.later(ends, trace, sender, move |state| {
+                    state.read(ends, offset, into)
                 });
+            }
+            Command::Write { .. } | Command::Repair { .. } | Command::Discard { .. }
+                if self.state.borrow().ailments.is_read_only =>
+            {
+                let span = self.state.borrow_mut().latency(now, Kind::Write);
+                let refused = |state: &mut State| {
+                    state.count("read_only");
+                    Err(IoError::ReadOnly)
+                };
+                self.later(now + Nanos(span), trace, sender, refused);
             }
             Command::Write { .. } if self.state.borrow().is_full(now, offset) => {
                 let span = self.state.borrow_mut().latency(now, Kind::Write);
@@ -224,9 +244,9 @@ impl Drive for Attached {
                 self.write(now, trace, Body::Gather(gather), sender);
             }
             Command::Discard { length, .. } => {
-                // Half of the hints are taken.
-                if self.state.borrow_mut().rng.chance(1, 2) {
-                    self.write(now, trace, Body::Zeroes(length), sender);
+                let taken = self.state.borrow_mut().take_hint(length);
+                if let Some(body) = taken {
+                    self.write(now, trace, body, sender);
                 } else {
                     let span = self.state.borrow_mut().latency(now, Kind::Write);
                     let nothing = |_: &mut State| Ok(Done::Nothing);
@@ -234,12 +254,16 @@ impl Drive for Attached {
                 }
             }
             Command::Flush => {
-                let (span, mark) = {
+                let (span, mark, (id, error)) = {
                     let mut state = self.state.borrow_mut();
-                    (state.latency(now, Kind::Flush), state.cache.mark())
+                    let span = state.latency(now, Kind::Flush);
+                    (span, state.cache.mark(), state.begin_flush(now))
                 };
                 self.later(now + Nanos(span), trace, sender, move |state| {
-                    state.cache.destage(&mut state.platter, mark);
+                    if let Some(error) = error.or_else(|| state.refused_flush(id)) {
+                        return Err(error);
+                    }
+                    state.flushed(mark);
                     Ok(Done::Nothing)
                 });
             }

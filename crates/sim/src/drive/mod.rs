@@ -11,11 +11,15 @@
 //!
 //! **Not here**: whether a fault may strike (`atlas`), when (`scenario`).
 
+mod ailment;
 mod attached;
+mod former;
+mod misread;
 mod refusal;
 mod spell;
 mod state;
 
+pub use misread::Misread;
 pub use refusal::Refusals;
 
 use crate::atlas::Atlas;
@@ -24,7 +28,9 @@ use crate::executor::Reactor;
 use crate::laps::Laps;
 use crate::platter::Platter;
 use crate::rng::Rng;
+use ailment::Ailments;
 use attached::Attached;
+use former::Former;
 use spell::Spells;
 use state::{Flaw, State, sectors};
 use std::cell::RefCell;
@@ -62,7 +68,7 @@ pub enum WriteFault {
 }
 
 /// A bay of the simulated machine and the drive in it, surviving the crashes of the pool.
-pub struct SimDrive(RefCell<Rc<RefCell<State>>>);
+pub struct SimDrive(RefCell<Rc<RefCell<State>>>, Former);
 
 impl SimDrive {
     /// A blank drive, number `index` of the pool.
@@ -77,10 +83,13 @@ impl SimDrive {
             cache: Cache::default(),
             flaws: BTreeMap::new(),
             armed: Vec::new(),
+            misreads: Vec::new(),
             doomed: Vec::new(),
             refusals: None,
             atlas,
             is_gone: false,
+            is_given_up: false,
+            ailments: Ailments::default(),
             has_returned: false,
             incarnation: 0,
             spells: Spells::default(),
@@ -90,7 +99,10 @@ impl SimDrive {
             trace: VecDeque::new(),
             tally: BTreeMap::new(),
         };
-        Self(RefCell::new(Rc::new(RefCell::new(state))))
+        Self(
+            RefCell::new(Rc::new(RefCell::new(state))),
+            Former::default(),
+        )
     }
 
     /// The drive that is in the bay.
@@ -118,6 +130,12 @@ impl SimDrive {
         })
     }
 
+    /// Smallest unit of a transfer.
+    #[must_use]
+    pub fn lba_bytes(&self) -> u64 {
+        u64::from(self.state().borrow().spec.lba_bytes)
+    }
+
     /// Writes that were sent and that no read sees yet.
     #[must_use]
     pub fn writes_in_flight(&self) -> usize {
@@ -126,17 +144,20 @@ impl SimDrive {
 
     /// The power fails: whatever was not durable is kept, lost or torn.
     pub fn power_fail(&self) {
+        self.1.power_fail();
         let state = self.state();
         let state = &mut *state.borrow_mut();
         let lba_bytes = u64::from(state.spec.lba_bytes);
-        state
-            .cache
-            .fail(&mut state.platter, &mut state.rng, lba_bytes);
+        let is_unflushed = state.ailments.is_unflushed && state.rng.chance(1, 2);
+        let (platter, rng) = (&mut state.platter, &mut state.rng);
+        state.cache.fail(platter, rng, lba_bytes, is_unflushed);
+        state.ailments.is_unflushed = false;
         state.doomed.clear();
         if let Some(refusals) = &state.refusals {
             refusals.borrow_mut().forget();
         }
         state.spells = Spells::default();
+        state.ailments.labels_until = Nanos(0);
         state.no_space_until = Nanos(0);
     }
 
@@ -154,6 +175,54 @@ impl SimDrive {
         })
     }
 
+    /// Reads of a range near a random written place fail for good, whatever is written there; if it `refuses`,
+    /// writes do too, and the drive is as good as lost. False if the atlas refuses.
+    pub fn break_for_good(&self, rng: &mut Rng, refuses: bool) -> bool {
+        if refuses && !self.condemn() {
+            return false;
+        }
+        let flaw = |_: &mut Rng| Flaw::Bad {
+            refuses,
+            is_rewritten: false,
+        };
+        if !refuses {
+            return self.plant("bad_range", rng, flaw);
+        }
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
+        if let Some(range) = state.written_range(rng) {
+            let flaws = sectors(&range).map(|sector| (sector, flaw(rng)));
+            state.flaws.extend(flaws);
+            state.count("bad_range_refusing");
+        }
+        true
+    }
+
+    /// Every write is refused from now on; reads and flushes work. False if the atlas refuses.
+    pub fn turn_read_only(&self) -> bool {
+        let may = self.condemn();
+        if may {
+            self.state().borrow_mut().ailments.is_read_only = true;
+        }
+        may
+    }
+
+    /// The next flush fails, or all from now on, while everything else works. False if the atlas refuses.
+    pub fn fail_flushes(&self, error: IoError, is_single: bool) -> bool {
+        let may = self.condemn();
+        if may {
+            self.state().borrow_mut().ailments.flush = Some((error, is_single));
+        }
+        may
+    }
+
+    /// Whoever meets what comes may stop using the drive: to the atlas it is lost.
+    fn condemn(&self) -> bool {
+        let state = self.state();
+        let state = state.borrow();
+        !state.is_gone && state.atlas.borrow_mut().lose(state.index)
+    }
+
     fn plant(&self, name: &'static str, rng: &mut Rng, flaw: impl Fn(&mut Rng) -> Flaw) -> bool {
         let state = self.state();
         let state = &mut *state.borrow_mut();
@@ -167,7 +236,7 @@ impl SimDrive {
             return false;
         }
         for sector in sectors(&range) {
-            state.flaws.insert(sector, flaw(rng));
+            state.put_flaw(sector, flaw(rng));
         }
         state.count(name);
         true
@@ -178,6 +247,11 @@ impl SimDrive {
         self.state().borrow_mut().armed.push(fault);
     }
 
+    /// The next read that the atlas lets it strike goes elsewhere.
+    pub fn misdirect_read(&self, misread: Misread) {
+        self.state().borrow_mut().misreads.push(misread);
+    }
+
     /// The next write of its tier that the atlas lets it strike is stored, all of it or a part, and refused.
     /// Nothing happens to a drive of a tier that refuses none.
     pub fn arm_refusal(&self, error: IoError) {
@@ -186,11 +260,20 @@ impl SimDrive {
         }
     }
 
+    /// The next flush of its tier that the atlas lets it strike fails on all of its drives. Nothing happens to a
+    /// drive of a tier that refuses none.
+    pub fn arm_flush_refusal(&self, error: IoError) {
+        if let Some(refusals) = &self.state().borrow().refusals {
+            refusals.borrow_mut().arm_flush(error);
+        }
+    }
+
     /// Forgets faults that have not struck yet; there is room again.
     pub fn disarm(&self) {
         let state = self.state();
         let state = &mut *state.borrow_mut();
         state.armed.clear();
+        state.misreads.clear();
         if let Some(refusals) = &state.refusals {
             refusals.borrow_mut().disarm();
         }
@@ -262,22 +345,44 @@ impl SimDrive {
     pub fn replace(&self) {
         let state = self.state();
         let state = &mut *state.borrow_mut();
-        state.platter = Platter::default();
+        self.1.take_out(state.taken_out());
         state.cache.clear();
         state.flaws.clear();
         state.doomed.clear();
         state.is_gone = false;
+        state.ailments = Ailments::default();
         state.has_returned = false;
         state.incarnation += 1;
         state.count("replaced");
     }
 
     /// A blank drive takes its place, which works: who attached before goes on with it, until the power fails. The
-    /// atlas is to count it as lost, so nothing strikes either of them.
+    /// atlas is to count it as lost, so nothing strikes either of them. What it reads wrong without a word ends: a copy
+    /// of it would be wrong there too, unknown to the atlas.
     pub fn hand_over(&self) {
         let old = self.state();
+        let fails = |flaw: &Flaw| matches!(flaw, Flaw::Media | Flaw::Bad { .. });
+        old.borrow_mut().flaws.retain(|_, flaw| fails(flaw));
         let new = old.borrow_mut().successor();
         self.0.replace(Rc::new(RefCell::new(new)));
+        self.1.take_out(old);
+    }
+
+    /// The pool says that another drive holds all that it should in this place: the one before is given up for good.
+    pub fn note_given_up(&self) {
+        self.1.give_up();
+    }
+
+    /// The drive that was given up last, put back beside the one in its place, with what it holds.
+    pub fn put_back(&self, reactor: &Rc<Reactor>) -> Option<Rc<dyn Drive>> {
+        let state = self.1.put_back()?;
+        let incarnation = state.borrow().incarnation;
+        self.state().borrow_mut().count("put_back");
+        Some(Rc::new(Attached {
+            incarnation,
+            state,
+            reactor: Rc::clone(reactor),
+        }))
     }
 
     /// Everything takes a hundred times as long until `until`.
@@ -308,13 +413,16 @@ impl SimDrive {
         state.spells.hung_leaves.begin(until);
     }
 
-    /// Lifts all flaws: the content is pristine again.
+    /// Lifts all flaws: the content is pristine again. A range that refuses writes goes on doing so: its drive is lost.
     pub fn heal(&self) {
         let state = self.state();
         let state = &mut *state.borrow_mut();
         let all = 0..state.spec.bytes;
-        state.flaws.clear();
+        state
+            .flaws
+            .retain(|_, flaw| matches!(flaw, Flaw::Bad { refuses: true, .. }));
         state.armed.clear();
+        state.misreads.clear();
         state.atlas.borrow_mut().release(state.index, all);
     }
 

@@ -7,9 +7,11 @@
 //! 3. Now and then the next write to the place is lost on one drive, silently: what was stored before shows
 //!    through there.
 //!
-//! **Invariants**: what one drive alone is sent (a repair, a copy for a rebuild) is never struck, nor is anything
-//! while a drive of the tier is lost: those that refuse would be too few for the tier to refuse it, and be lost
-//! for it.
+//! A flush that all drives of the tier are sent at once is struck likewise, on all of them.
+//!
+//! **Invariants**: what one drive alone is sent (a repair, a copy for a rebuild, a label and its flush) is never struck,
+//! nor is anything while a drive of the tier is lost: those that refuse would be too few for the tier to refuse it, and
+//! be lost for it, which the atlas would not know.
 //!
 //! **Not here**: one drive that refuses what its peers take ([`WriteFault`](super::WriteFault)).
 
@@ -21,7 +23,7 @@ use std::rc::Rc;
 use varve_io::IoError;
 use varve_units::Nanos;
 
-/// A write as one drive of the tier was sent it.
+/// A write, or a flush (without a place), as one drive of the tier was sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sent {
     pub(super) drive: usize,
@@ -51,10 +53,14 @@ pub struct Refusals {
     armed: Option<IoError>,
     /// Parts of the newest write of the tier.
     parts: Vec<Sent>,
-    /// What becomes of writes in flight, by drive and number.
+    /// What becomes of writes and flushes in flight, by drive and number.
     struck: BTreeMap<(usize, u64), IoError>,
     /// The drive that loses the next write to an offset.
     loses: Option<(usize, u64)>,
+    /// The next flush of the tier ends so.
+    armed_flush: Option<IoError>,
+    /// Parts of the newest flush of the tier.
+    flush_parts: Vec<Sent>,
 }
 
 impl Refusals {
@@ -70,6 +76,8 @@ impl Refusals {
             parts: Vec::new(),
             struck: BTreeMap::new(),
             loses: None,
+            armed_flush: None,
+            flush_parts: Vec::new(),
         }
     }
 
@@ -78,12 +86,38 @@ impl Refusals {
         self.armed = Some(error);
     }
 
+    /// The next flush of the tier ends with this error on all of its drives.
+    pub(super) fn arm_flush(&mut self, error: IoError) {
+        self.armed_flush = Some(error);
+    }
+
+    /// A drive was sent a flush that may be one of the tier. Those of all drives at one moment are, and only
+    /// once it has reached the last of them is it known to be one: any fewer would be lost for failing it.
+    pub(super) fn note_flush(&mut self, sent: Sent) {
+        let Some(error) = self.armed_flush else {
+            return;
+        };
+        if !self.flush_parts.iter().all(|part| part.is_beside(&sent)) {
+            self.flush_parts.clear();
+        }
+        self.flush_parts.push(sent);
+        if self.flush_parts.len() < self.drives {
+            return;
+        }
+        let parts = self.flush_parts.drain(..);
+        let struck = parts.map(|part| ((part.drive, part.id), error));
+        self.struck.extend(struck);
+        self.armed_flush = None;
+        self.shortage.prolong(sent.at);
+    }
+
     pub(super) const fn is_armed(&self) -> bool {
         self.armed.is_some()
     }
 
     pub(super) fn disarm(&mut self) {
         self.armed = None;
+        self.armed_flush = None;
         self.forget_loss();
     }
 
@@ -91,6 +125,8 @@ impl Refusals {
     pub(super) fn forget(&mut self) {
         self.parts.clear();
         self.struck.clear();
+        self.armed_flush = None;
+        self.flush_parts.clear();
     }
 
     /// A drive was sent a write. True if that was the last part of a write that the tier will refuse.
@@ -123,7 +159,7 @@ impl Refusals {
         true
     }
 
-    /// How a write of a drive ends, if it is refused.
+    /// How a write or a flush of a drive ends, if it is refused.
     pub(super) fn take(&mut self, drive: usize, id: u64) -> Option<IoError> {
         self.struck.remove(&(drive, id))
     }
@@ -186,6 +222,27 @@ mod tests {
             seen.insert(refusers(seed, parity, 4));
         }
         assert_eq!(Vec::from_iter(seen), [2, 3, 4]);
+    }
+
+    /// A flush fails on all drives of the tier or on none: not where one of them was not sent it, or at another moment.
+    #[test]
+    fn a_tier_fails_to_flush_together() {
+        let mut refusals = refusals(1, Scheme::Mirror, 2);
+        let flush = |drive, at| Sent {
+            length: 0,
+            ..sent(drive, at, 0)
+        };
+        refusals.arm_flush(IoError::Media);
+        refusals.note_flush(flush(0, 5));
+        refusals.note_flush(flush(0, 6));
+        refusals.note_flush(flush(1, 7));
+        assert!((0..2).all(|drive| refusals.take(drive, 7).is_none()));
+        refusals.note_flush(flush(0, 7));
+        let fails = |drive| refusals.take(drive, 7) == Some(IoError::Media);
+        assert!((0..2).all(fails));
+        refusals.note_flush(flush(0, 8));
+        refusals.note_flush(flush(1, 8));
+        assert_eq!(refusals.take(0, 7), None, "the next one ends well");
     }
 
     /// What one drive is sent alone is taken, and so is everything once one write was refused.

@@ -1,5 +1,7 @@
 //! What a simulated drive is made of: content, cache, flaws, and what the next write will meet.
 
+use super::ailment::Ailments;
+use super::misread::Misread;
 use super::refusal::{Refusals, Sent};
 use super::spell::Spells;
 use super::{DriveSpec, WriteFault};
@@ -44,6 +46,15 @@ const HUNG_NS: (u64, u64) = (8 << 20, 256 << 20);
 pub(super) enum Flaw {
     /// Reads fail.
     Media,
+    /// Reads fail, and go on failing once it is written again.
+    Bad {
+        /// Writes fail too.
+        refuses: bool,
+        /// It was written since.
+        is_rewritten: bool,
+    },
+    /// None any more: a read met one. Its claim stays, for who reads another copy because of it.
+    Spent,
     /// One byte reads with bits flipped.
     Rot { byte: usize, mask: u8 },
     /// Reads give this instead: what a lost write left, or a misdirected one put there.
@@ -68,12 +79,18 @@ pub(super) struct State {
     pub(super) cache: Cache,
     pub(super) flaws: BTreeMap<u64, Flaw>,
     pub(super) armed: Vec<WriteFault>,
+    /// Reads that will go elsewhere.
+    pub(super) misreads: Vec<Misread>,
     /// Writes in flight that will end with an error.
     pub(super) doomed: Vec<(u64, IoError)>,
     /// What its tier refuses, if it is one that may.
     pub(super) refusals: Option<Rc<RefCell<Refusals>>>,
     pub(super) atlas: Rc<RefCell<Atlas>>,
     pub(super) is_gone: bool,
+    /// Another one is in its place: nothing but its labels may be read.
+    pub(super) is_given_up: bool,
+    /// What it will not do any more, as long as it is in use.
+    pub(super) ailments: Ailments,
     /// True from when it answers again until it is lost or replaced again, or found whole.
     pub(super) has_returned: bool,
     /// Which physical drive this is: counts replacements.
@@ -100,6 +117,7 @@ impl State {
     /// watches is the new one's.
     pub(super) fn successor(&mut self) -> Self {
         self.armed.clear();
+        self.misreads.clear();
         self.doomed.clear();
         self.count("handed_over");
         Self {
@@ -110,10 +128,13 @@ impl State {
             cache: Cache::default(),
             flaws: BTreeMap::new(),
             armed: Vec::new(),
+            misreads: Vec::new(),
             doomed: Vec::new(),
             refusals: self.refusals.take(),
             atlas: Rc::clone(&self.atlas),
             is_gone: false,
+            is_given_up: false,
+            ailments: Ailments::default(),
             has_returned: false,
             incarnation: self.incarnation + 1,
             spells: Spells::default(),
@@ -186,6 +207,18 @@ impl State {
         self.latency(now, Kind::Read)
     }
 
+    /// What becomes of a range that is discarded, if anything: half of the hints are taken.
+    pub(super) fn take_hint(&mut self, length: u64) -> Option<Body> {
+        if !self.rng.chance(1, 2) {
+            return None;
+        }
+        if self.rng.chance(1, 2) {
+            return Some(Body::Zeroes(length));
+        }
+        self.count("discarded_to_noise");
+        Some(Body::Noise(length, self.rng.bits()))
+    }
+
     /// True if a write to `offset` finds no space.
     pub(super) fn is_full(&self, now: Nanos, offset: u64) -> bool {
         now < self.no_space_until && offset >= RESERVED_BYTES
@@ -231,6 +264,11 @@ impl State {
         if let Some(error) = refused {
             self.count("refused_stripe");
             self.store_some(id, error);
+            return;
+        }
+        if matches!(body, Body::Gather(_)) && self.is_refused(&range) {
+            self.count("bad_range_write");
+            self.store_some(id, IoError::Media);
             return;
         }
         let fault = matches!(body, Body::Gather(_))
@@ -289,7 +327,7 @@ impl State {
     }
 
     /// Where a misdirected write to a range goes, if that is apart from it and on the drive.
-    fn misdirected(&self, blocks: u64, range: &Range<u64>) -> Option<Range<u64>> {
+    pub(super) fn misdirected(&self, blocks: u64, range: &Range<u64>) -> Option<Range<u64>> {
         let lba = u64::from(self.spec.lba_bytes);
         let start = (range.start + blocks * lba) % self.spec.bytes;
         let other = start..start + (range.end - range.start);
@@ -308,9 +346,13 @@ impl State {
         cells
     }
 
-    /// The range was written: its flaws end.
+    /// The range was written: its flaws end, but for those that outlive that.
     fn lift(&mut self, range: &Range<u64>) {
         if self.flaws.is_empty() {
+            return;
+        }
+        if self.mark_rewritten(range) {
+            self.lift_around(range);
             return;
         }
         let hidden: Vec<u64> = self
@@ -355,7 +397,7 @@ impl State {
             WriteFault::Refused(_) => unreachable!("stored in part"),
         };
         for (sector, cell) in sectors(range).zip(before) {
-            self.flaws.insert(sector, Flaw::Instead(cell));
+            self.put_flaw(sector, Flaw::Instead(cell));
         }
         self.count(name);
     }
@@ -370,7 +412,7 @@ impl State {
         assert!(claimed, "a fault within redundancy");
         for sector in sectors(&other) {
             let cell = body.cell(sector * SECTOR_BYTES - other.start);
-            self.flaws.insert(sector, Flaw::Instead(cell));
+            self.put_flaw(sector, Flaw::Instead(cell));
         }
     }
 
@@ -389,16 +431,16 @@ impl State {
         Ok(Done::Nothing)
     }
 
-    pub(super) fn read(&mut self, offset: u64, into: Target) -> Outcome {
+    pub(super) fn read(&mut self, now: Nanos, offset: u64, into: Target) -> Outcome {
         let range = offset..offset + into.bytes();
-        if !self.flaws.is_empty() {
-            let mut hidden = self.flaws.range(sectors(&range));
-            if hidden.any(|(_, flaw)| *flaw == Flaw::Media) {
-                self.count("media_error_hit");
-                return Err(IoError::Media);
-            }
+        let misread = self.begin_misread(&range, now);
+        if !self.flaws.is_empty() && self.flaws.range(sectors(&range)).next().is_some() {
+            self.atlas.borrow_mut().note_hit(self.index, &range, now);
         }
-        Ok(Done::Read(match into {
+        if self.is_unreadable(&range) {
+            return Err(IoError::Media);
+        }
+        let done = Done::Read(match into {
             Target::Meta(mut sectors) => {
                 self.read_bytes(offset, sectors.bytes_mut());
                 Target::Meta(sectors)
@@ -411,7 +453,11 @@ impl State {
                 self.read_blocks(offset, &mut blocks);
                 Target::Data(blocks)
             }
-        }))
+        });
+        if let Some(misread) = misread {
+            self.end_misread(misread, &range);
+        }
+        Ok(done)
     }
 
     fn read_bytes(&mut self, offset: u64, bytes: &mut [u8]) {
@@ -443,7 +489,8 @@ impl State {
         for (sector, flaw) in self.flaws.range(sectors(&range)) {
             let at = (sector * SECTOR_BYTES - offset) as usize;
             match flaw {
-                Flaw::Media => unreachable!("such reads have failed"),
+                Flaw::Media | Flaw::Bad { .. } => unreachable!("such reads have failed"),
+                Flaw::Spent => continue,
                 Flaw::Rot { byte, mask } => bytes[at + byte] ^= mask,
                 Flaw::Instead(cell) => cell.copy_to(&mut bytes[at..at + SECTOR]),
             }
@@ -461,7 +508,8 @@ impl State {
         for (sector, flaw) in self.flaws.range(sectors(&range)) {
             let cell = &mut cells[(sector - range.start / SECTOR_BYTES) as usize];
             match flaw {
-                Flaw::Media => unreachable!("such reads have failed"),
+                Flaw::Media | Flaw::Bad { .. } => unreachable!("such reads have failed"),
+                Flaw::Spent => continue,
                 Flaw::Rot { byte, mask } => rot_cell(cell, *byte, *mask),
                 Flaw::Instead(content) => *cell = content.clone(),
             }

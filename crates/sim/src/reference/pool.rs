@@ -1,6 +1,7 @@
 //! One life of a reference pool.
 
 use crate::checker::space::Space;
+use crate::checker::volumes::Naming;
 use crate::reference::Bug;
 use crate::reference::disk::{Disk, Image, Record};
 use crate::rng::Rng;
@@ -9,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_io::{Blocks, Drive, Gather, Sectors, World};
-use varve_units::{LEAF_BLOCKS, Lba, Nanos, TenantId, VolumeId};
+use varve_units::{LEAF_BLOCKS, Lba, Nanos, VolumeId};
 
 /// First identity of a volume.
 const FIRST_VOLUME: u64 = 1;
@@ -295,7 +296,11 @@ impl Subject for Pool {
         Box::pin(self.flush_all())
     }
 
-    fn create_volume(&self, _tenant: TenantId, count: u64) -> Flow<'_, Outcome<VolumeId>> {
+    fn create_volume<'a>(
+        &'a self,
+        _identity: &'a Naming,
+        count: u64,
+    ) -> Flow<'a, Outcome<VolumeId>> {
         Box::pin(self.create(count))
     }
 

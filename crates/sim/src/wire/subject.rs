@@ -4,6 +4,7 @@
 use super::WireCanary;
 use super::fabric::{Fabric, Place, SUBSYSTEM, nsid};
 use crate::checker::space::Space;
+use crate::checker::volumes::{Found, Naming};
 use crate::executor::Reactor;
 use crate::rng::Rng;
 use crate::subject::{Flow, Outcome, Subject, SubjectError};
@@ -16,7 +17,7 @@ use varve_nvme::Nqn;
 use varve_server::volume::namespace;
 use varve_server::{Backing, Server, VolumeStore};
 use varve_target::{Hosts, Subsystem};
-use varve_units::{Lba, Nanos, TenantId, VolumeId};
+use varve_units::{Lba, Nanos, VolumeId};
 
 /// One life.
 pub struct Served {
@@ -196,9 +197,13 @@ impl Subject for Served {
         Box::pin(self.fabric.flush())
     }
 
-    fn create_volume(&self, tenant: TenantId, count: u64) -> Flow<'_, Outcome<VolumeId>> {
+    fn create_volume<'a>(
+        &'a self,
+        identity: &'a Naming,
+        count: u64,
+    ) -> Flow<'a, Outcome<VolumeId>> {
         Box::pin(async move {
-            let id = self.pool.create_volume(tenant, count).await?;
+            let id = self.pool.create_volume(identity, count).await?;
             self.put(id, count);
             Ok(id)
         })
@@ -221,6 +226,10 @@ impl Subject for Served {
             self.fabric.review();
             Ok(())
         })
+    }
+
+    fn found(&self) -> Vec<Found> {
+        self.pool.found()
     }
 
     fn volumes(&self) -> Vec<(VolumeId, u64)> {

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::rc::Rc;
 use varve_io::{Blocks, Drive, Gather, IoError, Sectors};
 use varve_sim::atlas::{Atlas, Extent, Layout, Scheme, Tier};
-use varve_sim::drive::{DriveSpec, Refusals, SimDrive, WriteFault, gather_of};
+use varve_sim::drive::{DriveSpec, Misread, Refusals, SimDrive, WriteFault, gather_of};
 use varve_sim::executor::{Executor, Journal};
 use varve_sim::rng::Rng;
 use varve_units::Nanos;
@@ -247,6 +247,73 @@ fn a_tier_refuses_what_it_stores() {
     }
     assert!(fates.contains(&vec![0; 8]) && fates.contains(&vec![2; 8]));
     assert!(fates.len() > 6, "{fates:?}");
+}
+
+/// A read that goes elsewhere returns what lies there, once or until the range is written again; what it struck stays
+/// claimed till then, and a copy that somebody may be reading because of it is spared.
+#[test]
+fn reads_go_astray() {
+    const AT: u64 = 2 << 20;
+    for lasts in [false, true] {
+        let bench = bench_of(1, Scheme::Mirror, 3, (4 * BYTES, false));
+        let misread = Misread { blocks: 8, lasts };
+        bench.drives[0].misdirect_read(misread);
+        let seen = bench.live(move |drive| async move {
+            drive.write(AT, page(1)).await.expect("written");
+            drive.write(AT + 4096, page(2)).await.expect("written");
+            let mut seen = Vec::new();
+            for _ in 0..2 {
+                seen.push(first(&drive, AT).await.expect("read")[0]);
+            }
+            seen
+        });
+        assert_eq!(seen, [2, if lasts { 2 } else { 1 }]);
+        assert_eq!(bench.atlas.borrow().claimed_sectors(0), 8);
+        let now = bench.live(|drive| async move {
+            drive.write(AT, page(3)).await.expect("written");
+            first(&drive, AT).await.expect("read")[0]
+        });
+        assert_eq!(now, 3);
+        let atlas = bench.atlas.borrow();
+        assert_eq!(atlas.claimed_sectors(0), 0);
+        let range = AT..AT + 4096;
+        assert!(!atlas.may_claim_for_a_read(1, &range, Nanos::from_millis(500)));
+        assert!(atlas.may_claim_for_a_read(1, &range, Nanos::from_secs(9)));
+    }
+}
+
+/// A range that fails for good outlives a write; a drive that turned read-only reads; one that does not flush does all
+/// else. The last two count as lost.
+#[test]
+fn some_faults_last() {
+    let bench = bench(1, true);
+    bench.live(|drive| async move {
+        drive.write(0, page(1)).await.expect("written");
+        drive.flush().await.expect("flushed");
+    });
+    assert!(bench.drives[0].break_for_good(&mut Rng::new(5), false));
+    let errors = bench.live(|drive| async move {
+        let zeroes = gather_of(Sectors::zeroed(512));
+        drive.write(0, zeroes).await.expect("written");
+        drive.read_meta(0, Sectors::zeroed(256), 0).await.err()
+    });
+    assert_eq!(errors, Some(IoError::Media));
+    bench.drives[0].heal();
+    assert!(bench.drives[0].fail_flushes(IoError::Timeout, false));
+    assert!(bench.atlas.borrow().is_lost(0));
+    let flushed = bench.live(|drive| async move {
+        drive.write(0, page(2)).await.expect("written");
+        let flushed = drive.flush().await.err();
+        assert_eq!(first(&drive, 0).await, Ok(vec![2; 8]));
+        flushed
+    });
+    assert_eq!(flushed, Some(IoError::Timeout));
+    bench.atlas.borrow_mut().restore(0);
+    assert!(bench.drives[0].turn_read_only());
+    bench.live(|drive| async move {
+        assert_eq!(drive.write(0, page(3)).await.err(), Some(IoError::ReadOnly));
+        assert!(first(&drive, 0).await.is_ok());
+    });
 }
 
 /// A drive that is gone fails everything; who attached to the old one never reaches the new one.

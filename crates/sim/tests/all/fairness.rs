@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use varve_io::{Blocks, World};
 use varve_sim::atlas::Atlas;
+use varve_sim::checker::volumes::Naming;
 use varve_sim::drive::{DriveSpec, SimDrive};
 use varve_sim::executor::{Executor, Journal};
 use varve_sim::real::Real;
@@ -98,8 +99,14 @@ fn run(seed: u64) -> Seen {
         let seen = Rc::new(RefCell::new(Seen::default()));
         let subject = starting.await.expect("a blank pool");
         let size = subject.space().capacity_blocks * 45 / 100;
-        let flooded = subject.create_volume(TenantId(1), size).await.unwrap();
-        let quiet = subject.create_volume(TenantId(2), size).await.unwrap();
+        let flooded = subject
+            .create_volume(&Naming::new(1, 1, TenantId(1)), size)
+            .await
+            .unwrap();
+        let quiet = subject
+            .create_volume(&Naming::new(1, 2, TenantId(2)), size)
+            .await
+            .unwrap();
         seen.borrow_mut().last = world.now().0;
         let mut flood = Vec::new();
         for flow in 0..FLOOD_DEPTH {
