@@ -171,6 +171,76 @@ fn describe(command: &Command) -> (&'static str, u64, u64, u64) {
     }
 }
 
+impl Attached {
+    /// Does what a drive that answers is sent.
+    fn carry_out(&self, command: Command, now: Nanos, trace: Trace, sender: Sender<Outcome>) {
+        match command {
+            Command::Read { offset, into, .. } => {
+                let span = self.state.borrow_mut().read_latency(now, &into);
+                let ends = now + Nanos(span);
+                self.later(ends, trace, sender, move |state| {
+                    state.read(ends, offset, into)
+                });
+            }
+            Command::Write { .. } | Command::Repair { .. } | Command::Discard { .. }
+                if self.state.borrow().ailments.is_read_only =>
+            {
+                self.refuse(now, trace, sender, ("read_only", IoError::ReadOnly));
+            }
+            Command::Write { offset, .. } if self.state.borrow().is_full(now, offset) => {
+                self.refuse(now, trace, sender, ("no_space", IoError::NoSpace));
+            }
+            Command::Write { offset, gather, .. } | Command::Repair { offset, gather, .. } => {
+                if let Some(laps) = &self.state.borrow().laps {
+                    laps.borrow_mut().note(offset, &gather);
+                }
+                self.write(now, trace, Body::Gather(gather), sender);
+            }
+            Command::Discard { length, .. } => {
+                let taken = self.state.borrow_mut().take_hint(length);
+                if let Some(body) = taken {
+                    self.write(now, trace, body, sender);
+                } else {
+                    let span = self.state.borrow_mut().latency(now, Kind::Write);
+                    let nothing = |_: &mut State| Ok(Done::Nothing);
+                    self.later(now + Nanos(span), trace, sender, nothing);
+                }
+            }
+            Command::Flush => self.flush(now, trace, sender),
+        }
+    }
+
+    /// A write that is refused after the time that it would take.
+    fn refuse(
+        &self,
+        now: Nanos,
+        trace: Trace,
+        sender: Sender<Outcome>,
+        (name, error): (&'static str, IoError),
+    ) {
+        let span = self.state.borrow_mut().latency(now, Kind::Write);
+        self.later(now + Nanos(span), trace, sender, move |state| {
+            state.count(name);
+            Err(error)
+        });
+    }
+
+    fn flush(&self, now: Nanos, trace: Trace, sender: Sender<Outcome>) {
+        let (span, mark, (id, error)) = {
+            let mut state = self.state.borrow_mut();
+            let span = state.latency(now, Kind::Flush);
+            (span, state.cache.mark(), state.begin_flush(now))
+        };
+        self.later(now + Nanos(span), trace, sender, move |state| {
+            if let Some(error) = error.or_else(|| state.refused_flush(id)) {
+                return Err(error);
+            }
+            state.flushed(mark);
+            Ok(Done::Nothing)
+        });
+    }
+}
+
 impl Drive for Attached {
     fn info(&self) -> DriveInfo {
         let spec = self.state.borrow().spec;
@@ -211,63 +281,7 @@ impl Drive for Attached {
             self.later(now + Nanos(GONE_NS), trace, sender, gone);
             return completion;
         }
-        match command {
-            Command::Read { offset, into, .. } => {
-                let span = self.state.borrow_mut().read_latency(now, &into);
-                let ends = now + Nanos(span);
-                self.later(ends, trace, sender, move |state| {
-                    state.read(ends, offset, into)
-                });
-            }
-            Command::Write { .. } | Command::Repair { .. } | Command::Discard { .. }
-                if self.state.borrow().ailments.is_read_only =>
-            {
-                let span = self.state.borrow_mut().latency(now, Kind::Write);
-                let refused = |state: &mut State| {
-                    state.count("read_only");
-                    Err(IoError::ReadOnly)
-                };
-                self.later(now + Nanos(span), trace, sender, refused);
-            }
-            Command::Write { .. } if self.state.borrow().is_full(now, offset) => {
-                let span = self.state.borrow_mut().latency(now, Kind::Write);
-                let full = |state: &mut State| {
-                    state.count("no_space");
-                    Err(IoError::NoSpace)
-                };
-                self.later(now + Nanos(span), trace, sender, full);
-            }
-            Command::Write { gather, .. } | Command::Repair { gather, .. } => {
-                if let Some(laps) = &self.state.borrow().laps {
-                    laps.borrow_mut().note(offset, &gather);
-                }
-                self.write(now, trace, Body::Gather(gather), sender);
-            }
-            Command::Discard { length, .. } => {
-                let taken = self.state.borrow_mut().take_hint(length);
-                if let Some(body) = taken {
-                    self.write(now, trace, body, sender);
-                } else {
-                    let span = self.state.borrow_mut().latency(now, Kind::Write);
-                    let nothing = |_: &mut State| Ok(Done::Nothing);
-                    self.later(now + Nanos(span), trace, sender, nothing);
-                }
-            }
-            Command::Flush => {
-                let (span, mark, (id, error)) = {
-                    let mut state = self.state.borrow_mut();
-                    let span = state.latency(now, Kind::Flush);
-                    (span, state.cache.mark(), state.begin_flush(now))
-                };
-                self.later(now + Nanos(span), trace, sender, move |state| {
-                    if let Some(error) = error.or_else(|| state.refused_flush(id)) {
-                        return Err(error);
-                    }
-                    state.flushed(mark);
-                    Ok(Done::Nothing)
-                });
-            }
-        }
+        self.carry_out(command, now, trace, sender);
         completion
     }
 }

@@ -68,6 +68,20 @@ async fn write(subject: &dyn Subject, volume: VolumeId, lba: u64, count: u64) {
     done.expect("a write within capacity");
 }
 
+fn spec(config: &Config, index: usize) -> DriveSpec {
+    DriveSpec {
+        bytes: if index < config.fast {
+            config.fast_bytes
+        } else {
+            config.dense_bytes
+        },
+        lba_bytes: config.lba_bytes,
+        volatile_cache: true,
+        handles: 1,
+        gap_blocks: 0,
+    }
+}
+
 /// The worst latency of a tenant's single writes, and of the flood's, beside a flood.
 fn run(seed: u64) -> Seen {
     let config = config(seed);
@@ -77,20 +91,8 @@ fn run(seed: u64) -> Seen {
     let mut executor = Executor::new(Rc::<Journal>::default(), rng.split("order"), Nanos(0));
     let reactor = executor.reactor();
     let drives = (0..config.drives()).map(|index| {
-        let bytes = if index < config.fast {
-            config.fast_bytes
-        } else {
-            config.dense_bytes
-        };
-        let spec = DriveSpec {
-            bytes,
-            lba_bytes: config.lba_bytes,
-            volatile_cache: true,
-            handles: 1,
-            gap_blocks: 0,
-        };
         let rng = rng.split_at("drive", index as u64);
-        SimDrive::new(index, spec, rng, Rc::clone(&atlas)).attach(&reactor)
+        SimDrive::new(index, spec(&config, index), rng, Rc::clone(&atlas)).attach(&reactor)
     });
     let world: Rc<dyn World> = Rc::clone(&reactor) as Rc<dyn World>;
     let starting = factory.create(Rc::clone(&world), drives.collect(), config);
