@@ -1,6 +1,6 @@
 //! `varve demo` as its user runs it: once, for a script.
 
-use crate::daemon::send;
+use crate::daemon::{heedful, send};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -62,7 +62,7 @@ fn the_self_test_passes_and_cleans_up() {
 fn a_terminal_that_goes_away_leaves_nothing() {
     let scratch = std::env::temp_dir().join(format!("varve-demo-hup-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("a scratch directory");
-    let child = Command::new(env!("CARGO_BIN_EXE_varve"))
+    let child = heedful()
         .args(["demo", "--json", "--listen", "127.0.0.1:0"])
         .args(["--discovery", "127.0.0.1:0"])
         .env("TMPDIR", &scratch)

@@ -1,7 +1,7 @@
 //! What programs get when a command fails: with `--json` one document on standard output, whatever the
 //! command is and wherever it failed; without it nothing there.
 
-use crate::daemon::send;
+use crate::daemon::{heedful, send};
 use serde_json::Value;
 use std::io::Read;
 use std::net::TcpListener;
@@ -24,7 +24,7 @@ impl Place {
     }
 
     fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+        let mut command = heedful();
         command.args(line.split(' ')).current_dir(&self.0);
         command.stdin(Stdio::null());
         command

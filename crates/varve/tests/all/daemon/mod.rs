@@ -38,6 +38,14 @@ pub fn run_varve(arguments: &[&str]) -> (Output, String) {
     (output, text)
 }
 
+/// The program, with signals as a terminal has them: whoever runs the tests may ignore some, as `nohup` does, and a
+/// shell for what it runs behind.
+pub fn heedful() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_varve")]);
+    command
+}
+
 /// Sends a process a signal.
 pub fn send(signal: &str, process: u32) {
     let id = process.to_string();
