@@ -8,7 +8,7 @@ use varve_units::Nanos;
 /// What goes on behind gives way to what waits after so long: software that moves blocks takes some at a time.
 ///
 /// # Source
-/// Arbitrary. A fourth to a tenth of what a batch of either CSAL or a stripe of the engine takes; SPDK looks up the
+/// Arbitrary. A third to an eighth of what a batch of either CSAL or a stripe of the engine takes; SPDK looks up the
 /// places of up to 256 blocks in one go (`compaction_process_pin_lba` in `ftl_nv_cache.c`).
 const SLICE: Nanos = Nanos(50_000);
 
