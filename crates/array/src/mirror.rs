@@ -467,7 +467,7 @@ struct LiveMembers<'a> {
 
 impl Source for LiveMembers<'_> {
     async fn read(&self, range: Range<u64>) -> Result<Gather, IoError> {
-        let mut error = IoError::Gone;
+        let mut error = None;
         for member in 0..self.members.len() {
             if !self.members.is_live(member) {
                 continue;
@@ -479,10 +479,12 @@ impl Source for LiveMembers<'_> {
             match part.into_outcome() {
                 Ok(Done::Read(target)) => return Ok(restore::gather(target)),
                 Ok(Done::Nothing) => unreachable!("a read returns its memory"),
-                Err(why) => error = why,
+                // What one cannot read another may have that does not answer now: only where all have read
+                // in vain is it a gap.
+                Err(why) => error = Some(error.filter(|_| why == IoError::Media).unwrap_or(why)),
             }
         }
-        Err(error)
+        Err(error.unwrap_or(IoError::Gone))
     }
 
     fn gap(&self, range: &Range<u64>) -> Option<Gather> {

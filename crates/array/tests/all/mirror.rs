@@ -457,6 +457,33 @@ fn rebuild_reports_what_cannot_be_read_and_goes_on() {
     assert!(fresh.peek(BASE as usize, MIB) == expected);
 }
 
+/// Of a mirror of three, what one source cannot read another one may have that does not answer now: that
+/// is no gap, whichever of them is asked last. The next attempt copies it.
+#[test]
+fn rebuild_makes_no_gap_of_what_a_late_source_may_hold() {
+    for (late, bad) in [(0, 1), (1, 0)] {
+        let rig = rig(3);
+        let bytes = pattern(4, MIB);
+        rig.write(0, &bytes).unwrap();
+        rig.mirror.set_lost(2);
+        rig.drives[bad].spoil(BASE + 1024, 1024);
+        rig.drives[late].broken.set(Some(IoError::Timeout));
+        let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES as u64);
+        rig.mirror.replace(2, Rc::clone(&fresh) as _, BASE).unwrap();
+        let copy = || {
+            let mirror = Rc::clone(&rig.mirror);
+            let range = 0..MIB as u64;
+            async move { mirror.rebuild(2, &[range], &gap, |_| ()).await }
+        };
+        let error = rig.executor.block_on(copy());
+        assert_eq!(error, Err(RestoreError::Source(IoError::Timeout)), "{late}");
+        rig.drives[late].broken.set(None);
+        let restored = rig.executor.block_on(copy()).unwrap();
+        assert!(restored.unreadable.is_empty());
+        assert!(fresh.peek(BASE as usize, MIB) == bytes);
+    }
+}
+
 /// A source that fails every read, because of its cable say, is one unreadable range, however long: nothing
 /// was copied, so the new drive must not be called whole. The next attempt copies all.
 #[test]
