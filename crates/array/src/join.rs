@@ -4,6 +4,7 @@
 //! waits for a drive that the labels do without. What the drive has begun it may end at any time
 //! after, with the memory of the command, so a task of its own awaits that (`Members::is_drained`).
 
+use crate::faults::Ask;
 use crate::members::Members;
 use crate::set::MemberSet;
 use alloc::boxed::Box;
@@ -20,6 +21,7 @@ pub(crate) struct Part {
     pub(crate) member: usize,
     /// Which drive in that seat: an answer of a replaced drive says nothing of its successor.
     pub(crate) incarnation: u32,
+    ask: Ask,
     state: State,
 }
 
@@ -31,8 +33,8 @@ enum State {
 
 impl Part {
     pub(crate) fn new(
-        member: usize,
-        incarnation: u32,
+        (member, incarnation): (usize, u32),
+        ask: Ask,
         completion: Completion,
         begun: Rc<()>,
     ) -> Self {
@@ -40,6 +42,7 @@ impl Part {
         Self {
             member,
             incarnation,
+            ask,
             state,
         }
     }
@@ -69,6 +72,9 @@ impl Part {
             return true;
         };
         if let Poll::Ready(outcome) = Pin::new(completion).poll(context) {
+            if outcome.is_err() {
+                members.note_error(self.member, self.incarnation, self.ask);
+            }
             self.state = State::Ended(outcome);
             return true;
         }
@@ -149,8 +155,8 @@ pub(crate) fn hurry(world: &dyn World, parts: Vec<Part>) -> Vec<Part> {
         let State::Begun(begun, token) = part.state else {
             unreachable!("just sent");
         };
-        let (member, incarnation) = (part.member, part.incarnation);
-        hasty.push(Part::new(member, incarnation, completion, token));
+        let seat = (part.member, part.incarnation);
+        hasty.push(Part::new(seat, part.ask, completion, token));
         if index > 0 {
             let (tell, is_enough) = slot();
             told.push(tell);

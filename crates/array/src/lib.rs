@@ -25,6 +25,7 @@
 extern crate alloc;
 
 mod assemble;
+mod faults;
 mod flights;
 mod former;
 mod geometry;
@@ -46,6 +47,7 @@ mod stripe_write;
 mod waiters;
 
 pub use assemble::AssembleError;
+pub use faults::Faults;
 pub use geometry::{Content, Geometry, GeometryError, Place, Protection};
 pub use member::{Member, MemberState};
 pub use membership::Membership;

@@ -10,6 +10,7 @@
 //!            set_live
 //! ```
 
+use crate::faults::{Ask, Faults};
 use crate::flights::Flights;
 use crate::former::Former;
 use crate::join::Part;
@@ -60,6 +61,8 @@ pub(crate) struct Seat {
     missed: Vec<Range<u64>>,
     /// The drive that sat here before, kept, until another one is filled.
     pub(crate) former: Option<Former>,
+    /// Of the drive that sits here.
+    pub(crate) faults: Faults,
 }
 
 pub(crate) enum Phase {
@@ -87,6 +90,7 @@ impl Seat {
             is_filling: false,
             missed: Vec::new(),
             former: None,
+            faults: Faults::default(),
         }
     }
 
@@ -222,7 +226,9 @@ impl Members {
         let drive = Rc::clone(seat.drive.as_ref().expect("a member in use has a drive"));
         let (base, incarnation, begun) = (seat.base, seat.incarnation, seat.begin());
         drop(seats);
-        Part::new(member, incarnation, drive.submit(make(base)), begun)
+        let command = make(base);
+        let ask = Ask::of(&command);
+        Part::new((member, incarnation), ask, drive.submit(command), begun)
     }
 
     /// Starts a write of the member range `range` on the members `start` chooses, and returns its
@@ -281,6 +287,7 @@ impl Members {
                 this.fail(member, incarnation, why);
                 return Err(why);
             }
+            this.note_repair(member, incarnation);
             Ok(Done::Nothing)
         })
     }
@@ -357,6 +364,7 @@ impl Members {
         seat.drive = Some(drive);
         seat.base = base;
         seat.missed = missed;
+        seat.faults = Faults::default();
     }
 
     /// Keeps the drive of a live member, to read from while another one is filled. To be called before the

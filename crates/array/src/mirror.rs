@@ -14,6 +14,7 @@
 //! which lie below the members' bases (`pool`).
 
 use crate::assemble::{AssembleError, check_member};
+use crate::faults::Faults;
 use crate::join::{Part, all, hurry};
 use crate::kept_read::{KeptPiece, read_kept};
 use crate::member::{Member, MemberState};
@@ -114,6 +115,12 @@ impl Mirror {
     #[must_use]
     pub fn state(&self, member: usize) -> MemberState {
         self.members.state(member)
+    }
+
+    /// What the drive of a member answered badly since it took its seat.
+    #[must_use]
+    pub fn faults(&self, member: usize) -> Faults {
+        self.members.faults(member)
     }
 
     /// Notes a loss that was committed elsewhere: Live, Leaving or Rebuilding to Lost.

@@ -1,6 +1,7 @@
 //! The stripe set: whole stripes over many drives; its addresses are data blocks only.
 
 use crate::assemble::{AssembleError, check_member};
+use crate::faults::Faults;
 use crate::geometry::{Geometry, Protection};
 use crate::member::{Member, MemberState};
 use crate::members::Members;
@@ -105,6 +106,12 @@ impl StripeSet {
     #[must_use]
     pub fn state(&self, member: usize) -> MemberState {
         self.members.state(member)
+    }
+
+    /// What the drive of a member answered badly since it took its seat.
+    #[must_use]
+    pub fn faults(&self, member: usize) -> Faults {
+        self.members.faults(member)
     }
 
     /// Notes a loss that was committed elsewhere: Live, Leaving or Rebuilding to Lost.

@@ -126,6 +126,6 @@ pub use scan::{OtherUse, Scan, scan};
 pub use seen::Seen;
 pub use size::{SizeError, parse_bytes, parse_size};
 pub use trouble::Trouble;
-pub use view::{DriveView, Health, PlanView, PoolView, VolumeView};
+pub use view::{DriveView, FaultsView, Health, PlanView, PoolView, VolumeView};
 pub use volume::{Volume, VolumeInfo};
 pub use volumes::CreateVolume;

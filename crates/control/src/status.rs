@@ -9,7 +9,7 @@ use crate::registry::Entry;
 use crate::room;
 use crate::running::Running;
 use crate::scan::{self, Scan};
-use crate::view::{DriveView, Health, PoolView};
+use crate::view::{DriveView, FaultsView, Health, PoolView};
 use crate::volumes::volume_views;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -192,7 +192,7 @@ fn repairs(pool: &str, counters: &BTreeMap<String, u64>) -> Option<Finding> {
     }
     let text = format!(
         "since the pool was opened {mended} copies that did not pass their check were written again from another one, \
-         {left} more could not be; next: `varve check {pool}`, when it is closed, names the drives that hold such"
+         {left} more could not be; next: `varve drive list {pool}` tells of which drives, `varve check {pool}`, when it is closed, which still hold such"
     );
     Some(Finding::new(Severity::Warning, "repairs", text))
 }
@@ -231,6 +231,11 @@ pub(crate) fn open_drives(models: &Models, running: &Running) -> Vec<DriveView> 
             bytes: row.map_or(0, |row| row.size_bytes),
             rebuilt_bytes: slot.rebuild.map(|progress| progress.done),
             rebuild_bytes: slot.rebuild.map(|progress| progress.total),
+            faults: Some(FaultsView {
+                read_errors: slot.faults.read_errors,
+                write_errors: slot.faults.write_errors,
+                repairs: slot.faults.repairs,
+            }),
         }
     };
     running.pool.slots().into_iter().map(view).collect()
@@ -382,6 +387,7 @@ fn closed_drives(entry: &Entry, label: &Label, scans: &[&Scan]) -> Vec<DriveView
             bytes: member.size_bytes,
             rebuilt_bytes: None,
             rebuild_bytes: None,
+            faults: None,
             model: None,
         }
     };

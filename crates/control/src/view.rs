@@ -37,6 +37,17 @@ impl Health {
     }
 }
 
+/// Faults of a drive since its pool was opened, or since it took its place there.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct FaultsView {
+    /// Reads that it answered with an error.
+    pub read_errors: u64,
+    /// Writes and flushes that it answered with an error.
+    pub write_errors: u64,
+    /// Parts of it that could not be read or did not pass their check, and were written again.
+    pub repairs: u64,
+}
+
 /// One drive of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DriveView {
@@ -58,6 +69,9 @@ pub struct DriveView {
     pub rebuilt_bytes: Option<u64>,
     /// Bytes to be copied to it, while it is rebuilt.
     pub rebuild_bytes: Option<u64>,
+    /// What it did badly, if its pool is open.
+    #[serde(default)]
+    pub faults: Option<FaultsView>,
     /// What the flash beneath it would have done, if it has a model and is open.
     pub model: Option<ModelView>,
 }

@@ -27,4 +27,4 @@ pub use options::{PlanError, PoolOptions, Protect, check_counts, engine_geometry
 pub use pool::{NewPool, Pool};
 pub use replace::{Slot, SlotStatus};
 pub use settings::{Settings, Tuning, engine_config};
-pub use varve_array::{MemberState as SlotState, Progress, RestoreError, Restored};
+pub use varve_array::{Faults, MemberState as SlotState, Progress, RestoreError, Restored};

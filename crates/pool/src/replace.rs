@@ -9,7 +9,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
-use varve_array::{MemberState as Seating, Progress, RestoreError, Restored};
+use varve_array::{Faults, MemberState as Seating, Progress, RestoreError, Restored};
 use varve_format::Gap;
 use varve_io::{Drive, Flow, Sectors};
 use varve_units::Nanos;
@@ -47,6 +47,8 @@ pub struct SlotStatus {
     pub state: Seating,
     /// How far its rebuild has come, while one runs.
     pub rebuild: Option<Progress>,
+    /// What its drive answered badly since it sits there.
+    pub faults: Faults,
 }
 
 impl Pool {
@@ -64,6 +66,7 @@ impl Pool {
                     member: tier.losses.seated(number),
                     state: tier.state(number),
                     rebuild: tier.progress(number),
+                    faults: tier.faults(number),
                 });
             }
         }

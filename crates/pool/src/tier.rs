@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use varve_array::{
-    AssembleError, MemberState, Mirror, Progress, RestoreError, Restored, StripeSet,
+    AssembleError, Faults, MemberState, Mirror, Progress, RestoreError, Restored, StripeSet,
 };
 use varve_format::CHUNK_HEAD_BYTES;
 use varve_io::{Drive, Event, Sectors};
@@ -69,6 +69,13 @@ impl Tier {
         match &self.array {
             Array::Fast(mirror, _) => mirror.state(slot),
             Array::Dense(set) => set.state(slot),
+        }
+    }
+
+    pub(crate) fn faults(&self, slot: usize) -> Faults {
+        match &self.array {
+            Array::Fast(mirror, _) => mirror.faults(slot),
+            Array::Dense(set) => set.faults(slot),
         }
     }
 

@@ -457,6 +457,36 @@ fn rebuild_reports_what_cannot_be_read_and_goes_on() {
     assert!(fresh.peek(BASE as usize, MIB) == expected);
 }
 
+/// What a drive answered badly is counted where it sits, and forgotten with it.
+#[test]
+fn faults_are_counted_of_the_drive_that_has_them() {
+    let rig = rig(2);
+    let of = |member: usize| {
+        let faults = rig.mirror.faults(member);
+        (faults.read_errors, faults.write_errors, faults.repairs)
+    };
+    let bytes = pattern(5, BLOCK);
+    rig.write(0, &bytes).unwrap();
+    let home = rig.mirror.member_of(0, 0);
+    rig.drives[home].spoil(BASE, 512);
+    assert_eq!(rig.read(0, BLOCK, 0), Err(IoError::Media));
+    assert_eq!((of(home), of(1 - home)), ((1, 0, 0), (0, 0, 0)));
+    let repair = rig.mirror.submit(Command::Repair {
+        offset: 0,
+        gather: gather(&bytes),
+        copy: 0,
+    });
+    rig.executor.block_on(repair).unwrap();
+    assert_eq!((of(home), of(1 - home)), ((1, 0, 1), (0, 0, 0)));
+    rig.drives[home].next_write.set(Some(IoError::Media));
+    rig.write(0, &bytes).unwrap();
+    assert_eq!((of(home), of(1 - home)), ((1, 1, 1), (0, 0, 0)));
+    rig.executor.drain();
+    let fresh = MemoryDrive::new(Rc::clone(&rig.executor), BASE + BYTES as u64);
+    rig.mirror.replace(home, fresh, BASE).unwrap();
+    assert_eq!(of(home), (0, 0, 0));
+}
+
 /// Of a mirror of three, what one source cannot read another one may have that does not answer now: that
 /// is no gap, whichever of them is asked last. The next attempt copies it.
 #[test]

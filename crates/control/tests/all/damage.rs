@@ -219,6 +219,10 @@ fn what_one_drive_alone_holds_survives_its_replacement() {
         let told = told.unwrap_or_else(|| panic!("{status:?}"));
         assert!(told.text.contains("`varve check p`"), "{told}");
         assert!(!status.is_well(), "{status:?}");
+        for drive in &status.drives {
+            let repairs = drive.faults.expect("it is open").repairs;
+            assert_eq!(repairs > 0, drive.drive == "dense1", "{drive:?}");
+        }
         let volume = pools.volume("p", "w").unwrap();
         for first in 0..2 * BLOCKS {
             volume.read(Lba(first), Blocks::zeroed(1)).await.unwrap();

@@ -8,8 +8,8 @@ use super::table::{count, size, size_or_dash, table};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use varve_control::{
-    CreatePool, DrivePath, DriveView, ImportPool, ModelView, PlanView, PoolView, Protect, Reply,
-    Request, parse_size,
+    CreatePool, DrivePath, DriveView, FaultsView, ImportPool, ModelView, PlanView, PoolView,
+    Protect, Reply, Request, parse_size,
 };
 
 /// What to do with pools.
@@ -434,7 +434,26 @@ pub(super) fn drives(drives: &[DriveView]) -> String {
     };
     let rows: Vec<_> = drives.iter().map(row).collect();
     let columns = [Text("DRIVE"), Text("STATE"), Number("SIZE"), Text("PATH")];
-    table(&columns, &rows)
+    let mut text = table(&columns, &rows);
+    drives.iter().for_each(|drive| text += &faults(drive));
+    text
+}
+
+/// A line about what a drive did badly; nothing if it did not, or nobody has it open.
+fn faults(drive: &DriveView) -> String {
+    let faults = drive.faults.unwrap_or_default();
+    if faults == FaultsView::default() {
+        return String::new();
+    }
+    let (reads, writes) = (faults.read_errors, faults.write_errors);
+    format!(
+        "{}/{}: {} and {} ended with an error, {} written again\n",
+        drive.pool,
+        drive.drive,
+        count(reads, "read"),
+        count(writes, "write"),
+        count(faults.repairs, "part"),
+    )
 }
 
 /// What of the tier that holds the data volumes may take: over-provisioning is a part only of what is kept back.
@@ -508,8 +527,28 @@ mod tests {
             bytes: 1 << 30,
             rebuilt_bytes: None,
             rebuild_bytes: None,
+            faults: None,
             model: sheet.map(model),
         }
+    }
+
+    /// What a drive did badly is told beneath the table; of one that did not, nothing.
+    #[test]
+    fn faults_are_shown() {
+        let mut bad = drive("dense0", None);
+        bad.faults = Some(FaultsView {
+            read_errors: 2,
+            write_errors: 0,
+            repairs: 1,
+        });
+        let mut good = drive("fast0", None);
+        good.faults = Some(FaultsView::default());
+        let text = drives(&[good, bad]);
+        let (_, beneath) = text.rsplit_once("-\n").expect("two rows without a path");
+        assert_eq!(
+            beneath,
+            "tank/dense0: 2 reads and 0 writes ended with an error, 1 part written again\n"
+        );
     }
 
     /// Whoever asked for models sees what they say, and which drive a replacement left without one.

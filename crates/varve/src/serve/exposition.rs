@@ -93,6 +93,7 @@ fn families(server: &Counters, readings: &Readings) -> Vec<Family> {
     let mut all = of_server(server);
     all.extend(of_pools(&readings.pools));
     all.extend(of_drives(&readings.pools));
+    all.extend(of_faults(&readings.pools));
     all.extend(of_volumes(readings));
     all.extend(of_engines(&readings.pools));
     all
@@ -267,6 +268,36 @@ fn of_drives(pools: &[PoolView]) -> [Family; 2] {
         }
     }
     [states, sizes]
+}
+
+/// Of drives whose pool is open.
+fn of_faults(pools: &[PoolView]) -> [Family; 3] {
+    let mut all = [
+        (
+            "drive_read_errors_total",
+            "Reads that the drive answered with an error since its pool was opened",
+        ),
+        (
+            "drive_write_errors_total",
+            "Writes and flushes that the drive answered with an error since its pool was opened",
+        ),
+        (
+            "drive_repairs_total",
+            "Parts of the drive that could not be read or did not pass their check, and were written again",
+        ),
+    ]
+    .map(|(name, help)| Family::new(name, "counter", help));
+    for drive in pools.iter().flat_map(|pool| &pool.drives) {
+        let Some(faults) = &drive.faults else {
+            continue;
+        };
+        let labels = [("pool", &*drive.pool), ("drive", &*drive.drive)];
+        let values = [faults.read_errors, faults.write_errors, faults.repairs];
+        for (family, value) in all.iter_mut().zip(values) {
+            family.add(&labels, value);
+        }
+    }
+    all
 }
 
 fn of_volumes(readings: &Readings) -> [Family; 3] {

@@ -2,7 +2,7 @@
 
 use super::*;
 use std::collections::BTreeSet;
-use varve_control::{DriveView, VolumeView};
+use varve_control::{DriveView, FaultsView, VolumeView};
 
 fn drive(pool: &str, drive: &str, state: &str) -> DriveView {
     DriveView {
@@ -14,6 +14,11 @@ fn drive(pool: &str, drive: &str, state: &str) -> DriveView {
         bytes: 64,
         rebuilt_bytes: None,
         rebuild_bytes: None,
+        faults: (state == "live").then_some(FaultsView {
+            read_errors: 2,
+            write_errors: 0,
+            repairs: 5,
+        }),
         model: None,
     }
 }
@@ -85,6 +90,8 @@ fn pools_drives_and_volumes_are_told() {
         "varve_drive_state{pool=\"b-1\",drive=\"dense0\",state=\"lost\"} 1",
         "varve_drive_state{pool=\"b-1\",drive=\"dense0\",state=\"rebuilding\"} 1",
         "varve_drive_state{pool=\"a\",drive=\"fast0\",state=\"lost\"} 0",
+        "varve_drive_read_errors_total{pool=\"a\",drive=\"fast0\"} 2",
+        "varve_drive_repairs_total{pool=\"a\",drive=\"fast0\"} 5",
         "varve_volume_size_bytes{pool=\"a\",volume=\"db\"} 1048576",
         "varve_pool_gc_blocks{pool=\"a\"} 3",
         "varve_pool_repairs{pool=\"a\"} 0",
@@ -94,6 +101,7 @@ fn pools_drives_and_volumes_are_told() {
     for absent in [
         "varve_pool_used_bytes{pool=\"b-1\"}",
         "varve_pool_repairs{pool=\"b-1\"}",
+        "varve_drive_repairs_total{pool=\"b-1\"",
     ] {
         assert!(!text.contains(absent), "{absent}: {text}");
     }
