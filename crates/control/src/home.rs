@@ -108,11 +108,9 @@ impl Home {
     /// [`ControlError::Daemon`] if there is one; the system's.
     pub fn hold(&self) -> Result<Held, ControlError> {
         let path = self.directory.join("daemon.lock");
-        let lock = lock_file(&path).map_err(|error| ControlError::home(&path, error))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Held { _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(ControlError::Daemon(self.directory.clone())),
-            Err(TryLockError::Error(error)) => Err(ControlError::home(&path, error)),
+        match try_lock(&path).map_err(|error| ControlError::home(&path, error))? {
+            Some(lock) => Ok(Held { _lock: lock }),
+            None => Err(ControlError::Daemon(self.directory.clone())),
         }
     }
 
@@ -124,12 +122,8 @@ impl Home {
     /// The system's.
     pub(crate) fn try_naming(&self) -> Result<Option<Naming>, ControlError> {
         let path = self.directory.join("names.lock");
-        let lock = lock_file(&path).map_err(|error| ControlError::home(&path, error))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Some(Naming { _lock: lock })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(ControlError::home(&path, error)),
-        }
+        let lock = try_lock(&path).map_err(|error| ControlError::home(&path, error))?;
+        Ok(lock.map(|lock| Naming { _lock: lock }))
     }
 
     /// Who this machine is to the labels of pools; drawn the first time.
@@ -220,6 +214,16 @@ impl Home {
     fn replace(&self, name: &str, content: &[u8]) -> Result<(), ControlError> {
         let path = self.directory.join(name);
         replace_file(&path, content).map_err(|error| ControlError::home(&path, error))
+    }
+}
+
+/// A lock that a file stands for; nothing if somebody else has it.
+pub(crate) fn try_lock(path: &Path) -> io::Result<Option<File>> {
+    let lock = lock_file(path)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

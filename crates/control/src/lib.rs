@@ -53,7 +53,8 @@
 //! `registry.json` remembers which paths belong to which pool; it can always be made anew by an
 //! import of the paths, because identity lies on the drives. `owner` holds 16 random bytes in
 //! hexadecimal: who this machine is to a pool's labels. `names.lock` is held by whoever makes a pool, until the
-//! registry knows its name.
+//! registry knows its name, `command.lock` by a command that opens pools itself, until it has ended: others wait
+//! for it.
 //!
 //! **Invariants**: nothing on a drive is changed before everything that was asked for was checked; a
 //! drive that is in use is never touched; one change of a pool's drives at a time.
@@ -86,6 +87,7 @@ mod path;
 mod place;
 mod plan;
 mod pools;
+mod queue;
 mod random;
 mod registry;
 mod replace;

@@ -24,6 +24,8 @@ pub enum Note<'a> {
     Silent(Duration),
     /// A signal came: what was begun is taken back. The second one is told too.
     Signal(Signal),
+    /// Other commands that use this state directory are waited for.
+    Queue,
 }
 
 /// Does one thing, by a daemon or here. A job is waited for; `note` is told how far it is, or that the daemon
@@ -70,6 +72,9 @@ fn judge(reply: Reply) -> Result<Reply, Box<Failure>> {
     }
 }
 
+/// Why the executor does not stand still.
+const WAITS: &str = "a session waits for drives and clocks only";
+
 /// Does one thing here, under the drives' locks.
 ///
 /// # Errors
@@ -99,6 +104,14 @@ pub fn run(
     };
     let knows_nothing = || home.registry().map(|all| all.pools.is_empty());
     let is_look = is_dry || (!request.may_be_first() && knows_nothing().map_err(failed)?);
+    let place = match is_look {
+        true => None,
+        false => {
+            let (home, world, note) = (home.clone(), Rc::clone(&world), Rc::clone(&note));
+            let queue = async move { home.queue(&*world, || note(Note::Queue)).await };
+            executor.run(queue).expect(WAITS)
+        }
+    };
     let pools = match is_look {
         true => Pools::looking(Rc::clone(&world), home),
         false => Pools::new(Rc::clone(&world), home, Config::default()),
@@ -123,7 +136,8 @@ pub fn run(
             (outcome, _) => outcome,
         }
     });
-    let outcome = outcome.expect("a session waits for drives and clocks only");
+    let outcome = outcome.expect(WAITS);
+    drop(place);
     outcome.map_err(Box::new)
 }
 

@@ -135,6 +135,7 @@ fn note(note: Note<'_>) {
         Note::Signal(_) => {
             eprintln!("what was begun is taken back; a second signal ends this at once");
         }
+        Note::Queue => eprintln!("another command uses this state directory; it is waited for"),
         Note::Silent(span) => {
             let silence = span.as_secs();
             eprintln!("the daemon has not answered for {silence} s; it may be busy, or suspended");

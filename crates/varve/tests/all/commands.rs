@@ -98,6 +98,23 @@ impl Drop for Place {
     }
 }
 
+/// Commands of scripts that do not wait for one another do it themselves: each does its work, none is told that
+/// the drives are in use. (Without a daemon each opens the pool.)
+#[test]
+fn commands_side_by_side_take_turns() {
+    let place = Place::new();
+    place.tank();
+    let names: Vec<_> = (0..6).map(|number| format!("tank/v{number}")).collect();
+    std::thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(|| place.ok(&["volume", "create", name, "16m"]));
+            scope.spawn(|| place.ok(&["volume", "list", "tank"]));
+        }
+    });
+    let list = place.json(&["volume", "list", "tank"]);
+    assert_eq!(list["volumes"].as_array().map(Vec::len), Some(6), "{list}");
+}
+
 #[test]
 fn from_a_pool_to_volumes_and_back() {
     let place = Place::new();
