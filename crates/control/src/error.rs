@@ -40,8 +40,8 @@ pub enum ControlError {
     OverProvision(u32),
     /// No pool of this name is known.
     NoPool(String),
-    /// None of the paths has a label of a pool.
-    NoLabels,
+    /// None of the paths has a label of a pool; what each is instead.
+    NoLabels(Vec<Finding>),
     /// Neither paths nor a pool whose paths are known.
     NoPaths,
     /// The paths hold several pools.
@@ -241,7 +241,7 @@ impl ControlError {
             Self::NoPool(_)
             | Self::Model { .. }
             | Self::NoState(_)
-            | Self::NoLabels
+            | Self::NoLabels(_)
             | Self::NoVolume { .. }
             | Self::NoDrive { .. }
             | Self::NoJob(_) => Exit::NotFound,
@@ -290,7 +290,7 @@ impl ControlError {
             Self::OverProvision(_) => "bad-over-provision",
             Self::Model { .. } => "bad-model",
             Self::NoPool(_) => "no-pool",
-            Self::NoLabels => "no-labels",
+            Self::NoLabels(_) => "no-labels",
             Self::NoPaths => "no-paths",
             Self::SeveralPools(_) => "several-pools",
             Self::NoVolume { .. } => "no-volume",
@@ -370,6 +370,7 @@ impl ControlError {
         match self {
             Self::Preflight(findings)
             | Self::InUse(findings)
+            | Self::NoLabels(findings)
             | Self::Missing { findings, .. }
             | Self::Undestroyed { findings, .. } => findings,
             _ => Vec::new(),
@@ -584,7 +585,7 @@ impl fmt::Display for ControlError {
                 write!(f, "over-provisioning of {share} % is out of range")
             }
             Self::NoPool(name) => write!(f, "there is no pool `{name}`"),
-            Self::NoLabels => f.write_str("none of the paths has a label of a pool"),
+            Self::NoLabels(_) => f.write_str("none of the paths has a label of a pool"),
             Self::NoPaths => f.write_str("no path is given"),
             Self::SeveralPools(pools) => {
                 write!(f, "the paths belong to several pools: {}", pools.join(", "))

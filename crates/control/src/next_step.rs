@@ -27,7 +27,7 @@ impl ControlError {
             Self::NoPool(_) => "varve pool list, or varve pool import PATH... if its drives are \
                                 here"
                 .to_owned(),
-            Self::NoLabels => "name all drives of the pool: varve inspect PATH shows what each \
+            Self::NoLabels(_) => "name all drives of the pool: varve inspect PATH shows what each \
                                holds"
                 .to_owned(),
             Self::NoPaths => "varve pool import PATH... names all drives of the pool; one that varve pool list \

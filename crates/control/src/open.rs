@@ -463,7 +463,9 @@ fn chosen(scans: &[Scan], wanted: Option<&str>) -> Result<(PoolId, String), Cont
         }
     }
     match found.len() {
-        0 => Err(ControlError::NoLabels),
+        0 => Err(ControlError::NoLabels(
+            scans.iter().map(not_of_pool).collect(),
+        )),
         1 => {
             let (id, name) = found.into_iter().next().expect("there is one");
             Ok((PoolId(id), name))

@@ -31,6 +31,8 @@ pub(crate) struct Place {
     pub(crate) state: State,
     /// Members that were in this place and may come back to it.
     members: Vec<u32>,
+    /// All members that are in a place of the pool or may come back to one.
+    all: Vec<u32>,
     /// Bytes of a drive that fits at least, labels included.
     pub(crate) least_bytes: u64,
     /// Bytes of its logical sectors at most.
@@ -44,6 +46,7 @@ impl Place {
             slot,
             state: State::Lost,
             members: Vec::new(),
+            all: Vec::new(),
             least_bytes: least_bytes(geometry, slot.role),
             lba_bytes: match slot.role {
                 Role::Fast => geometry.lba_bytes,
@@ -69,10 +72,10 @@ impl Place {
             (_, Some(id)) => State::Used(id.0),
         };
         let rows = table.members().iter();
-        let own = rows.filter(|row| {
-            row.is_at(found.slot.role, found.slot.number) && row.state != MemberState::Removed
-        });
+        let rows = rows.filter(|row| row.state != MemberState::Removed);
+        let own = (rows.clone()).filter(|row| row.is_at(found.slot.role, found.slot.number));
         place.members = own.map(|row| row.id.0).collect();
+        place.all = rows.map(|row| row.id.0).collect();
         Ok(place)
     }
 
@@ -93,11 +96,11 @@ impl Place {
             let pool = entry.name.clone();
             return Err(ControlError::Missing { pool, findings });
         };
-        let is_it = |member: &&varve_format::Member| {
-            member.state != LabelState::Removed
-                && place_name(member.role, member.slot) == wanted.drive
-        };
-        let rows: Vec<_> = newest.members.iter().filter(is_it).collect();
+        let all = newest.members.iter();
+        let all = all.filter(|member| member.state != LabelState::Removed);
+        let is_it =
+            |member: &&varve_format::Member| place_name(member.role, member.slot) == wanted.drive;
+        let rows: Vec<_> = all.clone().filter(is_it).collect();
         let slot = rows.first().and_then(|row| slot_of(row));
         let slot = slot.ok_or_else(|| no_drive(&entry.name, &wanted.drive))?;
         let is_here = |row: &varve_format::Member| {
@@ -115,6 +118,7 @@ impl Place {
             Some(row) => State::Used(row.id),
         };
         place.members = rows.iter().map(|row| row.id).collect();
+        place.all = all.map(|row| row.id).collect();
         Ok(place)
     }
 
@@ -126,6 +130,11 @@ impl Place {
     /// True if this member is whole here.
     pub(crate) fn is_whole(&self, member: u32) -> bool {
         self.state == State::Used(member)
+    }
+
+    /// True if another drive has taken this member's place for good: it is of no use to the pool.
+    pub(crate) fn has_left(&self, member: u32) -> bool {
+        !self.all.contains(&member)
     }
 
     /// True if this member is lost and may be filled again.

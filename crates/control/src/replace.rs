@@ -471,7 +471,10 @@ impl Pools {
                 kind = Kind::Returning;
             } else {
                 let mut finding = self.of_pool(&registry, label).await;
-                if own.is_some() {
+                if own.is_some_and(|label| place.has_left(label.drive)) {
+                    let text = "was a drive of this very pool, until another took its place";
+                    finding = Finding::new(Severity::Confirm, "holds-data", text);
+                } else if own.is_some() {
                     // Nothing else about it matters.
                     findings.clear();
                     let text = "is a drive of this very pool";

@@ -213,3 +213,21 @@ fn a_list_of_all_volumes_names_the_pools_that_it_lacks() {
         "{served:?}"
     );
 }
+
+/// Of paths without a label it is told what each is.
+#[test]
+fn an_import_of_what_is_no_drive_tells_what_that_is() {
+    let scratch = Scratch::new();
+    let (none, text) = (scratch.path("none"), scratch.path("text"));
+    std::fs::write(&text, vec![7; MIB as usize]).unwrap();
+    let wanted = ImportPool {
+        paths: vec![none, text],
+        ..ImportPool::default()
+    };
+    session(&scratch.path("home"), |pools| async move {
+        let refused = Failure::from(pools.import(&wanted).await.unwrap_err());
+        let codes = refused.findings.iter().map(|found| &found.code[..]);
+        assert_eq!(codes.collect::<Vec<_>>(), ["missing", "no-label"]);
+        assert_eq!(refused.exit, Exit::NotFound);
+    });
+}

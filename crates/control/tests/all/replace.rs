@@ -47,6 +47,50 @@ fn is_open(path: &Path) -> bool {
     open.any(|target| target == path)
 }
 
+/// A drive whose place another one took is of no use to the pool any more: it may take a place again, if what it holds
+/// may go. Its old labels are not taken for the pool's.
+#[test]
+fn a_drive_that_was_replaced_may_take_another_place() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = new_pool(&scratch, "p");
+    let former = wanted.dense[1].path.clone();
+    let fresh = scratch.drives("fresh", 1, 128).remove(0);
+    session(&home, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        let volume = pools.create_volume(&new_volume("p", "v", 16)).await;
+        volume
+            .unwrap()
+            .write(Lba(0), pattern(0, 200, 1), true)
+            .await
+            .unwrap();
+        let first = ReplaceDrive {
+            new: fresh,
+            give_up: true,
+            ..by("dense1", &former)
+        };
+        let job = pools.replace_drive(&first).await.unwrap();
+        assert_eq!(ended(&pools, job).await.state, JobState::Done);
+        let mut again = ReplaceDrive {
+            give_up: true,
+            ..by("dense2", &former)
+        };
+        let refused = Failure::from(pools.replace_drive(&again).await.unwrap_err());
+        assert!(refused.next.unwrap().contains("--overwrite"));
+        again.overwrite = true;
+        let job = pools.replace_drive(&again).await.unwrap();
+        assert_eq!(ended(&pools, job).await.state, JobState::Done);
+        assert_eq!(states(&pools).await, ["live"; 5]);
+        pools.close_all().await;
+    });
+    session(&home, |pools| async move {
+        pools.open("p").await.unwrap();
+        assert_eq!(states(&pools).await, ["live"; 5]);
+        assert!(pools.check_pool("p").await.unwrap().agrees);
+        pools.close_all().await;
+    });
+}
+
 /// A drive that was away, and is lost to the pool for that, is found again when the pool is opened next: it is not
 /// used, not kept open either, and can be filled again.
 #[test]
