@@ -180,7 +180,12 @@ impl MemoryDrive {
 
     /// Bytes of copy 0.
     pub fn peek(&self, offset: u64, length: usize) -> Vec<u8> {
-        self.copies.borrow()[0][offset as usize..][..length].to_vec()
+        self.peek_at(0, offset, length)
+    }
+
+    /// Bytes of a copy.
+    pub fn peek_at(&self, copy: u8, offset: u64, length: usize) -> Vec<u8> {
+        self.copies.borrow()[usize::from(copy)][offset as usize..][..length].to_vec()
     }
 
     fn check(&self, offset: u64, length: u64) {
