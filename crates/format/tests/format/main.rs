@@ -5,6 +5,7 @@
     reason = "a test binary has no readers of its documentation"
 )]
 
+mod checksums;
 mod corpus;
 mod damage;
 mod draw;

@@ -6,8 +6,10 @@ use crate::engine::Engine;
 use crate::geometry::{Tier, UnitId};
 use crate::units::UnitState;
 use std::rc::Rc;
+use std::vec::Vec;
 use varve_format::{PartKind, PartPayload};
-use varve_units::{Lba, SliceId, VolumeId};
+use varve_io::World;
+use varve_units::{Lba, SECTOR_BYTES, SliceId, VolumeId};
 
 /// The cleaner must not empty a chunk with parts of a checkpoint that is being taken: nothing frees
 /// it before they leave the window, and as room to come it would keep others from being emptied.
@@ -92,4 +94,46 @@ fn a_chunk_that_a_repair_keeps_comes_back() {
         "what was read there before is gone"
     );
     assert_eq!((unit.live(), unit.leaves()), (0, 0), "{:?}", unit.state());
+}
+
+/// Units that were emptied are free in the turn in which a commit that calls them so is flushed, not before: a start
+/// would take them for what they were, and find something else there.
+#[test]
+fn nothing_is_free_before_its_commit_is_durable() {
+    for seed in 1..=4 {
+        let pool = Pool::new(seed, 1, 1);
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let shared = Rc::clone(&engine.shared);
+        let (control, units) = (shared.control(), &shared.units);
+        let ids: Vec<UnitId> = [Tier::Fast, Tier::Dense]
+            .into_iter()
+            .flat_map(|tier| units.ids(tier))
+            .collect();
+        let look = || -> Vec<UnitState> {
+            let states = ids.iter().map(|id| units.unit(*id).state());
+            states.collect()
+        };
+        let world = Rc::clone(&pool.executor) as Rc<dyn World>;
+        let mut running = world.run(async move { host.run(600).await });
+        let (mut before, mut number, mut freed) = (look(), control.checkpoint.get(), 0);
+        while running.try_take().is_none() {
+            assert!(pool.executor.turn(), "seed {seed}: hosts wait for nothing");
+            let (now, newest) = (look(), control.checkpoint.get());
+            let pairs = before.iter().zip(&now);
+            let is_freed = |(before, now): &(&UnitState, &UnitState)| {
+                (**before, **now) == (UnitState::Emptied, UnitState::Free)
+            };
+            let count = pairs.filter(is_freed).count();
+            if count > 0 {
+                assert!(newest > number, "seed {seed}: free without a commit");
+                let commit = control.commit.get().expect("it was committed");
+                let is_durable = !pool.fast.is_unflushed(commit.sector * SECTOR_BYTES);
+                assert!(is_durable, "seed {seed}: free before it is flushed");
+            }
+            freed += count;
+            (before, number) = (now, newest);
+        }
+        assert!(freed > 10, "seed {seed}: {freed} units");
+    }
 }

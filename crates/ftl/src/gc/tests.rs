@@ -73,3 +73,23 @@ fn a_copy_that_is_away_may_be_newer() {
         pool.dense.lost.set(None);
     }
 }
+
+/// What an earlier use of a group left of a P2L is intact, and names blocks that have moved since: it is not believed.
+#[test]
+fn a_p2l_of_an_earlier_use_is_not_believed() {
+    let (pool, engine, group) = rig(1);
+    read(&pool, &engine, group).expect("a P2L");
+    let unit = engine.shared.units.unit(group);
+    for is_resumed in [false, true] {
+        let restore = UnitRestore {
+            state: unit.state(),
+            generation: unit.generation().next(),
+            stamp: unit.stamp(),
+            write_pointer: unit.write_pointer(),
+            is_resumed,
+        };
+        engine.shared.units.restore(group, &restore);
+        let ways = read(&pool, &engine, group).err();
+        assert!(ways.is_some_and(Ways::is_lost), "it is of another use");
+    }
+}

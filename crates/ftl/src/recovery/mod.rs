@@ -4,9 +4,10 @@
 //! 2. `walk`: follow each lane of the commit's epoch from its redo position to its end.
 //! 3. `load`: slices, unit tables, bitmaps, catalogue from the commit's parts.
 //!    `ahead` reads headers of several chunks side by side. What was flushed and finds no room in
-//!    memory is not kept: it is read again in step 4.
-//! 4. `redo`: apply the records behind the cuts, once, in lane order.
-//! 5. Make the unflushed tail equal on all copies; commit a checkpoint; serve.
+//!    memory is not kept: it is read again in step 5.
+//! 4. Make the unflushed tail equal on all copies, and flush it.
+//! 5. `redo`: apply the records behind the cuts, once, in lane order.
+//! 6. Commit a checkpoint; serve.
 //!
 //! Everything written here goes to chunks that the commit calls free and no lane's redo touches,
 //! under a new epoch: a crash at any point leaves the next start with the same commit to begin
@@ -267,17 +268,20 @@ impl Engine {
         self.load(body, place, &walks).await?;
         ended(StartPhase::Load);
         let stopped = RecoverError::Engine(EngineError::Stopped);
-        // A process that was killed may have left the commit in caches alone: if power failed now the one before it
-        // would count, and what follows is written over what only that one refers to.
+        let mut report = RecoveryReport {
+            checkpoint: body.checkpoint,
+            ..Default::default()
+        };
+        // The commit may be on one copy alone, or in caches alone where a process was killed. If power failed now, and took
+        // that copy along, the one before it would count, and what follows is written over what only that one refers to.
+        for walk in &walks {
+            report.equalised += self.equalise(walk).await?;
+        }
         let flushed = self.shared.fast.flush().await;
         flushed.map_err(|why| RecoverError::Engine(EngineError::Io(why)))?;
         // Merges ask it: places of volumes that this checkpoint knows as deleted may be others'.
         self.shared.share_catalogue().await.map_err(|_| stopped)?;
         self.run().await?;
-        let mut report = RecoveryReport {
-            checkpoint: body.checkpoint,
-            ..Default::default()
-        };
         let passed_over = self.is_short().then_some(body.bits_stamp);
         for walk in &mut walks {
             self.redo(walk, &mut report, passed_over).await?;
@@ -287,9 +291,6 @@ impl Engine {
         self.count_leaves().await.map_err(|_| stopped)?;
         self.shared.resume_open_groups();
         self.empty_dead_chunks(&walks);
-        for walk in &walks {
-            report.equalised += self.equalise(walk).await?;
-        }
         self.shared.share_catalogue().await.map_err(|_| stopped)?;
         self.shared.take_checkpoint().await.map_err(|_| stopped)?;
         self.serve();

@@ -65,6 +65,56 @@ fn what_a_volume_lost_does_not_come_back_when_it_grows() {
     );
 }
 
+/// The smaller size is committed while the deallocation that goes with it has not begun, since a read is still under
+/// way, and the power fails. What the volume then maps beyond its size is zeroes once it grows.
+#[test]
+fn what_was_never_deallocated_does_not_come_back_when_it_grows() {
+    const SMALL: u64 = 100;
+    for seed in 1..=4_u64 {
+        let mut pool = Pool::new(seed, 1, 1);
+        pool.config.checkpoint_records = 1;
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let volume = host.volume;
+        pool.executor.block_on(async move {
+            for at in (0..VOLUME_BLOCKS - 16).step_by(16) {
+                host.write(at, 16).await;
+            }
+        });
+        let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
+        pool.fast.held.set(Some((0, u64::MAX)));
+        let read = |lba: u64| {
+            let engine = Rc::clone(&engine);
+            world.run(async move { engine.read(volume, Lba(lba), Blocks::zeroed(1)).await })
+        };
+        let _reads: Vec<_> = (0..VOLUME_BLOCKS - 16).map(read).collect();
+        let holds = pool.executor.turns(100_000, || pool.fast.waiting() > 0);
+        assert!(holds, "seed {seed}: a read waits for the map");
+        let inner = Rc::clone(&engine);
+        let _resize = world.run(async move { inner.resize_volume(volume, Count(SMALL)).await });
+        let begun = engine.counters()["checkpoints"];
+        let committed = || engine.counters()["checkpoints"] > begun + 2;
+        assert!(pool.executor.turns(100_000, committed), "seed {seed}");
+        pool.executor.crash();
+        drop(engine);
+        pool.fast.held.set(None);
+        let engine = pool.open(2);
+        assert_eq!(engine.volumes()[0].size, Count(SMALL), "seed {seed}");
+        pool.executor.block_on(async move {
+            let used = engine.usage().await.expect("a running engine")[&volume];
+            assert!(used > SMALL, "seed {seed}: {used} blocks are mapped");
+            let grown = engine.resize_volume(volume, Count(VOLUME_BLOCKS)).await;
+            grown.expect("a larger size");
+            for lba in SMALL..VOLUME_BLOCKS {
+                let read = engine.read(volume, Lba(lba), Blocks::zeroed(1)).await;
+                let block = read.expect("a block in range");
+                let is_blank = block.bytes().iter().all(|byte| *byte == 0);
+                assert!(is_blank, "seed {seed}, block {lba}");
+            }
+        });
+    }
+}
+
 /// There is no room left beneath the dense tier, and hosts can write nothing: deallocations go on for as
 /// long as hosts like, since what they leave in the log is cleaned without a group, and a smaller size
 /// is taken.

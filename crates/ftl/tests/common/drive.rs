@@ -61,6 +61,8 @@ pub struct MemoryDrive {
     pub written: Cell<u64>,
     /// What was written before the first flush since it was taken.
     pub written_before_flush: Cell<Option<u64>>,
+    /// Where writes went since the last flush.
+    unflushed: RefCell<Vec<Range<u64>>>,
     /// What each mebibyte was written under, from its start on.
     pub under: RefCell<BTreeMap<u64, Vec<Handle>>>,
     /// Reads of metadata, and of data, by copies in use.
@@ -132,6 +134,7 @@ impl MemoryDrive {
             last_write: RefCell::default(),
             written: Cell::default(),
             written_before_flush: Cell::default(),
+            unflushed: RefCell::default(),
             under: RefCell::default(),
             meta_reads: Reads::default(),
             data_reads: Reads::default(),
@@ -177,7 +180,12 @@ impl MemoryDrive {
 
     /// Bytes of copy 0.
     pub fn peek(&self, offset: u64, length: usize) -> Vec<u8> {
-        self.copies.borrow()[0][offset as usize..][..length].to_vec()
+        self.peek_at(0, offset, length)
+    }
+
+    /// Bytes of a copy.
+    pub fn peek_at(&self, copy: u8, offset: u64, length: usize) -> Vec<u8> {
+        self.copies.borrow()[usize::from(copy)][offset as usize..][..length].to_vec()
     }
 
     fn check(&self, offset: u64, length: u64) {
@@ -242,7 +250,9 @@ impl MemoryDrive {
                     }
                 }
                 self.written.set(self.written.get() + gather.bytes());
-                *self.last_write.borrow_mut() = offset..offset + gather.bytes();
+                let range = offset..offset + gather.bytes();
+                self.unflushed.borrow_mut().push(range.clone());
+                *self.last_write.borrow_mut() = range;
                 let is_start = offset.is_multiple_of(1 << 20);
                 let lost = is_due(&self.lose_in) | (is_start && is_due(&self.lose_start_in));
                 if self.land(offset, &gather, lost) {
@@ -271,7 +281,14 @@ impl MemoryDrive {
         is_gone || self.away.get() == Some(copy)
     }
 
+    /// True if this byte was written and not flushed since.
+    pub fn is_unflushed(&self, offset: u64) -> bool {
+        let unflushed = self.unflushed.borrow();
+        unflushed.iter().any(|range| range.contains(&offset))
+    }
+
     fn note_flush(&self) {
+        self.unflushed.borrow_mut().clear();
         let first = self.written_before_flush.get();
         let first = first.unwrap_or(self.written.get());
         self.written_before_flush.set(Some(first));

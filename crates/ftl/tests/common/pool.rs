@@ -10,7 +10,7 @@ use super::{Executor, MemoryDrive};
 use std::collections::BTreeMap;
 use std::format;
 use std::rc::Rc;
-use varve_io::{Blocks, Drive, ReactorId, World};
+use varve_io::{Blocks, Drive, Flow, ReactorId, World};
 use varve_units::{BLOCK, Blocks as Count, Lba, TenantId, VolumeId};
 
 /// Blocks of each volume.
@@ -149,6 +149,15 @@ impl Pool {
         let open = Engine::open(self.seats(), geometry, config, self.identity(epoch));
         let opened = self.executor.block_on(open);
         opened.map(|(engine, report)| (Rc::new(engine), report))
+    }
+
+    /// A start of what the drives hold, to be run for as long as the caller likes.
+    pub fn opening(
+        &self,
+        epoch: u32,
+    ) -> Flow<'static, Result<(Engine, RecoveryReport), RecoverError>> {
+        let (geometry, config) = (self.geometry, self.config);
+        Engine::open(self.seats(), geometry, config, self.identity(epoch))
     }
 
     /// A host with a volume of its own.
