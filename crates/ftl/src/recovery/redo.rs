@@ -290,8 +290,8 @@ impl Shard {
 }
 
 impl Engine {
-    /// Writes the unflushed tail of a lane back, so that it is the same on all copies. The
-    /// checkpoint that follows flushes it.
+    /// Writes the unflushed tail of a lane back, so that it is the same on all copies once that is
+    /// flushed.
     pub(super) async fn equalise(&self, walk: &LaneWalk) -> Result<u64, RecoverError> {
         let mut count = 0;
         if self.shared.fast.info().copies < 2 {
