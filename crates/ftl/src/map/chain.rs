@@ -104,7 +104,10 @@ impl Map {
         };
         let mut deltas = core::mem::take(&mut self.scratch);
         self.pool.unroll_newest(chain, is_younger, &mut deltas);
-        if deltas.len() == usize::from(chain.len) {
+        if deltas.is_empty() && chain.is_plain() {
+            self.scratch = deltas;
+            self.pool.drop_plain(&mut self.leaves.head_mut(leaf).chain);
+        } else if deltas.len() == usize::from(chain.len) {
             deltas.clear();
             self.scratch = deltas;
         } else {

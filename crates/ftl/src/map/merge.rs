@@ -2,7 +2,7 @@
 
 use super::{Base, IS_STRICT, LeafKey, Map, Merging};
 use alloc::vec::Vec;
-use varve_format::{Delta, Parent};
+use varve_format::{Delta, LEAF_ENTRIES, Parent};
 use varve_io::Sectors;
 use varve_units::{Lsn, SliceId};
 use zerocopy::IntoBytes;
@@ -111,7 +111,16 @@ impl Map {
             return Err(self.base(key).map_or(NeedsImage::Blank, NeedsImage::Read));
         };
         let present = self.cache.get(slot);
-        let (mapped, is_empty) = (present.mapped(), present.is_empty());
+        // The usual case: each entry of the base has a place, and each delta since brings one.
+        let is_full = head.is_full() && head.chain.is_plain() && !self.is_bare(leaf);
+        let (mapped, is_empty) = match is_full {
+            true => (LEAF_ENTRIES as u16, false),
+            false => (present.mapped(), present.is_empty()),
+        };
+        debug_assert!(
+            mapped == present.mapped() || !IS_STRICT,
+            "entries of a full leaf"
+        );
         let image = Sectors::from_bytes(present.as_bytes());
         let through = self.slice(self.leaves.slice(leaf)).applied;
         self.pool.hold(&mut self.leaves.head_mut(leaf).chain, true);
@@ -216,7 +225,7 @@ impl Map {
         let folded =
             |&(_, delta): &(_, Delta)| delta.brings_place() && self.lsn(leaf, delta) <= through;
         let puts = self.pool.newest_first(head.chain).filter(folded).count();
-        let mapped = (usize::from(head.mapped) + puts).min(varve_format::LEAF_ENTRIES);
+        let mapped = (usize::from(head.mapped) + puts).min(LEAF_ENTRIES);
         self.forget_image(leaf);
         self.switch(leaf, Parent::new(sector, through, crc), mapped as u16);
         self.set_bound(leaf);

@@ -6,9 +6,10 @@
 //! newest while the chain grows (a full one is copied to a node behind it), and the buckets of
 //! long chains are wide, so that few appends touch the neighbours in a bucket.
 //!
-//! **Invariants**: a node is free or in exactly one chain; a chain with deltas is held or in
-//! exactly one bucket; one that holds a discard is marked so, and one that is not in the order of
-//! its LSNs. **Not here**: what deltas mean.
+//! **Invariants**: a node is free or in exactly one chain, and the oldest of a chain has none behind
+//! it; a chain with deltas is held or in exactly one bucket; one that holds a discard is marked so, one
+//! that holds a delta without a place, and one that is not in the order of its LSNs.
+//! **Not here**: what deltas mean.
 
 use super::slab::Slab;
 use super::{CHAIN_MAX, MapFull};
@@ -24,6 +25,9 @@ const BUCKETS: usize = 70;
 const WIDE_FROM: usize = 10;
 const WIDE: usize = 4;
 const _: () = assert!((22 - WIDE_FROM).is_multiple_of(WIDE));
+/// Dropped chains whose nodes are made free side by side. Arbitrary: misses that a processor has in flight
+/// at once, and what they have, 64 deltas each, fits its first cache.
+const CHAINS_FREED: usize = 8;
 /// No node, no leaf.
 pub(super) const NIL: u32 = u32::MAX;
 /// In `Node::before`: the chain is in no bucket.
@@ -71,6 +75,8 @@ const IN_MERGE: u8 = 1;
 const HOLED: u8 = 2;
 /// Some delta may be younger than one that stands behind it.
 const MIXED: u8 = 4;
+/// Some delta may bring no place.
+const BARREN: u8 = 8;
 
 impl Chain {
     pub(super) const EMPTY: Self = Self {
@@ -104,6 +110,11 @@ impl Chain {
         self.marks.0 & MIXED == 0
     }
 
+    /// True if every delta is known to bring a place, and to be no younger than those that stand behind it.
+    pub(super) const fn is_plain(self) -> bool {
+        self.marks.0 & (HOLED | MIXED | BARREN) == 0
+    }
+
     /// Its newest node, or [`NIL`].
     pub(super) const fn newest(self) -> u32 {
         if self.len > 0 { self.head } else { NIL }
@@ -121,14 +132,18 @@ impl Chain {
     /// Marks it as what these, all of its deltas, oldest first, make it.
     fn mark_as(&mut self, deltas: &[Delta]) {
         self.mark(HOLED, deltas.iter().any(|delta| delta.is_discard()));
+        self.mark(BARREN, !deltas.iter().all(|delta| delta.brings_place()));
         let is_mixed = |pair: &[Delta]| pair[1].is_older_than(pair[0]);
         self.mark(MIXED, deltas.windows(2).any(is_mixed));
     }
 
     /// Marks it as what one more delta makes it, which comes behind `newest`.
     fn note(&mut self, delta: Delta, newest: Delta) {
-        if delta.is_discard() {
-            self.mark(HOLED, true);
+        if !delta.brings_place() {
+            self.mark(BARREN, true);
+            if delta.is_discard() {
+                self.mark(HOLED, true);
+            }
         }
         if delta.is_older_than(newest) {
             self.mark(MIXED, true);
@@ -159,6 +174,9 @@ pub(super) struct DeltaPool {
     /// The limit does not count for now.
     pub(super) is_lifted: bool,
     free: u32,
+    /// Newest nodes of chains that were dropped as a whole; the nodes behind them are as free, and not in
+    /// `free` yet.
+    dropped: Vec<u32>,
     free_count: usize,
     buckets: Vec<u32>,
     top: usize,
@@ -177,6 +195,7 @@ impl DeltaPool {
             nodes_max,
             is_lifted: false,
             free: NIL,
+            dropped: Vec::new(),
             free_count: 0,
             buckets: alloc::vec![NIL; BUCKETS],
             top: 0,
@@ -226,7 +245,8 @@ impl DeltaPool {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.nodes.bytes() + self.buckets.capacity() * size_of::<u32>()
+        let numbers = self.buckets.capacity() + self.dropped.capacity();
+        self.nodes.bytes() + numbers * size_of::<u32>()
     }
 
     /// Nodes in use.
@@ -432,6 +452,9 @@ impl DeltaPool {
         if slot.node != chain.head || slot.at != newest || delta.is_older_than(old) {
             chain.mark(MIXED, true);
         }
+        if !delta.brings_place() {
+            chain.mark(BARREN, true);
+        }
         self.places = self.places - places(&[old]) + places(&[delta]);
     }
 
@@ -465,7 +488,7 @@ impl DeltaPool {
             node = held.next;
         }
         chain.len = deltas.len() as u16;
-        if chain.may_have_discards() || !chain.is_in_order() {
+        if !chain.is_plain() {
             chain.mark_as(deltas);
         }
         if chain.len > 0 {
@@ -475,6 +498,21 @@ impl DeltaPool {
                 self.link(*chain);
             }
         }
+    }
+
+    /// Drops all deltas of a chain that [is plain](Chain::is_plain). Its nodes are not looked at: each
+    /// would be a cache miss that waits for the one before.
+    pub(super) fn drop_plain(&mut self, chain: &mut Chain) {
+        assert!(chain.is_plain(), "each delta brings a place");
+        if chain.len == 0 {
+            return;
+        }
+        self.unlink(*chain);
+        self.dropped.push(chain.head);
+        self.free_count += usize::from(chain.len).div_ceil(NODE_DELTAS);
+        self.deltas -= u64::from(chain.len);
+        self.places -= u64::from(chain.len);
+        (chain.head, chain.len) = (NIL, 0);
     }
 
     /// Takes a chain out of its bucket, or puts it back.
@@ -606,6 +644,9 @@ impl DeltaPool {
             before: HELD,
             after: NIL,
         };
+        if self.free == NIL && !self.dropped.is_empty() {
+            self.free_dropped();
+        }
         if self.free == NIL {
             return self.nodes.push(node);
         }
@@ -615,6 +656,31 @@ impl DeltaPool {
         *place = node;
         self.free_count -= 1;
         number
+    }
+
+    /// Makes the nodes of some chains that were dropped as a whole the free ones, of which there are none.
+    /// They are walked side by side: each node names the next, so the misses of one chain follow one
+    /// another, those of several overlap.
+    fn free_dropped(&mut self) {
+        let mut heads = [NIL; CHAINS_FREED];
+        for head in &mut heads {
+            *head = self.dropped.pop().unwrap_or(NIL);
+        }
+        let (mut nodes, mut oldest) = (heads, heads);
+        while nodes.iter().any(|node| *node != NIL) {
+            for (node, oldest) in nodes.iter_mut().zip(&mut oldest) {
+                if *node != NIL {
+                    *oldest = *node;
+                    *node = self.nodes[*node].next;
+                }
+            }
+        }
+        for (oldest, head) in oldest.iter().zip(&heads[1..]) {
+            if *oldest != NIL {
+                self.nodes[*oldest].next = *head;
+            }
+        }
+        self.free = heads[0];
     }
 
     fn give(&mut self, node: u32) {
@@ -644,6 +710,10 @@ impl DeltaPool {
                     !chain.is_in_order() || younger.is_none_or(|next| !next.is_older_than(delta)),
                     "a chain that is not in order is marked"
                 );
+                assert!(
+                    !chain.is_plain() || delta.brings_place(),
+                    "a chain with a delta that brings no place is marked"
+                );
                 younger = Some(delta);
                 if slot.at == 0 {
                     mark(slot.node);
@@ -667,10 +737,11 @@ impl DeltaPool {
                 );
             }
         }
-        let mut free = self.free;
-        while free != NIL {
-            mark(free);
-            free = self.nodes[free].next;
+        for mut free in self.dropped.iter().copied().chain([self.free]) {
+            while free != NIL {
+                mark(free);
+                free = self.nodes[free].next;
+            }
         }
         assert!(seen.iter().all(|&s| s), "a node is in no list");
         assert_eq!(

@@ -93,6 +93,50 @@ fn a_leaf_record_does_not_bring_back_a_leaf_that_vanished() {
     map.check(|_, _| None);
 }
 
+/// Merges drop chains as a whole, some with a lost block, one of a leaf with all its blocks: their nodes come
+/// back, and nothing is miscounted.
+#[test]
+fn nodes_of_merged_chains_are_used_again() {
+    let limits = MapLimits {
+        delta_nodes: 256,
+        images: 13,
+        leaves_max: 13,
+    };
+    let (mut map, mut dead) = (Harness::fresh(limits), Vec::new());
+    let keys = (0..13).map(|leaf| LeafKey {
+        volume: VolumeId(1),
+        leaf: LeafIndex(leaf),
+    });
+    let mut lsn = Lsn(10);
+    for round in 0..4 {
+        for (key, at) in keys.clone().zip(1..) {
+            let count = if (round, at) == (0, 13) { 512 } else { at };
+            for index in 0..count {
+                let is_lost = (index, at) == (0, 4);
+                let put = Change::Put {
+                    ppa: if is_lost {
+                        Ppa::LOST
+                    } else {
+                        Ppa::dense(lsn.0)
+                    },
+                    crc24: 1,
+                    class: 0,
+                };
+                map.apply(key, index, put, lsn, &mut dead).unwrap();
+                lsn = lsn.plus(1);
+            }
+        }
+        for (key, at) in keys.clone().zip(1..) {
+            map.install_blank(key, &mut dead).ok();
+            let merge = map.begin_merge(key).unwrap();
+            map.finish_merge(key, at, 1, merge.through);
+        }
+        map.check(|_, _| None);
+        let blocks = (1..=12).sum::<u64>() - 1 + 512;
+        assert_eq!((map.room(), map.used_upper()), (256, blocks));
+    }
+}
+
 /// A lost block reads as lost, counts as no place, and a merge given up can be begun again.
 #[test]
 fn lost_blocks_and_merges_given_up() {
