@@ -108,6 +108,20 @@ pub struct BatchHead {
 }
 
 impl BatchHead {
+    /// What it was made from.
+    #[must_use]
+    pub const fn start(&self) -> BatchStart {
+        BatchStart {
+            epoch: self.epoch,
+            lane: self.lane,
+            sequence: self.sequence,
+            address: self.address,
+            chunk_sequence: self.chunk_sequence,
+            durable_through: self.durable_through,
+            first_lsn: self.first_lsn,
+        }
+    }
+
     /// The head of a batch of `records` on a tier with LBAs of `lba_bytes`; encodes nothing.
     ///
     /// # Panics

@@ -4,9 +4,9 @@
 //! drive is beyond a limit that is asserted where it would be written.
 
 use varve_format::{
-    BatchHead, BatchStart, Brought, CatalogueEntry, ChunkEntry, ChunkHeader, CommitBody, Delta,
-    Gap, GroupEntry, Label, LeafImage, P2l, PART_BYTES_MAX, PartWriter, Record, Section,
-    SectionState, UnitBits, batch, crc32c, view_part,
+    Brought, CatalogueEntry, ChunkEntry, ChunkHeader, CommitBody, Delta, Gap, GroupEntry, Label,
+    LeafImage, P2l, PART_BYTES_MAX, PartWriter, Record, Section, SectionState, UnitBits, batch,
+    crc32c, view_part,
 };
 
 /// Where the structures that are asked for it say they lie.
@@ -107,25 +107,13 @@ fn batches(bytes: &[u8]) {
     let all = batch::decode(bytes);
     assert_eq!(head.as_ref().ok(), all.as_ref().ok().map(|(head, _)| head));
     let Ok((head, records)) = all else { return };
-    let start = start_of(&head);
+    let start = head.start();
     let same = [512, 4096].map(|lba| batch::encode(&start, &records, lba));
     let length = head.header_bytes as usize;
     assert!(
         same.iter()
             .any(|sectors| sectors.bytes() == &bytes[..length])
     );
-}
-
-const fn start_of(head: &BatchHead) -> BatchStart {
-    BatchStart {
-        epoch: head.epoch,
-        lane: head.lane,
-        sequence: head.sequence,
-        address: head.address,
-        chunk_sequence: head.chunk_sequence,
-        durable_through: head.durable_through,
-        first_lsn: head.first_lsn,
-    }
 }
 
 /// Sections of a payload; `None` where one of them, or a delta, is refused.

@@ -3,7 +3,7 @@
 
 use crate::draw::Draw;
 use varve_format::{
-    BatchHead, BatchStart, Brought, BroughtBlock, BroughtLeaf, ChunkEntry, ChunkHeader, CommitBody,
+    BatchHead, Brought, BroughtBlock, BroughtLeaf, ChunkEntry, ChunkHeader, CommitBody,
     DecodeError, Gap, GroupEntry, Label, P2l, PayloadLayout, Record, UnitBits, batch, crc32c,
 };
 use varve_units::{Lba, VolumeId};
@@ -99,15 +99,7 @@ fn batches() {
             continue;
         };
         accepted += 1;
-        let start = BatchStart {
-            epoch: head.epoch,
-            lane: head.lane,
-            sequence: head.sequence,
-            address: head.address,
-            chunk_sequence: head.chunk_sequence,
-            durable_through: head.durable_through,
-            first_lsn: head.first_lsn,
-        };
+        let start = head.start();
         let again = [512, 4096].map(|lba| batch::encode(&start, &records, lba));
         let same = again.iter().any(|sectors| sectors.bytes() == bytes);
         assert!(same, "seed {seed}");

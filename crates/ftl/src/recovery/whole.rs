@@ -12,7 +12,7 @@ use crate::merge::leaf_crc;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use varve_format::{BatchHead, BatchStart, PayloadLayout, Record, batch, block_crc, crc32c};
+use varve_format::{BatchHead, PayloadLayout, Record, batch, block_crc, crc32c};
 use varve_io::{BlockRef, Blocks, Drive, Gather, Sectors, Segment};
 use varve_units::SECTOR_BYTES;
 
@@ -65,8 +65,11 @@ pub(super) async fn whole_batch(
     if let Some(header) = &found.header {
         gather.push_meta(header.encode_twice());
     }
-    let start = start_of(head);
-    gather.push_meta(batch::encode(&start, records, scan.geometry.lba_bytes));
+    gather.push_meta(batch::encode(
+        &head.start(),
+        records,
+        scan.geometry.lba_bytes,
+    ));
     if !data.is_empty() {
         gather.push(Segment::Data(Rc::new(data), 0..head.data_blocks as usize));
     }
@@ -212,18 +215,5 @@ fn meta_passes(record: &Record, payload: &[u8]) -> bool {
         | Record::Move { .. }
         | Record::Discard { .. }
         | Record::Catalogue { .. } => true,
-    }
-}
-
-/// What a batch's head was made from.
-const fn start_of(head: &BatchHead) -> BatchStart {
-    BatchStart {
-        epoch: head.epoch,
-        lane: head.lane,
-        sequence: head.sequence,
-        address: head.address,
-        chunk_sequence: head.chunk_sequence,
-        durable_through: head.durable_through,
-        first_lsn: head.first_lsn,
     }
 }
