@@ -257,6 +257,11 @@ impl Engine {
         }
     }
 
+    async fn flush_fast(&self) -> Result<(), RecoverError> {
+        let flushed = self.shared.fast.flush().await;
+        flushed.map_err(|why| RecoverError::Engine(EngineError::Io(why)))
+    }
+
     /// Loads what the newest checkpoint says, redoes what came behind it, and serves.
     async fn recover(
         &self,
@@ -272,13 +277,16 @@ impl Engine {
             checkpoint: body.checkpoint,
             ..Default::default()
         };
-        // The commit may be on one copy alone, or in caches alone where a process was killed. If power failed now, and took
-        // that copy along, the one before it would count, and what follows is written over what only that one refers to.
+        // A process that was killed may have left the commit in caches alone: if power failed now the one before it
+        // would count, and what follows is written over what only that one refers to.
+        self.flush_fast().await?;
+        // It may be on one copy alone: the same, if power failed and took that copy along.
         for walk in &walks {
             report.equalised += self.equalise(walk).await?;
         }
-        let flushed = self.shared.fast.flush().await;
-        flushed.map_err(|why| RecoverError::Engine(EngineError::Io(why)))?;
+        if report.equalised > 0 {
+            self.flush_fast().await?;
+        }
         // Merges ask it: places of volumes that this checkpoint knows as deleted may be others'.
         self.shared.share_catalogue().await.map_err(|_| stopped)?;
         self.run().await?;
