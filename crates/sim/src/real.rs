@@ -662,6 +662,10 @@ impl Subject for Life {
         status
     }
 
+    fn waits(&self) -> Vec<BTreeMap<&'static str, u64>> {
+        self.engines.iter().map(|engine| engine.waits()).collect()
+    }
+
     fn audit(&self) -> Flow<'_, Result<(), String>> {
         Box::pin(async move {
             let audited = self.pool.engine().audit().await;

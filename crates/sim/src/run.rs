@@ -472,7 +472,10 @@ impl<'a> Machine<'a> {
     fn describe(&self, stop: Stop, subject: Option<&dyn Subject>) -> String {
         let outstanding = self.shared.oracle.borrow().outstanding();
         let status = subject.map(Subject::status).unwrap_or_default();
-        format!("no progress ({stop:?}) with {outstanding} operations in flight, {status:?}")
+        let waits = subject.map(Subject::waits).unwrap_or_default();
+        format!(
+            "no progress ({stop:?}) with {outstanding} operations in flight, {status:?}, waits {waits:?}"
+        )
     }
 
     /// Sets a crash during the start, now and then.

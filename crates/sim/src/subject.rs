@@ -280,6 +280,11 @@ pub trait Subject {
     /// Counters of this life, by feature.
     fn status(&self) -> BTreeMap<&'static str, u64>;
 
+    /// What its flows wait for, of each reactor, by name: told when it makes no progress.
+    fn waits(&self) -> Vec<BTreeMap<&'static str, u64>> {
+        Vec::new()
+    }
+
     /// Whole-state invariants, the map against the P2L among them; nothing is in flight.
     ///
     /// # Errors

@@ -264,6 +264,10 @@ impl Subject for Served {
         status
     }
 
+    fn waits(&self) -> Vec<BTreeMap<&'static str, u64>> {
+        self.pool.waits()
+    }
+
     fn audit(&self) -> Flow<'_, Result<(), String>> {
         self.pool.audit()
     }
