@@ -663,7 +663,7 @@ impl Subject for Life {
     }
 
     fn waits(&self) -> Vec<BTreeMap<&'static str, u64>> {
-        self.engines.iter().map(|engine| engine.waits()).collect()
+        self.engines.iter().map(Engine::waits).collect()
     }
 
     fn audit(&self) -> Flow<'_, Result<(), String>> {
