@@ -97,11 +97,6 @@ pub fn run(
     };
     let world = executor.world();
     let note = Rc::new(note);
-    // Before any other thread is there.
-    let signals = match &request {
-        Request::PoolCreate(_) if !is_dry => signals(&*world).map_err(failed)?,
-        _ => None,
-    };
     let knows_nothing = || home.registry().map(|all| all.pools.is_empty());
     let is_look = is_dry || (!request.may_be_first() && knows_nothing().map_err(failed)?);
     let place = match is_look {
@@ -111,6 +106,11 @@ pub fn run(
             let queue = async move { home.queue(&*world, || note(Note::Queue)).await };
             executor.run(queue).expect(WAITS)
         }
+    };
+    // Before any other thread is there.
+    let signals = match &request {
+        Request::PoolCreate(_) if !is_dry => signals(&*world).map_err(failed)?,
+        _ => None,
     };
     let pools = match is_look {
         true => Pools::looking(Rc::clone(&world), home),
