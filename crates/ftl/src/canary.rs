@@ -8,8 +8,10 @@
 pub enum Canary {
     /// A write to the mirror completes with its first member.
     AckBeforeSecondMirror,
-    /// A unit is freed when emptied, before the checkpoint that makes that durable.
+    /// Moves to a stripe are logged before the stripe is flushed, and may free what they came from.
     FreeBeforeFlush,
+    /// Units are free when a checkpoint begins, before its commit is flushed.
+    FreeBeforeCommit,
     /// A group is discarded when it is emptied, before the commit that frees it.
     DiscardBeforeCommit,
     /// Redo applies a move whatever its predecessor is.
@@ -33,13 +35,18 @@ pub enum Canary {
     CompletionOrder,
     /// Of two versions of a block the one in the unit opened last wins.
     PublishedConflictRule,
+    /// A start leaves what was not flushed on the copies that have it.
+    TailNotEqualised,
+    /// A repair pins nothing.
+    RepairUnpinned,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::AckBeforeSecondMirror,
         Self::FreeBeforeFlush,
+        Self::FreeBeforeCommit,
         Self::DiscardBeforeCommit,
         Self::UnconditionalMove,
         Self::DiscardNotLogged,
@@ -51,6 +58,8 @@ impl Canary {
         Self::LiveBlockWithZeroBit,
         Self::CompletionOrder,
         Self::PublishedConflictRule,
+        Self::TailNotEqualised,
+        Self::RepairUnpinned,
     ];
 
     /// Its name on the command line.
@@ -59,6 +68,7 @@ impl Canary {
         match self {
             Self::AckBeforeSecondMirror => "ack-before-second-mirror",
             Self::FreeBeforeFlush => "free-before-flush",
+            Self::FreeBeforeCommit => "free-before-commit",
             Self::DiscardBeforeCommit => "discard-before-commit",
             Self::UnconditionalMove => "unconditional-move",
             Self::DiscardNotLogged => "discard-not-logged",
@@ -70,6 +80,8 @@ impl Canary {
             Self::LiveBlockWithZeroBit => "live-block-with-zero-bit",
             Self::CompletionOrder => "completion-order",
             Self::PublishedConflictRule => "published-conflict-rule",
+            Self::TailNotEqualised => "tail-not-equalised",
+            Self::RepairUnpinned => "repair-unpinned",
         }
     }
 
@@ -79,7 +91,10 @@ impl Canary {
         match self {
             Self::AckBeforeSecondMirror => "a write to the mirror completes with its first member",
             Self::FreeBeforeFlush => {
-                "a unit is freed when emptied, before the checkpoint that makes that durable"
+                "moves to a stripe are logged before the stripe is flushed, and may free what they came from"
+            }
+            Self::FreeBeforeCommit => {
+                "units are free when a checkpoint begins, before its commit is flushed"
             }
             Self::DiscardBeforeCommit => {
                 "a group is discarded when it is emptied, before the commit that frees it"
@@ -101,6 +116,12 @@ impl Canary {
             }
             Self::PublishedConflictRule => {
                 "of two versions of a block the one in the unit opened last wins"
+            }
+            Self::TailNotEqualised => {
+                "a start leaves what was not flushed on the copies that have it"
+            }
+            Self::RepairUnpinned => {
+                "a repair pins nothing: its unit may be freed, and used again, before it is written"
             }
         }
     }

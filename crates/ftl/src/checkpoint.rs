@@ -104,7 +104,7 @@ impl Shared {
             changed_bits: control.take_bits_asked(),
         };
         let everything = extent.everything;
-        if self.config.is_planted(Canary::FreeBeforeFlush) {
+        if self.config.is_planted(Canary::FreeBeforeCommit) {
             control.free(self, emptied.clone());
         }
         self.log_records.store(0, Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Shared {
         first.lane.borrow_mut().release();
         first.pump.notify();
         self.count("checkpoints", 1);
-        if !self.config.is_planted(Canary::FreeBeforeFlush) {
+        if !self.config.is_planted(Canary::FreeBeforeCommit) {
             control.free(self, emptied);
         }
         control.is_checkpointing.set(false);

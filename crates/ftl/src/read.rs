@@ -357,7 +357,7 @@ impl Shard {
     /// it is not reused under the write.
     async fn repair(&self, run: &Run, offset: u64, good: Blocks) {
         let unit = run.place.unit;
-        if !self.shared.units.unit(unit).try_pin(run.generation) {
+        if !self.pin(unit, run.generation) {
             return;
         }
         let mut gather = Gather::new();
@@ -379,9 +379,17 @@ impl Shard {
         );
     }
 
+    /// A repair begins. False if the unit is another one by now, or about to be.
+    fn pin(&self, unit: UnitId, generation: Generation) -> bool {
+        self.planted(Canary::RepairUnpinned) || self.shared.units.unit(unit).try_pin(generation)
+    }
+
     /// A repair has ended. A unit that was emptied meanwhile was passed over by a commit, which may have freed nothing:
     /// it is looked at again.
     fn unpin(&self, unit: UnitId) {
+        if self.planted(Canary::RepairUnpinned) {
+            return;
+        }
         let pinned = self.shared.units.unit(unit);
         pinned.unpin();
         if pinned.state() == UnitState::Emptied {
@@ -400,8 +408,7 @@ impl Shard {
             return;
         }
         let unit = UnitId::chunk(self.shared.units.geometry().chunk_of(sector));
-        let pinned = self.shared.units.unit(unit);
-        let is_pinned = pinned.try_pin(pinned.generation());
+        let is_pinned = self.pin(unit, self.shared.units.unit(unit).generation());
         assert!(is_pinned, "a leaf that the map names keeps its chunk");
         let mut gather = Gather::new();
         gather.push_meta(Sectors::from_bytes(bytes));

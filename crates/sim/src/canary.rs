@@ -1,5 +1,6 @@
 //! All planted bugs under one name: those of the engine, and those between hosts and the pool.
 
+use crate::stress::Stress;
 use crate::wire::WireCanary;
 
 /// A planted bug.
@@ -24,6 +25,15 @@ impl Canary {
         match self {
             Self::Pool(canary) => canary.name(),
             Self::Wire(canary) => canary.name(),
+        }
+    }
+
+    /// What has to be pressed on for it to show, if that is nothing that seeds draw.
+    #[must_use]
+    pub const fn stress(self) -> Option<Stress> {
+        match self {
+            Self::Pool(varve_ftl::Canary::RepairUnpinned) => Some(Stress::LateRepairs),
+            Self::Pool(_) | Self::Wire(_) => None,
         }
     }
 

@@ -160,7 +160,7 @@ fn drives(
 
 impl<'a> Machine<'a> {
     fn new(seed: u64, factory: &'a dyn Factory, options: Options) -> Self {
-        let plan = Plan::draw(seed, factory);
+        let plan = Plan::draw(seed, factory, options.stress);
         let rng = Rng::new(seed);
         let layout = factory.layout(&plan.config);
         let dense = layout.tiers.get(DENSE).cloned();

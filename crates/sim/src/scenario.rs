@@ -37,6 +37,8 @@ pub struct Options {
     pub has_faults: bool,
     /// If set: one crash at this action of the run, and no other.
     pub crash_at: Option<u64>,
+    /// If set: what is pressed on, whatever the seed draws.
+    pub stress: Option<Stress>,
 }
 
 impl Default for Options {
@@ -45,6 +47,7 @@ impl Default for Options {
             operations: 2_500,
             has_faults: true,
             crash_at: None,
+            stress: None,
         }
     }
 }
@@ -64,6 +67,7 @@ impl Options {
             operations,
             has_faults: false,
             crash_at: Some(action),
+            stress: None,
         }
     }
 }
@@ -96,9 +100,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Draws the scenario of a seed for pools of this make.
+    /// Draws the scenario of a seed for pools of this make; what it presses on may be given.
     #[must_use]
-    pub fn draw(seed: u64, factory: &dyn Factory) -> Self {
+    pub fn draw(seed: u64, factory: &dyn Factory, stress: Option<Stress>) -> Self {
         let rng = Rng::new(seed);
         let mut pool = rng.split("pool");
         let dense = match pool.below(6) {
@@ -126,7 +130,7 @@ impl Plan {
             volatile_cache: pool.chance(3, 4),
         };
         draw_tuning(&mut rng.split("tuning"), &mut config);
-        let stress = Stress::draw(&mut rng.split("stress"));
+        let stress = stress.unwrap_or_else(|| Stress::draw(&mut rng.split("stress")));
         stress.shape(&mut config);
         factory.adapt(&mut config);
         let mut placement = rng.split("placement");
@@ -141,6 +145,7 @@ impl Plan {
             volatile_cache: config.volatile_cache,
             handles,
             gap_blocks,
+            hangs_repairs: stress == Stress::LateRepairs,
         };
         let mut drives = vec![spec(config.fast_bytes); config.fast];
         drives.resize(config.drives(), spec(config.dense_bytes));

@@ -25,6 +25,9 @@ pub enum Stress {
     Losses,
     /// Volumes come and go while reads of their leaves hang.
     Deletions,
+    /// Repairs hang in their drive while all around them is written, emptied and reused, and drives go. No seed draws
+    /// it: it comes with the planted bug that needs it.
+    LateRepairs,
 }
 
 /// Of so many seeds one presses on deletions, whatever else was drawn.
@@ -61,6 +64,7 @@ impl Stress {
             Self::Scatter => "stress_scatter",
             Self::Losses => "stress_losses",
             Self::Deletions => "stress_deletions",
+            Self::LateRepairs => "stress_late_repairs",
         }
     }
 
@@ -69,7 +73,7 @@ impl Stress {
     pub const fn mood(self) -> Option<Mood> {
         match self {
             Self::Even | Self::Restarts | Self::Losses => None,
-            Self::LateReads => Some(Mood::Turnover),
+            Self::LateReads | Self::LateRepairs => Some(Mood::Turnover),
             Self::Races => Some(Mood::PingPong),
             Self::Scatter => Some(Mood::Scatter),
             Self::Deletions => Some(Mood::ComeAndGo),
@@ -83,7 +87,7 @@ impl Stress {
             // Fewer images than leaves: merges read.
             (config.map_bytes, config.images_min) = (64 << 10, 2);
         }
-        if self != Self::Losses {
+        if !matches!(self, Self::Losses | Self::LateRepairs) {
             return;
         }
         config.is_elided = false;
@@ -99,7 +103,7 @@ impl Stress {
         match self {
             Self::Even | Self::Restarts | Self::Scatter | Self::Losses => 1,
             Self::LateReads | Self::Deletions => 8,
-            Self::Races => 12,
+            Self::Races | Self::LateRepairs => 12,
         }
     }
 
@@ -109,6 +113,7 @@ impl Stress {
         match self {
             Self::Even | Self::Races | Self::Restarts => u64::MAX,
             Self::LateReads | Self::Scatter | Self::Losses | Self::Deletions => 60,
+            Self::LateRepairs => 3,
         }
     }
 
@@ -123,6 +128,7 @@ impl Stress {
             Self::Losses => [3, 3, 3, 3, 2, 10, 1, 1, 1, 3, 2, 0, 3, 2, 4, 4, 2],
             Self::Scatter => [4, 14, 12, 12, 1, 2, 1, 1, 1, 1, 4, 0, 12, 4, 1, 1, 2],
             Self::Deletions => [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 18, 2, 1, 1, 1, 1],
+            Self::LateRepairs => [2, 2, 1, 1, 0, 4, 0, 0, 0, 0, 0, 0, 60, 0, 1, 1, 0],
         }
     }
 
@@ -136,7 +142,8 @@ impl Stress {
             | Self::Races
             | Self::Scatter
             | Self::Losses
-            | Self::Deletions => 0,
+            | Self::Deletions
+            | Self::LateRepairs => 0,
         }
     }
 }

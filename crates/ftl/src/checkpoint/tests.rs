@@ -137,3 +137,30 @@ fn nothing_is_free_before_its_commit_is_durable() {
         assert!(freed > 10, "seed {seed}: {freed} units");
     }
 }
+
+/// Lane 0 opens no chunk from a commit's sealing until it is flushed: else a chunk of another name would be its newest.
+#[test]
+fn a_commit_holds_lane_0_until_it_is_durable() {
+    for seed in 1..=4 {
+        let pool = Pool::new(seed, 1, 1);
+        let engine = pool.create();
+        let mut host = pool.host(&engine, 1);
+        let shared = Rc::clone(&engine.shared);
+        let (control, shard) = (shared.control(), shared.shard());
+        let world = Rc::clone(&pool.executor) as Rc<dyn World>;
+        let mut running = world.run(async move { host.run(600).await });
+        let (mut number, mut released) = (control.checkpoint.get(), 0);
+        while running.try_take().is_none() {
+            let was_held = shard.lane.borrow().holds();
+            assert!(pool.executor.turn(), "seed {seed}: hosts wait for nothing");
+            if was_held && !shard.lane.borrow().holds() {
+                assert!(control.checkpoint.get() > number, "seed {seed}: too early");
+                let commit = control.commit.get().expect("it was committed");
+                assert!(!pool.fast.is_unflushed(commit.sector * SECTOR_BYTES));
+                number = control.checkpoint.get();
+                released += 1;
+            }
+        }
+        assert!(released > 5, "seed {seed}: {released} commits");
+    }
+}

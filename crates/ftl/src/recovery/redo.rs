@@ -294,7 +294,8 @@ impl Engine {
     /// flushed.
     pub(super) async fn equalise(&self, walk: &LaneWalk) -> Result<u64, RecoverError> {
         let mut count = 0;
-        if self.shared.fast.info().copies < 2 {
+        let is_planted = self.shared.config.is_planted(Canary::TailNotEqualised);
+        if self.shared.fast.info().copies < 2 || is_planted {
             return Ok(count);
         }
         for found in &walk.found {

@@ -6,14 +6,15 @@ use super::scan::Scan;
 use super::walk::LaneWalk;
 use crate::common::Pool;
 use crate::engine::Engine;
-use crate::geometry::UnitId;
+use crate::geometry::{Tier, UnitId};
 use crate::shared::Identity;
+use crate::units::UnitState;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use std::rc::Rc;
 use varve_format::{BatchHead, Record};
 use varve_io::{Drive, World};
-use varve_units::SECTOR_BYTES;
+use varve_units::{Generation, SECTOR_BYTES};
 
 /// A lane has given up a chunk and all in it is acknowledged, but its pump has not come round to
 /// hand it back when a checkpoint notes where redo begins: behind that chunk.
@@ -353,4 +354,34 @@ fn a_commit_on_one_copy_is_on_both_before_a_start_writes() {
         verified.expect("every block is there");
     }
     assert!(cut > 3, "{cut} pools were cut so");
+}
+
+/// A unit that stays free has another generation after each start: what one that was cut short wrote there is of no use
+/// that counts.
+#[test]
+fn free_units_get_a_new_generation_at_a_start() {
+    let pool = Pool::new(3, 1, 1);
+    let engine = pool.create();
+    let mut host = pool.host(&engine, 1);
+    pool.executor.block_on(async move { host.run(200).await });
+    pool.executor.crash();
+    drop(engine);
+    let mut before: BTreeMap<UnitId, Generation> = BTreeMap::new();
+    let mut compared = [0, 0];
+    for epoch in 2..6 {
+        let engine = pool.open(epoch);
+        let units = &engine.shared.units;
+        let ids = units.ids(Tier::Fast).chain(units.ids(Tier::Dense));
+        let free = ids.filter(|id| units.unit(*id).state() == UnitState::Free);
+        let now: BTreeMap<_, _> = free.map(|id| (id, units.unit(id).generation())).collect();
+        for (id, generation) in &now {
+            if let Some(before) = before.get(id) {
+                assert!(generation > before, "{id}, start {epoch}");
+                compared[usize::from(id.tier == Tier::Dense)] += 1;
+            }
+        }
+        before = now;
+        pool.executor.crash();
+    }
+    assert!(compared.iter().all(|count| *count > 5), "{compared:?}");
 }

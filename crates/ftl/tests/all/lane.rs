@@ -1,8 +1,10 @@
 //! The append point by itself: what it hands back when writes fail.
 
+use std::rc::Rc;
 use varve_format::Record;
 use varve_ftl::lane::{Batch, ChunkGrant, Idle, Lane, LaneLimits, Load, Rank};
 use varve_ftl::{Geometry, Identity};
+use varve_io::Sectors;
 use varve_units::{Generation, LaneId, Lba, Lsn, SliceId, VolumeId};
 
 const GEOMETRY: Geometry = Geometry {
@@ -41,7 +43,12 @@ fn push(lane: &mut Lane, lba: u64, joins_next: bool) {
         blocks: 1,
         zero: false,
     };
-    let load = Load {
+    lane.push(record, load(), joins_next);
+}
+
+/// Of a record that brings nothing and for which nobody waits.
+fn load() -> Load {
+    Load {
         data: None,
         meta: None,
         reserved_nodes: 0,
@@ -49,8 +56,7 @@ fn push(lane: &mut Lane, lba: u64, joins_next: bool) {
         pending_log: 0,
         pending_leaf: false,
         ticket: None,
-    };
-    lane.push(record, load, joins_next);
+    }
 }
 
 fn grant(chunk: u32) -> ChunkGrant {
@@ -163,4 +169,36 @@ fn the_next_chunk_is_asked_for_ahead() {
     let first = seal(&mut lane, 3);
     drop(lane.written(first));
     assert_eq!(fill_chunk(&mut lane), 0);
+}
+
+/// Behind a commit nothing opens another chunk before it is flushed; what fits the open one goes there.
+#[test]
+fn a_commit_holds_its_lane() {
+    let mut lane = lane();
+    push(&mut lane, 0, false);
+    let first = seal(&mut lane, 3);
+    drop(lane.written(first));
+    let record = Record::Commit {
+        checkpoint: 1,
+        bytes: 512,
+        crc: 0,
+    };
+    let body = Load {
+        meta: Some(Rc::new(Sectors::zeroed(1))),
+        ..load()
+    };
+    lane.push(record, body, false);
+    let commit = seal(&mut lane, 3);
+    drop(lane.written(commit));
+    while lane.holds() {
+        push(&mut lane, 1, false);
+        match lane.seal() {
+            Ok(write) => drop(lane.written(write.sequence)),
+            Err(Idle::Busy) => break,
+            Err(Idle::NeedsChunk { .. }) => panic!("a chunk is asked for"),
+        }
+    }
+    assert!(lane.holds() && lane.open_chunk() == Some(3));
+    lane.release();
+    assert!(matches!(lane.seal(), Err(Idle::NeedsChunk { .. })));
 }

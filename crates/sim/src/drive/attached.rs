@@ -79,8 +79,8 @@ impl Attached {
                 state.note_label(trace.offset, None);
                 state.note_sent(now, id, &range);
             }
+            let span = state.write_latency(now, &body);
             state.cache.begin(id, trace.offset, body);
-            let span = state.latency(now, Kind::Write);
             (id, state.rng.within(0, span), span)
         };
         let state = Rc::clone(&self.state);

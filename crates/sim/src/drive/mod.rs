@@ -52,6 +52,8 @@ pub struct DriveSpec {
     pub handles: u8,
     /// Blocks that are read to save a command.
     pub gap_blocks: u8,
+    /// True if repairs of single blocks may hang.
+    pub hangs_repairs: bool,
 }
 
 /// A fault that strikes the next write the atlas lets it strike.

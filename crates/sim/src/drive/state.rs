@@ -16,7 +16,7 @@ use std::mem;
 use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
 use varve_format::LEAF_BYTES;
-use varve_io::{Blocks, Done, IoError, Outcome, Target};
+use varve_io::{Blocks, Done, IoError, Outcome, Segment, Target};
 use varve_pool::label::RESERVED_BYTES;
 use varve_units::{BLOCK, BLOCK_BYTES, Nanos, SECTOR, SECTOR_BYTES};
 
@@ -40,6 +40,8 @@ const HUNG_LEAVES_ONE_IN: u64 = 8;
 const LEAF_READ: RangeInclusive<usize> = LEAF_BYTES..=LEAF_BYTES + 2 * BLOCK_BYTES as usize;
 /// How long a read hangs: as long as hosts take to write the whole log, at least. Arbitrary.
 const HUNG_NS: (u64, u64) = (8 << 20, 256 << 20);
+/// How long a repair hangs: as long as it takes to empty, commit and reuse a chunk, and within one life. Arbitrary.
+const HUNG_REPAIR_NS: (u64, u64) = (1 << 20, 32 << 20);
 
 /// What hides the content of a sector until it is written again.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -205,6 +207,22 @@ impl State {
             return self.rng.magnitude(HUNG_NS.0, HUNG_NS.1);
         }
         self.latency(now, Kind::Read)
+    }
+
+    /// Of what is written a single block of data and nothing else is a repair: arrays send it as any other write.
+    pub(super) fn write_latency(&mut self, now: Nanos, body: &Body) -> u64 {
+        let is_repair = || match body {
+            Body::Gather(gather) => matches!(
+                gather.segments(),
+                [Segment::Data(_, blocks)] if blocks.len() == 1
+            ),
+            _ => false,
+        };
+        if self.spec.hangs_repairs && is_repair() {
+            self.count("hung_repairs");
+            return self.rng.magnitude(HUNG_REPAIR_NS.0, HUNG_REPAIR_NS.1);
+        }
+        self.latency(now, Kind::Write)
     }
 
     /// What becomes of a range that is discarded, if anything: half of the hints are taken.

@@ -48,6 +48,7 @@ fn bench_of(seed: u64, scheme: Scheme, count: usize, (bytes, volatile): (u64, bo
         volatile_cache: volatile,
         handles: 1,
         gap_blocks: 0,
+        hangs_repairs: false,
     };
     let drives = (0..count)
         .map(|index| {

@@ -79,6 +79,7 @@ fn spec(config: &Config, index: usize) -> DriveSpec {
         volatile_cache: true,
         handles: 1,
         gap_blocks: 0,
+        hangs_repairs: false,
     }
 }
 

@@ -113,8 +113,7 @@ impl Options {
         let seeds = parse_seeds(&self.seeds)?;
         let name = self.canary.as_deref();
         let canary = name.map(|name| {
-            let known = Canary::all().find(|canary| canary.name() == name);
-            known.ok_or_else(|| {
+            self.planted().ok_or_else(|| {
                 let what = format!("there is no canary {name:?}");
                 Nonsense(Exit::NotFound, what, "varve sim --canary list".to_owned())
             })
@@ -122,11 +121,18 @@ impl Options {
         Ok((seeds, canary.transpose()?))
     }
 
+    /// The bug that is planted, if there is one of this name.
+    fn planted(&self) -> Option<Canary> {
+        let name = self.canary.as_deref()?;
+        Canary::all().find(|canary| canary.name() == name)
+    }
+
     fn scenario(&self) -> scenario::Options {
         scenario::Options {
             operations: self.operations,
             has_faults: !self.no_faults,
             crash_at: self.crash_at,
+            stress: self.planted().and_then(Canary::stress),
         }
     }
 
