@@ -19,8 +19,12 @@ use space::Space;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use varve_io::Blocks;
-use varve_units::{LEAF_BLOCKS, Lba, VolumeId};
+use varve_target::TRANSFER_BYTES_MAX;
+use varve_units::{BLOCK_BYTES, LEAF_BLOCKS, Lba, VolumeId};
 use volumes::{Fate, Naming, Volume};
+
+/// Blocks of a write that reach a pool over the network as one command: what its target says it takes.
+const COMMAND_BLOCKS: u64 = TRANSFER_BYTES_MAX as u64 / BLOCK_BYTES;
 
 /// What kind of change a write is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,8 +177,12 @@ impl Oracle {
     /// The host of an operation that was just begun asks again until it is answered, over crashes too.
     pub fn set_afloat(&mut self, ticket: Ticket) {
         self.afloat.insert(ticket.begun);
+        let write = &self.writes[ticket.id as usize];
+        // Zeroes and deallocations are one command, however long.
+        let is_data = write.change == Change::Write;
+        let in_parts = is_data && write.range.end - write.range.start > COMMAND_BLOCKS;
         for block in self.written(ticket) {
-            block.repeat(ticket.id);
+            block.repeat(ticket.id, in_parts);
         }
     }
 

@@ -52,7 +52,7 @@ pub fn check(
             && let Some(record) = record(only.id, index)
         {
             // Of a write that was sent again an earlier effect may have survived, without the last.
-            if !only.is_repeated {
+            if !only.is_repeated() {
                 survivors.insert(record);
             }
             if newest.is_none_or(|newest| newest.invoked < only.invoked) {
@@ -137,7 +137,7 @@ mod tests {
         for block in &mut leaf {
             block.invoke(5, false, 10);
             if is_repeated {
-                block.repeat(5);
+                block.repeat(5, false);
             }
             block.acknowledge(5, 20, false, 10, 0);
             block.crash(30, 0, 30, 30);

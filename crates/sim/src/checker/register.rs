@@ -25,6 +25,17 @@ pub type Moment = u64;
 /// Later than every moment.
 pub const NEVER: Moment = Moment::MAX;
 
+/// How often a write may take effect before it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Once.
+    Once,
+    /// Again and again, over crashes too: its host sends it until it is answered.
+    Repeated,
+    /// The same, but it is several commands: those that were answered need not be sent again.
+    RepeatedInParts,
+}
+
 /// A value and the operations that wrote or returned it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cluster {
@@ -44,9 +55,11 @@ pub struct Cluster {
     pub last_begin: Moment,
     /// True once the value survives any crash.
     pub is_durable: bool,
-    /// True if the write may have taken effect more than once before it ended, over crashes too: its
-    /// host sends it again until it is answered.
-    pub is_repeated: bool,
+    /// How often the write may have taken effect before it ended.
+    pub effect: Effect,
+    /// Values a crash left that may have come after this one, although it ended later: its last effect here may
+    /// have been before the crash.
+    pub beside: Vec<WriteId>,
     /// When the write was answered, well or not.
     pub ended: Moment,
     /// When it was refused in this life: it may have taken effect before, and will not any more.
@@ -56,8 +69,19 @@ pub struct Cluster {
 impl Cluster {
     /// True if this stands before `other` in every legal order.
     #[must_use]
-    pub const fn is_before(&self, other: &Self) -> bool {
-        self.first_end < other.last_begin
+    pub fn is_before(&self, other: &Self) -> bool {
+        other.is_behind(self.id, self.first_end)
+    }
+
+    /// True if this stands behind the value `id`, one of whose operations ended at `end`.
+    fn is_behind(&self, id: WriteId, end: Moment) -> bool {
+        end < self.last_begin && !self.beside.contains(&id)
+    }
+
+    /// True if its host sends it again until it is answered.
+    #[must_use]
+    pub fn is_repeated(&self) -> bool {
+        self.effect != Effect::Once
     }
 
     /// When it took effect at the latest, if it did.
@@ -66,8 +90,28 @@ impl Cluster {
     }
 
     /// True if it can still take effect once more, whatever happens.
-    const fn is_afloat(&self) -> bool {
-        self.is_repeated && self.ended == NEVER
+    fn is_afloat(&self) -> bool {
+        self.is_repeated() && self.ended == NEVER
+    }
+
+    /// The same after a crash at which it was afloat: it is sent again at `again`, but what `survivors` hold
+    /// may have come after such of its parts as are not.
+    fn sent_again(mut self, again: Moment, survivors: &[Self]) -> Self {
+        if self.effect == Effect::RepeatedInParts {
+            let beside = survivors.iter();
+            let beside = beside.filter(|one| !self.is_behind(one.id, one.settled()));
+            let mut beside: Vec<WriteId> = beside.map(|one| one.id).collect();
+            // Zeroes that survive are one value.
+            let zeroes = survivors.iter().filter(|one| one.is_zero);
+            let zeroes: Vec<WriteId> = zeroes.map(|one| one.id).collect();
+            if zeroes.iter().any(|zero| beside.contains(zero)) {
+                beside.extend(zeroes);
+            }
+            self.beside = beside;
+        }
+        self.invoked = again;
+        self.last_begin = again;
+        self
     }
 }
 
@@ -110,7 +154,8 @@ impl Register {
             first_end: moment,
             last_begin: moment,
             is_durable: true,
-            is_repeated: false,
+            effect: Effect::Once,
+            beside: Vec::new(),
             ended: moment,
             refused: NEVER,
         };
@@ -136,16 +181,21 @@ impl Register {
             first_end: NEVER,
             last_begin: moment,
             is_durable: false,
-            is_repeated: false,
+            effect: Effect::Once,
+            beside: Vec::new(),
             ended: NEVER,
             refused: NEVER,
         });
     }
 
-    /// The write that was just invoked may take effect several times until it is answered.
-    pub fn repeat(&mut self, id: WriteId) {
+    /// The write that was just invoked may take effect several times until it is answered, each block of one
+    /// that is sent `in_parts` as often as its part.
+    pub fn repeat(&mut self, id: WriteId, in_parts: bool) {
         if let Some(cluster) = self.find(id) {
-            cluster.is_repeated = true;
+            cluster.effect = match in_parts {
+                true => Effect::RepeatedInParts,
+                false => Effect::Repeated,
+            };
         }
     }
 
@@ -280,14 +330,18 @@ impl Register {
     /// may be yet to come.
     fn tells_nothing(&self, index: usize, begun: Moment) -> bool {
         let cluster = &self.clusters[index];
-        cluster.is_repeated && begun < cluster.ended
+        cluster.is_repeated() && begun < cluster.ended
     }
 
     fn grown(&self, index: usize, begun: Moment, ended: Moment) -> Cluster {
         let mut grown = self.clusters[index].clone();
         // It did take effect, so what is known of its end holds.
         grown.first_end = grown.settled().min(ended);
-        grown.last_begin = grown.last_begin.max(begun);
+        if begun > grown.last_begin {
+            // It was there then, and not only before a crash.
+            grown.last_begin = begun;
+            grown.beside.clear();
+        }
         grown
     }
 
@@ -311,6 +365,9 @@ impl Register {
             .extract_if(.., |one| one.is_afloat())
             .collect();
         self.keep_survivors();
+        let open = &self.open;
+        let afloat = afloat.into_iter().map(|one| one.sent_again(again, open));
+        let afloat: Vec<Cluster> = afloat.collect();
         self.crashed = moment;
         self.clusters.clone_from(&self.open);
         self.floor = 0;
@@ -321,12 +378,7 @@ impl Register {
             cluster.last_begin = cluster.invoked;
             cluster.is_durable = true;
         }
-        self.clusters
-            .extend(afloat.into_iter().map(|cluster| Cluster {
-                invoked: again,
-                last_begin: again,
-                ..cluster
-            }));
+        self.clusters.extend(afloat);
     }
 
     /// Keeps what the block is known to be for operations that outlive a crash. A value that is the only
@@ -351,7 +403,7 @@ impl Register {
         let clusters = &self.clusters;
         let is_superseded = |old: &Cluster| {
             let mut durable = clusters.iter().filter(|new| new.is_durable);
-            durable.any(|new| new.id != old.id && old.settled() < new.last_begin)
+            durable.any(|new| new.id != old.id && new.is_behind(old.id, old.settled()))
         };
         let alive = clusters.iter().filter(|cluster| !is_superseded(cluster));
         self.open.clear();
@@ -412,18 +464,17 @@ impl Register {
             return;
         }
         self.mark(flushed);
-        let durable = self.clusters.iter();
-        let durable = durable.filter(|cluster| cluster.is_durable && cluster.first_end < oldest);
-        let newest = durable.map(|cluster| cluster.last_begin).max().unwrap_or(0);
-        let mut floor = self.floor;
-        self.clusters.retain(|cluster| {
-            let is_dead = cluster.first_end < newest && cluster.last_begin < newest;
-            if is_dead {
-                floor = floor.max(cluster.last_begin);
-            }
-            !is_dead
-        });
-        self.floor = floor;
+        let is_dead = |cluster: &&Cluster| {
+            let durable = self.clusters.iter();
+            let mut durable = durable.filter(|new| new.is_durable && new.first_end < oldest);
+            durable.any(|new| cluster.is_before(new) && cluster.last_begin < new.last_begin)
+        };
+        let dead = self.clusters.iter().filter(is_dead);
+        let dead: Vec<(WriteId, Moment)> = dead.map(|one| (one.id, one.last_begin)).collect();
+        for (id, last_begin) in dead {
+            self.floor = self.floor.max(last_begin);
+            self.clusters.retain(|one| one.id != id);
+        }
     }
 
     /// What the block may have held at the last crash, until [`Register::close`].
@@ -459,28 +510,10 @@ impl Register {
     /// Least and most data blocks (0 or 1) the block may hold now, with nothing outstanding.
     #[must_use]
     pub fn mapped(&self) -> (u64, u64) {
-        let mut latest = (0, 0);
-        let mut second = 0;
         // What may never have happened (refused, in flight) supersedes nothing.
-        for cluster in self
-            .clusters
-            .iter()
-            .filter(|cluster| cluster.first_end != NEVER)
-        {
-            if cluster.last_begin > latest.0 {
-                second = latest.0;
-                latest = (cluster.last_begin, cluster.id);
-            } else {
-                second = second.max(cluster.last_begin);
-            }
-        }
         let current = self.clusters.iter().filter(|cluster| {
-            let other = if cluster.id == latest.1 {
-                second
-            } else {
-                latest.0
-            };
-            cluster.first_end >= other
+            let mut happened = self.clusters.iter().filter(|one| one.first_end != NEVER);
+            !happened.any(|one| one.id != cluster.id && cluster.is_before(one))
         });
         let mut bounds = (1, 0);
         for cluster in current {
@@ -534,7 +567,7 @@ mod tests {
             let mut register = Register::new(1);
             written(&mut register, 1, 4, 5);
             register.invoke(2, false, 10);
-            register.repeat(2);
+            register.repeat(2, false);
             written(&mut register, 3, 12, 13);
             register.crash(20, 2, 21, 10);
             register
@@ -650,7 +683,7 @@ mod tests {
     fn repeated_writes_come_back_until_answered() {
         let mut register = Register::new(1);
         register.invoke(1, false, 10);
-        register.repeat(1);
+        register.repeat(1, false);
         assert_eq!(register.returned(1, 11, 12), Ok(()));
         written(&mut register, 2, 13, 14);
         assert_eq!(register.returned(2, 15, 16), Ok(()));
@@ -670,7 +703,7 @@ mod tests {
         let mut register = Register::new(1);
         written(&mut register, 1, 4, 5);
         register.invoke(2, false, 10);
-        register.repeat(2);
+        register.repeat(2, false);
         register.crash(20, 6, 21, 20);
         assert_eq!(register.returned(1, 22, 23), Ok(()));
         assert_eq!(register.returned(2, 24, 25), Ok(()));
@@ -678,6 +711,38 @@ mod tests {
         register.acknowledge(2, 26, false, 26, 0);
         assert_eq!(register.returned(1, 27, 28), Err(Wrong::Stale));
         assert_eq!(register.returned(2, 27, 28), Ok(()));
+    }
+
+    /// Of a long write a part that was answered before a crash is not sent again: what was written over it
+    /// there stays when the whole of it is answered. What was there before it is stale then all the same.
+    #[test]
+    fn an_answered_part_is_not_repeated() {
+        for in_parts in [true, false] {
+            let mut register = Register::new(1);
+            written(&mut register, 1, 4, 5);
+            register.invoke(2, false, 10);
+            register.repeat(2, in_parts);
+            register.invoke(3, false, 11);
+            register.acknowledge(3, 12, true, 10, 0);
+            register.crash(20, 6, 21, 10);
+            let mut before = register.clone();
+            assert_eq!(before.returned(1, 22, 23), Err(Wrong::Stale));
+            register.acknowledge(2, 26, true, 26, 0);
+            let kept = if in_parts { Ok(()) } else { Err(Wrong::Stale) };
+            assert_eq!(register.clone().returned(3, 27, 28), kept);
+            assert_eq!(register.returned(2, 27, 28), Ok(()));
+            assert_eq!(register.returned(3, 29, 30), Err(Wrong::Stale));
+        }
+        // What it stood behind before.
+        let mut register = Register::new(1);
+        written(&mut register, 1, 4, 5);
+        register.invoke(2, false, 10);
+        register.repeat(2, true);
+        register.crash(20, 6, 21, 10);
+        register.crash(30, 0, 31, 10);
+        register.acknowledge(2, 40, true, 40, 0);
+        assert_eq!(register.returned(1, 41, 42), Err(Wrong::Stale));
+        assert_eq!(register.returned(2, 41, 42), Ok(()));
     }
 
     /// Pruning forgets values, not verdicts.
