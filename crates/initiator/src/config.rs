@@ -74,7 +74,8 @@ pub struct Config {
     /// How patient it is.
     pub times: Times,
     /// How often a request is sent again because its association was lost while the controller had it
-    /// in hand; after that it fails. Attempts to connect do not count.
+    /// in hand, since some of it was last answered for good; after that it fails. Attempts to connect
+    /// do not count.
     pub resends_max: u32,
     /// A namespace that the controller takes away while it is in use does not come back: requests fail at once. Else
     /// it is waited for, as for a target that is gone.

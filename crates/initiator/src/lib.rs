@@ -11,14 +11,14 @@
 //! [`RemoteDrive`] is such a caller over a [`Transport`]: a remote namespace as a drive.
 //!
 //! An association is an admin queue and I/O queues, a connection each. When one of them is lost all
-//! are closed, and after a while a new association is tried; requests that were not answered are sent
-//! again, up to [`Config::resends_max`] times. They are not before the old association is known to be
-//! dead: a write of it that is still on its way must not overtake a later one. It is dead when the peer
-//! has closed its connections, or when its keep-alive timeout has passed twice (traffic-based keep
-//! alive may notice that late).
+//! are closed, and after a while a new association is tried; what was not answered of requests is sent
+//! again, up to [`Config::resends_max`] times without progress, and what a volatile cache may have lost
+//! with it. Nothing is before the old association is known to be dead: a write of it that is still on its
+//! way must not overtake a later one. It is dead when the peer has closed its connections, or when its
+//! keep-alive timeout has passed twice (traffic-based keep alive may notice that late).
 //!
 //! Reading order: `config`, `error`, `payload`, `outgoing`, `flights`, `queue`, `facts`, `dialogue`,
-//! `requests`, `discard`, `association`, `host`, `drive`.
+//! `requests`, `kept`, `discard`, `association`, `host`, `drive`.
 //!
 //! **Invariants**: a peer's bytes never panic; memory is bounded by the queues' slots and one PDU per
 //! connection; a request ends once.
@@ -40,6 +40,7 @@ mod error;
 mod facts;
 mod flights;
 mod host;
+mod kept;
 mod outgoing;
 mod payload;
 mod queue;

@@ -1,22 +1,27 @@
 //! What the caller wants of the namespace, cut into commands the controller takes.
 //!
-//! A request is cut front to back as queues have room. After a loss every request starts again from
-//! its front: reads fill their memory again, and writes that were answered in part may have been in
-//! a cache that is gone. What was in hand at too many losses fails instead.
+//! A request is cut front to back as queues have room. What was answered before a loss is kept, if no
+//! loss can undo it; a request begins again at the first gap. Otherwise one that takes longer than an
+//! association lives would never end. What a volatile cache may have held is not kept: the target may
+//! be another one, started anew, and a request that is answered after that must be there as a whole.
+//! Its parts then go out to be durable at once (FUA), so that it loses its progress once at most. What
+//! was in hand at too many losses without any progress between them fails instead.
 //!
-//! **Invariants**: a request ends once; parts in flight, parts to come and parts to be sent again
-//! cover what is left of it.
+//! **Invariants**: a request ends once; what is kept, parts in flight, parts to come, parts to be sent
+//! again and what may be in a cache cover it.
 //!
 //! **Not here**: queues, connections.
 
 use crate::discard::Discard;
 use crate::error::Failure;
 use crate::flights::{Owner, Transfer};
+use crate::kept::Kept;
 use crate::payload::Payload;
 use crate::queue::Done;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::ops::Range;
 use varve_io::{Gather, Target};
 use varve_nvme::opcode::io;
 use varve_nvme::sqe::BlockRange;
@@ -114,6 +119,8 @@ pub(crate) struct Part {
     at: u64,
     count: u32,
     tries: u8,
+    /// No loss undoes it once it is answered well.
+    is_lasting: bool,
 }
 
 /// What a request does, its data ready to be shared.
@@ -147,11 +154,17 @@ struct Request {
     id: u64,
     serial: u64,
     work: Work,
-    /// Up to here it is cut.
+    /// What need not be sent again.
+    kept: Kept,
+    /// Up to here it is cut, in this association.
     cursor: u64,
     /// Parts that are not answered.
     parts: u32,
-    /// Associations that were lost while the controller had some of it in hand.
+    /// Parts were answered in this association that its loss undoes.
+    has_fleeting: bool,
+    /// Parts are durable before they are answered, asked for or not.
+    is_forced: bool,
+    /// Associations that were lost while the controller had some of it in hand, since any was kept.
     losses: u32,
     failure: Option<Failure>,
 }
@@ -246,6 +259,49 @@ impl Work {
                 }
         )
     }
+
+    /// True if no loss undoes what this controller has answered: it has no cache to lose, or was told to
+    /// pass it by. Reads have filled their memory, and a comparison has been made.
+    const fn is_lasting(&self, limits: &Limits) -> bool {
+        let is_durable = match self {
+            Self::Read { .. } | Self::Compare { .. } | Self::Flush { .. } => true,
+            Self::Write { fua, .. } => *fua,
+            Self::WriteZeroes { flags, .. } => flags.1,
+            Self::Deallocate(_) => false,
+        };
+        is_durable || !limits.is_volatile
+    }
+}
+
+impl Request {
+    /// What is to be cut next.
+    fn next_gap(&self) -> Option<Range<u64>> {
+        self.kept.gap(self.cursor, self.work.length())
+    }
+
+    /// A part was answered well.
+    fn keep(&mut self, part: Part) {
+        if part.is_lasting {
+            self.kept.add(part.at..part.at + u64::from(part.count));
+            self.losses = 0;
+        } else {
+            self.has_fleeting = true;
+        }
+    }
+
+    /// Its association is lost.
+    fn start_again(&mut self) {
+        self.losses = self.losses.saturating_add(u32::from(self.parts > 0));
+        // A deallocation has no such flag. One command of it takes as many blocks as there are, mostly.
+        self.is_forced |= self.has_fleeting && self.work.is_cached();
+        self.has_fleeting = false;
+        self.cursor = 0;
+        self.parts = 0;
+        // That a part failed is not told yet: the others may still land, until there is an association
+        // again. Who was told would not expect that.
+        self.failure = None;
+        assert!(self.next_gap().is_some(), "what is answered has ended");
+    }
 }
 
 impl Requests {
@@ -264,8 +320,11 @@ impl Requests {
         let request = Request {
             id,
             serial,
+            kept: Kept::default(),
             cursor: 0,
             parts: 0,
+            has_fleeting: false,
+            is_forced: false,
             losses: 0,
             failure: None,
             work,
@@ -293,10 +352,11 @@ impl Requests {
             request.failure = Some(Failure::CacheLost);
             return self.end(index);
         }
-        if request.work.part_max(0, limits) == 0 && request.work.length() > 0 {
+        let Some(gap) = request.next_gap() else {
+            return self.end(index);
+        };
+        if request.work.part_max(gap.start, limits) == 0 {
             request.failure = Some(Failure::Unsupported);
-        }
-        if request.failure.is_some() || request.work.length() == 0 {
             return self.end(index);
         }
         self.waiting.push_back(index);
@@ -321,12 +381,13 @@ impl Requests {
             self.delayed.pop_front();
             return Some(part);
         }
-        let (index, part_max) = loop {
+        let (index, gap, part_max) = loop {
             let index = *self.waiting.front()?;
             let request = self.get_mut(index);
-            let part_max = request.work.part_max(request.cursor, limits);
+            let gap = request.next_gap().expect("what waits has parts to cut");
+            let part_max = request.work.part_max(gap.start, limits);
             if part_max > 0 {
-                break (index, part_max);
+                break (index, gap, part_max);
             }
             // It was let in by an earlier association, and the controller has no such command any more.
             self.waiting.pop_front();
@@ -334,18 +395,18 @@ impl Requests {
             self.end(index);
         };
         let request = self.get_mut(index);
-        let length = request.work.length();
-        let count = (length - request.cursor).min(part_max);
+        let count = (gap.end - gap.start).min(part_max);
         let part = Part {
             request: index,
             serial: request.serial,
-            at: request.cursor,
+            at: gap.start,
             count: count as u32,
             tries: 0,
+            is_lasting: request.is_forced || request.work.is_lasting(limits),
         };
-        request.cursor += count;
+        request.cursor = gap.start + count;
         request.parts += 1;
-        if request.cursor == length {
+        if request.next_gap().is_none() {
             self.waiting.pop_front();
         }
         Some(part)
@@ -375,7 +436,7 @@ impl Requests {
             Work::Read { lba, .. } => (ranged(io::READ, *lba), Transfer::ToHost(part.count)),
             Work::Write { lba, data, fua } => {
                 let mut sqe = ranged(io::WRITE, *lba);
-                if *fua {
+                if *fua || request.is_forced {
                     sqe.set_fua();
                 }
                 (sqe, payload(data))
@@ -391,7 +452,7 @@ impl Requests {
                 if flags.0 {
                     sqe.set_cdw(12, sqe.cdw(12) | DEALLOCATE);
                 }
-                if flags.1 {
+                if flags.1 || request.is_forced {
                     sqe.set_fua();
                 }
                 (sqe, Transfer::None)
@@ -447,7 +508,10 @@ impl Requests {
         let request = self.get_mut(part.request);
         request.parts -= 1;
         request.failure = request.failure.or(failure);
-        let is_cut = request.cursor == request.work.length();
+        if failure.is_none() {
+            request.keep(part);
+        }
+        let is_cut = request.next_gap().is_none();
         let (parts, has_failed) = (request.parts, request.failure.is_some());
         if has_failed && !is_cut {
             self.waiting.retain(|index| *index != part.request);
@@ -494,7 +558,8 @@ impl Requests {
         }
     }
 
-    /// The association is lost: everything starts again. Answers to parts are not given any more.
+    /// The association is lost: everything begins again at its first gap. Answers to parts are not given
+    /// any more.
     pub fn start_again(&mut self, limits: &Limits) {
         for (_, part) in core::mem::take(&mut self.delayed) {
             // It was answered: the controller has it in hand no more.
@@ -514,19 +579,14 @@ impl Requests {
             self.flushed = self.written;
         }
         for (_, index) in live {
-            let request = self.get_mut(index);
-            request.losses = request.losses.saturating_add(u32::from(request.parts > 0));
-            request.cursor = 0;
-            request.parts = 0;
-            // That a part failed is not told yet: the others may still land, until there is an
-            // association again. Who was told would not expect that.
-            request.failure = None;
+            self.get_mut(index).start_again();
             self.admit(index, limits);
         }
     }
 
-    /// Ends what was in hand at more losses than that: it may be what associations are lost by, and each
-    /// loss is one for all others too. Only while nothing of an earlier association can land any more,
+    /// Ends what was in hand at more losses than that since some of it was kept: it may be what
+    /// associations are lost by, and each loss is one for all others too. One part among good ones that
+    /// does that is found out when the good ones are used up: what is kept is not sent again. Only while nothing of an earlier association can land any more,
     /// because who is told may write there again.
     pub fn end_unanswered(&mut self, resends_max: u32) {
         for index in 0..self.slab.len() as u32 {

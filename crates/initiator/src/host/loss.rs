@@ -1,4 +1,4 @@
-//! Loss of an association: its connections are closed, its requests start again, and nothing is tried
+//! Loss of an association: its connections are closed, its requests begin at what is left, and nothing is tried
 //! before what it left behind cannot do harm.
 
 use super::{Action, Event, Host, State};

@@ -4,5 +4,6 @@ mod faults;
 mod net;
 mod pair;
 mod peers;
+mod progress;
 mod script;
 mod scripted;

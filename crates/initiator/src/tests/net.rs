@@ -318,10 +318,15 @@ impl Net {
         }
         let index = self.random.below(self.orders.len() as u64) as usize;
         let order = self.orders.swap_remove(index);
+        self.execute(order);
+        true
+    }
+
+    /// The backend carries out an order.
+    pub fn execute(&mut self, order: Order) {
         let answer = self.perform(order.operation);
         self.target.complete(order.connection, order.tag, answer);
         self.after_target();
-        true
     }
 
     /// The backend refuses an order for now, and the host hears of it.
