@@ -402,8 +402,16 @@ impl Pools {
             let running = self.running(pool)?;
             busy(&running)?;
             let id = random::hex(&running.id.0);
+            let taken = running.pool.taken();
             drop(running);
-            self.close(pool, true).await?;
+            match (self.close(pool, true).await, taken.filter(|_| forget)) {
+                (Err(_), Some(taken)) => {
+                    self.forget(pool).await?;
+                    let text = format!("was not released, since {taken}");
+                    return Ok(Some(not_released(&text)));
+                }
+                (outcome, _) => outcome?,
+            }
             self.change(move |registry| registry.remove(&id)).await?;
             Ok(None)
         })

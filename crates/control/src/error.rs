@@ -9,9 +9,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use varve_ftl::EngineError;
+use varve_ftl::{EngineError, StopReason};
 use varve_hostio::{NoIo, OpenError, Signal};
-use varve_pool::label::{CreateError, ImportError};
+use varve_pool::label::{CommitError, CreateError, ImportError};
 use varve_pool::{PlanError, PoolError};
 
 /// Why the control plane did not do what was asked.
@@ -403,13 +403,15 @@ fn preflight_exit(findings: &[Finding]) -> Exit {
 const ABSENT: [&str; 2] = ["missing", "no-directory"];
 
 fn pool_exit(error: &PoolError) -> Exit {
-    use ImportError::{NoLabel, OwnedElsewhere};
+    use ImportError::{NoLabel, OwnedElsewhere, OwnerAlive};
     match error {
         PoolError::BadName | PoolError::SeveralPools => Exit::Usage,
         PoolError::NoPool | PoolError::NoSlot(_) | PoolError::Import(NoLabel { .. }) => {
             Exit::NotFound
         }
-        PoolError::Import(OwnedElsewhere { .. })
+        PoolError::Import(OwnedElsewhere { .. } | OwnerAlive { .. })
+        | PoolError::Labels(CommitError::Fenced(_))
+        | PoolError::Stopped(StopReason::Fenced)
         | PoolError::SlotInUse(_)
         | PoolError::StillBusy(_) => Exit::Conflict,
         PoolError::Plan(_)
@@ -430,6 +432,10 @@ fn pool_code(error: &PoolError) -> &'static str {
         PoolError::Create(_) => "label-drives",
         PoolError::Unfinished => "unfinished",
         PoolError::Import(ImportError::OwnedElsewhere { .. }) => "owned-elsewhere",
+        PoolError::Import(ImportError::OwnerAlive { .. }) => "owner-alive",
+        PoolError::Labels(CommitError::Fenced(_)) | PoolError::Stopped(StopReason::Fenced) => {
+            "taken-over"
+        }
         PoolError::Import(ImportError::WouldLose(_)) => "would-lose",
         PoolError::Import(_) => "import",
         PoolError::DenseMissing { .. } => "drives-missing",

@@ -31,6 +31,11 @@ pub enum Event {
         /// Its name.
         pool: String,
     },
+    /// Another owner has taken the drives of a pool over: operations on its volumes fail.
+    PoolTaken {
+        /// Its name.
+        pool: String,
+    },
     /// A volume was created.
     VolumeCreated(Volume),
     /// A volume has another size.

@@ -26,6 +26,7 @@
 //!         Event::VolumeCreated(volume) | Event::VolumeResized(volume) => { /* serve it */ }
 //!         Event::VolumeDeleted(info) => { /* withdraw it */ }
 //!         Event::PoolOpened { pool } | Event::PoolClosing { pool } => { /* its volumes */ }
+//!         Event::PoolTaken { pool } => { /* another owner has it: its volumes answer with errors */ }
 //!         Event::Missed => { /* too slow: compare with `pools.volumes()` */ }
 //!     }
 //! #   break;

@@ -3,11 +3,12 @@
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
 use crate::open::UNUSABLE;
+use crate::trouble::taken_next;
 use std::io::{self, ErrorKind};
 use varve_ftl::{EngineError, RecoverError, StopReason};
 use varve_io::IoError;
 use varve_pool::PoolError;
-use varve_pool::label::ImportError;
+use varve_pool::label::{CommitError, ImportError};
 
 /// What to do about hosts that are connected.
 const CONNECTED_NEXT: &str =
@@ -245,6 +246,13 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
             "varve pool export {pool} there; if that machine is gone for good: varve pool import \
              --take-over PATH..."
         ),
+        PoolError::Import(ImportError::OwnerAlive { .. }) => format!(
+            "varve pool export {pool} there releases it; if nobody can do that, end varve on that machine, switch it off or cut \
+             it off from the drives, then repeat this"
+        ),
+        PoolError::Labels(CommitError::Fenced(_)) | PoolError::Stopped(StopReason::Fenced) => {
+            taken_next(pool)
+        }
         PoolError::Import(ImportError::WouldLose(_)) => format!(
             "name every drive of the pool that is there: varve pool import --pool {pool} PATH...; to \
              do without the others for good, with what only they hold: --accept-loss"

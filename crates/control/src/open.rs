@@ -391,7 +391,10 @@ fn refused(
     let is_here =
         |finding: &Finding| [PUT_BACK, OTHER_USE, UNUSABLE, UNREADABLE].contains(&&*finding.code);
     // Who used the pool last has nothing to do with its drives, and stands in the way of going on without them.
-    let is_owned = matches!(error, PoolError::Import(ImportError::OwnedElsewhere { .. }));
+    let is_owned = matches!(
+        error,
+        PoolError::Import(ImportError::OwnedElsewhere { .. } | ImportError::OwnerAlive { .. })
+    );
     if !is_owned && findings.iter().any(is_here) {
         let pool = pool.to_owned();
         return ControlError::Missing { pool, findings };

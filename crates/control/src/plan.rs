@@ -153,6 +153,7 @@ mod tests {
         owner: Owner([1; 16]),
         take_over: false,
         accept_loss: false,
+        beat: None,
         lanes: 1,
         map_bytes: 64 * MIB,
         elided: false,

@@ -16,7 +16,7 @@ use std::rc::{Rc, Weak};
 use varve_hostio::{Io, Signal};
 use varve_io::{Drive, Flow, World};
 use varve_pool::label::Owner;
-use varve_pool::{Settings, Tuning};
+use varve_pool::{BEAT, Settings, Tuning};
 use varve_units::Nanos;
 
 /// Bytes of memory for the map of a pool at least.
@@ -42,6 +42,8 @@ pub struct Config {
     /// Pools of the registry are opened also if drives are missing, as far as redundancy goes: the
     /// drives are lost to the pool then, and must be rebuilt if they come back.
     pub degraded: bool,
+    /// Time between heartbeats in labels, which all machines must have alike: [`varve_pool::BEAT`] if `None`. For tests.
+    pub beat: Option<Nanos>,
 }
 
 /// The control plane. One per data reactor and state directory.
@@ -56,7 +58,7 @@ pub struct Pools {
     pub(crate) unopened: RefCell<BTreeMap<String, String>>,
     /// Changes of which pools there are, and of their drives.
     pub(crate) turn: Turn,
-    pub(crate) watchers: Watchers,
+    pub(crate) watchers: Rc<Watchers>,
     pub(crate) jobs: Rc<Jobs>,
     pub(crate) models: Rc<Models>,
     pub(crate) hosts: Hosts,
@@ -100,7 +102,7 @@ impl Pools {
             open: RefCell::default(),
             unopened: RefCell::default(),
             turn: Turn::default(),
-            watchers: Watchers::default(),
+            watchers: Rc::default(),
             jobs: Rc::default(),
             models: Rc::default(),
             hosts: Hosts::default(),
@@ -186,6 +188,7 @@ impl Pools {
             owner: self.owner,
             take_over: false,
             accept_loss: false,
+            beat: Some(self.beat()),
             lanes: 1,
             map_bytes: self.config.map_bytes.unwrap_or(usual),
             elided: false,
@@ -193,6 +196,11 @@ impl Pools {
             bypass: true,
             canary: None,
         }
+    }
+
+    /// Time between heartbeats in labels.
+    pub(crate) fn beat(&self) -> Nanos {
+        self.config.beat.unwrap_or(BEAT)
     }
 
     /// Keeps other processes from giving names to pools here.
@@ -211,7 +219,7 @@ impl Pools {
     }
 
     pub(crate) fn add(&self, running: Rc<Running>) {
-        running.start_beating(&self.world);
+        running.start_beating(&self.world, self.beat(), &self.watchers);
         let pool = running.name.clone();
         self.unopened.borrow_mut().remove(&pool);
         self.open.borrow_mut().insert(pool.clone(), running);

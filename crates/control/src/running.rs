@@ -1,5 +1,6 @@
 //! A pool that is open here.
 
+use crate::events::{Event, Watchers};
 use crate::random;
 use crate::registry::Entry;
 use crate::status::drive_name;
@@ -14,10 +15,6 @@ use varve_io::{Drive, World};
 use varve_pool::label::{MemberId, MemberState, PoolId, Role};
 use varve_pool::{Pool, Slot, SlotState};
 use varve_units::Nanos;
-
-/// Between heartbeats in the labels. Arbitrary: whoever wants to take the pool over and looks twice
-/// within a minute sees that its owner lives.
-const BEAT_PAUSE: Nanos = Nanos::from_secs(30);
 
 /// A pool that is open here.
 pub(crate) struct Running {
@@ -58,16 +55,29 @@ impl Running {
         })
     }
 
-    /// Shows in the labels that the owner lives, as long as the pool is open.
-    pub(crate) fn start_beating(self: &Rc<Self>, world: &Rc<dyn World>) {
-        let (pool, clock) = (Rc::downgrade(self), Rc::clone(world));
+    /// Shows in the labels that the owner lives, as long as the pool is open; tells if it is another's by then.
+    pub(crate) fn start_beating(
+        self: &Rc<Self>,
+        world: &Rc<dyn World>,
+        beat: Nanos,
+        watchers: &Rc<Watchers>,
+    ) {
+        let (pool, clock, watchers) = (
+            Rc::downgrade(self),
+            Rc::clone(world),
+            Rc::downgrade(watchers),
+        );
         world.spawn(Box::pin(async move {
             loop {
-                clock.sleep(BEAT_PAUSE).await;
+                clock.sleep(beat).await;
                 let Some(running) = pool.upgrade() else {
                     return;
                 };
                 if running.pool.beat().await.is_err() {
+                    if let (Some(_), Some(all)) = (running.pool.taken(), watchers.upgrade()) {
+                        let pool = running.name.clone();
+                        all.tell(&Event::PoolTaken { pool });
+                    }
                     return;
                 }
             }

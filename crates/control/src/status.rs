@@ -9,6 +9,7 @@ use crate::registry::Entry;
 use crate::room;
 use crate::running::Running;
 use crate::scan::{self, Scan};
+use crate::trouble::taken_next;
 use crate::view::{DriveView, FaultsView, Health, PoolView};
 use crate::volumes::volume_views;
 use std::collections::BTreeMap;
@@ -128,9 +129,17 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         None => volume_views(running).await?,
         Some(_) => Vec::new(),
     };
+    let taken = pool.taken();
     let has_lost_log = !pool.recovery().damage.is_empty();
     let is_whole = drives.iter().all(|drive| drive.state == "live");
     let mut findings = Vec::new();
+    if let Some(taken) = taken {
+        let text = format!(
+            "{taken}: hosts get errors, and nothing more is written to its drives; next: {}",
+            taken_next(&running.name)
+        );
+        findings.push(Finding::new(Severity::Warning, "taken-over", text));
+    }
     for damage in &pool.recovery().damage {
         let text = format!(
             "{}: records {} to {} of the log were lost before the last start",
@@ -174,7 +183,7 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         used_bytes: Some(used),
         unprotected_bytes: Some(usage.iter().map(|volume| volume.unprotected_bytes).sum()),
         volumes: Some(usage.len() as u64),
-        stopped: stopped.map(|why| why.to_string()),
+        stopped: stopped.map(|why| taken.map_or_else(|| why.to_string(), |how| how.to_string())),
         counters,
         jobs: running.job.get().into_iter().collect(),
         drives,

@@ -21,8 +21,18 @@ pub enum Trouble {
     },
     /// The engine stopped by itself: why.
     Stopped(String),
+    /// Another owner has taken its drives over: how that is known.
+    Taken(String),
     /// Hosts cannot write what was never written before.
     Full,
+}
+
+/// What to do where another owner has taken the drives of a pool over.
+pub(crate) fn taken_next(pool: &str) -> String {
+    format!(
+        "varve pool export {pool} --forget lets it go here; to have it back: varve pool export {pool} where it is used now, \
+         then varve pool import PATH... here"
+    )
 }
 
 impl Trouble {
@@ -34,6 +44,7 @@ impl Trouble {
                 Some(format!("varve drive replace {pool}/{drive} NEW"))
             }
             Self::Drive { .. } => None,
+            Self::Taken(_) => Some(taken_next(pool)),
             Self::Stopped(_) | Self::Full => Some(format!("varve pool status {pool}")),
         }
     }
@@ -50,6 +61,10 @@ impl fmt::Display for Trouble {
                 write!(f, " is {state}")
             }
             Self::Full => f.write_str("full, writes of what was never written before fail"),
+            Self::Taken(how) => write!(
+                f,
+                "stopped, hosts get errors and nothing more is written to its drives: {how}"
+            ),
             Self::Stopped(why) => write!(f, "stopped, hosts get errors: {why}"),
         }
     }
@@ -71,7 +86,10 @@ impl Pools {
         });
         let stopped = running.pool.engine().stop_reason();
         let stopped = stopped.filter(|why| *why != StopReason::Closed);
-        let stopped = stopped.map(|why| Trouble::Stopped(why.to_string()));
+        let stopped = stopped.map(|why| match running.pool.taken() {
+            Some(taken) => Trouble::Taken(taken.to_string()),
+            None => Trouble::Stopped(why.to_string()),
+        });
         let full = running.is_full().then_some(Trouble::Full);
         Ok(drives.chain(stopped).chain(full).collect())
     }

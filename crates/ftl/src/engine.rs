@@ -512,6 +512,16 @@ impl Engine {
         self.shared.stop_reason()
     }
 
+    /// Stops the engine for a reason that its owner found out, at once; nothing if it is gone by then.
+    pub fn stopper(&self) -> impl Fn(StopReason) + use<> {
+        let shared = Rc::downgrade(&self.shared);
+        move |why| {
+            if let Some(shared) = shared.upgrade() {
+                shared.stop(why);
+            }
+        }
+    }
+
     /// Draws stamps as long as anybody wants them: no record that was appended before has one's LSN or a
     /// later one, no chunk that is opened after has an earlier one.
     pub fn stamps(&self) -> impl Fn() -> Lsn + use<> {

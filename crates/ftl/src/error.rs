@@ -92,6 +92,8 @@ pub enum StopReason {
     Log(IoError),
     /// A flush of the fast tier failed: what was acknowledged may not be durable.
     Flush(IoError),
+    /// Another owner has taken its drives over.
+    Fenced,
     /// Closed by its owner.
     Closed,
 }
@@ -101,6 +103,7 @@ impl fmt::Display for StopReason {
         match self {
             Self::Log(error) => write!(f, "the log cannot be written: {error}"),
             Self::Flush(error) => write!(f, "the fast tier cannot be flushed: {error}"),
+            Self::Fenced => f.write_str("another owner has taken its drives over"),
             Self::Closed => f.write_str("it was closed"),
         }
     }

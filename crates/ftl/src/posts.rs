@@ -372,6 +372,7 @@ const ERRORS: [IoError; 5] = [
     IoError::NoSpace,
     IoError::ReadOnly,
 ];
+const FENCED: u32 = 2;
 const LOG: u32 = 16;
 const FLUSH: u32 = 32;
 
@@ -380,6 +381,7 @@ fn code(why: StopReason) -> u32 {
     let number = |error| ERRORS.iter().position(|known| *known == error).unwrap_or(1) as u32;
     match why {
         StopReason::Closed => 1,
+        StopReason::Fenced => FENCED,
         StopReason::Log(error) => LOG + number(error),
         StopReason::Flush(error) => FLUSH + number(error),
     }
@@ -391,6 +393,7 @@ fn reason(code: u32) -> Option<StopReason> {
         0 => None,
         FLUSH.. => error(FLUSH).map(StopReason::Flush),
         LOG.. => error(LOG).map(StopReason::Log),
+        FENCED => Some(StopReason::Fenced),
         _ => Some(StopReason::Closed),
     }
 }
@@ -518,7 +521,9 @@ mod tests {
         {
             assert_eq!(reason(code(why)), Some(why));
         }
-        assert_eq!(reason(code(StopReason::Closed)), Some(StopReason::Closed));
+        for why in [StopReason::Closed, StopReason::Fenced] {
+            assert_eq!(reason(code(why)), Some(why));
+        }
         assert_eq!(reason(0), None);
     }
 }

@@ -535,7 +535,7 @@ impl StopReason {
     const fn as_io(self) -> IoError {
         match self {
             Self::Log(error) | Self::Flush(error) => error,
-            Self::Closed => IoError::Gone,
+            Self::Fenced | Self::Closed => IoError::Gone,
         }
     }
 }

@@ -117,6 +117,7 @@ impl Plan {
             owner: Owner::NOBODY,
             take_over: false,
             accept_loss: false,
+            beat: None,
             lanes: 1,
             map_bytes: map_share(dram),
             elided: true,

@@ -107,6 +107,7 @@ impl SmallPool {
             owner: Owner::NOBODY,
             take_over: false,
             accept_loss: false,
+            beat: None,
             lanes: 1,
             map_bytes: request.map_bytes(user),
             elided: true,

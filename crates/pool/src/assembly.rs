@@ -82,6 +82,9 @@ fn dense_array(geometry: &Geometry) -> Result<ArrayGeometry, GeometryError> {
     )
 }
 
+/// The fast tier, the dense one if there is one, and what they are made of.
+type Tiers = (Rc<dyn Drive>, Option<Rc<dyn Drive>>, Vec<Rc<Tier>>);
+
 /// What the arrays are assembled from.
 pub(crate) struct Assembly<'a> {
     pub(crate) world: &'a Rc<dyn World>,
@@ -183,8 +186,25 @@ impl Assembly<'_> {
         Ok(seats)
     }
 
+    /// Both tiers of a pool in use, as drives and as what they are made of.
+    pub(crate) fn tiers(
+        &self,
+        geometry: &Geometry,
+        membership: &Rc<Membership>,
+    ) -> Result<Tiers, PoolError> {
+        let (fast, tier) = self.fast(geometry, membership)?;
+        let mut tiers = alloc::vec![Rc::new(tier)];
+        let mut dense = None;
+        if geometry.groups > 0 {
+            let (drive, tier) = self.dense(geometry, membership)?;
+            dense = Some(drive);
+            tiers.push(Rc::new(tier));
+        }
+        Ok((fast, dense, tiers))
+    }
+
     /// The mirror of the fast tier.
-    pub(crate) fn fast(
+    fn fast(
         &self,
         geometry: &Geometry,
         membership: &Rc<Membership>,
@@ -197,7 +217,7 @@ impl Assembly<'_> {
     }
 
     /// The stripe set of the dense tier.
-    pub(crate) fn dense(
+    fn dense(
         &self,
         geometry: &Geometry,
         membership: &Rc<Membership>,

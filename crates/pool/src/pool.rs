@@ -3,7 +3,8 @@
 //! 1. Labels are read; the adopted member table says which drive is what.
 //!    A start that accepts a loss reads all that it needs before it goes on: its first label gives up who
 //!    is away.
-//! 2. A new epoch is committed by label quorum before anything else is written.
+//! 2. A new epoch is committed by label quorum before anything else is written. Of a pool that another machine may still
+//!    use, its labels are watched before, and time goes by after.
 //! 3. Arrays are assembled; a member that is missing is leaving in its own.
 //! 4. The engine recovers and serves. The first write that misses a member commits its loss, as in a
 //!    pool in use: a start that cannot read what is there gives nobody up, and the drive that was
@@ -15,8 +16,10 @@
 
 use crate::assembly::{Assembly, check_dense};
 use crate::error::PoolError;
+use crate::gate::gated;
 use crate::label::{
-    self, CommitError, Import, LabelState, LabelStore, Membership, PoolId, Role, Terms,
+    self, CommitError, Fence, Import, ImportError, Known, LabelState, LabelStore, Membership,
+    Owner, PoolId, Role, Taken, Terms,
 };
 use crate::options::{PlanError, PoolOptions, engine_geometry};
 use crate::rehearsal::rehearse;
@@ -26,9 +29,12 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use varve_array::MemberState;
 use varve_format::{Geometry, Name};
-use varve_ftl::{Engine, EngineError, Identity, RecoverError, RecoveryReport, Seats};
+use varve_ftl::{
+    Config, Engine, EngineError, Identity, RecoverError, RecoveryReport, Seats, StopReason,
+};
 use varve_io::{Drive, Flow, ReactorId, World};
 
 /// What a new pool is to be.
@@ -51,6 +57,7 @@ pub struct Pool {
     pub(crate) world: Rc<dyn World>,
     engine: Engine,
     pub(crate) membership: Rc<Membership>,
+    pub(crate) fence: Option<Rc<Fence>>,
     /// The fast tier, and the dense tier if there is one.
     pub(crate) tiers: Vec<Rc<Tier>>,
     /// Members that the terms of the import gave up.
@@ -63,6 +70,7 @@ pub struct Pool {
 struct Found {
     stores: Vec<Rc<LabelStore>>,
     import: Import,
+    fence: Option<Rc<Fence>>,
 }
 
 impl Pool {
@@ -119,6 +127,7 @@ impl Pool {
             if found.import.state.unfinished {
                 return Err(PoolError::Unfinished);
             }
+            watch_owner(&*world, &found, settings.owner).await?;
             Self::start(world, found, settings, false).await
         })
     }
@@ -129,11 +138,17 @@ impl Pool {
         settings: Settings,
         is_new: bool,
     ) -> Result<Self, PoolError> {
-        let Found { stores, import } = found;
+        let Found {
+            stores,
+            import,
+            fence,
+        } = found;
         let owner = settings.owner;
         check_dense(&import)?;
         rehearse(&world, &stores, &import, settings).await?;
-        let membership = Membership::start(Rc::clone(&world), &import, owner, &stores).await?;
+        let (seat, beside) = (Rc::clone(&world), fence.clone());
+        let membership = Membership::start_beside(seat, &import, owner, &stores, beside).await?;
+        let _beating = Beating::start(&world, &membership, fence.as_ref());
         let state = membership.state();
         let geometry = state.geometry;
         let assembly = Assembly {
@@ -143,15 +158,7 @@ impl Pool {
             import: &import,
             canary: settings.canary,
         };
-        let mut tiers = Vec::new();
-        let (fast, tier) = assembly.fast(&geometry, &membership)?;
-        tiers.push(Rc::new(tier));
-        let mut dense = None;
-        if geometry.groups > 0 {
-            let (drive, tier) = assembly.dense(&geometry, &membership)?;
-            dense = Some(drive);
-            tiers.push(Rc::new(tier));
-        }
+        let (fast, dense, tiers) = assembly.tiers(&geometry, &membership)?;
         let sizes = engine_geometry(&geometry);
         let lanes = settings.lanes.min(reactors_beside(&*world));
         let settings = Settings { lanes, ..settings };
@@ -167,19 +174,17 @@ impl Pool {
             fast,
             dense,
         };
-        let (engine, report) = if is_new {
-            let engine = Engine::create(seats, sizes, config, identity).await?;
-            // From here on a start finds a checkpoint.
-            membership.finish_creation().await?;
-            (engine, RecoveryReport::default())
-        } else {
-            let opened = Engine::open(seats, sizes, config, identity).await;
-            opened.map_err(|error| failed(error, &membership))?
-        };
+        let plan = (sizes, config, identity);
+        let (engine, report) = run_engine(seats, plan, &membership, is_new).await?;
+        if let Some(fence) = &fence {
+            let stop = engine.stopper();
+            fence.tell(move || stop(StopReason::Fenced));
+        }
         let pool = Self {
             world,
             engine,
             membership,
+            fence,
             tiers,
             given_up: given_up(&import, &state),
             geometry,
@@ -246,6 +251,12 @@ impl Pool {
         &self.report
     }
 
+    /// Who has taken the pool over, if it stopped because of that.
+    #[must_use]
+    pub fn taken(&self) -> Option<Taken> {
+        self.membership.taken()
+    }
+
     /// Stops the pool in good order: rebuilds end (the next start begins them anew), a checkpoint,
     /// then the clean flag in the labels.
     ///
@@ -253,6 +264,8 @@ impl Pool {
     /// The engine had stopped ([`PoolError::Stopped`] tells why), or the labels have no quorum.
     pub fn close(&self, release: bool) -> Flow<'_, Result<(), PoolError>> {
         Box::pin(async move {
+            // A checkpoint would go over what another owner wrote. Too few labels to tell are no reason to keep it back.
+            let _ = self.membership.look().await;
             for tier in &self.tiers {
                 tier.stop_rebuilds().await;
             }
@@ -277,8 +290,93 @@ fn given_up(import: &Import, state: &LabelState) -> u64 {
     import.missing.iter().filter(|id| is_lost(**id)).count() as u64
 }
 
+/// Keeps the heartbeat of a session going while its pool is being started; whoever has it does that afterwards.
+struct Beating(Rc<Cell<bool>>);
+
+impl Beating {
+    fn start(
+        world: &Rc<dyn World>,
+        membership: &Rc<Membership>,
+        fence: Option<&Rc<Fence>>,
+    ) -> Option<Self> {
+        let beat = fence?.beat();
+        let is_over = Rc::new(Cell::new(false));
+        let (clock, known, over) = (
+            Rc::clone(world),
+            Rc::downgrade(membership),
+            Rc::clone(&is_over),
+        );
+        world.spawn(Box::pin(async move {
+            loop {
+                clock.sleep(beat).await;
+                let membership = known.upgrade().filter(|_| !over.get());
+                let Some(membership) = membership else {
+                    return;
+                };
+                let next = membership.state().heartbeat + 1;
+                if membership.beat(next).await.is_err() {
+                    return;
+                }
+            }
+        }));
+        Some(Self(is_over))
+    }
+}
+
+impl Drop for Beating {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
+/// Refuses to take a pool over whose owner lives: its labels are watched for longer than that is silent.
+async fn watch_owner(world: &dyn World, found: &Found, owner: Owner) -> Result<(), PoolError> {
+    let Found {
+        stores,
+        import,
+        fence,
+    } = found;
+    let Some(fence) = fence.as_ref().filter(|_| import.may_be_in_use(owner)) else {
+        return Ok(());
+    };
+    let labels = stores.iter().filter_map(|store| store.label());
+    let epochs = labels.filter(|label| label.state.pool == import.state.pool);
+    let epoch = epochs.map(|label| label.state.epoch).max();
+    let known = Known::of_found(&import.state, epoch.unwrap_or(import.state.epoch));
+    let alive = label::watch(world, stores, known, fence.beat()).await;
+    let Some((Taken::Claimed { heartbeat, .. }, watched)) = alive else {
+        return Ok(());
+    };
+    Err(PoolError::Import(ImportError::OwnerAlive {
+        owner: import.state.owner,
+        before: import.state.heartbeat,
+        heartbeat,
+        watched,
+    }))
+}
+
+/// The engine of a pool: made if it is new, else recovered.
+async fn run_engine(
+    seats: Seats,
+    (sizes, config, identity): (varve_ftl::Geometry, Config, Identity),
+    membership: &Rc<Membership>,
+    is_new: bool,
+) -> Result<(Engine, RecoveryReport), PoolError> {
+    if is_new {
+        let engine = Engine::create(seats, sizes, config, identity).await?;
+        // From here on a start finds a checkpoint.
+        membership.finish_creation().await?;
+        return Ok((engine, RecoveryReport::default()));
+    }
+    let opened = Engine::open(seats, sizes, config, identity).await;
+    opened.map_err(|error| failed(error, membership))
+}
+
 /// Why a start failed: the labels, if it wrote something that they were to note a loss for.
 fn failed(error: RecoverError, membership: &Membership) -> PoolError {
+    if let Some(taken) = membership.taken() {
+        return CommitError::Fenced(taken).into();
+    }
     if membership.is_stopped() {
         return CommitError::Stopped.into();
     }
@@ -318,9 +416,11 @@ async fn find(
     id: Option<PoolId>,
     settings: &Settings,
 ) -> Result<Found, PoolError> {
+    let fence = settings.beat.map(|beat| Rc::new(Fence::new(beat)));
     let mut stores = Vec::with_capacity(drives.len());
     for drive in drives {
-        stores.push(Rc::new(LabelStore::open(Rc::clone(drive)).await));
+        let drive = gated(drive, fence.as_ref());
+        stores.push(Rc::new(LabelStore::open(drive).await));
     }
     let findings: Vec<_> = stores.iter().map(|store| store.finding()).collect();
     let id = match id {
@@ -346,5 +446,9 @@ async fn find(
             accept_loss,
         },
     )?;
-    Ok(Found { stores, import })
+    Ok(Found {
+        stores,
+        import,
+        fence,
+    })
 }

@@ -1,6 +1,7 @@
 //! Giving a drive up, and putting another one in its place while the pool is in use.
 
 use crate::error::PoolError;
+use crate::gate::gated;
 use crate::label::{Finding, LabelStore, MemberId, MemberState, Role};
 use crate::pool::Pool;
 use crate::tier::{Array, Tier};
@@ -104,12 +105,12 @@ impl Pool {
         })
     }
 
-    /// Writes a heartbeat into the labels, and gives up the drives that failed to take it or another label since the
+    /// Writes a heartbeat into the labels, after a look whether they are still the pool's own, and gives up the drives that failed to take it or another label since the
     /// last one: such a drive cannot be told what becomes of the pool, and is lost as one that fails a write. One that
     /// the others cannot do without stays; the next heartbeat tries it again.
     ///
     /// # Errors
-    /// The session has ended.
+    /// The session has ended: [`Pool::taken`] tells whether by another owner.
     pub fn beat(&self) -> Flow<'_, Result<(), PoolError>> {
         Box::pin(async move {
             let next = self.membership.state().heartbeat + 1;
@@ -204,6 +205,7 @@ impl Pool {
             return Err(PoolError::SlotInUse(slot));
         }
         tier.check_fit(number, &drive)?;
+        let drive = gated(&drive, self.fence.as_ref());
         let store = Rc::new(LabelStore::open(Rc::clone(&drive)).await);
         if let Finding::Unreadable(error) = store.finding() {
             return Err(PoolError::Drive(error));

@@ -5,7 +5,7 @@ use varve_ftl::{
     CHAIN_AGE_MAX, Canary, Config, Demand, Geometry, LaneLimits, MapLimits, Reserve, ReserveError,
     owners,
 };
-use varve_units::LEAF_BLOCKS;
+use varve_units::{LEAF_BLOCKS, Nanos};
 
 /// Settings of a start.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,9 @@ pub struct Settings {
     pub take_over: bool,
     /// Start it although data would be lost.
     pub accept_loss: bool,
+    /// Time between heartbeats, if machines other than this one may reach the drives: labels are read again before any is
+    /// written, and a pool that may be in use is taken over slowly. [`BEAT`] usually; `None` where nobody else can.
+    pub beat: Option<Nanos>,
     /// Log lanes.
     pub lanes: u16,
     /// Bytes of memory for the map.
@@ -29,6 +32,10 @@ pub struct Settings {
     /// The bug planted for the simulator to find, if any.
     pub canary: Option<Canary>,
 }
+
+/// Between heartbeats in the labels. All machines that may have a pool after one another have to agree on it. Arbitrary: a
+/// 4 KiB write and two flushes a drive cost nothing at this pace, and taking over a pool takes five of them.
+pub const BEAT: Nanos = Nanos::from_secs(10);
 
 /// Limits of the map that pools keep at their usual values and simulations lower, to meet them.
 #[derive(Clone, Copy, Debug)]

@@ -72,7 +72,11 @@ impl Namespaces {
                 Event::VolumeDeleted(info) => {
                     self.state.borrow_mut().numbers.forget(&info.uuid);
                 }
-                Event::VolumeCreated(_) | Event::VolumeResized(_) | Event::Missed => {}
+                // Namespaces of a pool that was taken over stay and answer with errors: its hosts are to notice.
+                Event::PoolTaken { .. }
+                | Event::VolumeCreated(_)
+                | Event::VolumeResized(_)
+                | Event::Missed => {}
             }
             self.show().iter().for_each(warn);
             if !self.is_saving.replace(true) {

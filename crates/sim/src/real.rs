@@ -128,6 +128,7 @@ impl Real {
             owner: Owner([7; 16]),
             take_over: false,
             accept_loss: false,
+            beat: None,
             lanes: config.lanes,
             map_bytes: config.map_bytes,
             elided: config.is_elided,

@@ -13,5 +13,6 @@ mod losses;
 mod names;
 mod open;
 mod other_use;
+mod owners;
 mod pools;
 mod replace;

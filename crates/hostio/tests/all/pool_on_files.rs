@@ -26,6 +26,7 @@ const SETTINGS: Settings = Settings {
     owner: Owner([7; 16]),
     take_over: false,
     accept_loss: false,
+    beat: None,
     lanes: 1,
     map_bytes: 4 * MIB,
     elided: false,

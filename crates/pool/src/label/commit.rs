@@ -1,5 +1,6 @@
 //! Writing one label to several members at once, until a quorum has it.
 
+use crate::label::fence::Taken;
 use crate::label::member::MemberId;
 use crate::label::quorum::Voters;
 use crate::label::state::Label;
@@ -49,6 +50,8 @@ pub enum CommitError {
     Refused(ChangeError),
     /// An earlier commit found no quorum.
     Stopped,
+    /// The drives are another owner's by now; nothing was written.
+    Fenced(Taken),
     /// The pool was shut down.
     Closed,
     /// The drive that should join has a label.
@@ -82,6 +85,7 @@ impl fmt::Display for CommitError {
             }
             Self::Refused(_) => f.write_str("the membership change does not fit the pool"),
             Self::Stopped => f.write_str("the pool has stopped: its labels lost their quorum"),
+            Self::Fenced(taken) => write!(f, "the pool has stopped: {taken}"),
             Self::Closed => f.write_str("the pool is shut down, its members change no more"),
             Self::NotBlank => {
                 f.write_str("the drive has a label and cannot join before it is erased")

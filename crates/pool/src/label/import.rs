@@ -7,6 +7,7 @@ use crate::label::state::{LabelState, Owner, PoolId};
 use alloc::vec::Vec;
 use core::fmt;
 use varve_io::IoError;
+use varve_units::Nanos;
 
 /// A member to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -161,6 +162,17 @@ pub enum ImportError {
         /// Its last heartbeat; if it grows, the owner is alive.
         heartbeat: u64,
     },
+    /// Another owner still uses the pool: its labels changed while they were watched. Nothing was written.
+    OwnerAlive {
+        /// That owner.
+        owner: Owner,
+        /// The heartbeat that was found first.
+        before: u64,
+        /// The one that it wrote since; the same if something else in its labels has changed.
+        heartbeat: u64,
+        /// How long it was watched until then.
+        watched: Nanos,
+    },
     /// Acknowledged data would be lost, and the terms do not accept it.
     WouldLose(Loss),
     /// No fast drive that could be used is here, not even a stale one.
@@ -200,6 +212,18 @@ impl fmt::Display for ImportError {
                     "{owner} used the pool last {how} (heartbeat {heartbeat})"
                 )
             }
+            Self::OwnerAlive {
+                owner,
+                before,
+                heartbeat,
+                watched,
+            } => {
+                let seconds = watched.0.div_ceil(1_000_000_000);
+                write!(
+                    f,
+                    "{owner} still uses the pool: within {seconds} s its heartbeat went from {before} to {heartbeat}"
+                )
+            }
             Self::WouldLose(loss) => write!(f, "the import would lose {loss}"),
             Self::NoFast { missing } => {
                 f.write_str("no usable fast drive is here, the newest data is on missing ")?;
@@ -235,4 +259,13 @@ pub struct Import {
     pub unreadable: Vec<(usize, IoError)>,
     /// What is given up, if the terms accept it and there is something.
     pub loss: Option<Loss>,
+}
+
+impl Import {
+    /// True if another owner may still use the pool: it did last, and has not shut it down.
+    #[must_use]
+    pub fn may_be_in_use(&self, by_other_than: Owner) -> bool {
+        let owner = self.state.owner;
+        owner != by_other_than && owner != Owner::NOBODY && !self.state.clean
+    }
 }

@@ -10,6 +10,10 @@
 //!    a member (an id never lies on two drives), both copies of each drive hold the change, and the
 //!    deciders of the past are no longer asked at import.
 //!
+//! Where other machines reach the drives, labels are read again before any is written, and the session ends where they
+//! say more than it wrote. Whoever takes a pool over that may be in use claims it under the old owner's name first, waits
+//! until that one has looked, and puts its own there then: cut short in between, it is still somebody else's pool.
+//!
 //! **Invariants.** A table is proposed only upon a committed one. A commit without quorum ends the
 //! session: whether its change counts is found out by the next import.
 //!
@@ -18,11 +22,13 @@
 
 use crate::label::change::Change;
 use crate::label::commit::{CommitError, Committed, Failed, Round, Stores};
+use crate::label::fence::{Fence, Known, Taken};
 use crate::label::generation::TableGeneration;
 use crate::label::import::Import;
+use crate::label::look::{Look, Looked};
 use crate::label::member::{MemberId, Role};
 use crate::label::quorum::Voters;
-use crate::label::session::{Granted, Session, Wish, Work};
+use crate::label::session::{Granted, Reply, Session, Wish, Work};
 use crate::label::state::{Label, LabelState, Owner};
 use crate::label::store::LabelStore;
 use alloc::boxed::Box;
@@ -31,10 +37,15 @@ use alloc::rc::{Rc, Weak};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use varve_io::{IoError, World, slot};
+use varve_units::Nanos;
 
 /// The member table of a pool in use.
 pub struct Membership {
     world: Rc<dyn World>,
+    /// `None` where nobody else reaches the drives.
+    fence: Option<Rc<Fence>>,
+    /// Who may be named in labels of this session's epoch: its owner, and whom that took the pool over from.
+    owners: [Owner; 2],
     session: RefCell<Session>,
     stores: RefCell<Stores>,
     /// Stores of drives that were let go, while somebody still writes there: a drive that hangs.
@@ -44,7 +55,7 @@ pub struct Membership {
 
 impl Membership {
     /// Starts a session on an import: claims its epoch, commits the adopted table under it.
-    /// `stores` are those opened for the import, in the same order.
+    /// `stores` are those opened for the import, in the same order. Nobody else reaches their drives.
     ///
     /// # Errors
     /// [`CommitError::NoQuorum`]: the pool is not started; another import may be tried.
@@ -57,6 +68,27 @@ impl Membership {
         owner: Owner,
         stores: &[Rc<LabelStore>],
     ) -> Result<Rc<Self>, CommitError> {
+        Self::start_beside(world, import, owner, stores, None).await
+    }
+
+    /// As [`Self::start`], of drives that others may reach too: the fence falls when they take them over. If another owner
+    /// may still use the pool, that takes as long as it needs to learn that it is no longer its.
+    ///
+    /// # Errors
+    /// As [`Self::start`], and [`CommitError::Fenced`].
+    ///
+    /// # Panics
+    /// As [`Self::start`].
+    pub async fn start_beside(
+        world: Rc<dyn World>,
+        import: &Import,
+        owner: Owner,
+        stores: &[Rc<LabelStore>],
+        fence: Option<Rc<Fence>>,
+    ) -> Result<Rc<Self>, CommitError> {
+        let before = import.state.owner;
+        let is_taken = fence.is_some() && import.may_be_in_use(owner);
+        let first = if is_taken { before } else { owner };
         let found = import
             .present
             .iter()
@@ -69,9 +101,11 @@ impl Membership {
                 (id, Rc::clone(store))
             })
             .collect();
-        let (state, deciders) = first_proposal(import, owner);
+        let (state, deciders) = first_proposal(import, first);
         let membership = Rc::new(Self {
             world,
+            fence,
+            owners: [owner, first],
             session: RefCell::new(Session::new(import.state.clone(), state.generation)),
             stores: RefCell::new(stores),
             let_go: RefCell::default(),
@@ -81,7 +115,34 @@ impl Membership {
         membership.write(&state, &deciders, &deciders).await?;
         membership.install(state);
         membership.settle_first(import).await?;
+        if is_taken {
+            membership.outwait(owner).await?;
+        }
         Ok(membership)
+    }
+
+    /// Lets the time go by in which an old owner looks at its labels, and makes the pool the new one's.
+    async fn outwait(self: &Rc<Self>, owner: Owner) -> Result<(), CommitError> {
+        let quiet = self.fence.as_ref().map_or(Nanos(0), |fence| fence.quiet());
+        self.world.sleep(quiet).await;
+        self.wish(Wish::Own(owner)).await?;
+        // Somebody may have taken it over at the same moment.
+        self.look().await
+    }
+
+    /// Finds out whether the pool is still this session's, if others reach its drives.
+    ///
+    /// # Errors
+    /// [`CommitError::Fenced`], `NoQuorum`: too few labels can be read.
+    pub async fn look(&self) -> Result<(), CommitError> {
+        let voters = self.state().members.voters();
+        self.look_at(&voters, &[&voters]).await
+    }
+
+    /// What became of the pool, if others have taken it over.
+    #[must_use]
+    pub fn taken(&self) -> Option<Taken> {
+        self.fence.as_ref()?.taken()
     }
 
     /// Commits one step of one member. Steps asked for at the same time are merged.
@@ -187,10 +248,10 @@ impl Membership {
         self.session.borrow().state.clone()
     }
 
-    /// True if a commit found no quorum: nothing may be acknowledged any more.
+    /// True if a commit found no quorum, or the pool is another owner's: nothing may be acknowledged any more.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.session.borrow().is_stopped
+        self.session.borrow().is_stopped || self.taken().is_some()
     }
 
     /// Members that failed a label write since the last call, each perhaps several times.
@@ -209,10 +270,14 @@ impl Membership {
         let state = self.state();
         let store = self.stores.borrow().get(&id).cloned();
         let store = store.ok_or(IoError::Gone)?;
+        self.look().await.map_err(|_| IoError::Gone)?;
         store.write(&Label { own: id, state }).await
     }
 
     async fn wish(self: &Rc<Self>, wish: Wish) -> Result<Committed, CommitError> {
+        if let Some(taken) = self.taken() {
+            return Err(CommitError::Fenced(taken));
+        }
         let (reply, answer) = slot();
         let must_start = {
             let mut session = self.session.borrow_mut();
@@ -237,22 +302,32 @@ impl Membership {
                     let _ = self.write(&state, &voters, &voters).await;
                     self.session.borrow_mut().settle(state);
                 }
-                Work::Beat(state, replies) => {
-                    let voters = state.members.voters();
-                    let generation = state.generation;
-                    let failed = self.write_idle(&state, &voters).await;
-                    self.session.borrow_mut().state = state;
-                    for reply in replies {
-                        let failed = failed.clone();
-                        reply.send(Ok(Committed {
-                            generation,
-                            member: None,
-                            failed,
-                        }));
-                    }
-                }
+                Work::Beat(state, replies) => self.write_beat(state, replies).await,
                 Work::Rest => return,
             }
+        }
+    }
+
+    async fn write_beat(&self, state: LabelState, replies: Vec<Reply>) {
+        let voters = state.members.voters();
+        let generation = state.generation;
+        let failed = match self.write_idle(&state, &voters).await {
+            Ok(failed) => failed,
+            Err(error) => {
+                for reply in replies {
+                    reply.send(Err(error.clone()));
+                }
+                return;
+            }
+        };
+        self.session.borrow_mut().state = state;
+        for reply in replies {
+            let failed = failed.clone();
+            reply.send(Ok(Committed {
+                generation,
+                member: None,
+                failed,
+            }));
         }
     }
 
@@ -329,7 +404,16 @@ impl Membership {
                 label.state.epoch = import.epoch;
                 Some((store, label))
             });
-        self.round(writes.collect(), state.generation, &asked)
+        let writes: Vec<(Rc<LabelStore>, Label)> = writes.collect();
+        if let Some(fence) = &self.fence {
+            let epochs = writes.iter().filter_map(|(store, _)| store.label());
+            let epoch = epochs.map(|label| label.state.epoch).max();
+            let known = Known::of_found(state, epoch.unwrap_or(state.epoch));
+            let drives = writes.iter();
+            let drives = drives.map(|(store, label)| (label.own, Rc::clone(store)));
+            self.ask(drives.collect(), known, fence, &asked).await?;
+        }
+        self.round(writes, state.generation, &asked)
             .await
             .map(|_| ())
     }
@@ -358,18 +442,68 @@ impl Membership {
         targets: &Voters,
         deciders: &Voters,
     ) -> Result<Vec<Failed>, CommitError> {
+        self.look_at(targets, &[deciders]).await?;
         let writes = self.labels(state, targets);
         self.round(writes, state.generation, &[deciders]).await
     }
 
-    /// Writes `state` to those of `targets` that are idle; returns who failed.
-    async fn write_idle(&self, state: &LabelState, targets: &Voters) -> Vec<Failed> {
+    /// Writes `state` to those of `targets` that are idle; returns who failed. Where others reach the drives, too few of
+    /// which say what their labels are, nothing is written.
+    async fn write_idle(
+        &self,
+        state: &LabelState,
+        targets: &Voters,
+    ) -> Result<Vec<Failed>, CommitError> {
         let mut writes = self.labels(state, targets);
         writes.retain(|(store, _)| !store.is_busy());
+        if let Some(fence) = &self.fence {
+            let drives = writes.iter();
+            let drives = drives.map(|(store, label)| (label.own, Rc::clone(store)));
+            let (drives, asked) = (drives.collect(), [targets]);
+            match self.ask(drives, self.known(), fence, &asked).await {
+                Err(CommitError::NoQuorum { failed, .. }) => return Ok(failed),
+                outcome => outcome?,
+            }
+        }
         let (round, count) = Round::start(&*self.world, writes, &self.suspects);
         // A heartbeat needs no quorum; one is as long as it is worth waiting.
         let _ = round.decided(count, &[targets]).await;
-        round.tally().1
+        Ok(round.tally().1)
+    }
+
+    /// Reads the labels of `targets` again, if others reach the drives, until a quorum of each of `asked` has answered.
+    async fn look_at(&self, targets: &Voters, asked: &[&Voters]) -> Result<(), CommitError> {
+        let Some(fence) = &self.fence else {
+            return Ok(());
+        };
+        let stores = self.stores.borrow().clone().into_iter();
+        let drives = stores.filter(|(id, _)| targets.contains(*id));
+        self.ask(drives.collect(), self.known(), fence, asked).await
+    }
+
+    async fn ask(
+        &self,
+        drives: Looked,
+        known: Known,
+        fence: &Rc<Fence>,
+        asked: &[&Voters],
+    ) -> Result<(), CommitError> {
+        let count = drives.len();
+        fence.know(known);
+        let look = Look::start(&*self.world, drives, fence);
+        look.decided(count, fence, known.generation, asked).await
+    }
+
+    /// What this session has written, at most.
+    fn known(&self) -> Known {
+        let session = self.session.borrow();
+        Known {
+            pool: session.state.pool,
+            epoch: session.last.epoch(),
+            generation: session.last,
+            owners: Some(self.owners),
+            heartbeat: None,
+        }
     }
 
     fn labels(&self, state: &LabelState, targets: &Voters) -> Vec<(Rc<LabelStore>, Label)> {

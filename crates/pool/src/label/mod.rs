@@ -7,6 +7,8 @@
 //! 1. [`LabelStore`] reads and writes the two copies of one drive.
 //! 2. [`choose`] decides what the labels found on some drives mean.
 //! 3. [`Membership`] starts an epoch on that and commits changes until shutdown.
+//! 4. Where other machines may reach the drives, a [`Fence`] ends the session as soon as labels are found that another one
+//!    wrote.
 //!
 //! **Invariants.** Committed tables form one line, never two; an import adopts the end of it or
 //! refuses; a member declared lost in it is not used before it was rebuilt. The argument is in
@@ -23,9 +25,11 @@ mod codec;
 mod commit;
 mod cover;
 mod create;
+mod fence;
 mod finding;
 mod generation;
 mod import;
+mod look;
 mod member;
 mod membership;
 mod other_use;
@@ -41,9 +45,12 @@ pub use commit::{CommitError, Committed, Failed};
 pub use cover::is_covered;
 pub(crate) use cover::{dense_drives, uncovered};
 pub use create::{CreateError, create};
+pub(crate) use fence::Known;
+pub use fence::{Fence, Taken};
 pub use finding::{Finding, pools};
 pub use generation::TableGeneration;
 pub use import::{Import, ImportError, Loss, Present, Stale};
+pub(crate) use look::watch;
 pub use member::{Member, MemberId, MemberState, Role};
 pub use membership::Membership;
 pub(crate) use membership::first_proposal;

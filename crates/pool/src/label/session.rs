@@ -22,6 +22,7 @@ pub(crate) enum Wish {
     Change(Change, Option<Rc<LabelStore>>),
     Shutdown { release: bool },
     Finish,
+    Own(Owner),
     Beat(u64),
 }
 
@@ -30,6 +31,17 @@ pub(crate) struct Granted {
     pub(crate) reply: Reply,
     pub(crate) member: Option<MemberId>,
     pub(crate) store: Option<Rc<LabelStore>>,
+}
+
+impl Granted {
+    /// One that concerns no member.
+    const fn of_pool(reply: Reply) -> Self {
+        Self {
+            reply,
+            member: None,
+            store: None,
+        }
+    }
 }
 
 /// What the flow does next.
@@ -104,19 +116,15 @@ impl Session {
                     if release {
                         state.owner = Owner::NOBODY;
                     }
-                    granted.push(Granted {
-                        reply,
-                        member: None,
-                        store: None,
-                    });
+                    granted.push(Granted::of_pool(reply));
                 }
                 Wish::Finish => {
                     state.unfinished = false;
-                    granted.push(Granted {
-                        reply,
-                        member: None,
-                        store: None,
-                    });
+                    granted.push(Granted::of_pool(reply));
+                }
+                Wish::Own(owner) => {
+                    state.owner = owner;
+                    granted.push(Granted::of_pool(reply));
                 }
                 Wish::Beat(heartbeat) => {
                     state.heartbeat = state.heartbeat.max(heartbeat);
@@ -137,12 +145,7 @@ impl Session {
     ) -> Work {
         if !granted.is_empty() {
             // The commit carries the heartbeat.
-            let beats = beats.into_iter();
-            granted.extend(beats.map(|reply| Granted {
-                reply,
-                member: None,
-                store: None,
-            }));
+            granted.extend(beats.into_iter().map(Granted::of_pool));
             self.last = state.generation;
             return Work::Commit(state, granted);
         }

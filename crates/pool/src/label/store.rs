@@ -13,6 +13,7 @@
 //! **Not here**: what a label means, who else has one.
 
 use crate::label::codec;
+use crate::label::fence::Copied;
 use crate::label::finding::Finding;
 use crate::label::generation::TableGeneration;
 use crate::label::other_use::is_other_use;
@@ -156,7 +157,7 @@ impl LabelStore {
         &self.drive
     }
 
-    /// True while a write is under way.
+    /// True while a write, or a look, is under way.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.is_busy.get()
@@ -202,6 +203,27 @@ impl LabelStore {
         self.is_busy.set(false);
         self.idle.notify();
         outcome
+    }
+
+    /// Reads both copies again from the drive, after a write that is under way; the next one waits until `judge` has seen
+    /// what was read.
+    pub(crate) async fn look<T>(&self, judge: impl FnOnce(&[Copied]) -> T) -> T {
+        while self.is_busy.get() {
+            self.idle.listen().await;
+        }
+        self.is_busy.set(true);
+        let mut copies = Vec::new();
+        for copy in [LabelCopy::A, LabelCopy::B] {
+            copies.push(match read_copy(&*self.drive, copy).await {
+                Ok(Held::Label(label, _)) => Ok(Some(label)),
+                Ok(Held::Other(_)) => Ok(None),
+                Err(error) => Err(error),
+            });
+        }
+        let judged = judge(&copies);
+        self.is_busy.set(false);
+        self.idle.notify();
+        judged
     }
 
     async fn erase_both(&self) -> Result<(), IoError> {

@@ -6,6 +6,7 @@ mod bugs;
 mod campaign;
 mod drive;
 mod fairness;
+mod fence;
 mod found;
 mod real;
 

@@ -205,6 +205,7 @@ fn config(
         owner: Owner::NOBODY,
         take_over: false,
         accept_loss: false,
+        beat: None,
         lanes: request.cores,
         map_bytes: MAP_BYTES.max(leaves * LEAF_MAP_BYTES),
         elided: request.is_elided,

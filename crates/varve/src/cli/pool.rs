@@ -93,7 +93,8 @@ pub(crate) struct Import {
     /// Name or identity of the pool; may be left out if the paths hold only one
     #[arg(long)]
     pool: Option<String>,
-    /// Even if another machine used it last
+    /// Even if another machine used it last. If that did not close it in good order, its heartbeat is watched first, for half
+    /// a minute, and it takes as long again until the pool is opened here; it is refused while the other one lives
     #[arg(long)]
     take_over: bool,
     /// Even if drives are missing: they are lost to the pool, and must be replaced
@@ -233,6 +234,12 @@ impl Import {
             without: None,
             accept_loss: self.accept_loss,
         };
+        if self.take_over {
+            eprintln!(
+                "if the pool was not closed in good order, its owner is watched first, and has time to stop then: this takes \
+                 about a minute"
+            );
+        }
         self.front.run(Request::PoolImport(request), show)
     }
 }

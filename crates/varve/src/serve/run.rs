@@ -95,6 +95,7 @@ async fn serve(
                 Config {
                     map_bytes,
                     degraded,
+                    beat: None,
                 },
                 when_ready,
             )

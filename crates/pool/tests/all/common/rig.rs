@@ -30,6 +30,7 @@ pub const fn settings(accept_loss: bool) -> Settings {
         owner: ME,
         take_over: false,
         accept_loss,
+        beat: None,
         lanes: 1,
         map_bytes: 4 * MIB,
         elided: false,
