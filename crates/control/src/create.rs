@@ -330,7 +330,7 @@ impl Pools {
             self.go_on()?;
             let is_dense = drives.len() >= new.fast.len();
             let sheet = new.dense_model.as_deref().filter(|_| is_dense);
-            drives.push(self.new_drive(drive, sheet)?);
+            drives.push(self.new_drive(drive, sheet, None)?);
             if drive.create_bytes.is_some() {
                 made.push(drive.path.clone());
             }
@@ -514,7 +514,7 @@ impl Pools {
 
     /// Takes the labels off one drive; what is in the way, if something is.
     async fn unmake_drive(&self, path: &Path) -> Vec<Finding> {
-        let text = match self.open_drive(path) {
+        let text = match self.open_drive(path, None) {
             Ok(drive) => match drives::wipe(&*drive).await {
                 Ok(()) => return Vec::new(),
                 Err(error) => format!("cannot be written: {error}"),

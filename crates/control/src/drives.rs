@@ -12,26 +12,44 @@ use varve_io::{Drive, Gather, IoError, Sectors};
 use varve_pool::label::RESERVED_BYTES;
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
-fn open(io: &Io, path: &Path) -> Result<FileDrive, ControlError> {
-    let opened = Disk::open(path, &DiskOptions::default());
-    opened
+/// How a drive of a pool is opened whose LBAs have so many bytes at most.
+fn options(lba_bytes_max: Option<u32>) -> DiskOptions {
+    DiskOptions {
+        lba_bytes_max,
+        ..DiskOptions::default()
+    }
+}
+
+fn open(io: &Io, path: &Path, options: &DiskOptions) -> Result<FileDrive, ControlError> {
+    Disk::open(path, options)
         .map(|disk| FileDrive::new(io.clone(), disk))
         .map_err(|error| of_open(path, error))
 }
 
-fn create(io: &Io, path: &Path, bytes: u64) -> Result<FileDrive, ControlError> {
-    let made = Disk::create(path, bytes, &DiskOptions::default());
-    made.map(|disk| FileDrive::new(io.clone(), disk))
+fn create(
+    io: &Io,
+    path: &Path,
+    bytes: u64,
+    options: &DiskOptions,
+) -> Result<FileDrive, ControlError> {
+    Disk::create(path, bytes, options)
+        .map(|disk| FileDrive::new(io.clone(), disk))
         .map_err(|error| of_open(path, error))
 }
 
 impl Pools {
-    /// Opens what exists, under its lock, with its model if it has one.
+    /// Opens what exists, under its lock, with its model if it has one. A pool that is there has LBAs of so many bytes at
+    /// most, whatever the drive would rather have.
     ///
     /// # Errors
     /// [`ControlError::InUse`], [`ControlError::Open`], [`ControlError::Model`].
-    pub(crate) fn open_drive(&self, path: &Path) -> Result<Rc<dyn Drive>, ControlError> {
-        self.models.attach(&self.world, path, open(&self.io, path)?)
+    pub(crate) fn open_drive(
+        &self,
+        path: &Path,
+        lba_bytes_max: Option<u32>,
+    ) -> Result<Rc<dyn Drive>, ControlError> {
+        let drive = open(&self.io, path, &options(lba_bytes_max))?;
+        self.models.attach(&self.world, path, drive)
     }
 
     /// A new member of a pool: what exists, or a sparse file that is made; of a kind of flash, if a
@@ -43,11 +61,12 @@ impl Pools {
         &self,
         drive: &DrivePath,
         sheet: Option<&str>,
+        lba_bytes_max: Option<u32>,
     ) -> Result<Rc<dyn Drive>, ControlError> {
         let path = &drive.path;
         let disk = match drive.create_bytes {
-            Some(bytes) => create(&self.io, path, bytes)?,
-            None => open(&self.io, path)?,
+            Some(bytes) => create(&self.io, path, bytes, &options(lba_bytes_max))?,
+            None => open(&self.io, path, &options(lba_bytes_max))?,
         };
         let model = match sheet {
             Some(sheet) => model::create(path, sheet),

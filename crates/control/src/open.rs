@@ -355,7 +355,7 @@ impl Pools {
                 continue;
             };
             let row = rows.iter().find(|member| member.id == label.drive);
-            let drive = match self.open_drive(&one.path) {
+            let drive = match self.open_drive(&one.path, Some(label.geometry.lba_bytes)) {
                 Ok(drive) => drive,
                 // Whoever has it may have the pool.
                 Err(error @ ControlError::InUse(_)) => return Err(error),

@@ -245,9 +245,10 @@ impl Pools {
             Kind::New => self.sheet_for(place, wanted)?,
             Kind::Returning | Kind::Filling => None,
         };
+        let most = Some(place.lba_bytes);
         let drive = match kind {
-            Kind::New => self.new_drive(&new, sheet.as_deref())?,
-            Kind::Returning | Kind::Filling => self.open_drive(&new.path)?,
+            Kind::New => self.new_drive(&new, sheet.as_deref(), most)?,
+            Kind::Returning | Kind::Filling => self.open_drive(&new.path, most)?,
         };
         let is_modelled = sheet.is_some();
         let taken = Taken {

@@ -28,7 +28,7 @@ mod transfer;
 
 pub use drive::FileDrive;
 use facts::Facts;
-pub(crate) use facts::{device_bytes, device_is_read_only, device_lba_bytes};
+pub(crate) use facts::{SectorSizes, device_bytes, device_is_read_only, device_sectors};
 use gate::Gate;
 
 /// LBA size of files whose opener names none: no file system that can transfer past its cache
@@ -48,8 +48,11 @@ pub enum DiskKind {
 /// What the opener of a disk decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskOptions {
-    /// LBA size in bytes, 512 or 4096; the device's own for devices and 4096 for files if `None`.
+    /// LBA size in bytes, 512 or 4096. If `None`, 4096 for files; for devices what a write may be without the drive
+    /// rewriting what lies beside it: the larger one of its logical and its physical sectors, 4096 at most.
     pub lba_bytes: Option<u32>,
+    /// LBA size at most if `lba_bytes` is `None`, as far as the disk has such: of a pool that was made with smaller ones.
+    pub lba_bytes_max: Option<u32>,
     /// A completed write can be lost with the power before a flush. True unless the opener knows
     /// that all beneath is protected.
     pub volatile_cache: bool,
@@ -59,6 +62,7 @@ impl Default for DiskOptions {
     fn default() -> Self {
         Self {
             lba_bytes: None,
+            lba_bytes_max: None,
             volatile_cache: true,
         }
     }
@@ -231,10 +235,8 @@ impl Disk {
     ) -> Result<Self, OpenError> {
         let facts = Facts::of(&file, kind, is_direct)
             .map_err(|(call, error)| OpenError::system(path, call, error))?;
-        let usual = match kind {
-            DiskKind::File => FILE_LBA_BYTES,
-            DiskKind::Device => facts.lba_bytes,
-        };
+        let most = options.lba_bytes_max.unwrap_or(facts.unit_bytes);
+        let usual = facts.unit_bytes.min(most.max(facts.lba_bytes));
         let asked = options.lba_bytes.unwrap_or(usual);
         if !matches!(asked, 512 | 4096) || asked < facts.lba_bytes {
             let (path, least) = (path.to_owned(), facts.lba_bytes);

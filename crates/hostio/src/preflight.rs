@@ -4,7 +4,7 @@
 //!
 //! **Not here**: what a pool demands of its drives together (`pool`), how findings are shown.
 
-use crate::disk::{device_bytes, device_is_read_only, device_lba_bytes};
+use crate::disk::{SectorSizes, device_bytes, device_is_read_only, device_sectors};
 use crate::lock;
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
@@ -40,7 +40,8 @@ pub struct DiskFacts {
     pub path: PathBuf,
     /// Size in bytes.
     pub bytes: u64,
-    /// Logical sector in bytes; `None` for files, which have none of their own.
+    /// Smallest unit of writes in bytes, of its logical and its physical sectors; `None` for files, which have none of
+    /// their own.
     pub lba_bytes: Option<u32>,
 }
 
@@ -217,8 +218,8 @@ fn facts(
     let path = path.to_owned();
     if is_device {
         let bytes = device_bytes(file).map_err(|error| ("BLKGETSIZE64", error))?;
-        let lba = device_lba_bytes(file).map_err(|error| ("BLKSSZGET", error))?;
-        let lba_bytes = Some(lba);
+        let SectorSizes { unit, .. } = device_sectors(file)?;
+        let lba_bytes = Some(unit);
         return Ok(DiskFacts {
             path,
             bytes,

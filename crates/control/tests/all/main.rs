@@ -16,3 +16,4 @@ mod other_use;
 mod owners;
 mod pools;
 mod replace;
+mod sectors;
