@@ -107,6 +107,7 @@ impl Shelf {
                 volatile_cache: true,
                 handles: 1,
                 gap_blocks: 0,
+                hangs_repairs: false,
             };
             let rng = Rng::new(seed).split_at("drive", index as u64);
             SimDrive::new(index, spec, rng, Rc::clone(&atlas))
