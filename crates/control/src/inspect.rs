@@ -60,6 +60,8 @@ pub struct LabelView {
     pub is_unfinished: bool,
     /// Protection of the dense tier.
     pub protect: String,
+    /// Bytes of the smallest write of its drives: 512 or 4096.
+    pub lba_bytes: u32,
     /// Bytes of a chunk.
     pub chunk_bytes: u64,
     /// Chunks of the fast tier.
@@ -211,6 +213,7 @@ fn label_view(label: &Label) -> LabelView {
         is_clean: label.is_clean,
         is_unfinished: label.is_unfinished,
         protect: protect_word(&label.geometry),
+        lba_bytes: label.geometry.lba_bytes,
         chunk_bytes: label.geometry.chunk_bytes,
         chunks: label.geometry.chunks,
         groups: label.geometry.groups,

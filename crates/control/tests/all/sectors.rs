@@ -1,10 +1,10 @@
 //! Pools that were made with smaller LBAs than their drives are given today.
 
 use crate::common::{MIB, Scratch, session};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use varve_control::inspect::inspect;
 use varve_control::{DrivePath, ImportPool, JobState, ReplaceDrive};
-use varve_format::Label;
 use varve_hostio::{Disk, DiskOptions, Executor, FileDrive, Io};
 use varve_io::{Drive, World};
 use varve_pool::label::{Owner, PoolId};
@@ -62,9 +62,11 @@ fn pool_of_small_lbas(scratch: &Scratch) -> Vec<PathBuf> {
     paths.to_vec()
 }
 
-fn lba_bytes(path: &PathBuf) -> u32 {
-    let label = std::fs::read(path).unwrap();
-    Label::decode(&label[..4096]).unwrap().geometry.lba_bytes
+fn lba_bytes(path: &Path) -> u32 {
+    let [label, _] = &inspect(path).unwrap().labels[..] else {
+        panic!("a label has two copies");
+    };
+    label.as_ref().expect("a label").lba_bytes
 }
 
 /// Files have LBAs of 4096 bytes, but for a pool that has smaller ones: it is opened with its own, and so is what takes the

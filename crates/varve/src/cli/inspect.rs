@@ -123,7 +123,7 @@ fn show(view: &InspectView) {
 fn show_label(name: &str, label: &LabelView) {
     println!(
         "label {name}: drive {} of pool {} ({}), generation {:#x}, written {} times, epoch {}, \
-         owner {}, heartbeat {}, {}",
+         owner {}, heartbeat {}, LBAs of {} bytes, {}",
         label.drive,
         label.pool,
         label.id,
@@ -132,6 +132,7 @@ fn show_label(name: &str, label: &LabelView) {
         label.epoch,
         label.owner,
         label.heartbeat,
+        label.lba_bytes,
         match (label.is_unfinished, label.is_clean) {
             (true, _) => "being created",
             (false, true) => "clean",
