@@ -586,8 +586,8 @@ impl Requests {
 
     /// Ends what was in hand at more losses than that since some of it was kept: it may be what
     /// associations are lost by, and each loss is one for all others too. One part among good ones that
-    /// does that is found out when the good ones are used up: what is kept is not sent again. Only while nothing of an earlier association can land any more,
-    /// because who is told may write there again.
+    /// does that is found out when the good ones are used up: what is kept is not sent again. Only while
+    /// nothing of an earlier association can land any more, because who is told may write there again.
     pub fn end_unanswered(&mut self, resends_max: u32) {
         for index in 0..self.slab.len() as u32 {
             let Some(request) = &mut self.slab[index as usize] else {

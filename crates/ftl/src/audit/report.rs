@@ -22,8 +22,10 @@ pub struct AuditReport {
     pub moved: u64,
     /// Live bits without a mapped block.
     pub phantoms: u64,
-    /// Stripes whose P2L was read.
+    /// Stripes whose P2L was compared.
     pub stripes: u64,
+    /// Stripes whose P2L nobody can tell while a drive is away.
+    pub stripes_away: u64,
     /// Parts of the newest commit that were read.
     pub parts: u64,
     /// The upper bound of mapped blocks that admission goes by.
