@@ -3,6 +3,7 @@
 //! An erase unit is one flash block of every plane of every die, the unit in which the drive frees
 //! space.
 
+use crate::candidates::Changed;
 use crate::placement::SHARED;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,9 +21,13 @@ pub(crate) enum State {
 pub(crate) struct EraseUnits {
     states: Vec<State>,
     erases: Vec<u32>,
+    /// The most of `erases`.
+    erases_max: u32,
     free: Vec<u32>,
     /// Whose data each unit holds, a handle or [`SHARED`]; of no meaning for free ones.
     owners: Vec<u8>,
+    /// Where units were closed or erased, for who looks for the least of them.
+    pub(crate) changed: Changed,
 }
 
 impl EraseUnits {
@@ -30,8 +35,10 @@ impl EraseUnits {
         Self {
             states: vec![State::Free; units as usize],
             erases: vec![0; units as usize],
+            erases_max: 0,
             free: (0..units).collect(),
             owners: vec![SHARED; units as usize],
+            changed: Changed::new(units),
         }
     }
 
@@ -41,7 +48,9 @@ impl EraseUnits {
         let free = all.filter(|(_, state)| **state == State::Free);
         let free = free.map(|(unit, _)| unit).collect();
         Self {
+            changed: Changed::new(states.len() as u32),
             states,
+            erases_max: erases.iter().max().copied().unwrap_or(0),
             erases,
             free,
             owners,
@@ -65,6 +74,11 @@ impl EraseUnits {
     /// How often each was erased.
     pub(crate) fn erases(&self) -> &[u32] {
         &self.erases
+    }
+
+    /// How often the most worn one was.
+    pub(crate) const fn erases_max(&self) -> u32 {
+        self.erases_max
     }
 
     /// All closed ones.
@@ -102,13 +116,17 @@ impl EraseUnits {
     pub(crate) fn close(&mut self, unit: u32) {
         assert_eq!(self.state(unit), State::Open, "erase unit {unit}");
         self.states[unit as usize] = State::Closed;
+        self.changed.note(unit);
     }
 
     /// A closed unit is erased and free.
     pub(crate) fn erase(&mut self, unit: u32) {
         assert_eq!(self.state(unit), State::Closed, "erase unit {unit}");
         self.states[unit as usize] = State::Free;
-        self.erases[unit as usize] += 1;
+        self.changed.note(unit);
+        let erases = &mut self.erases[unit as usize];
+        *erases += 1;
+        self.erases_max = self.erases_max.max(*erases);
         self.free.push(unit);
     }
 }

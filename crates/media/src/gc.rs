@@ -4,6 +4,7 @@
 //! wear has spread too far, the least worn one instead: data that nobody overwrites would keep it
 //! fresh for ever.
 
+use crate::candidates::Candidates;
 use crate::erase::EraseUnits;
 use crate::map::Map;
 use crate::op::Why;
@@ -80,24 +81,29 @@ impl Victim {
 ///
 /// # Panics
 /// If no closed unit has anything to give: the shape then has less space than the host may use.
-pub(crate) fn choose(map: &Map, units: &EraseUnits, unit_ius: u32, turn: u64) -> Victim {
+pub(crate) fn choose(
+    candidates: &mut Candidates,
+    map: &mut Map,
+    units: &mut EraseUnits,
+    unit_ius: u32,
+    turn: u64,
+) -> Victim {
+    if let Some(unit) = least_worn(units, turn) {
+        return Victim::new(unit, Why::Wear, map.live(unit), unit_ius);
+    }
+    let greedy = candidates.least(map, units);
+    let unit = greedy.expect("an erase unit is closed");
+    let live = map.live(unit);
+    assert!(live < unit_ius, "no erase unit has space");
+    Victim::new(unit, Why::Gc, live, unit_ius)
+}
+
+/// The least worn closed unit, if it is its turn and wear has spread too far.
+fn least_worn(units: &EraseUnits, turn: u64) -> Option<u32> {
+    if !turn.is_multiple_of(WEAR_TURN) || units.free() <= FREE_RESERVE {
+        return None;
+    }
     let wear = |unit: u32| units.erases()[unit as usize];
-    let worn_max = units.erases().iter().max().copied().unwrap_or(0);
-    let is_wear_turn = turn.is_multiple_of(WEAR_TURN) && units.free() > FREE_RESERVE;
-    let least_worn = is_wear_turn
-        .then(|| units.closed().min_by_key(|unit| (wear(*unit), *unit)))
-        .flatten()
-        .filter(|unit| worn_max - wear(*unit) > WEAR_GAP_MAX);
-    let greedy = || {
-        let greedy = units.closed();
-        let greedy = greedy.min_by_key(|unit| (map.live(*unit), wear(*unit), *unit));
-        let greedy = greedy.expect("an erase unit is closed");
-        assert!(map.live(greedy) < unit_ius, "no erase unit has space");
-        greedy
-    };
-    let (unit, why) = match least_worn {
-        Some(unit) => (unit, Why::Wear),
-        None => (greedy(), Why::Gc),
-    };
-    Victim::new(unit, why, map.live(unit), unit_ius)
+    let least_worn = units.closed().min_by_key(|unit| (wear(*unit), *unit));
+    least_worn.filter(|unit| units.erases_max() - wear(*unit) > WEAR_GAP_MAX)
 }

@@ -12,7 +12,7 @@
 //! [`timed`] gives the same drives times: commands in, with the time, completions out.
 //!
 //! Reading order: [`sheet`], [`any_sheet`], `placement`, `shape`, `op`, `counters`, `map`, `erase`, `buffer`,
-//! `gc`, `ssd`, `snapshot`, `modelled`, [`zoned_sheet`], `zone_shape`, `zones`, [`timed`].
+//! `candidates`, `gc`, `ssd`, `snapshot`, `modelled`, [`zoned_sheet`], `zone_shape`, `zones`, [`timed`].
 //!
 //! **Invariants**: an IU of the drive is at no place or at exactly one; an erase unit is free, open
 //! or closed, and a free one holds nothing; the last free erase unit is garbage collection's.
@@ -25,6 +25,7 @@ extern crate alloc;
 
 pub mod any_sheet;
 mod buffer;
+mod candidates;
 mod counters;
 mod erase;
 mod gc;

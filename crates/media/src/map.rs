@@ -7,6 +7,7 @@
 //! **Invariants**: a place is live if its owner is mapped to it; `live` counts those of each unit, `bits` has one for each, so
 //! that who looks for them in a unit passes over the rest without asking where their owners lie now.
 
+use crate::candidates::Changed;
 use crate::op::Place;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,6 +20,8 @@ pub(crate) struct Map {
     owners: Vec<u32>,
     /// Live IUs of each erase unit.
     live: Vec<u32>,
+    /// Where `live` did, for who looks for the least of it.
+    pub(crate) changed: Changed,
     /// Which places are live, 64 a word.
     bits: Vec<u64>,
     unit_ius: u32,
@@ -31,6 +34,7 @@ impl Map {
             owners: vec![0; units as usize * unit_ius as usize],
             bits: vec![0; (units as usize * unit_ius as usize).div_ceil(64)],
             live: vec![0; units as usize],
+            changed: Changed::new(units),
             unit_ius,
         }
     }
@@ -85,7 +89,9 @@ impl Map {
         self.places[iu as usize] = place.0 + 1;
         self.owners[place.0 as usize] = iu + 1;
         self.bits[place.0 as usize / 64] |= 1 << (place.0 % 64);
-        self.live[(place.0 / self.unit_ius) as usize] += 1;
+        let unit = place.0 / self.unit_ius;
+        self.live[unit as usize] += 1;
+        self.changed.note(unit);
     }
 
     /// The IU lies nowhere. True if it lay somewhere.
@@ -95,7 +101,9 @@ impl Map {
         };
         self.places[iu as usize] = 0;
         self.bits[place.0 as usize / 64] &= !(1 << (place.0 % 64));
-        self.live[(place.0 / self.unit_ius) as usize] -= 1;
+        let unit = place.0 / self.unit_ius;
+        self.live[unit as usize] -= 1;
+        self.changed.note(unit);
         true
     }
 
@@ -116,7 +124,9 @@ impl Map {
         for place in place.0..place.0 + count {
             self.bits[place as usize / 64] |= 1 << (place % 64);
         }
-        self.live[(place.0 / self.unit_ius) as usize] += count;
+        let unit = place.0 / self.unit_ius;
+        self.live[unit as usize] += count;
+        self.changed.note(unit);
     }
 
     /// The IUs lie nowhere. Returns how many of them lay somewhere.
@@ -133,6 +143,7 @@ impl Map {
                 first = unit * self.unit_ius;
             }
             self.live[unit as usize] -= 1;
+            self.changed.note(unit);
             self.bits[old as usize / 64] &= !(1 << (old % 64));
             *place = 0;
             count += 1;

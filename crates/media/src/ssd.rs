@@ -1,6 +1,7 @@
 //! A conventional SSD as an account of what its flash has to do.
 
 use crate::buffer::{Buffer, Joined};
+use crate::candidates::Candidates;
 use crate::counters::Counters;
 use crate::erase::EraseUnits;
 use crate::gc::{FREE_RESERVE, FREE_TARGET, Victim, choose};
@@ -21,6 +22,7 @@ pub struct Ssd {
     pub(crate) buffer: Buffer,
     pub(crate) map: Map,
     pub(crate) units: EraseUnits,
+    candidates: Candidates,
     /// Open units, by [`Why`] and handle: what hosts write, what is moved and what rests die at
     /// different rates.
     pub(crate) open: Vec<Option<Open>>,
@@ -57,6 +59,7 @@ impl Ssd {
             buffer: Buffer::new(shape.merge_slots, shape.iu_bytes),
             map: Map::new(shape.ius, shape.units, shape.unit_ius),
             units: EraseUnits::new(shape.units),
+            candidates: Candidates::new(shape.units),
             open: (0..shape.placement.slots()).map(|_| None).collect(),
             victim: None,
             victims: 0,
@@ -89,7 +92,7 @@ impl Ssd {
         let erases = self.units.erases();
         Wear {
             erases_min: erases.iter().min().copied().unwrap_or(0),
-            erases_max: erases.iter().max().copied().unwrap_or(0),
+            erases_max: self.units.erases_max(),
             erases: erases.iter().map(|count| u64::from(*count)).sum(),
         }
     }
@@ -294,7 +297,9 @@ impl Ssd {
     fn victim(&mut self) -> &mut Victim {
         self.victim.get_or_insert_with(|| {
             self.victims += 1;
-            choose(&self.map, &self.units, self.shape.unit_ius, self.victims)
+            let (map, units) = (&mut self.map, &mut self.units);
+            let unit_ius = self.shape.unit_ius;
+            choose(&mut self.candidates, map, units, unit_ius, self.victims)
         })
     }
 
