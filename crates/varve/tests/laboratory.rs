@@ -6,24 +6,42 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 /// Per cent that a figure may move unseen: runs are reproducible to the bit, so this is what a change may do to
 /// one that it is not about.
 const TOLERANCE: f64 = 2.0;
 
-/// All figures of the set, by experiment and what they are of.
-fn figures() -> BTreeMap<String, f64> {
+/// What the set says, run once for all tests.
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let output = Command::new(env!("CARGO_BIN_EXE_varve"))
         .args(["lab", "all", "--quick", "--json"])
         .output();
     let output = output.expect("the binary runs");
     let text = String::from_utf8(output.stdout).expect("text");
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-    let document: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{complaint}"));
-    let list = |value: &Value| value.as_array().expect("a list").clone();
-    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    serde_json::from_str(&text).unwrap_or_else(|_| panic!("{complaint}"))
+});
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("text")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+/// The rows of an experiment of the set.
+fn rows(name: &str) -> &'static [Value] {
+    let mut experiments = list(&DOCUMENT["experiments"]).iter();
+    let found = experiments.find(|experiment| text(&experiment["name"]) == name);
+    list(&found.expect("an experiment of the set")["rows"])
+}
+
+/// All figures of the set, by experiment and what they are of.
+fn figures() -> BTreeMap<String, f64> {
     let mut figures = BTreeMap::new();
-    for experiment in list(&document["experiments"]) {
+    for experiment in list(&DOCUMENT["experiments"]) {
         let name = text(&experiment["name"]);
         for row in list(&experiment["rows"]) {
             let what = format!("{name}: {}", text(&row["what"]));
@@ -79,5 +97,37 @@ fn figures_are_what_they_were() {
         moved.is_empty(),
         "review, and accept with VARVE_GOLDEN=update:\n{}",
         moved.join("\n")
+    );
+}
+
+/// Each drive of document 002 does what is published of it.
+#[test]
+fn drives_do_what_their_table_says() {
+    let rows = rows("drive-table");
+    assert_eq!(rows.len(), 20);
+    for row in rows {
+        assert_eq!(text(&row["verdict"]), "reproduced", "{row}");
+    }
+}
+
+/// What the engine reads for a start takes the fast drive less time than the shortest of the document's three ways. Those
+/// three are arithmetic with published volumes, which nothing is judged by.
+#[test]
+fn a_start_is_read_in_less_time_than_is_published() {
+    let rows = rows("time-recovery");
+    let published: Vec<f64> = rows
+        .iter()
+        .filter_map(|row| row["original"].as_f64())
+        .collect();
+    assert_eq!(published.len(), 3);
+    assert!(rows.iter().all(|row| text(&row["verdict"]) == "beside"));
+    let mut ours = rows.iter();
+    let ours = ours.find(|row| text(&row["what"]) == "varve, time of the fast drive, s");
+    let ours = ours.expect("the engine's start")["ours"]
+        .as_f64()
+        .expect("a figure");
+    assert!(
+        ours > 0.0 && published.iter().all(|published| ours < *published),
+        "{ours} of {published:?}"
     );
 }

@@ -1,4 +1,5 @@
-//! Each modelled drive does what is published of it.
+//! Each modelled drive does what is published of it. Those of document 002 are in the laboratory's short set
+//! (`crates/varve/tests/laboratory.rs`), as experiment `drive-table`.
 
 use std::rc::Rc;
 use varve_lab::drive::{DriveError, DriveReport, Job, Measure, measure};
@@ -47,32 +48,6 @@ fn check_jobs<const N: usize>(name: &str, jobs: [Job; N], depth: u32) {
         said.off_per_cent.abs() > 5.0
     });
     assert_eq!(wrong, [false; N], "{jobs:?}");
-}
-
-#[test]
-fn slc_of_document_002() {
-    check("slc-002", 256);
-}
-
-#[test]
-fn mlc_of_document_002() {
-    check("mlc-002", 256);
-}
-
-#[test]
-fn tlc_of_document_002() {
-    check("tlc-002", 256);
-}
-
-#[test]
-fn qlc_of_document_002() {
-    check("qlc-002", 256);
-}
-
-/// Its depth is not told; at this one reads are as fast as it says.
-#[test]
-fn hdd_of_document_002() {
-    check("hdd-002", 64);
 }
 
 #[test]

@@ -2,21 +2,9 @@
 //!
 //! What of the laboratory every run of the tests holds is listed in `docs/lab.md`, "What is tested".
 
-use varve_lab::experiments::{Ask, EXPERIMENTS, Finding, Job, Outcome, Verdict, named};
+use varve_lab::experiments::{Ask, EXPERIMENTS, Job, named};
 use varve_lab::recovery::unwatched;
 use varve_lab::rig::{self, Hosts, Law, SystemName};
-
-fn outcome(name: &str, scale: u32) -> Outcome {
-    let ask = Ask { seed: 5, scale };
-    let experiment = named(name).expect(name);
-    let jobs = (experiment.jobs)(&ask);
-    let run = |job: &Job| {
-        job.run(&unwatched())
-            .unwrap_or_else(|error| panic!("{name}: {error}"))
-    };
-    let findings: Vec<Finding> = jobs.iter().map(run).collect();
-    experiment.conclude(&ask, &findings)
-}
 
 /// Misses of the map cost skewed reads, which come from the fast drive, and the more the fewer pages are
 /// in memory; uniform reads wait for the dense drive anyway.
@@ -52,25 +40,6 @@ fn a_smaller_map_cache_costs_skewed_reads() {
     assert_eq!(uniform.len(), 7);
     let is_near = |one: &f64| (0.98..1.02).contains(&(one / uniform[0]));
     assert!(uniform.iter().all(is_near), "{uniform:?}");
-}
-
-/// What the engine reads for a start takes the fast drive less time than the shortest of the document's three ways, at half
-/// of the size too. Those three are arithmetic with published volumes, which nothing is judged by.
-#[test]
-fn a_start_is_read_in_less_time_than_is_published() {
-    let outcome = outcome("time-recovery", 2);
-    let published: Vec<f64> = outcome.rows.iter().filter_map(|row| row.original).collect();
-    assert_eq!(published.len(), 3);
-    assert_eq!(outcome.count(Verdict::Beside), outcome.rows.len());
-    let ours = outcome
-        .rows
-        .iter()
-        .find(|row| row.what == "varve, time of the fast drive, s");
-    let ours = ours.expect("the engine's start").ours;
-    assert!(
-        ours > 0.0 && published.iter().all(|published| ours < *published),
-        "{ours} of {published:?}"
-    );
 }
 
 /// Every experiment asks for what can be, whole and at half of the size (`waf-scale` has no more room below): what is wrong

@@ -169,7 +169,7 @@ fn what_does_not_end_is_cut() {
 /// everything.
 #[test]
 fn the_engine_serves_files() {
-    let text = "[global]\nbs=16k\niodepth=16\nruntime=1\ntime_based\nsize=50%\n[a]\nrw=randwrite\n\
+    let text = "[global]\nbs=16k\niodepth=4\nruntime=1\ntime_based\nsize=50%\n[a]\nrw=randwrite\n\
                 random_distribution=zipf:1.2\n[b]\nrw=randrw\nrate_iops=2000,500\nrate_process=poisson\n";
     let run = |seed| {
         let hosts = Hosts::Fio(Arc::new(file(text).unwrap()));

@@ -151,7 +151,7 @@ fn two_runs_of_a_seed_are_one() {
     for system in SystemName::ALL {
         let request = RigRequest {
             passes: 0.05,
-            requests: 20_000,
+            requests: 6_000,
             ..request(system, 4)
         };
         if check(&request).is_err() {
