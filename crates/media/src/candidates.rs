@@ -92,6 +92,9 @@ mod tests {
                     let unit = units.open(false, 0);
                     let first = unit * UNIT_IUS;
                     map.set_run(first..first + UNIT_IUS, Place(first));
+                    // Little of it may be left, and somebody looks before it is closed: that has to be told too.
+                    map.unset_run(first..first + draw(UNIT_IUS));
+                    candidates.least(&mut map, &mut units);
                     units.close(unit);
                 }
                 map.unset(draw(UNITS * UNIT_IUS));

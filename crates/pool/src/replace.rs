@@ -106,8 +106,9 @@ impl Pool {
     }
 
     /// Writes a heartbeat into the labels, after a look whether they are still the pool's own, and gives up the drives
-    /// that failed to take it or another label since the last one: such a drive cannot be told what becomes of the pool, and is lost as one that fails a write. One that
-    /// the others cannot do without stays; the next heartbeat tries it again.
+    /// that failed to take it or another label since the last one: such a drive cannot be told what becomes of
+    /// the pool, and is lost as one that fails a write. One that the others cannot do without stays; the next
+    /// heartbeat tries it again.
     ///
     /// # Errors
     /// The session has ended: [`Pool::taken`] tells whether by another owner.
