@@ -2,6 +2,7 @@
 //!
 //! Progress goes to stderr. Exit codes: 0 done, 1 failed, 2 no such chore.
 
+mod bounded;
 mod golden;
 mod guest;
 mod jobs;

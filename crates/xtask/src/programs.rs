@@ -1,11 +1,17 @@
 //! Test programs: what Cargo builds of a command line, and running one of them.
 
+use crate::bounded;
 use crate::jobs::{Done, Job};
 use crate::tally::Tally;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a program of tests may take: three times what the longest was seen to take. One that waits for ever fails by
+/// then and says in which test, in place of all that is run.
+const LONGEST: Duration = Duration::from_mins(20);
 
 /// A built program of tests.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,31 +79,32 @@ impl Program {
     }
 
     fn run(&self, environment: &[(String, PathBuf)]) -> Done {
-        let output = Command::new(&self.executable)
+        let mut command = Command::new(&self.executable);
+        command
             .current_dir(&self.directory)
             .env("CARGO_MANIFEST_DIR", &self.directory)
-            .envs(environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .output();
-        let output = match output {
-            Ok(output) => output,
+            .envs(environment.iter().map(|(name, value)| (name, value)));
+        let ended = match bounded::run(&mut command, LONGEST) {
+            Ok(ended) => ended,
             Err(error) => return Done::failed(format!("{}: {error}", self.executable.display())),
         };
-        let text = String::from_utf8_lossy(&output.stdout);
         let mut tally = Tally::default();
-        text.lines().for_each(|line| tally.add_line(line));
-        if output.status.success() {
-            return Done {
-                tally,
-                failure: None,
-                notes: String::new(),
-            };
-        }
-        let errors = String::from_utf8_lossy(&output.stderr);
+        ended.stdout.lines().for_each(|line| tally.add_line(line));
+        let failure = match ended.status {
+            Some(status) if status.success() => {
+                return Done {
+                    tally,
+                    failure: None,
+                    notes: String::new(),
+                };
+            }
+            Some(status) => status.to_string(),
+            None => format!("not ended after {} s", LONGEST.as_secs()),
+        };
         Done {
             tally,
-            failure: Some(output.status.to_string()),
-            notes: format!("{text}{errors}"),
+            failure: Some(failure),
+            notes: ended.stdout + &ended.stderr,
         }
     }
 }
