@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use varve_io::Flow;
-use varve_pool::{Defects, SlotStatus};
+use varve_pool::{Defects, SlotState, SlotStatus};
 
 /// A drive of which copies do not pass their check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -67,6 +67,9 @@ pub struct CheckView {
     pub dense_blocks: u64,
     /// Stripes whose P2L was compared.
     pub stripes: u64,
+    /// Stripes whose P2L nobody can tell while a drive is away: of groups that a start went on with.
+    #[serde(default)]
+    pub stripes_away: u64,
     /// Parts that were read: of the newest checkpoint, and of those before it that hold the rest of the state.
     pub parts: u64,
     /// Records of the log that were redone to open the pool; after a clean close those of its last
@@ -75,6 +78,12 @@ pub struct CheckView {
     /// Of these, what hosts asked for: none after a clean close.
     #[serde(default)]
     pub redone_of_hosts: u64,
+}
+
+fn drives_away(running: &Running) -> u64 {
+    let slots = running.pool.slots();
+    let is_away = |slot: &&SlotStatus| slot.state != SlotState::Live;
+    slots.iter().filter(is_away).count() as u64
 }
 
 impl Pools {
@@ -87,16 +96,11 @@ impl Pools {
             let running = self.running(pool)?;
             busy(&running)?;
             let recovery = running.pool.recovery();
-            let slots = running.pool.slots();
-            let away = slots
-                .iter()
-                .filter(|slot| slot.state != varve_pool::SlotState::Live);
             let mut view = CheckView {
                 pool: pool.to_owned(),
                 damaged_ranges: recovery.damage.len() as u64,
                 redone_records: recovery.records,
                 redone_of_hosts: recovery.of_hosts,
-                drives_away: away.count() as u64,
                 ..CheckView::default()
             };
             let mut losses = Losses::default();
@@ -118,16 +122,19 @@ impl Pools {
                     view.fast_blocks = report.fast;
                     view.dense_blocks = report.dense;
                     view.stripes = report.stripes;
+                    view.stripes_away = report.stripes_away;
                     view.parts = report.parts;
                 }
             }
+            // Asked behind the audit, which finds out that drives do not answer.
+            view.drives_away = drives_away(&running);
             view.losses = losses.named;
             view.loss_ranges = losses.ranges;
             view.unreadable_blocks = losses.blocks;
             view.is_partial = losses.is_partial;
             view.agrees = view.broken.is_none()
                 && (view.bad_copies, view.lost_blocks) == (0, 0)
-                && (view.damaged_ranges, view.drives_away) == (0, 0);
+                && (view.damaged_ranges, view.drives_away, view.stripes_away) == (0, 0, 0);
             Ok(view)
         })
     }

@@ -24,13 +24,14 @@ under_load() {
     sleep 2
     mark kill-$number
     touch /tmp/dead
-    await 60 grep -q live /sys/class/nvme/nvme0/state
+    await 60 reconnected $number
     wait $load || {
         cat /tmp/load.out
         return 1
     }
-    [ "$(dmesg | grep -c 'Successfully reconnected')" = $number ]
+    reconnected $number
 }
+reconnected() { [ "$(dmesg | grep -c 'Successfully reconnected')" = $1 ]; }
 
 # promise FOLDER NAME: files that are synced, and remembered outside of the drive.
 promise() {
@@ -72,22 +73,23 @@ forget() {
 has_size() { [ $(blockdev --getsz $1) -eq $(($2 * 2048)) ]; }
 resized() {
     mark volume-resize
-    await 10 has_size $e 384
+    await 60 has_size $e 384
     resize2fs $e
     [ $(df -m /mnt/e | awk 'END { print $2 }') -gt 330 ]
 }
 appears() {
     mark volume-create
-    await 10 test -b /dev/nvme0n3
+    await 60 test -b /dev/nvme0n3
     has_size /dev/nvme0n3 64
     mark volume-delete
-    await 10 test ! -e /dev/nvme0n3
+    await 60 test ! -e /dev/nvme0n3
 }
 
 mkdir /mnt/x /mnt/e
-step connect nvme connect $to -n $nqn --nr-io-queues=2 --keep-alive-tmo=2 \
+# A death is seen by the connection that it closes; a host that has to wait for its turn is none.
+step connect nvme connect $to -n $nqn --nr-io-queues=2 --keep-alive-tmo=15 \
     --reconnect-delay=1 --ctrl-loss-tmo=120
-await 5 test -b /dev/nvme0n2
+await 60 test -b /dev/nvme0n2
 x=$(sized 512)
 e=$(sized 256)
 step mkfs.xfs mkfs.xfs -q $x

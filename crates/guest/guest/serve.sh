@@ -6,7 +6,7 @@ drive=/dev/nvme0n1
 # connected OPTION...: an association with these options, used and ended.
 connected() {
     nvme connect $to -n $nqn "$@"
-    await 5 test -b $drive
+    await 60 test -b $drive
     [ "$(cat /sys/class/nvme/nvme0/queue_count)" = 3 ]
     [ "$(cat /sys/class/nvme/nvme0/state)" = live ]
     dd if=/dev/urandom of=/tmp/wanted bs=64k count=16
@@ -23,7 +23,7 @@ found_by_discovery() {
     grep -q "trsvcid: *$port" /tmp/discovered
     nvme connect-all -t tcp -a $host -s $discovery $host_id
     # The discovery controller took the first number.
-    await 5 test -b /dev/nvme1n1
+    await 60 test -b /dev/nvme1n1
     nvme disconnect -n $nqn
 }
 
@@ -92,16 +92,16 @@ step header-digest connected --nr-io-queues=2 --hdr-digest
 step data-digest connected --nr-io-queues=2 --data-digest
 step both-digests connected --nr-io-queues=2 --hdr-digest --data-digest
 quiet 'nvme|I/O error'
-step connect nvme connect $to -n $nqn --nr-io-queues=2 --keep-alive-tmo=2
-await 5 test -b $drive
+step connect nvme connect $to -n $nqn --nr-io-queues=2 --keep-alive-tmo=6
+await 60 test -b $drive
 step asked asked
 step commanded commanded
 step reset nvme reset /dev/nvme0
-await 10 grep -q live /sys/class/nvme/nvme0/state
+await 60 grep -q live /sys/class/nvme/nvme0/state
 step xfs with_xfs
 step ext4 with_ext4
 # Idle, so that nothing but keep alives keeps the association.
-step idle sleep 5
+step idle sleep 15
 [ "$(cat /sys/class/nvme/nvme0/state)" = live ] || fail "lost while idle"
 step disconnect nvme disconnect -n $nqn
 quiet 'nvme|I/O error' 'nvme0: resetting controller'

@@ -35,20 +35,31 @@ where
             let (hub, seat, seated) = (Arc::clone(&hub), &seat, &seated);
             scope.spawn(move || {
                 let _guard = EndAll(Arc::clone(&hub));
+                let arrival = Arrival(seated);
                 let executor = Executor::seated(id, hub, origin);
                 seat(&executor.world());
-                seated.wait();
+                drop(arrival);
                 // A stall is told to reactor 0 as well.
                 let _ = executor.serve();
             });
         }
         let _guard = EndAll(Arc::clone(&hub));
+        let arrival = Arrival(&seated);
         let executor = Executor::seated(ReactorId(0), hub, origin);
         let world = executor.world();
         seat(&world);
-        seated.wait();
+        drop(arrival);
         executor.run(root(world))
     })
+}
+
+/// A reactor that has been seated, or that will not be: the others wait for each.
+struct Arrival<'a>(&'a Barrier);
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        self.0.wait();
+    }
 }
 
 /// One reactor that ends, well or by a panic, ends all.
@@ -77,6 +88,14 @@ mod tests {
         calls: Cell<u64>,
         done: Cell<u64>,
         changed: Event,
+    }
+
+    /// The others wait for one that panics before it is seated no longer than for one that does later.
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_reactor_that_cannot_be_seated_ends_all() {
+        let seat = |world: &Rc<dyn World>| assert_ne!(world.reactor(), ReactorId(1));
+        let _ = run_reactors(3, seat, |_| std::future::pending::<()>());
     }
 
     fn seat(world: &Rc<dyn World>) {

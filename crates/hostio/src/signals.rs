@@ -205,6 +205,9 @@ mod tests {
 
     #[test]
     fn signals_become_events() {
+        // Whoever runs the tests may ignore it (`nohup`).
+        // SAFETY: no memory is passed; nothing of this process has a handler of it.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
         let executor = Executor::new();
         let world = executor.world();
         let signals = Signals::take(Io::of(&*world).unwrap()).unwrap();

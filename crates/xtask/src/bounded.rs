@@ -1,14 +1,17 @@
-//! Running a command that may not end by itself.
+//! Running what may not end by itself.
 
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+/// How long tests that are run together may take: three times what the longest were seen to take. What waits for ever fails
+/// by then and says where, in place of all that is run.
+pub(crate) const LONGEST: Duration = Duration::from_mins(20);
 /// Between two looks whether it has ended.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long what it wrote is waited for afterwards: what it started may live, and keep its output open.
-const REST: Duration = Duration::from_secs(1);
+const REST: Duration = Duration::from_secs(10);
 
 /// What came of it.
 pub(crate) struct Ended {
@@ -36,6 +39,28 @@ pub(crate) fn run(command: &mut Command, longest: Duration) -> std::io::Result<E
         stdout: rest(&stdout),
         stderr: rest(&stderr),
     })
+}
+
+/// Runs a part of this program for at most `longest`; what does not end goes on beside the rest.
+///
+/// # Errors
+/// If it does not end, or panics.
+#[expect(clippy::disallowed_methods, reason = "only a thread can be left alone")]
+pub(crate) fn within<T: Send + 'static>(
+    longest: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let (sender, done) = channel();
+    std::thread::spawn(move || sender.send(work()));
+    done.recv_timeout(longest).map_err(|error| match error {
+        RecvTimeoutError::Timeout => not_ended(longest),
+        RecvTimeoutError::Disconnected => "it panicked".to_owned(),
+    })
+}
+
+/// What is told of one that did not.
+pub(crate) fn not_ended(longest: Duration) -> String {
+    format!("not ended after {} s", longest.as_secs())
 }
 
 #[expect(
@@ -94,8 +119,9 @@ fn now() -> Instant {
 
 #[cfg(test)]
 mod tests {
-    use super::run;
+    use super::{run, within};
     use std::process::Command;
+    use std::sync::mpsc::channel;
     use std::time::Duration;
 
     fn shell(script: &str) -> Command {
@@ -119,12 +145,25 @@ mod tests {
     #[test]
     fn what_does_not_end_is_ended() {
         let ended = run(
-            &mut shell("echo begun; sleep 20 & wait"),
-            Duration::from_millis(300),
+            &mut shell("echo begun; sleep 6 & wait"),
+            Duration::from_secs(3),
         )
         .unwrap();
         assert_eq!(ended.status, None);
         assert_eq!(ended.stdout, "begun\n");
+    }
+
+    #[test]
+    fn work_that_does_not_end_is_left() {
+        assert_eq!(within(Duration::from_mins(1), || 5), Ok(5));
+        let (open, gate) = channel::<()>();
+        let waits = within(Duration::from_millis(10), move || gate.recv());
+        assert_eq!(waits, Err("not ended after 0 s".to_owned()));
+        drop(open);
+        let panics = within(Duration::from_mins(1), || {
+            assert!(std::env::args().count() == 0);
+        });
+        assert_eq!(panics, Err("it panicked".to_owned()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Runs the tests that need a Linux guest.
 
+use crate::bounded::{self, LONGEST};
 use crate::jobs::{self, Done, Job};
 use crate::tally::Tally;
 use std::path::Path;
@@ -43,7 +44,12 @@ pub fn jobs(root: &Path, wanted: &[String]) -> Result<Vec<Job>, String> {
         let root = root.to_owned();
         Job {
             name: format!("guest {name}"),
-            run: Box::new(move || varve_guest::run(&root, name).map_or_else(Done::failed, told)),
+            run: Box::new(move || {
+                let run = move || varve_guest::run(&root, name);
+                bounded::within(LONGEST, run)
+                    .flatten()
+                    .map_or_else(Done::failed, told)
+            }),
         }
     };
     Ok(chosen.map(job).collect())

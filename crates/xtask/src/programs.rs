@@ -1,17 +1,12 @@
 //! Test programs: what Cargo builds of a command line, and running one of them.
 
-use crate::bounded;
+use crate::bounded::{self, LONGEST};
 use crate::jobs::{Done, Job};
 use crate::tally::Tally;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a program of tests may take: three times what the longest was seen to take. One that waits for ever fails by
-/// then and says in which test, in place of all that is run.
-const LONGEST: Duration = Duration::from_mins(20);
 
 /// A built program of tests.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,7 +94,7 @@ impl Program {
                 };
             }
             Some(status) => status.to_string(),
-            None => format!("not ended after {} s", LONGEST.as_secs()),
+            None => bounded::not_ended(LONGEST),
         };
         Done {
             tally,

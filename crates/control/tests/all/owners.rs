@@ -1,6 +1,7 @@
 //! Two machines that reach the same drives; the other one is a hand that writes labels.
 
 use crate::common::{Scratch, new_pool, new_volume, paths, pattern};
+use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -178,10 +179,10 @@ fn a_pool_whose_drives_serve_another_one_stops() {
         drives
             .iter()
             .for_each(|path| write(path, &[0; LABEL_BYTES]));
-        // Each copy needs a heartbeat.
-        world.sleep(Nanos(4 * BEAT.0)).await;
         let found = |path: &PathBuf| labels(&File::open(path).unwrap());
-        assert!(drives.iter().all(|path| found(path).len() == 2));
+        while drives.iter().any(|path| found(path).len() < 2) {
+            world.sleep(Nanos(BEAT.0 / 4)).await;
+        }
         let mut other = found(&drives[0]).remove(0).1;
         other.pool = [9; 16];
         let other = other.encode();
@@ -231,12 +232,17 @@ fn a_take_over_asks_whether_the_owner_lives() {
     // As it is while it is in use.
     write_labels(&drives, |label| label.is_clean = false);
     session(&scratch.path("there"), |world, pools| async move {
-        let clock = Rc::clone(&world);
-        world.spawn(Box::pin(async move {
-            clock.sleep(Nanos(BEAT.0 * 2)).await;
-            write_labels(&drives, |label| label.heartbeat += 1);
-        }));
+        let (clock, is_refused) = (Rc::clone(&world), Rc::new(Cell::new(false)));
+        let is_dead = Rc::clone(&is_refused);
+        let owner = world.run(async move {
+            while !is_dead.get() {
+                write_labels(&drives, |label| label.heartbeat += 1);
+                clock.sleep(Nanos(BEAT.0 / 2)).await;
+            }
+        });
         let refused = Failure::from(pools.import(&import).await.unwrap_err());
+        is_refused.set(true);
+        owner.await;
         assert_eq!(
             (refused.exit, &*refused.code),
             (Exit::Conflict, "owner-alive")

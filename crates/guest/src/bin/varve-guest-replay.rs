@@ -100,8 +100,8 @@ fn replay(request: Request) -> Result<(), Box<dyn std::error::Error>> {
         Err(format!("state {states}, after mark `{mark}`: {}", output.status).into())
     })?;
     println!(
-        "NOTE {} entries, {} states at flush or FUA, {} with a part of what came later: all good",
-        tally.entries, tally.points, tally.parts
+        "NOTE {} entries, {} states at flush or FUA ({} flushes more changed nothing), {} with a part of what came later: all good",
+        tally.entries, tally.points, tally.repeats, tally.parts
     );
     if states == 0 {
         return Err(Box::new(LogError::Io(io::Error::other(

@@ -6,8 +6,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 /// Bytes copied at once; a multiple of every size of sectors.
 const COPY_BYTES: usize = 64 * 1_024;
 
-/// A part is drawn in front of one in so many points: in front of most, there is but one write.
-const PARTS_IN: u64 = 4;
+/// A part is drawn in front of one in so many points that change something: in front of most, there is but one write.
+const PARTS_IN: u64 = 2;
 
 /// Counts what a replay did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -16,6 +16,8 @@ pub struct Tally {
     pub entries: u64,
     /// States with all of the log up to a flush or FUA that were tried.
     pub points: u64,
+    /// Flushes behind which the drive holds what it did at the last state tried, with no mark in between: not tried again.
+    pub repeats: u64,
     /// States with a drawn part of what came behind one that were tried.
     pub parts: u64,
 }
@@ -51,6 +53,7 @@ impl<R: Read + Seek, W: Write + Seek> Replay<R, W> {
         let mut on = self.from.is_none();
         let mut mark = String::new();
         let mut interval: Vec<Entry> = Vec::new();
+        let mut is_tried = false;
         while let Some(entry) = self.log.next_entry()? {
             tally.entries += 1;
             if let Action::Mark(text) = &entry.action {
@@ -58,11 +61,18 @@ impl<R: Read + Seek, W: Write + Seek> Replay<R, W> {
                 // interval's choice: the mark says that it is safe.
                 on |= self.from.as_ref() == Some(text);
                 mark.clone_from(text);
+                is_tried = false;
                 continue;
             }
             let is_point = entry.is_point;
+            is_tried &= entry.len_bytes == 0;
             interval.push(entry);
             if !is_point {
+                continue;
+            }
+            if is_tried {
+                tally.repeats += 1;
+                interval.clear();
                 continue;
             }
             if on
@@ -83,6 +93,7 @@ impl<R: Read + Seek, W: Write + Seek> Replay<R, W> {
                 self.settle()?;
                 attempt(&mark)?;
                 tally.points += 1;
+                is_tried = true;
             }
         }
         Ok(tally)
@@ -213,6 +224,30 @@ mod tests {
         assert_eq!((tally.entries, tally.points, tally.parts), (7, 2, 0));
         assert_eq!(states(example(), Some("a"), None).1, ["a:4230"]);
         assert_eq!(states(example(), Some("b"), None).0.points, 0);
+    }
+
+    /// A flush after which the drive is as it was is one state with the flush before, unless a mark asks for more of it.
+    #[test]
+    fn a_flush_of_nothing_is_no_state_of_its_own() {
+        let bytes = log(&[
+            (0, 0, &[1; SECTOR]),
+            (0, FLUSH, &[]),
+            (0, FLUSH, &[]),
+            (0, MARK, b"a"),
+            (0, FLUSH, &[]),
+            (0, FLUSH, &[]),
+            (1, FUA, &[2; SECTOR]),
+            (0, FLUSH, &[]),
+        ]);
+        for seed in [None, Some(1), Some(2), Some(3)] {
+            let (tally, found) = states(bytes.clone(), None, seed);
+            let parts = tally.parts as usize;
+            assert_eq!((tally.points, tally.repeats), (3, 3));
+            assert_eq!(found.len(), 3 + parts);
+            assert_eq!(found.last().map(String::as_str), Some("a:1200"));
+            assert!(found.contains(&":1000".to_owned()) && found.contains(&"a:1000".to_owned()));
+        }
+        assert_eq!(states(bytes, Some("a"), None).1, ["a:1000", "a:1200"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use varve_lab::recovery::{Fill, Request, creation, experiment};
 
 fn report(fill: Fill, seed: u64) -> Value {
     let plan = PlanRequest {
-        capacity: 4_000_000_000,
+        capacity: 2_000_000_000,
         dram: Some(6 << 20),
         scale: 1,
         over_provision: 30,

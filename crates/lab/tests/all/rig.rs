@@ -55,7 +55,7 @@ fn two_runs_of_a_seed_are_one() {
         // The caches of disks take what is less, and no seed is to be seen.
         let is_of_disks = system == SystemName::HddArray;
         let request = RigRequest {
-            scale: 16,
+            scale: 32,
             passes: 0.05,
             requests: if is_of_disks { 20_000 } else { 6_000 },
             ..request(system, Law::Zipf(0.9), 16 << 10)

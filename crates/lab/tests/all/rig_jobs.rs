@@ -176,6 +176,7 @@ fn the_engine_serves_files() {
         let request = RigRequest {
             seed,
             dense: "qlc-002",
+            scale: 32,
             ..request(SystemName::Varve, hosts)
         };
         let watch: Watch = Rc::new(|_, _, _| ());

@@ -363,12 +363,15 @@ fn a_host_that_talks_nonsense_is_told_and_closed() {
 #[test]
 fn silent_hosts_are_given_up() {
     with_server(ram, |bench| async move {
-        let mut live = Host::admin(&bench.io, bench.to, 1, 400, false).await;
-        let mut silent = Host::admin(&bench.io, bench.to, 2, 400, false).await;
+        // Long beside what this thread may have to wait for its turn.
+        let mut live = Host::admin(&bench.io, bench.to, 1, 3000, false).await;
+        let mut silent = Host::admin(&bench.io, bench.to, 2, 3000, false).await;
         let mut queue = bench.queue(&silent, 2, 1).await;
         let world = Rc::clone(&bench.world);
+        let has_ended = Rc::new(Cell::new(false));
+        let ended = Rc::clone(&has_ended);
         let kept = bench.world.run(async move {
-            for _ in 0..15 {
+            while !ended.get() {
                 world.sleep(Nanos::from_millis(100)).await;
                 assert_eq!(live.keep_alive().await, 0);
             }
@@ -376,6 +379,7 @@ fn silent_hosts_are_given_up() {
         assert_eq!(silent.pdu().await, None);
         assert_eq!(queue.pdu().await, None);
         drop((silent, queue));
+        has_ended.set(true);
         kept.await;
     });
 }

@@ -180,6 +180,11 @@ impl Station {
         self.heard.borrow().clone()
     }
 
+    /// True if every reactor has told what it waits for.
+    pub(super) fn has_all_reports(&self) -> bool {
+        self.reports.borrow().iter().all(Option::is_some)
+    }
+
     /// What each reactor has told that it waits for; one that did not is named.
     pub(super) fn take_reports(&self) -> Vec<String> {
         let reports = self.reports.take().into_iter().enumerate();

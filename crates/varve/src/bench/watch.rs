@@ -15,6 +15,9 @@ use varve_units::Nanos;
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(20);
 /// Time between two looks.
 const LOOK: Nanos = Nanos::from_secs(1);
+/// Time between two looks for what reactors tell, and how often it is looked for: some may have much to do.
+const REPORT_LOOK: Nanos = Nanos::from_millis(50);
+const REPORT_LOOKS: u32 = 200;
 
 /// What `work` comes to, unless no operation ends for `patience`; on the first reactor.
 ///
@@ -59,6 +62,11 @@ fn ask(world: &dyn World, what: impl FnOnce(Rc<Station>) + Copy + Send + 'static
 /// What every reactor waits for, a line each.
 async fn reports(world: &dyn World, station: &Station) -> Vec<String> {
     ask(world, |there| there.tell_waits());
-    world.sleep(LOOK).await;
+    for _ in 0..REPORT_LOOKS {
+        world.sleep(REPORT_LOOK).await;
+        if station.has_all_reports() {
+            break;
+        }
+    }
     station.take_reports()
 }

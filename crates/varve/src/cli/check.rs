@@ -128,7 +128,11 @@ fn verdict(check: &CheckView) -> (String, String) {
     count(check.lost_blocks, "blocks were declared lost");
     count(check.damaged_ranges, "ranges of the log were lost");
     count(check.drives_away, "drives do not hold all they should");
-    let next = if check.drives_away > 0 {
+    count(
+        check.stripes_away,
+        "stripes could not be compared with what names their blocks while a drive is away",
+    );
+    let next = if check.drives_away > 0 || check.stripes_away > 0 {
         format!(
             "varve pool status {} names them, and what goes on with each",
             check.pool
@@ -163,6 +167,18 @@ mod tests {
             ..CheckView::default()
         })
         .1
+    }
+
+    /// What could not be compared is told, and is no agreement; so is a drive that went away meanwhile.
+    #[test]
+    fn what_was_not_compared_is_told() {
+        let (what, next) = verdict(&CheckView {
+            pool: "p".to_owned(),
+            stripes_away: 3,
+            ..CheckView::default()
+        });
+        assert!(what.starts_with("pool p: 3 stripes could not"), "{what}");
+        assert!(next.starts_with("varve pool status p"), "{next}");
     }
 
     /// To give a drive up is advised only where all that is wrong is on it.
