@@ -1,12 +1,16 @@
 //! Makes promises with a volume and, on the same drives in another state, checks that they were
 //! kept. For the guest test `power`, which takes the state from a log of dm-log-writes.
 //!
-//!     promises make HOME FAST,... DENSE,...
-//!     promises write HOME FIRST LAST close|abort COMMAND...
+//!     promises make HOME FAST,... DENSE,... MIB
+//!     promises age HOME LAST
+//!     promises import HOME PATH,...
+//!     promises write HOME FIRST LAST close|old|abort COMMAND...
 //!     promises verify HOME ROUND
 //!
-//! What a round writes depends on its number alone. After each, the volume is flushed, and the
-//! command is called with the round's number in place of the word `ROUND`. `verify ROUND` opens
+//! What a round writes depends on its number and the volume's size alone. `age` carries out rounds 1 to LAST, until blocks have gone to the dense
+//! tier and have been collected there (with LAST 0 none is), and releases the pool for another machine. `write` flushes the volume after each
+//! round, and calls the command with the round's number in place of the word `ROUND`; it ends in order, or as if it
+//! had been killed, and of an old pool it fails if nothing has gone to the dense tier meanwhile. `verify ROUND` opens
 //! the pool, which has been cut off at any time after that call, and reads the whole volume: each
 //! block holds what rounds up to this one left there, or what the next one writes there.
 
@@ -17,12 +21,12 @@ use std::pin::Pin;
 use std::process::{Command, ExitCode};
 use std::rc::Rc;
 use std::task::Poll;
-use varve_control::{Config, CreatePool, CreateVolume, DrivePath, Home, Pools, Volume};
+use varve_control::{Config, CreatePool, CreateVolume, DrivePath, Home, ImportPool, Pools, Volume};
 use varve_hostio::Executor;
 use varve_io::{Blocks, World};
 use varve_units::{BLOCK, Lba};
 
-const VOLUME_BLOCKS: u64 = 1_024;
+const POOL: &str = "tank";
 const OPERATIONS: u64 = 16;
 const RUN_BLOCKS_MAX: u64 = 12;
 
@@ -34,6 +38,7 @@ struct Operation {
     lba: u64,
     blocks: u64,
     is_discard: bool,
+    is_fua: bool,
 }
 
 /// Numbers drawn from a seed (splitmix64, by S. Vigna).
@@ -50,31 +55,30 @@ impl Chance {
 }
 
 /// What round `round` does: runs that do not touch each other, to be done at once.
-fn operations(round: u64) -> Vec<Operation> {
+fn operations(size: u64, round: u64) -> Vec<Operation> {
     let mut chance = Chance(round);
-    let each = VOLUME_BLOCKS / OPERATIONS;
+    let each = size / OPERATIONS;
     let one = |index| {
         let blocks = 1 + chance.next() % RUN_BLOCKS_MAX;
         Operation {
             lba: index * each + chance.next() % (each - blocks),
             blocks,
             is_discard: chance.next().is_multiple_of(8),
+            is_fua: chance.next().is_multiple_of(8),
         }
     };
     (0..OPERATIONS).map(one).collect()
 }
 
-/// What `round` leaves in a block that it writes.
+/// What `round` leaves in a block that it writes: one word again and again, since an emulated processor makes it.
 fn content(lba: u64, round: u64) -> Vec<u8> {
-    let mut chance = Chance(lba << 32 | round);
-    (0..BLOCK / 8)
-        .flat_map(|_| chance.next().to_le_bytes())
-        .collect()
+    let word = Chance(lba << 32 | round).next();
+    word.to_le_bytes().repeat(BLOCK / 8)
 }
 
 /// For each block, the round that wrote it last up to `last`; 0 is never written, or discarded.
-fn model(last: u64) -> Vec<u64> {
-    let mut rounds = vec![0; VOLUME_BLOCKS as usize];
+fn model(size: u64, last: u64) -> Vec<u64> {
+    let mut rounds = vec![0; size as usize];
     for round in 1..=last {
         apply(&mut rounds, round);
     }
@@ -82,7 +86,7 @@ fn model(last: u64) -> Vec<u64> {
 }
 
 fn apply(rounds: &mut [u64], round: u64) {
-    for operation in operations(round) {
+    for operation in operations(rounds.len() as u64, round) {
         let run = operation.lba as usize..(operation.lba + operation.blocks) as usize;
         rounds[run].fill(if operation.is_discard { 0 } else { round });
     }
@@ -92,9 +96,11 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
-        ["make", home, fast, dense] => make(home, fast, dense),
+        ["make", home, fast, dense, mib] => make(home, fast, dense, number(mib)),
+        ["age", home, last] => age(home, number(last)),
+        ["import", home, paths] => import(home, paths),
         ["write", home, first, last, end, command @ ..] => {
-            write(home, number(first)..=number(last), *end == "close", command)
+            write(home, number(first)..=number(last), end, command)
         }
         ["verify", home, round] => verify(home, number(round)),
         _ => Err("called wrongly".to_owned()),
@@ -128,7 +134,7 @@ where
     executor.run(work(pools)).map_err(text)?
 }
 
-fn make(home: &str, fast: &str, dense: &str) -> Result<(), String> {
+fn make(home: &str, fast: &str, dense: &str, mib: u64) -> Result<(), String> {
     let drives = |list: &str| -> Vec<DrivePath> {
         let drive = |path: &str| DrivePath {
             path: path.into(),
@@ -137,7 +143,7 @@ fn make(home: &str, fast: &str, dense: &str) -> Result<(), String> {
         list.split(',').map(drive).collect()
     };
     let pool = CreatePool {
-        pool: "tank".to_owned(),
+        pool: POOL.to_owned(),
         fast: drives(fast),
         dense: drives(dense),
         protect: None,
@@ -147,9 +153,9 @@ fn make(home: &str, fast: &str, dense: &str) -> Result<(), String> {
         dry_run: false,
     };
     let volume = CreateVolume {
-        pool: "tank".to_owned(),
+        pool: POOL.to_owned(),
         volume: "v".to_owned(),
-        bytes: VOLUME_BLOCKS * BLOCK as u64,
+        bytes: mib << 20,
         tenant: 0,
     };
     session(home, |pools| async move {
@@ -159,9 +165,49 @@ fn make(home: &str, fast: &str, dense: &str) -> Result<(), String> {
     })
 }
 
+/// Flushes of aging: few beside its rounds.
+const AGED_ROUNDS: u64 = 8;
+
+fn age(home: &str, last: u64) -> Result<(), String> {
+    session(home, |pools| async move {
+        let volume = open(&pools).await?;
+        for round in 1..=last {
+            carry_out_all(&volume, round).await?;
+            if round % AGED_ROUNDS == 0 {
+                volume.flush().await.map_err(text)?;
+            }
+        }
+        let (compacted, collected) = moved(&pools)?;
+        println!("{compacted} blocks compacted, {collected} collected");
+        if last > 0 && (compacted == 0 || collected == 0) {
+            return Err("the pool is not old enough".to_owned());
+        }
+        drop(volume);
+        pools.export(POOL, false).await.map_err(text).map(drop)
+    })
+}
+
+fn import(home: &str, paths: &str) -> Result<(), String> {
+    let wanted = ImportPool {
+        paths: paths.split(',').map(Into::into).collect(),
+        ..ImportPool::default()
+    };
+    session(home, |pools| async move {
+        pools.import(&wanted).await.map_err(text)?;
+        close(&pools).await
+    })
+}
+
+/// Blocks that went to the dense tier since the pool was opened, and those that were moved within it.
+fn moved(pools: &Pools) -> Result<(u64, u64), String> {
+    let counters = pools.counters(POOL).map_err(text)?;
+    let of = |name| counters.get(name).copied().unwrap_or(0);
+    Ok((of("compacted_blocks"), of("gc_blocks")))
+}
+
 async fn open(pools: &Pools) -> Result<Volume, String> {
-    pools.open("tank").await.map_err(text)?;
-    pools.volume("tank", "v").map_err(text)
+    pools.open(POOL).await.map_err(text)?;
+    pools.volume(POOL, "v").map_err(text)
 }
 
 async fn close(pools: &Pools) -> Result<(), String> {
@@ -174,27 +220,38 @@ async fn close(pools: &Pools) -> Result<(), String> {
 fn write(
     home: &str,
     rounds: std::ops::RangeInclusive<u64>,
-    in_order: bool,
+    end: &str,
     command: &[&str],
 ) -> Result<(), String> {
+    let (is_killed, is_old) = (end == "abort", end == "old");
     let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
     session(home, |pools| async move {
         let volume = open(&pools).await?;
         for round in rounds {
-            let flows = operations(round).into_iter();
-            all(flows
-                .map(|one| carry_out(volume.clone(), one, round))
-                .collect())
-            .await?;
+            carry_out_all(&volume, round).await?;
             volume.flush().await.map_err(text)?;
             call(&command, round)?;
         }
-        if !in_order {
+        if is_killed {
             // As if the process had been killed.
             std::process::exit(0);
         }
+        let (compacted, collected) = moved(&pools)?;
+        println!("NOTE {compacted} blocks compacted and {collected} collected under the log");
+        if is_old && compacted == 0 {
+            return Err("nothing has gone to the dense tier".to_owned());
+        }
         close(&pools).await
     })
+}
+
+async fn carry_out_all(volume: &Volume, round: u64) -> Result<(), String> {
+    let size = volume.info().size.0;
+    let flows = operations(size, round).into_iter();
+    all(flows
+        .map(|one| carry_out(volume.clone(), one, round))
+        .collect())
+    .await
 }
 
 fn carry_out(volume: Volume, one: Operation, round: u64) -> Flow {
@@ -207,7 +264,7 @@ fn carry_out(volume: Volume, one: Operation, round: u64) -> Flow {
         for (index, block) in data.bytes_mut().chunks_exact_mut(BLOCK).enumerate() {
             block.copy_from_slice(&content(lba + index as u64, round));
         }
-        volume.write(Lba(lba), data, false).await.map_err(text)
+        volume.write(Lba(lba), data, one.is_fua).await.map_err(text)
     })
 }
 
@@ -248,7 +305,8 @@ fn call(command: &[String], round: u64) -> Result<(), String> {
 fn verify(home: &str, round: u64) -> Result<(), String> {
     session(home, |pools| async move {
         let volume = open(&pools).await?;
-        let promised = model(round);
+        let size = volume.info().size.0;
+        let promised = model(size, round);
         let mut next = promised.clone();
         apply(&mut next, round + 1);
         let zeroes = vec![0; BLOCK];
@@ -257,7 +315,7 @@ fn verify(home: &str, round: u64) -> Result<(), String> {
             _ => content(lba, round),
         };
         let run = 256;
-        for first in (0..VOLUME_BLOCKS).step_by(run) {
+        for first in (0..size).step_by(run) {
             let read = volume.read(Lba(first), Blocks::zeroed(run)).await;
             let read = read.map_err(|error| format!("blocks from {first}: {error:?}"))?;
             for (lba, found) in (first..).zip(read.bytes().chunks_exact(BLOCK)) {

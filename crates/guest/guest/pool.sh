@@ -92,7 +92,8 @@ step connect nvme connect $to -n $nqn --nr-io-queues=2 --keep-alive-tmo=15 \
 await 60 test -b /dev/nvme0n2
 x=$(sized 512)
 e=$(sized 256)
-step mkfs.xfs mkfs.xfs -q $x
+# What the volume held stays: it is what goes to the dense tier.
+step mkfs.xfs mkfs.xfs -q -K $x
 step mkfs.ext4 mkfs.ext4 -q -b 4096 $e
 step mount.xfs mount -t xfs $x /mnt/x
 step mount.ext4 mount -t ext4 $e /mnt/e

@@ -27,7 +27,8 @@ pub const ALL: &[Scenario] = &[
     log_writes::SCENARIO,
     serve::SCENARIO,
     pool::SCENARIO,
-    power::SCENARIO,
+    power::YOUNG,
+    power::OLD,
 ];
 
 /// For guests that leave no marks.

@@ -1,6 +1,6 @@
 //! Replays a log of dm-log-writes onto a drive and calls a command for each state it passes.
 //!
-//!     varve-guest-replay LOG DRIVE [--from MARK] [--parts SEED] COMMAND...
+//!     varve-guest-replay LOG DRIVE [--from MARK] [--parts SEED [--one-in N]] COMMAND...
 //!
 //! The word `MARK` in the command stands for the text of the last mark. Exit codes: 0 all states
 //! were good, and there was one; 1 a state was not, or the log is none; 2 called wrongly.
@@ -10,7 +10,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::process::{Command, ExitCode};
 use varve_guest::log_writes::{Log, LogError, Replay};
 
-const USAGE: &str = "varve-guest-replay LOG DRIVE [--from MARK] [--parts SEED] COMMAND...";
+const USAGE: &str =
+    "varve-guest-replay LOG DRIVE [--from MARK] [--parts SEED [--one-in N]] COMMAND...";
 
 /// What was asked for.
 struct Request {
@@ -18,6 +19,7 @@ struct Request {
     drive: String,
     from: Option<String>,
     seed: Option<u64>,
+    one_in: u64,
     command: Vec<String>,
 }
 
@@ -57,12 +59,13 @@ fn main() -> ExitCode {
 fn parse(arguments: Vec<String>) -> Option<Request> {
     let mut words = arguments.into_iter().peekable();
     let (log, drive) = (words.next()?, words.next()?);
-    let (mut from, mut seed) = (None, None);
+    let (mut from, mut seed, mut one_in) = (None, None, 1);
     while let Some(option) = words.next_if(|word| word.starts_with("--")) {
         let value = words.next()?;
         match option.as_str() {
             "--from" => from = Some(value),
             "--parts" => seed = Some(value.parse().ok()?),
+            "--one-in" => one_in = value.parse().ok().filter(|count| *count > 0)?,
             _ => return None,
         }
     }
@@ -72,6 +75,7 @@ fn parse(arguments: Vec<String>) -> Option<Request> {
         drive,
         from,
         seed,
+        one_in,
         command,
     })
 }
@@ -82,6 +86,7 @@ fn replay(request: Request) -> Result<(), Box<dyn std::error::Error>> {
         drive: Drive(OpenOptions::new().write(true).open(&request.drive)?),
         from: request.from,
         seed: request.seed,
+        one_in: request.one_in,
     };
     let mut states = 0_u64;
     let tally = replay.run::<Box<dyn std::error::Error>>(&mut |mark| {
@@ -100,8 +105,8 @@ fn replay(request: Request) -> Result<(), Box<dyn std::error::Error>> {
         Err(format!("state {states}, after mark `{mark}`: {}", output.status).into())
     })?;
     println!(
-        "NOTE {} entries, {} states at flush or FUA ({} flushes more changed nothing), {} with a part of what came later: all good",
-        tally.entries, tally.points, tally.repeats, tally.parts
+        "NOTE {} entries, {} states at flush or FUA ({} were not drawn, {} flushes changed nothing), {} with a part of what came later: all good",
+        tally.entries, tally.points, tally.passed_over, tally.repeats, tally.parts
     );
     if states == 0 {
         return Err(Box::new(LogError::Io(io::Error::other(

@@ -18,6 +18,8 @@ pub struct Tally {
     pub points: u64,
     /// Flushes behind which the drive holds what it did at the last state tried, with no mark in between: not tried again.
     pub repeats: u64,
+    /// States at a flush or FUA that were not drawn.
+    pub passed_over: u64,
     /// States with a drawn part of what came behind one that were tried.
     pub parts: u64,
 }
@@ -30,8 +32,10 @@ pub struct Replay<R, W> {
     pub drive: W,
     /// States are tried from the mark with this text on; from the beginning if there is none.
     pub from: Option<String>,
-    /// Where chance begins; without it, no parts are drawn.
+    /// Where chance begins; without it, no parts are drawn, and every state is tried.
     pub seed: Option<u64>,
+    /// With chance, one state in so many is tried: of a long log each would take too long.
+    pub one_in: u64,
 }
 
 impl<R: Read + Seek, W: Write + Seek> Replay<R, W> {
@@ -75,7 +79,12 @@ impl<R: Read + Seek, W: Write + Seek> Replay<R, W> {
                 interval.clear();
                 continue;
             }
-            if on
+            let is_drawn = chance
+                .as_mut()
+                .is_none_or(|chance| chance.next().is_multiple_of(self.one_in));
+            let is_wanted = on && is_drawn;
+            tally.passed_over += u64::from(on && !is_drawn);
+            if is_wanted
                 && let Some(chance) = &mut chance
                 && chance.next().is_multiple_of(PARTS_IN)
             {
@@ -89,7 +98,7 @@ impl<R: Read + Seek, W: Write + Seek> Replay<R, W> {
             for entry in interval.drain(..) {
                 self.apply(&entry, 0..entry.len_bytes)?;
             }
-            if on {
+            if is_wanted {
                 self.settle()?;
                 attempt(&mark)?;
                 tally.points += 1;
@@ -186,12 +195,22 @@ mod tests {
 
     /// The states of a replay: last mark and first byte of each sector.
     fn states(bytes: Vec<u8>, from: Option<&str>, seed: Option<u64>) -> (Tally, Vec<String>) {
+        drawn_states(bytes, from, seed, 1)
+    }
+
+    fn drawn_states(
+        bytes: Vec<u8>,
+        from: Option<&str>,
+        seed: Option<u64>,
+        one_in: u64,
+    ) -> (Tally, Vec<String>) {
         let drive = Shared(Rc::new(RefCell::new(Cursor::new(vec![0; 4 * SECTOR]))));
         let replay = Replay {
             log: Log::open(Cursor::new(bytes)).unwrap(),
             drive: drive.clone(),
             from: from.map(str::to_owned),
             seed,
+            one_in,
         };
         let mut states = Vec::new();
         let tally = replay.run::<LogError>(&mut |mark| {
@@ -248,6 +267,21 @@ mod tests {
             assert!(found.contains(&":1000".to_owned()) && found.contains(&"a:1000".to_owned()));
         }
         assert_eq!(states(bytes, Some("a"), None).1, ["a:1000", "a:1200"]);
+    }
+
+    /// What is not drawn is done all the same, and told.
+    #[test]
+    fn one_state_in_some_is_tried() {
+        let mut tried = 0;
+        for seed in 0..64 {
+            let (tally, found) = drawn_states(example(), None, Some(seed), 3);
+            assert_eq!(tally.points + tally.passed_over, 2);
+            assert_eq!(tally.points + tally.parts, found.len() as u64);
+            let is_whole = |state: &String| [":1200", "a:4230"].contains(&&**state);
+            assert!(found.last().is_none_or(is_whole), "{found:?}");
+            tried += tally.points;
+        }
+        assert!((25..60).contains(&tried), "{tried} of 128");
     }
 
     #[test]

@@ -18,14 +18,25 @@ pub const SCENARIO: Scenario = Scenario {
 
 const NQN: &str = "nqn.2026-11.io.varve:guest";
 
-/// Creates what is served. `varve` takes the state directory behind each.
-const CREATE: [&[&str]; 3] = [
+/// Creates what is served, and writes the fast tier full: what the host writes finds it so, and sends blocks to the
+/// dense tier. `varve` takes the state directory behind each.
+const CREATE: [&[&str]; 4] = [
     &[
-        "pool", "create", "tank", "--fast", "f0:512M", "f1:512M", "--dense", "d0:1G", "d1:1G",
+        "pool", "create", "tank", "--fast", "f0:64M", "f1:64M", "--dense", "d0:1G", "d1:1G",
         "d2:1G", "d3:1G",
     ],
     &["volume", "create", "tank/x", "512M"],
     &["volume", "create", "tank/e", "256M"],
+    &[
+        "bench",
+        "pool:tank/x",
+        "--rw",
+        "randwrite",
+        "--bs",
+        "64k",
+        "--runtime",
+        "3",
+    ],
 ];
 
 /// What the administrator does while a host is connected.
@@ -56,16 +67,20 @@ fn run(stand: &Stand<'_>) -> Result<Said, Failure> {
         "nqn={NQN}\nhost={SEEN_AS}\nport={port}\n{}",
         include_str!("../../guest/pool.sh")
     );
-    let mut attempts = 0;
+    let (mut attempts, mut compacted) = (0, 0);
     let mut said = stand.guest(&script, &mut |mark| {
         let unknown = || io::Error::other("nothing belongs to this mark");
         let done = match mark.split_once('-') {
-            Some(("kill", _)) => server.kill().and_then(|()| server.restart()).map(|took| {
-                attempts += took;
-            }),
+            Some(("kill", _)) => blocks_compacted(varve, &stand.folder)
+                .and_then(|blocks| {
+                    compacted += blocks;
+                    server.kill()
+                })
+                .and_then(|()| server.restart())
+                .map(|took| attempts += took),
             Some(("volume", what)) => volume(what)
                 .ok_or_else(unknown)
-                .and_then(|arguments| call(varve, &stand.folder, arguments)),
+                .and_then(|arguments| call(varve, &stand.folder, arguments).map(drop)),
             _ => Err(unknown()),
         };
         done.map_err(|error| error.to_string())
@@ -73,18 +88,35 @@ fn run(stand: &Stand<'_>) -> Result<Said, Failure> {
     said.notes.push(format!(
         "{attempts} attempts for all starts after a SIGKILL"
     ));
+    compacted += blocks_compacted(varve, &stand.folder)?;
+    if compacted == 0 {
+        return Err(io::Error::other("nothing went to the dense tier under the host").into());
+    }
+    said.notes.push(format!(
+        "{compacted} blocks went to the dense tier under the host"
+    ));
     server.stop()?;
     call(varve, &stand.folder, &["check", "tank"])?;
     Ok(said)
 }
 
-/// Runs a command of the program to its end, with the drives in the folder `at`.
-fn call(varve: &Path, at: &Path, arguments: &[&str]) -> io::Result<()> {
+/// Blocks that have gone to the dense tier since the server was started.
+fn blocks_compacted(varve: &Path, at: &Path) -> io::Result<u64> {
+    let said = call(varve, at, &["pool", "status", "tank", "--json"])?;
+    let behind = said.split_once("\"compacted_blocks\":");
+    let number = behind.map(|(_, behind)| behind.split([',', '}']).next().unwrap_or_default());
+    number
+        .and_then(|number| number.trim().parse().ok())
+        .ok_or_else(|| io::Error::other(format!("no counter in: {said}")))
+}
+
+/// Runs a command of the program to its end, with the drives in the folder `at`. Returns what it said.
+fn call(varve: &Path, at: &Path, arguments: &[&str]) -> io::Result<String> {
     let mut command = Command::new(varve);
     command.args(arguments).args(["--state", "state"]);
     let output = command.current_dir(at).output()?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let line = arguments.join(" ");
