@@ -75,6 +75,32 @@ fn a_pool_that_becomes_full_says_so() {
     });
 }
 
+/// A volume for which whoever serves has no number is made, and no host sees it: that is told.
+#[test]
+fn a_volume_that_no_host_sees_says_so() {
+    let scratch = Scratch::new();
+    let wanted = new_pool(&scratch, "p");
+    session(&scratch.path("home"), |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        let told = async |name: &str| {
+            let request = Request::VolumeCreate(new_volume("p", name, 4));
+            match pools.answer(request).await.unwrap() {
+                Reply::Volume(view) => view.findings,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(told("alone").await, [], "nobody serves");
+        pools.numbers(|volume| (volume.name == "seen").then_some(1));
+        assert_eq!(told("seen").await, []);
+        let [unserved] = &told("unseen").await[..] else {
+            panic!("one thing is told");
+        };
+        assert_eq!(unserved.code, "unserved");
+        assert!(unserved.text.contains("p/unseen"), "{unserved}");
+        pools.close_all().await;
+    });
+}
+
 /// One block in each leaf takes little room and many leaves: that these run out is told as well, before they do and
 /// when they have, and no longer when there are some again.
 #[test]
