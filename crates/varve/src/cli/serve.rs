@@ -17,10 +17,10 @@ use varve_units::Nanos;
 /// Options of `varve serve`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Configuration, in place of the options below but --test-namespace; also for metrics, memory of the map and
+    /// Configuration, in place of the options below but --test-namespace; also for memory of the map and
     /// pools that lack drives: deploy/varve.toml has all of it. Without one the usual state directory is
     /// served on loopback
-    #[arg(long, conflicts_with_all = ["state", "listen", "discovery", "advertise", "nqn", "allow_host", "spin_us"])]
+    #[arg(long, conflicts_with_all = ["state", "listen", "discovery", "advertise", "nqn", "allow_host", "metrics", "spin_us"])]
     config: Option<PathBuf>,
     /// Serve one namespace without a pool, to measure everything but storage
     #[arg(long, value_enum, conflicts_with = "state")]
@@ -49,6 +49,9 @@ pub(crate) struct Options {
     /// listeners are on loopback
     #[arg(long, value_name = "NQN")]
     allow_host: Vec<String>,
+    /// Address and port for metrics, for Prometheus at http://ADDRESS/metrics; on loopback only, nowhere if left out
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     /// Microseconds the reactor looks for new commands before it sleeps, at most 10000: worth a wake-up at low depth, on
     /// a processor that has nothing else to do
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -136,7 +139,7 @@ impl Options {
                 map_bytes: None,
                 degraded: false,
             },
-            metrics: None,
+            metrics: self.metrics,
             spin: Nanos::from_micros(self.spin_us.into()),
             data_bytes: DATA_BYTES_USUAL,
         }
