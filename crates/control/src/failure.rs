@@ -92,7 +92,7 @@ impl From<ControlError> for Failure {
             code: error.code().to_owned(),
             error: error.to_string(),
             causes,
-            next: error.next(),
+            next: Some(error.next()),
             findings: error.into_findings(),
         }
     }

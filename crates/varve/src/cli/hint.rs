@@ -8,6 +8,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 use varve_control::{Failure, Finding, JobView, Reply};
 
+/// What to do where io_uring cannot be had.
+pub(crate) const ALLOW_IO: &str =
+    "allow io_uring to this process (a container's seccomp profile, say)";
+
 /// The option as it is typed, if the directory is not the usual one.
 static STATE: OnceLock<String> = OnceLock::new();
 

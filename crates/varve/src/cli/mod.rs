@@ -28,7 +28,7 @@ mod usage;
 mod volume;
 
 pub(crate) use failure::{abandon, complain, note};
-pub(crate) use hint::typed;
+pub(crate) use hint::{ALLOW_IO, typed};
 pub(crate) use table::{count, size};
 pub(crate) use varve_control::Exit;
 

@@ -1,6 +1,6 @@
 //! Why there is no demonstration.
 
-use crate::cli::Exit;
+use crate::cli::{ALLOW_IO, Exit};
 use crate::remote::Unreachable;
 use std::fmt;
 use std::io;
@@ -75,9 +75,7 @@ impl DemoError {
             Self::Control(failure) if failure.code == "state-directory" => ELSEWHERE.to_owned(),
             Self::Control(failure) => failure.next.clone().unwrap_or_default(),
             Self::Unreachable(error) => error.next().to_owned(),
-            Self::NoIo(_) => {
-                "allow io_uring to this process (a container's seccomp profile, say)".to_owned()
-            }
+            Self::NoIo(_) => ALLOW_IO.to_owned(),
             Self::Interrupted => "start it again".to_owned(),
             Self::Server(_) | Self::Signals(_) | Self::Stalled(_) => {
                 "report this as a bug, with what was printed".to_owned()
