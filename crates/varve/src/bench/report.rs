@@ -140,6 +140,8 @@ pub(crate) struct Shortcoming {
     pub(crate) what: String,
     /// What to do about it.
     pub(crate) next: &'static str,
+    /// A stable word for it.
+    pub(crate) code: &'static str,
     /// The result does not count.
     pub(crate) is_failure: bool,
 }
@@ -277,6 +279,7 @@ impl Report {
                 what: "operations failed".to_owned(),
                 next: self.first_next.unwrap_or_default(),
                 is_failure: true,
+                code: "operations-failed",
             });
         }
         if !self.drives_lost.is_empty() {
@@ -284,6 +287,7 @@ impl Report {
                 what: format!("lost while it ran: {}", self.drives_lost.join(", ")),
                 next: "varve drive list tells how they are",
                 is_failure: false,
+                code: "drives-lost",
             });
         }
         match self.zeroes_per_cent {
@@ -291,6 +295,7 @@ impl Report {
                 what: format!(
                     "{zeroes} % of what was read are zeroes: blocks that were never written ask no drive"
                 ),
+                code: "zeroes-read",
                 next: "write --size first: --verify does, and so does --rw write",
                 is_failure: false,
             }),
@@ -318,6 +323,7 @@ impl Report {
             what: format!("no {lacks} in the measured window: this is not steady state"),
             next,
             is_failure: is_made,
+            code: "not-steady",
         })
     }
 

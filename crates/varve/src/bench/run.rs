@@ -147,6 +147,29 @@ impl fmt::Display for BenchError {
 }
 
 impl BenchError {
+    /// A stable word for programs.
+    pub(crate) fn code(&self) -> &str {
+        match self {
+            Self::Plan(PlanError::UnevenSize { .. }) => "uneven-size",
+            Self::Plan(PlanError::Share { .. } | PlanError::Reserve(_)) | Self::Small { .. } => {
+                "too-small"
+            }
+            Self::Plan(PlanError::Lanes { .. }) => "too-many-cores",
+            Self::Plan(PlanError::Capacity { .. }) => "no-room",
+            Self::Plan(PlanError::TooLarge { .. }) => "too-large",
+            Self::Memory { .. } => "no-memory",
+            Self::Assemble(_) => "assemble",
+            Self::Engine(_) => "engine",
+            Self::Stalled(_) | Self::Hangs(_) => "hangs",
+            Self::Load(_) => "operations-failed",
+            Self::NotSteady { .. } => "not-steady",
+            Self::NotWarm { .. } => "not-warm",
+            Self::Unreachable(error) => error.code(),
+            Self::Control(failure) => &failure.code,
+            Self::HoldsData(_) => "would-overwrite",
+        }
+    }
+
     /// What the user can do about it.
     pub(crate) fn next(&self) -> &str {
         match self {

@@ -38,7 +38,7 @@ fn show(check: &CheckView) {
     show_losses(check);
     show_bad(check);
     let (what, next) = verdict(check);
-    complain(&what, &next);
+    complain("does-not-agree", &what, &next);
 }
 
 fn show_counts(check: &CheckView) {

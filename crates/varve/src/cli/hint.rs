@@ -12,6 +12,9 @@ use varve_control::{Failure, Finding, JobView, Reply};
 pub(crate) const ALLOW_IO: &str =
     "allow io_uring to this process (a container's seccomp profile, say)";
 
+/// The word for that, for programs: the one that the control plane has.
+pub(crate) const NO_IO: &str = "no-io";
+
 /// The option as it is typed, if the directory is not the usual one.
 static STATE: OnceLock<String> = OnceLock::new();
 

@@ -45,18 +45,19 @@ impl Options {
                     Exit::Ok
                 } else {
                     let what = format!("{} has no label of a pool", path.display());
-                    complain(&what, NEXT);
+                    complain("no-label", &what, NEXT);
                     Exit::NotFound
                 }
             }
             Err(error) => {
-                complain(&format!("{}: {error}", path.display()), NEXT);
-                match error.kind() {
-                    ErrorKind::NotFound => Exit::NotFound,
-                    ErrorKind::InvalidInput => Exit::Usage,
-                    ErrorKind::PermissionDenied => Exit::Refused,
-                    _ => Exit::Failed,
-                }
+                let (code, exit) = match error.kind() {
+                    ErrorKind::NotFound => ("no-drive", Exit::NotFound),
+                    ErrorKind::InvalidInput => ("not-a-drive", Exit::Usage),
+                    ErrorKind::PermissionDenied => ("denied", Exit::Refused),
+                    _ => ("unreadable", Exit::Failed),
+                };
+                complain(code, &format!("{}: {error}", path.display()), NEXT);
+                exit
             }
         }
     }

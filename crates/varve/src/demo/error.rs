@@ -1,7 +1,8 @@
 //! Why there is no demonstration.
 
-use crate::cli::{ALLOW_IO, Exit};
+use crate::cli::{ALLOW_IO, Exit, NO_IO};
 use crate::remote::Unreachable;
+use crate::serve::bind_code;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -55,6 +56,24 @@ impl DemoError {
             Self::Control(failure) => failure.exit,
             Self::Unreachable(error) => error.exit(),
             _ => Exit::Failed,
+        }
+    }
+
+    /// A stable word for programs.
+    pub(crate) fn code(&self) -> &str {
+        match self {
+            Self::Directory(..) => "directory",
+            Self::Port(_, error) => bind_code(error),
+            Self::Anybody(_) => "not-loopback",
+            Self::Control(failure) => &failure.code,
+            Self::Server(_) => "server-failed",
+            Self::Pool(..) => "pool-failed",
+            Self::Room(..) => "no-room",
+            Self::Unreachable(error) => error.code(),
+            Self::NoIo(_) => NO_IO,
+            Self::Signals(_) => "no-signals",
+            Self::Stalled(_) => "stalled",
+            Self::Interrupted => Exit::Interrupted.word(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Connecting to a remote namespace.
 
 use super::{Address, HostIdentity, HostTransport, discovery};
-use crate::cli::{ALLOW_IO, Exit};
+use crate::cli::{ALLOW_IO, Exit, NO_IO};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -117,6 +117,19 @@ impl Unreachable {
 }
 
 impl Unreachable {
+    /// A stable word for programs.
+    pub(crate) const fn code(&self) -> &'static str {
+        match self {
+            Self::Resolve(_) => "no-such-host",
+            Self::NoIo(_) => NO_IO,
+            Self::NotConnected { .. } => "no-connection",
+            Self::Discovery { .. } => "discovery-port",
+            Self::NoNamespace(_) => "no-namespace",
+            Self::Deleted(_) => "namespace-gone",
+            Self::Connect(_) => "no-association",
+        }
+    }
+
     /// How a process ends by it.
     pub(crate) const fn exit(&self) -> Exit {
         match self {

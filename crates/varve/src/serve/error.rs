@@ -3,7 +3,7 @@
 use super::config::ConfigError;
 use super::plan::{DATA_BYTES, MAP_BYTES, SPIN_US_MAX};
 use super::test_namespace::RAM_BYTES_MAX;
-use crate::cli::{ALLOW_IO, Exit};
+use crate::cli::{ALLOW_IO, Exit, NO_IO};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -98,6 +98,34 @@ impl ServeError {
         }
     }
 
+    /// A stable word for programs.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Name(..) => "bad-nqn",
+            Self::DiscoveryName => "discovery-nqn",
+            Self::Anybody(_) => "no-hosts-named",
+            Self::NoAddress(_) => "no-address",
+            Self::OpenMetrics(_) => "not-loopback",
+            Self::Spin(_) => "bad-spin",
+            Self::MapBytes(_) => "bad-map-bytes",
+            Self::DataBytes(_) => "bad-data-bytes",
+            Self::RamBytes(_) => "bad-size",
+            Self::Config(ConfigError::Read(..)) => "no-configuration",
+            Self::Config(ConfigError::Parse { .. }) => "bad-configuration",
+            Self::Io(_) => NO_IO,
+            Self::Twice(_) => "address-twice",
+            Self::Bind(_, error) => bind_code(error),
+            Self::Signals(_) => "no-signals",
+            Self::Identity(_) => "no-chance",
+            Self::Namespace(_) => "bad-namespace",
+            Self::Thread(_) => "no-thread",
+            Self::Socket(..) => "no-socket",
+            Self::Numbers(_) => "namespace-numbers",
+            Self::Control(error) => error.code(),
+            Self::Stalled => "stalled",
+        }
+    }
+
     /// What to do about it, in the words of where it was said: options, or a configuration.
     pub(crate) fn next(&self, is_configured: bool) -> String {
         if is_configured && let Some(next) = self.next_in_file() {
@@ -159,6 +187,15 @@ impl ServeError {
             ),
             _ => None,
         }
+    }
+}
+
+/// What keeps a port from being had, for programs.
+pub(crate) fn bind_code(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "port-in-use",
+        io::ErrorKind::PermissionDenied => "port-denied",
+        _ => "no-such-address",
     }
 }
 
@@ -247,6 +284,7 @@ impl From<ControlError> for ServeError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
     use std::net::{Ipv4Addr, SocketAddrV4};
 
     const PLACE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80));
@@ -255,7 +293,7 @@ mod tests {
         kind.into()
     }
 
-    /// Why nothing is served. (`next` matches each by its name: one that is added does not lack it.)
+    /// Why nothing is served. (`next` and `code` match each by its name: one that is added lacks neither.)
     fn all() -> Vec<ServeError> {
         let denied = || system(io::ErrorKind::PermissionDenied);
         let name = varve_nvme::nqn::Nqn::new("x").expect_err("no name");
@@ -293,13 +331,17 @@ mod tests {
         ]
     }
 
-    /// Each has something to do, where it was said in options and where in a configuration.
+    /// Each has something to do and a word of its own, which is no class.
     #[test]
-    fn all_have_a_next_step() {
+    fn all_have_a_next_step_and_a_word() {
+        let mut words = BTreeSet::new();
         for error in all() {
             for is_configured in [false, true] {
                 assert!(!error.next(is_configured).is_empty(), "{error}");
             }
+            let word = error.code();
+            assert!(words.insert(word), "{word} twice");
+            assert_ne!(word, error.exit().word(), "{error}");
         }
     }
 
@@ -308,5 +350,6 @@ mod tests {
     fn no_io_uring_is_answered() {
         let error = ServeError::Io(NoIo::Kernel(system(io::ErrorKind::PermissionDenied)));
         assert!(error.next(false).contains("io_uring"));
+        assert_eq!(error.code(), ControlError::from(NoIo::NotReal).code());
     }
 }
