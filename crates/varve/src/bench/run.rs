@@ -577,6 +577,24 @@ mod tests {
         }
     }
 
+    /// A map of which little is in memory is read: how much is told of writes too, and of a map that is in memory
+    /// that nothing is.
+    #[test]
+    fn reads_of_the_map_are_told_of_writes() {
+        let told = |map_cache| {
+            let mut request = request(Direction::Write, Order::Uniform, 4096);
+            request.plan.map_cache = map_cache;
+            let report = steady(request).json();
+            let json: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+            assert!(json["map_hit_ratio"].is_null(), "{json}");
+            json["leaf_reads_per_host_block"]
+                .as_f64()
+                .expect("a number")
+        };
+        assert!(told(10) > 0.0);
+        assert!(told(100) < 0.01);
+    }
+
     /// Symbols take the same ways: every one reads back.
     #[test]
     fn elided_payloads_read_back() {

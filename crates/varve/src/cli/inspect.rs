@@ -16,7 +16,8 @@ pub(crate) struct Options {
     /// A drive, or a file that is one: its labels, its log, its newest checkpoint
     #[arg(required_unless_present = "layout")]
     path: Option<PathBuf>,
-    /// The layout of every structure on media, as Markdown tables; not with --json
+    /// The layout of the fixed structures on media, as Markdown tables; not of leaves of the map and of parts of
+    /// checkpoints with their changes and entries. Not with --json
     #[arg(long, conflicts_with = "path")]
     layout: bool,
     /// Write the result as JSON
