@@ -70,7 +70,11 @@ fn until_stdin_ends() {
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     let own = std::process::id();
     if let Err(error) = varve_hostio::terminate(own) {
-        super::complain(&format!("process {own} cannot be told to end: {error}"), "");
+        complain(
+            "no-end",
+            &format!("process {own} cannot be told to end: {error}"),
+            "",
+        );
     }
 }
 
@@ -89,7 +93,11 @@ impl Options {
             if is_led {
                 let thread = Builder::new().name("varve-stdin".to_owned());
                 if let Err(error) = thread.spawn(until_stdin_ends) {
-                    complain(&format!("standard input cannot be watched: {error}"), "");
+                    complain(
+                        "no-thread",
+                        &format!("standard input cannot be watched: {error}"),
+                        "",
+                    );
                 }
             }
         };
@@ -103,7 +111,8 @@ impl Options {
             Ok(()) => Exit::Ok,
             Err(ServeError::Control(error)) => front::fail(&Failure::from(error)),
             Err(error) => {
-                complain(&error.to_string(), &error.next(self.config.is_some()));
+                let next = error.next(self.config.is_some());
+                complain(error.code(), &error.to_string(), &next);
                 error.exit()
             }
         }
