@@ -88,7 +88,8 @@ pub(crate) struct Options {
     /// Overwrite all addresses this many times before time counts
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     passes: f64,
-    /// Processors for the software of csal-* and varve; that of others is not charged [default: 2]
+    /// Processors for the software of csal-paper and varve; csal-today has one, that of others is not charged. The engine is
+    /// one reactor whose work goes to whichever is free: 1 is what the daemon has [default: 2]
     #[arg(long, value_name = "N")]
     cores: Option<usize>,
     /// Make the dense drive smaller by this
