@@ -117,7 +117,7 @@ mod tests {
                 (error.code(), error.exit()),
                 ("denied", crate::Exit::Refused)
             );
-            let next = error.next().unwrap();
+            let next = error.next();
             assert!(next.contains(&owner) && next.contains("--state"), "{next}");
         }
         let gone = of_connect(&socket, io::ErrorKind::ConnectionReset.into());

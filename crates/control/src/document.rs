@@ -52,7 +52,12 @@ const fn status(exit: Exit) -> u16 {
         Exit::NotFound => 404,
         Exit::Conflict => 409,
         Exit::Refused => 422,
-        Exit::Failed | Exit::Degraded | Exit::HungUp | Exit::Interrupted | Exit::Terminated => 500,
+        Exit::Failed
+        | Exit::Degraded
+        | Exit::StillRunning
+        | Exit::HungUp
+        | Exit::Interrupted
+        | Exit::Terminated => 500,
     }
 }
 

@@ -344,8 +344,8 @@ impl ControlError {
 
     /// It and its causes, from the outside in, for a finding about the drive at `path`.
     pub(crate) fn why(&self, path: &Path) -> String {
-        if let (Self::ModelFile { .. }, Some(next)) = (self, self.next()) {
-            return format!("{self}; {next}");
+        if let Self::ModelFile { .. } = self {
+            return format!("{self}; {}", self.next());
         }
         if let Self::Open(error) = self {
             let (whole, path) = (error.to_string(), path.display().to_string());

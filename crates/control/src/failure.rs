@@ -24,6 +24,8 @@ pub enum Exit {
     Conflict = 5,
     /// What was looked at is not as it should be.
     Degraded = 6,
+    /// What it began goes on without it.
+    StillRunning = 7,
     /// SIGHUP ended it.
     HungUp = 129,
     /// SIGINT, Ctrl-C, ended it.
@@ -55,6 +57,7 @@ impl Exit {
             Self::Refused => "refused",
             Self::Conflict => "conflict",
             Self::Degraded => "degraded",
+            Self::StillRunning => "still-running",
             Self::HungUp => "hung-up",
             Self::Interrupted => "interrupted",
             Self::Terminated => "terminated",
@@ -92,7 +95,7 @@ impl From<ControlError> for Failure {
             code: error.code().to_owned(),
             error: error.to_string(),
             causes,
-            next: error.next(),
+            next: Some(error.next()),
             findings: error.into_findings(),
         }
     }

@@ -2,7 +2,9 @@
 //! under which numbers they see volumes.
 
 use crate::error::ControlError;
+use crate::finding::{Finding, Severity};
 use crate::pools::Pools;
+use crate::view::VolumeView;
 use crate::volume::VolumeInfo;
 use std::cell::RefCell;
 
@@ -35,6 +37,19 @@ impl Pools {
     pub(crate) fn number(&self, volume: &VolumeInfo) -> Option<u32> {
         let number = self.hosts.numbers.borrow();
         number.as_ref().and_then(|number| number(volume))
+    }
+
+    /// What is to be said of a volume that hosts do not see although somebody serves.
+    pub(crate) fn unserved(&self, view: &VolumeView) -> Option<Finding> {
+        if view.nsid.is_some() || self.hosts.numbers.borrow().is_none() {
+            return None;
+        }
+        let text = format!(
+            "no host sees volume {}/{}: the daemon has no namespace number for it, and tells why on its standard error; next: \
+             `varve volume list` tells which volumes have one, and deleting one gives its number to another",
+            view.pool, view.volume
+        );
+        Some(Finding::new(Severity::Warning, "unserved", text))
     }
 
     /// Refuses to take the volumes of a pool from hosts that are connected. Which of them a host uses only itself

@@ -63,6 +63,7 @@
 //! **Not here**: what a pool is (`pool`), how hosts reach volumes (the daemon), how replies are shown
 //! (the command line).
 
+mod away;
 mod barred;
 mod check;
 mod create;

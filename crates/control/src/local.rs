@@ -18,6 +18,11 @@ use varve_io::World;
 /// What is told while something is waited for.
 #[derive(Clone, Copy, Debug)]
 pub enum Note<'a> {
+    /// A daemon is asked: what it was asked goes on without the command. True if that was a question.
+    Asked {
+        /// Nothing is changed by it.
+        is_question: bool,
+    },
     /// How far a job is.
     Job(&'a JobView),
     /// The daemon has not answered for so long.
@@ -46,6 +51,8 @@ pub fn ask(
     let Some(stream) = connect()? else {
         return run(home, request, note);
     };
+    let is_question = request.is_question();
+    note(Note::Asked { is_question });
     let silent = |span| note(Note::Silent(span));
     let mut reply = client::ask(stream, &request, silent)?;
     while let Reply::Job(job) = &reply

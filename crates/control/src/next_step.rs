@@ -6,19 +6,20 @@ use crate::open::UNUSABLE;
 use crate::trouble::taken_next;
 use std::io::{self, ErrorKind};
 use varve_ftl::{EngineError, RecoverError, StopReason};
+use varve_hostio::OpenError;
 use varve_io::IoError;
-use varve_pool::PoolError;
-use varve_pool::label::{CommitError, ImportError};
+use varve_pool::label::{CommitError, CreateError, ImportError};
+use varve_pool::{PoolError, RestoreError};
 
 /// What to do about hosts that are connected.
 const CONNECTED_NEXT: &str =
     "unmount there and disconnect (nvme disconnect -n NQN), or add --cut-off";
 
 impl ControlError {
-    /// What the user can do next, if that is known.
+    /// What the user can do next. There is always something.
     #[must_use]
-    pub fn next(&self) -> Option<String> {
-        Some(match self {
+    pub fn next(&self) -> String {
+        match self {
             Self::BadName(_) => "use 1 to 48 characters of A-Z a-z 0-9 . _ -, neither . nor - first".to_owned(),
             Self::Size(_) => "write a size such as 10G".to_owned(),
             Self::Path(_) => "write PATH, or PATH:SIZE for a new sparse file".to_owned(),
@@ -28,9 +29,7 @@ impl ControlError {
             Self::NoPool(_) => "varve pool list, or varve pool import PATH... if its drives are \
                                 here"
                 .to_owned(),
-            Self::NoLabels(_) => "name all drives of the pool: varve inspect PATH shows what each \
-                               holds"
-                .to_owned(),
+            Self::NoLabels(_) => LABELS_NEXT.to_owned(),
             Self::NoPaths => "varve pool import PATH... names all drives of the pool; one that varve pool list \
                               shows needs no paths: varve pool import --pool NAME"
                 .to_owned(),
@@ -38,14 +37,14 @@ impl ControlError {
             Self::NoVolume { pool, .. } => format!("varve volume list {pool}"),
             Self::NoDrive { pool, .. } => format!("varve drive list {pool}"),
             Self::NoJob(_) => "varve pool status".to_owned(),
-            Self::Preflight(findings) => preflight_next(findings)?,
+            Self::Preflight(findings) => preflight_next(findings),
             Self::Missing { pool, findings } => missing_next(pool, findings),
             Self::WouldShrink { .. }
             | Self::HoldsData { .. }
             | Self::HalfDestroyed(_)
             | Self::Undestroyed { .. }
-            | Self::HasVolumes { .. } => self.destroy_next()?,
-            Self::ModelFile { .. } | Self::NoModel(_) => self.model_next()?,
+            | Self::HasVolumes { .. } => self.destroy_next(),
+            Self::ModelFile { .. } | Self::NoModel(_) => self.model_next(),
             Self::DriveLive { .. } => "add --give-up to go on without it until the new one is filled, if the others of \
                                        its tier hold what it does"
                 .to_owned(),
@@ -59,9 +58,11 @@ impl ControlError {
             Self::Daemon(_) => "use another --state DIR, or end that daemon".to_owned(),
             Self::Busy { pool, .. } => format!("varve pool status {pool}"),
             Self::Connected { .. } => CONNECTED_NEXT.to_owned(),
-            Self::Pool { pool, error, .. } => pool_next(pool, error)?,
-            Self::Engine { error, .. } => engine_next(error)?,
-            Self::Open(_) | Self::Random(_) | Self::Interrupted(_) => return None,
+            Self::Pool { pool, error, .. } => pool_next(pool, error),
+            Self::Engine { error, .. } => engine_next(error).to_owned(),
+            Self::Open(error) => open_next(error).to_owned(),
+            Self::Random(_) => "see that this user can read /dev/urandom".to_owned(),
+            Self::Interrupted(_) => "run it again, if it is still wanted".to_owned(),
             Self::Closed(pool) => {
                 format!(
                     "varve pool status {pool} tells why; varve pool import --pool {pool} opens it, with --degraded \
@@ -84,12 +85,12 @@ impl ControlError {
                 "move {} away; varve pool import PATH... makes it anew",
                 path.display()
             ),
-        })
+        }
     }
 
     /// What to do about a file beside a drive.
-    fn model_next(&self) -> Option<String> {
-        Some(match self {
+    fn model_next(&self) -> String {
+        match self {
             Self::ModelFile { path, .. } => format!(
                 "remove {}: the account begins anew, and nothing else is lost",
                 path.display()
@@ -98,13 +99,13 @@ impl ControlError {
                 "give the drive another name, or move {} away if nobody needs it there",
                 path.display()
             ),
-            _ => return None,
-        })
+            _ => unreachable!("not about a file beside a drive"),
+        }
     }
 
     /// What to do about a destruction, of a part too.
-    fn destroy_next(&self) -> Option<String> {
-        Some(match self {
+    fn destroy_next(&self) -> String {
+        match self {
             Self::WouldShrink { volume, wanted, .. } => format!(
                 "varve volume resize {volume} {wanted} --shrink, if what is behind the new end may go"
             ),
@@ -119,8 +120,8 @@ impl ControlError {
             Self::HasVolumes { pool, .. } => {
                 format!("varve pool destroy {pool} --with-volumes, if all of them may go")
             }
-            _ => return None,
-        })
+            _ => unreachable!("not about a destruction"),
+        }
     }
 
     /// What to do about a daemon.
@@ -160,39 +161,38 @@ fn missing_next(pool: &str, findings: &[Finding]) -> String {
     )
 }
 
-fn preflight_next(findings: &[Finding]) -> Option<String> {
+fn preflight_next(findings: &[Finding]) -> String {
     let has = |code: &str| findings.iter().any(|finding| finding.code == code);
     if has("member") {
-        return Some("varve pool destroy POOL first, or use other drives".to_owned());
+        return "varve pool destroy POOL first, or use other drives".to_owned();
     }
     if has("twice") {
-        return Some("name each drive once".to_owned());
+        return "name each drive once".to_owned();
     }
     if has("holds-data") && !findings.iter().any(|one| one.severity == Severity::Refusal) {
-        return Some("use blank drives, or add --overwrite if what they hold may go".to_owned());
+        return "use blank drives, or add --overwrite if what they hold may go".to_owned();
     }
     if has("exists") {
-        return Some("write PATH without a size to use what is there".to_owned());
+        return "write PATH without a size to use what is there".to_owned();
     }
     if has("missing") {
-        return Some("write PATH:SIZE where a new sparse file is to be made".to_owned());
+        return "write PATH:SIZE where a new sparse file is to be made".to_owned();
     }
     if has("own-drive") {
-        return Some(
-            "use a drive that is not in the pool: varve drive list names those that are".to_owned(),
-        );
+        return "use a drive that is not in the pool: varve drive list names those that are"
+            .to_owned();
     }
     if has("too-many-drives") {
-        return Some("make several pools of them".to_owned());
+        return "make several pools of them".to_owned();
     }
     if has("too-many-fast") {
-        return Some("use fewer fast drives: each holds a copy of the same log".to_owned());
+        return "use fewer fast drives: each holds a copy of the same log".to_owned();
     }
     if has("too-small") || has("plan") {
-        return Some("use larger drives".to_owned());
+        return "use larger drives".to_owned();
     }
     let known = UNFIT_NEXT.iter().find(|(code, _)| has(code));
-    Some(known.map_or(OTHERS_NEXT, |(_, next)| next).to_owned())
+    known.map_or(OTHERS_NEXT, |(_, next)| next).to_owned()
 }
 
 /// What to do about a path that is no drive for a pool, by the code of what was found; the first that is there.
@@ -229,6 +229,30 @@ const UNFIT_NEXT: [(&str, &str); 10] = [
         "see what the kernel says of it (dmesg), or use another drive",
     ),
 ];
+
+/// What to do about a drive that cannot be opened: as what a preflight finds of it.
+fn open_next(error: &OpenError) -> &'static str {
+    let code = match error {
+        OpenError::Kind(_) => "not-a-disk",
+        OpenError::InUse(_) => "in-use",
+        OpenError::ReadOnly(_) => "read-only",
+        OpenError::LbaBytes { .. } => "sector-size",
+        OpenError::Empty(_) => {
+            return "use a drive that has room, or PATH:SIZE for a new sparse file";
+        }
+        OpenError::System { error, .. } => match error.kind() {
+            ErrorKind::NotFound => {
+                return "bring the drive back, or tell where it is: varve pool import PATH...";
+            }
+            ErrorKind::PermissionDenied => "denied",
+            _ => "system",
+        },
+        _ => return OTHERS_NEXT,
+    };
+    let known = UNFIT_NEXT.iter().find(|(known, _)| *known == code);
+    known.map_or(OTHERS_NEXT, |(_, next)| next)
+}
+
 /// What is left to do about a drive.
 const OTHERS_NEXT: &str = "use other drives";
 
@@ -240,36 +264,13 @@ fn model_next() -> String {
     )
 }
 
-fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
-    Some(match error {
-        PoolError::Import(ImportError::OwnedElsewhere { .. }) => format!(
-            "varve pool export {pool} there; if that machine is gone for good: varve pool import \
-             --take-over PATH..."
-        ),
-        PoolError::Import(ImportError::OwnerAlive { .. }) => format!(
-            "varve pool export {pool} there releases it; if nobody can do that, end varve on that machine, switch it off or cut \
-             it off from the drives, then repeat this"
-        ),
-        PoolError::Labels(CommitError::Fenced(_)) | PoolError::Stopped(StopReason::Fenced) => {
-            taken_next(pool)
-        }
-        PoolError::Import(ImportError::WouldLose(_)) => format!(
-            "name every drive of the pool that is there: varve pool import --pool {pool} PATH...; to \
-             do without the others for good, with what only they hold: --accept-loss"
-        ),
-        PoolError::Import(ImportError::Duplicate { .. }) => {
-            "one of the two is a copy: take it away".to_owned()
-        }
-        PoolError::Unfinished => {
-            "repeat varve pool create with the same drives in the same order".to_owned()
-        }
-        PoolError::DenseMissing { .. } | PoolError::Import(ImportError::NoFast { .. }) => {
-            format!(
-                "bring the missing drives back; varve drive list {pool} names them; if they are gone for good: \
-                 varve pool export {pool} --forget"
-            )
-        }
-        PoolError::Plan(_) => "use larger drives".to_owned(),
+fn pool_next(pool: &str, error: &PoolError) -> String {
+    match error {
+        PoolError::Import(error) => import_next(pool, error),
+        PoolError::Labels(error) => labels_next(pool, error),
+        PoolError::Create(error) => create_next(error).to_owned(),
+        PoolError::Restore(error) => restore_next(pool, *error),
+        PoolError::Engine(error) => engine_next(error).to_owned(),
         PoolError::Recover(RecoverError::Engine(EngineError::Io(IoError::NoSpace)))
         | PoolError::Stopped(
             StopReason::Log(IoError::NoSpace) | StopReason::Flush(IoError::NoSpace),
@@ -285,37 +286,143 @@ fn pool_next(pool: &str, error: &PoolError) -> Option<String> {
                  --forget"
             )
         }
-        PoolError::StillBusy(_) => {
-            "try again when the drive answers, after a power cycle say, or use another one"
-                .to_owned()
-        }
+        PoolError::Stopped(StopReason::Fenced) => taken_next(pool),
+        PoolError::Stopped(_) => engine_next(&EngineError::Stopped).to_owned(),
+        PoolError::DenseMissing { .. } => gone_next(pool),
         PoolError::Needed(_) => format!(
             "put back or replace what else is away of its tier, or wait until it is filled: varve pool status {pool}; in a \
              tier without redundancy no drive can be given up: bring the volumes to another pool"
         ),
+        PoolError::NoSlot(_) => format!("varve drive list {pool}"),
+        PoolError::Assemble(_) | PoolError::Geometry(_) => format!(
+            "varve inspect PATH, on each drive of {pool}, tells one that was cut short or is another one's copy"
+        ),
+        PoolError::Unfinished => {
+            "repeat varve pool create with the same drives in the same order".to_owned()
+        }
+        PoolError::Plan(_) => "use larger drives".to_owned(),
+        PoolError::BadName => "use 1 to 48 characters of A-Z a-z 0-9 . _ -".to_owned(),
+        PoolError::NoPool => LABELS_NEXT.to_owned(),
+        PoolError::SeveralPools => "name one: varve pool import --pool NAME PATH...".to_owned(),
+        PoolError::StillBusy(_) => {
+            "try again when the drive answers, after a power cycle say, or use another one"
+                .to_owned()
+        }
         PoolError::SlotInUse(_) => "varve drive replace --give-up".to_owned(),
-        PoolError::Engine(error) => engine_next(error)?,
-        PoolError::Stopped(_) => engine_next(&EngineError::Stopped)?,
-        _ => return None,
-    })
+        PoolError::Drive(_) => {
+            "see what the kernel says of it (dmesg), or use another drive".to_owned()
+        }
+        _ => format!("varve pool status {pool}"),
+    }
 }
 
-fn engine_next(error: &EngineError) -> Option<String> {
-    Some(
-        match error {
-            EngineError::NameTaken => "choose another name, or varve volume list",
-            EngineError::BadName => "use 1 to 48 characters of A-Z a-z 0-9 . _ -",
-            EngineError::BadSize(_) => "choose a size of 4 KiB to 4 PiB",
-            EngineError::Io(IoError::NoSpace) => {
-                "make room on the file system beneath the drives; writes go on by themselves then"
-            }
-            EngineError::Stopped | EngineError::Io(_) => {
-                "varve pool status shows which drive failed; opening the pool again recovers it"
-            }
-            _ => return None,
-        }
-        .to_owned(),
+/// Where drives of a pool are away without which it cannot go on.
+fn gone_next(pool: &str) -> String {
+    format!(
+        "bring the missing drives back; varve drive list {pool} names them; if they are gone for good: \
+         varve pool export {pool} --forget"
     )
+}
+
+/// What to do where no label tells what was asked for.
+const LABELS_NEXT: &str = "name all drives of the pool: varve inspect PATH shows what each holds";
+
+fn import_next(pool: &str, error: &ImportError) -> String {
+    match error {
+        ImportError::NoLabel { .. } => LABELS_NEXT.to_owned(),
+        ImportError::OwnedElsewhere { .. } => format!(
+            "varve pool export {pool} there; if that machine is gone for good: varve pool import \
+             --take-over PATH..."
+        ),
+        ImportError::OwnerAlive { .. } => format!(
+            "varve pool export {pool} there releases it; if nobody can do that, end varve on that machine, switch it off or cut \
+             it off from the drives, then repeat this"
+        ),
+        ImportError::WouldLose(_) => format!(
+            "name every drive of the pool that is there: varve pool import --pool {pool} PATH...; to \
+             do without the others for good, with what only they hold: --accept-loss"
+        ),
+        ImportError::Duplicate { .. } => "one of the two is a copy: take it away".to_owned(),
+        ImportError::Conflict { .. } => format!(
+            "varve inspect PATH, on each drive of {pool}, shows what its label says; import it without the one that does \
+             not belong: varve pool import --pool {pool} PATH..."
+        ),
+        ImportError::NoFast { .. } => gone_next(pool),
+        ImportError::EpochsUsedUp => {
+            "make another pool of other drives, and bring the volumes there from a backup"
+                .to_owned()
+        }
+        _ => format!("varve inspect PATH, on each drive of {pool}, shows what its label says"),
+    }
+}
+
+fn labels_next(pool: &str, error: &CommitError) -> String {
+    match error {
+        CommitError::Fenced(_) => taken_next(pool),
+        CommitError::NoQuorum { .. } | CommitError::Stopped | CommitError::Closed => format!(
+            "varve pool status {pool} tells which drives failed; when they are back: varve pool import --pool {pool}"
+        ),
+        CommitError::NotBlank | CommitError::NotMember { .. } => {
+            "use another drive, or add --overwrite if what it holds may go".to_owned()
+        }
+        _ => format!(
+            "varve pool status {pool} tells what is away of its tier: put that back or replace it first"
+        ),
+    }
+}
+
+const fn create_next(error: &CreateError) -> &'static str {
+    match error {
+        CreateError::NotBlank { .. } => "varve pool destroy POOL first, or use other drives",
+        CreateError::Io { .. } => {
+            "see what the kernel says of it (dmesg), then repeat this, or use another drive in its place"
+        }
+        CreateError::NoFast => "name a fast drive: --fast PATH",
+        _ => OTHERS_NEXT,
+    }
+}
+
+fn restore_next(pool: &str, error: RestoreError) -> String {
+    match error {
+        RestoreError::Target(_) => format!(
+            "see what the kernel says of the new drive (dmesg), then repeat this, or use another one: varve drive list \
+             {pool}"
+        ),
+        RestoreError::Interrupted => {
+            "repeat varve drive replace, which goes on: same place, same drive".to_owned()
+        }
+        _ => format!(
+            "varve pool status {pool} tells which of the other drives fail; when they are back, repeat this"
+        ),
+    }
+}
+
+const fn engine_next(error: &EngineError) -> &'static str {
+    match error {
+        EngineError::NoSuchVolume(_) | EngineError::OutOfRange { .. } => "varve volume list",
+        EngineError::NameTaken => "choose another name, or varve volume list",
+        EngineError::BadName => "use 1 to 48 characters of A-Z a-z 0-9 . _ -",
+        EngineError::BadSize(_) => "choose a size of 4 KiB to 4 PiB",
+        EngineError::CapacityExceeded => {
+            "delete volumes, or have hosts give back what they need no longer (fstrim); varve pool status tells how much \
+             is in use"
+        }
+        EngineError::TooManyVolumes => {
+            "delete a volume that nobody needs (varve volume list), or make another pool"
+        }
+        EngineError::Lost(..) => {
+            "write what is lost once more from a backup: a block that is written is whole"
+        }
+        EngineError::Io(IoError::NoSpace) => {
+            "make room on the file system beneath the drives; writes go on by themselves then"
+        }
+        EngineError::Recalled => "try again",
+        EngineError::NotSeated(_) => "report this as a bug, with what was printed",
+        EngineError::Stopped | EngineError::Io(_) => {
+            "varve pool status shows which drive failed; opening the pool again recovers it"
+        }
+        _ => "varve pool status",
+    }
 }
 
 /// How many dense drives go with which protection.
@@ -324,16 +431,179 @@ const PROTECT_NEXT: &str = "use --protect none, mirror (an even number of dense 
 
 #[cfg(test)]
 mod tests {
-    use crate::error::ControlError;
-    use std::io::{Error, ErrorKind};
-    use std::path::Path;
+    use super::*;
+    use crate::failure::Failure;
+    use std::io::Error;
+    use std::path::{Path, PathBuf};
+    use varve_hostio::{NoIo, Signal};
+    use varve_io::ReactorId;
+    use varve_pool::label::{ChangeError, MemberId, PoolId, TableGeneration};
+    use varve_units::{Lba, VolumeId};
+
+    fn system(kind: ErrorKind) -> Error {
+        kind.into()
+    }
+
+    /// Why a drive cannot be opened.
+    fn unopened() -> Vec<OpenError> {
+        let path = || PathBuf::from("/x");
+        let call = |kind| OpenError::System {
+            path: path(),
+            call: "open",
+            error: system(kind),
+        };
+        let sectors = OpenError::LbaBytes {
+            path: path(),
+            asked: 512,
+            least: 4096,
+        };
+        vec![
+            OpenError::Kind(path()),
+            OpenError::InUse(path()),
+            OpenError::ReadOnly(path()),
+            sectors,
+            OpenError::Empty(path()),
+            call(ErrorKind::NotFound),
+            call(ErrorKind::PermissionDenied),
+            call(ErrorKind::Other),
+        ]
+    }
+
+    /// Why an engine fails.
+    fn engines() -> Vec<EngineError> {
+        let (volume, lba) = (VolumeId(1), Lba(1));
+        let beyond = EngineError::OutOfRange {
+            lba,
+            blocks: 1,
+            size: 1,
+        };
+        vec![
+            EngineError::NoSuchVolume(volume),
+            beyond,
+            EngineError::CapacityExceeded,
+            EngineError::Lost(volume, lba),
+            EngineError::Io(IoError::Media),
+            EngineError::Io(IoError::NoSpace),
+            EngineError::Stopped,
+            EngineError::Recalled,
+            EngineError::NotSeated(ReactorId(1)),
+            EngineError::NameTaken,
+            EngineError::BadSize(0),
+            EngineError::BadName,
+            EngineError::TooManyVolumes,
+        ]
+    }
+
+    /// Why labels are not written, and pools not imported.
+    fn labels() -> Vec<PoolError> {
+        let id = MemberId(1);
+        let generation = TableGeneration::new(1, 1);
+        let imports = [
+            ImportError::NoLabel {
+                pool: PoolId([1; 16]),
+            },
+            ImportError::Duplicate {
+                id,
+                first: 0,
+                second: 1,
+            },
+            ImportError::Conflict { generation, id },
+            ImportError::NoFast { missing: vec![id] },
+            ImportError::EpochsUsedUp,
+        ];
+        let commits = [
+            CommitError::Refused(ChangeError::NoMember { id }),
+            CommitError::Stopped,
+            CommitError::Closed,
+            CommitError::NotBlank,
+            CommitError::NotMember { id },
+        ];
+        let creates = [
+            CreateError::NotBlank { drive: 0 },
+            CreateError::Io {
+                drive: 0,
+                error: IoError::Media,
+            },
+            CreateError::NoFast,
+            CreateError::EpochsUsedUp,
+        ];
+        let restores = [
+            RestoreError::Unprotected,
+            RestoreError::Source(IoError::Media),
+            RestoreError::Unreadable,
+            RestoreError::Target(IoError::Media),
+            RestoreError::Interrupted,
+        ];
+        let imports = imports.into_iter().map(PoolError::Import);
+        let commits = commits.into_iter().map(PoolError::Labels);
+        let creates = creates.into_iter().map(PoolError::Create);
+        let restores = restores.into_iter().map(PoolError::Restore);
+        let rest = [
+            PoolError::BadName,
+            PoolError::NoPool,
+            PoolError::SeveralPools,
+            PoolError::Drive(IoError::Media),
+            PoolError::DenseMissing { away: 2 },
+            PoolError::Unfinished,
+            PoolError::Recover(RecoverError::NoCheckpoint),
+            PoolError::Stopped(StopReason::Closed),
+            PoolError::Stopped(StopReason::Fenced),
+        ];
+        let all = imports.chain(commits).chain(creates).chain(restores);
+        all.chain(rest).collect()
+    }
+
+    /// Whatever fails, there is something to do: nothing is answered with silence, nor with another's answer where
+    /// there is one of its own.
+    #[test]
+    fn all_that_fails_has_a_next_step() {
+        let of_pool = |error| ControlError::Pool {
+            pool: "tank".to_owned(),
+            error,
+            paths: Box::default(),
+        };
+        let of_engine = |error| ControlError::Engine {
+            what: "it".to_owned(),
+            error,
+        };
+        let engines = engines().into_iter();
+        let in_pools = engines.clone().map(PoolError::Engine).chain(labels());
+        let all = unopened().into_iter().map(ControlError::Open);
+        let all = all.chain(engines.map(of_engine));
+        let all = all.chain(in_pools.map(of_pool));
+        let rest = [
+            ControlError::Random(system(ErrorKind::NotFound)),
+            ControlError::Interrupted(Signal::Interrupt),
+            ControlError::Ended,
+            ControlError::Io(NoIo::Kernel(system(ErrorKind::PermissionDenied))),
+        ];
+        for error in all.chain(rest) {
+            let next = Failure::from(error).next.unwrap_or_default();
+            assert!(!next.is_empty());
+        }
+        let told = |error| of_pool(error).next();
+        assert!(told(PoolError::Restore(RestoreError::Interrupted)).contains("goes on"));
+        assert!(told(PoolError::Import(ImportError::EpochsUsedUp)).contains("another pool"));
+        assert!(
+            of_engine(EngineError::TooManyVolumes)
+                .next()
+                .contains("delete a volume")
+        );
+        assert!(
+            of_engine(EngineError::CapacityExceeded)
+                .next()
+                .contains("fstrim")
+        );
+        let denied = unopened().swap_remove(6);
+        assert!(ControlError::Open(denied).next().contains("read and write"));
+    }
 
     /// Another directory helps against both, room against one only.
     #[test]
     fn a_full_state_directory_wants_room() {
         let next = |kind: ErrorKind| {
             let error = ControlError::home(Path::new("/state/owner"), Error::from(kind));
-            error.next().expect("there is something to do")
+            error.next()
         };
         assert!(next(ErrorKind::StorageFull).starts_with("make room"));
         assert!(!next(ErrorKind::PermissionDenied).contains("room"));

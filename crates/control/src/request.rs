@@ -302,6 +302,7 @@ impl Pools {
             volume: volume.to_owned(),
         })?;
         view.findings.extend(room::overcommit(pool, promised, room));
+        view.findings.extend(self.unserved(&view));
         Ok(Reply::Volume(view))
     }
 }

@@ -1,8 +1,10 @@
 //! A pool that is open here.
 
+use crate::away::Refusals;
 use crate::events::{Event, Watchers};
 use crate::random;
 use crate::registry::Entry;
+use crate::room::Full;
 use crate::status::drive_name;
 use crate::turn::Turn;
 use crate::volume::Volume;
@@ -27,8 +29,10 @@ pub(crate) struct Running {
     pub(crate) sizes: Turn,
     /// The job that changes its drives.
     pub(crate) job: Cell<Option<u64>>,
-    /// It was full when that was asked last.
-    pub(crate) was_full: Cell<bool>,
+    /// Its blocks were full, and its map, when that was asked last.
+    pub(crate) was_full: Cell<Full>,
+    /// Reads refused because a tier did not answer.
+    pub(crate) refused_reads: Cell<Refusals>,
     /// Drives that take the place of others, by the name of the place.
     pub(crate) replacing: RefCell<BTreeMap<String, PathBuf>>,
     /// Its drives, not kept open by this.
@@ -49,7 +53,8 @@ impl Running {
             paths: RefCell::new(paths),
             sizes: Turn::default(),
             job: Cell::new(None),
-            was_full: Cell::new(false),
+            was_full: Cell::default(),
+            refused_reads: Cell::default(),
             replacing: RefCell::default(),
             drives: RefCell::new(drives.iter().map(Rc::downgrade).collect()),
         })

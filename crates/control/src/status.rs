@@ -6,7 +6,7 @@ use crate::model::Models;
 use crate::pools::Pools;
 use crate::random;
 use crate::registry::Entry;
-use crate::room;
+use crate::room::Room;
 use crate::running::Running;
 use crate::scan::{self, Scan};
 use crate::trouble::taken_next;
@@ -19,7 +19,7 @@ use varve_format::{Geometry, Label, MemberRole, MemberState, Protection};
 use varve_io::Flow;
 use varve_pool::label::{Role, TableGeneration, is_covered};
 use varve_pool::{SlotState, SlotStatus, engine_config, engine_geometry};
-use varve_units::BLOCK_BYTES;
+use varve_units::{BLOCK_BYTES, Nanos};
 
 /// Protection of the dense tier as people write it.
 pub(crate) fn protect_word(geometry: &Geometry) -> String {
@@ -61,7 +61,7 @@ impl Pools {
 
     async fn view(&self, entry: &Entry) -> Result<PoolView, ControlError> {
         match self.running(&entry.name) {
-            Ok(running) => open_view(&self.models, &running).await,
+            Ok(running) => open_view(&self.models, &running, self.world.now()).await,
             Err(_) => Ok(self.closed_view(entry).await),
         }
     }
@@ -80,6 +80,14 @@ pub(crate) fn place_name(role: MemberRole, slot: u8) -> String {
         MemberRole::Spare => "spare",
     };
     format!("{role}{slot}")
+}
+
+/// Places of the fast tier.
+fn fast_copies(drives: &[DriveView]) -> u64 {
+    let fast = drives
+        .iter()
+        .filter(|drive| drive.drive.starts_with("fast"));
+    fast.count() as u64
 }
 
 /// What is to be known of replacements that have not ended.
@@ -121,19 +129,72 @@ fn absences(pool: &str, drives: &[DriveView]) -> Vec<Finding> {
     told.collect()
 }
 
-async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, ControlError> {
+async fn open_view(
+    models: &Models,
+    running: &Rc<Running>,
+    now: Nanos,
+) -> Result<PoolView, ControlError> {
     let pool = &running.pool;
     let drives = open_drives(models, running);
+    let away = running.away(now, &drives);
     let stopped = pool.engine().stop_reason();
     let usage = match stopped {
         None => volume_views(running).await?,
         Some(_) => Vec::new(),
     };
     let taken = pool.taken();
-    let has_lost_log = !pool.recovery().damage.is_empty();
+    let counters = counters(running);
+    let is_damaged = counters.get("blocks_lost").is_some_and(|lost| *lost > 0)
+        || !pool.recovery().damage.is_empty();
     let is_whole = drives.iter().all(|drive| drive.state == "live");
+    let used: u64 = usage.iter().map(|volume| volume.used_bytes).sum();
+    let room = Room {
+        used_bytes: used,
+        capacity_bytes: pool.engine().reserve().capacity_blocks * BLOCK_BYTES,
+        leaves: pool.engine().leaves(),
+        leaves_max: pool.engine().capacity_leaves(),
+    };
+    let mut findings = open_findings(running, &drives, &counters);
+    findings.extend(away.findings(&running.name));
+    findings.extend(room.findings(&running.name));
+    let health = match (stopped, is_damaged, is_whole) {
+        (Some(_), ..) => Health::Faulted,
+        (None, true, _) => Health::Damaged,
+        (None, false, true) => Health::Ok,
+        (None, false, false) => Health::Degraded,
+    };
+    Ok(PoolView {
+        pool: running.name.clone(),
+        id: random::hex(&running.id.0),
+        health: health.max(away.health()),
+        is_open: true,
+        protect: protect_word(pool.geometry()),
+        fast_copies: fast_copies(&drives),
+        raw_bytes: drives.iter().map(|drive| drive.bytes).sum(),
+        capacity_bytes: Some(room.capacity_bytes),
+        used_bytes: Some(used),
+        unprotected_bytes: Some(usage.iter().map(|volume| volume.unprotected_bytes).sum()),
+        leaves: Some(room.leaves),
+        leaves_max: Some(room.leaves_max),
+        dense_away: Some(away.is_dense_away()),
+        volumes: Some(usage.len() as u64),
+        stopped: stopped.map(|why| taken.map_or_else(|| why.to_string(), |how| how.to_string())),
+        counters,
+        jobs: running.job.get().into_iter().collect(),
+        drives,
+        findings,
+    })
+}
+
+/// What is to be known of an open pool, but for what does not answer and for room.
+fn open_findings(
+    running: &Running,
+    drives: &[DriveView],
+    counters: &BTreeMap<String, u64>,
+) -> Vec<Finding> {
+    let pool = &running.pool;
     let mut findings = Vec::new();
-    if let Some(taken) = taken {
+    if let Some(taken) = pool.taken() {
         let text = format!(
             "{taken}: hosts get errors, and nothing more is written to its drives; next: {}",
             taken_next(&running.name)
@@ -147,9 +208,8 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         );
         findings.push(Finding::new(Severity::Warning, "damage", text));
     }
-    findings.extend(replacements(&running.name, &drives));
-    findings.extend(absences(&running.name, &drives));
-    let counters = counters(running);
+    findings.extend(replacements(&running.name, drives));
+    findings.extend(absences(&running.name, drives));
     let lost = counters.get("blocks_lost").copied().unwrap_or(0);
     if lost > 0 {
         let text = format!(
@@ -159,36 +219,8 @@ async fn open_view(models: &Models, running: &Rc<Running>) -> Result<PoolView, C
         );
         findings.push(Finding::new(Severity::Warning, "blocks-lost", text));
     }
-    findings.extend(repairs(&running.name, &counters));
-    let capacity = pool.engine().reserve().capacity_blocks * BLOCK_BYTES;
-    let used: u64 = usage.iter().map(|volume| volume.used_bytes).sum();
-    findings.extend(room::finding(&running.name, used, capacity));
-    Ok(PoolView {
-        pool: running.name.clone(),
-        id: random::hex(&running.id.0),
-        health: match (stopped, lost > 0 || has_lost_log, is_whole) {
-            (Some(_), ..) => Health::Faulted,
-            (None, true, _) => Health::Damaged,
-            (None, false, true) => Health::Ok,
-            (None, false, false) => Health::Degraded,
-        },
-        is_open: true,
-        protect: protect_word(pool.geometry()),
-        fast_copies: drives
-            .iter()
-            .filter(|drive| drive.drive.starts_with("fast"))
-            .count() as u64,
-        raw_bytes: drives.iter().map(|drive| drive.bytes).sum(),
-        capacity_bytes: Some(capacity),
-        used_bytes: Some(used),
-        unprotected_bytes: Some(usage.iter().map(|volume| volume.unprotected_bytes).sum()),
-        volumes: Some(usage.len() as u64),
-        stopped: stopped.map(|why| taken.map_or_else(|| why.to_string(), |how| how.to_string())),
-        counters,
-        jobs: running.job.get().into_iter().collect(),
-        drives,
-        findings,
-    })
+    findings.extend(repairs(&running.name, counters));
+    findings
 }
 
 /// What reads, cleaning and the map met that did not pass its check, though another copy did.
@@ -298,20 +330,21 @@ impl Pools {
             let text = format!("in use by owner {who}, or not closed in good order");
             findings.push(Finding::new(Severity::Warning, "not-clean", text));
         }
+        let room = newest.and_then(|label| self.room(label));
         PoolView {
             pool: entry.name.clone(),
             id: entry.id.clone(),
             health,
             is_open: false,
             protect: newest.map_or_else(String::new, |label| protect_word(&label.geometry)),
-            fast_copies: drives
-                .iter()
-                .filter(|drive| drive.drive.starts_with("fast"))
-                .count() as u64,
+            fast_copies: fast_copies(&drives),
             raw_bytes: drives.iter().map(|drive| drive.bytes).sum(),
-            capacity_bytes: newest.and_then(|label| self.capacity(label)),
+            capacity_bytes: room.map(|room| room.capacity_bytes),
             used_bytes: None,
             unprotected_bytes: None,
+            leaves: None,
+            leaves_max: room.map(|room| room.leaves_max),
+            dense_away: None,
             volumes: None,
             stopped: None,
             counters: BTreeMap::new(),
@@ -326,13 +359,18 @@ impl Pools {
         *owner != [0; 16] && *owner != self.settings(0).owner.0
     }
 
-    /// Bytes that all volumes of a pool may hold: it follows from its geometry.
-    fn capacity(&self, label: &Label) -> Option<u64> {
+    /// What all volumes of a pool may take: it follows from its geometry.
+    fn room(&self, label: &Label) -> Option<Room> {
         let sizes = engine_geometry(&label.geometry);
         let share = label.geometry.over_provision_per_mille;
         let raw_bytes = label.members.iter().map(|member| member.size_bytes).sum();
         let config = engine_config(&sizes, share, &self.settings(raw_bytes)).ok()?;
-        Some(config.reserve.capacity_blocks * BLOCK_BYTES)
+        Some(Room {
+            used_bytes: 0,
+            capacity_bytes: config.reserve.capacity_blocks * BLOCK_BYTES,
+            leaves: 0,
+            leaves_max: config.map.leaves_max as u64,
+        })
     }
 }
 

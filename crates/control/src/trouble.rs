@@ -1,5 +1,6 @@
 //! What is wrong with a pool that is open.
 
+use crate::away::told;
 use crate::error::ControlError;
 use crate::pools::Pools;
 use crate::status::open_drives;
@@ -25,6 +26,20 @@ pub enum Trouble {
     Taken(String),
     /// Hosts cannot write what was never written before.
     Full,
+    /// Hosts cannot write where nothing near was ever written before.
+    FullMap,
+    /// The dense tier takes no writes.
+    DenseAway {
+        /// Drives of it that answered writes with errors since the pool was opened.
+        drives: Vec<String>,
+    },
+    /// A drive that the others cannot do without takes no labels.
+    Silent {
+        /// Its place.
+        drive: String,
+    },
+    /// Reads of hosts fail because a tier does not answer.
+    ReadsAway,
 }
 
 /// What to do where another owner has taken the drives of a pool over.
@@ -45,7 +60,12 @@ impl Trouble {
             }
             Self::Drive { .. } => None,
             Self::Taken(_) => Some(taken_next(pool)),
-            Self::Stopped(_) | Self::Full => Some(format!("varve pool status {pool}")),
+            Self::Stopped(_)
+            | Self::Full
+            | Self::FullMap
+            | Self::DenseAway { .. }
+            | Self::Silent { .. }
+            | Self::ReadsAway => Some(format!("varve pool status {pool}")),
         }
     }
 }
@@ -61,6 +81,19 @@ impl fmt::Display for Trouble {
                 write!(f, " is {state}")
             }
             Self::Full => f.write_str("full, writes of what was never written before fail"),
+            Self::FullMap => f.write_str(
+                "its map is full, writes to parts of 2 MiB in which nothing was ever written fail",
+            ),
+            Self::DenseAway { drives } => write!(
+                f,
+                "the dense tier takes no writes{}, hosts' writes fail or wait when the fast tier is full",
+                told(drives)
+            ),
+            Self::Silent { drive } => write!(
+                f,
+                "drive {drive} takes no labels, and the others cannot do without it"
+            ),
+            Self::ReadsAway => f.write_str("reads of hosts fail because a drive does not answer"),
             Self::Taken(how) => write!(
                 f,
                 "stopped, hosts get errors and nothing more is written to its drives: {how}"
@@ -77,8 +110,9 @@ impl Pools {
     /// [`ControlError::NoPool`].
     pub fn troubles(&self, pool: &str) -> Result<Vec<Trouble>, ControlError> {
         let running = self.running(pool)?;
-        let drives = open_drives(&self.models, &running).into_iter();
-        let drives = drives.filter(|drive| drive.state != "live");
+        let drives = open_drives(&self.models, &running);
+        let away = running.away(self.world.now(), &drives).troubles();
+        let drives = drives.into_iter().filter(|drive| drive.state != "live");
         let drives = drives.map(|drive| Trouble::Drive {
             drive: drive.drive,
             path: drive.path,
@@ -90,7 +124,12 @@ impl Pools {
             Some(taken) => Trouble::Taken(taken.to_string()),
             None => Trouble::Stopped(why.to_string()),
         });
-        let full = running.is_full().then_some(Trouble::Full);
-        Ok(drives.chain(stopped).chain(full).collect())
+        let full = running.full();
+        let room = [
+            full.has_blocks.then_some(Trouble::Full),
+            full.has_leaves.then_some(Trouble::FullMap),
+        ];
+        let room = room.into_iter().flatten();
+        Ok(drives.chain(stopped).chain(away).chain(room).collect())
     }
 }

@@ -14,12 +14,12 @@ pub enum Health {
     Ok,
     /// Nobody uses it, and nothing wrong is known.
     Closed,
-    /// It serves, with less redundancy than it should have.
+    /// It serves, with less redundancy than it should have, or a drive that the others cannot do without does not answer.
     Degraded,
     /// It serves, and since its start blocks were found that no drive can give back, or that start found a part of
     /// the log lost.
     Damaged,
-    /// It cannot serve, or it was to be opened and was not.
+    /// It cannot serve, hosts' writes wait for a dense tier that takes none, or it was to be opened and was not.
     Faulted,
 }
 
@@ -99,6 +99,15 @@ pub struct PoolView {
     pub used_bytes: Option<u64>,
     /// Bytes that the loss of one more drive could take, at most, if it is open.
     pub unprotected_bytes: Option<u64>,
+    /// Leaves of the map: parts of 2 MiB of volumes in which something is written, if it is open.
+    #[serde(default)]
+    pub leaves: Option<u64>,
+    /// Leaves that there may be, if its labels can be read.
+    #[serde(default)]
+    pub leaves_max: Option<u64>,
+    /// True while the dense tier refuses what is to be written to it, if it is open.
+    #[serde(default)]
+    pub dense_away: Option<bool>,
     /// Volumes, if it is open.
     pub volumes: Option<u64>,
     /// Why the engine stopped by itself, if it did.

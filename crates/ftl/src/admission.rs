@@ -33,6 +33,12 @@ impl Engine {
         self.shared.config.reserve.capacity_blocks
     }
 
+    /// Leaves that all volumes together have.
+    #[must_use]
+    pub fn leaves(&self) -> u64 {
+        self.shared.leaves()
+    }
+
     /// Leaves that all volumes together may have.
     #[must_use]
     pub fn capacity_leaves(&self) -> u64 {

@@ -104,6 +104,11 @@ impl Stream {
         self.is_writing.get()
     }
 
+    /// True while the dense tier has not taken its last stripe.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused.get()
+    }
+
     /// Its open group.
     pub(crate) fn open(&self) -> Option<OpenGroup> {
         self.sink.open()

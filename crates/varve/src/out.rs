@@ -72,6 +72,7 @@ pub(crate) fn end(exit: Exit) -> Exit {
         (Some(error), Exit::Ok) => {
             let what = format!("the command is done, but its output cannot be written: {error}");
             complain(
+                "no-output",
                 &what,
                 "make room where the output goes; what the command did stays done",
             );

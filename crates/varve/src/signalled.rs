@@ -33,7 +33,7 @@ impl Signalled {
             own.came.set(true);
             own.event.notify();
             if first.is_ok() && signals.next().await.is_ok() {
-                abandon(second);
+                abandon("second-signal", second);
             }
         }));
         signalled

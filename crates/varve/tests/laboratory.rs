@@ -110,10 +110,11 @@ fn drives_do_what_their_table_says() {
     }
 }
 
-/// What the engine reads for a start takes the fast drive less time than the shortest of the document's three ways. Those
-/// three are arithmetic with published volumes, which nothing is judged by.
+/// What the engine reads for a start takes the fast drive less time than the shortest of the document's three ways takes in
+/// all. That is the drive's part alone: with the processor's, as it was measured, the engine's start is no shorter, and the
+/// table has to say so. The three are arithmetic with published volumes, which nothing is judged by.
 #[test]
-fn a_start_is_read_in_less_time_than_is_published() {
+fn the_drives_part_of_a_start_is_told_apart_from_all_of_it() {
     let rows = rows("time-recovery");
     let published: Vec<f64> = rows
         .iter()
@@ -121,13 +122,16 @@ fn a_start_is_read_in_less_time_than_is_published() {
         .collect();
     assert_eq!(published.len(), 3);
     assert!(rows.iter().all(|row| text(&row["verdict"]) == "beside"));
-    let mut ours = rows.iter();
-    let ours = ours.find(|row| text(&row["what"]) == "varve, time of the fast drive, s");
-    let ours = ours.expect("the engine's start")["ours"]
-        .as_f64()
-        .expect("a figure");
+    let ours = |what: &str| {
+        let row = rows.iter().find(|row| text(&row["what"]) == what);
+        row.and_then(|row| row["ours"].as_f64()).expect(what)
+    };
+    let drive = ours("varve, the fast drive's part alone, s");
     assert!(
-        ours > 0.0 && published.iter().all(|published| ours < *published),
-        "{ours} of {published:?}"
+        drive > 0.0 && published.iter().all(|published| drive < *published),
+        "{drive} of {published:?}"
     );
+    let all = ours("varve, ESTIMATE: that and the processor's part, s");
+    // 4.9 and 5.5 s in docs/figures.md.
+    assert!((4.9..5.6).contains(&(all - drive)), "{drive}, {all}");
 }

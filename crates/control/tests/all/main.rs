@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod away;
 mod beside;
 mod damage;
 mod destroy;

@@ -57,11 +57,24 @@ where
     T: 'static,
     Flow: Future<Output = T> + 'static,
 {
+    session_beside(home, Config::default(), |_, pools| flow(pools))
+}
+
+/// The same, for what takes its time.
+pub fn session_beside<T, Flow>(
+    home: &Path,
+    config: Config,
+    flow: impl FnOnce(Rc<dyn World>, Rc<Pools>) -> Flow,
+) -> T
+where
+    T: 'static,
+    Flow: Future<Output = T> + 'static,
+{
     let executor = Executor::new();
     let world: Rc<dyn World> = executor.world();
     let home = Home::open(home).expect("a state directory");
-    let pools = Pools::new(world, home, Config::default()).expect("a control plane");
-    let flow = flow(pools);
+    let pools = Pools::new(Rc::clone(&world), home, config).expect("a control plane");
+    let flow = flow(world, pools);
     executor.run(flow).expect("the session ends")
 }
 
@@ -194,6 +207,63 @@ impl Mount {
             .arg(&self.0)
             .status();
         assert!(frozen.expect("mounted before").success());
+    }
+}
+
+/// A block device over a file that can be kept from taking writes.
+pub struct LoopDevice(PathBuf);
+
+impl LoopDevice {
+    /// `None`, with the reason printed, where that is not permitted.
+    pub fn over(file: &Path, bytes: u64) -> Option<Self> {
+        std::fs::File::create(file).ok()?.set_len(bytes).ok()?;
+        let made = std::process::Command::new("losetup")
+            .args(["--find", "--show", "--sector-size", "4096"])
+            .arg(file)
+            .output();
+        match made {
+            Ok(output) if output.status.success() => {
+                let path = String::from_utf8_lossy(&output.stdout);
+                Some(Self(path.trim().into()))
+            }
+            Ok(output) => {
+                let why = String::from_utf8_lossy(&output.stderr);
+                println!("skipped: {}", why.trim());
+                None
+            }
+            Err(error) => {
+                println!("skipped: losetup: {error}");
+                None
+            }
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// From now on writes fail, or no longer do.
+    pub fn refuse_writes(&self, is_refusing: bool) {
+        let option = if is_refusing { "--setro" } else { "--setrw" };
+        let done = std::process::Command::new("blockdev")
+            .arg(option)
+            .arg(&self.0)
+            .status();
+        assert!(done.expect("util-linux").success());
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // Who has it next is not to find it as a test that failed left it.
+        let _ = std::process::Command::new("blockdev")
+            .arg("--setrw")
+            .arg(&self.0)
+            .output();
+        let _ = std::process::Command::new("losetup")
+            .arg("--detach")
+            .arg(&self.0)
+            .output();
     }
 }
 

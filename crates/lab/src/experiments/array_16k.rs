@@ -1,7 +1,7 @@
 //! How fast arrays are at random 16 KiB I/O, and the engine above one.
 
-use super::array_io::{DEPTH, JOBS, OVER_PROVISION, request};
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::array_io::{CORES, DEPTH, JOBS, OVER_PROVISION, request};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row, processors};
 use crate::rig::{Protect, RigRequest, SystemName};
 
 /// The experiment.
@@ -35,23 +35,31 @@ const SYSTEMS: [SystemName; 5] = [
     SystemName::Varve,
 ];
 
+/// The engine on fewer processors than the document's machine has: what that is called, and how many.
+const FEWER: [(&str, usize); 2] = [(processors::TWO, 2), (processors::ONE, 1)];
+
+fn mixed(ask: &Ask, system: SystemName, reads: u32) -> RigRequest {
+    RigRequest {
+        dense: DENSE,
+        protect: match system {
+            SystemName::Varve => Protect::Parity2,
+            _ => Protect::None,
+        },
+        scale: ask.scale * SMALLER,
+        requests: REQUESTS,
+        ..request(ask, system, reads)
+    }
+}
+
+/// All mixes of each system, then of the engine on fewer processors.
 fn jobs(ask: &Ask) -> Vec<Job> {
-    let of = |system, reads| {
-        Job::Rig(RigRequest {
-            dense: DENSE,
-            protect: match system {
-                SystemName::Varve => Protect::Parity2,
-                _ => Protect::None,
-            },
-            scale: ask.scale * SMALLER,
-            requests: REQUESTS,
-            ..request(ask, system, reads)
-        })
-    };
-    SYSTEMS
+    let all = SYSTEMS
         .into_iter()
-        .flat_map(|system| READS.map(|reads| of(system, reads)))
-        .collect()
+        .flat_map(|system| READS.map(|reads| Job::Rig(mixed(ask, system, reads))));
+    let fewer = FEWER.into_iter().flat_map(|(_, cores)| {
+        READS.map(|reads| processors::on(cores, mixed(ask, SystemName::Varve, reads)))
+    });
+    all.chain(fewer).collect()
 }
 
 fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
@@ -81,7 +89,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
             rows.push(match system {
                 SystemName::Varve => {
                     let what = format!("{mix}, varve by raid-0, at least");
-                    Row::at_least(what, 1.0, ratio, TOLERANCE)
+                    Row::at_least(what, 1.0, ratio, TOLERANCE).of(Origin::Order)
                 }
                 SystemName::Raid0 => {
                     let what = format!("{mix}, raid-0, thousand I/Os a second");
@@ -91,22 +99,65 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
             });
         }
     }
+    for ((name, _), rates_of) in FEWER.iter().zip(&rates[SYSTEMS.len()..]) {
+        plot.series(name, rates_of.clone());
+        let by = rates_of.iter().zip(&rates[0]).zip(READS);
+        rows.extend(by.map(|((ours, raid_0), reads)| {
+            let what = format!("{reads}/{}, {name}, by raid-0", 100 - reads);
+            Row::beside(what, ours / raid_0)
+        }));
+    }
     Outcome {
         unit: "ratio, or as said",
         rows,
         notes: vec![
             format!(
-                "{JOBS} jobs at depth {DEPTH} in place of the document's 120 at 16: a rig has at most 64. Each \
-                 job has its own part of the addresses, each part a tenant of the engine."
+                "{JOBS} jobs at depth {DEPTH} in place of the document's 120 at 16, so as many requests in flight: jobs of a mix \
+                 are tenants, each with its own part of the addresses, and a rig has at most 64 of those. Its job file as it is \
+                 (workloads/004-random-16k-*.fio, 120 clones of one job, so one tenant) runs with varve lab rig --workload."
             ),
             format!(
                 "The engine has one drive of the fast tier, which takes every write first, keeps {OVER_PROVISION} % \
                  of its blocks back and is charged for its processors; arrays in place export all and are \
                  charged nothing."
             ),
+            format!(
+                "The document's machine has {CORES} processors, and \"varve\" as many. The engine below is one reactor, whose \
+                 work goes to whichever is free: that is a bound, what it could do if its work could be divided at will. The daemon has one data reactor: \"{}\" is what it could do.",
+                processors::ONE
+            ),
             "No compression.".to_owned(),
         ],
         parameters: Vec::new(),
         plots: vec![plot],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Figures are told of findings by their places.
+    #[test]
+    fn the_engine_on_fewer_processors_comes_last() {
+        let jobs = jobs(&Ask { seed: 1, scale: 1 });
+        assert_eq!(jobs.len(), (SYSTEMS.len() + FEWER.len()) * READS.len());
+        for (at, job) in jobs.iter().enumerate() {
+            let Job::Rig(request) = job else {
+                panic!("all are rigs")
+            };
+            let (place, mix) = (at / READS.len(), at % READS.len());
+            let last = SYSTEMS.len() - 1;
+            assert_eq!(request.system, SYSTEMS[place.min(last)], "job {at}");
+            assert_eq!(
+                request.cores,
+                [CORES, 2, 1][place.saturating_sub(last)],
+                "job {at}"
+            );
+            let crate::rig::Hosts::Mix(mixed) = &request.hosts else {
+                panic!("all are mixes")
+            };
+            assert_eq!(mixed.reads_per_cent, READS[mix], "job {at}");
+        }
     }
 }

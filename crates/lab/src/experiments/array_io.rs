@@ -1,6 +1,6 @@
 //! What parity in place costs, and what a host FTL above full stripes costs, in I/Os.
 
-use super::{Ask, Experiment, Finding, Job, Outcome, Row};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Row};
 use crate::rig::{Hosts, Law, Mix, Pace, Protect, RigReport, RigRequest, SystemName};
 
 /// The experiment.
@@ -24,12 +24,13 @@ pub(super) const DRIVES: u32 = 8;
 /// What the host FTL keeps back: with it the engine writes about twice what hosts wrote, which the
 /// document takes for granted.
 pub(super) const OVER_PROVISION: f64 = 30.0;
-/// The document's 120 jobs of 16 requests each, as rigs have at most 64 jobs.
+/// As many requests in flight as the document's 120 jobs of 16 have. Jobs of a mix are tenants, of which a rig has 64 at most;
+/// in a job file, as `workloads/004-*.fio`, clones of a job are one.
 pub(super) const JOBS: u32 = 60;
 pub(super) const DEPTH: u32 = 32;
 pub(super) const BYTES: u64 = 16 << 10;
 /// Cores of the document's machine (two of 32).
-const CORES: usize = 64;
+pub(super) const CORES: usize = 64;
 /// Flash that costs about 2 under random writes, as the document takes for granted, by its sheet.
 const DENSE: &str = "slc-p5810";
 /// The document's endurance: one drive write a day at a WA of 2.
@@ -252,7 +253,8 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         ("writes", 90.0, modified.drives[1]),
     ] {
         let what = format!("RAID-6, modify, {what} at SSDs (by theory)");
-        rows.push(Row::against(what, theory, ours, TOLERANCE));
+        let row = Row::against(what, theory, ours, TOLERANCE);
+        rows.push(row.of(Origin::Theory));
     }
     Outcome {
         unit: "I/Os per 100 of hosts",

@@ -1,6 +1,6 @@
 //! What a pool keeps in memory.
 
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row};
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -52,12 +52,13 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     let mut plot = Plot::bars("Memory of the engine", "GB", names.to_vec());
     for (finding, name) in by_size.iter().zip(&names) {
         let memory = &finding.start().memory;
-        rows.push(Row::at_most(
+        let row = Row::at_most(
             format!("varve, {name}, GB; at most its limit"),
             gigabytes(memory.limit()),
             gigabytes(memory.total()),
             0.0,
-        ));
+        );
+        rows.push(row.of(Origin::Target));
         let parts = memory.structures().map(|(part, bytes)| {
             Row::beside(format!("varve, {name}, {part}, GB"), gigabytes(bytes))
         });

@@ -14,6 +14,7 @@ mod memory;
 mod outcome;
 mod page;
 mod plot;
+mod processors;
 mod scale;
 mod time_bursts;
 mod time_latency;
@@ -34,7 +35,7 @@ mod waf_policies;
 mod waf_scale;
 
 pub use job::{Finding, Job, JobError};
-pub use outcome::{Outcome, Ran, Row, Verdict};
+pub use outcome::{Origin, Outcome, Ran, Row, Verdict};
 pub use page::{Chapter, page};
 pub use plot::Plot;
 

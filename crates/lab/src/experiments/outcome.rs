@@ -20,13 +20,31 @@ pub enum Verdict {
     Beside,
 }
 
+/// Whose the original of a row is.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// A figure that a document tells, or a ratio of two.
+    Document,
+    /// Which is more, or that both are as much, as a document tells it without a figure: 1 stands for that.
+    Order,
+    /// A run of the project's own: an independent simulation of the same rules, or this one at another size.
+    Simulation,
+    /// A formula.
+    Theory,
+    /// A target or a limit of the project.
+    Target,
+}
+
 /// A figure.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Row {
     /// What it is of.
     pub what: String,
-    /// What was published.
+    /// What it stands beside.
     pub original: Option<f64>,
+    /// Whose that is.
+    pub original_of: Option<Origin>,
     /// What came out here.
     pub ours: f64,
     /// How much more, per cent.
@@ -37,8 +55,41 @@ pub struct Row {
     pub verdict: Verdict,
 }
 
+impl Origin {
+    /// All of them.
+    pub(super) const ALL: [Self; 5] = [
+        Self::Document,
+        Self::Order,
+        Self::Simulation,
+        Self::Theory,
+        Self::Target,
+    ];
+
+    /// In a word.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Order => "order",
+            Self::Simulation => "simulation",
+            Self::Theory => "theory",
+            Self::Target => "target",
+        }
+    }
+
+    /// In words, after how many rows have it.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Document => "have a document's figure as original",
+            Self::Order => "an order that a document tells without figures",
+            Self::Simulation => "a simulation of the project's own",
+            Self::Theory => "a formula",
+            Self::Target => "a target or limit of the project",
+        }
+    }
+}
+
 impl Row {
-    /// A figure beside what was published of it.
+    /// A figure beside what a document tells of it, unless [`of`](Self::of) says otherwise.
     #[must_use]
     pub fn against(what: String, original: f64, ours: f64, tolerance_per_cent: f64) -> Self {
         let off = (ours / original - 1.0) * 100.0;
@@ -46,6 +97,7 @@ impl Row {
         Self {
             what,
             original: Some(original),
+            original_of: Some(Origin::Document),
             ours,
             off_per_cent: Some((off * 100.0).round() / 100.0),
             tolerance_per_cent: Some(tolerance_per_cent),
@@ -54,6 +106,15 @@ impl Row {
             } else {
                 Verdict::Off
             },
+        }
+    }
+
+    /// The same with an original that is no document's figure.
+    #[must_use]
+    pub fn of(self, origin: Origin) -> Self {
+        Self {
+            original_of: Some(origin),
+            ..self
         }
     }
 
@@ -93,6 +154,7 @@ impl Row {
         Self {
             what,
             original: None,
+            original_of: None,
             ours,
             off_per_cent: None,
             tolerance_per_cent: None,
@@ -175,6 +237,14 @@ impl Outcome {
             .count()
     }
 
+    /// Rows with a verdict whose original is of that kind.
+    #[must_use]
+    pub(super) fn judged_by(&self, origin: Origin) -> usize {
+        let is_judged = |row: &&Row| matches!(row.verdict, Verdict::Reproduced | Verdict::Off);
+        let judged = self.rows.iter().filter(is_judged);
+        judged.filter(|row| row.original_of == Some(origin)).count()
+    }
+
     /// A table for people.
     ///
     /// # Panics
@@ -189,8 +259,8 @@ impl Outcome {
             .unwrap_or(0)
             .max(8);
         let mut table = format!(
-            "{:<width$}  {:>10}  {:>10}  {:>8}  {:>9}  verdict\n",
-            self.unit, "published", "ours", "off", "tolerance"
+            "{:<width$}  {:>10}  {:<10}  {:>10}  {:>8}  {:>9}  verdict\n",
+            self.unit, "original", "of", "ours", "off", "tolerance"
         );
         for row in &self.rows {
             let original = row.original.map_or(String::new(), number);
@@ -202,8 +272,9 @@ impl Outcome {
                 .map_or(String::new(), |per_cent| format!("{per_cent} %"));
             writeln!(
                 table,
-                "{:<width$}  {original:>10}  {:>10}  {off:>8}  {tolerance:>9}  {}",
+                "{:<width$}  {original:>10}  {:<10}  {:>10}  {off:>8}  {tolerance:>9}  {}",
                 row.what,
+                row.original_of.map_or("", Origin::name),
                 number(row.ours),
                 row.verdict.name()
             )
@@ -255,6 +326,26 @@ mod tests {
         let expected = [Verdict::Unjudged, Verdict::Unjudged, Verdict::Beside];
         assert_eq!(verdicts, expected);
         assert!(outcome.table().contains("not judged at this scale"));
+    }
+
+    /// An original is a document's if nothing is said, and only what has a verdict counts.
+    #[test]
+    fn originals_are_told_apart() {
+        let row = |ours| Row::at_least(String::new(), 2.0, ours, 10.0);
+        let rows = vec![
+            row(2.0),
+            row(3.0).of(Origin::Target),
+            row(1.0).of(Origin::Target),
+            Row::made_of(String::new(), 2.0, 2.0),
+            Row::beside(String::new(), 4.0),
+        ];
+        let plot = Plot::lines("", "", "", Vec::new());
+        let mut outcome = Outcome::plotted("", rows, &[], plot);
+        let of = |outcome: &Outcome| Origin::ALL.map(|origin| outcome.judged_by(origin));
+        assert_eq!(of(&outcome), [1, 0, 0, 0, 2]);
+        assert_eq!(outcome.table().matches("  target  ").count(), 2);
+        outcome.leave_unjudged();
+        assert_eq!(of(&outcome), [0; 5]);
     }
 
     /// However near it is, or far.

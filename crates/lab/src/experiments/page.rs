@@ -1,6 +1,6 @@
 //! All experiments on one page that needs nothing else: no network, no script.
 
-use super::outcome::{Outcome, Verdict, number};
+use super::outcome::{Origin, Outcome, Verdict, number};
 use super::plot::{escaped, style};
 use super::{Ask, Experiment};
 use std::fmt::Write;
@@ -55,12 +55,13 @@ pub fn page(command: &str, version: &str, chapters: &[Chapter<'_>]) -> String {
     write!(
         page,
         "<p>Published figures beside what the laboratory finds: {} reproduced within their tolerance, \
-         {} not, {} not judged at this scale, {} beside, without a verdict.</p>\n\
+         {} not, {} not judged at this scale, {} beside, without a verdict. {}</p>\n\
          <p class=\"quiet\">Varve {}. Again: <code>{}</code></p>\n<nav>",
         counts(Verdict::Reproduced),
         counts(Verdict::Off),
         counts(Verdict::Unjudged),
         counts(Verdict::Beside),
+        whose(chapters),
         escaped(version),
         escaped(command),
     )
@@ -74,6 +75,19 @@ pub fn page(command: &str, version: &str, chapters: &[Chapter<'_>]) -> String {
         .iter()
         .for_each(|chapter| section(&mut page, chapter));
     page + "</body></html>\n"
+}
+
+/// What rows are judged by: not every original was published.
+fn whose(chapters: &[Chapter<'_>]) -> String {
+    let outcomes = || chapters.iter().map(|chapter| &chapter.outcome);
+    let count = |origin| outcomes().map(|outcome| outcome.judged_by(origin)).sum();
+    let counts: Vec<usize> = Origin::ALL.map(count).to_vec();
+    let parts = Origin::ALL.iter().zip(&counts);
+    let parts: Vec<_> = parts
+        .map(|(origin, count)| format!("{count} {}", origin.words()))
+        .collect();
+    let all: usize = counts.iter().sum();
+    format!("Of the {all} judged {}.", parts.join(", "))
 }
 
 fn section(page: &mut String, chapter: &Chapter<'_>) {
@@ -95,7 +109,7 @@ fn section(page: &mut String, chapter: &Chapter<'_>) {
     }
     writeln!(
         page,
-        "<table><thead><tr><th>{}</th><th>published</th><th>ours</th><th>off</th><th>tolerance</th>\
+        "<table><thead><tr><th>{}</th><th>original</th><th>of</th><th>ours</th><th>off</th><th>tolerance</th>\
          <th>verdict</th></tr></thead><tbody>",
         escaped(outcome.unit)
     )
@@ -114,9 +128,10 @@ fn section(page: &mut String, chapter: &Chapter<'_>) {
         };
         writeln!(
             page,
-            "<tr><td>{}</td><td>{original}</td><td>{}</td><td>{off}</td><td>{tolerance}</td>\
+            "<tr><td>{}</td><td>{original}</td><td>{}</td><td>{}</td><td>{off}</td><td>{tolerance}</td>\
              <td class=\"{class}\">{}</td></tr>",
             escaped(&row.what),
+            row.original_of.map_or("", Origin::name),
             number(row.ours),
             row.verdict.name()
         )
@@ -150,4 +165,41 @@ fn setups(page: &mut String, outcome: &Outcome) {
             .expect("a string can grow");
     }
     *page += "</ul>\n";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Row, named};
+    use super::*;
+
+    /// The page says how many of its verdicts are by figures that were published.
+    #[test]
+    fn verdicts_are_told_by_whose_originals_are() {
+        let against = || Row::against("x".to_owned(), 2.0, 2.0, 5.0);
+        let rows = vec![
+            against(),
+            against().of(Origin::Theory),
+            against().of(Origin::Theory),
+            Row::beside("y".to_owned(), 1.0),
+        ];
+        let outcome = Outcome {
+            unit: "",
+            rows,
+            notes: Vec::new(),
+            parameters: Vec::new(),
+            plots: Vec::new(),
+        };
+        let chapter = Chapter {
+            experiment: named("waf-formula").expect("there is one"),
+            ask: Ask { seed: 1, scale: 1 },
+            outcome,
+            elapsed_s: 0.0,
+        };
+        let page = page("varve", "1", &[chapter]);
+        assert!(page.contains(
+            "Of the 3 judged 1 have a document's figure as original, 0 an order that a document tells without \
+             figures, 0 a simulation of the project's own, 2 a formula, 0 a target or limit of the project."
+        ));
+        assert_eq!(page.matches("<td>theory</td>").count(), 2);
+    }
 }

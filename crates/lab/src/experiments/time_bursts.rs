@@ -2,7 +2,7 @@
 
 use super::grid::{self, Grid};
 use super::time_writes::{request, writes};
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row, processors};
 use crate::rig::{Bursts, Law, Mix, Pace, Rate, RigRequest, SystemName, Way};
 
 /// The experiment.
@@ -97,7 +97,7 @@ fn of_size(what: &str, writes: &Way) -> Vec<Row> {
     rows
 }
 
-const NOTES: [&str; 4] = [
+const NOTES: [&str; 5] = [
     "Bursts and the silences between them have exponential lengths, the same for all systems in requests; in a burst \
      writes come at random at twice what the closed loop did just before, so drop-in and open-cas are asked for far \
      fewer than the others. Latency is from the intended start.",
@@ -108,4 +108,5 @@ const NOTES: [&str; 4] = [
      cleans them when nothing comes for ten seconds never wakes here.",
     "Processors are charged for writes and for what is moved behind them: at twice what can be sustained that may be all of \
      the one of csal-today, or of the two of csal-paper and varve (varve lab rig varve --cores 8 has more).",
+    processors::NOTE,
 ];

@@ -1,8 +1,8 @@
 //! How long writes take at a load that can be sustained.
 
-use super::grid::{self, Grid};
+use super::grid;
 use super::time_writes::{request, writes};
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row, processors};
 use crate::rig::{Hosts, Law, Mix, Pace, Rate, RigRequest, SystemName};
 
 /// The experiment.
@@ -27,6 +27,8 @@ const SYSTEMS: [SystemName; 5] = [
     SystemName::CsalToday,
     SystemName::Varve,
 ];
+/// Place of the engine among what is measured; on one processor it is the next and last.
+const VARVE: usize = SYSTEMS.len() - 1;
 /// Shares of the closed loop's rate, per cent.
 const SHARES: [u32; 2] = [50, 90];
 /// Place of the larger one.
@@ -40,39 +42,57 @@ const SLOW_REQUESTS: u64 = 30_000;
 /// The engine's target at the larger share, ms: 99.9 % and 99.99 %.
 const TARGET_MS: [f64; 2] = [2.0, 5.0];
 
+/// What is measured, in this order: systems, and the engine on one processor.
+fn schemes() -> impl Iterator<Item = &'static str> {
+    SYSTEMS
+        .into_iter()
+        .map(SystemName::name)
+        .chain([processors::ONE])
+}
+
+fn loaded(ask: &Ask, system: SystemName, share: usize) -> RigRequest {
+    let mix = Mix {
+        pace: Pace::Open(Rate::PerCent(SHARES[share])),
+        ..writes(Law::Uniform, 4096)
+    };
+    let requests = match system {
+        SystemName::DropIn | SystemName::OpenCas => SLOW_REQUESTS,
+        _ => REQUESTS,
+    };
+    RigRequest {
+        hosts: Hosts::Mix(mix),
+        passes: 1.0,
+        ..request(ask, system, mix, requests)
+    }
+}
+
 fn jobs(ask: &Ask) -> Vec<Job> {
-    grid::jobs(&SYSTEMS, SHARES.len(), |system, share| {
-        let mix = Mix {
-            pace: Pace::Open(Rate::PerCent(SHARES[share])),
-            ..writes(Law::Uniform, 4096)
-        };
-        let requests = match system {
-            SystemName::DropIn | SystemName::OpenCas => SLOW_REQUESTS,
-            _ => REQUESTS,
-        };
-        RigRequest {
-            hosts: Hosts::Mix(mix),
-            passes: 1.0,
-            ..request(ask, system, mix, requests)
-        }
-    })
+    let mut jobs = grid::jobs(&SYSTEMS, SHARES.len(), |system, share| {
+        loaded(ask, system, share)
+    });
+    let on_one = (0..SHARES.len()).map(|share| loaded(ask, SystemName::Varve, share));
+    jobs.extend(on_one.map(|request| processors::on(1, request)));
+    jobs
 }
 
 fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
-    let grid = Grid::new(&SYSTEMS, SHARES.len(), findings);
-    let latency = |system, share| {
-        let writes = grid.window(system, share).writes.as_ref();
-        writes.expect("all requests write").latency.clone()
+    let latency = |scheme: usize, share: usize| {
+        let window = &findings[scheme * SHARES.len() + share].rig().window;
+        let writes = window.writes.as_ref().expect("all requests write");
+        writes.latency.clone()
     };
     let ms = |ns: u64| ns as f64 / 1e6;
-    let engine = latency(SystemName::Varve, HIGH);
-    let targets = [("99.9 %", engine.p999_ns), ("99.99 %", engine.p9999_ns)];
     let mut rows = Vec::new();
-    for ((name, found), target) in targets.into_iter().zip(TARGET_MS) {
-        let what = format!("varve at {} %, {name}, ms (target)", SHARES[HIGH]);
-        rows.extend(found.map(|ns| Row::at_most(what, target, ms(ns), 0.0)));
+    for (at, scheme) in schemes().enumerate().skip(VARVE) {
+        let engine = latency(at, HIGH);
+        let targets = [("99.9 %", engine.p999_ns), ("99.99 %", engine.p9999_ns)];
+        for ((name, found), target) in targets.into_iter().zip(TARGET_MS) {
+            let what = format!("{scheme} at {} %, {name}, ms (target)", SHARES[HIGH]);
+            let row = found.map(|ns| Row::at_most(what, target, ms(ns), 0.0));
+            rows.extend(row.map(|row| row.of(Origin::Target)));
+        }
     }
-    for (at, system) in SYSTEMS.into_iter().enumerate() {
+    for (at, system) in schemes().enumerate() {
         let closed = &findings[at * SHARES.len() + HIGH].rig().earlier[0];
         rows.push(Row::beside(
             format!("{system}, closed loop, thousand/s"),
@@ -82,7 +102,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         let what = format!("{system}, closed loop, 99.9 %, ms");
         rows.extend(p999.map(|ns| Row::beside(what, ms(ns))));
         for (share, per_cent) in SHARES.into_iter().enumerate() {
-            let found = latency(system, share);
+            let found = latency(at, share);
             for (name, ns) in found.percentiles() {
                 let what = format!("{system}, at {per_cent} %, {name} of writes, ms");
                 rows.push(Row::beside(what, ms(ns)));
@@ -91,14 +111,14 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     }
     let names = SHARES.map(|share| format!("at {share} %"));
     let mut plot = Plot::bars("99.9 % of writes within", "ms", names.to_vec());
-    for system in SYSTEMS {
-        let of = (0..SHARES.len()).map(|share| ms(latency(system, share).p999_ns.unwrap_or(0)));
-        plot.series(system.name(), of.collect());
+    for (at, scheme) in schemes().enumerate() {
+        let of = (0..SHARES.len()).map(|share| ms(latency(at, share).p999_ns.unwrap_or(0)));
+        plot.series(scheme, of.collect());
     }
     Outcome::plotted("as said", rows, &NOTES, plot)
 }
 
-const NOTES: [&str; 5] = [
+const NOTES: [&str; 6] = [
     "A percentile with fewer than ten writes beyond it is not told: of drop-in and open-cas, which end some tens of \
      thousands at most, that is the 99.99 %.",
     "Shares are of each system's own rate: at 90 % the engine and csal-* are asked for many times what open-cas and \
@@ -109,4 +129,39 @@ const NOTES: [&str; 5] = [
      may not have; they are not compared with ours.",
     "The processor is charged where it is known (varve, csal-*), for what goes on behind in slices of 50 us between \
      commands: what it costs on the machine of the day is not in these figures.",
+    processors::NOTE,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Figures are told of findings by their places.
+    #[test]
+    fn schemes_are_where_they_are_looked_for() {
+        let jobs = jobs(&Ask { seed: 1, scale: 1 });
+        let names: Vec<_> = schemes().collect();
+        assert_eq!(jobs.len(), names.len() * SHARES.len());
+        assert_eq!(names[VARVE..], ["varve", processors::ONE]);
+        for (at, job) in jobs.iter().enumerate() {
+            let Job::Rig(request) = job else {
+                panic!("all are rigs")
+            };
+            let (scheme, share) = (at / SHARES.len(), at % SHARES.len());
+            assert_eq!(request.system, SYSTEMS[scheme.min(VARVE)], "job {at}");
+            assert_eq!(
+                request.cores,
+                if scheme > VARVE { 1 } else { 2 },
+                "job {at}"
+            );
+            let Hosts::Mix(mix) = &request.hosts else {
+                panic!("all are mixes")
+            };
+            assert_eq!(
+                mix.pace,
+                Pace::Open(Rate::PerCent(SHARES[share])),
+                "job {at}"
+            );
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! What less of the map in memory costs.
 
 use super::time_writes::{request, writes};
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row, processors};
 use crate::rig::{Law, Mix, RigRequest, SystemName};
 
 /// The experiment.
@@ -116,7 +116,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     }
 }
 
-const NOTES: [&str; 3] = [
+const NOTES: [&str; 4] = [
     "A miss reads a page from the fast drive before the request goes on, and writes one that was changed first; pages \
      are 4 KiB and the least recently used goes, as in SPDK's lib/ftl.",
     "Where something else is the limit (the dense drive at uniform reads and writes, the processor at skewed writes) \
@@ -125,4 +125,5 @@ const NOTES: [&str; 3] = [
     "Shares are of four bytes a block for both, so 12.5 % is what CSAL has in the document and a large pool of the engine by \
      default. The engine keeps leaves there, nine bytes a block, and what was written since; 100 % is all of it. With \
      less a write merges its leaf sooner, which the fast drive takes.",
+    processors::NOTE,
 ];

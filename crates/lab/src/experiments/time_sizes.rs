@@ -2,7 +2,7 @@
 
 use super::grid::{self, Grid};
 use super::time_writes::{request, writes};
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row, processors};
 use crate::rig::{Law, RigRequest, SystemName};
 
 /// The experiment.
@@ -101,21 +101,22 @@ fn orders(rate: &impl Fn(SystemName, usize, usize) -> f64) -> Vec<Row> {
     for (size, kib) in SIZES.into_iter().enumerate() {
         let fastest = others.map(|system| rate(system, RANDOM, size));
         let fastest = fastest.into_iter().fold(0.0, f64::max);
-        rows.push(Row::at_least(
+        let row = Row::at_least(
             format!("csal-paper by the fastest other, random, {kib} KiB, at least"),
             1.0,
             rate(csal, RANDOM, size) / fastest,
             TOLERANCE,
-        ));
+        );
+        rows.push(row.of(Origin::Order));
         let what = format!("csal-paper by eight disks, in order, {kib} KiB, at least");
         let by_disks = rate(csal, IN_ORDER, size) / DISKS;
         rows.push(match kib {
             CHARGED_KIB => Row::made_of(what, 1.0, by_disks),
-            _ => Row::at_least(what, 1.0, by_disks, TOLERANCE),
+            _ => Row::at_least(what, 1.0, by_disks, TOLERANCE).of(Origin::Order),
         });
     }
     let (last, drop_in) = (SIZES.len() - 1, SystemName::DropIn);
-    rows.push(Row::at_most(
+    let row = Row::at_most(
         format!(
             "open-cas by drop-in, in order, {} KiB, at most",
             SIZES[last]
@@ -123,11 +124,12 @@ fn orders(rate: &impl Fn(SystemName, usize, usize) -> f64) -> Vec<Row> {
         1.0,
         rate(SystemName::OpenCas, IN_ORDER, last) / rate(drop_in, IN_ORDER, last),
         TOLERANCE,
-    ));
+    );
+    rows.push(row.of(Origin::Order));
     rows
 }
 
-const NOTES: [&str; 4] = [
+const NOTES: [&str; 5] = [
     "csal-paper by the disks in order has no verdict at 4 KiB: its processor is charged by its published rate of such \
      writes.",
     "Drives are a quarter as large as in time-writes, overwritten once instead of twice, and windows shorter: figures of \
@@ -136,4 +138,5 @@ const NOTES: [&str; 4] = [
      large ones fits in. In order they write what their table says (drive-table); at random time-writes has them.",
     "A band of csal-paper has room for 1,024 writes as long as there are 400 bands: of 256 KiB and 1 MiB it is less, and \
      chance decides a little which is emptied.",
+    processors::NOTE,
 ];

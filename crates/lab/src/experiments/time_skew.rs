@@ -2,7 +2,7 @@
 
 use super::grid::{self, Grid};
 use super::time_writes::{request, writes};
-use super::{Ask, Experiment, Finding, Job, Outcome, Row};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Row, processors};
 use crate::rig::{Law, Mix, RigRequest, SystemName};
 
 /// The experiment.
@@ -41,10 +41,11 @@ const SMALLER_64K: u32 = 4;
 /// Document 000's second configuration: whose drives, and MiB a second if it was published.
 const CONFIGURATION_2: [(SystemName, &str, Option<f64>); 4] = [
     (SystemName::DropIn, "tlc-p5520", Some(1875.0)),
-    (SystemName::CsalPaper, "qlc-p5336", Some(3317.0)),
-    (SystemName::CsalToday, "qlc-p5336", Some(3317.0)),
-    (SystemName::Varve, "qlc-p5336", None),
+    (SystemName::CsalPaper, QLC, Some(3317.0)),
+    (SystemName::CsalToday, QLC, Some(3317.0)),
+    (SystemName::Varve, QLC, None),
 ];
+const QLC: &str = "qlc-p5336";
 /// The smallest model of `qlc-p5336` is four times as large as that of `qlc-002`.
 const SMALLER: u32 = 4;
 const REQUESTS_2: u64 = 60_000;
@@ -56,48 +57,67 @@ const fn skewed(theta: f64, jobs: u32, bytes: u64) -> Mix {
     }
 }
 
+/// A system under one of the loads.
+fn loaded(ask: &Ask, system: SystemName, load: usize) -> RigRequest {
+    let (theta, kib) = LOADS[load];
+    let requests = match system {
+        SystemName::HddArray | SystemName::DropIn | SystemName::OpenCas => SLOW_REQUESTS,
+        _ => REQUESTS[load],
+    };
+    RigRequest {
+        passes: 1.0,
+        scale: ask.scale * if kib == 64 { SMALLER_64K } else { 1 },
+        ..request(ask, system, skewed(theta, 8, kib << 10), requests)
+    }
+}
+
+/// A system as in the second configuration.
+fn configured(ask: &Ask, system: SystemName, dense: &'static str) -> RigRequest {
+    let smaller = if system == SystemName::DropIn {
+        1
+    } else {
+        SMALLER
+    };
+    RigRequest {
+        dense,
+        fast: "slc-p5810",
+        passes: 1.0,
+        scale: ask.scale * smaller,
+        ..request(ask, system, skewed(1.2, 1, 64 << 10), REQUESTS_2)
+    }
+}
+
+/// The grid, the second configuration, and the engine on one processor under all of that.
 fn jobs(ask: &Ask) -> Vec<Job> {
     let mut jobs = grid::jobs(&SYSTEMS, LOADS.len(), |system, load| {
-        let (theta, kib) = LOADS[load];
-        let requests = match system {
-            SystemName::HddArray | SystemName::DropIn | SystemName::OpenCas => SLOW_REQUESTS,
-            _ => REQUESTS[load],
-        };
-        RigRequest {
-            passes: 1.0,
-            scale: ask.scale * if kib == 64 { SMALLER_64K } else { 1 },
-            ..request(ask, system, skewed(theta, 8, kib << 10), requests)
-        }
+        loaded(ask, system, load)
     });
-    jobs.extend(CONFIGURATION_2.map(|(system, dense, _)| {
-        let smaller = if system == SystemName::DropIn {
-            1
-        } else {
-            SMALLER
-        };
-        Job::Rig(RigRequest {
-            dense,
-            fast: "slc-p5810",
-            passes: 1.0,
-            scale: ask.scale * smaller,
-            ..request(ask, system, skewed(1.2, 1, 64 << 10), REQUESTS_2)
-        })
-    }));
+    jobs.extend(CONFIGURATION_2.map(|(system, dense, _)| Job::Rig(configured(ask, system, dense))));
+    let varve = SystemName::Varve;
+    jobs.extend((0..LOADS.len()).map(|load| processors::on(1, loaded(ask, varve, load))));
+    jobs.push(processors::on(1, configured(ask, varve, QLC)));
     jobs
 }
 
 fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
-    let (grid, configuration_2) = findings.split_at(SYSTEMS.len() * LOADS.len());
+    let (grid, others) = findings.split_at(SYSTEMS.len() * LOADS.len());
     let grid = Grid::new(&SYSTEMS, LOADS.len(), grid);
+    let (configuration_2, on_one) = others.split_at(CONFIGURATION_2.len());
+    let written = |finding: &Finding| finding.rig().window.written_per_s() as f64;
+    let mib = |finding| written(finding) / f64::from(1 << 20);
     let mut rows = Vec::new();
     for ((system, dense, published), finding) in CONFIGURATION_2.iter().zip(configuration_2) {
-        let ours = finding.rig().window.written_per_s() as f64 / f64::from(1 << 20);
+        let ours = mib(finding);
         let what = format!("{system} on {dense}, 64 KiB, Zipf 1.2, MiB/s");
         rows.push(match published {
             Some(published) => Row::against(what, *published, ours, TOLERANCE),
             None => Row::beside(what, ours),
         });
     }
+    rows.push(Row::beside(
+        format!("{} on {QLC}, 64 KiB, Zipf 1.2, MiB/s", processors::ONE),
+        mib(&on_one[LOADS.len()]),
+    ));
     let others = [
         SystemName::HddArray,
         SystemName::DropIn,
@@ -106,23 +126,33 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     for (load, (theta, kib)) in LOADS.into_iter().enumerate() {
         let fastest = others.map(|system| grid.rate(system, load));
         let fastest = fastest.into_iter().fold(0.0, f64::max);
-        rows.push(Row::at_least(
+        let row = Row::at_least(
             format!("csal-paper by the fastest other, {kib} KiB, Zipf {theta}, at least"),
             1.0,
             grid.rate(SystemName::CsalPaper, load) / fastest,
             0.0,
-        ));
+        );
+        rows.push(row.of(Origin::Order));
     }
     let names = LOADS.map(|(theta, kib)| format!("Zipf {theta}, {kib} KiB"));
     let title = "Skewed writes of eight tenants";
     let rate = |system, load| grid.rate(system, load);
     let what = |system: SystemName, name: &str| format!("{system}, {name}, MB/s");
-    let (plot, bars) = grid::bars(title, &SYSTEMS, &names, rate, what);
+    let (mut plot, bars) = grid::bars(title, &SYSTEMS, &names, rate, what);
     rows.extend(bars);
+    let on_one = on_one.iter().take(LOADS.len());
+    let on_one: Vec<f64> = on_one.map(|finding| written(finding) / 1e6).collect();
+    rows.extend(processors::rows(processors::ONE, &names, &on_one, "MB/s"));
+    for (load, name) in names.iter().enumerate() {
+        let what = format!("{}, by csal-today, {name}", processors::ONE);
+        let by = on_one[load] / grid.rate(SystemName::CsalToday, load);
+        rows.push(Row::beside(what, by));
+    }
+    plot.series(processors::ONE, on_one);
     Outcome::plotted("ratio, or as said", rows, &NOTES, plot)
 }
 
-const NOTES: [&str; 4] = [
+const NOTES: [&str; 5] = [
     "Neither document tells what had been done to the drives before. Here they are overwritten once by the same load, \
      so the TLC drive collects garbage of its own; under an exponent of 1.2 a dense tier behind a fast one hardly does yet \
      (time-production overwrites eight times).",
@@ -131,4 +161,32 @@ const NOTES: [&str; 4] = [
     "Under skew csal-paper makes a conventional drive collect garbage of its own: what streams of tenants and of garbage \
      collection write at one time shares erase units and dies at different times. On zones nothing does (time-mixed).",
     "Which CSAL document 000 measured is not told; both are set against it. Its jobs did not know tenants.",
+    processors::NOTE,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rates are told of findings by their places: what the engine does on one processor comes last, and is asked for
+    /// what it is asked for on two.
+    #[test]
+    fn the_engine_on_one_processor_comes_last() {
+        let jobs = jobs(&Ask { seed: 1, scale: 2 });
+        let both = SYSTEMS.len() * LOADS.len() + CONFIGURATION_2.len();
+        assert_eq!(jobs.len(), both + LOADS.len() + 1);
+        let of_two = (0..LOADS.len()).map(|load| (SYSTEMS.len() - 1) * LOADS.len() + load);
+        for (at, twin) in of_two.chain([both - 1]).enumerate() {
+            let (Job::Rig(one), Job::Rig(two)) = (&jobs[both + at], &jobs[twin]) else {
+                panic!("all are rigs")
+            };
+            assert_eq!((one.cores, two.cores), (1, 2), "{at}");
+            let again = RigRequest {
+                cores: 2,
+                ..one.clone()
+            };
+            assert_eq!(format!("{again:?}"), format!("{two:?}"), "{at}");
+            assert_eq!(two.system, SystemName::Varve);
+        }
+    }
+}

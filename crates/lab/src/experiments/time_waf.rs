@@ -2,7 +2,7 @@
 
 use super::grid::{self, Grid};
 use super::time_writes::random;
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row};
 use crate::rig::{SystemName, TierReport};
 
 /// The experiment.
@@ -48,15 +48,17 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     let least = least.into_iter().fold(f64::INFINITY, f64::min);
     let mut rows = Vec::new();
     for csal in [SystemName::CsalPaper, SystemName::CsalToday] {
-        rows.push(Row::at_most(
+        let row = Row::at_most(
             format!("{csal} by the least other, 4 KiB, flash of the dense drive, at most"),
             1.0,
             flash(csal, 0) / least,
             0.0,
-        ));
+        );
+        rows.push(row.of(Origin::Order));
         let (ours, drop_in) = (flash(csal, 1), flash(SystemName::DropIn, 1));
         let what = format!("{csal} by drop-in, 64 KiB, flash of the dense drive");
-        rows.push(Row::against(what, 1.0, ours / drop_in, TOLERANCE));
+        let row = Row::against(what, 1.0, ours / drop_in, TOLERANCE);
+        rows.push(row.of(Origin::Order));
     }
     let mut plot = Plot::bars(
         "Flash of the dense drive by bytes of hosts",

@@ -1,7 +1,7 @@
 //! Writes in time: the paper's schemes beside one another and beside the engine.
 
 use super::grid::{self, Grid};
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row, processors};
 use crate::rig::{Hosts, Law, Mix, Pace, Protect, RigRequest, SystemName};
 
 /// The experiment.
@@ -83,7 +83,7 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) ->
 }
 
 /// What a reader has to know of rows that are off.
-const NOTES: [&str; 6] = [
+const NOTES: [&str; 7] = [
     "CSAL in order, 4 KiB: what the model charges a processor for a write and the block moved for it is the artifact's own rate \
      of such writes, so its rate here is that one again and has no verdict. At 64 KiB the charge does not bind.",
     "Open-CAS: most random writes find no line and go through, so it is as fast as the drive below, which is \
@@ -97,8 +97,8 @@ const NOTES: [&str; 6] = [
      drive has buffers for (32 here): eight tenants are fewer. See varve lab rig drop-in --rw write --jobs 64.",
     "CSAL on zones is the document's CSAL-ZNS, which had four drives of 4 TB; here it is one of 1 TB, whose flash \
      takes 1.2 GB/s.",
-    "csal-today has the one thread that it has, csal-paper and varve two processors; what each is charged stands with its \
-     parameters (varve lab rig SYSTEM).",
+    processors::NOTE,
+    "What a system is charged stands with its parameters (varve lab rig SYSTEM).",
 ];
 
 /// Writes of the artifact's eight jobs.
@@ -138,7 +138,9 @@ fn jobs(ask: &Ask) -> Vec<Job> {
             ..loaded(ask, SystemName::CsalPaper, load)
         })
     });
-    standard.into_iter().chain(on_zones).collect()
+    let on_one =
+        (0..LOADS.len()).map(|load| processors::on(1, loaded(ask, SystemName::Varve, load)));
+    standard.into_iter().chain(on_zones).chain(on_one).collect()
 }
 
 /// Place of a load in `LOADS`.
@@ -147,12 +149,13 @@ const RANDOM_64K: usize = 1;
 const IN_ORDER_4K: usize = 2;
 const IN_ORDER_64K: usize = 3;
 
-fn headlines(rates: &Grid<'_>) -> Vec<Row> {
+/// `on_one`: rates of the engine on one processor, by load.
+fn headlines(rates: &Grid<'_>, on_one: &[f64]) -> Vec<Row> {
     let csal = SystemName::CsalPaper;
     let by = |other, load| rates.rate(csal, load) / rates.rate(other, load);
     let against =
         |what: &str, original, ours| Row::against(what.to_owned(), original, ours, TOLERANCE);
-    vec![
+    let mut rows = vec![
         Row::made_of(
             "csal-paper by hdd-array, in order, 4 KiB".to_owned(),
             1.0,
@@ -162,7 +165,8 @@ fn headlines(rates: &Grid<'_>) -> Vec<Row> {
             "csal-paper by hdd-array, in order, 64 KiB",
             1.0,
             by(SystemName::HddArray, IN_ORDER_64K),
-        ),
+        )
+        .of(Origin::Order),
         against(
             "csal-paper by open-cas, random, 4 KiB",
             8.28,
@@ -195,11 +199,21 @@ fn headlines(rates: &Grid<'_>) -> Vec<Row> {
             "varve by csal-paper, in order, 4 KiB".to_owned(),
             rates.rate(SystemName::Varve, IN_ORDER_4K) / rates.rate(csal, IN_ORDER_4K),
         ),
-    ]
+    ];
+    for (load, name) in [
+        (RANDOM_4K, "random, 4 KiB"),
+        (IN_ORDER_4K, "in order, 4 KiB"),
+    ] {
+        rows.push(Row::beside(
+            format!("{}, by csal-today, {name}", processors::ONE),
+            on_one[load] / rates.rate(SystemName::CsalToday, load),
+        ));
+    }
+    rows
 }
 
 fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
-    let (standard, on_zones) = findings.split_at(SYSTEMS.len() * LOADS.len());
+    let (standard, others) = findings.split_at(SYSTEMS.len() * LOADS.len());
     let rates = Grid::new(&SYSTEMS, LOADS.len(), standard);
     let names = LOADS.map(|(law, bytes)| {
         let order = if law == Law::Uniform {
@@ -215,18 +229,19 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         plot.series(system.name(), of.collect());
     }
     let written = |finding: &Finding| finding.rig().window.written_per_s() as f64 / 1e6;
-    let on_zones: Vec<f64> = on_zones.iter().map(written).collect();
-    plot.series(ON_ZONES.0, on_zones.clone());
-    let mut rows = headlines(&rates);
+    let others: Vec<f64> = others.iter().map(written).collect();
+    let (on_zones, on_one) = others.split_at(LOADS.len());
+    plot.series(ON_ZONES.0, on_zones.to_vec());
+    plot.series(processors::ONE, on_one.to_vec());
+    let mut rows = headlines(&rates, on_one);
     for system in SYSTEMS {
         for (load, name) in names.iter().enumerate() {
             let what = format!("{system}, {name}, MB/s");
             rows.push(Row::beside(what, rates.rate(system, load)));
         }
     }
-    for (rate, name) in on_zones.into_iter().zip(&names) {
-        let what = format!("{}, {name}, MB/s", ON_ZONES.0);
-        rows.push(Row::beside(what, rate));
+    for (whose, rates) in [(ON_ZONES.0, on_zones), (processors::ONE, on_one)] {
+        rows.extend(processors::rows(whose, &names, rates, "MB/s"));
     }
     Outcome {
         unit: "ratio, or as said",
@@ -241,22 +256,22 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
 mod tests {
     use super::*;
 
-    /// Rates are told of findings by their places: systems, then CSAL on zones, each under all loads.
+    /// Rates are told of findings by their places: systems, then CSAL on zones, then the engine on one processor, each
+    /// under all loads.
     #[test]
     fn jobs_are_where_their_rates_are_looked_for() {
         let jobs = jobs(&Ask { seed: 1, scale: 8 });
-        assert_eq!(jobs.len(), (SYSTEMS.len() + 1) * LOADS.len());
+        let (zoned, one) = (SYSTEMS.len(), SYSTEMS.len() + 1);
+        assert_eq!(jobs.len(), (one + 1) * LOADS.len());
         for (at, job) in jobs.iter().enumerate() {
             let Job::Rig(request) = job else {
                 panic!("all are rigs")
             };
-            let system = SYSTEMS.get(at / LOADS.len());
-            assert_eq!(
-                request.system,
-                *system.unwrap_or(&SystemName::CsalPaper),
-                "job {at}"
-            );
-            assert_eq!(request.dense == ON_ZONES.1, system.is_none(), "job {at}");
+            let place = at / LOADS.len();
+            let systems = [&SYSTEMS[..], &[SystemName::CsalPaper, SystemName::Varve]].concat();
+            assert_eq!(request.system, systems[place], "job {at}");
+            assert_eq!(request.dense == ON_ZONES.1, place == zoned, "job {at}");
+            assert_eq!(request.cores == 1, place == one, "job {at}");
             let Hosts::Mix(mix) = &request.hosts else {
                 panic!("all are mixes")
             };

@@ -1,7 +1,7 @@
 //! What reaches the dense tier, all told, behind a fast tier of 5 %.
 
 use super::waf_policies::{LOADS, request};
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row};
 use crate::waf::{PolicyName, WafRequest};
 
 /// The experiment.
@@ -63,7 +63,9 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         for ((load, dense), published) in LOADS.iter().zip(&ours).zip(published) {
             let what = format!("{policy}, {load}");
             rows.push(match published {
-                Some(published) => Row::against(what, published, *dense, TOLERANCE),
+                Some(published) => {
+                    Row::against(what, published, *dense, TOLERANCE).of(Origin::Simulation)
+                }
                 None => Row::beside(what, *dense),
             });
         }

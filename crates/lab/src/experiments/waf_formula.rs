@@ -1,6 +1,6 @@
 //! Uniform writes over over-provisioning, beside the formula.
 
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row};
 use crate::waf::{PolicyName, WafRequest, Workload};
 
 /// The experiment.
@@ -44,6 +44,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
             *ours,
             TOLERANCE,
         )
+        .of(Origin::Theory)
     };
     let mut plot = Plot::lines(
         "Uniform random writes",

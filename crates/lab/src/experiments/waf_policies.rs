@@ -1,6 +1,6 @@
 //! What CSAL's open-source rule and others cost without a fast tier.
 
-use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row};
 use crate::waf::{PolicyName, WafRequest, Workload};
 
 /// The experiment.
@@ -98,7 +98,8 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         let ours: Vec<f64> = found.iter().map(|finding| finding.waf().waf_ftl).collect();
         for (at, (load, waf)) in LOADS.iter().zip(&ours).enumerate() {
             let what = format!("{}, {load}", known.policy);
-            rows.push(Row::against(what, known.published[at], *waf, TOLERANCE));
+            let row = Row::against(what, known.published[at], *waf, TOLERANCE);
+            rows.push(row.of(Origin::Simulation));
         }
         plot.series(known.policy.name(), ours);
     }

@@ -1,7 +1,7 @@
 //! Whether the size of a run matters: the same at a quarter of it.
 
 use super::waf_policies::{LOADS, request};
-use super::{Ask, Experiment, Finding, Job, Outcome, Row};
+use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Row};
 use crate::waf::{PolicyName, WafRequest};
 
 /// The experiment.
@@ -52,11 +52,12 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
             of(quarter),
             TOLERANCE,
         )
+        .of(Origin::Simulation)
     };
     Outcome {
         unit: "D",
         rows: runs.zip(pairs).map(row).collect(),
-        notes: vec!["What stands under \"published\" is ours at the larger size.".to_owned()],
+        notes: vec!["What stands under \"original\" is ours at the larger size.".to_owned()],
         parameters: Vec::new(),
         plots: Vec::new(),
     }

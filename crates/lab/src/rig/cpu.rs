@@ -1,4 +1,4 @@
-//! Processors that a system's software runs on.
+//! Processors that a system's software runs on: each charge goes to the one that is free first, whoever does the work.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -237,7 +237,7 @@ pub struct RigRequest {
     /// Ranks of Zipf's law for each place: how many times smaller the system is than what it stands
     /// for.
     pub zipf_ranks: u32,
-    /// Processors for the system's software.
+    /// Processors for the system's software: its work goes to whichever is free.
     pub cores: usize,
     /// Dense drives are smaller by this.
     pub scale: u32,

@@ -48,6 +48,25 @@ fn millions(report: &RigReport) -> f64 {
     report.window.written_per_s() as f64 / 1e6
 }
 
+/// On one processor the engine does what one has time for, by what it is charged, and on two it does more.
+#[test]
+fn a_processor_is_a_limit() {
+    let on = |cores| {
+        let request = RigRequest {
+            cores,
+            ..request(SystemName::Varve, Law::Uniform, 4096)
+        };
+        measured(&request)
+    };
+    let (one, two) = (on(1), on(2));
+    let (slow, fast) = (millions(&one), millions(&two));
+    assert!(slow < 0.9 * fast, "{slow} and {fast} MB/s");
+    let dense = one.window.dense.as_ref().unwrap().written_bytes as f64 / 4096.0;
+    let seconds = one.window.virtual_ns as f64 / 1e9;
+    let busy = one.window.iops() as f64 * 2.6e-6 + dense / seconds * 1.57e-6;
+    assert!((0.9..1.05).contains(&busy), "busy for {busy} of a second");
+}
+
 /// The seed decides everything, of every system.
 #[test]
 fn two_runs_of_a_seed_are_one() {

@@ -254,6 +254,16 @@ impl Membership {
         self.session.borrow().is_stopped || self.taken().is_some()
     }
 
+    /// The heartbeat in the newest label that each drive is known to have taken. One that is behind the others failed
+    /// those since, or has not answered yet.
+    #[must_use]
+    pub fn heartbeats(&self) -> BTreeMap<MemberId, u64> {
+        let stores = self.stores.borrow();
+        let beat =
+            |(id, store): (&MemberId, &Rc<LabelStore>)| Some((*id, store.label()?.state.heartbeat));
+        stores.iter().filter_map(beat).collect()
+    }
+
     /// Members that failed a label write since the last call, each perhaps several times.
     #[must_use]
     pub fn take_suspects(&self) -> Vec<Failed> {

@@ -128,8 +128,11 @@ struct EngineFigures {
     fast_writes_per_host_write: Option<f64>,
     /// Bytes written to all dense drives for each byte the host wrote, parity and P2L included.
     dense_bytes_per_host_byte: Option<f64>,
-    /// Share of look-ups by host reads that found their leaf in memory; not known for writes.
+    /// Share of look-ups by host reads that found their leaf in memory; of writes nobody counts them.
     map_hit_ratio: Option<f64>,
+    /// Leaves of the map read from the fast tier for each block of the host's: for its look-ups, for merges, and for
+    /// garbage collection.
+    leaf_reads_per_host_block: f64,
     /// There is something to collect.
     #[serde(skip)]
     has_dense: bool,
@@ -137,6 +140,8 @@ struct EngineFigures {
 
 /// Why a result says less than it seems to.
 pub(crate) struct Shortcoming {
+    /// A stable word for it.
+    pub(crate) code: &'static str,
     pub(crate) what: String,
     /// What to do about it.
     pub(crate) next: &'static str,
@@ -274,6 +279,7 @@ impl Report {
     pub(crate) fn shortcoming(&self) -> Option<Shortcoming> {
         if self.errors > 0 {
             return Some(Shortcoming {
+                code: "operations-failed",
                 what: "operations failed".to_owned(),
                 next: self.first_next.unwrap_or_default(),
                 is_failure: true,
@@ -281,6 +287,7 @@ impl Report {
         }
         if !self.drives_lost.is_empty() {
             return Some(Shortcoming {
+                code: "drives-lost",
                 what: format!("lost while it ran: {}", self.drives_lost.join(", ")),
                 next: "varve drive list tells how they are",
                 is_failure: false,
@@ -288,6 +295,7 @@ impl Report {
         }
         match self.zeroes_per_cent {
             Some(zeroes @ 1..) => Some(Shortcoming {
+                code: "zeroes-read",
                 what: format!(
                     "{zeroes} % of what was read are zeroes: blocks that were never written ask no drive"
                 ),
@@ -315,6 +323,7 @@ impl Report {
             false => "give it a longer --runtime, or run it again: the pool goes on where it was",
         };
         Some(Shortcoming {
+            code: "not-steady",
             what: format!("no {lacks} in the measured window: this is not steady state"),
             next,
             is_failure: is_made,
@@ -420,6 +429,7 @@ impl EngineFigures {
             fast_writes_per_host_write: per_host(after.fast - before.fast, BLOCK_BYTES),
             dense_bytes_per_host_byte: per_host(after.dense - before.dense, BLOCK_BYTES),
             map_hit_ratio: (!is_write).then(|| 1.0 - ratio(counted("leaf_reads"), host_blocks)),
+            leaf_reads_per_host_block: ratio(counted("leaf_reads"), host_blocks),
             has_dense: true,
         }
     }
@@ -439,6 +449,10 @@ impl EngineFigures {
             shown(self.dense_bytes_per_host_byte),
         );
         line("map hit ratio", shown(self.map_hit_ratio));
+        line(
+            "leaf reads/host block",
+            shown(Some(self.leaf_reads_per_host_block)),
+        );
         let moved = [
             ("compacted blocks", self.compacted_blocks),
             ("bypassed blocks", self.bypassed_blocks),

@@ -147,6 +147,29 @@ impl fmt::Display for BenchError {
 }
 
 impl BenchError {
+    /// A stable word for programs.
+    pub(crate) fn code(&self) -> &str {
+        match self {
+            Self::Plan(PlanError::UnevenSize { .. }) => "uneven-size",
+            Self::Plan(PlanError::Share { .. } | PlanError::Reserve(_)) | Self::Small { .. } => {
+                "too-small"
+            }
+            Self::Plan(PlanError::Lanes { .. }) => "too-many-cores",
+            Self::Plan(PlanError::Capacity { .. }) => "no-room",
+            Self::Plan(PlanError::TooLarge { .. }) => "too-large",
+            Self::Memory { .. } => "no-memory",
+            Self::Assemble(_) => "assemble",
+            Self::Engine(_) => "engine",
+            Self::Stalled(_) | Self::Hangs(_) => "hangs",
+            Self::Load(_) => "operations-failed",
+            Self::NotSteady { .. } => "not-steady",
+            Self::NotWarm { .. } => "not-warm",
+            Self::Unreachable(error) => error.code(),
+            Self::Control(failure) => &failure.code,
+            Self::HoldsData(_) => "would-overwrite",
+        }
+    }
+
     /// What the user can do about it.
     pub(crate) fn next(&self) -> &str {
         match self {
@@ -552,6 +575,24 @@ mod tests {
             assert!(json["iops"].as_u64().is_some_and(|iops| iops > 0));
             assert!(json["latency_ns"]["max"].as_u64() >= json["latency_ns"]["p50"].as_u64());
         }
+    }
+
+    /// A map of which little is in memory is read: how much is told of writes too, and of a map that is in memory
+    /// that nothing is.
+    #[test]
+    fn reads_of_the_map_are_told_of_writes() {
+        let told = |map_cache| {
+            let mut request = request(Direction::Write, Order::Uniform, 4096);
+            request.plan.map_cache = map_cache;
+            let report = steady(request).json();
+            let json: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+            assert!(json["map_hit_ratio"].is_null(), "{json}");
+            json["leaf_reads_per_host_block"]
+                .as_f64()
+                .expect("a number")
+        };
+        assert!(told(10) > 0.0);
+        assert!(told(100) < 0.01);
     }
 
     /// Symbols take the same ways: every one reads back.

@@ -96,6 +96,7 @@ impl Options {
     pub(crate) fn run(&self) -> Exit {
         if self.zipf.is_some() && matches!(self.rw(), Rw::Read | Rw::Write) {
             complain(
+                "unfit-option",
                 "--zipf makes no sense for a sequential load",
                 "use --rw randread or randwrite",
             );
@@ -103,13 +104,14 @@ impl Options {
         }
         if self.verify && self.iodepth * self.jobs > VERIFIED_MAX {
             complain(
+                "too-many-in-flight",
                 "--verify follows fewer operations in flight",
                 "use an --iodepth times --jobs of at most 32767",
             );
             return Exit::Usage;
         }
         if let Some((what, next)) = self.misplaced() {
-            complain(&what, next);
+            complain("unfit-option", &what, next);
             return Exit::Usage;
         }
         hint::set_state(self.state.as_deref());
@@ -135,7 +137,7 @@ impl Options {
                 match report.shortcoming() {
                     None => Exit::Ok,
                     Some(short) if short.is_failure => {
-                        complain(&short.what, short.next);
+                        complain(short.code, &short.what, short.next);
                         Exit::Failed
                     }
                     Some(short) => {
@@ -147,7 +149,7 @@ impl Options {
             Err(BenchError::Control(failure)) => front::fail(&failure),
             Err(error @ BenchError::HoldsData(_)) => Self::wants_overwrite(&error.to_string()),
             Err(error) => {
-                complain(&error.to_string(), error.next());
+                complain(error.code(), &error.to_string(), error.next());
                 match error {
                     BenchError::Plan(PlanError::TooLarge { .. }) | BenchError::Memory { .. } => {
                         Exit::Refused
@@ -168,7 +170,8 @@ impl Options {
     /// Nothing is written to what is there unless that was said.
     fn wants_overwrite(what: &str) -> Exit {
         let again = hint::again("--overwrite");
-        complain(what, &format!("{again}, if what is there may go"));
+        let next = format!("{again}, if what is there may go");
+        complain("would-overwrite", what, &next);
         Exit::Refused
     }
 

@@ -38,7 +38,7 @@ fn show(check: &CheckView) {
     show_losses(check);
     show_bad(check);
     let (what, next) = verdict(check);
-    complain(&what, &next);
+    complain("does-not-agree", &what, &next);
 }
 
 fn show_counts(check: &CheckView) {
@@ -132,20 +132,36 @@ fn verdict(check: &CheckView) -> (String, String) {
         check.stripes_away,
         "stripes could not be compared with what names their blocks while a drive is away",
     );
-    let next = if check.drives_away > 0 || check.stripes_away > 0 {
-        format!(
-            "varve pool status {} names them, and what goes on with each",
-            check.pool
-        )
-    } else if check.loss_ranges > 0 {
-        "write what is lost once more from a backup: a block that is written is whole".to_owned()
-    } else if check.bad_copies > 0 {
-        mending(check)
-    } else {
-        String::new()
-    };
+    let next = next_of(check);
     let what = format!("pool {}: {}", check.pool, faults.join("; "));
     (what, next)
+}
+
+/// What to do about what is worst of it. There is always something.
+fn next_of(check: &CheckView) -> String {
+    let pool = &check.pool;
+    if check.drives_away > 0 || check.stripes_away > 0 {
+        return format!("varve pool status {pool} names them, and what goes on with each");
+    }
+    if check.loss_ranges > 0 || check.lost_blocks > 0 {
+        return "write what is lost once more from a backup: a block that is written is whole"
+            .to_owned();
+    }
+    // Nothing was counted behind it, so no drive is known to be the only one that is wrong.
+    if check.broken.is_some() {
+        return format!(
+            "back up the volumes, then make the pool anew (varve pool destroy {pool} --with-volumes) and bring them \
+             back; report what was found as a bug, unless drives were written to by others"
+        );
+    }
+    if check.bad_copies > 0 {
+        return mending(check);
+    }
+    // Which blocks they were of nobody knows.
+    format!(
+        "compare what was written last before the pool was opened with a backup, and write it once more where it \
+         differs; varve check {pool} once more tells whether anything else is wrong"
+    )
 }
 
 #[cfg(test)]
@@ -179,6 +195,78 @@ mod tests {
         });
         assert!(what.starts_with("pool p: 3 stripes could not"), "{what}");
         assert!(next.starts_with("varve pool status p"), "{next}");
+    }
+
+    /// Whatever alone is wrong, there is something to do about it: each count of a view, as programs get it, is made
+    /// the only one.
+    #[test]
+    fn whatever_is_wrong_has_a_next_step() {
+        let view = CheckView {
+            pool: "p".to_owned(),
+            ..CheckView::default()
+        };
+        // Taken apart by name: a count that is added is missed here.
+        let CheckView {
+            pool: _,
+            agrees: _,
+            broken: _,
+            bad_copies: _,
+            bad_drives: _,
+            losses: _,
+            loss_ranges: _,
+            unreadable_blocks: _,
+            is_partial: _,
+            lost_blocks: _,
+            damaged_ranges: _,
+            drives_away: _,
+            leaves: _,
+            mapped_blocks: _,
+            fast_blocks: _,
+            dense_blocks: _,
+            stripes: _,
+            stripes_away: _,
+            parts: _,
+            redone_records: _,
+            redone_of_hosts: _,
+        } = view.clone();
+        let broken = CheckView {
+            broken: Some("a leaf names a block twice".to_owned()),
+            ..view.clone()
+        };
+        let mut wrong = vec![broken];
+        for change in [
+            (|view| view.bad_copies = 1) as fn(&mut CheckView),
+            |view| view.loss_ranges = 1,
+            |view| view.unreadable_blocks = 1,
+            |view| view.lost_blocks = 1,
+            |view| view.damaged_ranges = 1,
+            |view| view.drives_away = 1,
+            |view| view.stripes_away = 1,
+        ] {
+            let mut view = view.clone();
+            change(&mut view);
+            wrong.push(view);
+        }
+        for view in &wrong {
+            assert!(!verdict(view).1.is_empty(), "{view:?}");
+        }
+    }
+
+    /// Behind what is broken nothing was counted: no drive is given up for what was found before.
+    #[test]
+    fn no_drive_is_given_up_where_the_map_is_broken() {
+        let (_, next) = verdict(&CheckView {
+            pool: "p".to_owned(),
+            broken: Some("a leaf names a block twice".to_owned()),
+            bad_copies: 1,
+            bad_drives: vec![BadDrive {
+                drive: "dense1".to_owned(),
+                path: None,
+                copies: 1,
+            }],
+            ..CheckView::default()
+        });
+        assert!(next.starts_with("back up the volumes"), "{next}");
     }
 
     /// To give a drive up is advised only where all that is wrong is on it.

@@ -56,7 +56,7 @@ impl Options {
             Ok(true) => Exit::Ok,
             Ok(false) => Exit::Failed,
             Err(error) => {
-                complain(&error.to_string(), &error.next());
+                complain(error.code(), &error.to_string(), &error.next());
                 if let DemoError::Control(failure) = &error {
                     keep((**failure).clone());
                 }

@@ -9,7 +9,8 @@
 //!
 //! **Not here**: the form of the document ([`Failure`], which the daemon answers with too).
 
-use super::hint::typed;
+use super::detached::left_by;
+use super::hint::{typed, typed_failure};
 use crate::{envelope, out};
 use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,14 +26,19 @@ fn last() -> MutexGuard<'static, Option<Failure>> {
     LAST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells on standard error what went wrong and what to do next.
-pub(crate) fn complain(what: &str, next: &str) {
+/// Tells on standard error what went wrong and what to do next; `code` is a stable word for it, for programs.
+pub(crate) fn complain(code: &str, what: &str, next: &str) {
     let (what, next) = (&*typed(what), &*typed(next));
-    eprintln!("error: {what}");
+    tell(what, next);
+    keep(plain(code, what, next));
+}
+
+/// Tells on standard error alone.
+pub(super) fn tell(what: &str, next: &str) {
+    eprintln!("error: {}", typed(what));
     if !next.is_empty() {
-        eprintln!("next:  {next}");
+        eprintln!("next:  {}", typed(next));
     }
-    keep(plain(what, next));
 }
 
 /// Tells on standard error what a result that counts does not say, and what to do about it.
@@ -47,10 +53,10 @@ pub(super) fn keep(failure: Failure) {
 }
 
 /// A failure of which no more is known than its text; its class is that of the process's end.
-pub(super) fn plain(what: &str, next: &str) -> Failure {
+pub(super) fn plain(code: &str, what: &str, next: &str) -> Failure {
     Failure {
         exit: Exit::Failed,
-        code: String::new(),
+        code: code.to_owned(),
         error: what.to_owned(),
         causes: Vec::new(),
         findings: Vec::new(),
@@ -69,35 +75,36 @@ pub(super) fn end(exit: Exit) {
 }
 
 /// Ends the process at once, as failed, because of `what`.
-pub(crate) fn abandon(what: &str) -> ! {
-    complain(what, "");
+pub(crate) fn abandon(code: &str, what: &str) -> ! {
+    complain(code, what, "");
     end(Exit::Failed);
     std::process::exit(Exit::Failed as i32)
 }
 
-/// From now on a signal that ends the process leaves a document, if one is wanted: the command does nothing that has to
-/// be ended in good order. Without `--json` it ends the process as any other.
-pub(super) fn outlive_signals() {
-    if asks_for_json(std::env::args_os()) {
-        // What cannot be had ends the process without a document, as before.
-        let _ = on_signal(|signal| interrupted(signal.into()));
+/// From now on a signal that ends the process leaves a document, if one is wanted, and words, if a daemon may go on with
+/// what it was asked: the command does nothing itself that has to be ended in good order. Any other ends as by any
+/// signal.
+pub(super) fn outlive_signals(may_ask_a_daemon: bool) {
+    if may_ask_a_daemon || asks_for_json(std::env::args_os()) {
+        // What cannot be had ends the process without a word, as before.
+        let _ = on_signal(|signal| cut_short(signal.into()));
     }
 }
 
-/// Ends the process because of a signal, at once.
-pub(super) fn interrupted(exit: Exit) -> ! {
-    let what = match exit {
-        Exit::Interrupted => "Ctrl-C ended it before it was done",
-        Exit::HungUp => "it ended with its terminal, before it was done",
-        _ => "SIGTERM ended it before it was done",
-    };
-    let failure = classed(Some(plain(what, "run it again")), exit);
-    let document = asks_for_json(std::env::args_os())
-        .then(|| envelope::last_json("Failure", &failure))
+/// Ends the process because of a signal, at once. It tells what goes on without it.
+pub(super) fn cut_short(exit: Exit) -> ! {
+    let mut left = left_by(exit);
+    typed_failure(&mut left);
+    let exit = left.exit;
+    let is_json = asks_for_json(std::env::args_os());
+    let document = is_json
+        .then(|| envelope::last_json("Failure", &left))
         .flatten();
-    if let Some(document) = document {
+    if document.is_some() || !is_json {
         eprintln!();
-        complain(what, "run it again");
+        tell(&left.error, left.next.as_deref().unwrap_or(""));
+    }
+    if let Some(document) = document {
         print!("{document}");
         out::flush();
     } else if envelope::is_made() {
@@ -116,10 +123,7 @@ const PRINTING: Duration = Duration::from_millis(500);
 
 /// What was complained of, with the class that the process ends with.
 fn classed(failure: Option<Failure>, exit: Exit) -> Failure {
-    let mut failure = failure.unwrap_or_else(|| plain("the command failed", ""));
-    if failure.code.is_empty() {
-        exit.word().clone_into(&mut failure.code);
-    }
+    let failure = failure.unwrap_or_else(|| plain(exit.word(), "the command failed", ""));
     Failure { exit, ..failure }
 }
 
@@ -154,17 +158,10 @@ mod tests {
     /// The document never contradicts the exit code, and always has a word for programs.
     #[test]
     fn the_class_is_that_of_the_end() {
-        let failure = classed(Some(plain("a", "b")), Exit::Refused);
-        assert_eq!(
-            (failure.exit, &failure.code[..]),
-            (Exit::Refused, "refused")
-        );
+        let failure = classed(Some(plain("no-io", "a", "b")), Exit::Refused);
+        assert_eq!((failure.exit, &failure.code[..]), (Exit::Refused, "no-io"));
         assert_eq!(failure.next.as_deref(), Some("b"));
-        let known = Failure {
-            code: "no-pool".to_owned(),
-            ..plain("a", "")
-        };
-        let failure = classed(Some(known), Exit::NotFound);
+        let failure = classed(Some(plain("no-pool", "a", "")), Exit::NotFound);
         assert_eq!(
             (failure.exit, &failure.code[..]),
             (Exit::NotFound, "no-pool")

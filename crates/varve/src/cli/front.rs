@@ -3,9 +3,10 @@
 //! If a daemon listens in the state directory it is asked; else the command opens what it needs
 //! itself, under the drives' locks.
 
-use super::failure::{interrupted, keep};
+use super::Exit;
+use super::detached;
+use super::failure::{cut_short, keep, tell};
 use super::hint::{self, typed, typed_failure, typed_reply};
-use super::{Exit, complain};
 use crate::envelope;
 use clap::Args;
 use std::io::{IsTerminal, stderr};
@@ -92,7 +93,7 @@ pub(super) fn fail(failure: &Failure) -> Exit {
         what += cause;
     }
     show_findings(&failure.findings);
-    complain(&what, failure.next.as_deref().unwrap_or(""));
+    tell(&what, failure.next.as_deref().unwrap_or(""));
     let mut failure = failure.clone();
     typed_failure(&mut failure);
     let exit = failure.exit;
@@ -128,9 +129,13 @@ static HAS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Tells what is waited for, on standard error.
 fn note(note: Note<'_>) {
     match note {
-        Note::Job(job) => show_job(job),
+        Note::Asked { is_question } => detached::note_asked(is_question),
+        Note::Job(job) => {
+            detached::note_job(job);
+            show_job(job);
+        }
         Note::Signal(signal) if HAS_ENDING.swap(true, Ordering::Relaxed) => {
-            interrupted(signal.into())
+            cut_short(signal.into())
         }
         Note::Signal(_) => {
             eprintln!("what was begun is taken back; a second signal ends this at once");

@@ -8,6 +8,13 @@ use std::path::Path;
 use std::sync::OnceLock;
 use varve_control::{Failure, Finding, JobView, Reply};
 
+/// What to do where io_uring cannot be had.
+pub(crate) const ALLOW_IO: &str =
+    "allow io_uring to this process (a container's seccomp profile, say)";
+
+/// The word for that, for programs: the one that the control plane has.
+pub(crate) const NO_IO: &str = "no-io";
+
 /// The option as it is typed, if the directory is not the usual one.
 static STATE: OnceLock<String> = OnceLock::new();
 

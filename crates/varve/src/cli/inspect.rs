@@ -16,7 +16,8 @@ pub(crate) struct Options {
     /// A drive, or a file that is one: its labels, its log, its newest checkpoint
     #[arg(required_unless_present = "layout")]
     path: Option<PathBuf>,
-    /// The layout of every structure on media, as Markdown tables; not with --json
+    /// The layout of the fixed structures on media, as Markdown tables; not of leaves of the map and of parts of
+    /// checkpoints with their changes and entries. Not with --json
     #[arg(long, conflicts_with = "path")]
     layout: bool,
     /// Write the result as JSON
@@ -45,18 +46,19 @@ impl Options {
                     Exit::Ok
                 } else {
                     let what = format!("{} has no label of a pool", path.display());
-                    complain(&what, NEXT);
+                    complain("no-label", &what, NEXT);
                     Exit::NotFound
                 }
             }
             Err(error) => {
-                complain(&format!("{}: {error}", path.display()), NEXT);
-                match error.kind() {
-                    ErrorKind::NotFound => Exit::NotFound,
-                    ErrorKind::InvalidInput => Exit::Usage,
-                    ErrorKind::PermissionDenied => Exit::Refused,
-                    _ => Exit::Failed,
-                }
+                let (code, exit) = match error.kind() {
+                    ErrorKind::NotFound => ("no-drive", Exit::NotFound),
+                    ErrorKind::InvalidInput => ("not-a-drive", Exit::Usage),
+                    ErrorKind::PermissionDenied => ("denied", Exit::Refused),
+                    _ => ("unreadable", Exit::Failed),
+                };
+                complain(code, &format!("{}: {error}", path.display()), NEXT);
+                exit
             }
         }
     }

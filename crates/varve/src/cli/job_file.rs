@@ -12,12 +12,15 @@ const ANOTHER: &str = "give the path of a job file behind fio:";
 pub(super) fn read(file: &Path) -> Result<Plan, Exit> {
     let name = file.display();
     let text = std::fs::read_to_string(file).map_err(|error| {
-        let (next, exit) = match error.kind() {
-            ErrorKind::NotFound => (ANOTHER, Exit::NotFound),
-            ErrorKind::InvalidData | ErrorKind::IsADirectory => (ANOTHER, Exit::Usage),
-            _ => ("see that this user may read it", Exit::Failed),
+        let (code, next, exit) = match error.kind() {
+            ErrorKind::NotFound => ("no-job-file", ANOTHER, Exit::NotFound),
+            ErrorKind::InvalidData | ErrorKind::IsADirectory => {
+                ("not-a-job-file", ANOTHER, Exit::Usage)
+            }
+            _ => ("unreadable", "see that this user may read it", Exit::Failed),
         };
         complain(
+            code,
             &format!("the job file {name} cannot be read: {error}"),
             next,
         );
@@ -29,6 +32,10 @@ pub(super) fn read(file: &Path) -> Result<Plan, Exit> {
 
 /// Tells why a job file is no load.
 pub(super) fn refused(file: &Path, error: &str, next: &str) -> Exit {
-    complain(&format!("{}: {error}", file.display()), next);
+    complain(
+        "bad-job-file",
+        &format!("{}: {error}", file.display()),
+        next,
+    );
     Exit::Usage
 }

@@ -118,7 +118,11 @@ impl Recovery {
         let plan = match Plan::new(&request) {
             Ok(plan) => plan,
             Err(error) => {
-                complain(&error.to_string(), "give another --scale or --capacity");
+                complain(
+                    "bad-pool",
+                    &error.to_string(),
+                    "give another --scale or --capacity",
+                );
                 return Exit::Usage;
             }
         };
@@ -144,13 +148,13 @@ impl Recovery {
                 match report.shortcoming() {
                     None => Exit::Ok,
                     Some(what) => {
-                        complain(what, "see `varve lab recovery --help`");
+                        complain("not-steady", what, "see `varve lab recovery --help`");
                         Exit::Failed
                     }
                 }
             }
             Err(error) => {
-                complain(&error.to_string(), BUG);
+                complain("engine", &error.to_string(), BUG);
                 Exit::Failed
             }
         }

@@ -53,7 +53,7 @@ impl Options {
             Err(error) => {
                 let names: Vec<_> = any_sheet::names().collect();
                 let next = format!("name one of {}", names.join(", "));
-                complain(&error.to_string(), &next);
+                complain("no-model", &error.to_string(), &next);
                 return Exit::NotFound;
             }
         };
@@ -74,7 +74,7 @@ impl Options {
                 Exit::Ok
             }
             Err(error) => {
-                complain(&error.to_string(), &next(&error));
+                complain(code(&error), &error.to_string(), &next(&error));
                 Exit::Usage
             }
         }
@@ -90,6 +90,18 @@ impl JobName {
             Self::Randwrite => Job::RandWrite,
             Self::Append => Job::Append,
         }
+    }
+}
+
+/// A stable word for an error.
+const fn code(error: &DriveError) -> &'static str {
+    match error {
+        DriveError::Shape(_) | DriveError::ZoneShape(_) => "bad-shape",
+        DriveError::Block(_) => "bad-block-size",
+        DriveError::Depth(_) => "bad-depth",
+        DriveError::InOrder => "in-order-only",
+        DriveError::NoZones => "no-zones",
+        _ => "bad-job",
     }
 }
 

@@ -88,7 +88,8 @@ pub(crate) struct Options {
     /// Overwrite all addresses this many times before time counts
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     passes: f64,
-    /// Processors for the software of csal-* and varve; that of others is not charged [default: 2]
+    /// Processors for the software of csal-paper and varve; csal-today has one, that of others is not charged. The engine is
+    /// one reactor whose work goes to whichever is free: 1 is what the daemon has [default: 2]
     #[arg(long, value_name = "N")]
     cores: Option<usize>,
     /// Make the dense drive smaller by this
@@ -153,7 +154,7 @@ impl Options {
                 Exit::Ok
             }
             Err(error) => {
-                complain(&error.to_string(), next_of(&error));
+                complain(code_of(&error), &error.to_string(), next_of(&error));
                 match error {
                     RigError::Engine(_) | RigError::Stopped(..) => Exit::Failed,
                     _ => Exit::Usage,
@@ -186,17 +187,17 @@ impl Options {
         for (option, is_given, setting) in of_system {
             if is_given && !self.system.has(setting) {
                 let what = format!("{option} changes nothing of {}", self.system);
-                complain(&what, "leave it out");
+                complain("unfit-option", &what, "leave it out");
                 return Err(Exit::Usage);
             }
         }
         if self.reads.is_some() && self.rw != Some(Way::Randrw) {
-            complain("--reads is for --rw randrw", "leave it out");
+            complain("unfit-option", "--reads is for --rw randrw", "leave it out");
             return Err(Exit::Usage);
         }
         if self.workload.is_none() && self.requests < REQUESTS_MIN {
             let what = format!("a window has {REQUESTS_MIN} requests at least");
-            complain(&what, "give more --requests");
+            complain("too-few-requests", &what, "give more --requests");
             return Err(Exit::Usage);
         }
         Ok(())
@@ -233,6 +234,7 @@ impl Options {
         let law = match (way, self.zipf) {
             (Way::Read | Way::Write, Some(_)) => {
                 complain(
+                    "unfit-option",
                     "--zipf is for random places",
                     "leave it out, or give --rw randwrite",
                 );
@@ -310,9 +312,27 @@ fn known(name: &str) -> Result<&'static str, Exit> {
         .ok_or_else(|| {
             let names: Vec<_> = any_sheet::names().collect();
             let next = format!("name one of {}", names.join(", "));
-            complain(&format!("there is no drive {name:?}"), &next);
+            complain("no-model", &format!("there is no drive {name:?}"), &next);
             Exit::NotFound
         })
+}
+
+/// A stable word for an error.
+const fn code_of(error: &RigError) -> &'static str {
+    match error {
+        RigError::Drive(_) | RigError::ZoneShape(_) => "bad-shape",
+        RigError::Pool(_) => "bad-pool",
+        RigError::Bytes(_) => "bad-block-size",
+        RigError::Area(_) => "bad-area",
+        RigError::Zoned(_) => "zoned",
+        RigError::Disk { .. } => "disk",
+        RigError::Limits(_) => "bad-limits",
+        RigError::Drives { .. } => "bad-drives",
+        RigError::Protect(_) => "bad-protection",
+        RigError::Engine(_) => "engine",
+        RigError::Stopped(..) => "stopped",
+        _ => "bad-experiment",
+    }
 }
 
 /// What would help.

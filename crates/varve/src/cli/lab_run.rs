@@ -137,6 +137,7 @@ impl RunOptions {
     pub(crate) fn run(&self) -> Exit {
         let Some(experiment) = named(&self.name) else {
             complain(
+                "no-experiment",
                 &format!("there is no experiment {:?}", self.name),
                 "varve lab list",
             );
@@ -146,6 +147,7 @@ impl RunOptions {
             if !experiment.is_drawn {
                 let what = format!("{} has no picture", experiment.name);
                 complain(
+                    "no-picture",
                     &what,
                     "leave --plot out; varve lab list tells which have one",
                 );
@@ -239,10 +241,10 @@ fn verdict(chapters: &[Chapter<'_>]) -> Exit {
 
 fn refused(error: &JobError) -> Exit {
     if error.is_of_engine() {
-        complain(&error.to_string(), BUG);
+        complain("engine", &error.to_string(), BUG);
         return Exit::Failed;
     }
-    complain(&error.to_string(), "give a smaller --scale");
+    complain("bad-scale", &error.to_string(), "give a smaller --scale");
     Exit::Usage
 }
 
@@ -250,7 +252,7 @@ fn refused(error: &JobError) -> Exit {
 fn page_in(directory: &Path) -> Result<PathBuf, Exit> {
     std::fs::create_dir_all(directory).map_err(|error| {
         let what = format!("{} cannot be made: {error}", directory.display());
-        complain(&what, "name a directory that can be written");
+        complain("unwritable", &what, "name a directory that can be written");
         Exit::Refused
     })?;
     let file = directory.join("index.html");
@@ -316,7 +318,11 @@ fn write(path: &Path, text: &str) -> Result<(), Exit> {
 
 fn unwritable(path: &Path, error: &std::io::Error) {
     let what = format!("{} cannot be written: {error}", path.display());
-    complain(&what, "name a file in a directory that can be written");
+    complain(
+        "unwritable",
+        &what,
+        "name a file in a directory that can be written",
+    );
 }
 
 #[cfg(test)]

@@ -120,13 +120,29 @@ impl Options {
                 Exit::Ok
             }
             Err(error) => {
-                complain(&error.to_string(), next_of(&error));
+                complain(code_of(&error), &error.to_string(), next_of(&error));
                 match error {
                     WafError::Engine(_) => Exit::Failed,
                     _ => Exit::Usage,
                 }
             }
         }
+    }
+}
+
+/// A stable word for an error.
+const fn code_of(error: &WafError) -> &'static str {
+    match error {
+        WafError::OverProvision(_) => "bad-over-provision",
+        WafError::FastTier(_) => "bad-fast-tier",
+        WafError::FastTierTooSmall | WafError::Reserve(_) => "too-small",
+        WafError::NoFastTier => "no-fast-tier",
+        WafError::Groups(_) | WafError::Blocks { .. } | WafError::Drive(_) => "bad-shape",
+        WafError::Window => "bad-window",
+        WafError::Area(_) => "bad-area",
+        WafError::Capacity { .. } => "no-room",
+        WafError::Engine(_) => "engine",
+        _ => "bad-experiment",
     }
 }
 

@@ -8,6 +8,7 @@ mod bench_pool;
 mod check;
 mod defect;
 mod demo;
+mod detached;
 mod drive;
 mod failure;
 mod front;
@@ -28,7 +29,7 @@ mod usage;
 mod volume;
 
 pub(crate) use failure::{abandon, complain, note};
-pub(crate) use hint::typed;
+pub(crate) use hint::{ALLOW_IO, NO_IO, typed};
 pub(crate) use table::{count, size};
 pub(crate) use varve_control::Exit;
 
@@ -76,7 +77,7 @@ pub(crate) fn run() -> ExitCode {
     let exit = defect::guard(|| match Cli::try_parse() {
         Ok(cli) => {
             if cli.command.is_cut_short() {
-                failure::outlive_signals();
+                failure::outlive_signals(cli.command.may_ask_a_daemon());
             }
             cli.command.run()
         }
@@ -85,7 +86,11 @@ pub(crate) fn run() -> ExitCode {
     let exit = exit.unwrap_or_else(|what| {
         // The panic has told it on standard error.
         let next = "run it again with RUST_BACKTRACE=1 and report what it prints";
-        failure::keep(failure::plain(&format!("a defect of varve: {what}"), next));
+        failure::keep(failure::plain(
+            "defect",
+            &format!("a defect of varve: {what}"),
+            next,
+        ));
         Exit::Failed
     });
     let exit = out::end(exit);
@@ -99,6 +104,14 @@ impl Command {
         !matches!(
             self,
             Self::Demo(_) | Self::Serve(_) | Self::Pool(pool::Action::Create(_))
+        )
+    }
+
+    /// True if a daemon may be asked, which goes on with it after a signal has ended the command.
+    const fn may_ask_a_daemon(&self) -> bool {
+        matches!(
+            self,
+            Self::Check(_) | Self::Drive(_) | Self::Pool(_) | Self::Volume(_)
         )
     }
 

@@ -357,6 +357,9 @@ fn show_status(pool: &PoolView) {
             count(pool.volumes.unwrap_or(0), "volume"),
         );
     }
+    if let (Some(leaves), Some(most)) = (pool.leaves, pool.leaves_max) {
+        println!("  {leaves} of {most} leaves of the map (parts of 2 MiB with something in them)");
+    }
     if let Some(reason) = &pool.stopped {
         println!("  stopped: {reason}");
     }

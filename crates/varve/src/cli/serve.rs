@@ -17,10 +17,10 @@ use varve_units::Nanos;
 /// Options of `varve serve`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Configuration, in place of the options below but --test-namespace; also for metrics, memory of the map and
+    /// Configuration, in place of the options below but --test-namespace; also for memory of the map and
     /// pools that lack drives: deploy/varve.toml has all of it. Without one the usual state directory is
     /// served on loopback
-    #[arg(long, conflicts_with_all = ["state", "listen", "discovery", "advertise", "nqn", "allow_host", "spin_us"])]
+    #[arg(long, conflicts_with_all = ["state", "listen", "discovery", "advertise", "nqn", "allow_host", "metrics", "spin_us"])]
     config: Option<PathBuf>,
     /// Serve one namespace without a pool, to measure everything but storage
     #[arg(long, value_enum, conflicts_with = "state")]
@@ -49,6 +49,9 @@ pub(crate) struct Options {
     /// listeners are on loopback
     #[arg(long, value_name = "NQN")]
     allow_host: Vec<String>,
+    /// Address and port for metrics, for Prometheus at http://ADDRESS/metrics; on loopback only, nowhere if left out
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     /// Microseconds the reactor looks for new commands before it sleeps, at most 10000: worth a wake-up at low depth, on
     /// a processor that has nothing else to do
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -67,7 +70,11 @@ fn until_stdin_ends() {
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     let own = std::process::id();
     if let Err(error) = varve_hostio::terminate(own) {
-        super::complain(&format!("process {own} cannot be told to end: {error}"), "");
+        complain(
+            "no-end",
+            &format!("process {own} cannot be told to end: {error}"),
+            "",
+        );
     }
 }
 
@@ -86,7 +93,11 @@ impl Options {
             if is_led {
                 let thread = Builder::new().name("varve-stdin".to_owned());
                 if let Err(error) = thread.spawn(until_stdin_ends) {
-                    complain(&format!("standard input cannot be watched: {error}"), "");
+                    complain(
+                        "no-thread",
+                        &format!("standard input cannot be watched: {error}"),
+                        "",
+                    );
                 }
             }
         };
@@ -100,7 +111,8 @@ impl Options {
             Ok(()) => Exit::Ok,
             Err(ServeError::Control(error)) => front::fail(&Failure::from(error)),
             Err(error) => {
-                complain(&error.to_string(), &error.next(self.config.is_some()));
+                let next = error.next(self.config.is_some());
+                complain(error.code(), &error.to_string(), &next);
                 error.exit()
             }
         }
@@ -136,7 +148,7 @@ impl Options {
                 map_bytes: None,
                 degraded: false,
             },
-            metrics: None,
+            metrics: self.metrics,
             spin: Nanos::from_micros(self.spin_us.into()),
             data_bytes: DATA_BYTES_USUAL,
         }

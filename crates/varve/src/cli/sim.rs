@@ -57,8 +57,8 @@ pub(crate) struct Options {
     verbose: bool,
 }
 
-/// A question that makes no sense: how the process ends, what is wrong, what to ask instead.
-struct Nonsense(Exit, String, String);
+/// A question that makes no sense: how the process ends, a word for programs, what is wrong, what to ask instead.
+struct Nonsense(Exit, &'static str, String, String);
 
 impl Options {
     /// Runs the campaign and prints what it found.
@@ -69,13 +69,14 @@ impl Options {
         }
         let (seeds, canary) = match self.parsed() {
             Ok(parsed) => parsed,
-            Err(Nonsense(exit, what, next)) => {
-                complain(&what, &next);
+            Err(Nonsense(exit, code, what, next)) => {
+                complain(code, &what, &next);
                 return exit;
             }
         };
         if canary.is_some() && !cfg!(feature = "canary") {
             complain(
+                "no-canaries",
                 "this build can plant no bugs",
                 "cargo run --release --features canary --package varve -- sim --canary ...",
             );
@@ -95,7 +96,11 @@ impl Options {
             return Exit::Ok;
         }
         let (what, next) = report.verdict();
-        complain(&what, &next);
+        let code = match summary.failed.is_empty() {
+            true => "never-seen",
+            false => "seeds-failed",
+        };
+        complain(code, &what, &next);
         Exit::Failed
     }
 
@@ -115,7 +120,8 @@ impl Options {
         let canary = name.map(|name| {
             self.planted().ok_or_else(|| {
                 let what = format!("there is no canary {name:?}");
-                Nonsense(Exit::NotFound, what, "varve sim --canary list".to_owned())
+                let next = "varve sim --canary list".to_owned();
+                Nonsense(Exit::NotFound, "no-canary", what, next)
             })
         });
         Ok((seeds, canary.transpose()?))
@@ -212,7 +218,7 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, Nonsense> {
     let wrong = |why: &str, next: String| {
         let what = format!("--seeds {text}: {why}");
         let next = format!("varve sim --seeds {next}");
-        Err(Nonsense(Exit::Usage, what, next))
+        Err(Nonsense(Exit::Usage, "bad-seeds", what, next))
     };
     let numbers = text
         .split_once("..")
@@ -236,7 +242,7 @@ mod tests {
 
     fn next(text: &str) -> String {
         parse_seeds(text)
-            .map_err(|Nonsense(_, _, next)| next)
+            .map_err(|Nonsense(_, _, _, next)| next)
             .expect_err("nonsense")
     }
 

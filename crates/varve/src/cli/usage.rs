@@ -13,7 +13,11 @@ pub(super) fn explain(error: &Error, command: &Command) -> Exit {
         return Exit::Ok;
     }
     let next = format!("{} --help", named(command, std::env::args_os()));
-    keep(plain(&gist(&error.render().to_string()), &next));
+    keep(plain(
+        Exit::Usage.word(),
+        &gist(&error.render().to_string()),
+        &next,
+    ));
     Exit::Usage
 }
 

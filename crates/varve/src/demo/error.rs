@@ -1,7 +1,8 @@
 //! Why there is no demonstration.
 
-use crate::cli::Exit;
+use crate::cli::{ALLOW_IO, Exit, NO_IO};
 use crate::remote::Unreachable;
+use crate::serve::bind_code;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -58,6 +59,24 @@ impl DemoError {
         }
     }
 
+    /// A stable word for programs.
+    pub(crate) fn code(&self) -> &str {
+        match self {
+            Self::Directory(..) => "directory",
+            Self::Port(_, error) => bind_code(error),
+            Self::Anybody(_) => "not-loopback",
+            Self::Control(failure) => &failure.code,
+            Self::Server(_) => "server-failed",
+            Self::Pool(..) => "pool-failed",
+            Self::Room(..) => "no-room",
+            Self::Unreachable(error) => error.code(),
+            Self::NoIo(_) => NO_IO,
+            Self::Signals(_) => "no-signals",
+            Self::Stalled(_) => "stalled",
+            Self::Interrupted => Exit::Interrupted.word(),
+        }
+    }
+
     /// What to do about it.
     pub(crate) fn next(&self) -> String {
         match self {
@@ -75,9 +94,7 @@ impl DemoError {
             Self::Control(failure) if failure.code == "state-directory" => ELSEWHERE.to_owned(),
             Self::Control(failure) => failure.next.clone().unwrap_or_default(),
             Self::Unreachable(error) => error.next().to_owned(),
-            Self::NoIo(_) => {
-                "allow io_uring to this process (a container's seccomp profile, say)".to_owned()
-            }
+            Self::NoIo(_) => ALLOW_IO.to_owned(),
             Self::Interrupted => "start it again".to_owned(),
             Self::Server(_) | Self::Signals(_) | Self::Stalled(_) => {
                 "report this as a bug, with what was printed".to_owned()

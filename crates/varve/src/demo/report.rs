@@ -5,6 +5,7 @@ use super::server::Server;
 use crate::envelope;
 use serde::Serialize;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// What the self-test showed.
 #[derive(Serialize, Debug)]
@@ -44,6 +45,8 @@ pub(crate) struct Report {
     verified_blocks: u64,
     /// Associations that hosts lost and made again.
     associations_lost: u64,
+    /// From the start of the command until the self-test had ended.
+    elapsed_ms: u64,
     /// Name of the subsystem.
     nqn: String,
 }
@@ -58,7 +61,7 @@ fn ratio(of: u64, by: u64) -> f64 {
 }
 
 impl Report {
-    pub(super) fn new(outcome: Outcome, server: &Server) -> Self {
+    pub(super) fn new(outcome: Outcome, server: &Server, elapsed: Duration) -> Self {
         let (engine, flash) = (outcome.engine, outcome.flash);
         let compacted_bytes = engine.compacted * varve_units::BLOCK_BYTES;
         let seconds = outcome.elapsed.0 as f64 / 1e9;
@@ -82,6 +85,7 @@ impl Report {
             device_gc_bytes: flash.moved,
             verified_blocks: outcome.verified_blocks,
             associations_lost: outcome.associations_lost,
+            elapsed_ms: elapsed.as_millis() as u64,
             nqn: server.serving.nqn.clone(),
         }
     }
@@ -119,6 +123,8 @@ impl Report {
             "  WAF        of the dense tier: FTL {} x device {} (with parity and P2L {} for each byte compacted); {} read-modify-writes",
             self.waf_ftl, self.waf_device, self.waf_total, self.rmw_reads
         );
+        let (seconds, tenths) = (self.elapsed_ms / 1000, self.elapsed_ms % 1000 / 100);
+        let _ = writeln!(text, "  took       {seconds}.{tenths} s in all");
         if self.io_errors > 0 {
             let _ = writeln!(text, "  failed     {} operations", self.io_errors);
         }

@@ -10,6 +10,7 @@ use crate::signalled::Signalled;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Instant;
 use varve_hostio::{Executor, Io, Signals, hold_signals};
 use varve_io::World;
 
@@ -35,6 +36,7 @@ pub(crate) fn run(
     tell: impl Fn(&str) + 'static,
     show: impl FnOnce(&Report) + 'static,
 ) -> Result<bool, DemoError> {
+    let begun = now();
     // Before anything is made that a signal would leave behind.
     hold_signals().map_err(DemoError::Signals)?;
     let site = Rc::new(Site::open(request.directory.as_deref())?);
@@ -57,10 +59,19 @@ pub(crate) fn run(
             site,
             capacity_bytes,
             has_module: preflight.has_module,
+            begun,
         };
         demo.run(once, tell, show).await
     });
     outcome.map_err(DemoError::Stalled)?
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a demonstration takes is shown; nothing it does depends on that"
+)]
+fn now() -> Instant {
+    Instant::now()
 }
 
 fn made_text(site: &Site, is_new: bool) -> String {
@@ -100,6 +111,7 @@ struct Demo {
     signalled: Signalled,
     capacity_bytes: u64,
     has_module: bool,
+    begun: Instant,
 }
 
 impl Demo {
@@ -120,7 +132,7 @@ impl Demo {
             Rc::clone(self.signalled.came()),
         );
         let (outcome, server) = test.await?.run(server).await?;
-        let report = Report::new(outcome, &server);
+        let report = Report::new(outcome, &server, self.begun.elapsed());
         tell(&report.text());
         show(&report);
         if !once {

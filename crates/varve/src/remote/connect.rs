@@ -1,7 +1,7 @@
 //! Connecting to a remote namespace.
 
 use super::{Address, HostIdentity, HostTransport, discovery};
-use crate::cli::Exit;
+use crate::cli::{ALLOW_IO, Exit, NO_IO};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -99,7 +99,7 @@ impl Unreachable {
     pub(crate) fn next(&self) -> &str {
         match self {
             Self::Resolve(_) => "give the host's name or address as the target's machine has it",
-            Self::NoIo(_) => "allow io_uring to this process (a container's seccomp profile, say)",
+            Self::NoIo(_) => ALLOW_IO,
             Self::NotConnected { .. } => {
                 "look whether the target runs, and give the address and port that it listens on for I/O"
             }
@@ -117,6 +117,19 @@ impl Unreachable {
 }
 
 impl Unreachable {
+    /// A stable word for programs.
+    pub(crate) const fn code(&self) -> &'static str {
+        match self {
+            Self::Resolve(_) => "no-such-host",
+            Self::NoIo(_) => NO_IO,
+            Self::NotConnected { .. } => "no-connection",
+            Self::Discovery { .. } => "discovery-port",
+            Self::NoNamespace(_) => "no-namespace",
+            Self::Deleted(_) => "namespace-gone",
+            Self::Connect(_) => "no-association",
+        }
+    }
+
     /// How a process ends by it.
     pub(crate) const fn exit(&self) -> Exit {
         match self {

@@ -3,7 +3,7 @@
 use super::config::ConfigError;
 use super::plan::{DATA_BYTES, MAP_BYTES, SPIN_US_MAX};
 use super::test_namespace::RAM_BYTES_MAX;
-use crate::cli::Exit;
+use crate::cli::{ALLOW_IO, Exit, NO_IO};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -98,13 +98,41 @@ impl ServeError {
         }
     }
 
+    /// A stable word for programs.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Name(..) => "bad-nqn",
+            Self::DiscoveryName => "discovery-nqn",
+            Self::Anybody(_) => "no-hosts-named",
+            Self::NoAddress(_) => "no-address",
+            Self::OpenMetrics(_) => "not-loopback",
+            Self::Spin(_) => "bad-spin",
+            Self::MapBytes(_) => "bad-map-bytes",
+            Self::DataBytes(_) => "bad-data-bytes",
+            Self::RamBytes(_) => "bad-size",
+            Self::Config(ConfigError::Read(..)) => "no-configuration",
+            Self::Config(ConfigError::Parse { .. }) => "bad-configuration",
+            Self::Io(_) => NO_IO,
+            Self::Twice(_) => "address-twice",
+            Self::Bind(_, error) => bind_code(error),
+            Self::Signals(_) => "no-signals",
+            Self::Identity(_) => "no-chance",
+            Self::Namespace(_) => "bad-namespace",
+            Self::Thread(_) => "no-thread",
+            Self::Socket(..) => "no-socket",
+            Self::Numbers(_) => "namespace-numbers",
+            Self::Control(error) => error.code(),
+            Self::Stalled => "stalled",
+        }
+    }
+
     /// What to do about it, in the words of where it was said: options, or a configuration.
     pub(crate) fn next(&self, is_configured: bool) -> String {
         if is_configured && let Some(next) = self.next_in_file() {
             return next.to_owned();
         }
         let next = match self {
-            Self::Control(error) => return error.next().unwrap_or_default(),
+            Self::Control(error) => return error.next(),
             Self::Name(..) => "a name looks like nqn.2026-11.com.example:pool",
             Self::DiscoveryName => "give the subsystem a name of its own with --nqn",
             Self::MapBytes(_) => "leave it out: a pool takes what suits its drives",
@@ -116,23 +144,29 @@ impl ServeError {
             }
             Self::NoAddress(_) => "give the address that hosts use with --advertise",
             Self::Twice(_) => "give each listener a port of its own (0 is any that is free)",
-            Self::Bind(_, error) if error.kind() == io::ErrorKind::AddrInUse => {
-                "see who has it with `ss -ltnp`, or listen on another port (0 is any that is free)"
-            }
-            Self::Bind(_, error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                "ports below 1024 need CAP_NET_BIND_SERVICE; use another one"
-            }
+            Self::Bind(_, error) => bind_next(error),
             Self::OpenMetrics(_) => {
                 "listen on loopback and have a collector on this machine read them"
             }
-            Self::Bind(..) => "see the addresses of this machine with `ip address`",
             Self::Config(_) => {
                 "correct it, or leave --config out to serve the usual state directory"
+            }
+            Self::Numbers(NumbersError::NoThread(_)) | Self::Thread(_) | Self::Signals(_) => {
+                "raise what limits open files and threads (ulimit -n, ulimit -u; LimitNOFILE= and TasksMax= of a service)"
             }
             Self::Numbers(_) => {
                 "restore the file from a copy, or delete it: hosts may find volumes under other numbers then"
             }
-            _ => "",
+            Self::Io(_) => ALLOW_IO,
+            Self::Socket(_, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                "end the daemon that answers there, or serve another state directory"
+            }
+            Self::Socket(..) => {
+                "see that its directory has room and that this user may write to it, or serve another state directory"
+            }
+            Self::Identity(_) => "see that this user can read /dev/urandom",
+            Self::Namespace(_) => "give a --size of at least 4096 bytes",
+            Self::Stalled => "report this as a bug, with what was printed",
         };
         next.to_owned()
     }
@@ -153,6 +187,28 @@ impl ServeError {
             ),
             _ => None,
         }
+    }
+}
+
+/// What keeps a port from being had, for programs.
+pub(crate) fn bind_code(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "port-in-use",
+        io::ErrorKind::PermissionDenied => "port-denied",
+        _ => "no-such-address",
+    }
+}
+
+/// What to do about a port that cannot be had.
+fn bind_next(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "see who has it with `ss -ltnp`, or listen on another port (0 is any that is free)"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need CAP_NET_BIND_SERVICE; use another one"
+        }
+        _ => "see the addresses of this machine with `ip address`",
     }
 }
 
@@ -222,5 +278,78 @@ impl std::error::Error for ServeError {}
 impl From<ControlError> for ServeError {
     fn from(error: ControlError) -> Self {
         Self::Control(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    const PLACE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80));
+
+    fn system(kind: io::ErrorKind) -> io::Error {
+        kind.into()
+    }
+
+    /// Why nothing is served. (`next` and `code` match each by its name: one that is added lacks neither.)
+    fn all() -> Vec<ServeError> {
+        let denied = || system(io::ErrorKind::PermissionDenied);
+        let name = varve_nvme::nqn::Nqn::new("x").expect_err("no name");
+        let path = PathBuf::from("/x");
+        let parse = ConfigError::Parse {
+            path: path.clone(),
+            line: 1,
+            what: "x".to_owned(),
+        };
+        vec![
+            ServeError::Name("x".to_owned(), name),
+            ServeError::DiscoveryName,
+            ServeError::Anybody(PLACE),
+            ServeError::NoAddress(PLACE),
+            ServeError::OpenMetrics(PLACE),
+            ServeError::Spin(Nanos(1)),
+            ServeError::MapBytes(1),
+            ServeError::DataBytes(1),
+            ServeError::RamBytes(1),
+            ServeError::Config(ConfigError::Read(path.clone(), denied())),
+            ServeError::Config(parse),
+            ServeError::Io(NoIo::Kernel(denied())),
+            ServeError::Twice(PLACE),
+            ServeError::Bind(PLACE, system(io::ErrorKind::AddrInUse)),
+            ServeError::Bind(PLACE, denied()),
+            ServeError::Bind(PLACE, system(io::ErrorKind::AddrNotAvailable)),
+            ServeError::Signals(denied()),
+            ServeError::Identity(denied()),
+            ServeError::Namespace(NamespaceError::Empty),
+            ServeError::Thread(denied()),
+            ServeError::Socket(path.clone(), denied()),
+            ServeError::Numbers(NumbersError::Full),
+            ServeError::Control(ControlError::Ended),
+            ServeError::Stalled,
+        ]
+    }
+
+    /// Each has something to do and a word of its own, which is no class.
+    #[test]
+    fn all_have_a_next_step_and_a_word() {
+        let mut words = BTreeSet::new();
+        for error in all() {
+            for is_configured in [false, true] {
+                assert!(!error.next(is_configured).is_empty(), "{error}");
+            }
+            let word = error.code();
+            assert!(words.insert(word), "{word} twice");
+            assert_ne!(word, error.exit().word(), "{error}");
+        }
+    }
+
+    /// Where io_uring is forbidden the next step says so, as that of all other commands.
+    #[test]
+    fn no_io_uring_is_answered() {
+        let error = ServeError::Io(NoIo::Kernel(system(io::ErrorKind::PermissionDenied)));
+        assert!(error.next(false).contains("io_uring"));
+        assert_eq!(error.code(), ControlError::from(NoIo::NotReal).code());
     }
 }

@@ -202,7 +202,7 @@ fn of_server(server: &Counters) -> Vec<Family> {
 fn of_pools(pools: &[PoolView]) -> Vec<Family> {
     /// What of a pool, if it is known.
     type Of = fn(&PoolView) -> Option<u64>;
-    let rows: [(&str, &str, Of); 7] = [
+    let rows: [(&str, &str, Of); 10] = [
         (
             "pool_open",
             "1 if the daemon has the pool open, 0 if it is closed",
@@ -225,6 +225,21 @@ fn of_pools(pools: &[PoolView]) -> Vec<Family> {
             "pool_unprotected_bytes",
             "Bytes that the loss of one more drive could take, at most; not of a closed pool",
             |pool| pool.unprotected_bytes,
+        ),
+        (
+            "pool_leaves",
+            "Leaves of the map, parts of 2 MiB of volumes in which something is written; not of a closed pool",
+            |pool| pool.leaves,
+        ),
+        (
+            "pool_leaves_max",
+            "Leaves that there may be: a pool with so many refuses writes in parts where nothing is",
+            |pool| pool.leaves_max,
+        ),
+        (
+            "pool_dense_away",
+            "1 while the dense tier refuses what is to be written to it, else 0; not of a closed pool",
+            |pool| pool.dense_away.map(u64::from),
         ),
         ("pool_volumes", "Volumes; not of a closed pool", |pool| {
             pool.volumes

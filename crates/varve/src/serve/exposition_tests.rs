@@ -36,6 +36,9 @@ fn pool(name: &str, health: Health, drives: Vec<DriveView>) -> PoolView {
         capacity_bytes: Some(100),
         used_bytes: is_open.then_some(40),
         unprotected_bytes: is_open.then_some(0),
+        leaves: is_open.then_some(7),
+        leaves_max: Some(70),
+        dense_away: is_open.then_some(true),
         volumes: is_open.then_some(1),
         stopped: None,
         counters: BTreeMap::from([("gc_blocks".to_owned(), 3)]),
@@ -87,6 +90,9 @@ fn pools_drives_and_volumes_are_told() {
         "varve_pool_health{pool=\"b-1\",health=\"ok\"} 0",
         "varve_pool_used_bytes{pool=\"a\"} 40",
         "varve_pool_capacity_bytes{pool=\"b-1\"} 100",
+        "varve_pool_leaves{pool=\"a\"} 7",
+        "varve_pool_leaves_max{pool=\"b-1\"} 70",
+        "varve_pool_dense_away{pool=\"a\"} 1",
         "varve_drive_state{pool=\"b-1\",drive=\"dense0\",state=\"lost\"} 1",
         "varve_drive_state{pool=\"b-1\",drive=\"dense0\",state=\"rebuilding\"} 1",
         "varve_drive_state{pool=\"a\",drive=\"fast0\",state=\"lost\"} 0",
@@ -100,6 +106,8 @@ fn pools_drives_and_volumes_are_told() {
     }
     for absent in [
         "varve_pool_used_bytes{pool=\"b-1\"}",
+        "varve_pool_leaves{pool=\"b-1\"}",
+        "varve_pool_dense_away{pool=\"b-1\"}",
         "varve_pool_repairs{pool=\"b-1\"}",
         "varve_drive_repairs_total{pool=\"b-1\"",
     ] {

@@ -21,7 +21,7 @@ mod test_namespace;
 mod vigil;
 
 pub(crate) use config::{DISCOVERY_LISTENER, IO_LISTENER, read as read_config};
-pub(crate) use error::ServeError;
+pub(crate) use error::{ServeError, bind_code};
 pub(crate) use plan::{DATA_BYTES_USUAL, ListenerPlan, Plan, Source, TestKind, TestNamespace};
 pub(crate) use report::Serving;
 pub(crate) use run::run;

@@ -1,5 +1,5 @@
 //! Tells on standard error what becomes of pools while they serve: drives that are lost and come back,
-//! pools that stop.
+//! dense tiers that take no writes, pools that are full, pools that stop.
 
 use crate::cli::typed;
 use std::collections::BTreeMap;
@@ -82,5 +82,15 @@ mod tests {
             news(&one, &none),
             ["pool p: no longer so: drive fast1 (/dev/fast1) is lost"]
         );
+        let drives = vec!["dense0".to_owned()];
+        let away = of(&[Trouble::DenseAway { drives }]);
+        let told = news(&none, &away);
+        assert!(
+            told[0].contains("takes no writes (errors of dense0)"),
+            "{told:?}"
+        );
+        assert_eq!(told[1], "  next: varve pool status p");
+        let over = news(&away, &none);
+        assert!(over[0].contains("no longer so: the dense tier"), "{over:?}");
     }
 }

@@ -50,6 +50,7 @@ fn the_self_test_passes_and_cleans_up() {
         json["recovery_ms"].as_u64() > Some(0) && number("iops") > 0.0,
         "{json}"
     );
+    assert!(number("elapsed_ms") > number("recovery_ms"), "{json}");
     // Each tenant lost its association once, when the server was killed.
     assert!(number("associations_lost") >= 2.0, "{json}");
     let left: Vec<_> = std::fs::read_dir(&scratch).expect("it is there").collect();

@@ -2,9 +2,10 @@
 //! command is and wherever it failed; without it nothing there.
 
 use crate::daemon::{heedful, send};
-use serde_json::Value;
-use std::io::Read;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -158,7 +159,7 @@ const FAILING: [(i32, &str, &str, &str); 42] = [
     (
         4,
         "refused",
-        "refused",
+        "would-overwrite",
         "bench nvme+tcp://127.0.0.1:1/nqn.2026-11.a:b --rw randwrite --json",
     ),
     (
@@ -174,47 +175,62 @@ const FAILING: [(i32, &str, &str, &str); 42] = [
         "drive list none --state s --json",
     ),
     (3, "not-found", "no-pool", "check none --state s --json"),
-    (3, "not-found", "not-found", "inspect none --json"),
-    (2, "usage", "usage", "inspect . --json"),
-    (2, "usage", "usage", "sim --seeds 3..1 --json"),
-    (3, "not-found", "not-found", "sim --canary none --json"),
+    (3, "not-found", "no-drive", "inspect none --json"),
+    (2, "usage", "not-a-drive", "inspect . --json"),
+    (2, "usage", "bad-seeds", "sim --seeds 3..1 --json"),
+    (3, "not-found", "no-canary", "sim --canary none --json"),
     (
         2,
         "usage",
-        "usage",
+        "bad-pool",
         "lab recovery --capacity 1TB --scale 3 --json",
     ),
     (
         3,
         "not-found",
-        "not-found",
+        "no-model",
         "lab drive none --job seqread --json",
     ),
     (
         2,
         "usage",
-        "usage",
+        "bad-depth",
         "lab drive slc-002 --job seqread --qd 0 --json",
     ),
     (
         2,
         "usage",
-        "usage",
+        "in-order-only",
         "lab drive zns-zn540 --job randwrite --json",
     ),
-    (2, "usage", "usage", "lab drive qlc-002 --job append --json"),
-    (3, "not-found", "not-found", "serve --config none --json"),
     (
         2,
         "usage",
+        "no-zones",
+        "lab drive qlc-002 --job append --json",
+    ),
+    (
+        3,
+        "not-found",
+        "no-configuration",
+        "serve --config none --json",
+    ),
+    (
+        2,
         "usage",
+        "bad-nqn",
         "serve --nqn varve --test-namespace null --json",
     ),
-    (4, "refused", "refused", "serve --listen 0.0.0.0:0 --json"),
     (
         4,
         "refused",
+        "no-hosts-named",
+        "serve --listen 0.0.0.0:0 --json",
+    ),
+    (
+        4,
         "refused",
+        "no-such-address",
         "serve --listen 203.0.113.1:0 --allow-host nqn.2026-11.a:b --json",
     ),
     (
@@ -223,41 +239,61 @@ const FAILING: [(i32, &str, &str, &str); 42] = [
         "state-directory",
         "serve --listen 127.0.0.1:0 --discovery 127.0.0.1:0 --state /dev/null --json",
     ),
-    (4, "refused", "refused", "demo --dir /dev/null/demo --json"),
     (
         4,
         "refused",
+        "directory",
+        "demo --dir /dev/null/demo --json",
+    ),
+    (
+        4,
         "refused",
+        "directory",
         "demo --once --dir /dev/null/demo --json",
     ),
     (
         2,
         "usage",
-        "usage",
+        "unfit-option",
         "bench ram: --rw read --zipf 1.2 --json",
     ),
     (
         2,
         "usage",
-        "usage",
+        "too-many-in-flight",
         "bench ram: --verify --iodepth 4096 --jobs 64 --json",
     ),
-    (2, "usage", "usage", "bench ram: --digest none --json"),
-    (2, "usage", "usage", "bench ram: --size 4k --json"),
-    (4, "refused", "refused", "bench ram: --size 1000000g --json"),
+    (
+        2,
+        "usage",
+        "unfit-option",
+        "bench ram: --digest none --json",
+    ),
+    (2, "usage", "too-small", "bench ram: --size 4k --json"),
     (
         4,
         "refused",
+        "no-memory",
+        "bench ram: --size 1000000g --json",
+    ),
+    (
+        4,
         "refused",
+        "too-large",
         "bench ram: --size 17179869183g --json",
     ),
     (
         2,
         "usage",
-        "usage",
+        "bad-size",
         "serve --test-namespace ram --size 17179869183g --listen 127.0.0.1:0 --discovery 127.0.0.1:0 --json",
     ),
-    (2, "usage", "usage", "bench pool:none/v --elided --json"),
+    (
+        2,
+        "usage",
+        "unfit-option",
+        "bench pool:none/v --elided --json",
+    ),
     (
         3,
         "not-found",
@@ -267,13 +303,13 @@ const FAILING: [(i32, &str, &str, &str); 42] = [
     (
         2,
         "usage",
-        "usage",
+        "unfit-option",
         "bench nvme+tcp://127.0.0.1:1/nqn.2026-11.a:b --state s --json",
     ),
     (
         1,
         "failed",
-        "failed",
+        "no-connection",
         "bench nvme+tcp://127.0.0.1:1/nqn.2026-11.a:b --json",
     ),
 ];
@@ -289,6 +325,8 @@ fn every_failure_is_one_document() {
         assert_eq!(document["kind"], "Failure", "{line}: {document}");
         assert_eq!(document["exit"], class, "{line}: {document}");
         assert_eq!(document["code"], word, "{line}: {document}");
+        // It says what failed, not once more of which class; the parser alone has no more to say.
+        assert!(word != class || class == "usage", "{line}: {document}");
         let text = |name: &str| document[name].as_str().unwrap_or("").to_owned();
         for name in ["error", "next"] {
             assert!(!text(name).is_empty(), "{line}: {name}: {document}");
@@ -349,6 +387,106 @@ fn a_signal_leaves_a_document() {
         assert_eq!(document["kind"], "Failure", "{line}: {text}");
         assert_eq!(document["exit"], class, "{line}: {text}");
         assert!(told.contains("error: "), "{line}: {told}");
+    }
+}
+
+/// What a daemon is asked: its connection, and the request as it came.
+fn heard(listener: &UnixListener) -> (UnixStream, String) {
+    let (mut stream, _) = listener.accept().expect("a command that asks");
+    let mut request = String::new();
+    // The document is the last of it.
+    while !request.ends_with('}') {
+        let mut some = [0; 4096];
+        let count = stream.read(&mut some).expect("a request");
+        assert!(count > 0, "{request}");
+        request += std::str::from_utf8(&some[..count]).expect("text");
+    }
+    (stream, request)
+}
+
+/// A job that goes on for ever, as a daemon answers.
+fn job_without_end() -> String {
+    let body = json!({
+        "schema_version": 1, "kind": "Job", "job": 3, "does": "replace-drive", "pool": "tank",
+        "drive": "dense1", "state": "running", "done_bytes": 1, "total_bytes": 100, "elapsed_ns": 1,
+        "bytes_per_s": 1, "left_ns": null, "unreadable_ranges": 0, "failure": null,
+    });
+    let body = body.to_string();
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}")
+}
+
+/// A signal ends the command alone where a daemon's job is waited for: that is said, and the code tells it.
+#[test]
+fn a_signal_does_not_end_a_daemons_job() {
+    let place = Place::new();
+    let listener = UnixListener::bind(place.0.join("s/varve.sock")).expect("a socket");
+    let line = "drive replace tank/dense1 n --state s";
+    for (line, signal) in [
+        (line.to_owned(), "-INT"),
+        (format!("{line} --json"), "-TERM"),
+    ] {
+        let mut command = place.command(&line);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("a process");
+        let (mut asked, _) = heard(&listener);
+        asked
+            .write_all(job_without_end().as_bytes())
+            .expect("it reads");
+        drop(asked);
+        let (_waited_for, request) = heard(&listener);
+        assert!(request.contains("JobWait"), "{request}");
+        send(signal, child.id());
+        let output = child.wait_with_output().expect("an end");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(7), "{line}: {told}");
+        assert!(
+            told.contains("job 3 goes on (replace-drive tank/dense1)"),
+            "{told}"
+        );
+        assert!(
+            told.contains("next:  varve pool status --state s tank"),
+            "{told}"
+        );
+        if line.ends_with("--json") {
+            let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
+            assert_eq!(document["exit"], "still-running", "{document}");
+            assert_eq!(document["code"], "job-goes-on", "{document}");
+        } else {
+            assert!(output.stdout.is_empty(), "{told}");
+        }
+    }
+}
+
+/// What a daemon was asked it may do after a signal has ended the command; a question is asked again.
+#[test]
+fn a_signal_does_not_take_back_what_a_daemon_was_asked() {
+    let place = Place::new();
+    let listener = UnixListener::bind(place.0.join("s/varve.sock")).expect("a socket");
+    for (line, says, says_not) in [
+        (
+            "pool export tank --state s",
+            "the daemon may do what it was asked",
+            "run it again",
+        ),
+        (
+            "pool status tank --state s",
+            "run it again",
+            "the daemon may",
+        ),
+    ] {
+        let mut command = place.command(line);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("a process");
+        let _asked = heard(&listener);
+        send("-INT", child.id());
+        let output = child.wait_with_output().expect("an end");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(130), "{line}: {told}");
+        assert!(
+            told.contains(says) && !told.contains(says_not),
+            "{line}: {told}"
+        );
     }
 }
 
@@ -480,6 +618,7 @@ fn a_busy_port_is_a_document() {
             (&document["kind"], &document["exit"]),
             (&"Failure".into(), &"conflict".into())
         );
+        assert_eq!(document["code"], "port-in-use", "{document}");
         let error = document["error"].as_str().expect("text");
         assert!(error.contains(&address.to_string()), "{document}");
     }

@@ -2,6 +2,7 @@
 
 use crate::daemon::{Daemon, run, run_varve, varve};
 use crate::scripted::{Host, pattern, read_sqe};
+use crate::serve_pools::metric;
 use std::io::{BufRead, BufReader};
 use std::process::Command;
 use varve_nvme::Sqe;
@@ -25,6 +26,18 @@ fn serves_until_it_is_asked_to_end() {
     daemon.signal("-TERM");
     let (status, text) = daemon.end();
     assert_eq!(status.code(), Some(0), "{text}");
+}
+
+/// Metrics need no configuration.
+#[test]
+fn metrics_are_answered_where_an_option_says() {
+    let metrics = ["--metrics", "127.0.0.1:0"];
+    let daemon = Daemon::start(&[&["--test-namespace", "null"], &metrics[..]].concat());
+    let to = daemon.serving["metrics"].as_str().expect("an address");
+    assert_eq!(metric(to, "varve_controllers "), 0);
+    let (output, text) = run_varve(&[&["serve", "--config", "none.toml"], &metrics[..]].concat());
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("cannot be used with"), "{text}");
 }
 
 /// A busy port is refused before anything is served, and what to do is said.
@@ -94,7 +107,8 @@ fn signals_are_heard_before_it_serves() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let table: [(&[&str], i32, &str); 4] = [
+    let table: [(&[&str], i32, &str); 5] = [
+        (&["--metrics", "0.0.0.0:0"], 4, "read by other machines"),
         (&["--listen", "0.0.0.0:0"], 4, "any host would be let in"),
         (
             &[

@@ -357,7 +357,7 @@ fn a_configuration_is_followed() {
 }
 
 /// `GET /metrics`: the value of a counter.
-fn metric(to: &str, name: &str) -> u64 {
+pub(crate) fn metric(to: &str, name: &str) -> u64 {
     let mut stream = TcpStream::connect(to).expect("counters");
     let request = "GET /metrics HTTP/1.1\r\nHost: varve\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).expect("a request");

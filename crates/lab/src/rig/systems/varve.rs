@@ -7,6 +7,9 @@
 //!
 //! Data are symbols; all else (log, checkpoints, map, P2L) is what the engine writes. What it costs
 //! the processor is charged from measurements of the real thing.
+//!
+//! There is one reactor with one lane, whatever the number of processors: its charges go to the one that is free first.
+//! With one that is what a reactor does; with more it is what one could do if its work could be divided at will.
 
 use super::super::cpu::Cpu;
 use super::super::station::Station;
@@ -26,7 +29,7 @@ use varve_units::{BLOCK_BYTES, Blocks, Lba, Nanos, TenantId, VolumeId};
 /// What the engine's work costs a processor.
 ///
 /// # Source
-/// `varve bench ram:` on one core of a Sapphire Rapids, verification on, without LTO, 22 November: 4 KiB writes 3.7 us at
+/// `varve bench ram:` on one core of a Sapphire Rapids (CSAL's are of a Zen 4: neither ran on the other's), verification on, without LTO, 22 November: 4 KiB writes 3.7 us at
 /// D 0.67, 4.6 at 0.95, 7.0 at 2.8; reads 0.87 us. A line through the first and the last; of a long command each further
 /// block costs what checksum and copy of 4 KiB do. What later runs on other machines had: docs/lab.md, In time.
 const WRITE: Nanos = Nanos(2600);

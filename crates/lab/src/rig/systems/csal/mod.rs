@@ -7,6 +7,12 @@
 //! On a zoned drive a band is a zone, a stream owns the one it writes, and what is emptied is reset
 //! (`reuse`): CSAL-ZNS. On one with placement handles `csal-paper` writes each stream under one of its own.
 //!
+//! **Not here**, of SPDK's `lib/ftl`: the throttle that every 20 ms holds hosts to what compaction did (they wait for batches
+//! instead, `BACKLOG`); at most two chunks that are compacted at a time; compaction that stops at two free bands; eight
+//! compactors and sixteen relocations apart (here 24 movers take what comes); the P2L that is written to the cache with
+//! each MiB of a band (8 KiB), and the tails of bands and chunks. Of the paper: checkpoints, P2L, and the conflict rule
+//! by sequence ids. Nothing recovers. What is left out costs CSAL nothing here.
+//!
 //! # Source
 //! Zhou et al., EuroSys 2024, and document 002: whole map on the fast tier, an eighth
 //! of it in memory, merged writes of 512 KiB. As open-sourced, SPDK 26.09-pre `lib/ftl`: 1 MiB, a page of

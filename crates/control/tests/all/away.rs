@@ -1,0 +1,196 @@
+//! Drives that do not answer and that the others cannot do without: they stay live, and whoever asks is told.
+
+use crate::common::{
+    LoopDevice, MIB, Mount, Scratch, new_pool, new_volume, pattern, session_beside,
+};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use varve_control::{Config, CreatePool, DrivePath, Health, PoolView, Pools, Protect, Trouble};
+use varve_io::{Blocks, World};
+use varve_units::{Lba, Nanos};
+
+/// Between heartbeats: long enough that a drive that is busy is not silent for three of them.
+const BEAT: Nanos = Nanos::from_millis(500);
+/// How long a change of states may take. Far more than it does.
+const PATIENCE: Nanos = Nanos::from_secs(120);
+/// Blocks that are written: more than the fast drive has room for.
+const BLOCKS: u64 = 20_000;
+
+/// One drive a tier.
+fn unprotected(scratch: &Scratch, dense: DrivePath) -> CreatePool {
+    CreatePool {
+        fast: scratch.drives("f", 1, 64),
+        dense: vec![dense],
+        protect: Some(Protect::None),
+        ..new_pool(scratch, "p")
+    }
+}
+
+/// Writes blocks one after the other, those again that are refused; true in the cell when all are.
+async fn write_all(world: Rc<dyn World>, pools: Rc<Pools>, is_done: Rc<Cell<bool>>) {
+    let volume = pools.volume("p", "v").unwrap();
+    for first in (0..BLOCKS).step_by(40) {
+        while volume
+            .write(Lba(first), pattern(first, 40, 1), false)
+            .await
+            .is_err()
+        {
+            world.sleep(Nanos::from_millis(10)).await;
+        }
+    }
+    is_done.set(true);
+}
+
+/// The status of the pool, once it is as wanted.
+async fn until(world: &dyn World, pools: &Pools, wanted: impl Fn(&PoolView) -> bool) -> PoolView {
+    let end = world.now() + PATIENCE;
+    loop {
+        let view = pools.status("p").await.unwrap();
+        if wanted(&view) {
+            return view;
+        }
+        assert!(world.now() < end, "{view:?}");
+        world.sleep(Nanos::from_millis(50)).await;
+    }
+}
+
+fn text<'a>(view: &'a PoolView, code: &str) -> Option<&'a str> {
+    let mut found = view.findings.iter().filter(|found| found.code == code);
+    found.next().map(|found| &*found.text)
+}
+
+/// Writes to a pool whose dense drive refuses them by and by; what is told until hosts are held up, and after it was
+/// `mended`.
+fn outage(
+    home: &Path,
+    wanted: CreatePool,
+    breaks: impl Fn() + 'static,
+    mends: impl Fn() + 'static,
+    said: &'static str,
+) {
+    let config = Config {
+        beat: Some(BEAT),
+        ..Config::default()
+    };
+    session_beside(home, config, |world, pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        let volume = new_volume("p", "v", BLOCKS * 4096 / MIB + 1);
+        let volume = pools.create_volume(&volume).await.unwrap();
+        let view = pools.status("p").await.unwrap();
+        assert!(view.is_well() && view.dense_away == Some(false), "{view:?}");
+        breaks();
+        let is_done = Rc::new(Cell::new(false));
+        let writes = write_all(Rc::clone(&world), Rc::clone(&pools), Rc::clone(&is_done));
+        world.spawn(Box::pin(writes));
+        let view = until(&*world, &pools, |view| text(view, "dense-away").is_some()).await;
+        assert!(
+            view.health >= Health::Degraded && !view.is_well(),
+            "{view:?}"
+        );
+        assert_eq!(
+            (view.dense_away, &*view.drives[1].state),
+            (Some(true), "live")
+        );
+        let held = until(&*world, &pools, |view| {
+            view.health == Health::Faulted && text(view, "dense-away").unwrap_or("").contains(said)
+        });
+        let view = held.await;
+        assert!(!is_done.get(), "hosts are held up");
+        let told = text(&view, "dense-away").unwrap();
+        assert!(told.contains("`varve drive list p`"), "{told}");
+        let drives = vec!["dense0".to_owned()];
+        let troubles = pools.troubles("p").unwrap();
+        assert!(
+            troubles.contains(&Trouble::DenseAway { drives }),
+            "{troubles:?}"
+        );
+        mends();
+        let view = until(&*world, &pools, |view| is_done.get() && view.is_well()).await;
+        assert_eq!(view.dense_away, Some(false));
+        assert_eq!(pools.troubles("p").unwrap(), []);
+        for first in (0..BLOCKS).step_by(40) {
+            let read = volume.read(Lba(first), Blocks::zeroed(40)).await.unwrap();
+            assert!(read.bytes() == pattern(first, 40, 1).bytes(), "{first}");
+        }
+        pools.close_all().await;
+    });
+}
+
+/// The only dense drive takes no writes for a while: a warning, then a fault when hosts wait, and neither afterwards.
+#[test]
+fn a_dense_drive_that_takes_no_writes_is_told_until_it_does() {
+    let scratch = Scratch::new();
+    let Some(device) = LoopDevice::over(&scratch.path("d"), 256 * MIB) else {
+        return;
+    };
+    let drive = DrivePath {
+        path: device.path().to_owned(),
+        create_bytes: None,
+    };
+    let wanted = unprotected(&scratch, drive);
+    let device = Rc::new(device);
+    let (refusing, taking) = (Rc::clone(&device), device);
+    outage(
+        &scratch.path("home"),
+        wanted,
+        move || refusing.refuse_writes(true),
+        move || taking.refuse_writes(false),
+        "hosts' writes wait",
+    );
+}
+
+/// The same where there is no room beneath it: hosts are refused then.
+#[test]
+fn a_dense_drive_without_room_beneath_is_told_until_there_is_some() {
+    let scratch = Scratch::new();
+    let mount = scratch.path("small");
+    let Some(small) = Mount::tmpfs(&mount, 128 * MIB) else {
+        return;
+    };
+    let drive = DrivePath {
+        path: mount.join("d"),
+        create_bytes: Some(256 * MIB),
+    };
+    let ballast: PathBuf = mount.join("ballast");
+    let gone = ballast.clone();
+    outage(
+        &scratch.path("home"),
+        unprotected(&scratch, drive),
+        move || std::fs::write(&ballast, vec![1; 112 * MIB as usize]).unwrap(),
+        move || std::fs::remove_file(&gone).unwrap(),
+        "hosts' writes are refused",
+    );
+    drop(small);
+}
+
+/// Nobody writes: that the drive takes no labels tells, before hosts meet it.
+#[test]
+fn a_drive_of_an_idle_pool_that_takes_no_labels_is_told() {
+    let scratch = Scratch::new();
+    let Some(device) = LoopDevice::over(&scratch.path("d"), 256 * MIB) else {
+        return;
+    };
+    let drive = DrivePath {
+        path: device.path().to_owned(),
+        create_bytes: None,
+    };
+    let wanted = unprotected(&scratch, drive);
+    let config = Config {
+        beat: Some(BEAT),
+        ..Config::default()
+    };
+    session_beside(&scratch.path("home"), config, |world, pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        assert!(pools.status("p").await.unwrap().is_well());
+        device.refuse_writes(true);
+        let view = until(&*world, &pools, |view| text(view, "drive-silent").is_some()).await;
+        assert_eq!((view.health, view.is_well()), (Health::Degraded, false));
+        let drive = "dense0".to_owned();
+        assert_eq!(pools.troubles("p").unwrap(), [Trouble::Silent { drive }]);
+        device.refuse_writes(false);
+        until(&*world, &pools, PoolView::is_well).await;
+        assert_eq!(pools.troubles("p").unwrap(), []);
+        pools.close_all().await;
+    });
+}
