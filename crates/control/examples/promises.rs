@@ -10,7 +10,7 @@
 //! What a round writes depends on its number and the volume's size alone. `age` carries out rounds 1 to LAST, until blocks have gone to the dense
 //! tier and have been collected there (with LAST 0 none is), and releases the pool for another machine. `write` flushes the volume after each
 //! round, and calls the command with the round's number in place of the word `ROUND`; it ends in order, or as if it
-//! had been killed, and of an old pool it fails if nothing has gone to the dense tier meanwhile. `verify ROUND` opens
+//! had been killed. With an old pool it goes on beyond LAST until something has gone to the dense tier meanwhile. `verify ROUND` opens
 //! the pool, which has been cut off at any time after that call, and reads the whole volume: each
 //! block holds what rounds up to this one left there, or what the next one writes there.
 
@@ -165,6 +165,9 @@ fn make(home: &str, fast: &str, dense: &str, mib: u64) -> Result<(), String> {
     })
 }
 
+/// How many rounds an old pool may need beyond those it is asked for until something has gone to its dense tier: chunks
+/// are cleaned in bursts.
+const MORE_ROUNDS: u64 = 60;
 /// Flushes of aging: few beside its rounds.
 const AGED_ROUNDS: u64 = 8;
 
@@ -227,7 +230,11 @@ fn write(
     let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
     session(home, |pools| async move {
         let volume = open(&pools).await?;
-        for round in rounds {
+        let last = *rounds.end();
+        for round in *rounds.start()..=last + MORE_ROUNDS {
+            if round > last && (!is_old || moved(&pools)?.0 > 0) {
+                break;
+            }
             carry_out_all(&volume, round).await?;
             volume.flush().await.map_err(text)?;
             call(&command, round)?;

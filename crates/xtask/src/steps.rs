@@ -101,11 +101,12 @@ const OWN: Step = Step {
 const AT_ONCE: usize = 2;
 
 /// What takes longest, longest first: begun first, so that nothing is left alone at the end.
-const LONGEST: [&str; 8] = [
-    "guest power",
+const LONGEST: [&str; 9] = [
     "lab all",
+    "guest power-old",
     "sim all",
     "varve laboratory",
+    "guest power",
     "varve all",
     "ftl all",
     "guest pool",
