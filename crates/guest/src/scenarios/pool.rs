@@ -103,6 +103,10 @@ fn run(stand: &Stand<'_>) -> Result<Said, Failure> {
 /// Blocks that have gone to the dense tier since the server was started.
 fn blocks_compacted(varve: &Path, at: &Path) -> io::Result<u64> {
     let said = call(varve, at, &["pool", "status", "tank", "--json"])?;
+    // Counters that are 0 are left out.
+    if !said.contains("\"compacted_blocks\"") && said.contains("\"counters\"") {
+        return Ok(0);
+    }
     let behind = said.split_once("\"compacted_blocks\":");
     let number = behind.map(|(_, behind)| behind.split([',', '}']).next().unwrap_or_default());
     number
