@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 const COPY_BYTES: usize = 64 * 1_024;
 
 /// A part is drawn in front of one in so many points that change something: in front of most, there is but one write.
-const PARTS_IN: u64 = 2;
+const PARTS_IN: u64 = 4;
 
 /// Counts what a replay did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -58,7 +58,7 @@ impl Life {
         volume_mib: 16,
         aged: 400,
         rounds: 12,
-        one_in: 8,
+        one_in: 16,
         end: "old",
     };
 }
