@@ -27,6 +27,16 @@ fn unprotected(scratch: &Scratch, dense: DrivePath) -> CreatePool {
     }
 }
 
+/// The same with a dense drive that can be made to refuse writes; none where there are no such devices.
+fn on_device(scratch: &Scratch) -> Option<(LoopDevice, CreatePool)> {
+    let device = LoopDevice::over(&scratch.path("d"), 256 * MIB)?;
+    let drive = DrivePath {
+        path: device.path().to_owned(),
+        create_bytes: None,
+    };
+    Some((device, unprotected(scratch, drive)))
+}
+
 /// Writes blocks one after the other, those again that are refused; true in the cell when all are.
 async fn write_all(world: Rc<dyn World>, pools: Rc<Pools>, is_done: Rc<Cell<bool>>) {
     let volume = pools.volume("p", "v").unwrap();
@@ -121,14 +131,9 @@ fn outage(
 #[test]
 fn a_dense_drive_that_takes_no_writes_is_told_until_it_does() {
     let scratch = Scratch::new();
-    let Some(device) = LoopDevice::over(&scratch.path("d"), 256 * MIB) else {
+    let Some((device, wanted)) = on_device(&scratch) else {
         return;
     };
-    let drive = DrivePath {
-        path: device.path().to_owned(),
-        create_bytes: None,
-    };
-    let wanted = unprotected(&scratch, drive);
     let device = Rc::new(device);
     let (refusing, taking) = (Rc::clone(&device), device);
     outage(
@@ -168,14 +173,9 @@ fn a_dense_drive_without_room_beneath_is_told_until_there_is_some() {
 #[test]
 fn a_drive_of_an_idle_pool_that_takes_no_labels_is_told() {
     let scratch = Scratch::new();
-    let Some(device) = LoopDevice::over(&scratch.path("d"), 256 * MIB) else {
+    let Some((device, wanted)) = on_device(&scratch) else {
         return;
     };
-    let drive = DrivePath {
-        path: device.path().to_owned(),
-        create_bytes: None,
-    };
-    let wanted = unprotected(&scratch, drive);
     let config = Config {
         beat: Some(BEAT),
         ..Config::default()
