@@ -34,6 +34,8 @@ pub(super) struct Draft {
     pub(super) block_bytes: Directions,
     pub(super) is_block_by_order: bool,
     pub(super) depth: u32,
+    /// Its engine does one I/O at a time.
+    pub(super) is_synchronous: bool,
     pub(super) clones: u32,
     pub(super) offset: Amount,
     pub(super) offset_increment: Amount,
@@ -67,6 +69,7 @@ impl Default for Draft {
             },
             is_block_by_order: false,
             depth: 1,
+            is_synchronous: false,
             clones: 1,
             offset: Amount::Bytes(0),
             offset_increment: Amount::Bytes(0),
@@ -97,6 +100,9 @@ impl Draft {
         };
         if self.is_time_based && self.runtime_ns.is_none() {
             return conflict("`time_based` without `runtime` has no end");
+        }
+        if self.is_synchronous && self.depth > 1 {
+            return conflict("`iodepth` above 1 with an `ioengine` that does one I/O at a time");
         }
         let rate = match self.rate() {
             Ok(rate) => rate,

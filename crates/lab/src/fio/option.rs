@@ -21,6 +21,13 @@ const DEPTH_MAX: u64 = 65_536;
 /// I/Os a second at most: ten of them in a microsecond, the unit in which fio itself counts.
 const RATE_MAX: u64 = 10_000_000;
 
+/// Engines that do one I/O at a time. Which engine it is matters for nothing else.
+///
+/// # Source
+/// fio 3.42, `FIO_SYNCIO` of `engines/sync.c` and `engines/mmap.c` (from memory): their depth is 1, whatever the file
+/// says.
+const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
+
 const RW: &str = "one of read, write, randread, randwrite, rw, readwrite, randrw";
 const LAW: &str = "random, zipf or zipf:THETA with THETA above 0 and below 5";
 const BLOCK: &str = "bytes of I/Os, or of reads and writes with a comma between: multiples of 512, at \
@@ -30,6 +37,11 @@ const RATE: &str = "I/Os a second, or of reads and writes with a comma between: 
 /// Applies an option; tells of one that does nothing.
 pub(super) fn apply(draft: &mut Draft, setting: &Setting<'_>) -> Result<Option<Ignored>, FioError> {
     match setting.option {
+        "ioengine" => {
+            let value = setting.value.unwrap_or_default();
+            draft.is_synchronous = SYNCHRONOUS.contains(&value);
+            return Ok(ignored::find(setting.option));
+        }
         "rw" | "readwrite" => pattern(draft, setting)?,
         "random_distribution" => draft.law = law(setting)?,
         "norandommap" => draft.is_mapped = !setting.flag()?,

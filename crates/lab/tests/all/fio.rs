@@ -314,6 +314,23 @@ fn values_that_cannot_be_are_refused() {
     plan("[a]\nfilename=${DISK}\ncpus_allowed=${CPU}");
 }
 
+/// fio gives such engines depth 1, whatever the file says: figures of more would be of no run of it. The last engine
+/// that is named counts, a section's before that of `[global]`.
+#[test]
+fn synchronous_engines_have_no_depth() {
+    for engine in ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"] {
+        let deep = format!("[global]\nioengine={engine}\n[a]\niodepth=2\n");
+        let refused = deep.parse::<Plan>().expect_err(engine);
+        assert!(
+            matches!(refused, FioError::Conflict { line: 3, .. }),
+            "{engine}: {refused}"
+        );
+        assert!(refused.to_string().contains("`iodepth`"), "{refused}");
+        assert_eq!(plan(&deep.replace("=2", "=1")).groups().count(), 1);
+        plan(&format!("{deep}ioengine=libaio\n"));
+    }
+}
+
 /// No text makes the parser panic, and what it accepts can be run.
 #[test]
 fn any_text_is_read_or_refused() {
