@@ -27,6 +27,7 @@ mod time_sizes;
 mod time_skew;
 mod time_waf;
 mod time_writes;
+mod waf_drift;
 mod waf_efficiency;
 mod waf_fast_tier;
 mod waf_formula;
@@ -88,11 +89,12 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 21] = [
+pub const EXPERIMENTS: [&Experiment; 22] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
     &waf_fast_tier::EXPERIMENT,
+    &waf_drift::EXPERIMENT,
     &waf_efficiency::EXPERIMENT,
     &waf_isolation::EXPERIMENT,
     &waf_scale::EXPERIMENT,

@@ -293,7 +293,7 @@ mod tests {
     fn no_block_is_lost_or_doubled_under_any_policy() {
         let (units, unit_blocks, user) = (144, 64, 6000);
         for policy in POLICIES {
-            for (load, fast) in [(Workload::Mixed4, 0), (Workload::HotCold, 300)] {
+            for (load, fast) in [(Workload::Mixed4, 0), (Workload::HotCold(2.0), 300)] {
                 let Some(model) = policy.model(user, load.tenants(), units / 2) else {
                     continue;
                 };

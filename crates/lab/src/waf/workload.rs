@@ -7,15 +7,17 @@ use crate::draw::{Random, Scatter, Zipf};
 use crate::fio::AreaError;
 use serde::{Serialize, Serializer};
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 use std::sync::Arc;
 
 /// Share of the writes that go to the hot window of `hotcold`, and share of the blocks in it.
 const HOT_WRITES: f64 = 0.9;
 const HOT_BLOCKS: f64 = 0.1;
-/// Writes to the whole volume for which a block of `hotcold` stays hot, in volumes.
+/// Writes to the whole volume for which a block of plain `hotcold` stays hot, in volumes. Arbitrary.
 const HOT_SPAN: f64 = 2.0;
+/// Shortest and longest time for which a block of `hotcold` stays hot, in volumes written. Arbitrary.
+const HOT_SPANS: RangeInclusive<f64> = 0.01..=1e6;
 /// Exponents of the two skewed tenants of `mixed4`.
 const MIXED_THETAS: [f64; 2] = [0.8, 1.2];
 /// Tenants of `mixed4`: equal shares of the writes and of the blocks.
@@ -31,8 +33,8 @@ pub enum Workload {
     /// Zipf's law with this exponent, scattered over the volume.
     Zipf(f64),
     /// Nine writes of ten go to a tenth of the blocks, and that tenth drifts: a block stays hot for
-    /// two overwrites of the volume.
-    HotCold,
+    /// so many overwrites of the volume.
+    HotCold(f64),
     /// Four tenants with a quarter of the volume each: sequential, uniform, Zipf 0.8, Zipf 1.2.
     ///
     /// # Source
@@ -48,7 +50,7 @@ impl Workload {
         match self {
             Self::Mixed4 => MIXED_TENANTS as usize,
             Self::Fio(load) => load.tenants(),
-            Self::Uniform | Self::Sequential | Self::Zipf(_) | Self::HotCold => 1,
+            Self::Uniform | Self::Sequential | Self::Zipf(_) | Self::HotCold(_) => 1,
         }
     }
 
@@ -78,7 +80,8 @@ impl fmt::Display for Workload {
             Self::Uniform => f.write_str("uniform"),
             Self::Sequential => f.write_str("seq"),
             Self::Zipf(theta) => write!(f, "zipf:{theta}"),
-            Self::HotCold => f.write_str("hotcold"),
+            Self::HotCold(span) if *span == HOT_SPAN => f.write_str("hotcold"),
+            Self::HotCold(span) => write!(f, "hotcold:{span}"),
             Self::Mixed4 => f.write_str("mixed4"),
             Self::Fio(load) => load.fmt(f),
         }
@@ -98,12 +101,25 @@ impl FromStr for Workload {
         match text {
             "uniform" => return Ok(Self::Uniform),
             "seq" => return Ok(Self::Sequential),
-            "hotcold" => return Ok(Self::HotCold),
+            "hotcold" => return Ok(Self::HotCold(HOT_SPAN)),
             "mixed4" => return Ok(Self::Mixed4),
             _ => {}
         }
+        if let Some(span) = text.strip_prefix("hotcold:") {
+            return match span.parse() {
+                Ok(span) if HOT_SPANS.contains(&span) => Ok(Self::HotCold(span)),
+                _ => Err(format!(
+                    "SPAN, the overwrites of the volume for which a block stays hot, lies between {} and {}",
+                    HOT_SPANS.start(),
+                    HOT_SPANS.end()
+                )),
+            };
+        }
         let Some(theta) = text.strip_prefix("zipf:") else {
-            return Err("one of uniform, seq, zipf:THETA, hotcold, mixed4, fio:FILE".to_owned());
+            return Err(
+                "one of uniform, seq, zipf:THETA, hotcold, hotcold:SPAN, mixed4, fio:FILE"
+                    .to_owned(),
+            );
         };
         match theta.parse() {
             Ok(theta) if 0.0 < theta && theta < Zipf::THETA_END => Ok(Self::Zipf(theta)),
@@ -144,10 +160,19 @@ pub(super) struct Source {
 
 enum Law {
     Uniform,
-    Sequential { next: u64 },
+    Sequential {
+        next: u64,
+    },
     Zipf(Skew),
-    HotCold { scatter: Scatter, written: u64 },
-    Mixed { next: u64, skews: [Skew; 2] },
+    HotCold {
+        scatter: Scatter,
+        written: u64,
+        span: f64,
+    },
+    Mixed {
+        next: u64,
+        skews: [Skew; 2],
+    },
     Fio(FioSource),
 }
 
@@ -206,9 +231,10 @@ impl Source {
             Workload::Uniform => Law::Uniform,
             Workload::Sequential => Law::Sequential { next: 0 },
             Workload::Zipf(theta) => Law::Zipf(skew(blocks, *theta)),
-            Workload::HotCold => Law::HotCold {
+            Workload::HotCold(span) => Law::HotCold {
                 scatter: Scatter::new(blocks),
                 written: 0,
+                span: *span,
             },
             Workload::Mixed4 => Law::Mixed {
                 next: 0,
@@ -232,9 +258,13 @@ impl Source {
             Law::Uniform => random.below(blocks),
             Law::Sequential { next } => cycle(next, blocks),
             Law::Zipf(skew) => skew.block(random),
-            Law::HotCold { scatter, written } => {
+            Law::HotCold {
+                scatter,
+                written,
+                span,
+            } => {
                 let hot = hot_blocks(blocks);
-                let start = window_start(blocks, *written);
+                let start = window_start(blocks, *written, *span);
                 *written += 1;
                 let (from, count) = if random.unit() < HOT_WRITES {
                     (start, hot)
@@ -272,8 +302,12 @@ impl Known for Source {
         match &self.law {
             Law::Uniform | Law::Sequential { .. } => blocks,
             Law::Zipf(skew) => skew.interval(block),
-            Law::HotCold { scatter, written } => {
-                let start = window_start(self.blocks, *written);
+            Law::HotCold {
+                scatter,
+                written,
+                span,
+            } => {
+                let start = window_start(self.blocks, *written, *span);
                 let behind = (scatter.undo(block) + self.blocks - start) % self.blocks;
                 if behind < hot_blocks(self.blocks) {
                     blocks * HOT_BLOCKS / HOT_WRITES
@@ -300,8 +334,8 @@ fn hot_blocks(blocks: u64) -> u64 {
 }
 
 /// Where the hot window begins: it passes its own length while the volume is written `HOT_SPAN` times.
-fn window_start(blocks: u64, written: u64) -> u64 {
-    (written as f64 * HOT_BLOCKS / HOT_SPAN) as u64 % blocks
+fn window_start(blocks: u64, written: u64, span: f64) -> u64 {
+    (written as f64 * HOT_BLOCKS / span) as u64 % blocks
 }
 
 /// The next of `0..end`, over and over.
@@ -322,11 +356,30 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for text in ["uniform", "seq", "zipf:0.99", "zipf:1", "hotcold", "mixed4"] {
+        for text in [
+            "uniform",
+            "seq",
+            "zipf:0.99",
+            "zipf:1",
+            "hotcold",
+            "hotcold:0.5",
+            "mixed4",
+        ] {
             assert_eq!(text.parse::<Workload>().unwrap().to_string(), text);
         }
         for text in [
-            "", "zipf", "zipf:", "zipf:0", "zipf:-1", "zipf:5", "zipf:nan", "Uniform",
+            "",
+            "zipf",
+            "zipf:",
+            "zipf:0",
+            "zipf:-1",
+            "zipf:5",
+            "zipf:nan",
+            "Uniform",
+            "hotcold:",
+            "hotcold:0",
+            "hotcold:nan",
+            "hotcold:-1",
         ] {
             assert!(text.parse::<Workload>().is_err(), "{text}");
         }
@@ -367,7 +420,7 @@ mod tests {
     #[test]
     fn the_hot_window_drifts() {
         let blocks = 10_000;
-        let mut source = Source::new(&Workload::HotCold, blocks, 1, 3).unwrap();
+        let mut source = Source::new(&Workload::HotCold(2.0), blocks, 1, 3).unwrap();
         let hot = |source: &Source| -> Vec<u64> {
             let middle = blocks as f64;
             (0..blocks)

@@ -13,7 +13,7 @@ use varve_lab::waf::{FioLoad, PolicyName, WafError, WafReport, WafRequest, Workl
 #[derive(Args)]
 pub(crate) struct Options {
     /// What is written: uniform, seq, zipf:THETA, hotcold (nine of ten writes to a tenth of the
-    /// blocks, which drifts), mixed4 (four tenants: seq, uniform, zipf:0.8, zipf:1.2) or fio:FILE (the
+    /// blocks, which drifts: a block stays hot for two overwrites, or hotcold:SPAN), mixed4 (four tenants: seq, uniform, zipf:0.8, zipf:1.2) or fio:FILE (the
     /// writes of a job file of fio)
     #[arg(long, value_name = "LOAD", value_parser = parse_load)]
     workload: Load,
