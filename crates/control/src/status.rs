@@ -1,5 +1,6 @@
 //! How pools fare: those that are open by asking them, the others by their labels.
 
+use crate::away::Away;
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
 use crate::model::Models;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use varve_format::{Geometry, Label, MemberRole, MemberState, Protection};
+use varve_ftl::StopReason;
 use varve_io::Flow;
 use varve_pool::label::{Role, TableGeneration, is_covered};
 use varve_pool::{SlotState, SlotStatus, engine_config, engine_geometry};
@@ -144,9 +146,6 @@ async fn open_view(
     };
     let taken = pool.taken();
     let counters = counters(running);
-    let is_damaged = counters.get("blocks_lost").is_some_and(|lost| *lost > 0)
-        || !pool.recovery().damage.is_empty();
-    let is_whole = drives.iter().all(|drive| drive.state == "live");
     let used: u64 = usage.iter().map(|volume| volume.used_bytes).sum();
     let room = Room {
         used_bytes: used,
@@ -157,16 +156,10 @@ async fn open_view(
     let mut findings = open_findings(running, &drives, &counters);
     findings.extend(away.findings(&running.name));
     findings.extend(room.findings(&running.name));
-    let health = match (stopped, is_damaged, is_whole) {
-        (Some(_), ..) => Health::Faulted,
-        (None, true, _) => Health::Damaged,
-        (None, false, true) => Health::Ok,
-        (None, false, false) => Health::Degraded,
-    };
     Ok(PoolView {
         pool: running.name.clone(),
         id: random::hex(&running.id.0),
-        health: health.max(away.health()),
+        health: open_health(running, &drives, &away),
         is_open: true,
         protect: protect_word(pool.geometry()),
         fast_copies: fast_copies(&drives),
@@ -184,6 +177,38 @@ async fn open_view(
         drives,
         findings,
     })
+}
+
+/// How an open pool fares.
+fn open_health(running: &Running, drives: &[DriveView], away: &Away) -> Health {
+    let pool = &running.pool;
+    let counters = pool.engine().counters();
+    let is_damaged = counters.get("blocks_lost").is_some_and(|lost| *lost > 0)
+        || !pool.recovery().damage.is_empty();
+    let is_whole = drives.iter().all(|drive| drive.state == "live");
+    let health = match (pool.engine().stop_reason(), is_damaged, is_whole) {
+        (Some(_), ..) => Health::Faulted,
+        (None, true, _) => Health::Damaged,
+        (None, false, true) => Health::Ok,
+        (None, false, false) => Health::Degraded,
+    };
+    health.max(away.health())
+}
+
+impl Pools {
+    /// How an open pool fares, as [`Pools::status`] says it.
+    ///
+    /// # Errors
+    /// [`ControlError::NoPool`]: it is not open, or is being closed.
+    pub fn health(&self, pool: &str) -> Result<Health, ControlError> {
+        let running = self.running(pool)?;
+        if running.pool.engine().stop_reason() == Some(StopReason::Closed) {
+            return Err(ControlError::NoPool(pool.to_owned()));
+        }
+        let drives = open_drives(&self.models, &running);
+        let away = running.away(self.world.now(), &drives);
+        Ok(open_health(&running, &drives, &away))
+    }
 }
 
 /// What is to be known of an open pool, but for what does not answer and for room.

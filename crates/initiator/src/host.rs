@@ -321,7 +321,8 @@ impl Host {
             }
             Owner::AsyncEvent if done.status.is_success() => {
                 up.await_event();
-                if Notice::from_result((done.result & 0xffff_ffff) as u32).is_some() {
+                let notice = Notice::from_result((done.result & 0xffff_ffff) as u32);
+                if notice.is_some_and(|notice| notice != Notice::Reliability) {
                     up.read_again(now, &self.config);
                 }
             }

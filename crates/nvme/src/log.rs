@@ -198,6 +198,16 @@ impl SmartLog {
     }
 }
 
+/// Bits of Critical Warning (spec: base 2.0 §5.16.1.3).
+pub mod critical {
+    /// Reliability is degraded by errors of media or inside.
+    pub const DEGRADED: u8 = 1 << 2;
+    /// All media take no writes.
+    pub const READ_ONLY: u8 = 1 << 3;
+    /// All that there are: spare, temperature, degraded, read only, memory backup, persistent memory region.
+    pub const ALL: u8 = 0x3f;
+}
+
 /// Bytes of a log of 256 words: Supported Log Pages, Feature Identifiers.
 pub const WORDS_BYTES: usize = 1024;
 

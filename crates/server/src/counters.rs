@@ -18,6 +18,8 @@ pub struct Counters {
     pub data_bytes: u64,
     /// How often a connection had to wait because all of them held as much as they may.
     pub data_waits: u64,
+    /// Critical Warning of the SMART log as hosts read it now.
+    pub critical_warning: u64,
     /// Reads begun.
     pub reads: u64,
     /// Bytes of reads begun.

@@ -12,10 +12,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
-use varve_control::{Event, Pools, Volume, VolumeInfo, Watch};
+use varve_control::{Event, Health, Pools, Volume, VolumeInfo, Watch};
 use varve_hostio::{Io, aside};
 use varve_io::World;
-use varve_target::NamespaceError;
+use varve_target::{NamespaceError, Warnings};
 
 /// The namespaces of all volumes.
 pub struct Namespaces {
@@ -111,6 +111,19 @@ impl Namespaces {
         }
     }
 
+    /// Tells hosts how the pools fare that they see volumes of, as `pool status` says it: one that is not well degrades
+    /// all of the subsystem, which takes no writes only where none does.
+    pub fn look(&self) {
+        let pools: BTreeSet<String> = {
+            let state = self.state.borrow();
+            let shown = state.shown.values();
+            shown.map(|volume| volume.pool.clone()).collect()
+        };
+        // One that was closed meanwhile is not seen either.
+        let healths = pools.iter().filter_map(|pool| self.pools.health(pool).ok());
+        self.server.warn(warnings(healths));
+    }
+
     /// What hosts see, by namespace number.
     #[must_use]
     pub fn shown(&self) -> BTreeMap<u32, VolumeInfo> {
@@ -177,6 +190,17 @@ impl Namespaces {
     }
 }
 
+/// Critical warnings where pools fare so.
+fn warnings(healths: impl Iterator<Item = Health>) -> Warnings {
+    let healths: Vec<_> = healths.collect();
+    let worst = healths.iter().max();
+    let best = healths.iter().min();
+    Warnings {
+        is_degraded: worst.is_some_and(|health| *health >= Health::Degraded),
+        is_read_only: best.is_some_and(|health| *health >= Health::Faulted),
+    }
+}
+
 /// A volume that hosts do not see as it is, and why.
 #[derive(Debug)]
 pub struct Unserved {
@@ -238,3 +262,27 @@ impl fmt::Display for Unserved {
 }
 
 impl std::error::Error for Unserved {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bit 2 for one pool that is not well, bit 3 for none that takes writes; nothing where nothing is served.
+    #[test]
+    fn pools_of_one_subsystem() {
+        use Health::{Damaged, Degraded, Faulted, Ok};
+        let cases: [(&[Health], u8); 7] = [
+            (&[], 0),
+            (&[Ok, Ok], 0),
+            (&[Ok, Degraded], 0b0100),
+            (&[Damaged], 0b0100),
+            (&[Faulted, Ok], 0b0100),
+            (&[Faulted, Damaged], 0b0100),
+            (&[Faulted, Faulted], 0b1100),
+        ];
+        for (healths, bits) in cases {
+            let told = warnings(healths.iter().copied());
+            assert_eq!(told.bits(), bits, "{healths:?}");
+        }
+    }
+}

@@ -17,7 +17,7 @@ use varve_hostio::{Endpoint, Listener};
 use varve_io::{Event, World};
 use varve_target::{
     Action, Completion, ConnectionId, Failure, Namespace, NamespaceError, Operation, Segment,
-    Subsystem, TICK_MAX, Tag, Target,
+    Subsystem, TICK_MAX, Tag, Target, Warnings,
 };
 use varve_units::Nanos;
 
@@ -106,6 +106,12 @@ impl Server {
         self.0.run();
     }
 
+    /// How what is behind all namespaces fares. Hosts that want to know of a warning which was not there before are told.
+    pub fn warn(&self, warnings: Warnings) {
+        self.0.target.borrow_mut().warn(warnings);
+        self.0.run();
+    }
+
     /// Adds a namespace, or changes its size or its store. Hosts are told.
     ///
     /// # Errors
@@ -145,6 +151,7 @@ impl Server {
         let target = self.0.target.borrow();
         counters.controllers = target.controllers() as u64;
         (counters.data_bytes, counters.data_waits) = target.data();
+        counters.critical_warning = target.warnings().bits().into();
         counters
     }
 

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::connection::ConnectionId;
 use crate::features::Features;
+use crate::warnings::Warnings;
 use crate::{ASYNC_EVENTS_MAX, QUEUE_ENTRIES_MAX};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use varve_nvme::Nqn;
@@ -171,9 +172,22 @@ impl Controller {
 
     /// Something happened that the host may want to know.
     pub fn raise(&mut self, notice: Notice) {
-        if self.features.async_events() & notice.bit() != 0 {
+        self.raise_by(notice, notice.bits());
+    }
+
+    /// The same where only these bits of its configuration let it be told.
+    fn raise_by(&mut self, notice: Notice, bits: u32) {
+        if self.features.async_events() & bits != 0 {
             self.pending.insert(notice);
         }
+    }
+
+    /// Bits of Critical Warning became set; what is not told yet and over is not told at all.
+    pub fn warn(&mut self, fresh: Warnings, all: Warnings) {
+        if all == Warnings::default() {
+            self.pending.remove(&Notice::Reliability);
+        }
+        self.raise_by(Notice::Reliability, fresh.bits().into());
     }
 
     /// A notice to report now, masked from now on.

@@ -25,7 +25,7 @@ fn changeable(feature: Feature, kind: ControllerKind) -> Option<u32> {
         Feature::Arbitration => Some(0xffff_ff07),
         Feature::TemperatureThreshold | Feature::ErrorRecovery => Some(0xffff),
         Feature::WriteAtomicity => Some(1),
-        Feature::AsyncEvents => Some(io::offered_events(kind)),
+        Feature::AsyncEvents => Some(io::configurable_events(kind)),
         Feature::KeepAlive => Some(u32::MAX),
         _ => None,
     }

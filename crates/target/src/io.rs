@@ -37,6 +37,14 @@ pub(crate) const fn offered_events(kind: ControllerKind) -> u32 {
     }
 }
 
+/// Events of which a host may say whether it wants them: AEC.
+pub(crate) const fn configurable_events(kind: ControllerKind) -> u32 {
+    match kind {
+        ControllerKind::Io => offered_events(kind) | event::CRITICAL_WARNINGS,
+        ControllerKind::Discovery => offered_events(kind),
+    }
+}
+
 /// Blocks of the namespace a command names.
 fn size(shared: &Shared, sqe: &Sqe) -> Result<u64, Status> {
     let nsid = sqe.namespace().ok_or(Status::InvalidNamespace)?;

@@ -7,7 +7,7 @@
 //! 3. sends what [`Target::transmit`] gives, each batch with one gathering send, and closes the
 //!    connections that [`Target::is_closing`] names.
 //!
-//! Reading order: `subsystem` (what is served), [`action`], `target`, `clock`, `connection` (transport and
+//! Reading order: `subsystem` (what is served), `warnings` (how that fares), [`action`], `target`, `clock`, `connection` (transport and
 //! queue pair), `budget`, `room`, `answer`, `slots`, `outgoing`, `fabrics`, `controller`, `admin`, `identify`, `features`, `logs`,
 //! `io`.
 //!
@@ -43,6 +43,7 @@ mod shared;
 mod slots;
 mod subsystem;
 mod target;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,7 @@ pub use connection::{ConnectionId, DATA_BYTES_MAX};
 pub use outgoing::Segment;
 pub use subsystem::{Hosts, Listener, NSID_MAX, Namespace, NamespaceError, Subsystem};
 pub use target::Target;
+pub use warnings::Warnings;
 
 use varve_units::Nanos;
 

@@ -46,6 +46,10 @@ pub(crate) fn get(shared: &mut Shared, cntlid: u16, sqe: &Sqe) -> Result<Outcome
     let page = match id {
         LogId::Supported => supported(controller.kind),
         LogId::Error => errors(controller),
+        // One for all namespaces: Identify names none for each (LPA bit 0).
+        LogId::Smart if !matches!(sqe.nsid.get(), 0 | NSID_ALL) => {
+            return Err(Status::InvalidField.into());
+        }
         LogId::Smart => smart(shared, controller).as_bytes().to_vec(),
         LogId::Firmware => firmware(shared),
         LogId::ChangedNamespaces => changed(controller),
@@ -77,6 +81,7 @@ fn mark_read(controller: &mut Controller, id: LogId) {
             controller.unmask(Notice::NamespaceAttribute);
         }
         LogId::Discovery => controller.unmask(Notice::DiscoveryLog),
+        LogId::Smart => controller.unmask(Notice::Reliability),
         _ => {}
     }
 }
@@ -136,12 +141,14 @@ fn errors(controller: &Controller) -> Vec<u8> {
     bytes
 }
 
-/// Health. There is no sensor, so no temperature; counts are since the target started.
+/// Health. There is no sensor, so no temperature; counts are since the target started. Nobody measures spare and wear:
+/// they stay at what says nothing of either.
 fn smart(shared: &Shared, controller: &Controller) -> SmartLog {
     let health = &shared.health;
     let wide = |count: u64| u128::from(count).to_le_bytes();
     let units = |blocks: u64| wide((blocks * u64::from(BLOCK_BYTES / 512)).div_ceil(1000));
     let mut log = SmartLog::zeroed();
+    log.critical = shared.warnings.bits();
     log.spare = 100;
     log.data_units_read = units(health.blocks_read);
     log.data_units_written = units(health.blocks_written);

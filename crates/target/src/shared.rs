@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::connection::ConnectionId;
 use crate::controller::Controller;
 use crate::subsystem::Subsystem;
+use crate::warnings::Warnings;
 use alloc::collections::{BTreeMap, VecDeque};
 use varve_nvme::Sqe;
 use varve_nvme::identify::ControllerKind;
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     pub actions: VecDeque<Action>,
     pub effects: VecDeque<Effect>,
     pub health: Health,
+    pub warnings: Warnings,
     pub clock: Clock,
     pub budget: Budget,
     /// GENCTR of the discovery log.
@@ -85,6 +87,7 @@ impl Shared {
             actions: VecDeque::new(),
             effects: VecDeque::new(),
             health: Health::default(),
+            warnings: Warnings::default(),
             clock: Clock::default(),
             budget: Budget::new(crate::ALL_DATA_BYTES_MAX),
             discovery_generation: 1,

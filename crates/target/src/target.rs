@@ -8,6 +8,7 @@ use crate::room::Turn;
 use crate::shared::{Effect, Shared};
 use crate::slots::State;
 use crate::subsystem::{Listener, Namespace, NamespaceError, Subsystem};
+use crate::warnings::Warnings;
 use crate::{CONNECT_TIME_MAX, CONNECTIONS_MAX, STALL_TIME_MAX, fabrics};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -595,6 +596,29 @@ impl<D: AsRef<[u8]>> Target<D> {
             }
         }
         self.settle();
+    }
+
+    /// How what is behind all namespaces fares. Hosts that want to know of a warning which was not there before are told.
+    pub fn warn(&mut self, warnings: Warnings) {
+        let before = core::mem::replace(&mut self.shared.warnings, warnings);
+        if before == warnings {
+            return;
+        }
+        let fresh = warnings.since(before);
+        for controller in self.shared.controllers.values_mut() {
+            if controller.kind == ControllerKind::Io {
+                controller.warn(fresh, warnings);
+                let effect = Effect::Notify(controller.cntlid);
+                self.shared.effects.push_back(effect);
+            }
+        }
+        self.settle();
+    }
+
+    /// Critical Warning as hosts read it.
+    #[must_use]
+    pub fn warnings(&self) -> Warnings {
+        self.shared.warnings
     }
 
     /// Changes where hosts reach the target. Hosts with a persistent discovery connection are told.

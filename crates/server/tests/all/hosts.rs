@@ -12,7 +12,7 @@ use varve_nvme::opcode::io as opcodes;
 use varve_nvme::property::{CC, Configuration, Shutdown};
 use varve_nvme::{Nqn, Sqe};
 use varve_server::{NullStore, RamStore, Server, Step, Store};
-use varve_target::{Hosts, Namespace, Operation, Subsystem};
+use varve_target::{Hosts, Namespace, Operation, Subsystem, Warnings};
 use varve_units::{BLOCK, Nanos};
 
 const BLOCKS: u64 = 4096;
@@ -420,6 +420,25 @@ fn changes_of_namespaces_are_told() {
         bench.server.remove(1);
         assert_eq!(queue.read(0, 1).await.status, 0x00b);
         assert_eq!(queue.flush().await, 0x00b);
+    });
+}
+
+/// Critical warnings reach hosts that want to know at once, and those that ask by the log.
+#[test]
+fn warnings_are_told() {
+    with_server(ram, |bench| async move {
+        let [mut told, mut other] = [bench.admin(1, false).await, bench.admin(2, false).await];
+        told.enable_event_bits(1 << 2).await;
+        let asked = told.ask_for_event().await;
+        other.ask_for_event().await;
+        assert_eq!(told.critical_warning().await, 0, "of a test namespace");
+        bench.server.warn(Warnings {
+            is_degraded: true,
+            is_read_only: true,
+        });
+        assert_eq!(told.told_event().await, (asked, 0x0002_0001));
+        assert_eq!(other.critical_warning().await, 12, "and no event");
+        assert_eq!(bench.server.counters().critical_warning, 12);
     });
 }
 

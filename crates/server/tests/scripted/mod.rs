@@ -247,10 +247,35 @@ impl Host {
 
     /// Lets changes of namespaces be told.
     pub async fn enable_events(&mut self) {
+        self.enable_event_bits(1 << 8).await;
+    }
+
+    /// Lets events be told by their bits of AEC.
+    pub async fn enable_event_bits(&mut self, bits: u32) {
         let mut enable = Sqe::new(admin::SET_FEATURES, 0, 0);
         enable.set_cdw(10, 0x0b);
-        enable.set_cdw(11, 1 << 8);
+        enable.set_cdw(11, bits);
         assert_eq!(self.command(enable, &[]).await.status, 0);
+    }
+
+    /// An event that has been told: its request and what it is. It comes before the answer to what is asked now.
+    pub async fn told_event(&mut self) -> (u16, u64) {
+        let mut bytes = Vec::new();
+        let last = self.capsule(Sqe::new(admin::KEEP_ALIVE, 0, 0), &[], &mut bytes);
+        self.send(&bytes).await;
+        let event = self.answer(&[]).await.expect("an answer");
+        assert_ne!(event.cid, last, "no event was told");
+        let answer = self.answer(&[]).await.expect("an answer");
+        assert_eq!((answer.cid, answer.status), (last, 0));
+        (event.cid, event.result)
+    }
+
+    /// Critical Warning, by the SMART log.
+    pub async fn critical_warning(&mut self) -> u8 {
+        let mut log =
+            Sqe::new(admin::GET_LOG_PAGE, 0, 0xffff_ffff).with_sgl(Sgl::Transport { length: 512 });
+        log.set_cdw(10, 127 << 16 | 2);
+        self.command(log, &[]).await.data[0]
     }
 
     /// Reads blocks.

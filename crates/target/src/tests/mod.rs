@@ -8,3 +8,4 @@ mod hostile;
 mod session;
 mod stall;
 mod states;
+mod warnings;

@@ -102,7 +102,7 @@ fn families(server: &Counters, readings: &Readings) -> Vec<Family> {
 /// Name, type, meaning and value.
 type Row = (&'static str, &'static str, &'static str, u64);
 
-fn connection_rows(server: &Counters) -> [Row; 6] {
+fn connection_rows(server: &Counters) -> [Row; 7] {
     [
         (
             "connections_accepted_total",
@@ -127,6 +127,12 @@ fn connection_rows(server: &Counters) -> [Row; 6] {
             "gauge",
             "NVMe controllers now",
             server.controllers,
+        ),
+        (
+            "critical_warning",
+            "gauge",
+            "Critical Warning as hosts read it in the SMART log: 4 a pool is not well, 8 none takes writes",
+            server.critical_warning,
         ),
         (
             "data_bytes",

@@ -152,7 +152,6 @@ async fn serve_pools(
     // What would be opened from a signal on nobody would close.
     let signalled = frame.signalled.clone();
     opening::open_all(&world, &pools, signalled.came()).await;
-    world.spawn(Box::pin(vigil::watch(Rc::clone(&world), Rc::clone(&pools))));
     let namespaces = Namespaces::new(
         (Rc::clone(&world), frame.io.clone()),
         server.clone(),
@@ -163,6 +162,12 @@ async fn serve_pools(
     let numbered = Rc::downgrade(&namespaces);
     pools.numbers(move |volume| numbered.upgrade()?.number(volume));
     namespaces.settle(warn).await;
+    let watched = (Rc::clone(&pools), Rc::clone(&namespaces));
+    world.spawn(Box::pin(vigil::watch(
+        Rc::clone(&world),
+        watched.0,
+        watched.1,
+    )));
     world.spawn(Box::pin(Rc::clone(&namespaces).follow(watch, warn)));
     let shown = namespaces.shown().into_iter().map(|(nsid, info)| {
         let volume = format!("{}/{}", info.pool, info.name);

@@ -1,11 +1,12 @@
 //! Tells on standard error what becomes of pools while they serve: drives that are lost and come back,
-//! dense tiers that take no writes, pools that are full, pools that stop.
+//! dense tiers that take no writes, pools that are full, pools that stop; and hosts, by NVMe, that something is wrong.
 
 use crate::cli::typed;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use varve_control::{Pools, Trouble};
 use varve_io::World;
+use varve_server::Namespaces;
 use varve_units::Nanos;
 
 /// Between two looks. Arbitrary: soon for whoever has to bring another drive, nothing beside other work.
@@ -15,7 +16,7 @@ const PAUSE: Nanos = Nanos::from_secs(1);
 type Troubles = BTreeMap<String, Vec<Trouble>>;
 
 /// Looks for as long as the server runs.
-pub(super) async fn watch(world: Rc<dyn World>, pools: Rc<Pools>) {
+pub(super) async fn watch(world: Rc<dyn World>, pools: Rc<Pools>, namespaces: Rc<Namespaces>) {
     let mut before = Troubles::new();
     loop {
         let now = troubles(&pools);
@@ -23,6 +24,7 @@ pub(super) async fn watch(world: Rc<dyn World>, pools: Rc<Pools>) {
             .iter()
             .for_each(|line| eprintln!("{line}"));
         before = now;
+        namespaces.look();
         world.sleep(PAUSE).await;
     }
 }

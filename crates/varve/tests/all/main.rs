@@ -10,3 +10,4 @@ mod failures;
 mod lab;
 mod serve;
 mod serve_pools;
+mod warnings;

@@ -14,17 +14,17 @@ use varve_units::BLOCK;
 const BLOCKS: u64 = 4096;
 
 /// A directory that goes with all it holds.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("serve-{name}-{}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::create_dir_all(&path).expect("a scratch directory");
         Self(path)
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         let path = self.0.join(name);
         path.to_str().expect("text").to_owned()
     }
@@ -32,13 +32,19 @@ impl Scratch {
     /// A pool `tank` with a volume `a` of 16 MiB.
     fn pool(&self) -> String {
         let state = self.path("state");
+        self.tank(&state, ["d0", "d1", "d2"]);
+        let (output, text) = run_varve(&["volume", "create", "tank/a", "16M", "--state", &state]);
+        assert!(output.status.success(), "{text}");
+        state
+    }
+
+    /// A pool `tank` with these dense drives of 128 MiB, 2+1, and nothing in it.
+    pub(crate) fn tank(&self, state: &str, dense: [&str; 3]) {
         let drive = |name: &str, size: &str| format!("{}:{size}", self.path(name));
         let (f0, f1) = (drive("f0", "64M"), drive("f1", "64M"));
-        let dense: Vec<String> = (0..3)
-            .map(|index| drive(&format!("d{index}"), "128M"))
-            .collect();
+        let dense = dense.map(|name| drive(name, "128M"));
         let create = [
-            "pool", "create", "tank", "--state", &state, "--fast", &f0, &f1, "--dense",
+            "pool", "create", "tank", "--state", state, "--fast", &f0, &f1, "--dense",
         ];
         let create: Vec<&str> = create
             .into_iter()
@@ -46,9 +52,6 @@ impl Scratch {
             .collect();
         let (output, text) = run_varve(&create);
         assert!(output.status.success(), "{text}");
-        let (output, text) = run_varve(&["volume", "create", "tank/a", "16M", "--state", &state]);
-        assert!(output.status.success(), "{text}");
-        state
     }
 }
 
