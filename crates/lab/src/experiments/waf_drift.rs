@@ -1,5 +1,6 @@
 //! What policies that learn which blocks are hot make of a hot tenth that moves.
 
+use super::waf_fast_tier::FAST_TIER;
 use super::waf_policies::request;
 use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
 use crate::waf::{PolicyName, WafRequest, Workload};
@@ -18,8 +19,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Of the size of the other experiments of placement: what is compared are shares of a volume.
 const SMALLER: u32 = 4;
-/// Fast tier, per cent of the user's blocks.
-const FAST_TIER: f64 = 5.0;
 /// Overwrites of the volume for which a block stays hot. It is written nine times in each while it is.
 const SPANS: [f64; 3] = [0.5, 2.0, 8.0];
 const POLICIES: [PolicyName; 5] = [
@@ -70,6 +69,9 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
              otherwise."
                 .to_owned(),
             "The oracle is told of each block how often it is written now, not when it will cool."
+                .to_owned(),
+            "Varve is the real engine: without lifetime classes, and on this drive with one group for what hosts \
+             wrote and what collection moves."
                 .to_owned(),
         ],
         parameters: Vec::new(),

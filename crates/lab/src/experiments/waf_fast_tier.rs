@@ -17,7 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Fast tier, per cent of the user's blocks.
-const FAST_TIER: f64 = 5.0;
+pub(super) const FAST_TIER: f64 = 5.0;
 /// How far off ours may be.
 const TOLERANCE: f64 = 5.0;
 /// What was published of each but the last, by load; the oracle's is not told for the last load.

@@ -102,7 +102,9 @@ impl Draft {
             return conflict("`time_based` without `runtime` has no end");
         }
         if self.is_synchronous && self.depth > 1 {
-            return conflict("`iodepth` above 1 with an `ioengine` that does one I/O at a time");
+            return conflict(
+                "`iodepth` above 1 with an `ioengine` that does one I/O at a time: fio runs it at 1; take libaio or io_uring, or leave out `iodepth`",
+            );
         }
         let rate = match self.rate() {
             Ok(rate) => rate,

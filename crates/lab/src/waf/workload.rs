@@ -333,7 +333,7 @@ fn hot_blocks(blocks: u64) -> u64 {
     (blocks as f64 * HOT_BLOCKS) as u64
 }
 
-/// Where the hot window begins: it passes its own length while the volume is written `HOT_SPAN` times.
+/// Where the hot window begins: it passes its own length while the volume is written `span` times.
 fn window_start(blocks: u64, written: u64, span: f64) -> u64 {
     (written as f64 * HOT_BLOCKS / span) as u64 % blocks
 }
@@ -442,5 +442,21 @@ mod tests {
         let later = hot(&source);
         assert_eq!(later.len(), 1000);
         assert!(later.iter().all(|block| !first.contains(block)));
+    }
+
+    /// A block stays hot for the span that was asked for: of the first window half is left after half of it.
+    #[test]
+    fn a_span_is_how_long_blocks_stay_hot() {
+        let blocks = 10_000;
+        for (span, writes) in [(0.5, 2_500), (8.0, 40_000)] {
+            let mut source = Source::new(&Workload::HotCold(span), blocks, 1, 3).unwrap();
+            let hot = |source: &Source, block: &u64| source.interval(*block) < blocks as f64;
+            let first: Vec<u64> = (0..blocks).filter(|block| hot(&source, block)).collect();
+            (0..writes).for_each(|_| {
+                source.next();
+            });
+            let left = first.iter().filter(|block| hot(&source, block)).count();
+            assert_eq!(left, 500, "{span}");
+        }
     }
 }

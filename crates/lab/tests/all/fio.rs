@@ -318,7 +318,9 @@ fn values_that_cannot_be_are_refused() {
 /// that is named counts, a section's before that of `[global]`.
 #[test]
 fn synchronous_engines_have_no_depth() {
-    for engine in ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"] {
+    for engine in [
+        "sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice",
+    ] {
         let deep = format!("[global]\nioengine={engine}\n[a]\niodepth=2\n");
         let refused = deep.parse::<Plan>().expect_err(engine);
         assert!(
@@ -329,6 +331,8 @@ fn synchronous_engines_have_no_depth() {
         assert_eq!(plan(&deep.replace("=2", "=1")).groups().count(), 1);
         plan(&format!("{deep}ioengine=libaio\n"));
     }
+    // Without a name it is the experiment's.
+    plan("[a]\niodepth=2\n");
 }
 
 /// No text makes the parser panic, and what it accepts can be run.

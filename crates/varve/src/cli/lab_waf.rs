@@ -12,9 +12,9 @@ use varve_lab::waf::{FioLoad, PolicyName, WafError, WafReport, WafRequest, Workl
 /// Options of `varve lab waf`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What is written: uniform, seq, zipf:THETA, hotcold (nine of ten writes to a tenth of the
-    /// blocks, which drifts: a block stays hot for two overwrites, or hotcold:SPAN), mixed4 (four tenants: seq, uniform, zipf:0.8, zipf:1.2) or fio:FILE (the
-    /// writes of a job file of fio)
+    /// What is written: uniform, seq, zipf:THETA, hotcold or hotcold:SPAN (nine of ten writes to a tenth of
+    /// the blocks, which drifts: a block stays hot for SPAN overwrites of the volume, 2 by default), mixed4
+    /// (four tenants: seq, uniform, zipf:0.8, zipf:1.2) or fio:FILE (the writes of a job file of fio)
     #[arg(long, value_name = "LOAD", value_parser = parse_load)]
     workload: Load,
     /// Where it is put: varve (the engine itself), csal-today, csal-paper, greedy-1, fifo-1,

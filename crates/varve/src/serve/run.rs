@@ -162,11 +162,10 @@ async fn serve_pools(
     let numbered = Rc::downgrade(&namespaces);
     pools.numbers(move |volume| numbered.upgrade()?.number(volume));
     namespaces.settle(warn).await;
-    let watched = (Rc::clone(&pools), Rc::clone(&namespaces));
     world.spawn(Box::pin(vigil::watch(
         Rc::clone(&world),
-        watched.0,
-        watched.1,
+        Rc::clone(&pools),
+        Rc::clone(&namespaces),
     )));
     world.spawn(Box::pin(Rc::clone(&namespaces).follow(watch, warn)));
     let shown = namespaces.shown().into_iter().map(|(nsid, info)| {
