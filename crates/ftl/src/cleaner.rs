@@ -167,13 +167,18 @@ impl Shared {
             work.running.set(work.running.get() + 1);
             work.takes_log(victim, self.log_of(victim));
             let is_bare = self.is_bare(id);
-            if !is_bare {
+            let is_rest = !self.is_short_of_chunks();
+            // At rest blocks are younger than those that hosts have the cleaner come for.
+            if !is_bare && !is_rest {
                 let alive = self.units.unit(id).live();
                 let blocks = self.units.geometry().chunk_blocks();
                 control.survivors.note(alive, blocks);
             }
             work.bare.set(work.bare.get() + usize::from(is_bare));
             let shared = Rc::clone(&self);
+            if is_rest {
+                self.count("chunks_cleaned_at_rest", 1);
+            }
             self.spawn(async move { shared.have_cleaned(id, is_bare).await });
         }
     }
@@ -187,6 +192,9 @@ impl Shared {
         }
         let control = self.control();
         if let Ok(Some(verdict)) = verdict {
+            if verdict != Verdict::Emptied {
+                control.rest.end();
+            }
             self.conclude(id, verdict, "clean_failures").await;
         }
         let work = &control.cleaner_work;

@@ -4,6 +4,7 @@ pub use crate::canary::Canary;
 use crate::lane::LaneLimits;
 use crate::map::MapLimits;
 use crate::reserve::Reserve;
+use varve_units::Nanos;
 
 /// Settings of a running engine.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub struct Config {
     pub reserve: Reserve,
     /// Age in LSNs at which a chain is merged: [`crate::CHAIN_AGE_MAX`], or less.
     pub chain_age: u64,
+    /// After so long without commands of hosts the cleaner makes room for bursts; `None`: it never does.
+    pub rest: Option<Nanos>,
     /// Long runs of writes in order may pass the log while hosts are slowed down.
     pub bypass: bool,
     /// User data are symbols (simulation and laboratory only).

@@ -16,6 +16,7 @@ use crate::pace::Pace;
 use crate::placement::{StreamId, Writer};
 use crate::pool_clock::PoolClock;
 use crate::posts::Common;
+use crate::rest::Rest;
 use crate::shared::Shared;
 use crate::units::UnitState;
 use crate::victims::Victim;
@@ -102,6 +103,8 @@ pub struct Control {
     pub(crate) survivors: Survivors,
     /// Victims of the cleaner.
     pub(crate) cleaner_work: Work,
+    /// Hosts send nothing.
+    pub(crate) rest: Rest,
     /// Victims of garbage collection.
     pub(crate) gc_work: Work,
     /// The cleaner looks whether there is work.
@@ -138,6 +141,7 @@ impl Control {
             pace: Pace::default(),
             survivors: Survivors::default(),
             cleaner_work: Work::default(),
+            rest: Rest::default(),
             gc_work: Work::default(),
             is_gc_burst: Cell::default(),
             gc_victims: RefCell::default(),

@@ -160,6 +160,7 @@ impl Engine {
         }
         shared.spawn(Rc::clone(shared).run_checkpointer());
         shared.spawn(Rc::clone(shared).run_cleaner());
+        shared.end_rest();
         for to in shared.reactors() {
             shared.tell(to, |there| there.spawn(Rc::clone(there).run_gate()));
         }
@@ -562,6 +563,7 @@ impl Engine {
         if self.shared.is_stopped() || self.shared.is_closing.load(Ordering::Acquire) {
             return Err(EngineError::Stopped);
         }
+        self.shared.note_host();
         self.shared.volumes.borrow().enter(volume, lba, blocks)
     }
 

@@ -65,6 +65,7 @@ mod recall;
 mod recount;
 mod recovery;
 mod reserve;
+mod rest;
 mod roles;
 mod rooms;
 mod run_reads;

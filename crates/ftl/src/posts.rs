@@ -101,6 +101,8 @@ pub struct Common {
     pub(crate) purges: AtomicU32,
     /// There is no room left beneath the dense tier (`shortage`).
     pub(crate) is_dense_full: AtomicBool,
+    /// Hosts have sent something since the pool was last looked at (`rest`). Apart: every command reads it.
+    pub(crate) hosts_came: Apart<AtomicBool>,
     pub(crate) tally: Tally,
 }
 
@@ -142,6 +144,7 @@ impl Common {
             pausing: AtomicU32::new(0),
             purges: AtomicU32::new(0),
             is_dense_full: AtomicBool::new(false),
+            hosts_came: Apart(AtomicBool::new(true)),
             tally: Tally::new(config.lanes),
         }
     }

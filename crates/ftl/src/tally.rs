@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 49] = [
+const NAMES: [&str; 51] = [
     "admission_waits",
     "aged_merges",
     "background_yields",
@@ -16,6 +16,7 @@ const NAMES: [&str; 49] = [
     "checkpoints",
     "chunks_ahead",
     "chunks_cleaned",
+    "chunks_cleaned_at_rest",
     "chunks_deferred",
     "chunks_stuck",
     "clean_failures",
@@ -49,6 +50,7 @@ const NAMES: [&str; 49] = [
     "recounts",
     "repair_failures",
     "repairs",
+    "rests",
     "stripe_write_errors",
     "stripes_joined",
     "turns_waited",

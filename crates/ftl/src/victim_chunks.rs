@@ -1,7 +1,8 @@
 //! Which chunk the cleaner empties next, when, and how many at once.
 //!
 //! The oldest (of few chunks the cheapest), whenever fewer are free than the pool wants: what is moved out of a
-//! chunk is what hosts have not overwritten yet, so waiting is worth something.
+//! chunk is what hosts have not overwritten yet, so waiting is worth something. While hosts send nothing (`rest`) the
+//! pool wants more.
 //!
 //! **Invariants**: a chunk that holds parts a start would read is no victim; victims that are begun beside
 //! others leave enough of the log for what each takes at worst.
@@ -10,6 +11,7 @@ use crate::geometry::{Tier, UnitId};
 use crate::reserve::LEAF_LOG_BYTES;
 use crate::shared::Shared;
 use crate::units::{Unit, UnitState};
+use core::sync::atomic::Ordering;
 use varve_units::{BLOCK_BYTES, Lsn};
 
 /// Chunks cleaned side by side at least: enough to fill stripes of several streams. Arbitrary.
@@ -27,6 +29,10 @@ const HANDS_MOST: usize = 8;
 
 /// Chunks of a tier in which age tells something: of fewer each is a large part of what is free. Arbitrary.
 const AGED_CHUNKS: u32 = 64;
+
+/// Of the chunks that are not kept free under load one of so many is to be free at rest. Arbitrary: what hosts overwrite
+/// most is in the other half.
+const REST_SHARE: usize = 2;
 
 impl Shared {
     /// Blocks of log that the leaves of a chunk take at most when they are merged into new ones. Records
@@ -108,8 +114,22 @@ impl Shared {
     }
 
     pub(crate) fn is_short_of_chunks(&self) -> bool {
+        self.coming_chunks() < self.clean_target()
+    }
+
+    /// True if hosts send nothing and less is free than bursts could use. What is moved while a pool closes is for the
+    /// next start to do again.
+    fn makes_room_at_rest(&self) -> bool {
+        let (chunks, target) = (self.units.geometry().chunks as usize, self.clean_target());
+        let more = chunks.saturating_sub(target) / REST_SHARE;
+        let is_wanted = self.control().rest.is_on() && !self.is_closing.load(Ordering::Acquire);
+        is_wanted && self.coming_chunks() < target + more
+    }
+
+    /// Chunks that are free, or will be with the next checkpoint.
+    fn coming_chunks(&self) -> usize {
         let control = self.control();
-        control.free_chunks() + control.freeable_chunks(self) < self.clean_target()
+        control.free_chunks() + control.freeable_chunks(self)
     }
 
     /// True if a chunk is closed, and emptied the next checkpoint could free it.
@@ -147,9 +167,10 @@ impl Shared {
     /// time to die, what is hot stays in the log as long as it can, and what was written in order leaves in
     /// order. Of few chunks, and where nothing but the reserve is left, the cheapest. With `has_room` any; else,
     /// of chunks without blocks of hosts: those need neither stripes nor groups, and what waits for groups may
-    /// wait for the log that they give back.
+    /// wait for the log that they give back. At rest there is one only if it holds blocks of hosts.
     fn next_victim(&self, has_room: bool) -> Option<u32> {
-        if !self.is_short_of_chunks() {
+        let is_short = self.is_short_of_chunks();
+        if !is_short && !self.makes_room_at_rest() {
             return None;
         }
         let blocks = self.units.geometry().chunk_blocks();
@@ -157,8 +178,8 @@ impl Shared {
         // One full of leaves alone gives nothing back. Without a dense tier a full chunk does not either,
         // unless the map knows better.
         let pays = |id: UnitId, unit: &Unit| match self.dense {
-            Some(_) if self.is_bare(id) => self.pays(id),
-            Some(_) => has_room,
+            Some(_) if self.is_bare(id) => is_short && self.pays(id),
+            Some(_) => has_room && (is_short || self.pays(id)),
             None => has_room && (cost(unit) < blocks || unit.is_doubtful()),
         };
         let is_by_age = self.units.geometry().chunks >= AGED_CHUNKS && !self.is_pressed();

@@ -37,20 +37,24 @@ pub struct Settings {
 /// 4 KiB write and two flushes a drive cost nothing at this pace, and taking over a pool takes five of them.
 pub const BEAT: Nanos = Nanos::from_secs(10);
 
-/// Limits of the map that pools keep at their usual values and simulations lower, to meet them.
+/// Limits that pools keep at their usual values and simulations lower, to meet them.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
     /// Age in LSNs at which changes are merged: [`CHAIN_AGE_MAX`], or less.
     pub chain_age: u64,
     /// Images of one shard at least.
     pub images_min: u64,
+    /// After so long without commands of hosts room is made for bursts; `None`: never.
+    pub rest: Option<Nanos>,
 }
 
 impl Tuning {
-    /// As many images as merges may be in flight, twice over; an age that is reached after hours.
+    /// As many images as merges may be in flight, twice over; an age that is reached after hours; a rest that
+    /// begins after longer than applications pause between two commands.
     pub const USUAL: Self = Self {
         chain_age: CHAIN_AGE_MAX,
         images_min: 32,
+        rest: Some(Nanos::from_secs(3)),
     };
 }
 
@@ -139,6 +143,7 @@ fn config_with(
         window,
         reserve,
         chain_age: settings.tuning.chain_age,
+        rest: settings.tuning.rest,
         bypass: settings.bypass,
         elided: settings.elided,
         canary: settings.canary,

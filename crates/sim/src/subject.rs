@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use varve_ftl::Recall;
 use varve_io::{Blocks, Drive, World};
-use varve_units::{Lba, VolumeId};
+use varve_units::{Lba, Nanos, VolumeId};
 
 /// A boxed flow of one reactor.
 pub type Flow<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -77,6 +77,8 @@ pub struct Config {
     pub chain_age: u64,
     /// Images of leaves that each shard of the map has at least.
     pub images_min: u64,
+    /// After so long without commands of hosts the pool makes room for bursts.
+    pub rest: Nanos,
     /// True if blocks are symbols.
     pub is_elided: bool,
     /// True if the drives may lose completed writes that were not flushed.

@@ -15,6 +15,7 @@ mod map_model;
 mod reads;
 mod recall;
 mod resize;
+mod rest;
 mod restart;
 mod short_log;
 

@@ -7,7 +7,7 @@
 pub(super) type Counted = (&'static str, &'static str, &'static str);
 
 /// All of them, by name.
-pub(super) const COUNTED: [Counted; 52] = [
+pub(super) const COUNTED: [Counted; 54] = [
     (
         "admission_waits",
         "counter",
@@ -48,6 +48,11 @@ pub(super) const COUNTED: [Counted; 52] = [
         "chunks_cleaned",
         "counter",
         "Chunks of the fast tier emptied",
+    ),
+    (
+        "chunks_cleaned_at_rest",
+        "counter",
+        "Of these, chunks begun while hosts sent nothing",
     ),
     (
         "chunks_deferred",
@@ -212,6 +217,11 @@ pub(super) const COUNTED: [Counted; 52] = [
         "repairs",
         "counter",
         "Bad copies that were read another way and written back",
+    ),
+    (
+        "rests",
+        "counter",
+        "Times that hosts sent nothing for long enough to make room for bursts",
     ),
     (
         "stripe_write_errors",
