@@ -86,6 +86,8 @@ struct Reactor {
     ready: RefCell<Vec<u32>>,
     free: RefCell<Vec<u32>>,
     yields: RefCell<Vec<Sender<()>>>,
+    /// Who waits for the kernel to be asked, and yields then.
+    looks: RefCell<Vec<Sender<()>>>,
     timers: RefCell<BinaryHeap<Reverse<Timer>>>,
     timer_count: Cell<u64>,
     itself: Weak<Reactor>,
@@ -134,6 +136,7 @@ impl Executor {
             ready: RefCell::default(),
             free: RefCell::default(),
             yields: RefCell::default(),
+            looks: RefCell::default(),
             timers: RefCell::default(),
             timer_count: Cell::new(0),
             itself: Weak::clone(itself),
@@ -204,6 +207,7 @@ impl Drop for Executor {
         let tasks = self.0.tasks.take();
         drop(tasks);
         self.0.yields.take();
+        self.0.looks.take();
         self.0.timers.take();
         // Last: what tasks had in flight belongs to the kernel until it says so.
         if let Some(ring) = self.0.port.ring() {
@@ -218,7 +222,9 @@ impl Reactor {
         let has_ended = self.port.ring().is_some_and(Ring::run_ended);
         let has_polled = self.poll_ready();
         let yields = std::mem::take(&mut *self.yields.borrow_mut());
-        let idle = !has_polled && yields.is_empty() && !has_jobs && !has_ended;
+        let looks = std::mem::take(&mut *self.looks.borrow_mut());
+        let nobody_waits = yields.is_empty() && looks.is_empty();
+        let idle = !has_polled && nobody_waits && !has_jobs && !has_ended;
         for sender in yields {
             sender.send(());
         }
@@ -226,7 +232,7 @@ impl Reactor {
         let turns_alone = self.turns_alone.replace(0);
         if idle {
             self.rest()?;
-        } else if self.claim.count() > 0 || turns_alone == TURNS_ALONE {
+        } else if self.claim.count() > 0 || turns_alone == TURNS_ALONE || !looks.is_empty() {
             if let Some(ring) = self.port.ring() {
                 ring.submit();
             }
@@ -234,6 +240,8 @@ impl Reactor {
             // The rest that comes next submits and waits in one call.
             self.turns_alone.set(turns_alone + 1);
         }
+        // What the kernel has told now is handed out and polled before they are, in the next turn.
+        self.yields.borrow_mut().extend(looks);
         self.fire_timers();
         Ok(())
     }
@@ -415,6 +423,12 @@ impl World for Reactor {
     fn yield_now(&self) -> Receiver<()> {
         let (sender, receiver) = slot();
         self.yields.borrow_mut().push(sender);
+        receiver
+    }
+
+    fn catch_up(&self) -> Receiver<()> {
+        let (sender, receiver) = slot();
+        self.looks.borrow_mut().push(sender);
         receiver
     }
 

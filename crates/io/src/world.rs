@@ -31,6 +31,12 @@ pub trait World {
     /// Lets other ready flows run first.
     fn yield_now(&self) -> Receiver<()>;
 
+    /// Ends when what had reached this reactor from outside before the call, and waited for by a flow, was handed to
+    /// that flow and it ran: received bytes, ends of i/o. A world without an outside has nothing that waits.
+    fn catch_up(&self) -> Receiver<()> {
+        self.yield_now()
+    }
+
     /// Memory for `count` blocks, symbolic if `elided`, for a caller that fills them whole: what
     /// they hold before is not defined. An executor with a [`crate::Recycler`] gives used memory.
     fn blocks(&self, count: usize, elided: bool) -> Blocks {

@@ -376,7 +376,7 @@ async fn accept(core: Rc<Core>, from: impl Acceptor) {
     }
 }
 
-/// Tells the target the time, for ever.
+/// Tells the target the time, for ever, and each time reads first: a timeout ends nobody whose word lies in a socket.
 async fn keep_time(core: Rc<Core>) {
     loop {
         if core.lines.borrow().is_empty() {
@@ -387,7 +387,9 @@ async fn keep_time(core: Rc<Core>) {
         let deadline = core.target.borrow().deadline();
         let pause = deadline.map_or(TICK_MAX, |at| at.since(now).clamp(TICK_MIN, TICK_MAX));
         core.world.sleep(pause).await;
-        core.target.borrow_mut().tick(core.world.now());
+        let read = core.world.now();
+        core.world.catch_up().await;
+        core.target.borrow_mut().tick(core.world.now(), read);
         core.run();
     }
 }

@@ -17,7 +17,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
         let batch = self.outgoing.take();
         self.sending = batch.data_bytes as u64;
         self.sending_small = batch.small_bytes;
-        self.unsent_since = shared.clock.told();
+        self.unsent_since = shared.clock.ran();
         self.pump(shared);
         batch.segments
     }

@@ -69,6 +69,7 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 pub(crate) struct Connection<D> {
     pub id: ConnectionId,
+    /// When it was accepted, in the time the caller ran; so are all times here and in `slots`.
     pub opened: Nanos,
     pub phase: Phase,
     pub queue: Option<Queue>,
@@ -100,7 +101,7 @@ pub(crate) struct Connection<D> {
 }
 
 impl<D: AsRef<[u8]>> Connection<D> {
-    pub fn new(id: ConnectionId, now: Nanos) -> Self {
+    pub fn new(id: ConnectionId, ran: Nanos) -> Self {
         let limits = Limits {
             capsule_data_max: CAPSULE_DATA,
             data_max: TRANSFER_BYTES_MAX,
@@ -108,7 +109,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
         };
         Self {
             id,
-            opened: now,
+            opened: ran,
             phase: Phase::Initial,
             queue: None,
             slots: Slots::new(SLOTS_UNCONNECTED),
@@ -118,7 +119,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
             data_bytes: 0,
             sending: 0,
             sending_small: 0,
-            unsent_since: now,
+            unsent_since: ran,
             was_sent: true,
             counted: 0,
             coming: None,
@@ -461,7 +462,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
             data.extend_from_slice(&pdu.data);
         }
         *got = until;
-        self.slots.note_progress(tag, until, shared.clock.told());
+        self.slots.note_progress(tag, until, shared.clock.ran());
         if until == bytes {
             self.finish_transfer(shared, now, tag);
         }

@@ -115,7 +115,7 @@ impl Controller {
         (kato > 0).then(|| Nanos::from_millis(u64::from(kato)))
     }
 
-    /// Its host sent something.
+    /// Its host sent a command, or anything while it was about to be given up.
     pub fn hear(&mut self, clock: Clock, now: Nanos) {
         let timeout = self.timeout();
         let heard = timeout.map_or(now, |timeout| clock.heard(now, timeout));

@@ -82,8 +82,8 @@ pub const ALL_DATA_BYTES_MAX: u64 = 64 * DATA_BYTES_MAX;
 /// others wait for room is ended.
 /// Arbitrary: a third of the time after which Linux gives a command up that waits for that room.
 pub const STALL_TIME_MAX: Nanos = Nanos::from_secs(10);
-/// [`Target::tick`] follows the last one within this time while there are connections: a longer
-/// silence of the caller is taken for a stop of it.
+/// [`Target::tick`] follows the last one within this time while there are connections: what the caller
+/// is silent for beyond it is taken for a stop, which is no fault of hosts.
 pub const TICK_MAX: Nanos = Nanos::from_millis(500);
 /// How long a connection may take until its Connect command is there.
 pub const CONNECT_TIME_MAX: Nanos = Nanos::from_secs(10);

@@ -42,7 +42,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
     pub fn recount(&mut self, shared: &mut Shared) {
         let unsent = self.unsent();
         if self.was_sent && unsent > 0 {
-            self.unsent_since = shared.clock.told();
+            self.unsent_since = shared.clock.ran();
         }
         self.was_sent = unsent == 0;
         let held = self.data_bytes + unsent;
@@ -94,8 +94,8 @@ impl<D: AsRef<[u8]>> Connection<D> {
         if let Some((tag, until)) = self.coming
             && missing > 0
         {
-            let now = shared.clock.told();
-            self.slots.note_progress(tag, until - missing, now);
+            let ran = shared.clock.ran();
+            self.slots.note_progress(tag, until - missing, ran);
         }
     }
 
@@ -199,8 +199,8 @@ impl<D: AsRef<[u8]>> Connection<D> {
                 slot.state = State::Transfer {
                     data: Vec::new(),
                     got: 0,
-                    asked: shared.clock.told(),
-                    since: shared.clock.told(),
+                    asked: shared.clock.ran(),
+                    since: shared.clock.ran(),
                     due: PROGRESS_BYTES,
                     is_bad: false,
                 };

@@ -89,9 +89,11 @@ impl<D: AsRef<[u8]>> Target<D> {
         if self.connections.is_empty() {
             self.shared.clock.start(now);
         }
+        self.shared.clock.tell(now);
         let id = ConnectionId(self.next_id);
         self.next_id += 1;
-        self.connections.insert(id, Connection::new(id, now));
+        let connection = Connection::new(id, self.shared.clock.ran());
+        self.connections.insert(id, connection);
         Some(id)
     }
 
@@ -148,16 +150,14 @@ impl<D: AsRef<[u8]>> Target<D> {
         surplus
     }
 
-    /// Bytes of a host came. After a stop of the caller they need not be a command to show that the
-    /// host is there: what lies in the socket behind them has not been read yet.
+    /// Bytes of a host came. Once it is due they need not be a command to show that the host is there:
+    /// what lies in the socket behind them has not been read yet.
     fn hear(&mut self, now: Nanos, id: ConnectionId) {
         self.shared.clock.tell(now);
-        if !self.shared.clock.is_behind() {
-            return;
-        }
         let queue = self.connections.get(&id).and_then(|one| one.queue);
         let controller = queue.and_then(|one| self.shared.controllers.get_mut(&one.cntlid));
-        if let Some(controller) = controller {
+        let due = controller.filter(|one| one.deadline().is_some_and(|at| at <= now));
+        if let Some(controller) = due {
             controller.hear(self.shared.clock, now);
         }
     }
@@ -365,9 +365,9 @@ impl<D: AsRef<[u8]>> Target<D> {
             .filter(|one| one.queue.is_none() && one.phase != Phase::Closing)
             .filter(|one| !self.waiting.contains(&one.id))
             .map(|one| one.opened + CONNECT_TIME_MAX);
-        // Timers that a stop has made overdue wait until what came meanwhile was read.
-        let reading = self.shared.clock.deadline();
-        reading.or_else(|| alive.chain(young).min())
+        let clock = self.shared.clock;
+        let young = young.map(|at| clock.told() + at.since(clock.ran()));
+        alive.chain(young).min()
     }
 
     fn is_live(&self, id: ConnectionId) -> bool {
@@ -376,15 +376,19 @@ impl<D: AsRef<[u8]>> Target<D> {
     }
 
     /// Ends associations that were silent for their keep-alive timeout, and connections without a
-    /// Connect. To be called every [`TICK_MAX`](crate::TICK_MAX) at least while there are connections:
-    /// after a longer silence of the caller the first ticks end nothing, so that what hosts sent
-    /// meanwhile can be read.
-    pub fn tick(&mut self, now: Nanos) {
-        if !self.shared.clock.tick(now) {
-            return;
-        }
+    /// Connect. To be called every [`TICK_MAX`](crate::TICK_MAX) at least while there are connections.
+    ///
+    /// What lay in the sockets at `read` has been given, of each connection once: a timeout that is due
+    /// later ends nothing yet, since its host's word may lie there unread. Who has not read since the
+    /// last tick says the same again.
+    pub fn tick(&mut self, now: Nanos, read: Nanos) {
+        let clock = &mut self.shared.clock;
+        clock.tell(now);
+        clock.note_reading(read);
+        let clock = *clock;
+        let is_silent = |at| clock.has_missed(at);
         let controllers = self.shared.controllers.values();
-        let silent = controllers.filter(|one| one.deadline().is_some_and(|at| at <= now));
+        let silent = controllers.filter(|one| one.deadline().is_some_and(is_silent));
         let silent: Vec<_> = silent.map(|one| (one.cntlid, one.admin)).collect();
         for (cntlid, admin) in silent {
             self.mark_ended(cntlid);
@@ -394,23 +398,23 @@ impl<D: AsRef<[u8]>> Target<D> {
         let late = self.connections.values().filter(|one| {
             one.queue.is_none()
                 && !self.waiting.contains(&one.id)
-                && one.opened + CONNECT_TIME_MAX <= now
+                && one.opened + CONNECT_TIME_MAX <= clock.ran()
         });
         let late: Vec<_> = late.map(|one| one.id).collect();
-        for id in late.into_iter().chain(self.stalled(now)) {
+        for id in late.into_iter().chain(self.stalled()) {
             self.close(id);
         }
         self.settle();
     }
 
     /// Connections whose hosts keep room that others wait for and do nothing about it.
-    fn stalled(&self, now: Nanos) -> Vec<ConnectionId> {
+    fn stalled(&self) -> Vec<ConnectionId> {
         if !self.shared.budget.is_wanted() {
             return Vec::new();
         }
         let all = self.connections.values();
         let open = all.filter(|one| one.phase == Phase::Open);
-        let is_late = |since| self.shared.clock.waited(now, since) >= STALL_TIME_MAX;
+        let is_late = |since| self.shared.clock.ran().since(since) >= STALL_TIME_MAX;
         open.filter(|one| one.stalled_since().is_some_and(is_late))
             .map(|one| one.id)
             .collect()

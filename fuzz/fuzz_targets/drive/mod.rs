@@ -98,7 +98,8 @@ pub fn host_stream(bytes: &[u8]) {
         feed(&mut target, id, stream, piece);
         id
     });
-    target.tick(Nanos::from_secs(3600));
+    let late = Nanos::from_secs(3600);
+    target.tick(late, late);
     for id in ids {
         let _ = target.transmit(id);
         target.closed(id);

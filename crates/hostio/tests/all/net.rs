@@ -1,7 +1,8 @@
 //! Streams: what is sent arrives, and whoever goes away is noticed.
 
 use crate::common::{Random, Scratch};
-use std::io::ErrorKind;
+use std::cell::Cell;
+use std::io::{ErrorKind, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::rc::Rc;
 use varve_hostio::{
@@ -307,4 +308,43 @@ fn a_reactor_that_spins_sleeps_in_the_end() {
         let used = executor.run(flow).unwrap();
         assert!(used < Nanos::from_millis(100), "{used:?}");
     });
+}
+
+/// What lies in a socket is received by its flow before a look at the outside ends, however busy the
+/// reactor is with itself.
+#[test]
+fn a_look_at_the_outside_finds_what_lies_there() {
+    for is_busy in [false, true] {
+        let executor = Executor::new();
+        let world = executor.world();
+        let root = async move {
+            let (near, far) = Stream::pair(Io::of(&*world).unwrap()).unwrap();
+            let received = Rc::new(Cell::new(0));
+            let count = Rc::clone(&received);
+            world.spawn(Box::pin(async move {
+                let mut buffer = Vec::with_capacity(1);
+                while let Ok((1, mut full)) = near.receive(buffer).await {
+                    count.set(count.get() + 1);
+                    full.clear();
+                    buffer = full;
+                }
+            }));
+            if is_busy {
+                let inner = Rc::clone(&world);
+                world.spawn(Box::pin(async move {
+                    loop {
+                        inner.yield_now().await;
+                    }
+                }));
+            }
+            // The flow waits from here on.
+            world.yield_now().await;
+            for sent in 1..=100 {
+                (&far).write_all(&[0]).unwrap();
+                world.catch_up().await;
+                assert_eq!(received.get(), sent);
+            }
+        };
+        executor.run(root).unwrap();
+    }
 }

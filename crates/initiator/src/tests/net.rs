@@ -365,7 +365,7 @@ impl Net {
         let until = self.now + span;
         self.now = next.unwrap_or(until).clamp(self.now, until);
         self.host.tick(self.now);
-        self.target.tick(self.now);
+        self.target.tick(self.now, self.now);
         self.after_target();
         self.collect();
     }

@@ -5,5 +5,6 @@ mod common;
 #[path = "../scripted/mod.rs"]
 mod scripted;
 
+mod clock;
 mod hosts;
 mod volumes;

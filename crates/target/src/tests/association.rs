@@ -45,54 +45,61 @@ fn who_never_connects_is_sent_away() {
     assert!(bench.target.is_closing(wire.id));
 }
 
-/// Ticks after a stop, until one may have struck.
-fn wake(bench: &mut Bench) {
-    loop {
-        let due = bench.target.deadline();
-        let soon = bench.now + Nanos::from_millis(1);
-        match due.filter(|at| *at <= soon) {
-            Some(at) => bench.now = at,
-            None => return,
+/// However long the caller was away, what lay in its sockets when a timer fell due is taken before
+/// anything strikes, and any of it, a piece of data too, keeps its association; silence ends one all the
+/// same.
+#[test]
+fn what_lies_in_the_sockets_is_read_first() {
+    for away in [5_000, 5_001, 5_900, 9_000] {
+        let mut bench = Bench::new();
+        let [live, writing, silent] = [(); 3].map(|()| bench.admin(false, 5000));
+        let unconnected = bench.open(false);
+        let wire = bench.queue(writing, 1, 0);
+        let sgl = (TRANSPORT, 2 * 4096);
+        let r2t = bench.command(wire, &sqe(1, 3, 1, sgl, &[0, 0, 1]), &[]);
+        let last_read = bench.now;
+        bench.now = last_read + Nanos::from_millis(away);
+        bench.target.tick(bench.now, last_read);
+        assert!(!bench.target.is_closing(silent.id), "nobody has looked yet");
+        let keep_alive = sqe(0x18, 1, 0, (TRANSPORT, 0), &KEEP_ALIVE);
+        assert_eq!(bench.simple(live, &keep_alive, &[]).0, 0);
+        let data = h2cdata(&r2t[0].specific[..4], 0, &pattern(1, 2), true, false);
+        assert_eq!(bench.exchange(wire, &data[..100]).len(), 0);
+        bench.target.tick(bench.now, bench.now);
+        assert!(bench.target.is_closing(silent.id));
+        for kept in [live, writing, wire, unconnected] {
+            assert!(!bench.target.is_closing(kept.id), "{kept:?}");
         }
-        bench.target.tick(bench.now);
+        assert_eq!(bench.exchange(wire, &data[100..])[0].response().1, 0);
     }
 }
 
-/// The caller was stopped: what came meanwhile is taken before anything strikes, and any of it, a piece
-/// of data too, keeps its association; silence ends one all the same.
+/// A piece of data keeps an association only where that is about to end: commands are what counts.
 #[test]
-fn what_came_during_a_stop_is_read_first() {
+fn a_piece_of_data_is_no_command() {
     let mut bench = Bench::new();
-    let [live, writing, silent] = [(); 3].map(|()| bench.admin(false, 5000));
-    let unconnected = bench.open(false);
-    let wire = bench.queue(writing, 1, 0);
+    let admin = bench.admin(false, 5000);
+    let wire = bench.queue(admin, 1, 0);
     let sgl = (TRANSPORT, 2 * 4096);
     let r2t = bench.command(wire, &sqe(1, 3, 1, sgl, &[0, 0, 1]), &[]);
-    bench.now = bench.now + Nanos::from_secs(9);
-    bench.target.tick(bench.now);
-    let keep_alive = sqe(0x18, 1, 0, (TRANSPORT, 0), &KEEP_ALIVE);
-    assert_eq!(bench.simple(live, &keep_alive, &[]).0, 0);
+    let until = bench.target.deadline();
+    bench.pass(Nanos::from_secs(4));
     let data = h2cdata(&r2t[0].specific[..4], 0, &pattern(1, 2), true, false);
-    assert_eq!(bench.exchange(wire, &data[..100]).len(), 0);
-    wake(&mut bench);
-    assert!(bench.target.is_closing(silent.id));
-    for kept in [live, writing, wire, unconnected] {
-        assert!(!bench.target.is_closing(kept.id), "{kept:?}");
-    }
-    assert_eq!(bench.exchange(wire, &data[100..])[0].response().1, 0);
+    bench.exchange(wire, &data[..100]);
+    assert_eq!(bench.target.deadline(), until);
 }
 
 /// A host that gave up waits for twice the timeout from its last byte on. What is found after a stop may
 /// be that old, so it does not keep an association for longer.
 #[test]
-fn what_came_during_a_stop_counts_as_old() {
+fn what_is_read_counts_as_old_as_the_last_reading() {
     let keep_alive = sqe(0x18, 1, 0, (TRANSPORT, 0), &KEEP_ALIVE);
     let mut bench = Bench::new();
     let admin = bench.admin(false, 5000);
     let last_heard = bench.now;
     bench.now = last_heard + Nanos::from_secs(8);
     assert_eq!(bench.simple(admin, &keep_alive, &[]).0, 0);
-    wake(&mut bench);
+    bench.target.tick(bench.now, bench.now);
     let until = last_heard + Nanos::from_secs(10);
     assert_eq!(bench.target.deadline(), Some(until));
     // What comes after the reading is new.
@@ -101,8 +108,23 @@ fn what_came_during_a_stop_counts_as_old() {
     assert_eq!(bench.target.deadline(), Some(until));
     bench.now = bench.now + Nanos::from_secs(11);
     assert_eq!(bench.simple(admin, &keep_alive, &[]).0, 0, "it is answered");
-    wake(&mut bench);
+    bench.target.tick(bench.now, bench.now);
     assert!(bench.target.is_closing(admin.id), "and may be too old");
+}
+
+/// Who needs several exchanges to connect is not sent away for a stop of the caller.
+#[test]
+fn a_stop_is_not_the_time_to_connect_in() {
+    let mut bench = Bench::new();
+    let wire = bench.open(false);
+    bench.pass(Nanos::from_secs(5));
+    bench.now = bench.now + Nanos::from_secs(60);
+    bench.target.tick(bench.now, bench.now);
+    let until = bench.now + Nanos::from_millis(4500);
+    assert_eq!(bench.target.deadline(), Some(until));
+    assert!(!bench.target.is_closing(wire.id));
+    bench.pass(Nanos::from_millis(4500));
+    assert!(bench.target.is_closing(wire.id));
 }
 
 fn changed(bench: &mut Bench, admin: Wire, rae: u32) -> u8 {

@@ -139,7 +139,7 @@ fn a_stop_is_no_stall() {
     bench.is_held = false;
     assert_eq!(bench.held.len(), 1, "no room for two");
     bench.now = bench.now + Nanos::from_secs(60);
-    bench.target.tick(bench.now);
+    bench.target.tick(bench.now, bench.now);
     bench.pass(Nanos::from_secs(5));
     assert!(!bench.target.is_closing(wires[0].id));
     let answers = deliver(&mut bench, wires[0], &asked[0]);

@@ -254,7 +254,7 @@ impl Bench {
         let until = self.now + span;
         while self.now < until {
             self.now = until.min(self.now + crate::TICK_MAX);
-            self.target.tick(self.now);
+            self.target.tick(self.now, self.now);
         }
     }
 
