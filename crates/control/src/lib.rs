@@ -66,6 +66,7 @@
 mod away;
 mod barred;
 mod check;
+mod closing;
 mod create;
 mod document;
 mod drives;
@@ -109,6 +110,7 @@ mod within;
 
 pub use barred::Barred;
 pub use check::{BadDrive, CheckView};
+pub use closing::Closings;
 pub use create::{CreatePool, Protect};
 pub use document::{Document, Failed};
 pub use error::ControlError;
@@ -133,3 +135,4 @@ pub use trouble::Trouble;
 pub use view::{DriveView, FaultsView, Health, PlanView, PoolView, VolumeView};
 pub use volume::{Volume, VolumeInfo};
 pub use volumes::CreateVolume;
+pub use within::within;

@@ -6,8 +6,8 @@ use std::task::Poll;
 use varve_io::World;
 use varve_units::Nanos;
 
-/// What a flow gives, unless that takes longer than until then.
-pub(crate) async fn within<T>(
+/// What a flow gives, unless that takes longer than until then; it is dropped in that case.
+pub async fn within<T>(
     world: &dyn World,
     until: Nanos,
     flow: impl Future<Output = T>,

@@ -24,7 +24,7 @@ const RECEIVE_BYTES_MAX: usize = 256 << 10;
 /// comes with a receive of its own.
 const LENT_BYTES_MIN: usize = 32 << 10;
 /// How long a connection that ends may take to be sent its last answers and to notice. Arbitrary.
-const LINGER: Nanos = Nanos::from_secs(1);
+pub(crate) const LINGER: Nanos = Nanos::from_secs(1);
 
 /// A connection as the server sees it.
 pub(crate) struct Line {

@@ -8,7 +8,7 @@
 //! 3. What a [`Store`] cannot answer at once runs as a flow beside; its end wakes the connection.
 //! 4. One flow looks at the clock for all associations.
 //!
-//! Reading order: [`store`], [`stream`], [`server`], `connection`, `counters`; stores: [`null`], [`ram`],
+//! Reading order: [`store`], [`stream`], [`server`], `connection`, `counters`, `drain`; stores: [`null`], [`ram`],
 //! [`volume`]; pools: [`numbers`], [`namespaces`].
 //!
 //! **Invariants**: every action of the target is answered once, whatever became of its connection;
@@ -27,8 +27,10 @@ pub mod volume;
 
 mod connection;
 mod counters;
+mod drain;
 
 pub use counters::Counters;
+pub use drain::Left;
 pub use namespaces::{Namespaces, Unserved};
 pub use null::NullStore;
 pub use numbers::{Numbers, NumbersError};

@@ -155,22 +155,40 @@ impl Server {
         counters
     }
 
-    /// Accepts no more hosts and takes no more commands; ends when all that were taken are answered
-    /// and all connections are closed. Answers that a host does not read are given up after a
-    /// second.
-    pub async fn drain(&self) {
-        self.0.is_draining.set(true);
-        self.0.lines.borrow().values().for_each(|line| line.wake());
-        self.0.draining.notify();
-        while !self.0.lines.borrow().is_empty() || self.0.counters.borrow().in_flight > 0 {
-            self.0.changed.listen().await;
-        }
+    /// Its innards, for other parts of it.
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.0
     }
 }
 
 impl Core {
     pub fn is_draining(&self) -> bool {
         self.is_draining.get()
+    }
+
+    /// Takes no more hosts and commands.
+    pub fn begin_draining(&self) {
+        self.is_draining.set(true);
+        self.lines.borrow().values().for_each(|line| line.wake());
+        self.draining.notify();
+    }
+
+    /// Operations of hosts in the hands of stores.
+    pub fn in_flight(&self) -> u64 {
+        self.counters.borrow().in_flight
+    }
+
+    /// Ends when no connection and no operation is left.
+    pub async fn emptied(&self) {
+        while !self.lines.borrow().is_empty() || self.in_flight() > 0 {
+            self.changed.listen().await;
+        }
+    }
+
+    /// Ends all connections; operations are answered to nobody.
+    pub fn end_all(self: &Rc<Self>) {
+        self.target.borrow_mut().end_all();
+        self.run();
     }
 
     pub fn is_closing(&self, id: ConnectionId) -> bool {

@@ -420,6 +420,16 @@ impl<D: AsRef<[u8]>> Target<D> {
             .collect()
     }
 
+    /// Ends all associations and connections. What they have to send is sent; what is at the backend is not answered
+    /// any more.
+    pub fn end_all(&mut self) {
+        let ids: Vec<_> = self.connections.keys().copied().collect();
+        for id in ids {
+            self.close(id);
+        }
+        self.settle();
+    }
+
     fn close(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id)
             && connection.phase != Phase::Closing

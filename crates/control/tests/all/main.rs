@@ -5,6 +5,7 @@ mod common;
 
 mod away;
 mod beside;
+mod closing;
 mod damage;
 mod destroy;
 mod full;

@@ -11,7 +11,7 @@ use varve_nvme::fabrics::PropertyAccess;
 use varve_nvme::opcode::io as opcodes;
 use varve_nvme::property::{CC, Configuration, Shutdown};
 use varve_nvme::{Nqn, Sqe};
-use varve_server::{NullStore, RamStore, Server, Step, Store};
+use varve_server::{Left, NullStore, RamStore, Server, Step, Store};
 use varve_target::{Hosts, Namespace, Operation, Subsystem, Warnings};
 use varve_units::{BLOCK, Nanos};
 
@@ -311,6 +311,44 @@ fn draining_answers_what_was_taken() {
             let refused =
                 varve_hostio::Stream::connect(bench.io.clone(), &Endpoint::Tcp(bench.to)).await;
             assert!(refused.is_err(), "nobody listens any more");
+        },
+    );
+}
+
+/// Writes that nothing can carry out keep a drain for its limit and no longer: their hosts lose the connection, the
+/// store is told, and who drains what was left.
+#[test]
+fn a_drain_ends_in_time() {
+    let store = HeldStore::new();
+    let held = Rc::clone(&store);
+    with_server(
+        |_| Rc::new(Held(held)),
+        |bench| async move {
+            let mut admin = bench.admin(1, false).await;
+            let mut queue = bench.queue(&admin, 1, 1).await;
+            let mut bytes = Vec::new();
+            for lba in 0..3 {
+                queue.capsule(write_sqe(lba, BLOCK), &[1; BLOCK], &mut bytes);
+            }
+            queue.send(&bytes).await;
+            until(&*bench.world, || store.held.get() == 3).await;
+            let server = bench.server.clone();
+            let limit = Nanos::from_millis(20);
+            let draining = bench
+                .world
+                .run(async move { server.drain_within(limit).await });
+            assert_eq!(queue.answer(&[]).await, None, "no answer to any of them");
+            assert_eq!(admin.pdu().await, None);
+            assert_eq!(store.recalled(), 3);
+            drop((queue, admin));
+            let left = Left {
+                unanswered: 3,
+                held: 3,
+            };
+            assert_eq!(draining.await, left, "a store that does not let go");
+            assert_eq!(bench.server.counters().connections, 0);
+            store.open();
+            bench.server.drain().await;
         },
     );
 }

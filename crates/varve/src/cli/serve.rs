@@ -4,8 +4,8 @@ use super::front;
 use super::{Exit, complain, hint};
 use crate::out;
 use crate::serve::{
-    self, DATA_BYTES_USUAL, DISCOVERY_LISTENER, IO_LISTENER, ListenerPlan, Plan, ServeError,
-    Serving, Source, TestKind, TestNamespace,
+    self, DATA_BYTES_USUAL, DISCOVERY_LISTENER, DRAIN_USUAL, IO_LISTENER, ListenerPlan, Plan,
+    ServeError, Serving, Source, TestKind, TestNamespace,
 };
 use clap::Args;
 use std::net::{IpAddr, SocketAddr};
@@ -151,6 +151,7 @@ impl Options {
             metrics: self.metrics,
             spin: Nanos::from_micros(self.spin_us.into()),
             data_bytes: DATA_BYTES_USUAL,
+            drain: DRAIN_USUAL,
         }
     }
 }

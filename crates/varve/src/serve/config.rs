@@ -1,6 +1,6 @@
 //! `varve.toml`.
 
-use super::plan::{DATA_BYTES_USUAL, ListenerPlan, Plan, Source};
+use super::plan::{DATA_BYTES_USUAL, DRAIN_USUAL, ListenerPlan, Plan, Source};
 use serde::Deserialize;
 use std::fmt;
 use std::io;
@@ -23,6 +23,7 @@ struct File {
     metrics: Option<SocketAddr>,
     map_bytes: Option<u64>,
     data_bytes: Option<u64>,
+    drain_s: Option<u32>,
     #[serde(default)]
     spin_us: u32,
     #[serde(default)]
@@ -115,6 +116,9 @@ fn parse(path: &Path, text: &str) -> Result<Plan, ConfigError> {
         metrics: file.metrics,
         spin: Nanos::from_micros(file.spin_us.into()),
         data_bytes: file.data_bytes.unwrap_or(DATA_BYTES_USUAL),
+        drain: file
+            .drain_s
+            .map_or(DRAIN_USUAL, |s| Nanos::from_secs(s.into())),
     })
 }
 
@@ -162,6 +166,7 @@ mod tests {
              map_bytes = 67108864\n\
              spin_us = 50\n\
              data_bytes = 8388608\n\
+             drain_s = 7\n\
              degraded = true\n\
              allowed_hosts = ['nqn.2014-08.org.nvmexpress:uuid:1']\n\
              [[listener]]\n\
@@ -182,6 +187,7 @@ mod tests {
         assert!(plan.check().is_ok());
         assert_eq!(plan.spin, Nanos::from_micros(50));
         assert_eq!(plan.data_bytes, 8 << 20);
+        assert_eq!(plan.drain, Nanos::from_secs(7));
         assert!(matches!(
             plan.source,
             Source::Pools {
@@ -209,7 +215,20 @@ mod tests {
         assert_eq!(plan.listeners.len(), 2);
         assert_eq!(plan.spin, told.spin);
         assert_eq!(plan.data_bytes, told.data_bytes);
+        assert_eq!(plan.drain, told.drain);
         assert!(plan.metrics.is_some() && plan.check().is_ok());
+    }
+
+    /// The longest end there may be leaves the service manager time to spare.
+    #[test]
+    fn an_end_takes_less_than_the_service_manager_waits() {
+        let unit = include_str!("../../../../deploy/varve.service");
+        let line = unit
+            .lines()
+            .find_map(|one| one.strip_prefix("TimeoutStopSec="));
+        let waits = Nanos::from_secs(line.unwrap().parse().unwrap());
+        let drain = parsed("").unwrap().drain;
+        assert!(drain + drain + Nanos::from_secs(10) <= waits);
     }
 
     #[test]

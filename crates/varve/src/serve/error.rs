@@ -1,7 +1,7 @@
 //! Why nothing is served.
 
 use super::config::ConfigError;
-use super::plan::{DATA_BYTES, MAP_BYTES, SPIN_US_MAX};
+use super::plan::{DATA_BYTES, DRAIN_S, MAP_BYTES, SPIN_US_MAX};
 use super::test_namespace::RAM_BYTES_MAX;
 use crate::cli::{ALLOW_IO, Exit, NO_IO};
 use std::fmt;
@@ -35,6 +35,8 @@ pub(crate) enum ServeError {
     MapBytes(u64),
     /// More data of hosts than any machine has memory for, or less than one of them may have.
     DataBytes(u64),
+    /// A drain that nobody could wait for, or that waits for nothing.
+    Drain(Nanos),
     /// A test namespace in memory larger than any machine has memory for.
     RamBytes(u64),
     /// The configuration is none.
@@ -72,6 +74,7 @@ impl ServeError {
             | Self::Spin(_)
             | Self::MapBytes(_)
             | Self::DataBytes(_)
+            | Self::Drain(_)
             | Self::RamBytes(_)
             | Self::Twice(_)
             | Self::Namespace(_)
@@ -109,6 +112,7 @@ impl ServeError {
             Self::Spin(_) => "bad-spin",
             Self::MapBytes(_) => "bad-map-bytes",
             Self::DataBytes(_) => "bad-data-bytes",
+            Self::Drain(_) => "bad-drain",
             Self::RamBytes(_) => "bad-size",
             Self::Config(ConfigError::Read(..)) => "no-configuration",
             Self::Config(ConfigError::Parse { .. }) => "bad-configuration",
@@ -137,6 +141,7 @@ impl ServeError {
             Self::DiscoveryName => "give the subsystem a name of its own with --nqn",
             Self::MapBytes(_) => "leave it out: a pool takes what suits its drives",
             Self::DataBytes(_) => "leave it out: 256 MiB suit most",
+            Self::Drain(_) => "leave it out: 20 suit most",
             Self::RamBytes(_) => "give a smaller --size; a null namespace takes no memory",
             Self::Spin(_) => "50 are a good start, 0 to sleep at once",
             Self::Anybody(_) => {
@@ -244,6 +249,13 @@ impl fmt::Display for ServeError {
                 DATA_BYTES.start(),
                 DATA_BYTES.end()
             ),
+            Self::Drain(span) => write!(
+                f,
+                "drain_s = {}: from {} to {}",
+                span.0 / Nanos::from_secs(1).0,
+                DRAIN_S.start(),
+                DRAIN_S.end()
+            ),
             Self::RamBytes(bytes) => write!(
                 f,
                 "a namespace of {bytes} bytes in memory: {RAM_BYTES_MAX} at most"
@@ -312,6 +324,7 @@ mod tests {
             ServeError::Spin(Nanos(1)),
             ServeError::MapBytes(1),
             ServeError::DataBytes(1),
+            ServeError::Drain(Nanos(1)),
             ServeError::RamBytes(1),
             ServeError::Config(ConfigError::Read(path.clone(), denied())),
             ServeError::Config(parse),

@@ -6,6 +6,7 @@
 mod config;
 mod counted;
 mod door;
+mod ending;
 mod error;
 mod exposition;
 mod identity;
@@ -22,6 +23,8 @@ mod vigil;
 
 pub(crate) use config::{DISCOVERY_LISTENER, IO_LISTENER, read as read_config};
 pub(crate) use error::{ServeError, bind_code};
-pub(crate) use plan::{DATA_BYTES_USUAL, ListenerPlan, Plan, Source, TestKind, TestNamespace};
+pub(crate) use plan::{
+    DATA_BYTES_USUAL, DRAIN_USUAL, ListenerPlan, Plan, Source, TestKind, TestNamespace,
+};
 pub(crate) use report::Serving;
 pub(crate) use run::run;

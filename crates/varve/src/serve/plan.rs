@@ -20,6 +20,13 @@ pub(super) const DATA_BYTES: RangeInclusive<u64> = DATA_BYTES_MAX..=1 << 40;
 /// That if nothing is said.
 pub(crate) const DATA_BYTES_USUAL: u64 = ALL_DATA_BYTES_MAX;
 
+/// How long a drain waits for what was taken, in seconds. Arbitrary: time for a command to drives in good order, and
+/// less than anybody waits for.
+pub(super) const DRAIN_S: RangeInclusive<u32> = 1..=3600;
+/// That if nothing is said. Twice that and two seconds, which is the longest an end takes, are well below what
+/// `deploy/varve.service` lets it take.
+pub(crate) const DRAIN_USUAL: Nanos = Nanos::from_secs(20);
+
 /// A port where hosts connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ListenerPlan {
@@ -80,6 +87,8 @@ pub(crate) struct Plan {
     pub spin: Nanos,
     /// Bytes of data that all connections may hold.
     pub data_bytes: u64,
+    /// How long a drain waits for what was taken; pools have as long again to be closed.
+    pub drain: Nanos,
 }
 
 impl Plan {
@@ -111,6 +120,10 @@ impl Plan {
         }
         if !DATA_BYTES.contains(&self.data_bytes) {
             return Err(ServeError::DataBytes(self.data_bytes));
+        }
+        let bounds = [DRAIN_S.start(), DRAIN_S.end()].map(|&s| Nanos::from_secs(s.into()));
+        if !(bounds[0]..=bounds[1]).contains(&self.drain) {
+            return Err(ServeError::Drain(self.drain));
         }
         let hosts: Result<BTreeSet<Nqn>, _> = self.hosts.iter().map(name).collect();
         let hosts = Some(hosts?).filter(|names| !names.is_empty());
@@ -157,6 +170,7 @@ mod tests {
             metrics: None,
             spin: Nanos(0),
             data_bytes: DATA_BYTES_USUAL,
+            drain: DRAIN_USUAL,
         }
     }
 
@@ -215,6 +229,11 @@ mod tests {
                 degraded: false,
             };
             assert_eq!(eager.check().is_ok(), is_good, "{bytes}");
+        }
+        let mut ending = plan("127.0.0.1:1", None, &[]);
+        for (seconds, is_good) in [(0, false), (1, true), (3600, true), (3601, false)] {
+            ending.drain = Nanos::from_secs(seconds);
+            assert_eq!(ending.check().is_ok(), is_good, "{seconds}");
         }
         let refused = plan("127.0.0.1:1", None, &["me"]).check().unwrap_err();
         assert!(matches!(refused, ServeError::Name(..)), "{refused}");

@@ -1,5 +1,6 @@
 //! Serves a plan until a signal.
 
+use super::ending;
 use super::error::ServeError;
 use super::exposition;
 use super::identity;
@@ -21,13 +22,13 @@ use varve_io::World;
 use varve_nvme::Nqn;
 use varve_server::{Namespaces, Numbers, Server, Unserved};
 use varve_target::{Hosts, Subsystem};
-use varve_units::BLOCK_BYTES;
+use varve_units::{BLOCK_BYTES, Nanos};
 
 /// Descriptors that connections leave at least, with an eighth of all: requests for commands and counters, and a
 /// look at a few drives. Arbitrary.
 const DESCRIPTORS_KEPT: u64 = 32;
 
-/// Serves until SIGTERM or SIGINT, then drains; a second signal ends the process at once.
+/// Serves until SIGTERM or SIGINT, then drains, for the plan's time at most; a second signal ends the process at once.
 /// `when_ready` is called when hosts can connect.
 ///
 /// # Errors
@@ -54,6 +55,8 @@ struct Frame {
     metrics: Option<MetricsPort>,
     signalled: Signalled,
     data_bytes: u64,
+    /// How long a drain waits for what was taken.
+    drain: Nanos,
 }
 
 async fn serve(
@@ -80,6 +83,7 @@ async fn serve(
         metrics,
         signalled,
         data_bytes: plan.data_bytes,
+        drain: plan.drain,
     };
     match plan.source {
         Source::Test(test) => serve_test(frame, test, when_ready).await,
@@ -125,7 +129,7 @@ async fn serve_test(
     };
     ready(&serving, &frame.signalled, when_ready);
     frame.signalled.wait().await;
-    server.drain().await;
+    ending::of_server(&server, frame.drain).await;
     Ok(())
 }
 
@@ -187,13 +191,8 @@ async fn serve_pools(
     };
     ready(&serving, &signalled, when_ready);
     signalled.wait().await;
-    api.end(&*world).await;
-    server.drain().await;
-    let mut outcome = Ok(());
-    for (_, closed) in pools.close_all().await {
-        outcome = outcome.and(closed);
-    }
-    outcome.map_err(ServeError::Control)
+    let ended = ending::of_all(&world, api, &server, &pools, frame.drain).await;
+    ended.map_err(ServeError::Control)
 }
 
 /// Connections leave descriptors to drives that are opened later, to commands and to counters. Where the kernel does
