@@ -9,6 +9,7 @@
 //! **Invariant**: no borrow of the executor's state is held while a task is polled or dropped, or a
 //! job runs.
 
+use crate::boot::BootClock;
 use crate::hub::{Awaits, Hub};
 use crate::io::Port;
 use crate::ready::{Claim, TASKS_MAX};
@@ -79,6 +80,7 @@ impl Ord for Timer {
 
 struct Reactor {
     origin: Instant,
+    boot: BootClock,
     claim: Claim,
     /// Tasks by index; none while one is polled.
     tasks: RefCell<Vec<Option<Task>>>,
@@ -131,6 +133,7 @@ impl Executor {
         let port = Port::new(id, Arc::clone(&hub));
         let reactor = Rc::new_cyclic(|itself| Reactor {
             origin,
+            boot: BootClock::since(origin),
             claim: Claim::new(),
             tasks: RefCell::default(),
             ready: RefCell::default(),
@@ -391,6 +394,10 @@ impl Reactor {
 impl World for Reactor {
     fn now(&self) -> Nanos {
         Nanos(self.origin.elapsed().as_nanos() as u64)
+    }
+
+    fn now_outside(&self) -> Nanos {
+        self.boot.now()
     }
 
     fn sleep(&self, span: Nanos) -> Receiver<()> {

@@ -8,6 +8,7 @@
 //! (`sim`). `std` is what this crate is about.
 
 mod aside;
+mod boot;
 mod call;
 mod cpu;
 mod descriptors;

@@ -21,6 +21,12 @@ pub trait World {
     /// The time, monotonic.
     fn now(&self) -> Nanos;
 
+    /// The time as it passes for peers on other machines: [`World::now`], and what this machine slept since the clock
+    /// began. For how long a peer was silent; timers and drives, which sleep too, go by `now`.
+    fn now_outside(&self) -> Nanos {
+        self.now()
+    }
+
     /// Ends `span` from now.
     fn sleep(&self, span: Nanos) -> Receiver<()>;
 

@@ -200,7 +200,7 @@ impl Core {
     }
 
     fn open(self: &Rc<Self>, stream: Box<dyn ByteStream>) {
-        let now = self.world.now();
+        let now = self.world.now_outside();
         let has_room = self.lines.borrow().len() < self.connections_max.get();
         let accepted = has_room.then(|| self.target.borrow_mut().accept(now));
         let Some(id) = accepted.flatten() else {
@@ -224,7 +224,7 @@ impl Core {
 
     /// Gives the target bytes of a host; how many it took.
     pub fn receive(self: &Rc<Self>, id: ConnectionId, bytes: &[u8]) -> usize {
-        let now = self.world.now();
+        let now = self.world.now_outside();
         let taken = self.target.borrow_mut().receive(now, id, bytes);
         self.run();
         taken
@@ -242,7 +242,7 @@ impl Core {
 
     /// What was lent, with more bytes; gives those that belong behind it.
     pub fn give_back(self: &Rc<Self>, id: ConnectionId, data: Vec<u8>) -> Vec<u8> {
-        let now = self.world.now();
+        let now = self.world.now_outside();
         let surplus = self.target.borrow_mut().give_back(now, id, data);
         self.run();
         surplus
@@ -394,20 +394,23 @@ async fn accept(core: Rc<Core>, from: impl Acceptor) {
     }
 }
 
-/// Tells the target the time, for ever, and each time reads first: a timeout ends nobody whose word lies in a socket.
+/// Tells the target the time as it passes for hosts, for ever, and each time reads first: a timeout
+/// ends nobody whose word lies in a socket.
 async fn keep_time(core: Rc<Core>) {
     loop {
         if core.lines.borrow().is_empty() {
             core.changed.listen().await;
             continue;
         }
-        let now = core.world.now();
+        let now = core.world.now_outside();
         let deadline = core.target.borrow().deadline();
         let pause = deadline.map_or(TICK_MAX, |at| at.since(now).clamp(TICK_MIN, TICK_MAX));
         core.world.sleep(pause).await;
-        let read = core.world.now();
+        let read = core.world.now_outside();
         core.world.catch_up().await;
-        core.target.borrow_mut().tick(core.world.now(), read);
+        core.target
+            .borrow_mut()
+            .tick(core.world.now_outside(), read);
         core.run();
     }
 }

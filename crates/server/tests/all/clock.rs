@@ -20,6 +20,8 @@ use zerocopy::IntoBytes;
 struct Moved {
     inner: Rc<dyn World>,
     now: Cell<Nanos>,
+    /// How long the machine slept.
+    slept: Cell<Nanos>,
     timers: RefCell<Vec<(Nanos, Sender<()>)>>,
 }
 
@@ -40,6 +42,10 @@ impl Moved {
 impl World for Moved {
     fn now(&self) -> Nanos {
         self.now.get()
+    }
+
+    fn now_outside(&self) -> Nanos {
+        self.now.get() + self.slept.get()
     }
 
     fn sleep(&self, span: Nanos) -> Receiver<()> {
@@ -123,15 +129,16 @@ async fn admin(to: SocketAddr, waiting: Rc<dyn World>, kato_ms: u32) -> Plain {
     host
 }
 
-/// Whatever the server's clock says when it looks: a host whose word lies in the socket unread is heard
-/// before its keep-alive timeout counts, one that is silent is not kept.
-#[test]
-fn a_timeout_waits_for_a_reading() {
+/// Runs a flow with a server whose clock it moves.
+fn with_clock<Flow: Future<Output = ()> + 'static>(
+    flow: impl FnOnce(Rc<dyn World>, Rc<Moved>, Server, SocketAddr) -> Flow,
+) {
     let executor = Executor::new();
     let inner = executor.world();
     let moved = Rc::new(Moved {
         inner: Rc::clone(&inner),
         now: Cell::new(Nanos::from_secs(1)),
+        slept: Cell::default(),
         timers: RefCell::default(),
     });
     let nqn = Nqn::new(NQN).expect("a name");
@@ -144,7 +151,16 @@ fn a_timeout_waits_for_a_reading() {
     let Endpoint::Tcp(to) = server.listen(listener) else {
         panic!("a TCP listener");
     };
-    let flow = async move {
+    executor
+        .run(flow(inner, moved, server, to))
+        .expect("it ends");
+}
+
+/// Whatever the server's clock says when it looks: a host whose word lies in the socket unread is heard
+/// before its keep-alive timeout counts, one that is silent is not kept.
+#[test]
+fn a_timeout_waits_for_a_reading() {
+    with_clock(|inner, moved, server, to| async move {
         let host = admin(to, Rc::clone(&inner), 1000).await;
         for away_ms in [1000, 1100, 1900, 1000] {
             // Nothing of it is read before the clock has moved and all timers have fired.
@@ -159,6 +175,18 @@ fn a_timeout_waits_for_a_reading() {
         }
         moved.pass(Nanos::from_secs(1));
         assert!(!host.receive(1).await, "it was silent");
-    };
-    executor.run(flow).expect("it ends");
+    });
+}
+
+/// For a host the time goes on while this machine sleeps: its association is not kept beyond it.
+#[test]
+fn a_timeout_goes_on_in_sleep() {
+    with_clock(|inner, moved, server, to| async move {
+        let host = admin(to, inner, 5000).await;
+        moved.pass(Nanos::from_millis(500));
+        assert_eq!(server.counters().controllers, 1);
+        moved.slept.set(Nanos::from_secs(3600));
+        moved.pass(Nanos::from_millis(500));
+        assert!(!host.receive(1).await, "an hour ago");
+    });
 }
