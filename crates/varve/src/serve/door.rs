@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 
 /// Connections at a time; further ones wait. Arbitrary.
-const GUESTS_MAX: usize = 16;
+pub(super) const GUESTS_MAX: usize = 16;
 /// How long one lasts at most, question and answer together. Arbitrary.
 const STAY_MAX: Duration = Duration::from_secs(5);
 

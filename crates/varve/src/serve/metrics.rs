@@ -6,7 +6,7 @@
 //!
 //! **Not here**: what is told (`exposition`).
 
-use super::door::Door;
+use super::door::{Door, GUESTS_MAX};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -17,15 +17,17 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use tokio::sync::oneshot;
 use varve_hostio::{Io, Stream};
 use varve_io::World;
 
 /// Media type of the text (Prometheus text exposition format 0.0.4).
 const MEDIA_TYPE: &str = "text/plain; version=0.0.4";
-/// Bells taken at once.
-const BELLS_MAX: usize = 64;
+/// Questions that the reactor has not taken. More than guests there are at once are of guests that have left.
+const QUESTIONS_MAX: usize = GUESTS_MAX;
+/// Bells taken at once: all there are, one for each question and for each that was taken before its bell.
+const BELLS_MAX: usize = 2 * QUESTIONS_MAX;
 
 /// Where an answer goes.
 type Answer = oneshot::Sender<String>;
@@ -33,8 +35,18 @@ type Answer = oneshot::Sender<String>;
 /// The end that asks.
 #[derive(Clone)]
 struct Asker {
-    calls: Sender<Answer>,
+    calls: SyncSender<Answer>,
     bell: Arc<UnixStream>,
+}
+
+impl Asker {
+    /// Asks. `None` if the reactor has questions enough that it does not answer, or has ended.
+    fn ask(&self) -> Option<oneshot::Receiver<String>> {
+        let (answer, answered) = oneshot::channel();
+        self.calls.try_send(answer).ok()?;
+        (&*self.bell).write_all(&[0]).ok()?;
+        Some(answered)
+    }
 }
 
 /// A port that is taken; nobody is answered yet.
@@ -60,7 +72,7 @@ impl MetricsPort {
     ) -> io::Result<SocketAddr> {
         let address = self.0.local_addr()?;
         let (near, far) = Stream::pair(Io::of(&**world).map_err(io::Error::other)?)?;
-        let (sender, receiver) = channel();
+        let (sender, receiver) = sync_channel(QUESTIONS_MAX);
         let asker = Asker {
             calls: sender,
             bell: Arc::new(far),
@@ -88,10 +100,11 @@ impl MetricsPort {
 }
 
 async fn metrics(State(asker): State<Asker>) -> Response {
-    let (answer, answered) = oneshot::channel();
-    let is_asked = asker.calls.send(answer).is_ok() && (&*asker.bell).write_all(&[0]).is_ok();
+    let Some(answered) = asker.ask() else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
     match answered.await {
-        Ok(text) if is_asked => {
+        Ok(text) => {
             // One answer a connection: it would be ended before the next question anyway.
             let headers = [
                 (header::CONTENT_TYPE, MEDIA_TYPE),
@@ -99,7 +112,7 @@ async fn metrics(State(asker): State<Asker>) -> Response {
             ];
             (headers, text).into_response()
         }
-        _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
 }
 
@@ -113,7 +126,8 @@ async fn answer(bell: Stream, calls: Receiver<Answer>, text: impl AsyncFn() -> S
         rung.clear();
         buffer = rung;
         // Those who wait share one look: it asks every slice of every map.
-        let waiting: Vec<Answer> = calls.try_iter().collect();
+        let mut waiting: Vec<Answer> = calls.try_iter().collect();
+        waiting.retain(|answer| !answer.is_closed());
         if waiting.is_empty() {
             continue;
         }
@@ -132,6 +146,31 @@ mod tests {
     use std::net::TcpStream;
     use std::time::Duration;
     use varve_hostio::Executor;
+
+    /// While the reactor does not answer few questions are kept, and no bell waits for room; when it does,
+    /// those who are still there are answered, and new ones.
+    #[test]
+    fn few_questions_are_kept() {
+        let executor = Executor::new();
+        let world = executor.world();
+        let (near, far) = Stream::pair(Io::of(&*world).expect("a ring")).expect("a pair");
+        far.set_nonblocking(true).expect("not to wait");
+        let (calls, receiver) = sync_channel(QUESTIONS_MAX);
+        let asker = Asker {
+            calls,
+            bell: Arc::new(far),
+        };
+        let kept = asker.ask().expect("a first question");
+        let asked = (0..100_000).filter_map(|_| asker.ask()).count();
+        assert_eq!(asked, QUESTIONS_MAX - 1);
+        world.spawn(Box::pin(answer(near, receiver, async || "x".to_owned())));
+        let flow = async move {
+            assert_eq!(kept.await.as_deref(), Ok("x"));
+            let next = asker.ask().expect("room again");
+            assert_eq!(next.await.as_deref(), Ok("x"));
+        };
+        executor.run(flow).expect("it ends");
+    }
 
     /// Half a request, or none, ends by itself, and keeps nobody else from an answer.
     #[test]
