@@ -127,6 +127,25 @@ pub(crate) fn connect_queue<D: AsRef<[u8]>>(
     data: &ConnectData,
 ) -> Result<u64, Reply> {
     let connect = Connect::from_sqe(sqe);
+    let clock = shared.clock;
+    let controller = check_association(shared, data)?;
+    let is_good = connect.qid <= controller.features.io_queues()
+        && !controller.queues.contains_key(&connect.qid);
+    if !is_good {
+        return Err(in_sqe(offset::QID));
+    }
+    controller.hear(clock, clock.told());
+    controller.queues.insert(connect.qid, connection.id);
+    let cntlid = controller.cntlid;
+    open(connection, connect, cntlid);
+    Ok(u64::from(cntlid))
+}
+
+/// The association that an I/O queue is to belong to, if it may have queues.
+pub(crate) fn check_association<'a>(
+    shared: &'a mut Shared,
+    data: &ConnectData,
+) -> Result<&'a mut Controller, Reply> {
     let cntlid = data.cntlid.get();
     let (kind, host) = check_names(shared, data)?;
     let controller = shared.controllers.get_mut(&cntlid);
@@ -148,15 +167,7 @@ pub(crate) fn connect_queue<D: AsRef<[u8]>>(
     if !controller.is_ready() {
         return Err(Status::SequenceError.into());
     }
-    let is_good = connect.qid <= controller.features.io_queues()
-        && !controller.queues.contains_key(&connect.qid);
-    if !is_good {
-        return Err(in_sqe(offset::QID));
-    }
-    controller.hear(shared.clock, shared.clock.told());
-    controller.queues.insert(connect.qid, connection.id);
-    open(connection, connect, cntlid);
-    Ok(u64::from(cntlid))
+    Ok(controller)
 }
 
 fn open<D: AsRef<[u8]>>(connection: &mut Connection<D>, connect: Connect, cntlid: u16) {

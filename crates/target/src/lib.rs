@@ -87,3 +87,8 @@ pub const STALL_TIME_MAX: Nanos = Nanos::from_secs(10);
 pub const TICK_MAX: Nanos = Nanos::from_millis(500);
 /// How long a connection may take until its Connect command is there.
 pub const CONNECT_TIME_MAX: Nanos = Nanos::from_secs(10);
+/// How long a Connect of an I/O queue waits for what an earlier association left at the backend; its host
+/// may try again then. Arbitrary: half of the time after which Linux gives it up.
+pub const CONNECT_WAIT_MAX: Nanos = Nanos::from_secs(30);
+/// Connects that wait for one host: as many as a controller has I/O queues. Linux has one for each path.
+pub const CONNECTS_WAITING_MAX: usize = IO_QUEUES_MAX as usize;

@@ -1,15 +1,16 @@
 //! The machine as its caller sees it: connections, time, actions, what one does to another.
 
+mod waiting;
+
 use crate::action::{Action, Completion, Tag};
 use crate::connection::{Connection, ConnectionId, Phase};
 use crate::controller::Host;
 use crate::outgoing::Segment;
 use crate::room::Turn;
 use crate::shared::{Effect, Shared};
-use crate::slots::State;
 use crate::subsystem::{Listener, Namespace, NamespaceError, Subsystem};
 use crate::warnings::Warnings;
-use crate::{CONNECT_TIME_MAX, CONNECTIONS_MAX, STALL_TIME_MAX, fabrics};
+use crate::{CONNECT_TIME_MAX, CONNECTIONS_MAX, STALL_TIME_MAX};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use varve_nvme::event::Notice;
@@ -24,8 +25,8 @@ pub struct Target<D> {
     connections: BTreeMap<ConnectionId, Connection<D>>,
     /// Connections that are gone with commands at the backend: whose, how many, bytes of data.
     remains: BTreeMap<ConnectionId, (Host, usize, u64)>,
-    /// Connects of I/O queues that wait.
-    waiting: BTreeSet<ConnectionId>,
+    /// Connects of I/O queues that wait, and since when in the time the caller ran.
+    waiting: BTreeMap<ConnectionId, Nanos>,
     /// Connections that have something to send or to end.
     woken: BTreeSet<ConnectionId>,
     next_id: u64,
@@ -33,15 +34,6 @@ pub struct Target<D> {
     is_early: bool,
     /// What a Connect waits for may have come: a new one, a connection that ended, the last command of one that did.
     may_connect: bool,
-}
-
-/// A Connect of an I/O queue that waits.
-struct Waiting {
-    tag: Tag,
-    /// The controller it names.
-    cntlid: u16,
-    /// Its host, if the name is one.
-    host: Option<Host>,
 }
 
 impl<D: AsRef<[u8]>> Target<D> {
@@ -52,7 +44,7 @@ impl<D: AsRef<[u8]>> Target<D> {
             shared: Shared::new(subsystem),
             connections: BTreeMap::new(),
             remains: BTreeMap::new(),
-            waiting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
             woken: BTreeSet::new(),
             next_id: 1,
             is_early: false,
@@ -326,20 +318,6 @@ impl<D: AsRef<[u8]>> Target<D> {
         }
     }
 
-    /// Connections that wait to be I/O queues of a host's association end with it. Left alone they
-    /// would be refused much later.
-    fn close_waiting(&mut self, cntlid: u16, host: &Host) {
-        let waiting: Vec<_> = self.waiting.iter().copied().collect();
-        for id in waiting {
-            if self
-                .connecting(id)
-                .is_some_and(|one| one.cntlid == cntlid && one.host.as_ref() == Some(host))
-            {
-                self.close(id);
-            }
-        }
-    }
-
     /// Takes a queue out of its controller; a controller without connections is gone.
     fn forget(&mut self, cntlid: u16, qid: u16, id: ConnectionId) {
         let Some(controller) = self.shared.controllers.get_mut(&cntlid) else {
@@ -363,8 +341,9 @@ impl<D: AsRef<[u8]>> Target<D> {
         let connections = self.connections.values();
         let young = connections
             .filter(|one| one.queue.is_none() && one.phase != Phase::Closing)
-            .filter(|one| !self.waiting.contains(&one.id))
-            .map(|one| one.opened + CONNECT_TIME_MAX);
+            .filter(|one| !self.waiting.contains_key(&one.id))
+            .map(|one| one.opened + CONNECT_TIME_MAX)
+            .chain(self.waiting_until());
         let clock = self.shared.clock;
         let young = young.map(|at| clock.told() + at.since(clock.ran()));
         alive.chain(young).min()
@@ -375,8 +354,8 @@ impl<D: AsRef<[u8]>> Target<D> {
         connection.is_some_and(|one| one.phase != Phase::Closing)
     }
 
-    /// Ends associations that were silent for their keep-alive timeout, and connections without a
-    /// Connect. To be called every [`TICK_MAX`](crate::TICK_MAX) at least while there are connections.
+    /// Ends associations that were silent for their keep-alive timeout, connections without a
+    /// Connect, and the waiting of Connects that waited for too long. To be called every [`TICK_MAX`](crate::TICK_MAX) at least while there are connections.
     ///
     /// What lay in the sockets at `read` has been given, of each connection once: a timeout that is due
     /// later ends nothing yet, since its host's word may lie there unread. Who has not read since the
@@ -395,9 +374,12 @@ impl<D: AsRef<[u8]>> Target<D> {
             self.close_queues(cntlid);
             self.close(admin);
         }
+        if self.waiting_until().is_some_and(|at| at <= clock.ran()) {
+            self.connect_waiting();
+        }
         let late = self.connections.values().filter(|one| {
             one.queue.is_none()
-                && !self.waiting.contains(&one.id)
+                && !self.waiting.contains_key(&one.id)
                 && one.opened + CONNECT_TIME_MAX <= clock.ran()
         });
         let late: Vec<_> = late.map(|one| one.id).collect();
@@ -471,7 +453,7 @@ impl<D: AsRef<[u8]>> Target<D> {
                     }
                 }
                 Effect::Connect(id) => {
-                    self.waiting.insert(id);
+                    self.waiting.insert(id, self.shared.clock.ran());
                     self.may_connect = true;
                 }
             }
@@ -508,75 +490,6 @@ impl<D: AsRef<[u8]>> Target<D> {
         connection.is_some_and(|connection| {
             self.woken.insert(connection.id);
             connection.abort_waiting(&mut self.shared, cid)
-        })
-    }
-
-    /// Whose connection it is.
-    fn host_of(&self, connection: &Connection<D>) -> Option<Host> {
-        let controller = self.shared.controllers.get(&connection.queue?.cntlid)?;
-        Some(controller.host.clone())
-    }
-
-    /// Hosts of whom commands of an association that ended are at the backend.
-    fn with_remains(&self) -> BTreeSet<Host> {
-        let all = self.connections.values();
-        let ending = all.filter(|one| one.phase == Phase::Closing && one.slots.at_backend() > 0);
-        let ending = ending.filter_map(|one| self.host_of(one));
-        let gone = self.remains.values().map(|(whose, ..)| whose.clone());
-        ending.chain(gone).collect()
-    }
-
-    /// Answers Connects of I/O queues whose host has nothing left at the backend.
-    fn connect_waiting(&mut self) {
-        if self.waiting.is_empty() {
-            return;
-        }
-        let with_remains = self.with_remains();
-        let waiting: Vec<_> = self.waiting.iter().copied().collect();
-        for id in waiting {
-            let Some(Waiting { tag, host, .. }) = self.connecting(id) else {
-                self.waiting.remove(&id);
-                continue;
-            };
-            if !self.is_early && host.is_some_and(|host| with_remains.contains(&host)) {
-                continue;
-            }
-            self.waiting.remove(&id);
-            let Some(connection) = self.connections.get_mut(&id) else {
-                continue;
-            };
-            let Some(slot) = connection.slots.remove(tag) else {
-                continue;
-            };
-            let State::Connecting(data) = &slot.state else {
-                continue;
-            };
-            match fabrics::connect_queue(connection, &mut self.shared, &slot.sqe, data) {
-                Ok(result) => connection.succeed(&slot.sqe, result),
-                Err(reply) => connection.fail(&mut self.shared, &slot.sqe, reply),
-            }
-            self.woken.insert(id);
-        }
-    }
-
-    /// The Connect that a connection waits with.
-    fn connecting(&mut self, id: ConnectionId) -> Option<Waiting> {
-        if !self.is_live(id) {
-            return None;
-        }
-        let slots = &mut self.connections.get_mut(&id)?.slots;
-        let tag = slots.find(|slot| matches!(slot.state, State::Connecting(_)))?;
-        let State::Connecting(data) = &slots.get_mut(tag)?.state else {
-            return None;
-        };
-        let host = Nqn::from_field(&data.hostnqn).ok().map(|nqn| Host {
-            nqn,
-            id: data.hostid,
-        });
-        Some(Waiting {
-            tag,
-            cntlid: data.cntlid.get(),
-            host,
         })
     }
 

@@ -4,6 +4,7 @@ use super::host::{
     Bench, HOST, IN_CAPSULE, NQN, TRANSPORT, Wire, connect_data, connect_sqe, h2cdata, namespace,
     pattern, pdu, sqe,
 };
+use std::vec::Vec;
 use varve_units::Nanos;
 
 const KEEP_ALIVE: [u32; 0] = [];
@@ -293,6 +294,74 @@ fn a_connect_that_waits_ends_with_its_association() {
     let answers = bench.command(late, &connect, &data);
     assert_eq!(answers[0].response().1, 0x182);
     assert_eq!(answers[0].specific[15] >> 7, 0, "it may try again");
+}
+
+/// A host whose lost association left a write at the backend that does not end; its next admin queue.
+fn with_a_write_left(bench: &mut Bench) -> Wire {
+    let admin = bench.admin(false, 0);
+    let wire = bench.queue(admin, 1, 0);
+    bench.is_held = true;
+    let write = sqe(1, 1, 1, (IN_CAPSULE, 4096), &[5, 0, 0]);
+    assert!(bench.command(wire, &write, &pattern(1, 1)).is_empty());
+    bench.target.closed(admin.id);
+    bench.target.closed(wire.id);
+    bench.admin(false, 0)
+}
+
+/// A Connect does not wait for ever: its host is told that it may try again.
+#[test]
+fn a_connect_waits_for_so_long() {
+    let mut bench = Bench::new();
+    let again = with_a_write_left(&mut bench);
+    bench.pass(Nanos::from_secs(3));
+    let next = bench.open(false);
+    let connect = connect_sqe(1, 31, 0, 0);
+    let data = connect_data(again.cntlid, NQN, HOST);
+    assert!(bench.command(next, &connect, &data).is_empty(), "waits");
+    assert_eq!(
+        bench.target.deadline(),
+        Some(bench.now + crate::CONNECT_WAIT_MAX)
+    );
+    bench.pass(Nanos::from_millis(29_999));
+    assert!(bench.answers(next).is_empty() && !bench.target.is_closing(next.id));
+    bench.pass(Nanos::from_millis(1));
+    let answers = bench.answers(next);
+    assert_eq!(answers[0].response().1, 0x181);
+    assert_eq!(answers[0].specific[15] >> 7, 0, "it may try again");
+    assert!(bench.target.is_closing(next.id));
+    assert!(!bench.target.is_closing(again.id));
+    let late = bench.open(false);
+    assert!(bench.command(late, &connect, &data).is_empty(), "waits");
+    let action = bench.held.pop().expect("the write");
+    bench.execute(action);
+    assert_eq!(bench.answers(late)[0].response().1, 0);
+}
+
+/// A host has few Connects that wait, and only such as could come to something.
+#[test]
+fn few_connects_of_a_host_wait() {
+    let mut bench = Bench::new();
+    let again = with_a_write_left(&mut bench);
+    let data = connect_data(again.cntlid, NQN, HOST);
+    let mut waiting = Vec::new();
+    for qid in 1..=crate::IO_QUEUES_MAX {
+        let wire = bench.open(false);
+        let connect = connect_sqe(qid, 31, 0, 0);
+        assert!(bench.command(wire, &connect, &data).is_empty(), "{qid}");
+        waiting.push(wire);
+    }
+    let more = bench.open(false);
+    let answers = bench.command(more, &connect_sqe(1, 31, 0, 0), &data);
+    assert_eq!(answers[0].response().1, 0x181);
+    let vain = bench.open(false);
+    let nowhere = connect_data(again.cntlid + 1, NQN, HOST);
+    let answers = bench.command(vain, &connect_sqe(1, 31, 0, 0), &nowhere);
+    assert_eq!(answers[0].response().1, 0x182, "no such controller");
+    let action = bench.held.pop().expect("the write");
+    bench.execute(action);
+    for wire in waiting {
+        assert_eq!(bench.answers(wire)[0].response().1, 0);
+    }
 }
 
 /// Connect of an I/O queue keeps its association alive, as any command does.
