@@ -5,7 +5,7 @@
 //! 3. Pools are closed, for as long again.
 //!
 //! What is left after that is told, and the process ends as by a second signal: its next start recovers
-//! what was not closed. All of it together is twice the limit and two seconds, below what a service manager
+//! what was not closed. All of it together is twice the limit and three seconds, below what a service manager
 //! waits (`TimeoutStopSec` in `deploy/varve.service`).
 
 use crate::cli::abandon;
@@ -15,6 +15,10 @@ use varve_control::{Closings, ControlError, Pools, http, within};
 use varve_io::World;
 use varve_server::{Left, Server};
 use varve_units::Nanos;
+
+/// What hosts have of the limit at least, where a command of the administrator took the rest: they were served
+/// meanwhile, and what they have under way ends soon. Arbitrary.
+const HOSTS_TIME_MIN: Nanos = Nanos::from_secs(1);
 
 /// What was not waited for any longer, in words.
 #[derive(PartialEq, Eq, Debug)]
@@ -75,7 +79,7 @@ pub(super) async fn of_all(
     if !is_answered {
         warn(&Told::Administrator);
     }
-    of_server(server, until.since(world.now())).await;
+    of_server(server, until.since(world.now()).max(HOSTS_TIME_MIN)).await;
     let closings = pools.close_within(limit).await;
     let (left, outcome) = sum_up(closings);
     if !left.is_empty() {

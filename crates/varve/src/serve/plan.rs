@@ -23,7 +23,7 @@ pub(crate) const DATA_BYTES_USUAL: u64 = ALL_DATA_BYTES_MAX;
 /// How long a drain waits for what was taken, in seconds. Arbitrary: time for a command to drives in good order, and
 /// less than anybody waits for.
 pub(super) const DRAIN_S: RangeInclusive<u32> = 1..=3600;
-/// That if nothing is said. Twice that and two seconds, which is the longest an end takes, are well below what
+/// That if nothing is said. Twice that and three seconds, which is the longest an end takes, are well below what
 /// `deploy/varve.service` lets it take.
 pub(crate) const DRAIN_USUAL: Nanos = Nanos::from_secs(20);
 
