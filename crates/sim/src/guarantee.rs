@@ -15,7 +15,7 @@ pub const OPERATIONS_MIN: u64 = 2_000;
 pub const CRASHES_MIN: u64 = 3;
 
 /// Faults that are injected, by their names in the tally of a drive.
-const FAULTS: [&str; 17] = [
+pub const FAULTS: [&str; 17] = [
     "bad_range",
     "bit_rot",
     "flush_error",

@@ -15,6 +15,7 @@
 //! **Not here**: the engine (it is reached through [`subject::Subject`] only), target and initiator, media
 //! timing models.
 
+pub mod assumptions;
 pub mod atlas;
 pub mod cache;
 pub mod campaign;

@@ -2,6 +2,7 @@
 //!
 //! **Not here**: `canaries`, which needs a build that can plant bugs.
 
+mod assumptions;
 mod bugs;
 mod campaign;
 mod drive;
