@@ -31,7 +31,7 @@ use varve_io::{
     Command, Completion, Done, Drive, DriveInfo, Gather, Handle, IoError, Sectors, Segment, Target,
     World,
 };
-use varve_units::{BLOCK_BYTES, SECTOR, SECTOR_BYTES};
+use varve_units::{BLOCK_BYTES, PLANTS_BUGS, SECTOR, SECTOR_BYTES};
 
 /// Most members of a mirror.
 pub const MIRROR_MAX: usize = 4;
@@ -102,11 +102,11 @@ impl Mirror {
     }
 
     /// Plants a bug for the simulator to find: a write ends well once its first member has it,
-    /// whatever becomes of the others. No effect outside builds with the `canary` feature.
+    /// whatever becomes of the others. No effect in builds that can plant no bugs.
     #[must_use]
     pub fn with_haste(self, is_hasty: bool) -> Self {
         Self {
-            is_hasty: cfg!(feature = "canary") && is_hasty,
+            is_hasty: PLANTS_BUGS && is_hasty,
             ..self
         }
     }

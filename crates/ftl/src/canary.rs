@@ -1,7 +1,7 @@
 //! The planted bugs: what the simulator must find to be believed.
 //!
 //! Each is one condition where the engine, the mirror or the pool does the right thing. They take
-//! effect in builds with the `canary` feature only.
+//! effect in builds that can plant bugs only (`varve_units::PLANTS_BUGS`).
 
 /// Bugs planted on purpose: each must be found by the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ pub use crate::canary::Canary;
 use crate::lane::LaneLimits;
 use crate::map::MapLimits;
 use crate::reserve::Reserve;
-use varve_units::Nanos;
+use varve_units::{Nanos, PLANTS_BUGS};
 
 /// Settings of a running engine.
 #[derive(Clone, Copy, Debug)]
@@ -38,9 +38,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// True if this bug is planted. Always false outside builds with the `canary` feature.
+    /// True if this bug is planted. Always false in builds that can plant none.
     #[must_use]
     pub fn is_planted(&self, canary: Canary) -> bool {
-        cfg!(feature = "canary") && self.canary == Some(canary)
+        PLANTS_BUGS && self.canary == Some(canary)
     }
 }

@@ -590,6 +590,12 @@ fn sit_down(seats: &Seats, common: Arc<Common>, first_lsn: Lsn) -> Rc<Shared> {
     let index = shared.reactor.0;
     let lane = Lane::new(LaneId(index), identity, geometry, config.lane, first_lsn);
     let mut map = Map::new(config.map, geometry.slices);
+    if config
+        .canary
+        .is_some_and(|canary| config.is_planted(canary))
+    {
+        map.keep_still();
+    }
     let slices = (0..geometry.slices).map(SliceId);
     let own = slices.filter(|slice| config.owner_of(*slice) == shared.reactor);
     own.for_each(|slice| map.add_slice(slice));

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use varve_nvme::discovery::Found;
 use varve_nvme::event::Notice;
 use varve_nvme::tcp::MAXH2CDATA_MIN;
-use varve_units::Nanos;
+use varve_units::{Nanos, PLANTS_BUGS};
 
 mod loss;
 
@@ -122,10 +122,10 @@ impl Host {
     }
 
     /// Plants bugs that the simulator must find: `restless`, it sends again while an old connection may
-    /// still be read; `vouching`, a flush succeeds although a cache was lost. No effect outside builds
-    /// with the `canary` feature.
+    /// still be read; `vouching`, a flush succeeds although a cache was lost. No effect in builds
+    /// that can plant no bugs.
     pub fn plant(&mut self, restless: bool, vouching: bool) {
-        self.is_restless = cfg!(feature = "canary") && restless;
+        self.is_restless = PLANTS_BUGS && restless;
         self.requests.plant(vouching);
     }
 

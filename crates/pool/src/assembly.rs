@@ -18,6 +18,7 @@ use varve_array::{
 use varve_format::{Geometry, Protection};
 use varve_ftl::{Canary, Seats};
 use varve_io::{Drive, World};
+use varve_units::PLANTS_BUGS;
 
 /// Checks that the dense drives present hold everything: drives that are away are declared lost
 /// only if the pool can do without them. The fast tier was checked by the choice of a label.
@@ -141,7 +142,7 @@ impl Assembly<'_> {
     }
 
     fn is_planted(&self, canary: Canary) -> bool {
-        cfg!(feature = "canary") && self.canary == Some(canary)
+        PLANTS_BUGS && self.canary == Some(canary)
     }
 
     fn mirror(

@@ -19,7 +19,7 @@ use varve_target::{
     Action, Completion, ConnectionId, Failure, Namespace, NamespaceError, Operation, Segment,
     Subsystem, TICK_MAX, Tag, Target, Warnings,
 };
-use varve_units::Nanos;
+use varve_units::{Nanos, PLANTS_BUGS};
 
 /// The target is told the time this seldom, and every [`TICK_MAX`] at least while there are
 /// connections: what a deadline set meanwhile may be late by.
@@ -94,10 +94,10 @@ impl Server {
     }
 
     /// Plants bugs that the simulator must find: a host's new I/O queues are let in `early`, writes are
-    /// answered when they begin (`hasty`). No effect outside builds with the `canary` feature.
+    /// answered when they begin (`hasty`). No effect in builds that can plant no bugs.
     pub fn plant(&self, early: bool, hasty: bool) {
         self.0.target.borrow_mut().let_queues_in_early(early);
-        self.0.is_hasty.set(cfg!(feature = "canary") && hasty);
+        self.0.is_hasty.set(PLANTS_BUGS && hasty);
     }
 
     /// Where hosts are told to connect. Those that want to know of changes are told.

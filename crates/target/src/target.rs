@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use varve_nvme::event::Notice;
 use varve_nvme::identify::ControllerKind;
 use varve_nvme::{Nqn, Sqe, opcode};
-use varve_units::Nanos;
+use varve_units::{Nanos, PLANTS_BUGS};
 
 /// An NVMe/TCP target. `D` is what the backend gives as content of blocks.
 #[derive(Debug)]
@@ -53,9 +53,9 @@ impl<D: AsRef<[u8]>> Target<D> {
     }
 
     /// Plants a bug that the simulator must find: a host's new I/O queues are let in while commands of
-    /// its lost association are at the backend. No effect outside builds with the `canary` feature.
+    /// its lost association are at the backend. No effect in builds that can plant no bugs.
     pub fn let_queues_in_early(&mut self, is_early: bool) {
-        self.is_early = cfg!(feature = "canary") && is_early;
+        self.is_early = PLANTS_BUGS && is_early;
     }
 
     /// Bounds the data of all connections together; as much again is for connections that hold nothing, a

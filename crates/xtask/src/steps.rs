@@ -25,10 +25,10 @@ enum Action {
     Tidy,
     /// cargo-deny: licences, bans, sources. Advisories need a database that is not on a registry.
     Deny,
-    /// The tests of what Cargo builds with each of these arguments.
-    Tests(&'static [&'static [&'static str]]),
+    /// The tests of what Cargo builds with these arguments.
+    Tests(&'static [&'static str]),
     /// The same, and those with a Linux guest, which are skipped where there can be none.
-    TestsAndGuests(&'static [&'static [&'static str]]),
+    TestsAndGuests(&'static [&'static str]),
     /// Tests in documentation, which Cargo runs itself.
     Documentation,
 }
@@ -59,7 +59,7 @@ const CLIPPY: Step = Step {
 };
 const UNIT: Step = Step {
     name: "unit tests",
-    action: Action::Tests(&[&[
+    action: Action::Tests(&[
         "test",
         "--workspace",
         "--exclude",
@@ -67,24 +67,11 @@ const UNIT: Step = Step {
         "--quiet",
         "--lib",
         "--bins",
-    ]]),
+    ]),
 };
 const ALL: Step = Step {
     name: "all tests",
-    action: Action::TestsAndGuests(&[
-        &["test", "--workspace", "--exclude", "xtask", "--quiet"],
-        // Apart, because the feature that can plant bugs must not be on for anything else.
-        &[
-            "test",
-            "--package",
-            "varve-sim",
-            "--features",
-            "canary",
-            "--test",
-            "canaries",
-            "--quiet",
-        ],
-    ]),
+    action: Action::TestsAndGuests(&["test", "--workspace", "--exclude", "xtask", "--quiet"]),
 };
 const DOCUMENTATION: Step = Step {
     name: "tests in documentation",
@@ -93,7 +80,7 @@ const DOCUMENTATION: Step = Step {
 // Apart, so that the tests of the chores cannot hide that the product's did not run.
 const OWN: Step = Step {
     name: "tests of the chores",
-    action: Action::Tests(&[&["test", "--package", "xtask", "--quiet"]]),
+    action: Action::Tests(&["test", "--package", "xtask", "--quiet"]),
 };
 
 /// Test programs beside one another. Each runs as many tests at a time as there are processors: with two that is two a
@@ -101,7 +88,7 @@ const OWN: Step = Step {
 const AT_ONCE: usize = 2;
 
 /// What takes longest, longest first: begun first, so that nothing is left alone at the end.
-const LONGEST: [&str; 9] = [
+const LONGEST: [&str; 8] = [
     "lab all",
     "guest power-old",
     "sim all",
@@ -110,7 +97,6 @@ const LONGEST: [&str; 9] = [
     "varve all",
     "ftl all",
     "guest pool",
-    "sim canaries",
 ];
 
 /// What is run before each commit.
@@ -138,9 +124,9 @@ fn run(root: &Path, steps: &[Step]) -> Result<(), String> {
             Action::Cargo(arguments) => cargo(root, arguments),
             Action::Tidy => tidy::run(root),
             Action::Deny => deny(root),
-            Action::Tests(builds) => tests(root, builds, Vec::new(), &mut tally),
-            Action::TestsAndGuests(builds) => {
-                guest::jobs(root, &[]).and_then(|guests| tests(root, builds, guests, &mut tally))
+            Action::Tests(arguments) => tests(root, arguments, Vec::new(), &mut tally),
+            Action::TestsAndGuests(arguments) => {
+                guest::jobs(root, &[]).and_then(|guests| tests(root, arguments, guests, &mut tally))
             }
             Action::Documentation => cargo(root, &["test", "--workspace", "--doc", "--quiet"]),
         };
@@ -192,7 +178,7 @@ fn deny(root: &Path) -> Result<(), String> {
 }
 
 /// Builds, then runs what was built and `others`, [`AT_ONCE`] beside one another. No test at all is a failure.
-fn tests(root: &Path, builds: &[&[&str]], others: Vec<Job>, sum: &mut Tally) -> Result<(), String> {
+fn tests(root: &Path, arguments: &[&str], others: Vec<Job>, sum: &mut Tally) -> Result<(), String> {
     let scratch = Scratch::new();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let environment: Arc<[(String, PathBuf)]> =
@@ -204,15 +190,10 @@ fn tests(root: &Path, builds: &[&[&str]], others: Vec<Job>, sum: &mut Tally) -> 
             )
             .map(|(name, value)| (name.to_owned(), value))
             .collect();
+    let programs = programs::build(root, arguments)?;
+    let built = programs.into_iter();
     let mut jobs = others;
-    for arguments in builds {
-        let programs = programs::build(root, arguments)?;
-        jobs.extend(
-            programs
-                .into_iter()
-                .map(|one| one.job(Arc::clone(&environment))),
-        );
-    }
+    jobs.extend(built.map(|one| one.job(Arc::clone(&environment))));
     jobs.sort_by_key(|job| {
         LONGEST
             .iter()

@@ -5,7 +5,7 @@ use super::directory::LeafMut;
 use super::head::LeafHead;
 use super::pool::{Chain, DeltaPool};
 use super::slice::Slice;
-use super::{CHAIN_MAX, Change, DELTA_AGE_MAX, Dead, IS_STRICT, LeafKey, Map, MapFull, report};
+use super::{CHAIN_MAX, Change, DELTA_AGE_MAX, Dead, LeafKey, Map, MapFull, report};
 use alloc::vec::Vec;
 use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES, LeafImage, MoveItem, Parent, Placement};
 use varve_units::{Lsn, Ppa, SliceId, VolumeId};
@@ -267,7 +267,7 @@ impl Map {
     fn begin_record(&self, slice: SliceId, lsn: Lsn) {
         let slice = self.slice(slice);
         assert!(
-            lsn >= slice.applied || !IS_STRICT,
+            lsn >= slice.applied || !self.is_strict,
             "records are applied in order"
         );
         let oldest = slice.oldest.unwrap_or(lsn);
@@ -292,9 +292,10 @@ impl Map {
         let Some(leaf) = *found else {
             return self.change_each(key, found, changes, lsn, dead);
         };
+        let is_strict = self.is_strict;
         let (cached, floor) = self.cached(leaf);
         assert!(
-            lsn > floor || !IS_STRICT,
+            lsn > floor || !is_strict,
             "the leaf's state already includes the record"
         );
         let next = match cached {

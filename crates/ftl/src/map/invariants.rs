@@ -1,6 +1,6 @@
 //! Whole-state checks of the map, for tests and the simulator.
 
-use super::{Base, IS_STRICT, LeafKey, Map};
+use super::{Base, LeafKey, Map};
 use varve_format::{DeltaBody, Entry, LEAF_ENTRIES, LeafImage};
 
 impl Map {
@@ -74,7 +74,7 @@ impl Map {
         for (_, delta) in self.pool.newest_first(head.chain) {
             let lsn = self.lsn(leaf, delta);
             assert!(
-                lsn > self.floor(leaf) || !IS_STRICT,
+                lsn > self.floor(leaf) || !self.is_strict,
                 "no delta is in the base"
             );
             assert!(

@@ -1,6 +1,6 @@
 //! Merging: the image goes to the log, the parent is switched, the chain's prefix is dropped.
 
-use super::{Base, IS_STRICT, LeafKey, Map, Merging};
+use super::{Base, LeafKey, Map, Merging};
 use alloc::vec::Vec;
 use varve_format::{Delta, LEAF_ENTRIES, Parent};
 use varve_io::Sectors;
@@ -118,7 +118,7 @@ impl Map {
             false => (present.mapped(), present.is_empty()),
         };
         debug_assert!(
-            mapped == present.mapped() || !IS_STRICT,
+            mapped == present.mapped() || !self.is_strict,
             "entries of a full leaf"
         );
         let image = Sectors::from_bytes(present.as_bytes());
@@ -179,7 +179,7 @@ impl Map {
         let leaf = self.leaves.find(key).expect("a leaf being merged exists");
         let merging = self.merging.remove(&leaf).expect("a merge is in progress");
         assert!(
-            merging.through == parent.through() || !IS_STRICT,
+            merging.through == parent.through() || !self.is_strict,
             "the merge that was begun"
         );
         self.pool.hold(&mut self.leaves.head_mut(leaf).chain, false);

@@ -1,6 +1,6 @@
 //! The planted bugs of target, server and initiator: what shows that their checkers would speak.
 //!
-//! Like those of the engine they take effect in builds with the `canary` feature only.
+//! Like those of the engine they take effect in builds that can plant bugs only.
 
 /// A bug between hosts and the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use varve_initiator::{Config, Event as HostEvent, Failure, Operation, RemoteDrive};
 use varve_io::{Blocks, Command, Done, Drive, Event, Gather, IoError, Target as Memory, World};
 use varve_nvme::Nqn;
-use varve_units::{BLOCK_BYTES, Lba, Nanos, VolumeId};
+use varve_units::{BLOCK_BYTES, Lba, Nanos, PLANTS_BUGS, VolumeId};
 
 /// Name of the subsystem.
 pub(super) const SUBSYSTEM: &str = "nqn.2026-11.io.varve:sim";
@@ -117,7 +117,7 @@ impl Fabric {
             machine,
             network,
             tally,
-            canary: canary.filter(|_| cfg!(feature = "canary")),
+            canary: canary.filter(|_| PLANTS_BUGS),
             lines: RefCell::default(),
             changed: Event::new(),
             volumes: RefCell::default(),

@@ -19,7 +19,7 @@ use varve_sim::real::Real;
 use varve_sim::run;
 use varve_sim::scenario;
 use varve_sim::shrink::shrink;
-use varve_units::Nanos;
+use varve_units::{Nanos, PLANTS_BUGS};
 
 /// A campaign that is shorter shows no progress.
 const SILENCE: Nanos = Nanos::from_secs(2);
@@ -74,7 +74,7 @@ impl Options {
                 return exit;
             }
         };
-        if canary.is_some() && !cfg!(feature = "canary") {
+        if canary.is_some() && !PLANTS_BUGS {
             complain(
                 "no-canaries",
                 "this build can plant no bugs",

@@ -17,10 +17,6 @@ use varve_sim::run::{Failure, run};
 use varve_sim::scenario::Options;
 use varve_sim::wire::WireCanary as Wire;
 
-/// As in the program: a run makes and drops buffers all the time.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Seeds within which each bug must be found.
 const SEEDS: u64 = 500;
 /// Where each bug was found last: a line is a canary's name and a seed.
