@@ -108,6 +108,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
                 .to_owned(),
         ],
         parameters: Vec::new(),
+        stated: Vec::new(),
         plots: Vec::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! What a pool keeps in memory.
 
 use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row};
+use crate::comparators::CSAL_PAPER;
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -22,11 +23,6 @@ const POOLS: [(u64, &str, u64); 2] = [
 /// Limits of the first of these pools in bytes, beside its own: less (with the document's 2.12 GB there is no such
 /// pool), and so much that most of the map is there.
 const LIMITS: [u64; 3] = [2_600_000_000, 6_000_000_000, 16_000_000_000];
-/// Pages of the map that CSAL keeps in memory, its top level by the document (4 MB for 16 GB), blocks of the fast
-/// drive for each of the dense one (800 GB and 15.36 TB).
-const PAGES: f64 = 2.0 * 1024.0 * 1024.0 * 1024.0;
-const TOP_OF_MAP: f64 = 4e6 / 15.36e12;
-const WITH_FAST: f64 = 1.0 + 0.8 / 15.36;
 const PUBLISHED_GB: f64 = 2.12;
 
 fn jobs(ask: &Ask) -> Vec<Job> {
@@ -89,13 +85,17 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
                 ]
             }),
     );
-    Outcome::plotted("as said", rows, &NOTES, plot)
+    let mut outcome = Outcome::plotted("as said", rows, &NOTES, plot);
+    outcome.state("csal-paper", &CSAL_PAPER.stated_memory());
+    outcome.state("csal-today", &CSAL_PAPER.stated_memory());
+    outcome
 }
 
 /// What CSAL's documents come to.
 fn csal() -> Vec<Row> {
-    let paper = |capacity: f64| PAGES + TOP_OF_MAP * capacity;
-    let bits = |capacity: f64| capacity * WITH_FAST / 4096.0 / 8.0;
+    let memory = CSAL_PAPER.memory;
+    let paper = |capacity: f64| memory.pages_bytes + memory.top_per_byte * capacity;
+    let bits = |capacity: f64| capacity * (1.0 + memory.fast_per_dense) / 4096.0 / 8.0;
     let mut rows = vec![Row::made_of(
         "csal-paper, 15.36 TB, pages and top of its map, GB".to_owned(),
         PUBLISHED_GB,

@@ -2,7 +2,7 @@
 //!
 //! An experiment is a list of independent jobs, plain data that any thread may run, and a function that
 //! makes rows, plots and verdicts of their results. Reading order: [`job`] (what can be run), [`outcome`]
-//! (what is told), the experiments, one file each, [`plot`] and [`page`] (how it looks).
+//! (what is told), the experiments, one file each, [`plot`], [`parameters`](mod@parameters) and [`page`] (how it looks).
 
 mod array_16k;
 mod array_io;
@@ -13,6 +13,7 @@ mod look;
 mod memory;
 mod outcome;
 mod page;
+mod parameters;
 mod plot;
 mod processors;
 mod scale;
@@ -38,6 +39,7 @@ mod waf_scale;
 pub use job::{Finding, Job, JobError};
 pub use outcome::{Origin, Outcome, Ran, Row, Verdict};
 pub use page::{Chapter, page};
+pub use parameters::parameters;
 pub use plot::Plot;
 
 /// What the user may choose.
@@ -78,6 +80,9 @@ impl Experiment {
             outcome.leave_unjudged();
         }
         outcome.parameters = findings.iter().filter_map(Finding::parameters).collect();
+        for (of, stated) in findings.iter().filter_map(Finding::stated) {
+            outcome.state(of, stated);
+        }
         for plot in &mut outcome.plots {
             plot.set_note(&format!(
                 "{}, seed {}, sizes by {}",

@@ -2,6 +2,7 @@
 
 use super::grid::{self, Grid};
 use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row, processors};
+use crate::comparators::USUAL;
 use crate::rig::{Hosts, Law, Mix, Pace, Protect, RigRequest, SystemName};
 
 /// The experiment.
@@ -41,11 +42,6 @@ const LOADS: [(Law, u64); 4] = [
 /// Jobs, and requests of each in flight: the artifact's configuration.
 const JOBS: u32 = 8;
 const DEPTH: u32 = 128;
-/// Over-provisioning of that configuration, its fast tier of 0.8 TB beside 15.36 TB, and its map:
-/// 2 GiB of 16 in memory.
-const OVER_PROVISION: f64 = 18.0;
-const FAST_TIER: f64 = 5.0;
-const MAP_CACHE: f64 = 12.5;
 /// The document filled twice in order and then wrote everywhere once.
 const PASSES: f64 = 2.0;
 /// Requests of the window at most, 8 GiB and five seconds: so many that fast tiers are full and what
@@ -64,10 +60,10 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) ->
         drives: system.drives(),
         protect: Protect::None,
         groups_per_unit: 1,
-        rmw_level: 1,
-        over_provision: OVER_PROVISION,
-        fast_tier: FAST_TIER,
-        map_cache: MAP_CACHE,
+        rmw_level: USUAL.rmw_level,
+        over_provision: USUAL.over_provision,
+        fast_tier: USUAL.fast_tier,
+        map_cache: USUAL.map_cache,
         // In order nothing is left behind that a second pass would change.
         passes: if mix.law == Law::Sequential {
             0.2
@@ -75,7 +71,7 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) ->
             PASSES
         },
         zipf_ranks: ask.scale,
-        cores: 2,
+        cores: USUAL.cores,
         scale: ask.scale,
         requests,
         seed: ask.seed,
@@ -248,6 +244,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         rows,
         notes: NOTES.map(str::to_owned).to_vec(),
         parameters: Vec::new(),
+        stated: Vec::new(),
         plots: vec![plot],
     }
 }

@@ -39,6 +39,18 @@ fn request(system: SystemName, law: Law, bytes: u64) -> RigRequest {
     }
 }
 
+/// As small as a system can be measured.
+pub(super) fn tiny(system: SystemName) -> RigRequest {
+    // The caches of disks take what is less, and no seed is to be seen.
+    let is_of_disks = system == SystemName::HddArray;
+    RigRequest {
+        scale: 32,
+        passes: 0.05,
+        requests: if is_of_disks { 20_000 } else { 6_000 },
+        ..request(system, Law::Zipf(0.9), 16 << 10)
+    }
+}
+
 fn measured(request: &RigRequest) -> RigReport {
     let watch: Watch = Rc::new(|_, _, _| ());
     run(request, &watch).unwrap_or_else(|error| panic!("{}: {error}", request.system))
@@ -71,14 +83,7 @@ fn a_processor_is_a_limit() {
 #[test]
 fn two_runs_of_a_seed_are_one() {
     for system in SystemName::ALL {
-        // The caches of disks take what is less, and no seed is to be seen.
-        let is_of_disks = system == SystemName::HddArray;
-        let request = RigRequest {
-            scale: 32,
-            passes: 0.05,
-            requests: if is_of_disks { 20_000 } else { 6_000 },
-            ..request(system, Law::Zipf(0.9), 16 << 10)
-        };
+        let request = tiny(system);
         let one = serde_json::to_value(measured(&request)).unwrap();
         let other = serde_json::to_value(measured(&request)).unwrap();
         assert_eq!(one, other, "{system}");

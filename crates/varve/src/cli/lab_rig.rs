@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use varve_control::parse_bytes;
+use varve_lab::comparators::USUAL;
 use varve_lab::rig::{
     Bursts, Hosts, JobFile, Law, Mix, Pace, Protect, REQUESTS_MIN, Rate, RigError, RigReport,
     RigRequest, Setting, SystemName, run,
@@ -217,13 +218,13 @@ impl Options {
             drives: self.drives.unwrap_or(self.system.drives()),
             protect: self.protect.unwrap_or(Protect::None),
             groups_per_unit: self.groups_per_unit.unwrap_or(1),
-            rmw_level: self.rmw_level.unwrap_or(1),
-            over_provision: self.over_provision.unwrap_or(18.0),
-            fast_tier: self.fast_tier.unwrap_or(5.0),
-            map_cache: self.map_cache.unwrap_or(12.5),
+            rmw_level: self.rmw_level.unwrap_or(USUAL.rmw_level),
+            over_provision: self.over_provision.unwrap_or(USUAL.over_provision),
+            fast_tier: self.fast_tier.unwrap_or(USUAL.fast_tier),
+            map_cache: self.map_cache.unwrap_or(USUAL.map_cache),
             passes: self.passes,
             zipf_ranks: self.zipf_ranks,
-            cores: self.cores.unwrap_or(2),
+            cores: self.cores.unwrap_or(USUAL.cores),
             scale: self.scale,
             requests: self.requests,
             seed: self.seed,
