@@ -129,8 +129,13 @@ fn what_is_compared_states_its_parameters() {
 #[test]
 fn drives_do_what_their_table_says() {
     let rows = rows("drive-table");
-    assert_eq!(rows.len(), 20);
-    for row in rows {
+    let published: Vec<_> = rows
+        .iter()
+        .filter(|row| !row["original"].is_null())
+        .collect();
+    // Four of each of five drives, and what an IU of 64 KiB costs the QLC drive.
+    assert_eq!(published.len(), 21);
+    for row in published {
         assert_eq!(text(&row["verdict"]), "reproduced", "{row}");
     }
 }
