@@ -43,10 +43,41 @@ pub(crate) const DM_ZONED: DmZoned = DmZoned {
     copies: 8,
 };
 
+const METADATA: &str =
+    "Linux 5.8, drivers/md/dm-zoned-metadata.c, struct dmz_map: eight bytes a chunk";
+
 impl DmZoned {
     /// Zones of the document's dense drive.
     pub(crate) const fn zones(&self) -> u64 {
         self.drive_bytes / self.zone_bytes
+    }
+
+    /// Bytes that this model has in memory for a dense drive of `capacity` bytes: eight for each chunk, and a bit for each block.
+    pub(crate) fn memory(&self, capacity: f64) -> f64 {
+        let map = self.page_bytes as f64 / self.map_page_chunks as f64;
+        let bitmap = self.zone_bytes as f64 / BLOCK_BYTES as f64 / 8.0;
+        capacity / self.zone_bytes as f64 * (map + bitmap)
+    }
+
+    /// Of its memory.
+    pub(crate) fn stated_memory(&self) -> Vec<Stated> {
+        vec![
+            Stated::of(
+                "zone",
+                bytes(self.zone_bytes),
+                "document 002, zones of 1 GiB",
+            ),
+            Stated::of(
+                "map of a chunk",
+                bytes(self.page_bytes / self.map_page_chunks),
+                METADATA,
+            ),
+            Stated::of(
+                "bitmaps in memory",
+                "all",
+                "chosen: the real one keeps some and reads the others; time costs this one nothing",
+            ),
+        ]
     }
 
     pub(super) fn stated(&self, request: &RigRequest) -> Vec<Stated> {
@@ -62,8 +93,6 @@ impl DmZoned {
             copy_blocks: _,
             copies: _,
         } = *self;
-        let metadata =
-            "Linux 5.8, drivers/md/dm-zoned-metadata.c, struct dmz_map: eight bytes a chunk";
         let zones = [
             Stated::of(
                 "zones of a conventional drive",
@@ -90,8 +119,8 @@ impl DmZoned {
                 reserved,
                 "dmzadm, nr_reserved_seq (from memory)",
             ),
-            Stated::of("chunks of a page of the map", map_page_chunks, metadata),
-            Stated::of("page of the metadata", bytes(page_bytes), metadata),
+            Stated::of("chunks of a page of the map", map_page_chunks, METADATA),
+            Stated::of("page of the metadata", bytes(page_bytes), METADATA),
             Stated::of(
                 "charge to a processor",
                 "nothing",

@@ -3,6 +3,7 @@
 use super::csal_paper::CSAL_PAPER;
 use super::stated::{Stated, bytes, per_cent};
 use crate::rig::RigRequest;
+use varve_units::BLOCK_BYTES;
 
 /// Parameters of Open-CAS.
 pub(crate) struct OpenCas {
@@ -35,10 +36,27 @@ pub(crate) const OPEN_CAS: OpenCas = OpenCas {
     cutoff_bytes: 1 << 20,
 };
 
+const LINES: &str = "Open-CAS Linux: what a cache has if none are asked for (from memory)";
+
 impl OpenCas {
     /// Lines of a page of the metadata.
     pub(crate) const fn page_lines(&self) -> u64 {
         self.page_bytes / self.line_bytes
+    }
+
+    /// Bytes that lines of a cache of `capacity` bytes have in memory by their metadata on the fast drive, lists and hash table
+    /// not counted.
+    pub(crate) fn memory(&self, capacity: f64) -> f64 {
+        capacity / BLOCK_BYTES as f64 * self.line_bytes as f64
+    }
+
+    /// Of its memory.
+    pub(crate) fn stated_memory(&self) -> Vec<Stated> {
+        let metadata = "Open-CAS/ocf b8b4b70, src/metadata/metadata_collision.h";
+        vec![
+            Stated::of("lines", bytes(BLOCK_BYTES), LINES),
+            Stated::of("metadata of a line", bytes(self.line_bytes), metadata),
+        ]
     }
 
     pub(super) fn stated(&self, request: &RigRequest) -> Vec<Stated> {
@@ -56,11 +74,7 @@ impl OpenCas {
         let metadata = "Open-CAS/ocf b8b4b70, src/metadata/metadata_collision.h";
         vec![
             Stated::of("mode", "write-back", "document 002, Open-CAS"),
-            Stated::of(
-                "lines",
-                "4 KiB",
-                "Open-CAS Linux: what a cache has if none are asked for (from memory)",
-            ),
+            Stated::of("lines", bytes(BLOCK_BYTES), LINES),
             Stated::asked(
                 "cache, of the dense drive",
                 per_cent(request.fast_tier),
