@@ -35,7 +35,7 @@ impl Md {
                 "drives",
                 request.drives.into(),
                 &drives.into(),
-                "document 004: eight",
+                "document 004",
             ),
             Stated::of(
                 "chunk",

@@ -6,6 +6,7 @@
 
 mod array_16k;
 mod array_io;
+mod array_stripes;
 mod drive_table;
 mod grid;
 mod job;
@@ -94,7 +95,7 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 22] = [
+pub const EXPERIMENTS: [&Experiment; 23] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
@@ -117,6 +118,7 @@ pub const EXPERIMENTS: [&Experiment; 22] = [
     &memory::EXPERIMENT,
     &array_io::EXPERIMENT,
     &array_16k::EXPERIMENT,
+    &array_stripes::EXPERIMENT,
 ];
 
 /// Those that tell something in a minute, each as it does.

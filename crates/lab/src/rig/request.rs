@@ -102,6 +102,20 @@ impl SystemName {
         }
     }
 
+    /// Bytes of a request at most: arrays take whole stripes.
+    pub(super) const fn bytes_max(self) -> u64 {
+        match self {
+            Self::Raid0 | Self::Raid10 | Self::Raid5 | Self::Raid6 => 4 << 20,
+            Self::HddArray
+            | Self::DropIn
+            | Self::CsalPaper
+            | Self::CsalToday
+            | Self::OpenCas
+            | Self::DmZoned
+            | Self::Varve => 1 << 20,
+        }
+    }
+
     /// True if it can write a dense drive zone by zone, each from its start to its end.
     pub(super) const fn writes_zones(self) -> bool {
         matches!(self, Self::CsalPaper | Self::DmZoned | Self::Varve)

@@ -28,7 +28,7 @@ pub(crate) struct Options {
     /// What hosts do; needed unless --workload says it
     #[arg(long, value_enum, required_unless_present = "workload")]
     rw: Option<Way>,
-    /// Bytes of a request, such as 4k
+    /// Bytes of a request, such as 4k: 1 MiB at most, of raid-* 4 MiB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4k")]
     bs: u64,
     /// Skew of random places, in place of equal chances: THETA of Zipf's law
@@ -323,7 +323,7 @@ const fn code_of(error: &RigError) -> &'static str {
     match error {
         RigError::Drive(_) | RigError::ZoneShape(_) => "bad-shape",
         RigError::Pool(_) => "bad-pool",
-        RigError::Bytes(_) => "bad-block-size",
+        RigError::Bytes { .. } => "bad-block-size",
         RigError::Area(_) => "bad-area",
         RigError::Zoned(_) => "zoned",
         RigError::Disk { .. } => "disk",
