@@ -16,6 +16,7 @@ mod clock;
 mod load;
 mod media;
 mod model;
+mod need;
 mod small_pool;
 mod zoned;
 
