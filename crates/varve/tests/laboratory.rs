@@ -123,6 +123,11 @@ fn what_is_compared_states_its_parameters() {
         }
     }
     assert!(ran > 50, "{ran}");
+    // What is reckoned by a comparator's volumes is stated too, though no model of it runs.
+    let reckoned = list(&DOCUMENT["experiments"]).iter();
+    let reckoned = reckoned.filter(|experiment| text(&experiment["name"]) == "time-recovery");
+    let mut of = reckoned.flat_map(|experiment| list(&experiment["stated"]));
+    assert!(of.any(|of| text(&of["of"]) == "csal-paper"));
 }
 
 /// Each drive of document 002 does what is published of it.
