@@ -190,6 +190,17 @@ pub struct DriveReport {
     pub comparison: Option<Comparison>,
 }
 
+impl DriveReport {
+    /// Bytes programmed by bytes written in the window, without what the drive's own collection moved: what IUs cost that are
+    /// written in part. None for reads.
+    #[must_use]
+    pub fn waf_of_units(&self) -> Option<f64> {
+        let written = self.commands as f64 * self.block_bytes as f64;
+        let moved = self.gc_moved_bytes as f64 / written;
+        self.waf_device.map(|waf| waf - moved)
+    }
+}
+
 /// Measures a drive; `watch` is told how far it is.
 ///
 /// # Errors

@@ -5,7 +5,7 @@
 //! those are kept packed. Reading order: [`plan`] (what pool), `media` (what it stands on), `load`
 //! (what is done to it), [`recovery`] (the experiment), [`report`] (what is told of it). Apart from
 //! that stand [`fio`], job files as loads; [`drive`], a modelled drive alone; [`waf`], placement policies and the engine under one
-//! load, without time; [`rig`], the engine and other systems on modelled drives in virtual time; and [`experiments`], which set published figures beside what these find.
+//! load, without time; [`rig`], the engine and other systems on modelled drives in virtual time; [`comparators`], by which parameters those are compared; and [`experiments`], which set published figures beside what these find.
 //!
 //! The same seed gives the same figures, except those that are measured times.
 //!
@@ -16,9 +16,11 @@ mod clock;
 mod load;
 mod media;
 mod model;
+mod need;
 mod small_pool;
 mod zoned;
 
+pub mod comparators;
 pub mod draw;
 pub mod drive;
 pub mod experiments;

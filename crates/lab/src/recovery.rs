@@ -7,6 +7,7 @@ use crate::draw::Random;
 use crate::load::{Order, Phase, run};
 use crate::media::{Keeping, Kind, ModelDrive, Traffic};
 use crate::memory::Memory;
+pub use crate::need::memory_needed;
 use crate::plan::Plan;
 use crate::report::{PhaseCost, Report, Restart, Window};
 use std::cell::{Cell, RefCell};
@@ -301,7 +302,7 @@ impl Machine {
             self.run_counted(&world, &subject, "fill", phase, writes)
                 .await?;
         }
-        let writes = self.warm_up_writes();
+        let writes = warm_up_writes(&self.plan, &self.request);
         self.run_counted(
             &world,
             &subject,
@@ -311,7 +312,7 @@ impl Machine {
         )
         .await?;
         let from = self.moment(&subject);
-        let writes = self.window_writes();
+        let writes = window_writes(&self.plan);
         self.run_counted(
             &world,
             &subject,
@@ -371,22 +372,6 @@ impl Machine {
             flow.await?;
         }
         Ok(())
-    }
-
-    /// Writes before the window: the fast tier has wrapped, all chains are as long as they get.
-    fn warm_up_writes(&self) -> u64 {
-        let fast = self.plan.fast_bytes() / BLOCK_BYTES;
-        let deltas = self.plan.config.map.delta_nodes as u64 * 3;
-        let asked = self.plan.user_blocks as f64 * self.request.overwrites;
-        fast.max(deltas).max(asked as u64)
-    }
-
-    /// Writes of the window: all slices have had their full turn, and garbage collection, which works in bursts of
-    /// some groups, several.
-    fn window_writes(&self) -> u64 {
-        let interval = self.plan.config.checkpoint_bytes / BLOCK_BYTES;
-        let slices = interval * u64::from(self.plan.config.window) * 5 / 4;
-        slices.max(WINDOW_GROUPS * u64::from(self.plan.geometry.group_blocks))
     }
 
     fn overwrite(&self, number: u64, writes: u64) -> Phase {
@@ -476,6 +461,22 @@ impl Machine {
             phases,
         ))
     }
+}
+
+/// Writes before the window: the fast tier has wrapped, all chains are as long as they get.
+pub(crate) fn warm_up_writes(plan: &Plan, request: &Request) -> u64 {
+    let fast = plan.fast_bytes() / BLOCK_BYTES;
+    let deltas = plan.config.map.delta_nodes as u64 * 3;
+    let asked = plan.user_blocks as f64 * request.overwrites;
+    fast.max(deltas).max(asked as u64)
+}
+
+/// Writes of the window: all slices have had their full turn, and garbage collection, which works in bursts of
+/// some groups, several.
+pub(crate) fn window_writes(plan: &Plan) -> u64 {
+    let interval = plan.config.checkpoint_bytes / BLOCK_BYTES;
+    let slices = interval * u64::from(plan.config.window) * 5 / 4;
+    slices.max(WINDOW_GROUPS * u64::from(plan.geometry.group_blocks))
 }
 
 /// Counters of what an engine could not read any more.

@@ -1,5 +1,6 @@
 //! Geometry and settings of a pool that is small enough to be run whole.
 
+use crate::comparators::CSAL;
 use crate::plan::map_bytes;
 use varve_ftl::{Config, Geometry, ReserveError};
 use varve_pool::label::Owner;
@@ -18,7 +19,7 @@ pub(crate) const CHUNK_BYTES_MIN: u64 = 1 << 18;
 /// Slices of the map: as many as small pools have.
 const SLICES: u16 = 16;
 /// Bytes that a table has for a block, by which shares of a map are counted for every system.
-const TABLE_ENTRY_BYTES: u64 = 4;
+const TABLE_ENTRY_BYTES: u64 = CSAL.entry_bytes;
 /// Room that the pool has for users beyond the volumes: one part in so many.
 const SLACK: u64 = 50;
 

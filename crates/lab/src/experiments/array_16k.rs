@@ -110,27 +110,33 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     Outcome {
         unit: "ratio, or as said",
         rows,
-        notes: vec![
-            format!(
-                "{JOBS} jobs at depth {DEPTH} in place of the document's 120 at 16, so as many requests in flight: jobs of a mix \
-                 are tenants, each with its own part of the addresses, and a rig has at most 64 of those. Its job file as it is \
-                 (workloads/004-random-16k-*.fio, 120 clones of one job, so one tenant) runs with varve lab rig --workload."
-            ),
-            format!(
-                "The engine has one drive of the fast tier, which takes every write first, keeps {OVER_PROVISION} % \
-                 of its blocks back and is charged for its processors; arrays in place export all and are \
-                 charged nothing."
-            ),
-            format!(
-                "The document's machine has {CORES} processors, and \"varve\" as many. The engine below is one reactor, whose \
-                 work goes to whichever is free: that is a bound, what it could do if its work could be divided at will. The daemon has one data reactor: \"{}\" is what it could do.",
-                processors::ONE
-            ),
-            "No compression.".to_owned(),
-        ],
+        notes: notes(),
         parameters: Vec::new(),
+        stated: Vec::new(),
         plots: vec![plot],
     }
+}
+
+/// What has to be known beside the figures.
+fn notes() -> Vec<String> {
+    vec![
+        format!(
+            "{JOBS} jobs at depth {DEPTH} in place of the document's 120 at 16, so as many requests in flight: jobs of a mix \
+             are tenants, each with its own part of the addresses, and a rig has at most 64 of those. Its job file as it is \
+             (workloads/004-random-16k-*.fio, 120 clones of one job, so one tenant) runs with varve lab rig --workload."
+        ),
+        format!(
+            "The engine has one drive of the fast tier, which takes every write first, keeps {OVER_PROVISION} % \
+             of its blocks back and is charged for its processors; arrays in place export all and are \
+             charged nothing."
+        ),
+        format!(
+            "The document's machine has {CORES} processors, and \"varve\" as many. The engine below is one reactor, whose \
+             work goes to whichever is free: that is a bound, what it could do if its work could be divided at will. The daemon has one data reactor: \"{}\" is what it could do.",
+            processors::ONE
+        ),
+        "No compression.".to_owned(),
+    ]
 }
 
 #[cfg(test)]

@@ -274,6 +274,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
             ),
         ],
         parameters: Vec::new(),
+        stated: Vec::new(),
         plots: Vec::new(),
     }
 }

@@ -1,12 +1,13 @@
 //! What can be run, as plain data.
 
 use super::outcome::Ran;
+use crate::comparators::{Stated, of_plan, of_policy, of_system};
 use crate::drive::{DriveError, DriveReport, Measure, measure};
 use crate::memory::Memory;
 use crate::plan::{Plan, PlanError, PlanRequest};
 use crate::recovery::{self, Fill, LabError, Request, Watch};
 use crate::rig::{self, RigError, RigReport, RigRequest};
-use crate::waf::{WafError, WafReport, WafRequest, check, run};
+use crate::waf::{PolicyName, WafError, WafReport, WafRequest, check, run};
 use std::fmt;
 use std::rc::Rc;
 use varve_media::AnySheet;
@@ -60,6 +61,8 @@ pub struct Start {
     pub(super) memory: Memory,
     /// Bytes written to the fast tier for each byte of a host.
     pub(super) fast_per_host: f64,
+    /// What the engine went by.
+    pub(super) stated: Vec<Stated>,
 }
 
 /// Why a job found nothing.
@@ -155,6 +158,28 @@ impl Job {
         }
     }
 
+    /// What is compared in it, by name, and what that goes by as far as it is known before it runs. `None` of a drive alone,
+    /// whose sheet has its sources.
+    ///
+    /// # Errors
+    /// If it makes no sense at this scale.
+    pub fn stated(&self) -> Result<Option<(&'static str, Vec<Stated>)>, JobError> {
+        Ok(match self {
+            Self::Waf(request) => Some((request.policy.name(), of_policy(request))),
+            Self::Rig(request) => Some((request.system.name(), of_system(request))),
+            Self::Start {
+                capacity,
+                dram,
+                scale,
+                ..
+            } => {
+                let plan = start_plan(*capacity, *dram, *scale)?;
+                Some((PolicyName::Varve.name(), of_plan(&plan)))
+            }
+            Self::Drive { .. } => None,
+        })
+    }
+
     /// How long it takes, roughly, in microseconds of one core: for progress, and for what is begun first.
     #[must_use]
     pub fn weight(&self) -> u64 {
@@ -198,6 +223,7 @@ fn start(plan: Plan, seed: u64, watch: &Watch) -> Result<Finding, JobError> {
         read_bytes: report.start_read_bytes(),
         memory: report.full_memory(),
         fast_per_host: report.fast_per_host(),
+        stated: of_plan(&plan),
     })))
 }
 
@@ -205,9 +231,25 @@ impl Finding {
     /// What was run, where that is more than the job's name tells.
     pub(super) fn parameters(&self) -> Option<Ran> {
         match self {
-            Self::Waf(report) => Some(Ran::Waf(Box::new(report.parameters.clone()))),
-            Self::Rig(report) => Some(Ran::Rig(Box::new(report.parameters.clone()))),
+            Self::Waf(report) => Some(Ran::Waf(Box::new(report.parameters.alone()))),
+            Self::Rig(report) => Some(Ran::Rig(Box::new(report.parameters.alone()))),
             Self::Drive(_) | Self::Start(_) => None,
+        }
+    }
+
+    /// What a comparator, or the engine, went by, and its name.
+    pub(super) fn stated(&self) -> Option<(&'static str, &[Stated])> {
+        match self {
+            Self::Waf(report) => {
+                let parameters = &report.parameters;
+                Some((parameters.policy().name(), &parameters.stated))
+            }
+            Self::Rig(report) => {
+                let parameters = &report.parameters;
+                Some((parameters.request.system.name(), &parameters.stated))
+            }
+            Self::Start(start) => Some((PolicyName::Varve.name(), &start.stated)),
+            Self::Drive(_) => None,
         }
     }
 

@@ -2,10 +2,11 @@
 //!
 //! An experiment is a list of independent jobs, plain data that any thread may run, and a function that
 //! makes rows, plots and verdicts of their results. Reading order: [`job`] (what can be run), [`outcome`]
-//! (what is told), the experiments, one file each, [`plot`] and [`page`] (how it looks).
+//! (what is told), the experiments, one file each, [`plot`], [`parameters`](mod@parameters) and [`page`] (how it looks).
 
 mod array_16k;
 mod array_io;
+mod array_stripes;
 mod drive_table;
 mod grid;
 mod job;
@@ -13,6 +14,7 @@ mod look;
 mod memory;
 mod outcome;
 mod page;
+mod parameters;
 mod plot;
 mod processors;
 mod scale;
@@ -38,6 +40,7 @@ mod waf_scale;
 pub use job::{Finding, Job, JobError};
 pub use outcome::{Origin, Outcome, Ran, Row, Verdict};
 pub use page::{Chapter, page};
+pub use parameters::parameters;
 pub use plot::Plot;
 
 /// What the user may choose.
@@ -78,6 +81,9 @@ impl Experiment {
             outcome.leave_unjudged();
         }
         outcome.parameters = findings.iter().filter_map(Finding::parameters).collect();
+        for (of, stated) in findings.iter().filter_map(Finding::stated) {
+            outcome.state(of, stated);
+        }
         for plot in &mut outcome.plots {
             plot.set_note(&format!(
                 "{}, seed {}, sizes by {}",
@@ -89,7 +95,7 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 22] = [
+pub const EXPERIMENTS: [&Experiment; 23] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
@@ -112,6 +118,7 @@ pub const EXPERIMENTS: [&Experiment; 22] = [
     &memory::EXPERIMENT,
     &array_io::EXPERIMENT,
     &array_16k::EXPERIMENT,
+    &array_stripes::EXPERIMENT,
 ];
 
 /// Those that tell something in a minute, each as it does.

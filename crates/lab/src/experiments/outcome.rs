@@ -1,6 +1,7 @@
 //! What an experiment comes to.
 
 use super::plot::Plot;
+use crate::comparators::{Stated, StatedOf, join};
 use crate::rig::RigParameters;
 use crate::waf::Parameters;
 use serde::Serialize;
@@ -202,6 +203,8 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// What was run, job by job.
     pub parameters: Vec<Ran>,
+    /// What each comparator, and the engine, went by in all jobs, with whose values these are.
+    pub stated: Vec<StatedOf>,
     /// Pictures of them.
     #[serde(skip)]
     pub plots: Vec<Plot>,
@@ -215,8 +218,14 @@ impl Outcome {
             rows,
             notes: notes.iter().map(|note| (*note).to_owned()).collect(),
             parameters: Vec::new(),
+            stated: Vec::new(),
             plots: vec![plot],
         }
+    }
+
+    /// Adds what something went by, of one job.
+    pub(super) fn state(&mut self, of: &str, parameters: &[Stated]) {
+        join(&mut self.stated, of, parameters);
     }
 
     /// At a fraction of the size a figure says nothing, neither outside its tolerance nor within it.

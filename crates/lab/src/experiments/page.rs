@@ -2,7 +2,7 @@
 
 use super::outcome::{Origin, Outcome, Verdict, number};
 use super::plot::{escaped, style};
-use super::{Ask, Experiment};
+use super::{Ask, Experiment, parameters};
 use std::fmt::Write;
 
 /// An experiment that was run.
@@ -21,17 +21,18 @@ const STYLE: &str = "\
     :root{color-scheme:light dark}\
     body{font:15px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem;\
     background:#fff;color:#1b1f24}\
-    h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}\
+    h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}h3{font-size:1rem}\
     table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;margin:.75rem 0}\
     th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #8884}\
     th:first-child,td:first-child,th:last-child,td:last-child{text-align:left}\
     td:not(:first-child):not(:last-child){white-space:nowrap}\
+    .stated td:nth-child(2),.stated th:nth-child(2){text-align:left;white-space:normal}\
     .reproduced{color:#00704f}.off{color:#b03a00;font-weight:600}.quiet{color:#57606a}\
     nav a{margin-right:1rem}a{color:#0058a3}\
     @media (prefers-color-scheme:dark){body{background:#14171a;color:#e6e6e6}\
     .reproduced{color:#4fd0a5}.off{color:#ff9a66}.quiet{color:#a3abb3}a{color:#7ab8ff}}\
     @media print{body{background:#fff;color:#000;max-width:none}nav{display:none}\
-    tr,.plot,h2,h2+p,li{break-inside:avoid}h2,h2+p{break-after:avoid}}";
+    .quiet,a{color:#333}tr,.plot,h2,h3,h2+p,li{break-inside:avoid}h2,h3,h2+p{break-after:avoid}}";
 
 /// The page; `command` makes it again.
 ///
@@ -70,11 +71,17 @@ pub fn page(command: &str, version: &str, chapters: &[Chapter<'_>]) -> String {
         let name = chapter.experiment.name;
         write!(page, "<a href=\"#{name}\">{name}</a>").expect("a string can grow");
     }
+    if chapters
+        .iter()
+        .any(|chapter| !chapter.outcome.stated.is_empty())
+    {
+        page += "<a href=\"#parameters\">parameters</a>";
+    }
     page += "</nav>\n";
     chapters
         .iter()
         .for_each(|chapter| section(&mut page, chapter));
-    page + "</body></html>\n"
+    page + &parameters::section(chapters) + "</body></html>\n"
 }
 
 /// What rows are judged by: not every original was published.
@@ -142,6 +149,7 @@ fn section(page: &mut String, chapter: &Chapter<'_>) {
         writeln!(page, "<p>{}</p>", escaped(note)).expect("a string can grow");
     }
     setups(page, outcome);
+    *page += &parameters::links(&outcome.stated);
     *page += "</section>\n";
 }
 
@@ -187,6 +195,7 @@ mod tests {
             rows,
             notes: Vec::new(),
             parameters: Vec::new(),
+            stated: Vec::new(),
             plots: Vec::new(),
         };
         let chapter = Chapter {

@@ -112,6 +112,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         rows: rows.concat(),
         notes: NOTES.map(str::to_owned).to_vec(),
         parameters: Vec::new(),
+        stated: Vec::new(),
         plots,
     }
 }

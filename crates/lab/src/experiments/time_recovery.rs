@@ -1,6 +1,7 @@
 //! How long a start takes after the loss of power.
 
 use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use crate::comparators::CSAL_PAPER;
 use crate::drive::{Job as DriveJob, Measure};
 
 /// The experiment.
@@ -18,15 +19,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Published seconds.
 const PUBLISHED: [f64; 3] = [2622.64, 7.44, 5.14];
-/// Volumes that the document's three ways read, in bytes: the drive (15.36 TB by way of 1024), the P2L of
-/// all zones, a checkpoint's share of it, the map (drives.md 5.5).
-const DRIVE: f64 = 15_360.0 * 1024e6;
-const P2L: f64 = 32e9;
-const RECENT_P2L: f64 = 2e9;
-const MAP: f64 = 16e9;
-/// What the document lists beside, in seconds: all else, and what is left of the drive's.
-const OTHERS: f64 = 1.64;
-const REST_OF_DRIVE: f64 = 0.5;
 const CAPACITY: u64 = 15_360_000_000_000;
 /// The engine's run is smaller by this, at `--scale 1`; twice as much is the most that it can be.
 const SCALE: u64 = 256;
@@ -72,10 +64,11 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     let rate = |at: usize| findings[at].drive().bytes_per_s as f64;
     let (dense, fast) = (rate(0), rate(1));
     let read_bytes = findings[2].start().read_bytes;
+    let csal = CSAL_PAPER.start;
     let ours = [
-        DRIVE / dense + OTHERS,
-        P2L / dense + REST_OF_DRIVE + OTHERS,
-        (RECENT_P2L + MAP) / dense + REST_OF_DRIVE + OTHERS,
+        csal.drive / dense + csal.others_s,
+        csal.p2l / dense + csal.rest_of_drive_s + csal.others_s,
+        (csal.recent_p2l + csal.map) / dense + csal.rest_of_drive_s + csal.others_s,
     ];
     let varve = read_bytes as f64 / fast;
     let names = ["csal, the whole drive", "csal, P2L", "csal, checkpoint"];
@@ -107,7 +100,9 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         shown.map(str::to_owned).to_vec(),
     );
     plot.series("time", vec![ours[1], ours[2], varve, estimated]);
-    Outcome::plotted("as said", rows, &NOTES, plot)
+    let mut outcome = Outcome::plotted("as said", rows, &NOTES, plot);
+    outcome.state("csal-paper", &CSAL_PAPER.stated_start());
+    outcome
 }
 
 const NOTES: [&str; 3] = [

@@ -84,6 +84,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         rows,
         notes: NOTES.map(str::to_owned).to_vec(),
         parameters: Vec::new(),
+        stated: Vec::new(),
         plots,
     }
 }

@@ -75,6 +75,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
                 .to_owned(),
         ],
         parameters: Vec::new(),
+        stated: Vec::new(),
         plots: vec![plot],
     }
 }

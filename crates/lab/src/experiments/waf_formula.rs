@@ -64,6 +64,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
             .collect(),
         notes: Vec::new(),
         parameters: Vec::new(),
+        stated: Vec::new(),
         plots: vec![plot],
     }
 }

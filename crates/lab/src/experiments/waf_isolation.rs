@@ -2,6 +2,7 @@
 
 use super::waf_policies::request;
 use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row};
+use crate::comparators::USUAL;
 use crate::waf::{PolicyName, WafRequest, Workload};
 
 /// The experiment.
@@ -20,10 +21,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const TOLERANCE: f64 = 20.0;
 /// Published: mixed, apart.
 const PUBLISHED: [f64; 2] = [3.8, 2.3];
-/// Over-provisioning of the documents' configuration (18 %), and their fast tier: 0.8 TB beside
-/// 15.36 TB.
-const OVER_PROVISION: f64 = 18.0;
-const FAST_TIER: f64 = 5.0;
 const POLICIES: [PolicyName; 3] = [
     PolicyName::CsalToday,
     PolicyName::CsalPaper,
@@ -33,8 +30,8 @@ const POLICIES: [PolicyName; 3] = [
 fn jobs(ask: &Ask) -> Vec<Job> {
     let of = |policy| {
         Job::Waf(WafRequest {
-            over_provision: OVER_PROVISION,
-            fast_tier: FAST_TIER,
+            over_provision: USUAL.over_provision,
+            fast_tier: USUAL.fast_tier,
             ..request(ask, Workload::Mixed4, policy)
         })
     };
@@ -89,6 +86,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
                 .to_owned(),
         ],
         parameters: Vec::new(),
+        stated: Vec::new(),
         plots: vec![plot],
     }
 }

@@ -108,6 +108,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         rows,
         notes: vec!["The engine always has a fast tier: it stands in waf-fast-tier.".to_owned()],
         parameters: Vec::new(),
+        stated: Vec::new(),
         plots: vec![plot],
     }
 }

@@ -59,6 +59,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         rows: runs.zip(pairs).map(row).collect(),
         notes: vec!["What stands under \"original\" is ours at the larger size.".to_owned()],
         parameters: Vec::new(),
+        stated: Vec::new(),
         plots: Vec::new(),
     }
 }

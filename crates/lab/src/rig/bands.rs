@@ -5,21 +5,16 @@
 //! which is the emptiest, and an erase unit whose bands die in disorder is copied by the drive; and bands of broken
 //! IUs would share their first and last one with their neighbours. So bands shrink in number before they do in size.
 
-/// Reclaim groups of a drive: it is one erase unit and a little, and a drive has some hundreds.
-const GROUPS: u64 = 200;
-/// Bands of a group at most: 72 of 1 GiB.
-///
-/// # Source
-/// SPDK, `lib/ftl/mngt/ftl_mngt_band.c`, `BASE_BDEV_RECLAIM_UNIT_SIZE`.
-const GROUP_BANDS_MAX: u64 = 72;
+use crate::comparators::{CSAL, CSAL_TODAY};
+
 /// Writes of hosts that a band has room for at least, while there are [`BANDS_MIN`]. Measured at `--scale 1` under
 /// uniform writes of `csal-paper`: of 4 KiB the drive programs 2.47 bytes for one if a band has 265 blocks, 1.30 with
 /// 256 (whole IUs), 1.10 with 544, 1.02 with 1,024; of 64 KiB 2.01 if a band has room for 64, 1.07 for 307, 1.00 for 615.
-const WRITES_MIN: u64 = 1024;
+const WRITES_MIN: u64 = CSAL.band_writes_min;
 /// Bands at least: of fewer, those that are open weigh. Measured as above, 64 KiB: 1001 MB/s with 400, 969 with 200.
-const BANDS_MIN: u64 = 400;
-/// Bands that garbage collection keeps free, at most.
-const RESERVE: u64 = 5;
+const BANDS_MIN: u64 = CSAL.bands_min;
+/// Bands that garbage collection keeps free, at most: today's.
+const RESERVE: u64 = CSAL_TODAY.free_bands as u64;
 
 /// Bands of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,10 +38,10 @@ impl Bands {
         // Twice as many spare bands as may be open or kept free.
         let spare = (2 * (open + RESERVE)) as f64;
         let least = BANDS_MIN.max((spare * 100.0 / over_provision).ceil() as u64);
-        let group = (blocks / GROUPS / (WRITES_MIN * piece))
-            .max(least.div_ceil(GROUPS))
-            .clamp(1, GROUP_BANDS_MAX);
-        let band = (blocks / (GROUPS * group) / iu_blocks).max(1) * iu_blocks;
+        let group = (blocks / CSAL.groups / (WRITES_MIN * piece))
+            .max(least.div_ceil(CSAL.groups))
+            .clamp(1, CSAL.group_bands.into());
+        let band = (blocks / (CSAL.groups * group) / iu_blocks).max(1) * iu_blocks;
         let count = blocks / (band * group) * group;
         Self {
             count: count as u32,

@@ -3,7 +3,6 @@
 use super::bands::Bands;
 use super::error::{RigError, ZonedError};
 use super::request::{RigRequest, SystemName};
-use super::setting::DISK;
 use super::station::Station;
 use super::stripe_array::{STRIP_BYTES, StripeArray};
 use super::system::System;
@@ -15,6 +14,7 @@ use super::systems::parity_raid::{Nobody, ParityRaid};
 use super::systems::raid0::Raid0;
 use super::systems::raid10::Raid10;
 use super::systems::varve::Varve;
+use crate::comparators::{CSAL_TODAY, DISKS};
 use crate::small_pool::{
     CHUNK_BYTES, CHUNK_BYTES_MIN, PoolError, PoolRequest, STRIPE_BLOCKS, SmallPool,
 };
@@ -95,7 +95,7 @@ pub(super) async fn build(
     };
     Ok(match request.system {
         SystemName::HddArray => {
-            let sheet = named(DISK);
+            let sheet = named(DISKS.drive);
             let bytes = sheet.capacity().user_bytes.value;
             Concat::new(array(&sheet, bytes)?)
         }
@@ -193,7 +193,7 @@ fn csal_plan(request: &RigRequest, bytes: u64, dense: &Station) -> Result<CsalPl
         fast_blocks,
         map_cache: request.map_cache,
         cores: match policy {
-            PolicyName::CsalToday => 1,
+            PolicyName::CsalToday => CSAL_TODAY.cores,
             _ => request.cores,
         },
     })

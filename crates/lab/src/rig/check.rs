@@ -22,7 +22,7 @@ const BURST_MAX: u64 = 1_000_000_000;
 /// If it does not.
 pub fn check(request: &RigRequest) -> Result<(), RigError> {
     if let Hosts::Mix(mix) = &request.hosts {
-        check_mix(mix)?;
+        check_mix(mix, request.system.bytes_max())?;
     }
     let is_zoned = |name| matches!(AnySheet::named(name), Ok(AnySheet::Zoned(_)));
     if is_zoned(request.fast) {
@@ -80,10 +80,10 @@ pub fn check(request: &RigRequest) -> Result<(), RigError> {
     build::check(request)
 }
 
-fn check_mix(mix: &Mix) -> Result<(), RigError> {
+fn check_mix(mix: &Mix, max: u64) -> Result<(), RigError> {
     let bytes = mix.bytes;
-    if !(BLOCK_BYTES..=1 << 20).contains(&bytes) || !bytes.is_multiple_of(BLOCK_BYTES) {
-        return Err(RigError::Bytes(bytes));
+    if !(BLOCK_BYTES..=max).contains(&bytes) || !bytes.is_multiple_of(BLOCK_BYTES) {
+        return Err(RigError::Bytes { bytes, max });
     }
     let is_skew = match mix.law {
         Law::Zipf(theta) => 0.0 < theta && theta < Zipf::THETA_END,

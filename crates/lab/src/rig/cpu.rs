@@ -1,16 +1,13 @@
 //! Processors that a system's software runs on: each charge goes to the one that is free first, whoever does the work.
 
+use crate::comparators::PROCESSOR;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use varve_io::World;
 use varve_units::Nanos;
 
-/// What goes on behind gives way to what waits after so long: software that moves blocks takes some at a time.
-///
-/// # Source
-/// Arbitrary. A third to an eighth of what a batch of either CSAL or a stripe of the engine takes; SPDK looks up the
-/// places of up to 256 blocks in one go (`compaction_process_pin_lba` in `ftl_nv_cache.c`).
-const SLICE: Nanos = Nanos(50_000);
+/// What goes on behind gives way to what waits after so long.
+const SLICE: Nanos = PROCESSOR.slice;
 
 /// Processors, each of which does one thing at a time. Before the start of time nothing costs anything.
 pub(crate) struct Cpu {

@@ -85,8 +85,13 @@ pub enum RigError {
     ZoneShape(ZoneShapeError),
     /// The engine makes no pool of that.
     Pool(String),
-    /// Requests have from 4 KiB to 1 MiB, in blocks.
-    Bytes(u64),
+    /// Requests have from 4 KiB to 1 MiB, of arrays 4 MiB, in blocks.
+    Bytes {
+        /// Asked for.
+        bytes: u64,
+        /// The most.
+        max: u64,
+    },
     /// A job of the file does not fit.
     Area(AreaError),
     /// A zoned drive where it cannot be.
@@ -120,9 +125,9 @@ impl fmt::Display for RigError {
         match self {
             Self::Drive(error) => error.fmt(f),
             Self::Pool(error) => f.write_str(error),
-            Self::Bytes(bytes) => write!(
+            Self::Bytes { bytes, max } => write!(
                 f,
-                "requests of {bytes} bytes: 4096 to 1048576, multiples of 4096"
+                "requests of {bytes} bytes: 4096 to {max}, multiples of 4096"
             ),
             Self::Area(error) => error.fmt(f),
             Self::ZoneShape(error) => error.fmt(f),

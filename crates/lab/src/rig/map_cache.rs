@@ -1,7 +1,9 @@
 //! Pages of a map of which only some are in memory: least recently used go first.
 
-/// Blocks whose places a page of 4 KiB holds, at four bytes each.
-const PAGE_BLOCKS: u64 = 1024;
+use crate::comparators::CSAL;
+
+/// Blocks whose places a page holds.
+const PAGE_BLOCKS: u64 = CSAL.page_bytes / CSAL.entry_bytes;
 
 /// The page that names a block.
 pub(crate) const fn page_of(block: u64) -> u64 {

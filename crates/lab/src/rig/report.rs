@@ -1,6 +1,7 @@
 //! What was measured.
 
 use super::request::RigRequest;
+use crate::comparators::{Stated, listed};
 use crate::drive::Latency;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -47,9 +48,20 @@ pub struct RigParameters {
     pub made_of: BTreeMap<&'static str, String>,
     /// Bytes hosts can address.
     pub user_bytes: u64,
+    /// What the system goes by, with whose values these are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stated: Vec<Stated>,
 }
 
 impl RigParameters {
+    /// The same without what was stated, which an experiment tells once for all its jobs.
+    pub(crate) fn alone(&self) -> Self {
+        Self {
+            stated: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     /// In a line.
     pub(crate) fn line(&self) -> String {
         let RigRequest {
@@ -171,7 +183,8 @@ impl RigReport {
             table.line("then", "");
         }
         table.window(&self.window);
-        table.0
+        table.line("parameters", "");
+        table.0 + &listed(&self.parameters.stated)
     }
 }
 

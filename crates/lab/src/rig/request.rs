@@ -1,6 +1,7 @@
 //! What is to be measured.
 
 use super::hosts::Hosts;
+use crate::comparators::{DISKS, MD};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -77,7 +78,8 @@ impl SystemName {
     #[must_use]
     pub const fn drives(self) -> u32 {
         match self {
-            Self::HddArray | Self::Raid0 | Self::Raid10 | Self::Raid5 | Self::Raid6 => 8,
+            Self::HddArray => DISKS.count,
+            Self::Raid0 | Self::Raid10 | Self::Raid5 | Self::Raid6 => MD.drives,
             Self::DropIn
             | Self::CsalPaper
             | Self::CsalToday
@@ -97,6 +99,20 @@ impl SystemName {
             | Self::Raid5
             | Self::Raid6 => false,
             Self::CsalPaper | Self::CsalToday | Self::OpenCas | Self::DmZoned | Self::Varve => true,
+        }
+    }
+
+    /// Bytes of a request at most: arrays take whole stripes.
+    pub(super) const fn bytes_max(self) -> u64 {
+        match self {
+            Self::Raid0 | Self::Raid10 | Self::Raid5 | Self::Raid6 => 4 << 20,
+            Self::HddArray
+            | Self::DropIn
+            | Self::CsalPaper
+            | Self::CsalToday
+            | Self::OpenCas
+            | Self::DmZoned
+            | Self::Varve => 1 << 20,
         }
     }
 

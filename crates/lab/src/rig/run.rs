@@ -15,6 +15,7 @@ use super::request::{REQUESTS_MIN, RigRequest};
 use super::round::Span;
 use super::system::System;
 use super::worker::{Source, Worker};
+use crate::comparators::of_system;
 use crate::recovery::Watch;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -84,6 +85,7 @@ async fn life(
         parameters: RigParameters {
             made_of: system.parameters().into_iter().collect(),
             user_bytes: system.bytes(),
+            stated: [of_system(&request), system.stated()].concat(),
             request,
         },
         earlier: windows,

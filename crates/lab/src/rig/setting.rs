@@ -1,11 +1,9 @@
 //! Which settings of a request change anything of a system, and a request told without the others.
 
 use super::request::{RigRequest, SystemName};
+use crate::comparators::DISKS;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-
-/// The drive of a disk array, whatever else is asked for.
-pub(super) const DISK: &str = "hdd-002";
 
 /// Something that some systems have and others have not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +58,7 @@ impl Serialize for RigRequest {
         let dense = if has(Setting::Dense) {
             self.dense
         } else {
-            DISK
+            DISKS.drive
         };
         map.serialize_entry("dense", dense)?;
         map.serialize_entry("drives", &self.drives)?;

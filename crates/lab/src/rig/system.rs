@@ -1,6 +1,7 @@
 //! What stands between hosts and drives.
 
 use super::station::Station;
+use crate::comparators::Stated;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -45,6 +46,11 @@ pub(crate) trait System {
 
     /// What it is made of, in words: the report prints it.
     fn parameters(&self) -> Vec<(&'static str, String)>;
+
+    /// What it goes by that is known only once it is built, beside what its comparator states.
+    fn stated(&self) -> Vec<Stated> {
+        Vec::new()
+    }
 
     /// What its software has counted so far, by name; what never happened is left out.
     fn counters(&self) -> BTreeMap<&'static str, u64> {

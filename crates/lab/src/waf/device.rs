@@ -3,16 +3,9 @@
 //! A policy owns whole erase units: there are as many as it has units. An IU is a block: policies write runs so long
 //! that whole IUs are the rule at full size, and at the run's small scale they would not be.
 
+use crate::comparators::{TIERS, Tiers};
 use varve_media::{Counters, Shape, ShapeError, Ssd};
 use varve_units::BLOCK_BYTES;
-
-/// How many times the drive's user data fit into its flash, in millionths.
-///
-/// # Source
-/// The sheet of the D5-P5316 (`media`, drive `qlc-p5316`), fitted there to its random writes.
-pub(crate) const SPARE_MILLIONTHS: u64 = 1_078_000;
-/// IUs written in part that can wait for their rest: none ever does here.
-const MERGE_SLOTS: u32 = 32;
 
 /// A drive below the dense tier.
 pub(crate) struct Device {
@@ -29,7 +22,12 @@ impl Device {
     pub(crate) fn new(blocks: u64, erase_units: u64) -> Result<Self, ShapeError> {
         let bytes = blocks * BLOCK_BYTES;
         let iu = BLOCK_BYTES as u32;
-        let shape = Shape::new(bytes, iu, erase_units, SPARE_MILLIONTHS, MERGE_SLOTS, true)?;
+        let Tiers {
+            spare_millionths: spare,
+            merge_slots,
+            ..
+        } = TIERS;
+        let shape = Shape::new(bytes, iu, erase_units, spare, merge_slots, true)?;
         Ok(Self {
             ssd: Ssd::new(shape),
             run: None,

@@ -9,6 +9,7 @@ use super::request::{Sizes, WafError, WafRequest};
 use super::tiers::Sums;
 use super::workload::{Source, Write};
 use crate::clock::{Clock, Paced};
+use crate::comparators::of_pool;
 use crate::load::symbols;
 use crate::media::{Keeping, Kind, ModelDrive, Moved};
 use crate::recovery::{LabError, Watch, identity};
@@ -188,7 +189,9 @@ impl Machine {
         let lost = subject.engine.counters().get("blocks_lost").copied();
         assert_eq!(lost, None, "modelled drives lose nothing");
         subject.engine.close().await?;
-        Ok(report.with_fast_bytes(bytes))
+        let pool = &self.plan.pool;
+        let stated = of_pool(&pool.geometry, &pool.config);
+        Ok(report.with_fast_bytes(bytes).stating(stated))
     }
 
     async fn create(&self, world: &Rc<dyn World>) -> Result<Subject, EngineError> {

@@ -1,7 +1,7 @@
 //! A fast tier that is one log: written in order, emptied chunk by chunk from its oldest end.
 
-/// Chunks of the log. Arbitrary: as many as in the experiments that the figures to compare with are from.
-const CHUNKS: u32 = 100;
+use crate::comparators::TIERS;
+
 /// No block.
 const NOBODY: u32 = u32::MAX;
 
@@ -16,10 +16,10 @@ impl FifoTier {
     /// A log of about `blocks` blocks; none if that is not a block for each chunk.
     pub(crate) fn new(blocks: u64) -> Option<Self> {
         let chunk_blocks =
-            u32::try_from(blocks / u64::from(CHUNKS)).expect("blocks are counted in 32 bits");
+            u32::try_from(blocks / u64::from(TIERS.chunks)).expect("blocks are counted in 32 bits");
         (chunk_blocks > 0).then(|| Self {
             chunk_blocks,
-            slots: vec![NOBODY; chunk_blocks as usize * CHUNKS as usize],
+            slots: vec![NOBODY; chunk_blocks as usize * TIERS.chunks as usize],
             next: 0,
         })
     }

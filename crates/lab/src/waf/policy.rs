@@ -29,14 +29,10 @@ pub(crate) trait Policy {
     fn streams(&self) -> usize;
 
     /// Free units below or at which it empties another before it opens one for what hosts wrote.
-    fn reserve(&self) -> usize {
-        1
-    }
+    fn reserve(&self) -> usize;
 
     /// True if it tells the drive which units it has emptied.
-    fn discards(&self) -> bool {
-        true
-    }
+    fn discards(&self) -> bool;
 
     /// Blocks of metadata for each block it writes to the dense tier.
     fn metadata_per_block(&self) -> f64 {

@@ -1,11 +1,11 @@
 //! What a run found, for people and programs.
 
-use super::device::SPARE_MILLIONTHS;
 use super::policies::Policy;
 use super::request::{Sizes, WafRequest};
 use super::theory::uniform_waf;
 use super::tiers::Sums;
 use super::workload::Workload;
+use crate::comparators::{self, Stated, TIERS};
 use serde::Serialize;
 use std::fmt::Write;
 use varve_units::BLOCK_BYTES;
@@ -37,6 +37,9 @@ pub struct Parameters {
     /// What the load leaves out of what it was made from, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    /// What the policy, or the engine, goes by, with whose values these are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) stated: Vec<Stated>,
 }
 
 impl Parameters {
@@ -58,6 +61,14 @@ impl Parameters {
             self.warm_up,
             self.measure
         )
+    }
+
+    /// The same without what was stated, which an experiment tells once for all its jobs.
+    pub(crate) fn alone(&self) -> Self {
+        Self {
+            stated: Vec::new(),
+            ..self.clone()
+        }
     }
 
     /// Which policy it is of.
@@ -154,8 +165,9 @@ impl WafReport {
                 ranks_per_block: request.ranks_per_block,
                 warm_up: request.warm_up,
                 measure: request.measure,
-                device_spare: SPARE_MILLIONTHS as f64 / 1e6,
+                device_spare: TIERS.spare_millionths as f64 / 1e6,
                 notes: request.workload.notes().to_vec(),
+                stated: comparators::of_policy(request),
             },
         }
     }
@@ -167,6 +179,12 @@ impl WafReport {
         self
     }
 
+    /// The same, told what the engine's pool is made of.
+    pub(super) fn stating(mut self, more: Vec<Stated>) -> Self {
+        self.parameters.stated.extend(more);
+        self
+    }
+
     /// A table for people.
     ///
     /// # Panics
@@ -175,7 +193,8 @@ impl WafReport {
     pub fn table(&self) -> String {
         let mut table = String::new();
         let mut line = |name: &str, value: String| {
-            writeln!(table, "{name:<28} {value}").expect("a string can grow");
+            writeln!(table, "{}", format!("{name:<28} {value}").trim_end())
+                .expect("a string can grow");
         };
         let of = &self.parameters;
         line("policy", of.policy.to_string());
@@ -205,6 +224,8 @@ impl WafReport {
         for note in &of.notes {
             line("note", note.clone());
         }
+        line("parameters", String::new());
+        table += &comparators::listed(&of.stated);
         table
     }
 }

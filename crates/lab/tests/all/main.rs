@@ -1,5 +1,6 @@
 //! The tests of this crate from outside in one binary: linked once, long ones run beside others.
 
+mod comparators;
 mod drives;
 mod experiments;
 mod fio;

@@ -39,6 +39,18 @@ fn request(system: SystemName, law: Law, bytes: u64) -> RigRequest {
     }
 }
 
+/// As small as a system can be measured.
+pub(super) fn tiny(system: SystemName) -> RigRequest {
+    // The caches of disks take what is less, and no seed is to be seen.
+    let is_of_disks = system == SystemName::HddArray;
+    RigRequest {
+        scale: 32,
+        passes: 0.05,
+        requests: if is_of_disks { 20_000 } else { 6_000 },
+        ..request(system, Law::Zipf(0.9), 16 << 10)
+    }
+}
+
 fn measured(request: &RigRequest) -> RigReport {
     let watch: Watch = Rc::new(|_, _, _| ());
     run(request, &watch).unwrap_or_else(|error| panic!("{}: {error}", request.system))
@@ -71,14 +83,7 @@ fn a_processor_is_a_limit() {
 #[test]
 fn two_runs_of_a_seed_are_one() {
     for system in SystemName::ALL {
-        // The caches of disks take what is less, and no seed is to be seen.
-        let is_of_disks = system == SystemName::HddArray;
-        let request = RigRequest {
-            scale: 32,
-            passes: 0.05,
-            requests: if is_of_disks { 20_000 } else { 6_000 },
-            ..request(system, Law::Zipf(0.9), 16 << 10)
-        };
+        let request = tiny(system);
         let one = serde_json::to_value(measured(&request)).unwrap();
         let other = serde_json::to_value(measured(&request)).unwrap();
         assert_eq!(one, other, "{system}");
@@ -331,6 +336,31 @@ fn tiers_jobs_and_bursts_without_room_are_refused() {
     }
 }
 
+/// Whole stripes of RAID-5 go to its drives at the rate of all but one, a strip at a time in place at far less; only arrays
+/// take requests that long.
+#[test]
+fn whole_stripes_cost_no_reads() {
+    let in_order = |system, bytes| RigRequest {
+        hosts: Hosts::Mix(Mix {
+            jobs: 1,
+            ..mix(Law::Sequential, bytes)
+        }),
+        drives: if system == SystemName::Raid5 { 5 } else { 1 },
+        ..request(system, Law::Sequential, bytes)
+    };
+    let whole = measured(&in_order(SystemName::Raid5, 2 << 20));
+    let (rate, dense) = (millions(&whole), whole.window.dense.unwrap());
+    // Four times the 2.5 GB/s of the QLC drive.
+    assert!((rate / 10_000.0 - 1.0).abs() < 0.05, "{rate} MB/s");
+    assert_eq!(dense.read_bytes, 0);
+    let strips = millions(&measured(&in_order(SystemName::Raid5, 512 << 10)));
+    assert!(strips < rate / 2.0, "{strips} and {rate} MB/s");
+    let longer = in_order(SystemName::DropIn, 2 << 20);
+    let refused = check(&longer);
+    let max = 1 << 20;
+    assert!(matches!(refused, Err(RigError::Bytes { max: of, .. }) if of == max));
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let fine = request(SystemName::Varve, Law::Uniform, 4096);
@@ -342,7 +372,10 @@ fn what_makes_no_sense_is_refused() {
         }),
         ..fine.clone()
     };
-    assert!(matches!(check(&odd), Err(RigError::Bytes(5000))));
+    assert!(matches!(
+        check(&odd),
+        Err(RigError::Bytes { bytes: 5000, .. })
+    ));
     let zoned = RigRequest {
         dense: "zns-zn540",
         ..request(SystemName::DropIn, Law::Uniform, 4096)

@@ -1,8 +1,10 @@
 //! `varve lab`.
 
 use super::bench_pool::parse_times;
+use super::lab_memory::refusal;
 use super::{Exit, complain};
 use crate::envelope;
+use crate::memory;
 use crate::progress::Progress;
 use clap::{Args, Subcommand, ValueEnum};
 use std::cell::RefCell;
@@ -108,14 +110,14 @@ impl Options {
 
 impl Recovery {
     fn run(&self) -> Exit {
-        let request = PlanRequest {
+        let pool = PlanRequest {
             capacity: self.capacity,
             dram: self.dram,
             scale: self.scale,
             over_provision: self.over_provision,
             fast_per_cent: self.fast_tier,
         };
-        let plan = match Plan::new(&request) {
+        let plan = match Plan::new(&pool) {
             Ok(plan) => plan,
             Err(error) => {
                 complain(
@@ -137,6 +139,12 @@ impl Recovery {
             overwrites: self.overwrites,
             bandwidth: self.bandwidth,
         };
+        if let Some(available) = memory::available()
+            && let Some((what, next)) = refusal(&pool, &request, available)
+        {
+            complain("no-memory", &what, &next);
+            return Exit::Refused;
+        }
         match experiment(&plan, &request, watch()) {
             Ok(report) => {
                 let text = if self.json {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use varve_control::parse_bytes;
+use varve_lab::comparators::USUAL;
 use varve_lab::rig::{
     Bursts, Hosts, JobFile, Law, Mix, Pace, Protect, REQUESTS_MIN, Rate, RigError, RigReport,
     RigRequest, Setting, SystemName, run,
@@ -27,7 +28,7 @@ pub(crate) struct Options {
     /// What hosts do; needed unless --workload says it
     #[arg(long, value_enum, required_unless_present = "workload")]
     rw: Option<Way>,
-    /// Bytes of a request, such as 4k
+    /// Bytes of a request, such as 4k: 1 MiB at most, of raid-* 4 MiB
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "4k")]
     bs: u64,
     /// Skew of random places, in place of equal chances: THETA of Zipf's law
@@ -217,13 +218,13 @@ impl Options {
             drives: self.drives.unwrap_or(self.system.drives()),
             protect: self.protect.unwrap_or(Protect::None),
             groups_per_unit: self.groups_per_unit.unwrap_or(1),
-            rmw_level: self.rmw_level.unwrap_or(1),
-            over_provision: self.over_provision.unwrap_or(18.0),
-            fast_tier: self.fast_tier.unwrap_or(5.0),
-            map_cache: self.map_cache.unwrap_or(12.5),
+            rmw_level: self.rmw_level.unwrap_or(USUAL.rmw_level),
+            over_provision: self.over_provision.unwrap_or(USUAL.over_provision),
+            fast_tier: self.fast_tier.unwrap_or(USUAL.fast_tier),
+            map_cache: self.map_cache.unwrap_or(USUAL.map_cache),
             passes: self.passes,
             zipf_ranks: self.zipf_ranks,
-            cores: self.cores.unwrap_or(2),
+            cores: self.cores.unwrap_or(USUAL.cores),
             scale: self.scale,
             requests: self.requests,
             seed: self.seed,
@@ -322,7 +323,7 @@ const fn code_of(error: &RigError) -> &'static str {
     match error {
         RigError::Drive(_) | RigError::ZoneShape(_) => "bad-shape",
         RigError::Pool(_) => "bad-pool",
-        RigError::Bytes(_) => "bad-block-size",
+        RigError::Bytes { .. } => "bad-block-size",
         RigError::Area(_) => "bad-area",
         RigError::Zoned(_) => "zoned",
         RigError::Disk { .. } => "disk",

@@ -8,7 +8,8 @@ use clap::Args;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use varve_lab::experiments::{
-    Ask, Chapter, EXPERIMENTS, Experiment, JobError, Outcome, Verdict, named, page, quick,
+    Ask, Chapter, EXPERIMENTS, Experiment, JobError, Outcome, Verdict, named, page, parameters,
+    quick,
 };
 
 /// Options of `varve lab list`.
@@ -172,6 +173,7 @@ impl RunOptions {
             print!("{}", envelope::json("LabRun", &ran(chapter)));
         } else {
             print!("{}", chapter.outcome.table());
+            print!("{}", parameters(&chapters));
         }
         verdict(&chapters)
     }
@@ -213,6 +215,7 @@ impl AllOptions {
                 println!("{}", chapter.experiment.title);
                 println!("{}", chapter.outcome.table());
             }
+            print!("{}", parameters(&chapters));
         }
         verdict(&chapters)
     }

@@ -18,6 +18,7 @@ mod job_file;
 mod lab;
 mod lab_drive;
 mod lab_jobs;
+mod lab_memory;
 mod lab_rig;
 mod lab_run;
 mod lab_waf;

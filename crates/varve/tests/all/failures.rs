@@ -87,7 +87,7 @@ const NONSENSE: [&str; 28] = [
 ];
 
 /// Command lines that a command refuses, or fails with: exit code, class, word for programs.
-const FAILING: [(i32, &str, &str, &str); 42] = [
+const FAILING: [(i32, &str, &str, &str); 43] = [
     (
         3,
         "not-found",
@@ -184,6 +184,12 @@ const FAILING: [(i32, &str, &str, &str); 42] = [
         "usage",
         "bad-pool",
         "lab recovery --capacity 1TB --scale 3 --json",
+    ),
+    (
+        4,
+        "refused",
+        "no-memory",
+        "lab recovery --capacity 1000TB --json",
     ),
     (
         3,

@@ -3,6 +3,7 @@
 
 use super::super::station::Station;
 use super::super::system::{Flow, Io, Role, System, pieces};
+use crate::comparators::DROP_IN;
 use std::rc::Rc;
 use varve_media::timed::Ask;
 
@@ -16,7 +17,7 @@ pub(crate) struct Concat {
 impl Concat {
     /// Over drives that are all alike.
     pub(crate) fn new(drives: Vec<Rc<Station>>) -> Rc<Self> {
-        let each = drives[0].bytes() / (1 << 20) * (1 << 20);
+        let each = drives[0].bytes() / DROP_IN.whole_bytes * DROP_IN.whole_bytes;
         Rc::new(Self { drives, each })
     }
 }

@@ -17,13 +17,11 @@ mod stripe_update;
 pub(crate) mod varve;
 
 use super::station::Station;
+use crate::comparators::MD;
 use std::rc::Rc;
 
 /// md's chunk: what lies on one drive before the next one's turn.
-///
-/// # Source
-/// `mdadm(8)`, `--chunk`: 512 KiB unless told (from memory).
-pub(crate) const CHUNK_BYTES: u64 = 512 << 10;
+pub(crate) const CHUNK_BYTES: u64 = MD.chunk_bytes;
 
 /// What all of md's arrays tell of themselves.
 fn array_parameters(drives: &[Rc<Station>]) -> Vec<(&'static str, String)> {

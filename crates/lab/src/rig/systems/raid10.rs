@@ -3,10 +3,11 @@
 use super::super::station::Station;
 use super::super::system::{Flow, Io, Role, System, pieces};
 use super::CHUNK_BYTES;
+use crate::comparators::MD;
 use std::cell::Cell;
 use std::rc::Rc;
 
-const COPIES: u64 = 2;
+const COPIES: u64 = MD.copies;
 
 /// Two copies of each chunk.
 ///
@@ -37,8 +38,8 @@ impl Raid10 {
     /// Where the copies of a chunk lie: drive, and chunk of it.
     fn places(&self, chunk: u64) -> [(usize, u64); COPIES as usize] {
         let drives = self.drives.len() as u64;
-        [0, 1].map(|copy| {
-            let place = chunk * COPIES + copy;
+        std::array::from_fn(|copy| {
+            let place = chunk * COPIES + copy as u64;
             ((place % drives) as usize, place / drives)
         })
     }

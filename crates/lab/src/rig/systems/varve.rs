@@ -16,6 +16,7 @@ use super::super::station::Station;
 use super::super::stripe_array::{STRIP_BYTES, StripeArray};
 use super::super::system::{Flow, Io, Role, System, SystemError};
 use super::super::timed_drive::{Charge, TimedDrive};
+use crate::comparators::{ENGINE, Stated, of_pool};
 use crate::load::symbols;
 use crate::recovery::identity;
 use crate::small_pool::SmallPool;
@@ -25,17 +26,6 @@ use std::rc::Rc;
 use varve_ftl::{Engine, NewVolume, Seats};
 use varve_io::{Drive, World};
 use varve_units::{BLOCK_BYTES, Blocks, Lba, Nanos, TenantId, VolumeId};
-
-/// What the engine's work costs a processor.
-///
-/// # Source
-/// `varve bench ram:` on one core of a Sapphire Rapids (CSAL's are of a Zen 4: neither ran on the other's), verification on, without LTO, 22 November: 4 KiB writes 3.7 us at
-/// D 0.67, 4.6 at 0.95, 7.0 at 2.8; reads 0.87 us. A line through the first and the last; of a long command each further
-/// block costs what checksum and copy of 4 KiB do. What later runs on other machines had: docs/lab.md, In time.
-const WRITE: Nanos = Nanos(2600);
-const READ: Nanos = Nanos(870);
-const FURTHER_BLOCK: Nanos = Nanos(600);
-const DENSE_BLOCK: Nanos = Nanos(1570);
 
 /// The engine.
 pub(crate) struct Varve {
@@ -60,7 +50,7 @@ impl Varve {
         let cpu = Cpu::new(Rc::clone(&world), cores);
         let charge = Charge {
             cpu: Rc::clone(&cpu),
-            block: DENSE_BLOCK,
+            block: ENGINE.dense_block,
         };
         let seats = Seats {
             world: Rc::clone(&world),
@@ -95,8 +85,12 @@ impl Varve {
     /// What the command costs. What goes on behind is charged where it is written ([`TimedDrive`]).
     async fn charge(&self, io: Io) {
         let blocks = io.bytes / BLOCK_BYTES;
-        let own = if io.is_read { READ } else { WRITE };
-        let further = FURTHER_BLOCK.0 * (blocks - 1);
+        let own = if io.is_read {
+            ENGINE.read
+        } else {
+            ENGINE.write
+        };
+        let further = ENGINE.further_block.0 * (blocks - 1);
         self.cpu.work(Nanos(own.0 + further)).await;
     }
 
@@ -155,15 +149,19 @@ impl System for Varve {
                 "charge, us",
                 format!(
                     "{} a write, {} a read, {} each further block, {} each dense block",
-                    WRITE.0 as f64 / 1e3,
-                    READ.0 as f64 / 1e3,
-                    FURTHER_BLOCK.0 as f64 / 1e3,
-                    DENSE_BLOCK.0 as f64 / 1e3
+                    ENGINE.write.0 as f64 / 1e3,
+                    ENGINE.read.0 as f64 / 1e3,
+                    ENGINE.further_block.0 as f64 / 1e3,
+                    ENGINE.dense_block.0 as f64 / 1e3
                 ),
             ),
         ];
         parameters.extend(zones.map(|zones| ("zones of the drive", zones)));
         parameters
+    }
+
+    fn stated(&self) -> Vec<Stated> {
+        of_pool(&self.pool.geometry, &self.pool.config)
     }
 
     fn counters(&self) -> BTreeMap<&'static str, u64> {

@@ -7,6 +7,7 @@
 //! Document 002.
 
 use super::super::policy::{Moving, Policy, View};
+use crate::comparators::CSAL_PAPER;
 
 /// CSAL's published placement.
 pub(super) struct CsalPaper {
@@ -23,6 +24,14 @@ impl CsalPaper {
 impl Policy for CsalPaper {
     fn streams(&self) -> usize {
         self.tenants + 1
+    }
+
+    fn reserve(&self) -> usize {
+        CSAL_PAPER.free_bands
+    }
+
+    fn discards(&self) -> bool {
+        CSAL_PAPER.discards
     }
 
     fn stream_of_new(&mut self, moving: &Moving) -> usize {

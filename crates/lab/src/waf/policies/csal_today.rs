@@ -10,13 +10,7 @@
 
 use super::super::policy::{Moving, Policy, View};
 use super::super::units::Units;
-
-/// Free bands at which garbage collection begins (`SPDK_FTL_LIMIT_START`).
-const LIMIT_START: usize = 5;
-/// Groups whose invalid shares differ by no more than this count as equal.
-const SIMILAR: f64 = 0.1;
-/// P2L of a band by its data: 4 MiB for each GiB.
-const METADATA_PER_BLOCK: f64 = 4.0 / 1024.0;
+use crate::comparators::CSAL_TODAY;
 
 /// CSAL's open-source rule.
 pub(super) struct CsalToday {
@@ -62,7 +56,7 @@ impl CsalToday {
             }
             let is_better = chosen.is_none_or(|(_, chosen_writes)| {
                 let differ = invalid - most_invalid;
-                if differ.abs() > SIMILAR {
+                if differ.abs() > CSAL_TODAY.similar {
                     differ > 0.0
                 } else {
                     writes < chosen_writes
@@ -84,15 +78,15 @@ impl Policy for CsalToday {
     }
 
     fn reserve(&self) -> usize {
-        LIMIT_START
+        CSAL_TODAY.free_bands
     }
 
     fn discards(&self) -> bool {
-        false
+        CSAL_TODAY.discards
     }
 
     fn metadata_per_block(&self) -> f64 {
-        METADATA_PER_BLOCK
+        CSAL_TODAY.metadata_per_block
     }
 
     fn stream_of_new(&mut self, _moving: &Moving) -> usize {

@@ -7,20 +7,10 @@ mod sepbit;
 mod streams;
 
 use super::policy;
+use crate::comparators::{CSAL, TEXT_BOOK};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
-
-/// Bands of a reclaim group: 72 of 1 GiB.
-///
-/// # Source
-/// SPDK, `lib/ftl/mngt/ftl_mngt_band.c`, `BASE_BDEV_RECLAIM_UNIT_SIZE`.
-const BANDS_PER_GROUP: u32 = 72;
-
-/// Units that a policy of the text books is given at least. Chosen: one open unit more or less weighs
-/// nothing then, and units are still so large at two million blocks that chance evens out in them,
-/// as the formula for uniform writes wants it (`theory`).
-const TEXT_BOOK_UNITS: u32 = 2000;
 
 /// A placement policy by name.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
@@ -84,13 +74,13 @@ impl Policy {
     pub(crate) const fn units_per_group(self, groups: u32) -> u32 {
         match self {
             Self::Varve => 1,
-            Self::CsalToday | Self::CsalPaper => BANDS_PER_GROUP,
+            Self::CsalToday | Self::CsalPaper => CSAL.group_bands,
             Self::Greedy1
             | Self::Fifo1
             | Self::Greedy2
             | Self::CostBenefit2
             | Self::Sepbit
-            | Self::Oracle => TEXT_BOOK_UNITS.div_ceil(groups),
+            | Self::Oracle => TEXT_BOOK.units.div_ceil(groups),
         }
     }
 

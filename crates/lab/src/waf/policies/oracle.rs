@@ -5,11 +5,7 @@
 //! The row "rate oracle, 12 streams, cost-benefit" of the figures in `docs/lab.md`.
 
 use super::super::policy::{Moving, Policy, View};
-
-/// Streams: octaves of the interval between two writes, the outer ones open-ended.
-const CLASSES: i32 = 12;
-/// The class of blocks that are written once while the volume is.
-const MIDDLE: i32 = 8;
+use crate::comparators::{ORACLE, TEXT_BOOK};
 
 /// A policy that knows the rates.
 pub(super) struct Oracle {
@@ -26,13 +22,21 @@ impl Oracle {
 
     fn class(&self, moving: &Moving) -> usize {
         let octave = (moving.interval / self.blocks).log2().round() as i32;
-        (octave + MIDDLE).clamp(0, CLASSES - 1) as usize
+        (octave + ORACLE.middle).clamp(0, ORACLE.classes - 1) as usize
     }
 }
 
 impl Policy for Oracle {
     fn streams(&self) -> usize {
-        CLASSES as usize
+        ORACLE.classes as usize
+    }
+
+    fn reserve(&self) -> usize {
+        TEXT_BOOK.free_units
+    }
+
+    fn discards(&self) -> bool {
+        TEXT_BOOK.discards
     }
 
     fn stream_of_new(&mut self, moving: &Moving) -> usize {

@@ -9,11 +9,7 @@
 //! Reduction in Log-Structured Storage, FAST 2022, algorithm 1.
 
 use super::super::policy::{Moving, Policy, View};
-
-/// Units of class 0 over whose lifespans an average is taken.
-const WINDOW: u32 = 16;
-/// Ages that separate the classes of moved blocks, in average lifespans.
-const AGES: [f64; 2] = [4.0, 16.0];
+use crate::comparators::{SEPBIT, TEXT_BOOK};
 
 /// Six classes by inferred time of death.
 pub(super) struct SepBit {
@@ -39,7 +35,15 @@ impl SepBit {
 
 impl Policy for SepBit {
     fn streams(&self) -> usize {
-        6
+        SEPBIT.classes
+    }
+
+    fn reserve(&self) -> usize {
+        TEXT_BOOK.free_units
+    }
+
+    fn discards(&self) -> bool {
+        TEXT_BOOK.discards
     }
 
     fn written(&mut self, block: u32, lifespan: Option<u64>) {
@@ -55,7 +59,8 @@ impl Policy for SepBit {
         if from == 0 {
             return 2;
         }
-        let older = AGES
+        let older = SEPBIT
+            .ages
             .iter()
             .filter(|age| moving.age as f64 >= *age * self.average);
         3 + older.count()
@@ -66,8 +71,8 @@ impl Policy for SepBit {
         if view.units.stream(unit) == 0 {
             self.sum += view.now - view.units.opened_at(unit);
             self.collected += 1;
-            if self.collected == WINDOW {
-                self.average = self.sum as f64 / f64::from(WINDOW);
+            if self.collected == SEPBIT.window {
+                self.average = self.sum as f64 / f64::from(SEPBIT.window);
                 (self.collected, self.sum) = (0, 0);
             }
         }

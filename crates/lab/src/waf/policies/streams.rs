@@ -2,6 +2,7 @@
 //! rules of the text books.
 
 use super::super::policy::{Moving, Policy, View};
+use crate::comparators::TEXT_BOOK;
 use std::collections::VecDeque;
 
 /// Which unit is emptied next.
@@ -46,6 +47,14 @@ impl Streams {
 impl Policy for Streams {
     fn streams(&self) -> usize {
         1 + usize::from(self.has_own_for_moved)
+    }
+
+    fn reserve(&self) -> usize {
+        TEXT_BOOK.free_units
+    }
+
+    fn discards(&self) -> bool {
+        TEXT_BOOK.discards
     }
 
     fn stream_of_new(&mut self, _moving: &Moving) -> usize {

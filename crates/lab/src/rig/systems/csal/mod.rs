@@ -29,6 +29,7 @@ use super::super::cpu::Cpu;
 use super::super::map_cache::{MapCache, page_of};
 use super::super::station::Station;
 use super::super::system::{Flow, Io, Role, System};
+use crate::comparators::{CSAL, CSAL_PAPER, CSAL_TODAY, Charge};
 use crate::waf::PolicyName;
 use crate::waf::dense::Dense;
 use crate::waf::fifo_tier::FifoTier;
@@ -37,58 +38,15 @@ use batch::{Batch, Work};
 use reuse::Reuse;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::rc::Rc;
 use varve_io::{Event, World};
 use varve_media::timed::Ask;
-use varve_units::{BLOCK_BYTES, Nanos};
-
-/// What CSAL's work costs a processor.
-struct Charge {
-    /// A write of hosts, however long.
-    write: Nanos,
-    /// A block that is moved.
-    moved: Nanos,
-    /// Another page of the map than that of the block moved before.
-    page: Nanos,
-}
-
-/// SPDK 26.09-pre, measured on a core of Zen 4 with its own drive in memory as cache, which copies: 217 to 222 thousand
-/// random 4 KiB writes a CPU-second with 1.42 dense blocks to each, at least 359 thousand with 0.25, 4.1 GB/s of
-/// writes of 128 KiB in order. The line through the first two is 2.41 us a write and 1.51 a block that is moved, where
-/// each lies in another page of the map than the one before; by the third a block moved in order costs 0.92 at most.
-const TODAY: Charge = Charge {
-    write: Nanos(2410),
-    moved: Nanos(920),
-    page: Nanos(590),
-};
-/// The artifact's sample run of document 002: 544 thousand writes of 4 KiB in order a second on two cores, 3.68 us each with
-/// the block that is moved for it. How that is divided is not told: as above. Such writes come to that rate here again.
-const PAPER: Charge = Charge {
-    write: Nanos(2660),
-    moved: Nanos(1020),
-    page: Nanos(650),
-};
-impl fmt::Display for Charge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let us = |nanos: Nanos| nanos.0 as f64 / 1e3;
-        let [write, moved, page] = [self.write, self.moved, self.page].map(us);
-        write!(
-            f,
-            "{write} a write, {moved} a block moved, {page} a page of the map changed for that"
-        )
-    }
-}
+use varve_units::BLOCK_BYTES;
 
 /// Batches that may wait to be moved before hosts wait, whatever room there is: as many again.
-const BACKLOG: usize = 2 * movers::MOVERS;
-/// Part of the chunks that is free when nothing is to be moved: compaction begins when 80 % are full
-/// (`ftl_nv_cache.c`). Beside the log of the model, which is kind: the log is as large as all chunks.
-const ROOM: u64 = 5;
+const BACKLOG: usize = CSAL.backlog_for_each * CSAL.movers();
 /// Bytes of a page of the map, and of the P2L log.
-const PAGE_BYTES: u64 = 4096;
-/// Map on the fast tier: four bytes a block.
-const ENTRY_BYTES: u64 = 4;
+const PAGE_BYTES: u64 = CSAL.page_bytes;
 
 /// Sizes of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -114,13 +72,13 @@ pub(crate) struct CsalPlan {
 impl CsalPlan {
     /// Bytes of the fast tier: chunks, map, a page of log.
     pub(crate) fn fast_bytes(&self) -> u64 {
-        let map = (self.user_blocks * ENTRY_BYTES).next_multiple_of(PAGE_BYTES);
+        let map = (self.user_blocks * CSAL.entry_bytes).next_multiple_of(PAGE_BYTES);
         self.fast_blocks * BLOCK_BYTES + map + PAGE_BYTES
     }
 
     /// Blocks that hosts may write before anything is moved.
     fn room(&self) -> u64 {
-        self.fast_blocks / ROOM
+        CSAL.room(self.fast_blocks)
     }
 
     fn is_today(&self) -> bool {
@@ -129,7 +87,11 @@ impl CsalPlan {
 
     /// Blocks of a merged write.
     fn batch_blocks(&self) -> usize {
-        if self.is_today() { 256 } else { 128 }
+        if self.is_today() {
+            CSAL_TODAY.batch_blocks
+        } else {
+            CSAL_PAPER.batch_blocks
+        }
     }
 }
 
@@ -237,7 +199,11 @@ impl Csal {
     }
 
     fn charge(&self) -> &'static Charge {
-        if self.plan.is_today() { &TODAY } else { &PAPER }
+        if self.plan.is_today() {
+            &CSAL_TODAY.charge
+        } else {
+            &CSAL_PAPER.charge
+        }
     }
 
     /// Places the blocks, notes what is to be done behind, and returns the slots as runs.

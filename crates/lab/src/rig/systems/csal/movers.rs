@@ -7,14 +7,11 @@ use super::super::super::map_cache::page_of;
 use super::Csal;
 use super::batch::{Batch, Work};
 use super::reuse::{Life, Reuse};
+use crate::comparators::CSAL;
 use crate::waf::tiers::Step;
 use std::rc::Rc;
 use varve_media::timed::Ask;
 use varve_units::{BLOCK_BYTES, Nanos};
-
-/// Batches that are moved at once. Eight compactions and sixteen relocations (`ftl_nv_cache.c`,
-/// `ftl_reloc.c`).
-pub(super) const MOVERS: usize = 24;
 
 impl Csal {
     /// Makes batches of steps, and sees that somebody carries them out.
@@ -33,7 +30,7 @@ impl Csal {
             };
             self.add(is_fast, block, (from, to));
         }
-        while self.movers.get() < MOVERS && !self.work.borrow().is_empty() {
+        while self.movers.get() < CSAL.movers() && !self.work.borrow().is_empty() {
             self.movers.set(self.movers.get() + 1);
             let csal = Rc::clone(self);
             if self.started.get() {

@@ -6,6 +6,7 @@ use crate::draw::Random;
 use varve_media::{AnySheet, Sheet};
 use varve_sim::executor::{Executor, Journal, Reactor};
 use varve_sim::rng::Rng;
+use varve_units::Nanos;
 
 const ZONES: u32 = 120;
 

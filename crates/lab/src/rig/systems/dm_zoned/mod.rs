@@ -42,6 +42,7 @@ use super::super::station::Station;
 use super::super::system::{Flow, Io, Role, System, pieces};
 use super::ledger::{Ledger, Place};
 use super::locks::{Hold, Locks};
+use crate::comparators::DM_ZONED;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -51,15 +52,9 @@ use varve_media::timed::Ask;
 use varve_units::BLOCK_BYTES;
 use zones::Zones;
 
-/// Zones of the document's dense drive: 23 TB in zones of 1 GiB.
-const ZONES: u64 = 23_000_000_000_000 / (1 << 30);
-/// Blocks of a zone are a multiple of this: requests fit, and zones begin with an IU of the drive.
-const ZONE_BLOCKS_STEP: u64 = 64;
-/// Sequential zones that no chunk is promised (`nr_reserved_seq`).
-const RESERVED: u64 = 16;
-/// Chunks of a page of the map: eight bytes each (`struct dmz_map`).
-const MAP_PAGE_CHUNKS: u64 = 512;
-const PAGE_BYTES: u64 = 4096;
+/// Sequential zones that no chunk is promised.
+const RESERVED: u64 = DM_ZONED.reserved;
+const PAGE_BYTES: u64 = DM_ZONED.page_bytes;
 
 /// Sizes of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +69,9 @@ impl DmZonedPlan {
     /// there is no room for zones.
     pub(crate) fn new(dense: u64, fast: u64) -> Option<Self> {
         let blocks = dense / BLOCK_BYTES;
-        let zone_blocks = (blocks / ZONES).max(1).next_multiple_of(ZONE_BLOCKS_STEP);
+        let zone_blocks = (blocks / DM_ZONED.zones())
+            .max(1)
+            .next_multiple_of(DM_ZONED.zone_blocks_step);
         let plan = Self {
             zone_blocks,
             cached: fast / BLOCK_BYTES / zone_blocks,
@@ -110,7 +107,7 @@ impl DmZonedPlan {
 
     /// Pages of a set: superblock, bitmaps, map.
     const fn set_pages(&self) -> u64 {
-        self.map_page() + self.chunks().div_ceil(MAP_PAGE_CHUNKS)
+        self.map_page() + self.chunks().div_ceil(DM_ZONED.map_page_chunks)
     }
 
     const fn map_page(&self) -> u64 {
@@ -365,7 +362,7 @@ impl DmZoned {
 
     /// The map of a chunk has changed.
     fn note_map(&self, chunk: usize) {
-        let page = self.plan.map_page() + chunk as u64 / MAP_PAGE_CHUNKS;
+        let page = self.plan.map_page() + chunk as u64 / DM_ZONED.map_page_chunks;
         self.dirty.borrow_mut().insert(page);
     }
 
@@ -425,14 +422,14 @@ impl System for DmZoned {
         let zone = (plan.zone_blocks * BLOCK_BYTES) >> 10;
         let reclaim = format!(
             "up to {} % free zones; {} % of the time, or all of it below {} %",
-            reclaim::LOW_PER_CENT,
-            reclaim::THROTTLE,
-            reclaim::LOW_PER_CENT / 2
+            DM_ZONED.low_per_cent,
+            DM_ZONED.throttle,
+            DM_ZONED.low_per_cent / 2
         );
         let copies = format!(
             "{} KiB, {} at once",
-            (reclaim::COPY_BLOCKS * BLOCK_BYTES) >> 10,
-            reclaim::COPIES
+            (DM_ZONED.copy_blocks * BLOCK_BYTES) >> 10,
+            DM_ZONED.copies
         );
         let mut parameters = vec![
             ("fast", self.fast.name().to_owned()),

@@ -6,19 +6,15 @@
 use super::super::super::system::pieces;
 use super::super::ledger::Place;
 use super::DmZoned;
+use crate::comparators::DM_ZONED;
 use std::rc::Rc;
 use varve_media::timed::Ask;
 use varve_units::{BLOCK_BYTES, Nanos};
 
-/// Free zones of the cache, per cent, up to which reclaim goes on though hosts are busy
-/// (`DMZ_RECLAIM_LOW_UNMAP_ZONES`).
-pub(super) const LOW_PER_CENT: usize = 30;
-/// Share of time, per cent, in which it copies unless free zones are very few (`dmz_reclaim_work`).
-pub(super) const THROTTLE: usize = 75;
-/// Blocks that are copied with one command, and commands under way (`DEFAULT_SUB_JOB_SIZE_KB`,
-/// `SPLIT_COUNT`).
-pub(super) const COPY_BLOCKS: u64 = 128;
-pub(super) const COPIES: usize = 8;
+/// Free zones of the cache, per cent, up to which reclaim goes on though hosts are busy.
+const LOW_PER_CENT: usize = DM_ZONED.low_per_cent;
+/// Blocks that are copied with one command.
+const COPY_BLOCKS: u64 = DM_ZONED.copy_blocks;
 
 impl DmZoned {
     /// Free zones of the cache, per cent; the last one does not count (`dmz_reclaim_percentage`).
@@ -54,7 +50,7 @@ impl DmZoned {
             let share = if free < LOW_PER_CENT / 2 {
                 100
             } else {
-                THROTTLE.min(100 - free / 2)
+                DM_ZONED.throttle.min(100 - free / 2)
             };
             let candidate = self.zones.borrow().candidate();
             match candidate {
@@ -184,7 +180,7 @@ impl DmZoned {
         let parts: Vec<_> = pieces(first, count, COPY_BLOCKS)
             .map(|(piece, within, count)| (piece * COPY_BLOCKS + within, count))
             .collect();
-        for parts in parts.chunks(COPIES) {
+        for parts in parts.chunks(DM_ZONED.copies) {
             let ask_read = |&(block, count): &(u64, u64)| self.ask(Ask::Read, from, block, count);
             let reads: Vec<_> = parts.iter().map(ask_read).collect();
             let mut writes = Vec::new();

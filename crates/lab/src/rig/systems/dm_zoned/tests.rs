@@ -154,7 +154,7 @@ fn a_buffered_chunk_is_merged_into_a_new_zone() {
         let moved: Vec<_> = moved.collect();
         assert!(moved.len() >= 4, "{moved:?}");
         assert!(!moved.contains(&0) || target.zones.borrow().chunks[0].data != Some(first));
-        assert!(target.zones.borrow().free_cached() * 100 / 8 > reclaim::LOW_PER_CENT);
+        assert!(target.zones.borrow().free_cached() * 100 / 8 > DM_ZONED.low_per_cent);
         let copied = target.counters()["blocks_copied"];
         assert!(
             copied >= moved.len() as u64 * 127,

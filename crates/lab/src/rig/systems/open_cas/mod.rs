@@ -36,25 +36,19 @@ use super::super::station::Station;
 use super::super::system::{Flow, Io, Role, System};
 use super::ledger::{Ledger, Place};
 use super::locks::{Hold, Locks};
+use crate::comparators::OPEN_CAS;
 use lines::Lines;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use streams::{CUTOFF_BYTES, Streams};
+use streams::Streams;
 use varve_io::{Receiver, World};
 use varve_media::timed::Ask;
 use varve_units::BLOCK_BYTES;
 
-/// Lines that are cleaned together (`OCF_EVICTION_CLEAN_SIZE`, `src/ocf_part.h`).
-const CLEANED: usize = 32;
-/// Free lines with which the cache still counts as full for streams, beside those of the request
-/// (`SEQ_CUTOFF_FULL_MARGIN`, `src/ocf_seq_cutoff.c`; the policy is `ocf_seq_cutoff_policy_default`,
-/// "full", `inc/ocf_def.h`).
-const FULL_MARGIN: u64 = 512;
-/// Lines of a page of the metadata: eight bytes of mapping and two of state each
-/// (`struct ocf_metadata_map`, `src/metadata/metadata_collision.h`).
-const PAGE_LINES: u64 = PAGE_BYTES / 10;
-const PAGE_BYTES: u64 = 4096;
+/// Lines of a page of the metadata.
+const PAGE_LINES: u64 = OPEN_CAS.page_lines();
+const PAGE_BYTES: u64 = OPEN_CAS.page_bytes;
 
 /// What happened, since the beginning.
 #[derive(Default)]
@@ -116,10 +110,10 @@ impl OpenCas {
     /// True if the request belongs to a stream that is to bypass the cache.
     fn is_cut_off(&self, io: Io) -> bool {
         let mut streams = self.streams.borrow_mut();
-        let is_full = self.lines.borrow().free() <= FULL_MARGIN + io.bytes / BLOCK_BYTES;
+        let is_full = self.lines.borrow().free() <= OPEN_CAS.full_margin + io.bytes / BLOCK_BYTES;
         let is_long = streams
             .bytes_with(io)
-            .is_some_and(|bytes| bytes >= CUTOFF_BYTES);
+            .is_some_and(|bytes| bytes >= OPEN_CAS.cutoff_bytes);
         streams.note(io);
         add(&self.counts.cut_off, u64::from(is_full && is_long));
         is_full && is_long
@@ -267,7 +261,7 @@ impl OpenCas {
             dirty
                 .filter(|(_, block)| self.blocks.try_lock(*block, Hold::Shared))
                 .map(|(line, block)| (block, line))
-                .take(CLEANED)
+                .take(OPEN_CAS.cleaned)
                 .collect()
         };
         batch.sort_unstable();
@@ -382,13 +376,13 @@ impl System for OpenCas {
     }
 
     fn parameters(&self) -> Vec<(&'static str, String)> {
-        let cutoff = format!("{} KiB, when full", CUTOFF_BYTES >> 10);
+        let cutoff = format!("{} KiB, when full", OPEN_CAS.cutoff_bytes >> 10);
         vec![
             ("fast", self.fast.name().to_owned()),
             ("dense", self.dense.name().to_owned()),
             ("lines", format!("{} of 4 KiB", self.count)),
             ("mode", "write-back".to_owned()),
-            ("cleaned at once", CLEANED.to_string()),
+            ("cleaned at once", OPEN_CAS.cleaned.to_string()),
             (
                 "idle cleaning",
                 "alru, which a load keeps asleep".to_owned(),

@@ -4,17 +4,7 @@
 //! `Open-CAS/ocf` b8b4b70, `src/ocf_seq_detect.c`, `src/ocf_seq_cutoff.c`.
 
 use super::super::super::system::Io;
-
-/// Streams a queue follows, and those a core device does (`OCF_SEQ_DETECT_PERQUEUE_STREAMS`,
-/// `OCF_SEQ_DETECT_PERCORE_STREAMS`; `src/ocf_seq_detect.h`).
-const OF_QUEUE: usize = 64;
-const OF_CORE: usize = 128;
-/// Requests after which a queue's stream becomes one of the core device
-/// (`seq_detect_promotion_count`, `inc/ocf_mngt.h`).
-const PROMOTED_AFTER: u32 = 8;
-/// Bytes from which a stream is cut off: 1 MiB (`seq_cutoff_threshold`, `inc/ocf_mngt.h`, in KiB;
-/// `seq_cut_off_mb`, a module parameter of Open-CAS Linux, has the same).
-pub(super) const CUTOFF_BYTES: u64 = 1 << 20;
+use crate::comparators::OPEN_CAS;
 
 #[derive(Clone, Copy)]
 struct Stream {
@@ -60,11 +50,11 @@ impl Streams {
                 requests: 1,
                 used: clock,
             };
-            put(&mut self.queue, OF_QUEUE, begun)
+            put(&mut self.queue, OPEN_CAS.streams_of_queue, begun)
         });
-        if self.queue[at].requests >= PROMOTED_AFTER {
+        if self.queue[at].requests >= OPEN_CAS.promoted_after {
             let stream = self.queue.swap_remove(at);
-            put(&mut self.core, OF_CORE, stream);
+            put(&mut self.core, OPEN_CAS.streams_of_core, stream);
         }
     }
 }
@@ -114,7 +104,7 @@ mod tests {
     #[test]
     fn a_stream_outlives_random_requests_once_promoted() {
         let mut streams = Streams::default();
-        for number in 0..u64::from(PROMOTED_AFTER) {
+        for number in 0..u64::from(OPEN_CAS.promoted_after) {
             streams.note(write(number * 4096, 4096));
         }
         for number in 0..1000 {
@@ -133,7 +123,7 @@ mod tests {
     fn a_short_stream_is_forgotten() {
         let mut streams = Streams::default();
         streams.note(write(0, 4096));
-        for number in 0..OF_QUEUE as u64 {
+        for number in 0..OPEN_CAS.streams_of_queue as u64 {
             streams.note(write((1 << 30) + number * 8192, 4096));
         }
         assert_eq!(streams.bytes_with(write(4096, 4096)), None);

@@ -90,10 +90,14 @@ fn a_full_cache_lets_writes_through_and_cleans_a_batch() {
         write(&cache, 3999, 2).await;
         assert_eq!(cache.counts.through.get(), 1);
         world.sleep(Nanos::from_secs(1)).await;
-        assert_eq!(cache.counts.cleaned.get(), CLEANED as u64);
-        assert_eq!(cache.lines.borrow().dirty(), full - CLEANED as u64);
+        assert_eq!(cache.counts.cleaned.get(), OPEN_CAS.cleaned as u64);
+        assert_eq!(cache.lines.borrow().dirty(), full - OPEN_CAS.cleaned as u64);
         let writes = cache.dense.traffic().writes;
-        assert_eq!(writes, 1 + CLEANED as u64 / 2, "pairs are written together");
+        assert_eq!(
+            writes,
+            1 + OPEN_CAS.cleaned as u64 / 2,
+            "pairs are written together"
+        );
         let oldest = (cache.count / 2 - 1) * 8;
         let line = cache.lines.borrow().find(oldest).expect("it stays");
         assert!(!cache.lines.borrow().is_dirty(line));
@@ -113,7 +117,7 @@ fn long_streams_bypass_a_full_cache() {
             write(&cache, part * 16, 16).await;
         }
         assert_eq!(cache.counts.cut_off.get(), 0, "there is room");
-        assert!(cache.lines.borrow().free() > FULL_MARGIN + 16);
+        assert!(cache.lines.borrow().free() > OPEN_CAS.full_margin + 16);
         for part in 80..128 {
             write(&cache, part * 16, 16).await;
         }

@@ -1,0 +1,123 @@
+//! The engine, which is no model: what it was given, and what it is charged.
+
+use super::processor::PROCESSOR;
+use super::stated::{Stated, bytes, micros, per_cent};
+use crate::plan::Plan;
+use crate::rig::RigRequest;
+use crate::waf::WafRequest;
+use varve_ftl::{Config, Geometry};
+use varve_units::{BLOCK_BYTES, Nanos};
+
+/// What the engine's work costs a processor.
+///
+/// # Source
+/// `varve bench ram:` on one core of a Sapphire Rapids (CSAL's are of a Zen 4: neither ran on the other's), verification on,
+/// without LTO, 22 November: 4 KiB writes 3.7 us at D 0.67, 4.6 at 0.95, 7.0 at 2.8; reads 0.87 us. A line through the first
+/// and the last; of a long command each further block costs what checksum and copy of 4 KiB do. What later runs on other
+/// machines had: docs/lab.md, In time.
+pub(crate) struct Engine {
+    /// A write.
+    pub(crate) write: Nanos,
+    /// A read.
+    pub(crate) read: Nanos,
+    /// Each block behind the first of a command.
+    pub(crate) further_block: Nanos,
+    /// A block that is written to the dense tier.
+    pub(crate) dense_block: Nanos,
+}
+
+pub(crate) const ENGINE: Engine = Engine {
+    write: Nanos(2600),
+    read: Nanos(870),
+    further_block: Nanos(600),
+    dense_block: Nanos(1570),
+};
+
+impl Engine {
+    fn stated(&self) -> Vec<Stated> {
+        let Self {
+            write,
+            read,
+            further_block,
+            dense_block,
+        } = *self;
+        let of = |name, time| Stated {
+            source: Some(
+                "measured: varve bench ram: on a core of Sapphire Rapids, 22 November".to_owned(),
+            ),
+            ..Stated::own(name, micros(time))
+        };
+        vec![
+            of("charge for a write", write),
+            of("charge for a read", read),
+            of("charge for each further block", further_block),
+            of("charge for each dense block", dense_block),
+            PROCESSOR.stated(),
+        ]
+    }
+}
+
+/// Without time, before its pool is made.
+pub(super) fn asked_of_placement(request: &WafRequest) -> Vec<Stated> {
+    vec![
+        Stated::own("over-provisioning", per_cent(request.over_provision)),
+        Stated::own(
+            "fast tier, of what is exported",
+            per_cent(request.fast_tier),
+        ),
+        Stated::own("map in memory", per_cent(100.0)),
+    ]
+}
+
+/// In time, before its pool is made.
+pub(super) fn asked_of_rig(request: &RigRequest) -> Vec<Stated> {
+    let asked = [
+        Stated::own("over-provisioning", per_cent(request.over_provision)),
+        Stated::own(
+            "fast tier, of what is exported",
+            per_cent(request.fast_tier),
+        ),
+        Stated::own("map in memory", per_cent(request.map_cache)),
+        Stated::own("protection", request.protect.name()),
+        Stated::own("groups of an erase unit", request.groups_per_unit),
+        Stated::own("processors", request.cores),
+    ];
+    asked.into_iter().chain(ENGINE.stated()).collect()
+}
+
+/// What its pool is made of.
+pub(crate) fn of_pool(geometry: &Geometry, config: &Config) -> Vec<Stated> {
+    let of_blocks = |blocks: u32| bytes(u64::from(blocks) * BLOCK_BYTES);
+    vec![
+        Stated::own("chunks", geometry.chunks),
+        Stated::own("chunk", bytes(geometry.chunk_bytes)),
+        Stated::own("groups", geometry.groups),
+        Stated::own("group", of_blocks(geometry.group_blocks)),
+        Stated::own("stripe", of_blocks(geometry.stripe_blocks)),
+        Stated::own("copies of the P2L", geometry.p2l_copies),
+        Stated::own("slices of the map", u32::from(geometry.slices)),
+        Stated::own("images of leaves in memory, at most", config.map.images),
+        Stated::own(
+            "nodes of changes in memory, at most",
+            config.map.delta_nodes,
+        ),
+        Stated::own("log between checkpoints", bytes(config.checkpoint_bytes)),
+        Stated::own("checkpoints that hold the whole state", config.window),
+    ]
+}
+
+/// Of a pool that starts after the loss of power.
+pub(crate) fn of_plan(plan: &Plan) -> Vec<Stated> {
+    let request = &plan.request;
+    let asked = [
+        Stated::own("over-provisioning", per_cent(request.over_provision.into())),
+        Stated::own(
+            "fast tier, of the dense tier",
+            per_cent(request.fast_per_cent.into()),
+        ),
+        Stated::own("scale of the run", request.scale),
+        Stated::own("limit of memory, at that scale", bytes(plan.dram)),
+    ];
+    let pool = of_pool(&plan.geometry, &plan.config);
+    asked.into_iter().chain(pool).collect()
+}
