@@ -11,6 +11,7 @@ use crate::plan::{self, Plan};
 use crate::pools::Pools;
 use crate::random;
 use crate::registry::{Entry, Registry};
+use crate::risks::{Made, risks};
 use crate::running::Running;
 use crate::scan::{self, Scan};
 use crate::view::PlanView;
@@ -20,10 +21,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::str::FromStr;
-use varve_format::{LABEL_MAGIC, Label, MemberRole, MemberState, Name};
+use varve_format::{Geometry, LABEL_MAGIC, Label, MemberRole, MemberState, Name};
 use varve_hostio::{Magic, Preflight, Wanted};
 use varve_io::{Drive, DriveInfo, Flow, GAP_BLOCKS};
-use varve_pool::label::{self, LABEL_OFFSETS, LabelStore, MemberId, PoolId, RESERVED_BYTES};
+use varve_pool::label::{LABEL_OFFSETS, LabelStore, MemberId, PoolId, RESERVED_BYTES};
 use varve_pool::{NewPool, PlanError, Pool, PoolError, check_counts};
 
 /// Over-provisioning that may be asked for, in per cent.
@@ -236,7 +237,14 @@ impl Pools {
         let settings = self.settings(raw_bytes);
         let plan = Plan::new(&fast, &dense, protect, over_provision, &settings);
         let plan = plan.map_err(|error| unplanned(error, std::mem::take(&mut findings)))?;
-        findings.extend(risks(new, protect));
+        let dense_bytes = dense_bytes(&plan.geometry);
+        findings.extend(risks(&Made {
+            fast: new.fast.len(),
+            dense: new.dense.len(),
+            protect,
+            fast_bytes: plan.geometry.fast_bytes,
+            dense_bytes,
+        }));
         Ok(Checked { plan, findings })
     }
 
@@ -657,44 +665,17 @@ fn info(drive: &DrivePath, found: &Preflight) -> DriveInfo {
     }
 }
 
-/// What the user should know before going on.
-fn risks(new: &CreatePool, protect: varve_pool::Protect) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut warn = |code: &str, text: &str| {
-        findings.push(Finding::new(Severity::Warning, code, text));
-    };
-    if new.fast.len() == 1 {
-        warn(
-            "fast-single",
-            "one fast drive: what is not on the dense tier yet is lost with it",
-        );
-    }
-    if label::rests_on_one(new.fast.len(), new.dense.len()) {
-        warn(
-            "rests-on-one",
-            "two drives in all: if the first one is lost the pool stops, and opens again only with \
-             --accept-loss, since the other one alone cannot tell that it has the newest state; a third fast drive or \
-             a dense drive helps",
-        );
-    }
-    if !new.dense.is_empty() && protect == varve_pool::Protect::None {
-        warn(
-            "dense-unprotected",
-            "the dense tier has no redundancy: a lost drive is lost data",
-        );
-    }
-    if new.dense.is_empty() {
-        warn(
-            "no-dense",
-            "no dense drive: the pool is as large as its log",
-        );
-    }
-    findings
+fn group_bytes(geometry: &Geometry) -> u64 {
+    u64::from(geometry.group_blocks) * varve_units::BLOCK_BYTES
+}
+
+fn dense_bytes(geometry: &Geometry) -> u64 {
+    group_bytes(geometry) * u64::from(geometry.groups)
 }
 
 fn view(new: &CreatePool, checked: &Checked) -> PlanView {
     let geometry = &checked.plan.geometry;
-    let group_bytes = u64::from(geometry.group_blocks) * varve_units::BLOCK_BYTES;
+    let group_bytes = group_bytes(geometry);
     let protect = crate::status::protect_word(geometry);
     PlanView {
         pool: new.pool.clone(),
@@ -702,7 +683,7 @@ fn view(new: &CreatePool, checked: &Checked) -> PlanView {
         protect,
         fast_copies: new.fast.len() as u64,
         fast_bytes: geometry.fast_bytes,
-        dense_bytes: group_bytes * u64::from(geometry.groups),
+        dense_bytes: dense_bytes(geometry),
         capacity_bytes: checked.plan.capacity_bytes(),
         over_provision: u32::from(geometry.over_provision_per_mille) / 10,
         chunk_bytes: geometry.chunk_bytes,

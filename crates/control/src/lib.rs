@@ -95,6 +95,7 @@ mod random;
 mod registry;
 mod replace;
 mod request;
+mod risks;
 mod room;
 mod running;
 mod scan;
