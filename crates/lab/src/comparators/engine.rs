@@ -11,10 +11,10 @@ use varve_units::{BLOCK_BYTES, Nanos};
 /// What the engine's work costs a processor.
 ///
 /// # Source
-/// `varve bench ram:` on one core of a Sapphire Rapids (CSAL's are of a Zen 4: neither ran on the other's), verification on,
-/// without LTO, 22 November: 4 KiB writes 3.7 us at D 0.67, 4.6 at 0.95, 7.0 at 2.8; reads 0.87 us. A line through the first
-/// and the last; of a long command each further block costs what checksum and copy of 4 KiB do. What later runs on other
-/// machines had: docs/lab.md, In time.
+/// `varve bench ram:` on one core of a Zen 5, alone, in the half hour in which `csal-today`'s was measured there, verification
+/// on, the load's own work included (docs/figures.md): random 4 KiB writes 0.91 us at D 0.17, 1.12 at 0.35, 1.42 at 0.90, 1.85
+/// at 1.38, 2.70 at 2.33, by a line 0.77 a write and 0.81 a dense block; reads 0.66. Of writes of 64 KiB and 128 KiB, which
+/// take 14.4 us at D 0.89, 32.0 at 2.31 and 29.1 in order through the log, each further block costs 0.1 beside that.
 pub(crate) struct Engine {
     /// A write.
     pub(crate) write: Nanos,
@@ -27,10 +27,10 @@ pub(crate) struct Engine {
 }
 
 pub(crate) const ENGINE: Engine = Engine {
-    write: Nanos(2600),
-    read: Nanos(870),
-    further_block: Nanos(600),
-    dense_block: Nanos(1570),
+    write: Nanos(770),
+    read: Nanos(660),
+    further_block: Nanos(100),
+    dense_block: Nanos(810),
 };
 
 impl Engine {
@@ -43,7 +43,7 @@ impl Engine {
         } = *self;
         let of = |name, time| Stated {
             source: Some(
-                "measured: varve bench ram: on a core of Sapphire Rapids, 22 November".to_owned(),
+                "measured: varve bench ram: on a core of Zen 5, 29 November".to_owned(),
             ),
             ..Stated::own(name, micros(time))
         };
