@@ -94,8 +94,9 @@ impl CsalToday {
                 self.cores,
                 "SPDK 26.09-pre, lib/ftl/ftl_core.c, ftl_core_poller: one thread",
             ),
-            self.charge
-                .stated("measured: SPDK 26.09-pre on a core of Zen 5, cache in memory, 29 November"),
+            self.charge.stated(
+                "measured: SPDK 26.09-pre on a core of Zen 5, cache in memory, 29 November",
+            ),
         ];
         stated.extend(CSAL_PAPER.stated_asked(request));
         let own = "SPDK 26.09-pre, lib/ftl/utils/ftl_conf.c";

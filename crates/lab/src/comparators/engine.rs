@@ -42,9 +42,7 @@ impl Engine {
             dense_block,
         } = *self;
         let of = |name, time| Stated {
-            source: Some(
-                "measured: varve bench ram: on a core of Zen 5, 29 November".to_owned(),
-            ),
+            source: Some("measured: varve bench ram: on a core of Zen 5, 29 November".to_owned()),
             ..Stated::own(name, micros(time))
         };
         vec![
