@@ -161,23 +161,24 @@ impl Shared {
             };
             let id = UnitId::chunk(victim);
             self.units.transition(id, UnitState::Cleaning);
-            if work.running.get() == 0 && control.freeable_chunks(&self) == 0 {
+            let is_first = work.running.get() == 0 && control.freeable_chunks(&self) == 0;
+            if is_first || control.pace.is_paused() {
                 control.pace.begin(self.world.now());
             }
             work.running.set(work.running.get() + 1);
             work.takes_log(victim, self.log_of(victim));
             let is_bare = self.is_bare(id);
-            let is_rest = !self.is_short_of_chunks();
-            // At rest blocks are younger than those that hosts have the cleaner come for.
-            if !is_bare && !is_rest {
+            let is_idle = !self.is_short_of_chunks();
+            // Blocks are younger there than those that hosts have the cleaner come for.
+            if !is_bare && !is_idle {
                 let alive = self.units.unit(id).live();
                 let blocks = self.units.geometry().chunk_blocks();
                 control.survivors.note(alive, blocks);
             }
             work.bare.set(work.bare.get() + usize::from(is_bare));
             let shared = Rc::clone(&self);
-            if is_rest {
-                self.count("chunks_cleaned_at_rest", 1);
+            if is_idle {
+                self.count("chunks_cleaned_idle", 1);
             }
             self.spawn(async move { shared.have_cleaned(id, is_bare).await });
         }
@@ -193,7 +194,7 @@ impl Shared {
         let control = self.control();
         if let Ok(Some(verdict)) = verdict {
             if verdict != Verdict::Emptied {
-                control.rest.end();
+                control.idle.end();
             }
             self.conclude(id, verdict, "clean_failures").await;
         }

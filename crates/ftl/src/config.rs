@@ -28,7 +28,7 @@ pub struct Config {
     /// Age in LSNs at which a chain is merged: [`crate::CHAIN_AGE_MAX`], or less.
     pub chain_age: u64,
     /// After so long without commands of hosts the cleaner makes room for bursts; `None`: it never does.
-    pub rest: Option<Nanos>,
+    pub idle_after: Option<Nanos>,
     /// Long runs of writes in order may pass the log while hosts are slowed down.
     pub bypass: bool,
     /// User data are symbols (simulation and laboratory only).

@@ -8,6 +8,7 @@ use crate::cleaner::Work;
 use crate::config::Canary;
 use crate::discards::Discards;
 use crate::geometry::{Tier, UnitId};
+use crate::idle::Idle;
 use crate::joint::Survivors;
 use crate::lane::{ChunkGrant, Grant, Rank};
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
@@ -16,7 +17,6 @@ use crate::pace::Pace;
 use crate::placement::{StreamId, Writer};
 use crate::pool_clock::PoolClock;
 use crate::posts::Common;
-use crate::rest::Rest;
 use crate::shared::Shared;
 use crate::units::UnitState;
 use crate::victims::Victim;
@@ -104,7 +104,7 @@ pub struct Control {
     /// Victims of the cleaner.
     pub(crate) cleaner_work: Work,
     /// Hosts send nothing.
-    pub(crate) rest: Rest,
+    pub(crate) idle: Idle,
     /// Victims of garbage collection.
     pub(crate) gc_work: Work,
     /// The cleaner looks whether there is work.
@@ -141,7 +141,7 @@ impl Control {
             pace: Pace::default(),
             survivors: Survivors::default(),
             cleaner_work: Work::default(),
-            rest: Rest::default(),
+            idle: Idle::default(),
             gc_work: Work::default(),
             is_gc_burst: Cell::default(),
             gc_victims: RefCell::default(),
@@ -174,6 +174,10 @@ impl Control {
         self.free_groups.borrow_mut().push_back(group);
         self.freed.notify();
         self.gc_wanted.notify();
+        if self.idle.is_on() {
+            // It may have stopped for want of one.
+            self.cleaner_wanted.notify();
+        }
     }
 
     /// Lets other reactors know how many chunks are free.

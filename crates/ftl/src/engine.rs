@@ -160,7 +160,7 @@ impl Engine {
         }
         shared.spawn(Rc::clone(shared).run_checkpointer());
         shared.spawn(Rc::clone(shared).run_cleaner());
-        shared.end_rest();
+        shared.end_idle();
         for to in shared.reactors() {
             shared.tell(to, |there| there.spawn(Rc::clone(there).run_gate()));
         }

@@ -14,6 +14,7 @@ const SMOOTHING: u64 = 4;
 pub(crate) struct Pace {
     /// When cleaning began, or last freed something; nothing before it has begun once.
     since: Cell<Option<Nanos>>,
+    is_paused: Cell<bool>,
     average: Cell<Option<u64>>,
 }
 
@@ -21,6 +22,18 @@ impl Pace {
     /// Cleaning begins after a rest.
     pub(crate) fn begin(&self, now: Nanos) {
         self.since.set(Some(now));
+        self.is_paused.set(false);
+    }
+
+    /// Hosts were idle: the time until cleaning begins again is not its own, and what it had begun before tells nothing.
+    pub(crate) fn pause(&self) {
+        self.since.set(None);
+        self.is_paused.set(true);
+    }
+
+    /// True if it has not begun since.
+    pub(crate) const fn is_paused(&self) -> bool {
+        self.is_paused.get()
     }
 
     /// Cleaning has freed `blocks` blocks of log. Returns the nanoseconds it takes for one; nothing of what a start
@@ -51,8 +64,16 @@ mod tests {
         // A rest does not count.
         pace.begin(Nanos(90_000_000));
         assert_eq!(pace.freed(Nanos(90_512_000), 512), Some(1_000));
+        // Nor does the time in which hosts were idle, whatever was begun before or is freed first.
+        pace.begin(Nanos(91_000_000));
+        pace.pause();
+        assert!(pace.is_paused());
+        assert_eq!(pace.freed(Nanos(28_800_000_000_000), 512), None);
+        pace.begin(Nanos(28_800_000_000_000));
+        assert!(!pace.is_paused());
+        assert_eq!(pace.freed(Nanos(28_800_000_512_000), 512), Some(1_000));
         // Four times slower: most of the way in a few frees.
-        let mut now = 90_512_000;
+        let mut now = 28_800_000_512_000;
         let mut last = 0;
         for _ in 0..8 {
             now += 256 * 4_000;

@@ -101,7 +101,7 @@ pub struct Common {
     pub(crate) purges: AtomicU32,
     /// There is no room left beneath the dense tier (`shortage`).
     pub(crate) is_dense_full: AtomicBool,
-    /// Hosts have sent something since the pool was last looked at (`rest`). Apart: every command reads it.
+    /// Hosts have sent something since the pool was last looked at (`idle`). Apart: every command reads it.
     pub(crate) hosts_came: Apart<AtomicBool>,
     pub(crate) tally: Tally,
 }

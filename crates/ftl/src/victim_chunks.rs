@@ -1,7 +1,7 @@
 //! Which chunk the cleaner empties next, when, and how many at once.
 //!
 //! The oldest (of few chunks the cheapest), whenever fewer are free than the pool wants: what is moved out of a
-//! chunk is what hosts have not overwritten yet, so waiting is worth something. While hosts send nothing (`rest`) the
+//! chunk is what hosts have not overwritten yet, so waiting is worth something. While hosts send nothing (`idle`) the
 //! pool wants more.
 //!
 //! **Invariants**: a chunk that holds parts a start would read is no victim; victims that are begun beside
@@ -30,9 +30,9 @@ const HANDS_MOST: usize = 8;
 /// Chunks of a tier in which age tells something: of fewer each is a large part of what is free. Arbitrary.
 const AGED_CHUNKS: u32 = 64;
 
-/// Of the chunks that are not kept free under load one of so many is to be free at rest. Arbitrary: what hosts overwrite
+/// Of the chunks that are not kept free under load one of so many is to be free in an idle one. Arbitrary: what hosts overwrite
 /// most is in the other half.
-const REST_SHARE: usize = 2;
+const IDLE_SHARE: usize = 2;
 
 impl Shared {
     /// Blocks of log that the leaves of a chunk take at most when they are merged into new ones. Records
@@ -117,13 +117,16 @@ impl Shared {
         self.coming_chunks() < self.clean_target()
     }
 
-    /// True if hosts send nothing and less is free than bursts could use. What is moved while a pool closes is for the
-    /// next start to do again.
-    fn makes_room_at_rest(&self) -> bool {
+    /// True if hosts send nothing and less is free than bursts could use. Groups are taken that are there, not any for
+    /// which others are to be copied. What is moved while a pool closes is for the next start to do again.
+    fn makes_room_idly(&self) -> bool {
         let (chunks, target) = (self.units.geometry().chunks as usize, self.clean_target());
-        let more = chunks.saturating_sub(target) / REST_SHARE;
-        let is_wanted = self.control().rest.is_on() && !self.is_closing.load(Ordering::Acquire);
-        is_wanted && self.coming_chunks() < target + more
+        let more = chunks.saturating_sub(target) / IDLE_SHARE;
+        let control = self.control();
+        let has_groups = !control.has_group_waiters()
+            && control.ready_groups(self) > self.config.reserve.gc_groups as usize;
+        let is_wanted = control.idle.is_on() && !self.is_closing.load(Ordering::Acquire);
+        is_wanted && has_groups && self.coming_chunks() < target + more
     }
 
     /// Chunks that are free, or will be with the next checkpoint.
@@ -167,10 +170,10 @@ impl Shared {
     /// time to die, what is hot stays in the log as long as it can, and what was written in order leaves in
     /// order. Of few chunks, and where nothing but the reserve is left, the cheapest. With `has_room` any; else,
     /// of chunks without blocks of hosts: those need neither stripes nor groups, and what waits for groups may
-    /// wait for the log that they give back. At rest there is one only if it holds blocks of hosts.
+    /// wait for the log that they give back. In an idle pool there is one only if it holds blocks of hosts.
     fn next_victim(&self, has_room: bool) -> Option<u32> {
         let is_short = self.is_short_of_chunks();
-        if !is_short && !self.makes_room_at_rest() {
+        if !is_short && !self.makes_room_idly() {
             return None;
         }
         let blocks = self.units.geometry().chunk_blocks();

@@ -121,9 +121,9 @@ impl Plan {
             lanes: 1,
             map_bytes: map_share(dram),
             elided: true,
-            // A start is measured at the worst instant of a load: the pool's clock, which jumps, must not call it a rest.
+            // A start is measured at the worst instant of a load: the pool's clock, which jumps, must not make it idle.
             tuning: Tuning {
-                rest: None,
+                idle_after: None,
                 ..Tuning::USUAL
             },
             bypass: true,

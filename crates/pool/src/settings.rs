@@ -45,16 +45,16 @@ pub struct Tuning {
     /// Images of one shard at least.
     pub images_min: u64,
     /// After so long without commands of hosts room is made for bursts; `None`: never.
-    pub rest: Option<Nanos>,
+    pub idle_after: Option<Nanos>,
 }
 
 impl Tuning {
-    /// As many images as merges may be in flight, twice over; an age that is reached after hours; a rest that
-    /// begins after longer than applications pause between two commands.
+    /// As many images as merges may be in flight, twice over; an age that is reached after hours; idle after longer
+    /// than applications pause between two commands.
     pub const USUAL: Self = Self {
         chain_age: CHAIN_AGE_MAX,
         images_min: 32,
-        rest: Some(Nanos::from_secs(3)),
+        idle_after: Some(Nanos::from_secs(3)),
     };
 }
 
@@ -143,7 +143,7 @@ fn config_with(
         window,
         reserve,
         chain_age: settings.tuning.chain_age,
-        rest: settings.tuning.rest,
+        idle_after: settings.tuning.idle_after,
         bypass: settings.bypass,
         elided: settings.elided,
         canary: settings.canary,

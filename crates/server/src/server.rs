@@ -395,7 +395,8 @@ async fn accept(core: Rc<Core>, from: impl Acceptor) {
 }
 
 /// Tells the target the time as it passes for hosts, for ever, and each time reads first: a timeout
-/// ends nobody whose word lies in a socket.
+/// ends nobody whose word lies in a socket. Not while this drains: what hosts send is thrown away then, so nothing is
+/// known of their silence, and the drain has a limit of its own.
 async fn keep_time(core: Rc<Core>) {
     loop {
         if core.lines.borrow().is_empty() {
@@ -408,9 +409,11 @@ async fn keep_time(core: Rc<Core>) {
         core.world.sleep(pause).await;
         let read = core.world.now_outside();
         core.world.catch_up().await;
-        core.target
-            .borrow_mut()
-            .tick(core.world.now_outside(), read);
+        if !core.is_draining() {
+            core.target
+                .borrow_mut()
+                .tick(core.world.now_outside(), read);
+        }
         core.run();
     }
 }

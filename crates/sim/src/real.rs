@@ -45,7 +45,7 @@ const FEATURES: &[&str] = &[
     "checkpoints",
     "chunks_ahead",
     "chunks_cleaned",
-    "chunks_cleaned_at_rest",
+    "chunks_cleaned_idle",
     "compacted_blocks",
     "compaction_pauses",
     "creations_cut",
@@ -136,7 +136,7 @@ impl Real {
             tuning: Tuning {
                 chain_age: config.chain_age,
                 images_min: config.images_min,
-                rest: Some(config.rest),
+                idle_after: Some(config.idle_after),
             },
             // Half of the seeds send all through the log, where most rules have their breaches.
             bypass: config.seed % 2 == 1,

@@ -126,7 +126,7 @@ impl Plan {
             map_bytes: pool.magnitude(64, 4096) << 10,
             chain_age: Tuning::USUAL.chain_age,
             images_min: Tuning::USUAL.images_min,
-            rest: draw_rest(&mut rng.split("rest")),
+            idle_after: draw_idle(&mut rng.split("rest")),
             is_elided: pool.chance(2, 3),
             volatile_cache: pool.chance(3, 4),
         };
@@ -195,11 +195,11 @@ fn draw_tuning(rng: &mut Rng, config: &mut Config) {
     }
 }
 
-/// How long hosts are quiet before the pool calls it a rest: in half of the seeds as long as in real pools, else what
+/// How long hosts are quiet before the pool is idle: in half of the seeds as long as in real pools, else what
 /// their pauses last.
-fn draw_rest(rng: &mut Rng) -> Nanos {
+fn draw_idle(rng: &mut Rng) -> Nanos {
     match rng.chance(1, 2) {
-        true => Tuning::USUAL.rest.expect("pools rest"),
+        true => Tuning::USUAL.idle_after.expect("pools may be idle"),
         false => Nanos(rng.magnitude(1 << 16, 1 << 30)),
     }
 }

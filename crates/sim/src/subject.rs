@@ -78,7 +78,7 @@ pub struct Config {
     /// Images of leaves that each shard of the map has at least.
     pub images_min: u64,
     /// After so long without commands of hosts the pool makes room for bursts.
-    pub rest: Nanos,
+    pub idle_after: Nanos,
     /// True if blocks are symbols.
     pub is_elided: bool,
     /// True if the drives may lose completed writes that were not flushed.

@@ -22,5 +22,5 @@ pub use size::{BLOCK, BLOCK_BYTES, Blocks, LEAF_BLOCKS, SECTOR, SECTOR_BYTES};
 pub use time::Nanos;
 
 /// True in builds that can plant bugs for the simulator to find: those of tests, and any with the feature `canary`. What is
-/// released cannot, whatever it is told. Here because every crate with a planted bug asks for it.
+/// released cannot, whatever it is told: the profile has no debug assertions. Here because every crate with a planted bug asks for it.
 pub const PLANTS_BUGS: bool = cfg!(any(feature = "canary", debug_assertions));

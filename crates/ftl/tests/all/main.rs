@@ -8,6 +8,7 @@ mod audit;
 mod bypass;
 mod bypass_faults;
 mod faults;
+mod idle;
 mod lane;
 mod limits;
 mod lost_leaf;
@@ -15,7 +16,6 @@ mod map_model;
 mod reads;
 mod recall;
 mod resize;
-mod rest;
 mod restart;
 mod short_log;
 

@@ -86,7 +86,7 @@ impl Pool {
                 window: 4,
                 reserve,
                 chain_age: CHAIN_AGE_MAX,
-                rest: None,
+                idle_after: None,
                 bypass: true,
                 elided: false,
                 canary: None,

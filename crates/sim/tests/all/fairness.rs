@@ -55,7 +55,7 @@ fn config(seed: u64) -> Config {
         map_bytes: MIB,
         chain_age: varve_pool::Tuning::USUAL.chain_age,
         images_min: varve_pool::Tuning::USUAL.images_min,
-        rest: Nanos::from_secs(3),
+        idle_after: Nanos::from_secs(3),
         is_elided: true,
         volatile_cache: true,
     };

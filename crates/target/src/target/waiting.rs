@@ -1,8 +1,8 @@
 //! Connects of I/O queues that wait until nothing of an earlier association of their host is left at
 //! the backend.
 //!
-//! **Invariants**: who waits has an association that could have the queue; a host has few that wait, and
-//! none waits for long.
+//! **Invariants**: who waits has an association that could have one more queue (whether that one is looked at when its
+//! turn comes); a host has few that wait, and none waits for long.
 
 use super::Target;
 use crate::action::Tag;

@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// Write the result as JSON
     #[arg(long)]
     json: bool,
-    /// Plant a bug, which must be found; `list` shows what there is. Builds with `--features canary` only
+    /// Plant a bug, which must be found; `list` shows what there is. Builds of tests, and with `--features canary`
     #[arg(long, value_name = "NAME")]
     canary: Option<String>,
     /// Host operations of one seed

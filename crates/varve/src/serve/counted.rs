@@ -50,7 +50,7 @@ pub(super) const COUNTED: [Counted; 54] = [
         "Chunks of the fast tier emptied",
     ),
     (
-        "chunks_cleaned_at_rest",
+        "chunks_cleaned_idle",
         "counter",
         "Of these, chunks begun while hosts sent nothing",
     ),
@@ -129,6 +129,11 @@ pub(super) const COUNTED: [Counted; 54] = [
         "groups_discarded",
         "counter",
         "Zone groups given back to the dense drives",
+    ),
+    (
+        "idle_times",
+        "counter",
+        "Times that hosts sent nothing for long enough to make room for bursts",
     ),
     (
         "kept_blocks",
@@ -217,11 +222,6 @@ pub(super) const COUNTED: [Counted; 54] = [
         "repairs",
         "counter",
         "Bad copies that were read another way and written back",
-    ),
-    (
-        "rests",
-        "counter",
-        "Times that hosts sent nothing for long enough to make room for bursts",
     ),
     (
         "stripe_write_errors",

@@ -1,13 +1,13 @@
 //! Times without commands of hosts: the cleaner makes more room then than it does under load, so that bursts find it.
 //!
 //! 1. The first command of each span says that there was one.
-//! 2. A timer looks at the end of each span. After one without commands it ends: the pool is *at rest*, and the cleaner
-//!    goes on until half of what hosts may fill of the log is free.
-//! 3. The next command ends the rest and has the timer begin anew: no victim is begun any more, those in hand end.
+//! 2. A timer looks at the end of each span. After one without commands it ends: the pool is *idle*, and the cleaner
+//!    goes on until half of what hosts may fill of the log is free, or as far as it gets without more than that.
+//! 3. The next command ends this and has the timer begin anew: no victim is begun any more, those in hand end.
 //!
-//! **Invariants**: a pool at rest comes to do nothing. No timer runs; each victim holds blocks of hosts, of which fewer are
+//! **Invariants**: an idle pool comes to do nothing. No timer runs; each victim holds blocks of hosts, of which fewer are
 //! left in the log each time (a chunk of leaves alone would be written again as often as one could be had); a
-//! victim that is not emptied ends the rest. No stripe is padded for it.
+//! victim that is not emptied ends it. No stripe is padded for it, and no group collected that would not be anyway.
 //!
 //! **Not here**: which victims (`victim_chunks`).
 
@@ -17,23 +17,23 @@ use alloc::rc::Rc;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
-/// Whether a pool is at rest, on the first reactor.
+/// Whether a pool is idle, on the first reactor.
 #[derive(Default)]
-pub(crate) struct Rest {
+pub(crate) struct Idle {
     /// The timer runs.
     is_watched: Cell<bool>,
     is_on: Cell<bool>,
 }
 
-impl Rest {
+impl Idle {
     /// True if hosts have sent nothing for a span.
     pub(crate) const fn is_on(&self) -> bool {
         self.is_on.get()
     }
 
-    /// No more is emptied before hosts have sent something.
-    pub(crate) fn end(&self) {
-        self.is_on.set(false);
+    /// No more is emptied before hosts have sent something. True if it was until now.
+    pub(crate) fn end(&self) -> bool {
+        self.is_on.replace(false)
     }
 }
 
@@ -41,20 +41,22 @@ impl Shared {
     /// A host sends a command. All reactors: a word that seldom changes is read, nothing else.
     pub(crate) fn note_host(&self) {
         if !self.hosts_came.load(Ordering::Relaxed) {
-            self.end_rest();
+            self.end_idle();
         }
     }
 
-    /// The pool is not at rest, and is watched from now on. In a pool whose log is all it has, emptied chunks fill others:
-    /// there is nothing to be made at rest.
-    pub(crate) fn end_rest(&self) {
+    /// The pool is not idle, and is watched from now on. In a pool whose log is all it has, emptied chunks fill others:
+    /// there is no room to be made.
+    pub(crate) fn end_idle(&self) {
         self.hosts_came.store(true, Ordering::Relaxed);
         if self.dense.is_none() {
             return;
         }
         self.tell_control(|control, shared| {
-            control.rest.end();
-            if !control.rest.is_watched.replace(true) {
+            if control.idle.end() {
+                control.pace.pause();
+            }
+            if !control.idle.is_watched.replace(true) {
                 shared.watch();
             }
         });
@@ -63,7 +65,7 @@ impl Shared {
     /// Looks after a span whether hosts have sent something. Holds nothing of the engine meanwhile: an engine that is
     /// closed is gone at once.
     fn watch(&self) {
-        let Some(span) = self.config.rest else {
+        let Some(span) = self.config.idle_after else {
             return;
         };
         let itself = Rc::downgrade(&self.rc());
@@ -84,10 +86,10 @@ impl Shared {
             self.watch();
             return;
         }
-        self.count("rests", 1);
+        self.count("idle_times", 1);
         let control = self.control();
-        control.rest.is_watched.set(false);
-        control.rest.is_on.set(true);
+        control.idle.is_watched.set(false);
+        control.idle.is_on.set(true);
         control.cleaner_wanted.notify();
     }
 }
