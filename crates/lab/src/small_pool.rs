@@ -112,7 +112,11 @@ impl SmallPool {
             lanes: 1,
             map_bytes: request.map_bytes(user),
             elided: true,
-            tuning: Tuning::USUAL,
+            // Loads have no pauses: what the clock jumps over while a rig is filled is none.
+            tuning: Tuning {
+                idle_after: None,
+                ..Tuning::USUAL
+            },
             bypass: true,
             canary: None,
         };
