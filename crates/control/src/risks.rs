@@ -4,8 +4,7 @@ use crate::finding::{Finding, Severity};
 use varve_pool::Protect;
 use varve_pool::label;
 
-/// Of so many parts of the dense tier the fast one is one at least, or its log holds hardly anything but leaves of the map
-/// (engine.md 2).
+/// Of so many parts of the dense tier the fast one is one at least, or much of its log is leaves of the map (engine.md 2).
 const FAST_ONE_IN: u64 = 50;
 
 /// The pool that would be made.

@@ -27,7 +27,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 use varve_format::{Crcs, block_crc};
 use varve_io::{Blocks, Drive, Flow, Key, ReactorId, World};
-use varve_units::{LEAF_BLOCKS, LaneId, Lba, Lsn, SliceId, VolumeId};
+use varve_units::{LEAF_BLOCKS, LaneId, Lba, Lsn, PLANTS_BUGS, SliceId, VolumeId};
 
 /// What one reactor's part of an engine runs on.
 pub struct Seats {
@@ -590,10 +590,7 @@ fn sit_down(seats: &Seats, common: Arc<Common>, first_lsn: Lsn) -> Rc<Shared> {
     let index = shared.reactor.0;
     let lane = Lane::new(LaneId(index), identity, geometry, config.lane, first_lsn);
     let mut map = Map::new(config.map, geometry.slices);
-    if config
-        .canary
-        .is_some_and(|canary| config.is_planted(canary))
-    {
+    if PLANTS_BUGS && config.canary.is_some() {
         map.keep_still();
     }
     let slices = (0..geometry.slices).map(SliceId);

@@ -31,9 +31,9 @@ impl Idle {
         self.is_on.get()
     }
 
-    /// No more is emptied before hosts have sent something. True if it was until now.
-    pub(crate) fn end(&self) -> bool {
-        self.is_on.replace(false)
+    /// No more is emptied before hosts have sent something.
+    pub(crate) fn end(&self) {
+        self.is_on.set(false);
     }
 }
 
@@ -53,10 +53,10 @@ impl Shared {
             return;
         }
         self.tell_control(|control, shared| {
-            if control.idle.end() {
-                control.pace.pause();
-            }
+            control.idle.end();
             if !control.idle.is_watched.replace(true) {
+                // It was idle, whether there was anything left to be emptied or not.
+                control.pace.pause();
                 shared.watch();
             }
         });

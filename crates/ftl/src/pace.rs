@@ -25,10 +25,11 @@ impl Pace {
         self.is_paused.set(false);
     }
 
-    /// Hosts were idle: the time until cleaning begins again is not its own, and what it had begun before tells nothing.
+    /// Hosts were idle: the time until cleaning begins again is not its own, and what it had begun before tells nothing,
+    /// if it had begun at all.
     pub(crate) fn pause(&self) {
-        self.since.set(None);
-        self.is_paused.set(true);
+        let had_begun = self.since.take().is_some();
+        self.is_paused.set(had_begun);
     }
 
     /// True if it has not begun since.

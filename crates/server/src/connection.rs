@@ -32,8 +32,6 @@ pub(crate) struct Line {
     /// Absent while its flow runs.
     waker: RefCell<Option<Waker>>,
     is_woken: Cell<bool>,
-    /// Its operations in the hands of stores.
-    pub in_flight: Cell<usize>,
     /// Recalled when nobody will be told of them any more.
     pub recall: Recall,
 }
@@ -44,7 +42,6 @@ impl Line {
             id,
             waker: RefCell::default(),
             is_woken: Cell::new(false),
-            in_flight: Cell::new(0),
             recall: Recall::default(),
         })
     }
@@ -192,7 +189,8 @@ impl Flow {
     /// A connection that is to end: the host is told, after the last answer, and has a moment to read
     /// it. Closing at once would reset the connection and could take the answer away.
     fn end(&mut self, context: &mut Context<'_>) -> Result<(), Over> {
-        let is_drained = self.core.is_draining() && self.line.in_flight.get() == 0;
+        // All together: with its admin queue an association ends, and the answers that its other queues wait for.
+        let is_drained = self.core.is_draining() && self.core.in_flight() == 0;
         let is_closing = self.core.is_closing(self.line.id);
         if !is_drained && !is_closing {
             return Ok(());

@@ -296,9 +296,6 @@ impl Core {
             Step::Later(flow) => flow,
         };
         self.counters.borrow_mut().in_flight += 1;
-        if let Some(line) = &line {
-            line.in_flight.set(line.in_flight.get() + 1);
-        }
         let core = Rc::clone(self);
         self.world.spawn(Box::pin(async move {
             let result = flow.await;
@@ -307,16 +304,11 @@ impl Core {
                 counters.in_flight -= 1;
                 counters.orphaned += u64::from(!core.lines.borrow().contains_key(&connection));
             }
-            if let Some(line) = line {
-                line.in_flight.set(line.in_flight.get() - 1);
-            }
             core.complete(connection, tag, result);
             core.run();
             if core.is_draining() {
                 // Whoever waits for the end of this has to be told: a shutdown's flush has no answer.
-                if let Some(line) = core.lines.borrow().get(&connection) {
-                    line.wake();
-                }
+                core.lines.borrow().values().for_each(|line| line.wake());
                 core.changed.notify();
             }
         }));
@@ -394,9 +386,9 @@ async fn accept(core: Rc<Core>, from: impl Acceptor) {
     }
 }
 
-/// Tells the target the time as it passes for hosts, for ever, and each time reads first: a timeout
-/// ends nobody whose word lies in a socket. Not while this drains: what hosts send is thrown away then, so nothing is
-/// known of their silence, and the drain has a limit of its own.
+/// Tells the target the time as it passes for hosts, until this drains, and each time reads first: a timeout
+/// ends nobody whose word lies in a socket. What hosts send to one that drains is thrown away, so nothing is known of
+/// their silence, and the drain has a limit of its own.
 async fn keep_time(core: Rc<Core>) {
     loop {
         if core.lines.borrow().is_empty() {
@@ -409,11 +401,12 @@ async fn keep_time(core: Rc<Core>) {
         core.world.sleep(pause).await;
         let read = core.world.now_outside();
         core.world.catch_up().await;
-        if !core.is_draining() {
-            core.target
-                .borrow_mut()
-                .tick(core.world.now_outside(), read);
+        if core.is_draining() {
+            return;
         }
+        core.target
+            .borrow_mut()
+            .tick(core.world.now_outside(), read);
         core.run();
     }
 }

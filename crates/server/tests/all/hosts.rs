@@ -315,6 +315,35 @@ fn draining_answers_what_was_taken() {
     );
 }
 
+/// A drain throws away what hosts send, keep-alives too: it is not their silence, and what was taken is answered.
+#[test]
+fn a_drain_ends_nobody_for_silence() {
+    let store = HeldStore::new();
+    let held = Rc::clone(&store);
+    with_server(
+        |_| Rc::new(Held(held)),
+        |bench| async move {
+            let admin = Host::admin(&bench.io, bench.to, 1, 2000, false).await;
+            let mut queue = bench.queue(&admin, 1, 1).await;
+            let mut bytes = Vec::new();
+            let taken = queue.capsule(write_sqe(3, BLOCK), &[1; BLOCK], &mut bytes);
+            queue.send(&bytes).await;
+            until(&*bench.world, || store.held.get() == 1).await;
+            let server = bench.server.clone();
+            let limit = Nanos::from_secs(60);
+            let draining = bench
+                .world
+                .run(async move { server.drain_within(limit).await });
+            bench.world.sleep(Nanos::from_millis(4500)).await;
+            store.open();
+            let answer = queue.answer(&[]).await.expect("an answer");
+            assert_eq!((answer.cid, answer.status), (taken, 0));
+            drop((queue, admin));
+            assert_eq!(draining.await, Left::default());
+        },
+    );
+}
+
 /// Writes that nothing can carry out keep a drain for its limit and no longer: their hosts lose the connection, the
 /// store is told, and who drains what was left.
 #[test]
