@@ -144,7 +144,7 @@ impl Away {
             true => "there is no room beneath the dense tier".to_owned(),
             false => format!("the dense tier takes no writes{}", told(&self.refusing)),
         };
-        let hosts = match (outage.holds_hosts, outage.is_full) {
+        let hosts = match (outage.holds_hosts, outage.refuses_hosts) {
             (true, true) => "the fast tier is full, and hosts' writes are refused",
             (true, false) => "the fast tier is full, and hosts' writes wait",
             (false, _) => "what hosts write stays in the fast tier as long as that has room",
@@ -216,6 +216,7 @@ mod tests {
         };
         let outage = |holds_hosts| DenseOutage {
             streams: 1,
+            refuses_hosts: false,
             is_full: false,
             holds_hosts,
         };

@@ -413,6 +413,9 @@ const fn engine_next(error: &EngineError) -> &'static str {
         EngineError::Lost(..) => {
             "write what is lost once more from a backup: a block that is written is whole"
         }
+        EngineError::DenseAway => {
+            "varve pool status and varve drive list tell which drive does not answer; writes go on by themselves when it does"
+        }
         EngineError::Io(IoError::NoSpace) => {
             "make room on the file system beneath the drives; writes go on by themselves then"
         }
@@ -482,6 +485,7 @@ mod tests {
             beyond,
             EngineError::CapacityExceeded,
             EngineError::Lost(volume, lba),
+            EngineError::DenseAway,
             EngineError::Io(IoError::Media),
             EngineError::Io(IoError::NoSpace),
             EngineError::Stopped,

@@ -234,6 +234,9 @@ impl Shared {
     /// A unit of which something cannot be read now is no victim for a while: what it holds stays where it is.
     pub(crate) fn defer(self: &Rc<Self>, id: UnitId) {
         let pause = self.control().defer(id);
+        if id.tier == Tier::Dense {
+            self.note_unread_victim(pause);
+        }
         self.units.transition(id, UnitState::Closed);
         let shared = Rc::clone(self);
         self.spawn(async move {

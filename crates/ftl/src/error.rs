@@ -23,6 +23,9 @@ pub enum EngineError {
     CapacityExceeded,
     /// The content of this block is lost: no copy of it passes its check.
     Lost(VolumeId, Lba),
+    /// The dense tier has not answered for a while, and what is asked for has no room in the log: of a write or a
+    /// deallocation, of which some may have been done. The same may succeed later.
+    DenseAway,
     /// A drive failed in a way that redundancy did not absorb. `NoSpace` of a write or a deallocation:
     /// there is no room beneath the dense tier; some of it may have been done.
     Io(IoError),
@@ -58,6 +61,9 @@ impl fmt::Display for EngineError {
                     f,
                     "the content of {volume} {lba} is lost: no copy passes its check"
                 )
+            }
+            Self::DenseAway => {
+                f.write_str("the dense tier does not answer, and the fast tier is full")
             }
             Self::Io(error) => write!(f, "i/o failed: {error}"),
             Self::Stopped => f.write_str("the engine has stopped"),

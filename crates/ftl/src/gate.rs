@@ -297,9 +297,9 @@ impl Shared {
                 continue;
             };
             if !self.has_log_room(cost) {
-                if self.is_starved(cost) {
+                if let Some(why) = self.starvation(cost) {
                     let pass = self.gate.queues.borrow_mut().pop();
-                    pass.expect("somebody waits").send(Err(self.refusal()));
+                    pass.expect("somebody waits").send(Err(self.refusal(why)));
                 } else {
                     self.wait_for_room(cost).await;
                 }
@@ -338,7 +338,7 @@ impl Shared {
         // Said before looking a last time: room that is made from here on is heard of.
         self.set_waits(self.reactor);
         let freed = self.freed.listen();
-        if self.has_log_room(cost) || self.is_starved(cost) {
+        if self.has_log_room(cost) || self.starvation(cost).is_some() {
             return;
         }
         let pending = self.pending_log();
@@ -358,7 +358,8 @@ impl Shared {
             self.set_waits(self.reactor);
             let freed = self.freed.listen();
             let waits_for_groups = self.group_waiters.load(Ordering::SeqCst) > 0;
-            let is_free = !self.is_log_short() || waits_for_groups || self.is_dense_full();
+            let is_short = self.dense_shortage().is_some();
+            let is_free = !self.is_log_short() || waits_for_groups || is_short;
             if is_free || self.is_stopped() {
                 return;
             }

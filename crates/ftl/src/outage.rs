@@ -3,6 +3,7 @@
 //! **Not here**: what is done about it (`placement`, `shortage`).
 
 use crate::engine::Engine;
+use crate::shortage::Shortage;
 use core::sync::atomic::Ordering;
 use varve_units::LEAF_BLOCKS;
 
@@ -11,7 +12,9 @@ use varve_units::LEAF_BLOCKS;
 pub struct DenseOutage {
     /// Streams whose last stripe was refused; each writes it again until it is taken.
     pub streams: u64,
-    /// There is no room beneath it, and for so long that hosts are refused where they would wait.
+    /// It lasts so long that hosts are refused where they would wait.
+    pub refuses_hosts: bool,
+    /// There is no room beneath it.
     pub is_full: bool,
     /// What hosts write next has no room in the log: it waits for the tier, or is refused.
     pub holds_hosts: bool,
@@ -29,9 +32,11 @@ impl Engine {
             one.streams
                 .each(|stream| streams += u64::from(stream.is_refused()));
         }
-        (streams > 0).then(|| DenseOutage {
+        let shortage = shared.dense_shortage();
+        (streams > 0 || shortage.is_some()).then(|| DenseOutage {
             streams,
-            is_full: shared.is_dense_full(),
+            refuses_hosts: shortage.is_some(),
+            is_full: shortage == Some(Shortage::Full),
             holds_hosts: shared.waiters.load(Ordering::SeqCst) > 0
                 || shared.log_room() <= LEAF_BLOCKS,
         })

@@ -473,7 +473,7 @@ impl Shared {
         if !self.config.is_planted(Canary::FreeBeforeFlush) {
             dense.flush().await?;
         }
-        self.note_dense_room();
+        self.note_stripe();
         stream.is_refused.set(false);
         let unit = self.units.unit(UnitId::group(open.group));
         unit.expect_moves(stripe.len() as u32);
@@ -487,18 +487,20 @@ impl Shared {
         self.count("stripe_write_errors", 1);
         stream.is_refused.set(true);
         stream.bypass.refuse();
-        match error {
-            IoError::Media => self.give_up_group(stream, open),
-            IoError::NoSpace => self.note_no_space(pause),
-            _ => {}
+        if error == IoError::Media {
+            self.give_up_group(stream, open);
         }
+        self.note_outage(error, pause);
     }
 
     /// Waits until the dense tier answers.
     async fn wait_for_dense(&self, pause: &mut Nanos) {
         let dense = self.dense.as_ref().expect("streams write to a dense tier");
-        while !self.is_stopped() && dense.flush().await.is_err() {
+        while !self.is_stopped()
+            && let Err(error) = dense.flush().await
+        {
             *pause = Nanos((pause.0 * 2).min(OUTAGE_PAUSE_MAX.0));
+            self.note_outage(error, *pause);
             self.world.sleep(*pause).await;
         }
         // It may answer flushes and still refuse writes.

@@ -21,6 +21,7 @@
 use crate::config::Config;
 use crate::error::StopReason;
 use crate::shared::Identity;
+use crate::shortage::DenseState;
 use crate::tally::Tally;
 use crate::units::UnitTable;
 use alloc::boxed::Box;
@@ -99,8 +100,8 @@ pub struct Common {
     pub(crate) pausing: AtomicU32,
     /// Deleted volumes whose blocks are being given back.
     pub(crate) purges: AtomicU32,
-    /// There is no room left beneath the dense tier (`shortage`).
-    pub(crate) is_dense_full: AtomicBool,
+    /// Whether the dense tier takes stripes (`shortage`).
+    pub(crate) dense_state: DenseState,
     /// Hosts have sent something since the pool was last looked at (`idle`). Apart: every command reads it.
     pub(crate) hosts_came: Apart<AtomicBool>,
     pub(crate) tally: Tally,
@@ -143,7 +144,7 @@ impl Common {
             group_waiters: AtomicU32::new(0),
             pausing: AtomicU32::new(0),
             purges: AtomicU32::new(0),
-            is_dense_full: AtomicBool::new(false),
+            dense_state: DenseState::default(),
             hosts_came: Apart(AtomicBool::new(true)),
             tally: Tally::new(config.lanes),
         }

@@ -1,89 +1,166 @@
-//! No room left beneath a dense tier of sparse drives: hosts that would have to wait for it are refused.
+//! A dense tier that takes nothing: hosts that would have to wait for it are refused.
 //!
-//! 1. A stripe is refused for want of space. It is written again and again, less and less often. Hosts
-//!    wait meanwhile where there is no room in the log: space may be coming, discards make some.
-//! 2. Refused still when attempts are as far apart as they get, the tier is *full*: from then on
-//!    hosts get an error wherever they would wait for what only the tier's cleaning can free.
-//! 3. The first stripe that is written ends this.
+//! 1. A stripe is refused, for want of space beneath sparse drives or because the tier does not answer. It is
+//!    written again and again, less and less often. Hosts wait meanwhile where there is no room in the log: space
+//!    may be coming, discards make some; a drive may be back in a moment.
+//! 2. Refused still when attempts are as far apart as they get, the tier is *full* or *away*: from then on
+//!    hosts get an error wherever they would wait for what only the tier's cleaning can free. Reads go on.
+//! 3. A tier that cannot be read either may leave nothing to write: garbage collection frees no group then, and
+//!    compaction waits for one. It is away when a victim is left alone for as long as one ever is, and no
+//!    stripe was written meanwhile.
+//! 4. The first stripe that is written ends this.
 //!
-//! **Invariants**: while the tier is full a stripe is tried again, so it is seen when there is room;
+//! **Invariants**: while the tier is short something is tried again, so it is seen when it is back;
 //! what is refused was not queued, and gives back what was set aside for it; deallocations leave
 //! each owner a chunk, in which the moves of that stripe find room.
 //!
-//! **Not here**: pools that hold as much as they may (`admission`).
+//! **Not here**: pools that hold as much as they may (`admission`); a tier that never answers a command.
 
 use crate::error::EngineError;
 use crate::gate::log_cost;
 use crate::limits::OUTAGE_PAUSE_MAX;
 use crate::posts::Common;
 use crate::shared::Shared;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use varve_io::IoError;
 use varve_units::Nanos;
 
-/// What hosts are told.
-const NO_SPACE: EngineError = EngineError::Io(IoError::NoSpace);
+/// Why the dense tier takes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shortage {
+    /// There is no room beneath it.
+    Full = 1,
+    /// It does not answer, or refuses for another reason.
+    Away = 2,
+}
 
-impl Common {
-    pub(crate) fn is_dense_full(&self) -> bool {
-        self.is_dense_full.load(Ordering::SeqCst)
+/// Whether the dense tier takes stripes, for all reactors.
+#[derive(Default)]
+pub(crate) struct DenseState {
+    /// The shortage, 0 for none.
+    shortage: AtomicU8,
+    /// When a stripe was written last.
+    written_at: AtomicU64,
+}
+
+impl Shortage {
+    /// What an error of the tier means if it goes on.
+    fn of(error: IoError) -> Option<Self> {
+        match error {
+            // Of a place, not of the tier: the group is given up.
+            IoError::Media => None,
+            IoError::NoSpace => Some(Self::Full),
+            _ => Some(Self::Away),
+        }
     }
 
-    /// True if a write of so many blocks of log would wait for what the dense tier cannot take.
-    pub(crate) fn is_starved(&self, cost: u64) -> bool {
-        self.is_dense_full() && cost > self.log_room()
+    /// Times that it began.
+    const fn counter(self) -> &'static str {
+        match self {
+            Self::Full => "dense_full",
+            Self::Away => "dense_outages",
+        }
+    }
+
+    /// What hosts are told, and how it is counted.
+    const fn refusal(self) -> (EngineError, &'static str) {
+        match self {
+            Self::Full => (EngineError::Io(IoError::NoSpace), "no_space_refusals"),
+            Self::Away => (EngineError::DenseAway, "away_refusals"),
+        }
+    }
+}
+
+impl Common {
+    /// Why the dense tier has taken nothing for long, if so.
+    pub(crate) fn dense_shortage(&self) -> Option<Shortage> {
+        match self.dense_state.shortage.load(Ordering::SeqCst) {
+            1 => Some(Shortage::Full),
+            2 => Some(Shortage::Away),
+            _ => None,
+        }
+    }
+
+    /// Why a write of so many blocks of log would wait for what the dense tier cannot take, if so.
+    pub(crate) fn starvation(&self, cost: u64) -> Option<Shortage> {
+        self.dense_shortage().filter(|_| cost > self.log_room())
     }
 }
 
 impl Shared {
     /// Refuses a write of `blocks` blocks that would wait for what the dense tier cannot take.
     pub(crate) fn refuse_starved(&self, blocks: u64) -> Result<(), EngineError> {
-        if self.is_starved(log_cost(blocks)) {
-            return Err(self.refusal());
+        match self.starvation(log_cost(blocks)) {
+            Some(why) => Err(self.refusal(why)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Refuses a deallocation that would leave moves no room in the log. It takes little itself and may
     /// be what makes room, so it has most of the reserve.
     pub(crate) fn refuse_hole(&self) -> Result<(), EngineError> {
-        if !self.is_dense_full() {
+        let Some(why) = self.dense_shortage() else {
             return Ok(());
-        }
+        };
         let reserve = &self.config.reserve;
         let owners = u32::from(self.config.owners());
         let least = reserve.urgent_chunks + reserve.upkeep_chunks + owners;
         if self.free_chunks.load(Ordering::SeqCst) > least {
             return Ok(());
         }
-        Err(self.refusal())
+        Err(self.refusal(why))
     }
 
     /// One more operation of a host is refused.
-    pub(crate) fn refusal(&self) -> EngineError {
-        self.count("no_space_refusals", 1);
-        NO_SPACE
+    pub(crate) fn refusal(&self, why: Shortage) -> EngineError {
+        let (error, counter) = why.refusal();
+        self.count(counter, 1);
+        error
     }
 
-    /// A stripe was refused for want of space; `pause` is what its writer waits before the next attempt.
-    pub(crate) fn note_no_space(&self, pause: Nanos) {
-        if pause >= OUTAGE_PAUSE_MAX && !self.is_dense_full.swap(true, Ordering::SeqCst) {
-            self.count("dense_full", 1);
-            // Who waits looks again, and finds that it is in vain.
-            self.wake_for_room();
-            self.tell_others(|there| there.wake_for_room());
+    /// A stripe, or a flush of one, was refused; `pause` is what its writer waits before the next attempt.
+    pub(crate) fn note_outage(&self, error: IoError, pause: Nanos) {
+        if let Some(why) = Shortage::of(error)
+            && pause >= OUTAGE_PAUSE_MAX
+        {
+            self.begin_shortage(why);
+        }
+    }
+
+    /// A group cannot be read now, and is left alone for `pause` as a victim.
+    pub(crate) fn note_unread_victim(&self, pause: Nanos) {
+        let waits = self.group_waiters.load(Ordering::SeqCst) > 0;
+        let written_at = Nanos(self.dense_state.written_at.load(Ordering::Relaxed));
+        let is_long = self.world.now().since(written_at) > OUTAGE_PAUSE_MAX;
+        if waits && is_long && pause >= OUTAGE_PAUSE_MAX {
+            self.begin_shortage(Shortage::Away);
+        }
+    }
+
+    fn begin_shortage(&self, why: Shortage) {
+        let before = self.dense_state.shortage.swap(why as u8, Ordering::SeqCst);
+        if before != why as u8 {
+            self.count(why.counter(), 1);
+            self.tell_shortage();
+            self.tell_others(|there| there.tell_shortage());
         }
     }
 
     /// A stripe was written.
-    pub(crate) fn note_dense_room(&self) {
-        if self.is_dense_full() {
-            self.is_dense_full.store(false, Ordering::SeqCst);
+    pub(crate) fn note_stripe(&self) {
+        let state = &self.dense_state;
+        state
+            .written_at
+            .store(self.world.now().0, Ordering::Relaxed);
+        if self.dense_shortage().is_some() {
+            state.shortage.store(0, Ordering::SeqCst);
         }
     }
 
-    fn wake_for_room(&self) {
+    /// Who waits for the tier's cleaning, or for the tier itself, looks again, and finds that it is in vain.
+    fn tell_shortage(&self) {
         self.freed.notify();
         self.purged.notify();
+        self.refuse_passage();
     }
 }

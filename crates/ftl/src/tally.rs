@@ -6,9 +6,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 51] = [
+const NAMES: [&str; 53] = [
     "admission_waits",
     "aged_merges",
+    "away_refusals",
     "background_yields",
     "batches_read_again",
     "blocks_lost",
@@ -26,6 +27,7 @@ const NAMES: [&str; 51] = [
     "compacted_blocks",
     "compaction_pauses",
     "dense_full",
+    "dense_outages",
     "discards_redone",
     "discards_waited",
     "full_rejections",

@@ -33,6 +33,24 @@ impl Turns {
         turn
     }
 
+    /// Waits for the turn; `None` once it is not wanted any more, which is asked at first and at each
+    /// [`Turns::look_again`].
+    pub(crate) async fn take_unless(&self, is_vain: impl Fn() -> bool) -> Option<Turn> {
+        let turn = self.ask();
+        while !is_vain() {
+            if turn.queue.flows.borrow().front() == Some(&turn.number) {
+                return Some(turn);
+            }
+            turn.queue.event.listen().await;
+        }
+        None
+    }
+
+    /// Has who waits ask itself whether it still wants the turn.
+    pub(crate) fn look_again(&self) {
+        self.0.event.notify();
+    }
+
     fn ask(&self) -> Turn {
         let queue = Rc::clone(&self.0);
         let number = queue.last.get() + 1;
@@ -57,6 +75,28 @@ mod tests {
     use core::future::Future;
     use core::pin::pin;
     use core::task::{Context, Poll, Waker};
+
+    #[test]
+    fn who_wants_it_no_more_leaves_the_queue() {
+        let turns = Turns::default();
+        let is_vain = Cell::new(false);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut first = pin!(turns.take());
+        let Poll::Ready(held) = first.as_mut().poll(&mut context) else {
+            panic!("nobody else has it");
+        };
+        let mut second = pin!(turns.take_unless(|| is_vain.get()));
+        let mut third = pin!(turns.take());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert!(third.as_mut().poll(&mut context).is_pending());
+        is_vain.set(true);
+        turns.look_again();
+        let Poll::Ready(None) = second.as_mut().poll(&mut context) else {
+            panic!("it has left");
+        };
+        drop(held);
+        assert!(third.as_mut().poll(&mut context).is_ready());
+    }
 
     #[test]
     fn turns_go_in_order_and_past_who_left() {

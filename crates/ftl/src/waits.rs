@@ -60,10 +60,7 @@ impl Engine {
                 "pending_leaves",
                 shared.pending_leaves.load(Ordering::SeqCst),
             ),
-            (
-                "dense_full",
-                u64::from(shared.is_dense_full.load(Ordering::SeqCst)),
-            ),
+            ("dense_short", u64::from(shared.dense_shortage().is_some())),
             ("group_waiters", all(&shared.group_waiters)),
             ("streams_pausing", all(&shared.pausing)),
             ("free_chunks", control.free_chunks() as u64),

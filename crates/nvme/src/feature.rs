@@ -49,6 +49,33 @@ features! {
 /// Bytes of Host Behavior Support.
 pub const HOST_BEHAVIOR_BYTES: usize = 512;
 
+/// What a host says that it keeps to (spec: base 2.0 §5.27.1.18). The rest of it is for features that are not here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HostBehavior {
+    /// ACRE: it waits as long as a status tells before it tries again.
+    pub waits_to_retry: bool,
+}
+
+impl HostBehavior {
+    /// From its data; `None` where a field has a reserved value, or the length is wrong.
+    #[must_use]
+    pub fn decode(data: &[u8]) -> Option<Self> {
+        let is_whole = data.len() == HOST_BEHAVIOR_BYTES;
+        let acre = data.first().filter(|acre| is_whole && **acre <= 1)?;
+        Some(Self {
+            waits_to_retry: *acre == 1,
+        })
+    }
+
+    /// As data.
+    #[must_use]
+    pub fn encode(self) -> [u8; HOST_BEHAVIOR_BYTES] {
+        let mut data = [0; HOST_BEHAVIOR_BYTES];
+        data[0] = u8::from(self.waits_to_retry);
+        data
+    }
+}
+
 /// Which value Get Features is asked for, SEL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]

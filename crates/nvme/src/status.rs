@@ -6,6 +6,10 @@
 const DO_NOT_RETRY: u16 = 1 << 14;
 /// More information is in the error log.
 const MORE: u16 = 1 << 13;
+/// Command Retry Delay.
+const RETRY_DELAY: u16 = 3 << 11;
+/// After the first of the controller's times.
+const RETRY_DELAY_FIRST: u16 = 1 << 11;
 
 macro_rules! statuses {
     ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
@@ -181,6 +185,19 @@ impl StatusField {
         Self(self.0 & !DO_NOT_RETRY)
     }
 
+    /// The same, to be sent again after the first of the times that the controller tells (CRDT1). Only for hosts that said
+    /// that they keep to it (spec: base 2.0 §3.3.3.2.1, CRD; §5.27.1.18, ACRE).
+    #[must_use]
+    pub const fn delayed(self) -> Self {
+        Self(self.0 & !RETRY_DELAY | RETRY_DELAY_FIRST)
+    }
+
+    /// CRD: after which of the controller's times to try again, 0 for at once.
+    #[must_use]
+    pub const fn retry_delay(self) -> u8 {
+        ((self.0 & RETRY_DELAY) >> 11) as u8
+    }
+
     /// True if the error log has more.
     #[must_use]
     pub const fn has_more(self) -> bool {
@@ -252,5 +269,13 @@ mod tests {
         assert_eq!(Status::InvalidField.field().to_cqe(), 0x8004);
         assert_eq!(Status::InvalidField.field().retryable().to_cqe(), 4);
         assert_eq!(StatusField::from_cqe(0xffff).status(), None);
+        // Command Interrupted, first delay: CRD is bits 29:28 of the entry's last word (spec: base 2.0 §3.3.3.2.1).
+        let field = Status::CommandInterrupted.field();
+        assert_eq!((field.retry_delay(), field.delayed().retry_delay()), (0, 1));
+        assert_eq!(
+            u32::from(field.delayed().to_cqe()) << 16,
+            1 << 28 | 0x21 << 17
+        );
+        assert_eq!(field.delayed().code(), field.code());
     }
 }

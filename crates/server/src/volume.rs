@@ -157,6 +157,7 @@ fn failure(error: &EngineError, is_read: bool) -> Failure {
         EngineError::OutOfRange { .. } => Failure::OutOfRange,
         EngineError::CapacityExceeded => Failure::NoSpace,
         EngineError::Lost(..) => Failure::Unreadable,
+        EngineError::DenseAway => Failure::Interrupted,
         EngineError::Io(error) => Failure::of_drive(*error, is_read),
         EngineError::Recalled => Failure::Recalled,
         // Others concern volumes as a whole and are not an answer to blocks.
@@ -183,6 +184,7 @@ mod tests {
             (range, Failure::OutOfRange),
             (EngineError::CapacityExceeded, Failure::NoSpace),
             (EngineError::Lost(volume, Lba(0)), Failure::Unreadable),
+            (EngineError::DenseAway, Failure::Interrupted),
             (EngineError::Io(IoError::Gone), Failure::NotReady),
             (EngineError::Io(IoError::Timeout), Failure::NotReady),
             (EngineError::Io(IoError::NoSpace), Failure::NoSpace),

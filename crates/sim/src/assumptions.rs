@@ -124,6 +124,7 @@ pub const ASSUMPTIONS: [Assumption; 13] = [
             "hung_reads",
             "lost_with_power",
             "no_space",
+            "outage",
             "put_back",
             "read_only",
             "refused_flush",

@@ -15,7 +15,7 @@ pub const OPERATIONS_MIN: u64 = 2_000;
 pub const CRASHES_MIN: u64 = 3;
 
 /// Faults that are injected, by their names in the tally of a drive.
-pub const FAULTS: [&str; 17] = [
+pub const FAULTS: [&str; 18] = [
     "bad_range",
     "bit_rot",
     "flush_error",
@@ -26,6 +26,7 @@ pub const FAULTS: [&str; 17] = [
     "misdirected_read",
     "misdirected_write",
     "no_space",
+    "outage",
     "read_only",
     "refused_flush",
     "refused_stripe",

@@ -329,6 +329,7 @@ impl Hosts {
                     self.fail(what);
                 }
             }
+            Err(SubjectError::Away) if self.is_unread() => self.shared.count("host_away"),
             Err(error) => self.fail(format!("read of {volume} {lba}: {error}")),
         }
     }
@@ -342,7 +343,9 @@ impl Hosts {
             let pause = self.rng.borrow_mut().magnitude(PAUSE.0, SHORT_PAUSE_MAX.0);
             self.reactor.sleep(Nanos(pause)).await;
         }
-        if let Err(SubjectError::CapacityExceeded | SubjectError::NoSpace) = outcome {
+        if let Err(SubjectError::CapacityExceeded | SubjectError::NoSpace | SubjectError::Away) =
+            outcome
+        {
             // A full pool is to be worked on, not only knocked at.
             self.reactor.sleep(PAUSE).await;
             if self.rng.borrow_mut().chance(1, 4) {
@@ -412,6 +415,10 @@ impl Hosts {
                 oracle.end_failed(ticket);
                 self.shared.count("host_no_space");
             }
+            Err(SubjectError::Away) if self.is_short() => {
+                oracle.end_failed(ticket);
+                self.shared.count("host_away");
+            }
             Err(SubjectError::CapacityExceeded) => {
                 let space = self.subject.space();
                 if let Err(what) = oracle.check_refusal(space, ticket, volume, lba, count) {
@@ -426,10 +433,17 @@ impl Hosts {
         }
     }
 
-    /// True if a refusal that is seen now may be for want of room beneath the dense drive.
+    /// True if a refusal that is seen now may be one of the dense drive.
     fn is_short(&self) -> bool {
         let over_wire = self.shared.fabric.is_some();
         self.shared.shortage.explains(self.reactor.now(), over_wire)
+    }
+
+    /// The same of a read.
+    fn is_unread(&self) -> bool {
+        let over_wire = self.shared.fabric.is_some();
+        let shortage = &self.shared.shortage;
+        shortage.explains_read(self.reactor.now(), over_wire)
     }
 
     /// Flushes the pool.
@@ -570,7 +584,7 @@ impl Hosts {
         match outcome {
             Ok(()) => oracle.end_resize(volume, size, ticket),
             Err(SubjectError::CapacityExceeded) => oracle.end_resize_failed(volume, ticket),
-            Err(SubjectError::NoSpace) if self.is_short() => {
+            Err(SubjectError::NoSpace | SubjectError::Away) if self.is_short() => {
                 oracle.end_resize_failed(volume, ticket);
                 self.shared.count("host_no_space");
             }

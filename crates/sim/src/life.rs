@@ -205,11 +205,11 @@ impl Life {
         }
     }
 
-    /// There is no room left beneath the dense drive.
+    /// The dense drive takes nothing from now on.
     fn run_short(&self, planned: Planned) {
-        let until = self.shared.shortage.begin(self.reactor.now(), planned.span);
+        let until = self.shared.shortage.begin(self.reactor.now(), &planned);
         let drive = self.drives.last().expect("a pool has drives");
-        drive.run_out(until);
+        drive.run_out(planned.refusal, until);
     }
 
     /// Begins to replace a lost drive, now and then, or one that works.

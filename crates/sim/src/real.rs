@@ -37,6 +37,7 @@ const FEATURES: &[&str] = &[
     "admission_waits",
     "aged_merges",
     "background_yields",
+    "away_refusals",
     "bad_range",
     "bad_range_read",
     "bad_range_write",
@@ -49,6 +50,7 @@ const FEATURES: &[&str] = &[
     "compacted_blocks",
     "compaction_pauses",
     "creations_cut",
+    "dense_outages",
     "discarded_to_noise",
     "discards_redone",
     "earlier_pools",
@@ -58,6 +60,7 @@ const FEATURES: &[&str] = &[
     "gc_blocks",
     "groups_collected",
     "groups_discarded",
+    "host_away",
     "host_no_space",
     "host_write_huge",
     "host_write_leaf",
@@ -74,6 +77,7 @@ const FEATURES: &[&str] = &[
     "moves_redone",
     "no_space",
     "no_space_refusals",
+    "outage",
     "paced_writes",
     "put_back",
     "read_only",
@@ -486,6 +490,10 @@ const fn outcome(error: EngineError) -> SubjectError {
         EngineError::CapacityExceeded => SubjectError::CapacityExceeded,
         EngineError::Lost(..) => SubjectError::Lost,
         EngineError::Io(IoError::NoSpace) => SubjectError::NoSpace,
+        EngineError::DenseAway
+        | EngineError::Io(IoError::Gone | IoError::Timeout | IoError::ReadOnly) => {
+            SubjectError::Away
+        }
         EngineError::Io(_) => SubjectError::Media,
         _ => SubjectError::Stopped,
     }

@@ -533,13 +533,18 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// When room runs out beneath a dense tier of one drive. Drawn apart: seeds without such a tier are
+    /// When a dense tier of one drive takes nothing. Drawn apart: seeds without such a tier are
     /// what they are without this.
     fn plan_shortage(&self) -> Option<Planned> {
         let is_alone = self.plan.config.dense == Dense::Single;
         let may = self.options.has_faults && is_alone && self.factory.tells_shortage();
         let mut rng = self.rng.split_at("shortage", self.lives);
-        may.then(|| Planned::draw(&mut rng)).flatten()
+        let mut outages = self.rng.split_at("outage", self.lives);
+        may.then(|| {
+            Planned::draw(&mut rng)
+                .or_else(|| Planned::draw_absence(&mut outages).filter(|_| false))
+        })
+        .flatten()
     }
 
     fn start(&mut self, life: &Life, rng: &mut Rng) -> Starting {

@@ -101,6 +101,8 @@ pub enum SubjectError {
     CapacityExceeded,
     /// There is no room beneath the pool's drives.
     NoSpace,
+    /// A drive that is needed for it does not answer.
+    Away,
     /// A block cannot be read or written.
     Media,
     /// A block's content is known to be lost.
@@ -121,6 +123,7 @@ impl fmt::Display for SubjectError {
         f.write_str(match self {
             Self::CapacityExceeded => "capacity exceeded",
             Self::NoSpace => "no space beneath the drives",
+            Self::Away => "a drive does not answer",
             Self::Media => "unrecovered media error",
             Self::Lost => "content lost",
             Self::Stopped => "pool stopped",

@@ -81,6 +81,8 @@ pub enum Failure {
     ReadOnly,
     /// Not now; the same command may succeed later.
     NotReady,
+    /// Something that it needs does not answer; the same command may succeed later.
+    Interrupted,
     /// The engine has stopped.
     Stopped,
     /// Its connection ended before it was done, and it was not.
@@ -99,6 +101,7 @@ impl Failure {
             Self::NoNamespace => Status::InvalidNamespace,
             Self::ReadOnly => Status::WriteProtected,
             Self::NotReady => Status::NamespaceNotReady,
+            Self::Interrupted => Status::CommandInterrupted,
             Self::Stopped => Status::InternalError,
             Self::Recalled => Status::AbortQueueDeleted,
         }
@@ -131,6 +134,7 @@ mod tests {
             (Failure::NoNamespace, 0x00b, true),
             (Failure::ReadOnly, 0x020, true),
             (Failure::NotReady, 0x082, false),
+            (Failure::Interrupted, 0x021, false),
             (Failure::Stopped, 0x006, false),
         ];
         for (failure, code, is_final) in table {

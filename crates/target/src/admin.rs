@@ -73,19 +73,30 @@ pub(crate) fn need(kind: ControllerKind, sqe: &Sqe) -> Result<Need, Status> {
         admin::SET_FEATURES if Feature::of(sqe) == Some(Feature::HostIdentifier) => {
             Err(Status::SequenceError)
         }
-        admin::SET_FEATURES | admin::ASYNC_EVENT | admin::KEEP_ALIVE => Ok(Need::None),
+        admin::SET_FEATURES => match features::sent_bytes(sqe) {
+            0 => Ok(Need::None),
+            // Of a feature that this kind has not, no data is asked for.
+            _ if kind != ControllerKind::Io => Err(Status::InvalidField),
+            bytes => Ok(Need::FromHost(bytes)),
+        },
+        admin::ASYNC_EVENT | admin::KEEP_ALIVE => Ok(Need::None),
         admin::ABORT if kind == ControllerKind::Io => Ok(Need::None),
         _ => Err(Status::InvalidOpcode),
     }
 }
 
-/// Commands that need nothing but the controller.
-pub(crate) fn execute(shared: &mut Shared, cntlid: u16, sqe: &Sqe) -> Result<Outcome, Reply> {
+/// Commands that need nothing but the controller, and the data that the host sent.
+pub(crate) fn execute(
+    shared: &mut Shared,
+    cntlid: u16,
+    sqe: &Sqe,
+    data: &[u8],
+) -> Result<Outcome, Reply> {
     match sqe.opcode {
         admin::GET_LOG_PAGE => logs::get(shared, cntlid, sqe),
         admin::IDENTIFY => identify::identify(shared, &shared.controllers[&cntlid], sqe),
         admin::GET_FEATURES => features::get(&shared.controllers[&cntlid], sqe),
-        admin::SET_FEATURES => features::set(shared, cntlid, sqe),
+        admin::SET_FEATURES => features::set(shared, cntlid, sqe, data),
         admin::KEEP_ALIVE => Ok(Outcome::Reply(0)),
         _ => Err(Status::InvalidOpcode.into()),
     }

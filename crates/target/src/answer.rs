@@ -10,6 +10,14 @@ use varve_nvme::tcp::{DataTransfer, Header, flag};
 use varve_nvme::{Cqe, Sqe, Status};
 use zerocopy::FromZeros;
 
+/// True of a failure that goes on for seconds or longer: who asks at once asks in vain.
+const fn takes_time(status: Status) -> bool {
+    matches!(
+        status,
+        Status::CommandInterrupted | Status::NamespaceNotReady
+    )
+}
+
 impl<D: AsRef<[u8]>> Connection<D> {
     /// The next batch to be sent.
     pub fn transmit(&mut self, shared: &mut Shared) -> Vec<crate::Segment<D>> {
@@ -79,6 +87,9 @@ impl<D: AsRef<[u8]>> Connection<D> {
             Some((controller, queue.qid))
         });
         if let Some((controller, qid)) = controller {
+            if takes_time(reply.status) && controller.features.waits_to_retry() {
+                cqe.status = reply.status.field().delayed().to_cqe().into();
+            }
             let mut entry = ErrorEntry::new_zeroed();
             entry.sqid = qid.into();
             entry.cid = sqe.cid;

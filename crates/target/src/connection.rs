@@ -331,7 +331,7 @@ impl<D: AsRef<[u8]>> Connection<D> {
             Some(Queue { qid: 0, cntlid, .. }) => match sqe.opcode {
                 opcodes::ASYNC_EVENT => self.await_event(shared, cntlid, sqe)?,
                 opcodes::ABORT => self.abort(shared, cntlid, sqe),
-                _ => admin::execute(shared, cntlid, sqe)?,
+                _ => admin::execute(shared, cntlid, sqe, &data)?,
             },
             Some(_) => self.execute_io(shared, sqe, data)?,
         };

@@ -5,17 +5,23 @@ use crate::controller::{Controller, KAS};
 use crate::shared::Shared;
 use crate::{IO_QUEUES_MAX, io};
 use alloc::collections::BTreeMap;
-use varve_nvme::feature::{CHANGEABLE, Feature, Select, is_save, queue_counts, select};
+use varve_nvme::feature::{
+    CHANGEABLE, Feature, HOST_BEHAVIOR_BYTES, HostBehavior, Select, is_save, queue_counts, select,
+};
 use varve_nvme::identify::ControllerKind;
 use varve_nvme::{Sqe, Status};
 
 /// Temperature that is never reached: the default threshold, in kelvin.
 const NO_THRESHOLD: u32 = 0xffff;
 
+/// Data of Host Behavior Support.
+const BEHAVIOR_BYTES: u32 = HOST_BEHAVIOR_BYTES as u32;
+
 /// Features of one controller.
 #[derive(Debug)]
 pub(crate) struct Features {
     host_id: [u8; 16],
+    behavior: HostBehavior,
     values: BTreeMap<Feature, u32>,
 }
 
@@ -27,6 +33,8 @@ fn changeable(feature: Feature, kind: ControllerKind) -> Option<u32> {
         Feature::WriteAtomicity => Some(1),
         Feature::AsyncEvents => Some(io::configurable_events(kind)),
         Feature::KeepAlive => Some(u32::MAX),
+        // Its data; the command has no bits of it.
+        Feature::HostBehavior => Some(0),
         _ => None,
     }
 }
@@ -35,7 +43,6 @@ fn changeable(feature: Feature, kind: ControllerKind) -> Option<u32> {
 pub(crate) const fn has(feature: Feature, kind: ControllerKind) -> bool {
     match feature {
         Feature::AsyncEvents | Feature::KeepAlive | Feature::HostIdentifier => true,
-        Feature::HostBehavior => false,
         _ => matches!(kind, ControllerKind::Io),
     }
 }
@@ -44,6 +51,7 @@ impl Features {
     pub fn new(host_id: [u8; 16], kato_ms: u32) -> Self {
         let mut features = Self {
             host_id,
+            behavior: HostBehavior::default(),
             values: BTreeMap::new(),
         };
         features.set_kato(kato_ms);
@@ -53,6 +61,7 @@ impl Features {
     /// A controller level reset: all at their defaults but what Connect said, as its association goes on
     /// (spec: base 2.0 §3.7.2).
     pub fn reset(&mut self) {
+        self.behavior = HostBehavior::default();
         self.values
             .retain(|feature, _| *feature == Feature::KeepAlive);
     }
@@ -60,6 +69,11 @@ impl Features {
     /// Keep-alive timeout in milliseconds, 0 for none.
     pub fn kato_ms(&self) -> u32 {
         self.value(Feature::KeepAlive)
+    }
+
+    /// True if the host waits as long as a status tells it before it tries again.
+    pub fn waits_to_retry(&self) -> bool {
+        self.behavior.waits_to_retry
     }
 
     /// AEC.
@@ -103,7 +117,15 @@ fn named(controller: &Controller, sqe: &Sqe) -> Result<Feature, Reply> {
 /// Get Features.
 pub(crate) fn get(controller: &Controller, sqe: &Sqe) -> Result<Outcome, Reply> {
     let feature = named(controller, sqe)?;
-    let value = match select(sqe).ok_or(Status::InvalidField)? {
+    let select = select(sqe).ok_or(Status::InvalidField)?;
+    if feature == Feature::HostBehavior && select != Select::Supported {
+        let behavior = match select {
+            Select::Current => controller.features.behavior,
+            _ => HostBehavior::default(),
+        };
+        return Ok(Outcome::Data(behavior.encode().to_vec()));
+    }
+    let value = match select {
         Select::Supported => match changeable(feature, controller.kind) {
             Some(_) => CHANGEABLE,
             None => 0,
@@ -123,6 +145,10 @@ pub(crate) fn get(controller: &Controller, sqe: &Sqe) -> Result<Outcome, Reply> 
 
 /// Bytes of data of Get Features.
 pub(crate) fn data_bytes(sqe: &Sqe) -> u32 {
+    if Feature::of(sqe) == Some(Feature::HostBehavior) {
+        let has_data = select(sqe).is_some_and(|select| select != Select::Supported);
+        return if has_data { BEHAVIOR_BYTES } else { 0 };
+    }
     let is_host_id = Feature::of(sqe) == Some(Feature::HostIdentifier);
     match (is_host_id && select(sqe) == Some(Select::Current), sqe) {
         (false, _) => 0,
@@ -132,13 +158,26 @@ pub(crate) fn data_bytes(sqe: &Sqe) -> u32 {
     }
 }
 
+/// Bytes of data of Set Features, from the host.
+pub(crate) fn sent_bytes(sqe: &Sqe) -> u32 {
+    match Feature::of(sqe) {
+        Some(Feature::HostBehavior) => BEHAVIOR_BYTES,
+        _ => 0,
+    }
+}
+
 /// EXHID: hosts of fabrics have identifiers of 128 bits (spec: base 2.0 §5.27.1.25).
 fn is_extended(sqe: &Sqe) -> bool {
     sqe.cdw(11) & 1 != 0
 }
 
-/// Set Features.
-pub(crate) fn set(shared: &mut Shared, cntlid: u16, sqe: &Sqe) -> Result<Outcome, Reply> {
+/// Set Features, with the data that the host sent.
+pub(crate) fn set(
+    shared: &mut Shared,
+    cntlid: u16,
+    sqe: &Sqe,
+    data: &[u8],
+) -> Result<Outcome, Reply> {
     let controller = &shared.controllers[&cntlid];
     let feature = named(controller, sqe)?;
     if is_save(sqe) {
@@ -163,6 +202,10 @@ pub(crate) fn set(shared: &mut Shared, cntlid: u16, sqe: &Sqe) -> Result<Outcome
             let value = given | given << 16;
             features.values.insert(feature, value);
             Ok(Outcome::Reply(u64::from(value)))
+        }
+        Feature::HostBehavior => {
+            features.behavior = HostBehavior::decode(data).ok_or(Status::InvalidField)?;
+            Ok(Outcome::Reply(0))
         }
         Feature::KeepAlive => {
             features.set_kato(value);

@@ -24,6 +24,9 @@ const MODEL: &str = "Varve";
 /// VWC: bits 2:1 say that a flush of all namespaces is supported, bit 0 that flushes matter.
 const VWC_FLUSH_ALL: u8 = 0b110;
 const VWC_PRESENT: u8 = 0b001;
+/// CRDT1, in units of 100 ms: how long hosts wait before they send again what failed for something that takes time.
+/// Arbitrary: Linux tries five times more, so it goes on for 25 s.
+const RETRY_DELAY: u16 = 50;
 /// CMIC: several controllers; no ANA.
 const CMIC_CONTROLLERS: u8 = 1 << 1;
 /// FRMW: one slot, read only, so no firmware commands.
@@ -144,6 +147,7 @@ fn io_controller(shared: &Shared, own: &Controller) -> IdentifyController {
         | command_support::DATASET_MANAGEMENT
         | command_support::WRITE_ZEROES;
     id.oncs = oncs.into();
+    id.crdt[0] = RETRY_DELAY.into();
     // Whatever the namespaces of now are: hosts ask once, and one that is added later may need flushes. Each says
     // itself if it does not.
     id.vwc = VWC_FLUSH_ALL | VWC_PRESENT;

@@ -127,7 +127,8 @@ fn outage(
     });
 }
 
-/// The only dense drive takes no writes for a while: a warning, then a fault when hosts wait, and neither afterwards.
+/// The only dense drive takes no writes for a while: a warning, then a fault when hosts are refused, and neither
+/// afterwards.
 #[test]
 fn a_dense_drive_that_takes_no_writes_is_told_until_it_does() {
     let scratch = Scratch::new();
@@ -141,11 +142,11 @@ fn a_dense_drive_that_takes_no_writes_is_told_until_it_does() {
         wanted,
         move || refusing.refuse_writes(true),
         move || taking.refuse_writes(false),
-        "hosts' writes wait",
+        "hosts' writes are refused",
     );
 }
 
-/// The same where there is no room beneath it: hosts are refused then.
+/// The same where there is no room beneath it.
 #[test]
 fn a_dense_drive_without_room_beneath_is_told_until_there_is_some() {
     let scratch = Scratch::new();

@@ -242,12 +242,20 @@ impl Shard {
 }
 
 impl Shared {
+    /// The dense tier takes nothing: what waits to pass the log goes there, whichever stream it waits for.
+    pub(crate) fn refuse_passage(&self) {
+        self.streams.each(|stream| {
+            stream.bypass.refuse();
+            stream.sink.look_again();
+        });
+    }
+
     /// True unless those who empty units wait for log or for groups, or compaction for garbage collection:
     /// what hosts have then waits in the log.
     fn is_way_free(&self) -> bool {
         !self.is_stopped()
             && !self.is_log_short()
-            && !self.is_dense_full.load(Ordering::Relaxed)
+            && self.dense_shortage().is_none()
             && self.group_waiters.load(Ordering::Relaxed) == 0
             && self.pausing.load(Ordering::Relaxed) == 0
             && self.reactor.0 < self.streaming()
@@ -366,7 +374,11 @@ impl Shared {
         let mut written: Vec<(OpenGroup, u32)> = Vec::new();
         let mut owed = None;
         for (index, stripe) in stripes.iter().enumerate() {
-            let turn = stream.sink.turn().await;
+            // Whoever has it may hold it for as long as the tier takes nothing.
+            let is_vain = || self.dense_shortage().is_some();
+            let Some(turn) = stream.sink.turn_to_pass(is_vain).await else {
+                break;
+            };
             let Some(open) = self.open_group_at_once(stream).await else {
                 break;
             };

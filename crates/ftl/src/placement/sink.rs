@@ -59,6 +59,16 @@ impl Sink {
         self.turns.take().await
     }
 
+    /// The same for what passes the log; `None` if it should go there.
+    pub(super) async fn turn_to_pass(&self, is_vain: impl Fn() -> bool) -> Option<Turn> {
+        self.turns.take_unless(is_vain).await
+    }
+
+    /// Who waits to pass asks whether that is still wanted.
+    pub(super) fn look_again(&self) {
+        self.turns.look_again();
+    }
+
     /// A stripe of compaction is on its way.
     pub(super) fn is_lent(&self) -> bool {
         self.is_writing.get() && self.writer.get() == Some(Writer::Compaction)

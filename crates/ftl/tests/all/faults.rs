@@ -175,12 +175,42 @@ fn reads_of_a_tier_that_is_away_may_be_tried_again() {
     }
 }
 
-/// One host after there is no room left beneath the dense tier: it writes until it is refused, asks
-/// again and again, deallocates as often, reads everything.
-async fn without_room(mut host: Host, seed: u64) -> Host {
+/// How the dense tier takes nothing, and what hosts hear of it.
+struct Trouble {
+    set: fn(&Pool, bool),
+    error: EngineError,
+    counter: &'static str,
+    /// What was written can be read meanwhile.
+    reads: bool,
+}
+
+const TROUBLES: [Trouble; 3] = [
+    Trouble {
+        set: |pool, is_on| pool.dense.no_space.set(is_on),
+        error: EngineError::Io(IoError::NoSpace),
+        counter: "no_space_refusals",
+        reads: true,
+    },
+    Trouble {
+        set: |pool, is_on| pool.dense.read_only.set(is_on),
+        error: EngineError::DenseAway,
+        counter: "away_refusals",
+        reads: true,
+    },
+    Trouble {
+        set: |pool, is_on| pool.dense.gone.set(is_on),
+        error: EngineError::DenseAway,
+        counter: "away_refusals",
+        reads: false,
+    },
+];
+
+/// One host after the dense tier takes nothing any more: it writes until it is refused, asks
+/// again and again, deallocates as often, reads everything that can be read.
+async fn without_dense(mut host: Host, seed: u64, trouble: &Trouble) -> Host {
     let refused = |done: &Result<(), EngineError>| match done {
         Ok(()) => false,
-        Err(EngineError::Io(IoError::NoSpace)) => true,
+        Err(error) if *error == trouble.error => true,
         Err(error) => panic!("seed {seed}: {error}"),
     };
     let mut step = 0;
@@ -198,15 +228,17 @@ async fn without_room(mut host: Host, seed: u64) -> Host {
         assert!(refused(&again), "seed {seed}: no chunk can be emptied");
     }
     assert!(holes > 0, "seed {seed}: deallocations find room for longer");
-    host.verify().await.expect("every block is there");
+    if trouble.reads {
+        host.verify().await.expect("every block is there");
+    }
     host
 }
 
-/// There is no room left beneath the dense tier: hosts get an error instead of waiting for it,
-/// reads go on, and when there is room again so do writes.
+/// The dense tier takes nothing, for want of room beneath it or because it is away: hosts get an error instead of
+/// waiting for it, reads go on where it can be read, and when it is back so do writes.
 #[test]
-fn no_room_beneath_is_an_error_until_there_is_some() {
-    for seed in 1..=6 {
+fn a_tier_that_takes_nothing_is_an_error_until_it_is_back() {
+    for (seed, trouble) in (1..=6).flat_map(|seed| TROUBLES.iter().map(move |one| (seed, one))) {
         let pool = Pool::new(seed, 1, 1);
         let engine = pool.create();
         let hosts = [1, 2].map(|number| pool.host(&engine, number));
@@ -216,15 +248,17 @@ fn no_room_beneath_is_an_error_until_there_is_some() {
                 host
             })
         });
-        pool.dense.no_space.set(true);
+        (trouble.set)(&pool, true);
         let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
-        let hosts = hosts.map(|host| world.run(without_room(host, seed)));
+        let hosts = hosts.map(|host| world.run(without_dense(host, seed, trouble)));
         let hosts = hosts.map(|host| pool.executor.block_on(host));
         let counters = engine.counters();
-        assert!(counters["no_space_refusals"] > 0, "seed {seed}");
+        assert!(counters[trouble.counter] > 0, "seed {seed}");
         assert_eq!(counters.get("units_retired"), None, "seed {seed}");
-        assert_eq!(engine.waits()["dense_full"], 1, "seed {seed}");
-        pool.dense.no_space.set(false);
+        assert_eq!(engine.waits()["dense_short"], 1, "seed {seed}");
+        let outage = engine.dense_outage().expect("it is told");
+        assert!(outage.refuses_hosts && outage.holds_hosts, "seed {seed}");
+        (trouble.set)(&pool, false);
         let hosts = hosts.map(|mut host| {
             let world = Rc::clone(&world);
             pool.executor.block_on(async move {
@@ -238,9 +272,10 @@ fn no_room_beneath_is_an_error_until_there_is_some() {
         });
         pool.executor.drain();
         let waits = engine.waits();
-        for name in ["dense_full", "pending_blocks", "pending_leaves"] {
+        for name in ["dense_short", "pending_blocks", "pending_leaves"] {
             assert_eq!(waits[name], 0, "seed {seed}: {name}");
         }
+        assert_eq!(engine.dense_outage(), None, "seed {seed}");
         assert_eq!(engine.counters().get("blocks_lost"), None, "seed {seed}");
         assert_eq!(engine.stop_reason(), None, "seed {seed}");
         for host in hosts {

@@ -39,6 +39,8 @@ pub struct MemoryDrive {
     unanswered: RefCell<Vec<Sender<Outcome>>>,
     /// Writes find no space beneath the drive.
     pub no_space: Cell<bool>,
+    /// Writes are refused.
+    pub read_only: Cell<bool>,
     /// Reads of metadata that lie here fail on every copy.
     pub bad: Cell<Option<(u64, u64)>>,
     /// Reads of metadata that lie here wait until they are let go.
@@ -122,6 +124,7 @@ impl MemoryDrive {
             silent: Cell::default(),
             unanswered: RefCell::default(),
             no_space: Cell::default(),
+            read_only: Cell::default(),
             bad: Cell::default(),
             held: Cell::default(),
             waiting: RefCell::default(),
@@ -242,6 +245,7 @@ impl MemoryDrive {
                 return Ok(Done::Read(into));
             }
             Command::Write { .. } if self.no_space.get() => return Err(IoError::NoSpace),
+            Command::Write { .. } if self.read_only.get() => return Err(IoError::ReadOnly),
             Command::Write { offset, gather, .. } => {
                 if let Some(left) = self.writes_left.get() {
                     self.writes_left.set(left.checked_sub(1));

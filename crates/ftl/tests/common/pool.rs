@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::format;
 use std::rc::Rc;
 use varve_io::{Blocks, Drive, Flow, ReactorId, World};
-use varve_units::{BLOCK, Blocks as Count, Lba, TenantId, VolumeId};
+use varve_units::{BLOCK, Blocks as Count, Lba, Nanos, TenantId, VolumeId};
 
 /// Blocks of each volume.
 pub const VOLUME_BLOCKS: u64 = 1100;
@@ -185,6 +185,9 @@ impl Pool {
     }
 }
 
+/// How long a host waits that was refused.
+const RETRY: Nanos = Nanos::from_millis(100);
+
 /// Writes, overwrites and discards blocks of its volume at random, and remembers them.
 pub struct Host {
     pub volume: VolumeId,
@@ -208,10 +211,15 @@ impl Host {
         }
     }
 
-    /// Writes blocks.
+    /// Writes blocks; again and again while the dense tier is away.
     pub async fn write(&mut self, lba: u64, length: u64) {
-        let done = self.try_write(lba, length).await;
-        done.expect("a write in range, within capacity");
+        loop {
+            let done = self.try_write(lba, length).await;
+            if done != Err(EngineError::DenseAway) {
+                return done.expect("a write in range, within capacity");
+            }
+            self.executor.sleep(RETRY).await;
+        }
     }
 
     /// Writes blocks. Refused, it has changed nothing if it is one record.
@@ -232,8 +240,13 @@ impl Host {
 
     /// Deallocates blocks.
     pub async fn discard(&mut self, lba: u64, length: u64) {
-        let done = self.try_discard(lba, length).await;
-        done.expect("a discard in range");
+        loop {
+            let done = self.try_discard(lba, length).await;
+            if done != Err(EngineError::DenseAway) {
+                return done.expect("a discard in range");
+            }
+            self.executor.sleep(RETRY).await;
+        }
     }
 
     /// Deallocates blocks. Refused, it has changed nothing if they are of one leaf.

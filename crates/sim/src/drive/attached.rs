@@ -174,6 +174,11 @@ fn describe(command: &Command) -> (&'static str, u64, u64, u64) {
 impl Attached {
     /// Does what a drive that answers is sent.
     fn carry_out(&self, command: Command, now: Nanos, trace: Trace, sender: Sender<Outcome>) {
+        let refusal = self.state.borrow().refusal(now, &command);
+        if let Some(refusal) = refusal {
+            self.refuse(now, trace, sender, (refusal.name(), refusal.error));
+            return;
+        }
         match command {
             Command::Read { offset, into, .. } => {
                 let span = self.state.borrow_mut().read_latency(now, &into);
@@ -186,9 +191,6 @@ impl Attached {
                 if self.state.borrow().ailments.is_read_only =>
             {
                 self.refuse(now, trace, sender, ("read_only", IoError::ReadOnly));
-            }
-            Command::Write { offset, .. } if self.state.borrow().is_full(now, offset) => {
-                self.refuse(now, trace, sender, ("no_space", IoError::NoSpace));
             }
             Command::Write { offset, gather, .. } | Command::Repair { offset, gather, .. } => {
                 if let Some(laps) = &self.state.borrow().laps {
@@ -210,7 +212,7 @@ impl Attached {
         }
     }
 
-    /// A write that is refused after the time that it would take.
+    /// A command that is refused after the time that a write would take.
     fn refuse(
         &self,
         now: Nanos,

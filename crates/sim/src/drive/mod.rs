@@ -28,6 +28,7 @@ use crate::executor::Reactor;
 use crate::laps::Laps;
 use crate::platter::Platter;
 use crate::rng::Rng;
+use crate::shortage::Refusal;
 use ailment::Ailments;
 use attached::Attached;
 use former::Former;
@@ -95,7 +96,7 @@ impl SimDrive {
             has_returned: false,
             incarnation: 0,
             spells: Spells::default(),
-            no_space_until: Nanos(0),
+            outage: None,
             laps: None,
             next: 0,
             trace: VecDeque::new(),
@@ -160,7 +161,7 @@ impl SimDrive {
         }
         state.spells = Spells::default();
         state.ailments.labels_until = Nanos(0);
-        state.no_space_until = Nanos(0);
+        state.outage = None;
     }
 
     /// Reads of a range near a random written place fail until it is rewritten. False if the
@@ -279,14 +280,14 @@ impl SimDrive {
         if let Some(refusals) = &state.refusals {
             refusals.borrow_mut().disarm();
         }
-        state.no_space_until = Nanos(0);
+        state.outage = None;
     }
 
-    /// Writes behind the labels find no space until `until`: the file system beneath a sparse drive is
-    /// full. Labels have theirs. Not for a drive whose peers could do without it: it would be lost, and
-    /// the atlas does not know.
-    pub fn run_out(&self, until: Nanos) {
-        self.state().borrow_mut().no_space_until = until;
+    /// Commands behind the labels are refused until `until`: the file system beneath a sparse drive is
+    /// full, or the drive is away. Labels have their room. Not for a drive whose peers could do without it: it would
+    /// be lost, and the atlas does not know.
+    pub fn run_out(&self, refusal: Refusal, until: Nanos) {
+        self.state().borrow_mut().outage = Some((refusal, until));
     }
 
     /// True if redundancy can do without it, as it is now.

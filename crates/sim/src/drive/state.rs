@@ -10,13 +10,14 @@ use crate::cache::{Body, Cache};
 use crate::laps::Laps;
 use crate::platter::{Cell, Platter, join};
 use crate::rng::Rng;
+use crate::shortage::Refusal;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
 use varve_format::LEAF_BYTES;
-use varve_io::{Blocks, Done, IoError, Outcome, Segment, Target};
+use varve_io::{Blocks, Command, Done, IoError, Outcome, Segment, Target};
 use varve_pool::label::RESERVED_BYTES;
 use varve_units::{BLOCK, BLOCK_BYTES, Nanos, SECTOR, SECTOR_BYTES};
 
@@ -98,7 +99,7 @@ pub(super) struct State {
     /// Which physical drive this is: counts replacements.
     pub(super) incarnation: u64,
     pub(super) spells: Spells,
-    pub(super) no_space_until: Nanos,
+    pub(super) outage: Option<(Refusal, Nanos)>,
     pub(super) laps: Option<Rc<RefCell<Laps>>>,
     pub(super) next: u64,
     pub(super) trace: VecDeque<Trace>,
@@ -140,7 +141,7 @@ impl State {
             has_returned: false,
             incarnation: self.incarnation + 1,
             spells: Spells::default(),
-            no_space_until: self.no_space_until,
+            outage: self.outage,
             laps: self.laps.take(),
             next: self.next,
             trace: mem::take(&mut self.trace),
@@ -237,9 +238,19 @@ impl State {
         Some(Body::Noise(length, self.rng.bits()))
     }
 
-    /// True if a write to `offset` finds no space.
-    pub(super) fn is_full(&self, now: Nanos, offset: u64) -> bool {
-        now < self.no_space_until && offset >= RESERVED_BYTES
+    /// How a command is refused, if the drive takes nothing now.
+    pub(super) fn refusal(&self, now: Nanos, command: &Command) -> Option<Refusal> {
+        let (refusal, until) = self.outage?;
+        let (offset, is_refused) = match command {
+            Command::Write { offset, .. } => (*offset, true),
+            Command::Read { offset, .. } => (*offset, refusal.reads),
+            // What is there already has its room.
+            Command::Repair { offset, .. } | Command::Discard { offset, .. } => {
+                (*offset, refusal.error != IoError::NoSpace)
+            }
+            Command::Flush => return None,
+        };
+        (is_refused && now < until && offset >= RESERVED_BYTES).then_some(refusal)
     }
 
     pub(super) fn record(&mut self, trace: Trace) {

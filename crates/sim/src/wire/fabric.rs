@@ -470,6 +470,7 @@ const fn error_of(error: IoError) -> SubjectError {
     match error {
         IoError::NoSpace => SubjectError::CapacityExceeded,
         IoError::Media => SubjectError::Media,
+        IoError::Timeout => SubjectError::Away,
         _ => SubjectError::Stopped,
     }
 }

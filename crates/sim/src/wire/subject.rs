@@ -61,6 +61,7 @@ impl Volume {
         match error {
             SubjectError::CapacityExceeded => EngineError::CapacityExceeded,
             SubjectError::NoSpace => EngineError::Io(IoError::NoSpace),
+            SubjectError::Away => EngineError::DenseAway,
             SubjectError::Media => EngineError::Io(IoError::Media),
             SubjectError::Lost => EngineError::Lost(self.id, lba),
             _ => EngineError::Stopped,

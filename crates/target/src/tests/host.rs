@@ -1,7 +1,8 @@
 //! The scripted host. It shares no code with the target's wire crate, digests included.
 
 use crate::{
-    Action, Completion, ConnectionId, Hosts, Listener, Namespace, Operation, Subsystem, Target,
+    Action, Completion, ConnectionId, Failure, Hosts, Listener, Namespace, Operation, Subsystem,
+    Target,
 };
 use std::string::ToString;
 use std::vec;
@@ -22,6 +23,8 @@ pub struct Bench {
     /// Actions are kept instead of executed.
     pub is_held: bool,
     pub held: Vec<Action>,
+    /// What becomes of all actions, if they fail.
+    pub failing: Option<Failure>,
     pub flushes: usize,
 }
 
@@ -223,6 +226,7 @@ impl Bench {
             now: Nanos::from_secs(1),
             is_held: false,
             held: Vec::new(),
+            failing: None,
             flushes: 0,
         }
     }
@@ -275,6 +279,9 @@ impl Bench {
     }
 
     fn perform(&mut self, operation: Operation) -> Completion<Vec<u8>> {
+        if let Some(failure) = self.failing {
+            return Err(failure);
+        }
         let bytes =
             |lba: u64, blocks: u32| lba as usize * BLOCK..(lba as usize + blocks as usize) * BLOCK;
         match operation {

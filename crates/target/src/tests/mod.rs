@@ -5,6 +5,7 @@ mod crowd;
 mod discovery;
 mod host;
 mod hostile;
+mod retries;
 mod session;
 mod stall;
 mod states;

@@ -7,7 +7,7 @@
 pub(super) type Counted = (&'static str, &'static str, &'static str);
 
 /// All of them, by name.
-pub(super) const COUNTED: [Counted; 54] = [
+pub(super) const COUNTED: [Counted; 56] = [
     (
         "admission_waits",
         "counter",
@@ -17,6 +17,11 @@ pub(super) const COUNTED: [Counted; 54] = [
         "aged_merges",
         "counter",
         "Leaves written anew because a change in their chain was old",
+    ),
+    (
+        "away_refusals",
+        "counter",
+        "Operations refused because the dense tier did not answer",
     ),
     (
         "background_yields",
@@ -98,6 +103,11 @@ pub(super) const COUNTED: [Counted; 54] = [
         "dense_full",
         "counter",
         "Times that the space beneath the dense tier ran out",
+    ),
+    (
+        "dense_outages",
+        "counter",
+        "Times that the dense tier did not answer for so long that hosts may be refused",
     ),
     (
         "discards_redone",
