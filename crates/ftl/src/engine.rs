@@ -99,7 +99,7 @@ impl Engine {
             config.lane.batch_blocks_max * 2 <= u64::from(geometry.chunk_blocks()),
             "every batch fits a chunk, with its header"
         );
-        let units = UnitTable::new(geometry);
+        let units = UnitTable::new(geometry).shared_by(config.lanes);
         let common = Arc::new(Common::new(units, config, identity, first_lsn));
         let world = Rc::clone(&seats.world);
         let shared = sit_down(&seats, Arc::clone(&common), first_lsn);

@@ -238,13 +238,25 @@ impl Common {
         posts.map(|post| post.leaves.load(Ordering::Acquire)).sum()
     }
 
+    /// Adds to what commands under way hold of something, and tells what that was. With one reactor nobody else
+    /// looks at it, and a locked instruction, which waits for all stores before it, is not needed.
+    #[inline]
+    fn add(&self, to: &AtomicU64, by: u64) -> u64 {
+        if self.config.lanes > 1 {
+            return to.fetch_add(by, Ordering::SeqCst);
+        }
+        let before = to.load(Ordering::Relaxed);
+        to.store(before + by, Ordering::Relaxed);
+        before
+    }
+
     /// Sets room aside for `blocks` that a command may newly map, if `fresh` of them fit.
     ///
     /// `own` is what the same command has set aside before, of which so many were not fresh.
     pub(crate) fn reserve_blocks(&self, blocks: u64, fresh: u64, own: u64) -> bool {
         // Reserved before it is compared: of two that want the last room one sees the other.
         // Pending before mapped: what moves from the first to the second meanwhile counts twice.
-        let pending = self.pending_blocks.fetch_add(blocks, Ordering::SeqCst);
+        let pending = self.add(&self.pending_blocks, blocks);
         let fits = self.used_upper() + pending - own + fresh <= self.config.reserve.capacity_blocks;
         if !fits {
             self.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
@@ -306,7 +318,7 @@ impl Common {
     /// `window` unless nothing else is on its way. Who is refused wakes who waits ([`Common::take_waiting`]): what it
     /// held for a moment may have been all that was in their way.
     pub(crate) fn reserve_log(&self, cost: u64, window: u64) -> bool {
-        let pending = self.pending_log.fetch_add(cost, Ordering::SeqCst);
+        let pending = self.add(&self.pending_log, cost);
         let fits = pending + cost <= self.log_room() && (pending == 0 || pending + cost <= window);
         if !fits {
             self.pending_log.fetch_sub(cost, Ordering::SeqCst);

@@ -313,19 +313,31 @@ impl Unit {
 
     /// Clears a bit; true if it was set. Whoever calls this counts.
     #[inline]
-    fn clear(&self, bit: u32) -> bool {
-        let mask = 1 << (bit % 64);
-        let before = self.bits[(bit / 64) as usize].fetch_and(!mask, Ordering::AcqRel);
+    fn clear(&self, bit: u32, is_alone: bool) -> bool {
+        let (word, mask) = (&self.bits[(bit / 64) as usize], 1 << (bit % 64));
+        let before = if is_alone {
+            let before = word.load(Ordering::Relaxed);
+            word.store(before & !mask, Ordering::Relaxed);
+            before
+        } else {
+            word.fetch_and(!mask, Ordering::AcqRel)
+        };
         before & mask != 0
     }
 
     /// Counts bits that were cleared.
     #[inline]
-    fn note_cleared(&self, count: u32) {
-        if count > 0 {
-            self.live.fetch_sub(count, Ordering::AcqRel);
-            self.note_changed();
+    fn note_cleared(&self, count: u32, is_alone: bool) {
+        if count == 0 {
+            return;
         }
+        if is_alone {
+            let left = self.live.load(Ordering::Relaxed) - count;
+            self.live.store(left, Ordering::Relaxed);
+        } else {
+            self.live.fetch_sub(count, Ordering::AcqRel);
+        }
+        self.note_changed();
     }
 
     /// Before the engine runs, so that nobody else changes the word. Whoever calls this counts.
@@ -354,6 +366,9 @@ pub struct UnitTable {
     groups: Vec<Unit>,
     /// User data of the words of a group, from its first on, until they repeat themselves.
     masks: Vec<u64>,
+    /// One reactor changes all this: deaths, several to each write, need no locked instructions, each of which would
+    /// wait for the cache miss of the one before.
+    is_alone: bool,
 }
 
 /// A unit as a checkpoint or a header describes it.
@@ -384,6 +399,16 @@ impl UnitTable {
                 .map(|_| Unit::new(geometry.group_blocks))
                 .collect(),
             masks: user_masks(&geometry),
+            is_alone: false,
+        }
+    }
+
+    /// Of a pool of so many reactors.
+    #[must_use]
+    pub(crate) fn shared_by(self, reactors: u16) -> Self {
+        Self {
+            is_alone: reactors == 1,
+            ..self
         }
     }
 
@@ -551,15 +576,16 @@ impl UnitTable {
                 let Some(found) = self.geometry.unit_of(ppa) else {
                     continue;
                 };
-                unit.note_cleared(cleared);
+                unit.note_cleared(cleared, self.is_alone);
                 (id, cleared) = (found, 0);
                 (unit, places) = (self.unit(id), self.geometry.places(id));
             }
             if unit.stamp() <= since {
-                cleared += u32::from(unit.clear(self.geometry.bit_in(id, ppa)));
+                let bit = self.geometry.bit_in(id, ppa);
+                cleared += u32::from(unit.clear(bit, self.is_alone));
             }
         }
-        unit.note_cleared(cleared);
+        unit.note_cleared(cleared, self.is_alone);
     }
 
     /// True if a reference made at `since` belongs to the unit's present use.
