@@ -287,13 +287,13 @@ impl Engine {
         let count = data.len() as u64;
         let _entered = self.enter(volume, lba, count)?;
         if lba.index() as u64 + count <= LEAF_BLOCKS {
-            let crcs = checksums(&data, 0..data.len());
             let owner = self.owner(volume, lba);
             let shared = &self.shared;
             if owner == shared.reactor {
-                let shard = shared.shard();
-                shard.write(volume, lba, data, crcs, recall).await?;
+                let (shard, data) = (shared.shard(), Rc::new(data));
+                shard.write(volume, lba, data, recall).await?;
             } else {
+                let crcs = checksums(&data, 0..data.len());
                 shared.write_there(owner, volume, lba, data, crcs).await?;
             }
         } else {
@@ -649,7 +649,7 @@ impl Shared {
 }
 
 #[inline]
-fn checksums(data: &Blocks, range: Range<usize>) -> Crcs {
+pub(crate) fn checksums(data: &Blocks, range: Range<usize>) -> Crcs {
     if range.len() == 1 {
         return Crcs::one(block_crc(data.block(range.start)));
     }

@@ -4,6 +4,7 @@
 use crate::admission::Aside;
 use crate::config::Canary;
 use crate::crossing::{Caller, Request};
+use crate::engine::checksums;
 use crate::error::EngineError;
 use crate::lane::{Appended, Stopped, Ticket};
 use crate::map::LeafKey;
@@ -41,19 +42,20 @@ impl Shard {
         &self,
         volume: VolumeId,
         lba: Lba,
-        data: Blocks,
-        crcs: Crcs,
+        data: Rc<Blocks>,
         recall: Option<&Recall>,
     ) -> Result<(), EngineError> {
+        let crcs = checksums(&data, 0..data.len());
         if !self.is_short(data.len()) {
             // Apart: what is rare must not make the flow of every write larger.
             return Box::pin(self.write_long(volume, lba, data, crcs, recall)).await;
         }
+        let makes_leaf = self
+            .admit_put((volume, lba), data.len(), None, recall)
+            .await?;
         let (sender, appended) = slot();
         let ticket = Ticket::Host(sender);
-        let data = Rc::new(data);
-        self.queue_put((volume, lba), data, crcs, None, ticket, recall)
-            .await?;
+        self.queue_put((volume, lba), data, crcs, makes_leaf, ticket);
         appended.await.map_err(|Stopped| EngineError::Stopped)
     }
 
@@ -67,7 +69,7 @@ impl Shard {
         &self,
         volume: VolumeId,
         lba: Lba,
-        data: Blocks,
+        data: Rc<Blocks>,
         crcs: Crcs,
         recall: Option<&Recall>,
     ) -> Result<(), EngineError> {
@@ -75,24 +77,23 @@ impl Shard {
         let before = Aside::default();
         let aside = self.set_room_aside(volume, lba, count as u64, before, false);
         let makes_leaf = aside.await?.makes_leaf;
-        let payload = (Rc::new(data), 0..count);
+        let payload = (data, 0..count);
         self.put(volume, lba, payload, crcs, makes_leaf, recall)
             .await
     }
 
-    /// Queues a write that is one record, after waiting for room wherever it needs some: what was set aside for it
-    /// already is told by whether it makes its leaf. Whoever holds the ticket is told when it is acknowledged.
-    async fn queue_put(
+    /// Waits until a write that is one record finds room wherever it needs some, and tells whether it makes its leaf:
+    /// `aside` is that of one for which blocks were set aside already. What is written stays with the caller, so that it
+    /// is not moved from flow to flow.
+    async fn admit_put(
         &self,
         (volume, lba): (VolumeId, Lba),
-        data: Rc<Blocks>,
-        crcs: Crcs,
+        length: usize,
         aside: Option<bool>,
-        ticket: Ticket,
         recall: Option<&Recall>,
-    ) -> Result<(), EngineError> {
-        assert_one_leaf(lba, data.len());
-        let (length, leaf) = (data.len(), lba.leaf());
+    ) -> Result<bool, EngineError> {
+        assert_one_leaf(lba, length);
+        let leaf = lba.leaf();
         let (blocks, key) = (length as u64, LeafKey { volume, leaf });
         let makes_leaf = match aside {
             Some(makes_leaf) => makes_leaf,
@@ -111,19 +112,32 @@ impl Shard {
             self.give_room_back(key, blocks, makes_leaf);
             return Err(error);
         }
+        let nodes = nodes_of(length);
+        if !self.has_room_now(nodes) {
+            Box::pin(self.room_for_puts(nodes)).await;
+        }
+        Ok(makes_leaf)
+    }
+
+    /// Queues a write that is one record and was admitted. Whoever holds the ticket is told when it is acknowledged.
+    #[inline]
+    fn queue_put(
+        &self,
+        (volume, lba): (VolumeId, Lba),
+        data: Rc<Blocks>,
+        crcs: Crcs,
+        makes_leaf: bool,
+        ticket: Ticket,
+    ) {
+        let length = data.len();
         let record = Record::Put {
             volume,
             lba,
             class: 0,
             crcs,
         };
-        let nodes = nodes_of(length);
-        if !self.has_room_now(nodes) {
-            Box::pin(self.room_for(&record, nodes)).await;
-        }
-        let payload = Some((data, 0..length));
-        self.queue_up(record, payload, nodes, (blocks, makes_leaf), ticket);
-        Ok(())
+        let (payload, pending) = (Some((data, 0..length)), (length as u64, makes_leaf));
+        self.queue_up(record, payload, nodes_of(length), pending, ticket);
     }
 
     /// Sets room aside for blocks of a leaf that is kept, if there is some now.
@@ -177,20 +191,8 @@ impl Shard {
                 crcs,
             });
         }
-        let record = Record::Put {
-            volume,
-            lba,
-            class: 0,
-            crcs,
-        };
-        let payload = Some((Rc::new(data), 0..length));
-        self.queue_up(
-            record,
-            payload,
-            nodes,
-            (blocks, false),
-            Ticket::There(caller),
-        );
+        let ticket = Ticket::There(caller);
+        self.queue_put((volume, lba), Rc::new(data), crcs, false, ticket);
         Ok(())
     }
 
@@ -204,11 +206,11 @@ impl Shard {
         data: Blocks,
         crcs: Crcs,
     ) -> Option<Result<(), EngineError>> {
-        let length = data.len();
+        let (length, data) = (data.len(), Rc::new(data));
         if length as u64 > self.shared.config.lane.batch_blocks_max {
             return Some(self.write_long(volume, lba, data, crcs, None).await);
         }
-        let (data, mut aside) = (Rc::new(data), None);
+        let mut aside = None;
         if self.shared.may_bypass(length) {
             // Apart: what is rare must not make the flow of every write larger.
             match Box::pin(self.pass((volume, lba), &data, &crcs)).await {
@@ -217,9 +219,14 @@ impl Shard {
                 Err(error) => return Some(Err(error)),
             }
         }
-        let ticket = Ticket::There(caller);
-        let queued = self.queue_put((volume, lba), data, crcs, aside, ticket, None);
-        queued.await.err().map(Err)
+        match self.admit_put((volume, lba), length, aside, None).await {
+            Ok(makes_leaf) => {
+                let ticket = Ticket::There(caller);
+                self.queue_put((volume, lba), data, crcs, makes_leaf, ticket);
+                None
+            }
+            Err(error) => Some(Err(error)),
+        }
     }
 
     /// Lets a write of blocks of one leaf pass the log if it may; if not, room is set aside for it, and it is

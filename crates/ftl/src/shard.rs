@@ -134,11 +134,20 @@ impl Shard {
 
     /// Waits for room in the queue, for delta nodes and for room in chains; or the engine's end.
     pub(crate) async fn room_for(&self, record: &Record, nodes: usize) {
+        self.room_where(nodes, || self.has_chain_room(record)).await;
+    }
+
+    /// [`Shard::room_for`] of a record that changes puts alone: it lengthens no chain.
+    pub(crate) async fn room_for_puts(&self, nodes: usize) {
+        self.room_where(nodes, || true).await;
+    }
+
+    async fn room_where(&self, nodes: usize, has_chain_room: impl Fn() -> bool) {
         // All in one loop: who waited for one looks at the others again.
         while !self.shared.is_stopped() {
             if self.lane.borrow().queued() >= LANE_QUEUE_MAX {
                 self.acked.listen().await;
-            } else if !self.has_nodes(nodes) || !self.has_chain_room(record) {
+            } else if !self.has_nodes(nodes) || !has_chain_room() {
                 self.node_waiters.set(self.node_waiters.get() + 1);
                 self.merge_wanted.notify();
                 self.nodes_freed.listen().await;
@@ -156,6 +165,7 @@ impl Shard {
     }
 
     /// Queues a record for which there is room, setting its delta nodes aside.
+    #[inline]
     pub(crate) fn queue_up(
         &self,
         record: Record,
