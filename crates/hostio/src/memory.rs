@@ -1,14 +1,11 @@
 //! Large zeroed memory, taken from the system when it is first used.
 
-use crate::stream;
+use crate::stream::{self, PAGE};
 use std::mem::ManuallyDrop;
 use std::ptr;
 
 /// Alignment of a piece, and the size of a huge page.
 const ALIGN: usize = 2 << 20;
-
-/// Processors fetch ahead by themselves only within so many bytes.
-const PAGE: usize = 4096;
 
 /// `MADV_HUGEPAGE` of `linux/mman.h`.
 const MADV_HUGEPAGE: i32 = 14;
@@ -55,16 +52,19 @@ impl Piece {
             at <= self.length && into.len() <= self.length - at,
             "inside the piece"
         );
-        let start = self.start.wrapping_add(at);
+        let start = self.start.wrapping_add(at).cast_const();
         let end = if goes_on { usize::MAX } else { into.len() };
-        for (index, part) in into.chunks_mut(PAGE).enumerate() {
+        let (pages, rest) = into.as_chunks_mut::<PAGE>();
+        for (index, page) in pages.iter_mut().enumerate() {
             let from = start.wrapping_add(index * PAGE);
-            if (index + 1) * PAGE < end {
-                stream::begin(from.wrapping_add(PAGE));
-            }
-            // SAFETY: source within the allocation by the assertion, target a live slice of its own.
-            unsafe { ptr::copy_nonoverlapping(from, part.as_mut_ptr(), part.len()) }
+            // Processors fetch ahead by themselves only within a page.
+            let next = ((index + 1) * PAGE < end).then(|| from.wrapping_add(PAGE));
+            // SAFETY: source within the allocation by the assertion.
+            unsafe { stream::page(from, page, next) }
         }
+        let from = start.wrapping_add(pages.len() * PAGE);
+        // SAFETY: source within the allocation by the assertion, target a live slice of its own.
+        unsafe { ptr::copy_nonoverlapping(from, rest.as_mut_ptr(), rest.len()) }
     }
 
     /// Replaces the bytes from `at` on, past the processor's cache: nobody reads them soon, and

