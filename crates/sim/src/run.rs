@@ -540,11 +540,8 @@ impl<'a> Machine<'a> {
         let may = self.options.has_faults && is_alone && self.factory.tells_shortage();
         let mut rng = self.rng.split_at("shortage", self.lives);
         let mut outages = self.rng.split_at("outage", self.lives);
-        may.then(|| {
-            Planned::draw(&mut rng)
-                .or_else(|| Planned::draw_absence(&mut outages).filter(|_| false))
-        })
-        .flatten()
+        may.then(|| Planned::draw(&mut rng).or_else(|| Planned::draw_absence(&mut outages)))
+            .flatten()
     }
 
     fn start(&mut self, life: &Life, rng: &mut Rng) -> Starting {
