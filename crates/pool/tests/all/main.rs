@@ -3,6 +3,7 @@
 mod common;
 
 mod drive_faults;
+mod label_choice;
 mod label_crash;
 mod label_create;
 mod label_quorum;
