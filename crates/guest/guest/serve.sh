@@ -48,6 +48,8 @@ asked() {
     nvme get-feature /dev/nvme0 --feature-id=7
     nvme get-feature /dev/nvme0 --feature-id=0xb
     nvme get-feature /dev/nvme0 --feature-id=0xf
+    # The kernel says that it waits as long as a status tells (ACRE), since the controller has CRDT1.
+    nvme get-feature /dev/nvme0 --feature-id=0x16 --raw-binary | od -An -tu1 -N1 | grep -qw 1
     nvme set-feature /dev/nvme0 --feature-id=4 --value=0x157
 }
 
