@@ -6,8 +6,8 @@
 //! 2. Refused still when attempts are as far apart as they get, the tier is *full* or *away*: from then on
 //!    hosts get an error wherever they would wait for what only the tier's cleaning can free. Reads go on.
 //! 3. A tier that cannot be read either may leave nothing to write: garbage collection frees no group then, and
-//!    compaction waits for one. It is away when a victim is left alone for as long as one ever is, and no
-//!    stripe was written meanwhile.
+//!    compaction waits for one. It is away when victims are left alone for as long as one ever is, for a while in which
+//!    no stripe was written.
 //! 4. The first stripe that is written ends this.
 //!
 //! **Invariants**: while the tier is short something is tried again, so it is seen when it is back;
@@ -39,8 +39,8 @@ pub(crate) enum Shortage {
 pub(crate) struct DenseState {
     /// The shortage, 0 for none.
     shortage: AtomicU8,
-    /// When a stripe was written last.
-    written_at: AtomicU64,
+    /// When a victim could not be read first, since a stripe was written; 0 if none was wanted.
+    unread_at: AtomicU64,
 }
 
 impl Shortage {
@@ -129,10 +129,16 @@ impl Shared {
 
     /// A group cannot be read now, and is left alone for `pause` as a victim.
     pub(crate) fn note_unread_victim(&self, pause: Nanos) {
-        let waits = self.group_waiters.load(Ordering::SeqCst) > 0;
-        let written_at = Nanos(self.dense_state.written_at.load(Ordering::Relaxed));
-        let is_long = self.world.now().since(written_at) > OUTAGE_PAUSE_MAX;
-        if waits && is_long && pause >= OUTAGE_PAUSE_MAX {
+        if pause < OUTAGE_PAUSE_MAX {
+            return;
+        }
+        let (unread_at, now) = (&self.dense_state.unread_at, self.world.now());
+        let first = unread_at.load(Ordering::Relaxed);
+        if self.group_waiters.load(Ordering::SeqCst) == 0 {
+            unread_at.store(0, Ordering::Relaxed);
+        } else if first == 0 {
+            unread_at.store(now.0.max(1), Ordering::Relaxed);
+        } else if now.since(Nanos(first)) >= OUTAGE_PAUSE_MAX {
             self.begin_shortage(Shortage::Away);
         }
     }
@@ -149,9 +155,7 @@ impl Shared {
     /// A stripe was written.
     pub(crate) fn note_stripe(&self) {
         let state = &self.dense_state;
-        state
-            .written_at
-            .store(self.world.now().0, Ordering::Relaxed);
+        state.unread_at.store(0, Ordering::Relaxed);
         if self.dense_shortage().is_some() {
             state.shortage.store(0, Ordering::SeqCst);
         }
