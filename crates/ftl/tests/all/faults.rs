@@ -284,6 +284,44 @@ fn a_tier_that_takes_nothing_is_an_error_until_it_is_back() {
     }
 }
 
+/// The tier takes all that is written and gives nothing back: garbage collection frees no group, compaction waits for one,
+/// and no stripe is ever refused. Hosts hear of it all the same.
+#[test]
+fn a_tier_that_cannot_be_read_is_away_once_it_is_full() {
+    let mut refused = 0;
+    for seed in 1..=40 {
+        let pool = Pool::new(seed, 1, 1);
+        let engine = pool.create();
+        let world: Rc<dyn World> = Rc::clone(&pool.executor) as Rc<dyn World>;
+        let begun = |mut host: Host, count| {
+            world.run(async move {
+                host.run(count).await;
+                host
+            })
+        };
+        let running = [1, 2].map(|number| begun(pool.host(&engine, number), 600));
+        let waits = |name| engine.waits()[name];
+        pool.executor.turns(5_000, || false);
+        pool.dense.away.set(Some(0));
+        let turned = (0..400_000).any(|_| {
+            pool.executor.turn();
+            waits("dense_short") > 0
+        });
+        let counters = engine.counters();
+        assert_eq!(counters.get("stripe_write_errors"), None, "seed {seed}");
+        refused += u32::from(turned);
+        pool.dense.away.set(None);
+        let hosts = running.map(|host| pool.executor.block_on(host));
+        pool.executor.drain();
+        assert_eq!(waits("dense_short"), 0, "seed {seed}");
+        assert_eq!(engine.counters().get("blocks_lost"), None, "seed {seed}");
+        for host in hosts {
+            verify(&pool, host).expect("every block is there");
+        }
+    }
+    assert!(refused > 30, "{refused} seeds");
+}
+
 /// The first write of a chunk misses one of two copies, where the header of an earlier use by the
 /// busier lane stays: a start believes the later one, whatever lanes they are of.
 #[test]
