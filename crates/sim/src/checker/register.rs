@@ -464,10 +464,15 @@ impl Register {
             return;
         }
         self.mark(flushed);
+        // Few, however many values there are while hosts are refused and an old operation has not ended.
+        let durable = self.clusters.iter();
+        let durable = durable.filter(|new| new.is_durable && new.first_end < oldest);
+        let durable: Vec<&Cluster> = durable.collect();
         let is_dead = |cluster: &&Cluster| {
-            let durable = self.clusters.iter();
-            let mut durable = durable.filter(|new| new.is_durable && new.first_end < oldest);
-            durable.any(|new| cluster.is_before(new) && cluster.last_begin < new.last_begin)
+            // One that was refused took effect before that, if it did.
+            let is_behind = |new: &Cluster| new.is_behind(cluster.id, cluster.settled());
+            let mut durable = durable.iter();
+            durable.any(|new| is_behind(new) && cluster.last_begin < new.last_begin)
         };
         let dead = self.clusters.iter().filter(is_dead);
         let dead: Vec<(WriteId, Moment)> = dead.map(|one| (one.id, one.last_begin)).collect();
@@ -510,10 +515,14 @@ impl Register {
     /// Least and most data blocks (0 or 1) the block may hold now, with nothing outstanding.
     #[must_use]
     pub fn mapped(&self) -> (u64, u64) {
-        // What may never have happened (refused, in flight) supersedes nothing.
+        let [last, before] = self.latest();
         let current = self.clusters.iter().filter(|cluster| {
-            let mut happened = self.clusters.iter().filter(|one| one.first_end != NEVER);
-            !happened.any(|one| one.id != cluster.id && cluster.is_before(one))
+            let other = last.filter(|last| last.id != cluster.id).or(before);
+            // Who stands before any stands before the latest, unless they are beside one another.
+            !other.is_some_and(|other| match other.beside.contains(&cluster.id) {
+                true => self.is_superseded(cluster),
+                false => cluster.is_before(other),
+            })
         });
         let mut bounds = (1, 0);
         for cluster in current {
@@ -521,6 +530,28 @@ impl Register {
             bounds = (bounds.0.min(mapped), bounds.1.max(mapped));
         }
         bounds
+    }
+
+    /// The two values that began last, of those that certainly happened: what may not have (refused, in flight)
+    /// supersedes nothing.
+    fn latest(&self) -> [Option<&Cluster>; 2] {
+        let mut latest: [Option<&Cluster>; 2] = [None; 2];
+        for cluster in self.clusters.iter().filter(|one| one.first_end != NEVER) {
+            let is_later = |than: &Option<&Cluster>| {
+                than.is_none_or(|than| cluster.last_begin > than.last_begin)
+            };
+            match latest.iter().position(is_later) {
+                Some(0) => latest = [Some(cluster), latest[0]],
+                Some(_) => latest[1] = Some(cluster),
+                None => {}
+            }
+        }
+        latest
+    }
+
+    fn is_superseded(&self, cluster: &Cluster) -> bool {
+        let mut happened = self.clusters.iter().filter(|one| one.first_end != NEVER);
+        happened.any(|one| one.id != cluster.id && cluster.is_before(one))
     }
 }
 
@@ -758,6 +789,27 @@ mod tests {
         assert_eq!(register.returned(100, 3_000, 3_001), Err(Wrong::Stale));
         assert_eq!(register.returned(199, 3_000, 3_001), Ok(()));
         assert_eq!(register.mapped(), (1, 1));
+    }
+
+    /// Of writes that were refused none is kept once a later one is durable, and none may be read then.
+    #[test]
+    fn pruned_refusals_stay_stale() {
+        let mut register = Register::new(1);
+        for id in 1..200 {
+            let at = id * 10;
+            register.invoke(id, false, at);
+            if id % 4 == 0 {
+                register.acknowledge(id, at + 1, true, at + 2, 0);
+                assert!(register.held().len() <= 3, "{}", register.held().len());
+            } else {
+                register.give_up(id, at + 1);
+            }
+        }
+        let mut other = register.clone();
+        assert_eq!(other.returned(195, 3_000, 3_001), Err(Wrong::Stale));
+        // What was refused since the last one that was acknowledged may be there.
+        assert_eq!(other.returned(198, 3_000, 3_001), Ok(()));
+        assert_eq!(register.returned(196, 3_000, 3_001), Ok(()));
     }
 
     /// The answer of a read may be on its way when the power fails: it may be older than what the crash
