@@ -382,8 +382,8 @@ impl Map {
     }
 
     /// A leaf to be changed, if its image is cached, and the LSN up to which records count no more for
-    /// it. Inlined: what it returns, seven words, would go through memory, and be waited for there.
-    #[inline(always)]
+    /// it.
+    #[inline]
     fn cached(&mut self, leaf: u32) -> (Option<Cached<'_>>, Lsn) {
         let LeafMut {
             head,
