@@ -75,7 +75,11 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) ->
         } else {
             PASSES
         },
-        zipf_ranks: ask.scale,
+        // Disks are whole at every scale.
+        zipf_ranks: match system {
+            SystemName::HddArray => 1,
+            _ => ask.scale,
+        },
         cores: USUAL.cores,
         scale: ask.scale,
         requests,
