@@ -154,7 +154,7 @@ impl Window {
 
 /// What a smaller rig is not, under skew.
 const TOO_SMALL: &str =
-    "under skew a log of this size has less room than its share: docs/lab.md, Size of a rig";
+    "what has a log is not the same at a fraction of its size under skew: docs/lab.md, Size of a rig";
 
 /// What was measured.
 #[derive(Clone, PartialEq, Serialize, Debug)]
