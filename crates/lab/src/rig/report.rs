@@ -153,8 +153,7 @@ impl Window {
 }
 
 /// What a smaller rig is not, under skew.
-const TOO_SMALL: &str =
-    "what has a log is not the same at a fraction of its size under skew: docs/lab.md, Size of a rig";
+const TOO_SMALL: &str = "what has a log is not the same at a fraction of its size under skew: docs/lab.md, Size of a rig";
 
 /// What was measured.
 #[derive(Clone, PartialEq, Serialize, Debug)]
