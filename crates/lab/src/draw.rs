@@ -154,6 +154,72 @@ fn inverse(value: f64, theta: f64) -> f64 {
     (ratio * value).exp()
 }
 
+/// Which place the ranks of a law fall on where there are more ranks than places.
+///
+/// A system that is smaller than what it stands for has fewer places than there are ranks. Neighbours share one then, so
+/// that every share of the places takes what it takes at the whole. Not the hottest: were they to share, one place would
+/// be written as often as several are, and what does not shrink with the system (buffers of drives, requests in flight,
+/// locks) would see more of it. Those have a place each, as at the whole.
+#[derive(Clone, Copy)]
+pub struct Population {
+    places: u64,
+    ranks: u64,
+    /// Places with one rank.
+    apart: u64,
+}
+
+impl Population {
+    /// Places of which one has a rank of its own. Chosen: what they take of the places besides, less than 0.1 %, has to be
+    /// little beside a fast tier of 5 %.
+    const APART: u64 = 1024;
+
+    /// So many places, at least one, and so many ranks for each.
+    #[must_use]
+    pub const fn new(places: u64, ranks_per_place: u32) -> Self {
+        Self {
+            places,
+            ranks: places * ranks_per_place as u64,
+            apart: places / Self::APART,
+        }
+    }
+
+    /// How many ranks there are.
+    #[must_use]
+    pub const fn ranks(&self) -> u64 {
+        self.ranks
+    }
+
+    /// Which place a rank falls on, counted from the hottest.
+    #[must_use]
+    pub const fn place(&self, rank: u64) -> u64 {
+        if rank < self.apart || self.ranks == self.places {
+            return rank;
+        }
+        let (places, ranks) = self.shared();
+        self.apart + ((rank - self.apart) as u128 * places as u128 / ranks as u128) as u64
+    }
+
+    /// The ranks of a place, counted from the hottest.
+    #[must_use]
+    pub const fn ranks_of(&self, place: u64) -> std::ops::Range<u64> {
+        self.first(place)..self.first(place + 1)
+    }
+
+    const fn first(&self, place: u64) -> u64 {
+        if place < self.apart {
+            return place;
+        }
+        let (places, ranks) = self.shared();
+        let first = (place - self.apart) as u128 * ranks as u128;
+        self.apart + first.div_ceil(places as u128) as u64
+    }
+
+    /// Places and ranks of those that share.
+    const fn shared(&self) -> (u64, u64) {
+        (self.places - self.apart, self.ranks - self.apart)
+    }
+}
+
 /// A permutation of `0..items` that scatters neighbours, and can be undone.
 #[derive(Clone, Copy)]
 pub struct Scatter {
@@ -320,6 +386,29 @@ mod tests {
     fn one_rank_is_drawn_always() {
         let (zipf, mut random) = (Zipf::new(1, 0.99), Random::new(3));
         assert!((0..1000).all(|_| zipf.rank(&mut random) == 0));
+    }
+
+    /// Every rank has a place, the hottest one each, and all places about as many of the others.
+    #[test]
+    fn ranks_share_places_but_the_hottest() {
+        for (places, per_place) in [(1, 1), (1, 7), (1000, 1), (1573, 4), (100_000, 8)] {
+            let population = Population::new(places, per_place);
+            let apart = places / Population::APART;
+            let mut next = 0;
+            for place in 0..places {
+                let ranks = population.ranks_of(place);
+                assert_eq!(ranks.start, next, "{place} of {places}");
+                let most = if place < apart {
+                    1
+                } else {
+                    u64::from(per_place) + 1
+                };
+                assert!((1..=most).contains(&(ranks.end - ranks.start)), "{ranks:?}");
+                assert!(ranks.clone().all(|rank| population.place(rank) == place));
+                next = ranks.end;
+            }
+            assert_eq!(next, population.ranks());
+        }
     }
 
     #[test]

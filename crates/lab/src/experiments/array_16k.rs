@@ -1,6 +1,7 @@
 //! How fast arrays are at random 16 KiB I/O, and the engine above one.
 
-use super::array_io::{CORES, DEPTH, JOBS, OVER_PROVISION, request};
+use super::array_io::{CORES, OVER_PROVISION, request};
+use super::job_file::Embedded;
 use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Plot, Row, processors};
 use crate::rig::{Protect, RigRequest, SystemName};
 
@@ -27,6 +28,29 @@ const DENSE: &str = "tlc-p5520";
 const SMALLER: u32 = 8;
 const REQUESTS: u64 = 100_000;
 const READS: [u32; 5] = [100, 70, 50, 30, 0];
+/// The document's jobs, by mix.
+const FILES: [Embedded; 5] = [
+    Embedded {
+        name: "workloads/004-random-16k-100-0.fio",
+        text: include_str!("../../../../workloads/004-random-16k-100-0.fio"),
+    },
+    Embedded {
+        name: "workloads/004-random-16k-70-30.fio",
+        text: include_str!("../../../../workloads/004-random-16k-70-30.fio"),
+    },
+    Embedded {
+        name: "workloads/004-random-16k-50-50.fio",
+        text: include_str!("../../../../workloads/004-random-16k-50-50.fio"),
+    },
+    Embedded {
+        name: "workloads/004-random-16k-30-70.fio",
+        text: include_str!("../../../../workloads/004-random-16k-30-70.fio"),
+    },
+    Embedded {
+        name: "workloads/004-random-16k-0-100.fio",
+        text: include_str!("../../../../workloads/004-random-16k-0-100.fio"),
+    },
+];
 const SYSTEMS: [SystemName; 5] = [
     SystemName::Raid0,
     SystemName::Raid10,
@@ -38,8 +62,10 @@ const SYSTEMS: [SystemName; 5] = [
 /// The engine on fewer processors than the document's machine has: what that is called, and how many.
 const FEWER: [(&str, usize); 2] = [(processors::TWO, 2), (processors::ONE, 1)];
 
-fn mixed(ask: &Ask, system: SystemName, reads: u32) -> RigRequest {
+/// A system under one of the files.
+fn mixed(ask: &Ask, system: SystemName, at: usize) -> RigRequest {
     RigRequest {
+        hosts: FILES[at].hosts(),
         dense: DENSE,
         protect: match system {
             SystemName::Varve => Protect::Parity2,
@@ -47,7 +73,7 @@ fn mixed(ask: &Ask, system: SystemName, reads: u32) -> RigRequest {
         },
         scale: ask.scale * SMALLER,
         requests: REQUESTS,
-        ..request(ask, system, reads)
+        ..request(ask, system, READS[at])
     }
 }
 
@@ -55,9 +81,10 @@ fn mixed(ask: &Ask, system: SystemName, reads: u32) -> RigRequest {
 fn jobs(ask: &Ask) -> Vec<Job> {
     let all = SYSTEMS
         .into_iter()
-        .flat_map(|system| READS.map(|reads| Job::Rig(mixed(ask, system, reads))));
+        .flat_map(|system| (0..READS.len()).map(move |at| Job::Rig(mixed(ask, system, at))));
     let fewer = FEWER.into_iter().flat_map(|(_, cores)| {
-        READS.map(|reads| processors::on(cores, mixed(ask, SystemName::Varve, reads)))
+        let of = move |at| processors::on(cores, mixed(ask, SystemName::Varve, at));
+        (0..READS.len()).map(of)
     });
     all.chain(fewer).collect()
 }
@@ -121,9 +148,9 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
 fn notes() -> Vec<String> {
     vec![
         format!(
-            "{JOBS} jobs at depth {DEPTH} in place of the document's 120 at 16, so as many requests in flight: jobs of a mix \
-             are tenants, each with its own part of the addresses, and a rig has at most 64 of those. Its job file as it is \
-             (workloads/004-random-16k-*.fio, 120 clones of one job, so one tenant) runs with varve lab rig --workload."
+            "Jobs are those of the document's files (workloads/004-random-16k-*.fio): 120 clones of one job at depth 16, which are one \
+             tenant here. The document tells no duration; a window ends after {REQUESTS} requests. Nothing is overwritten before \
+             the file that only reads."
         ),
         format!(
             "The engine has one drive of the fast tier, which takes every write first, keeps {OVER_PROVISION} % \
@@ -142,6 +169,7 @@ fn notes() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rig::Hosts;
 
     /// Figures are told of findings by their places.
     #[test]
@@ -160,10 +188,15 @@ mod tests {
                 [CORES, 2, 1][place.saturating_sub(last)],
                 "job {at}"
             );
-            let crate::rig::Hosts::Mix(mixed) = &request.hosts else {
-                panic!("all are mixes")
+            let file = format!(
+                "workloads/004-random-16k-{}-{}.fio",
+                READS[mix],
+                100 - READS[mix]
+            );
+            let Hosts::Fio(of) = &request.hosts else {
+                panic!("all are files")
             };
-            assert_eq!(mixed.reads_per_cent, READS[mix], "job {at}");
+            assert_eq!(of.name(), file, "job {at}");
         }
     }
 }

@@ -26,9 +26,9 @@ pub(super) const DRIVES: u32 = 8;
 pub(super) const OVER_PROVISION: f64 = 30.0;
 /// As many requests in flight as the document's 120 jobs of 16 have. Jobs of a mix are tenants, of which a rig has 64 at most;
 /// in a job file, as `workloads/004-*.fio`, clones of a job are one.
-pub(super) const JOBS: u32 = 60;
-pub(super) const DEPTH: u32 = 32;
-pub(super) const BYTES: u64 = 16 << 10;
+const JOBS: u32 = 60;
+const DEPTH: u32 = 32;
+const BYTES: u64 = 16 << 10;
 /// Cores of the document's machine (two of 32).
 pub(super) const CORES: usize = 64;
 /// Flash that costs about 2 under random writes, as the document takes for granted, by its sheet.

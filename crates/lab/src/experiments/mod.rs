@@ -10,6 +10,7 @@ mod array_stripes;
 mod drive_table;
 mod grid;
 mod job;
+mod job_file;
 mod look;
 mod memory;
 mod outcome;

@@ -1,10 +1,9 @@
 //! Four kinds of load side by side, in time.
 
+use super::job_file::Embedded;
 use super::time_writes::request;
 use super::{Ask, Experiment, Finding, Job, Outcome, Plot, Row, processors};
-use crate::fio::Plan;
-use crate::rig::{Hosts, JobFile, Law, Mix, Pace, RigRequest, SystemName, Window};
-use std::sync::Arc;
+use crate::rig::{Law, Mix, Pace, RigRequest, SystemName, Window};
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -19,8 +18,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     outcome,
 };
 
-const FILE: &str = include_str!("../../../../workloads/000-configuration-3.fio");
-const NAME: &str = "workloads/000-configuration-3.fio";
+const FILE: Embedded = Embedded {
+    name: "workloads/000-configuration-3.fio",
+    text: include_str!("../../../../workloads/000-configuration-3.fio"),
+};
 const TOLERANCE: f64 = 20.0;
 /// Document 000, of one CSAL: on a standard drive, and on a zoned one.
 const PUBLISHED: [f64; 2] = [3.8, 2.3];
@@ -45,14 +46,8 @@ const ON_ZONES: usize = 3;
 /// A third of the file: its job that writes in order would end all after 3.2 million writes.
 const REQUESTS: u64 = 1_000_000;
 
-fn file() -> Arc<JobFile> {
-    let plan: Plan = FILE.parse().expect("it is tested that the file is one");
-    let file = JobFile::new(NAME, &plan);
-    Arc::new(file.expect("it is tested that a rig can do it"))
-}
-
 fn jobs(ask: &Ask) -> Vec<Job> {
-    let hosts = Hosts::Fio(file());
+    let hosts = FILE.hosts();
     // What the file says stands in for it.
     let nothing = Mix {
         jobs: 1,
@@ -161,11 +156,6 @@ const NOTES: [&str; 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_file_is_a_load() {
-        assert_eq!(file().name(), NAME);
-    }
 
     /// Rows are told of findings by their places.
     #[test]

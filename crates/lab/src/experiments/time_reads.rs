@@ -1,11 +1,10 @@
 //! Reads in time.
 
 use super::grid::{self, Grid};
+use super::job_file::Embedded;
 use super::time_writes::{request, writes};
 use super::{Ask, Experiment, Finding, Job, Origin, Outcome, Row, processors};
-use crate::fio::Plan;
-use crate::rig::{Hosts, JobFile, Law, Mix, Pace, RigRequest, SystemName, Window};
-use std::sync::Arc;
+use crate::rig::{Law, Mix, Pace, RigRequest, SystemName, Window};
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -53,8 +52,10 @@ const LOADS: [(Law, u64, u32, &str); 7] = [
 const REQUESTS: [u64; 7] = [200_000, 200_000, 200_000, 60_000, 60_000, 60_000, 60_000];
 const DISK_REQUESTS: u64 = 20_000;
 /// Reads of 64 KiB beside writes of 4 KiB, of each job.
-const FILE: &str = include_str!("../../../../workloads/002-reads-64k-writes-4k.fio");
-const NAME: &str = "workloads/002-reads-64k-writes-4k.fio";
+const FILE: Embedded = Embedded {
+    name: "workloads/002-reads-64k-writes-4k.fio",
+    text: include_str!("../../../../workloads/002-reads-64k-writes-4k.fio"),
+};
 const FILE_REQUESTS: u64 = 150_000;
 /// Places of the loads that have both: those of one size, and the file.
 const HALF: usize = 6;
@@ -62,18 +63,12 @@ const FILED: usize = 7;
 /// Rates of reads are those of the smallest drive with all dies at work, also at a quarter of it.
 const SMALLER: u32 = 4;
 
-fn file() -> Arc<JobFile> {
-    let plan: Plan = FILE.parse().expect("it is tested that the file is one");
-    let file = JobFile::new(NAME, &plan);
-    Arc::new(file.expect("it is tested that a rig can do it"))
-}
-
 fn jobs(ask: &Ask) -> Vec<Job> {
-    let file = file();
+    let file = FILE.hosts();
     grid::jobs(&SYSTEMS, FILED + 1, |system, load| {
         if load == FILED {
             let half = filed(ask, system);
-            let hosts = Hosts::Fio(Arc::clone(&file));
+            let hosts = file.clone();
             return RigRequest { hosts, ..half };
         }
         let (law, bytes, reads_per_cent, _) = LOADS[load];
@@ -177,11 +172,6 @@ const NOTES: [&str; 6] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_file_is_a_load() {
-        assert_eq!(file().name(), NAME);
-    }
 
     /// The laws of document 002's picture at both sizes, each by its name, and the load of both directions where it is
     /// looked for.

@@ -49,6 +49,11 @@ const PASSES: f64 = 2.0;
 const REQUESTS: [u64; 4] = [800_000, 200_000, 600_000, 100_000];
 /// Disks cost the model most, and have no state that a longer window would show.
 const DISK_REQUESTS: u64 = 60_000;
+/// Writers in order of the document's eight machines, eight jobs in each.
+const STREAMS: u32 = 64;
+/// What the document holds against one another under these, at which loads.
+const STREAMED: [SystemName; 2] = [SystemName::HddArray, SystemName::DropIn];
+const STREAMED_LOADS: [usize; 2] = [IN_ORDER_4K, IN_ORDER_64K];
 
 /// A system under a load of the document's shape.
 pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) -> RigRequest {
@@ -70,7 +75,11 @@ pub(super) fn request(ask: &Ask, system: SystemName, mix: Mix, requests: u64) ->
         } else {
             PASSES
         },
-        zipf_ranks: ask.scale,
+        // Disks are whole at every scale.
+        zipf_ranks: match system {
+            SystemName::HddArray => 1,
+            _ => ask.scale,
+        },
         cores: USUAL.cores,
         scale: ask.scale,
         requests,
@@ -92,8 +101,9 @@ const NOTES: [&str; 8] = [
      is a real drive's many times over (2.5, 1.2 and 0.59 MB/s of random 4 KiB on drives of 1, 2 and 4 times the size); \
      its processor time is not charged, nor are its bitmaps read. The published 10 MB/s at random writes may \
      be of a cache that was not full.",
-    "A drop-in drive below the disks at writes in order, as the document has it, needs more streams than the \
-     drive has buffers for (32 here): eight tenants are fewer. See varve lab rig drop-in --rw write --jobs 64.",
+    "A drop-in drive below the disks at writes in order, as the document has it, needs more streams than the drive has buffers \
+     for (32 here): eight tenants are fewer, the document's eight jobs of each of eight machines are more. Each is at 128 requests and \
+     has a part of the addresses of its own; where the document's wrote is not told.",
     "CSAL on zones is the document's CSAL-ZNS, which had four drives of 4 TB; here it is one of 1 TB, whose flash \
      takes 1.2 GB/s.",
     processors::NOTE,
@@ -127,6 +137,16 @@ fn loaded(ask: &Ask, system: SystemName, load: usize) -> RigRequest {
     request(ask, system, writes(law, bytes), requests)
 }
 
+/// A system under as many writers in order as the document has.
+fn streamed(ask: &Ask, system: SystemName, load: usize) -> RigRequest {
+    let (law, bytes) = LOADS[load];
+    let mix = Mix {
+        jobs: STREAMS,
+        ..writes(law, bytes)
+    };
+    request(ask, system, mix, DISK_REQUESTS)
+}
+
 fn jobs(ask: &Ask) -> Vec<Job> {
     let standard = grid::jobs(&SYSTEMS, LOADS.len(), |system, load| {
         loaded(ask, system, load)
@@ -139,7 +159,11 @@ fn jobs(ask: &Ask) -> Vec<Job> {
     });
     let on_one =
         (0..LOADS.len()).map(|load| processors::on(1, loaded(ask, SystemName::Varve, load)));
-    standard.into_iter().chain(on_zones).chain(on_one).collect()
+    let streamed = STREAMED
+        .into_iter()
+        .flat_map(|system| STREAMED_LOADS.map(|load| Job::Rig(streamed(ask, system, load))));
+    let all = standard.into_iter().chain(on_zones).chain(on_one);
+    all.chain(streamed).collect()
 }
 
 /// Place of a load in `LOADS`.
@@ -211,6 +235,25 @@ fn headlines(rates: &Grid<'_>, on_one: &[f64]) -> Vec<Row> {
     rows
 }
 
+/// `rates`: of those that the document holds against one another under its writers in order, by load.
+fn of_streams(rates: &[f64]) -> Vec<Row> {
+    let (disks, drop_in) = rates.split_at(STREAMED_LOADS.len());
+    let mut rows = Vec::new();
+    for (load, (disks, drop_in)) in STREAMED_LOADS.iter().zip(disks.iter().zip(drop_in)) {
+        let what = format!("{STREAMS} writers in order, {} KiB", LOADS[*load].1 >> 10);
+        let by = Row::at_least(
+            format!("{what}, hdd-array by drop-in, at least"),
+            1.0,
+            disks / drop_in,
+            0.0,
+        );
+        rows.push(by.of(Origin::Order));
+        rows.push(Row::beside(format!("{what}, hdd-array, MB/s"), *disks));
+        rows.push(Row::beside(format!("{what}, drop-in, MB/s"), *drop_in));
+    }
+    rows
+}
+
 /// The artifact's sample run, 4 KiB in order by eight jobs at depth 128: milliseconds.
 const ARTIFACT_MEAN: f64 = 1.88;
 const ARTIFACT: [(&str, f64); 4] = [
@@ -257,10 +300,12 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     }
     let written = |finding: &Finding| finding.rig().window.written_per_s() as f64 / 1e6;
     let others: Vec<f64> = others.iter().map(written).collect();
-    let (on_zones, on_one) = others.split_at(LOADS.len());
+    let (on_zones, others) = others.split_at(LOADS.len());
+    let (on_one, streamed) = others.split_at(LOADS.len());
     plot.series(ON_ZONES.0, on_zones.to_vec());
     plot.series(processors::ONE, on_one.to_vec());
     let mut rows = headlines(&rates, on_one);
+    rows.extend(of_streams(streamed));
     rows.extend(latencies(&rates));
     for system in SYSTEMS {
         for (load, name) in names.iter().enumerate() {
@@ -286,13 +331,14 @@ mod tests {
     use super::*;
 
     /// Rates are told of findings by their places: systems, then CSAL on zones, then the engine on one processor, each
-    /// under all loads.
+    /// under all loads, then what is held against one another under many writers.
     #[test]
     fn jobs_are_where_their_rates_are_looked_for() {
         let jobs = jobs(&Ask { seed: 1, scale: 8 });
         let (zoned, one) = (SYSTEMS.len(), SYSTEMS.len() + 1);
-        assert_eq!(jobs.len(), (one + 1) * LOADS.len());
-        for (at, job) in jobs.iter().enumerate() {
+        let standard = (one + 1) * LOADS.len();
+        assert_eq!(jobs.len(), standard + STREAMED.len() * STREAMED_LOADS.len());
+        for (at, job) in jobs.iter().take(standard).enumerate() {
             let Job::Rig(request) = job else {
                 panic!("all are rigs")
             };
@@ -305,6 +351,19 @@ mod tests {
                 panic!("all are mixes")
             };
             assert_eq!((mix.law, mix.bytes), LOADS[at % LOADS.len()], "job {at}");
+        }
+        for (at, job) in jobs[standard..].iter().enumerate() {
+            let Job::Rig(request) = job else {
+                panic!("all are rigs")
+            };
+            let (place, load) = (at / STREAMED_LOADS.len(), at % STREAMED_LOADS.len());
+            let bytes = LOADS[STREAMED_LOADS[load]].1;
+            assert_eq!(request.system, STREAMED[place], "streams {at}");
+            let mix = Mix {
+                jobs: STREAMS,
+                ..writes(Law::Sequential, bytes)
+            };
+            assert_eq!(request.hosts, Hosts::Mix(mix), "streams {at}");
         }
     }
 }

@@ -19,11 +19,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Fast tier, per cent of the user's blocks.
 const TIERS: [f64; 3] = [5.0, 10.0, 20.0];
 /// What is run at every size of the tier: the engine takes longer.
-const RUNS: [(PolicyName, Workload); 6] = [
+const RUNS: [(PolicyName, Workload); 8] = [
     (PolicyName::CsalToday, Workload::Uniform),
     (PolicyName::CsalToday, Workload::Zipf(0.8)),
     (PolicyName::CsalToday, Workload::Zipf(0.99)),
     (PolicyName::CsalToday, Workload::Zipf(1.2)),
+    (PolicyName::CsalPaper, Workload::Uniform),
+    (PolicyName::CsalPaper, Workload::Zipf(0.99)),
     (PolicyName::Varve, Workload::Uniform),
     (PolicyName::Varve, Workload::Zipf(0.99)),
 ];

@@ -2,7 +2,7 @@
 
 use super::area::Area;
 use super::job::{Job, Order};
-use crate::draw::{Random, Scatter, Shuffle, Zipf};
+use crate::draw::{Population, Random, Scatter, Shuffle, Zipf};
 
 /// An I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +44,7 @@ enum Law {
 struct Skew {
     zipf: Zipf,
     theta: f64,
-    ranks_per_block: u64,
+    population: Population,
     scatter: Scatter,
     /// Where the hottest block is.
     base: u64,
@@ -54,7 +54,7 @@ impl Stream {
     /// The I/Os of a clone on an area ([`Job::area`]). `seed` is the run's; with it, `randseed`, the job
     /// and the clone decide everything.
     ///
-    /// Zipf's law is drawn over `ranks_per_block` ranks for each block, neighbours of which share one:
+    /// Zipf's law is drawn over `ranks_per_block` ranks for each block ([`Population`]):
     /// 1, or how many times smaller the area is than what it stands for.
     ///
     /// # Panics
@@ -138,13 +138,16 @@ impl Law {
                 shuffle: Shuffle::new(blocks, random.bits()),
                 next: 0,
             },
-            Order::Zipf { theta } => Self::Zipf(Skew {
-                zipf: Zipf::new(blocks * u64::from(ranks), theta),
-                theta,
-                ranks_per_block: ranks.into(),
-                scatter: Scatter::new(blocks),
-                base: ((base * blocks as f64) as u64).min(blocks - 1),
-            }),
+            Order::Zipf { theta } => {
+                let population = Population::new(blocks, ranks);
+                Self::Zipf(Skew {
+                    zipf: Zipf::new(population.ranks(), theta),
+                    theta,
+                    population,
+                    scatter: Scatter::new(blocks),
+                    base: ((base * blocks as f64) as u64).min(blocks - 1),
+                })
+            }
         }
     }
 
@@ -166,7 +169,7 @@ impl Law {
                 at
             }
             Self::Zipf(skew) => {
-                let heat = skew.zipf.rank(random) / skew.ranks_per_block;
+                let heat = skew.population.place(skew.zipf.rank(random));
                 (skew.scatter.of(heat) + skew.base) % blocks
             }
         }
@@ -197,7 +200,7 @@ impl Skew {
     }
 
     fn weight(&self, heat: u64) -> f64 {
-        let ranks = heat * self.ranks_per_block..(heat + 1) * self.ranks_per_block;
+        let ranks = self.population.ranks_of(heat);
         ranks.map(|rank| Zipf::weight(rank, self.theta)).sum()
     }
 }

@@ -1,7 +1,8 @@
 //! What hosts do, as numbers or as a job file.
 
 use super::file::JobFile;
-use super::mix::Mix;
+use super::mix::{Law, Mix};
+use crate::fio::Order;
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
 
@@ -31,6 +32,17 @@ impl Hosts {
         match self {
             Self::Mix(mix) => mix.bytes,
             Self::Fio(file) => file.bytes(),
+        }
+    }
+
+    /// True if some places are hotter than others.
+    pub(super) fn is_skewed(&self) -> bool {
+        match self {
+            Self::Mix(mix) => matches!(mix.law, Law::Zipf(_)),
+            Self::Fio(file) => {
+                let mut jobs = file.groups().iter().flatten();
+                jobs.any(|job| matches!(job.order, Order::Zipf { .. }))
+            }
         }
     }
 

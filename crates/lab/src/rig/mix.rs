@@ -2,7 +2,7 @@
 
 use super::pace::Pace;
 use super::system::Io;
-use crate::draw::{Random, Scatter, Zipf};
+use crate::draw::{Population, Random, Scatter, Zipf};
 use serde::Serialize;
 use std::fmt;
 use std::rc::Rc;
@@ -67,7 +67,7 @@ enum Drawn {
 /// Zipf's law over places.
 struct Skew {
     zipf: Zipf,
-    ranks_per_place: u64,
+    population: Population,
     scatter: Scatter,
 }
 
@@ -76,11 +76,11 @@ impl Mix {
     pub(crate) fn places(&self, size: u64, ranks_per_place: u32, seed: u64) -> Vec<Places> {
         let area = size / u64::from(self.jobs) / self.bytes * self.bytes;
         let count = area / self.bytes;
-        let ranks_per_place = u64::from(ranks_per_place);
+        let population = Population::new(count, ranks_per_place);
         let skew = match self.law {
             Law::Zipf(theta) => Some(Rc::new(Skew {
-                zipf: Zipf::new(count * ranks_per_place, theta),
-                ranks_per_place,
+                zipf: Zipf::new(population.ranks(), theta),
+                population,
                 scatter: Scatter::new(count),
             })),
             Law::Sequential | Law::Uniform => None,
@@ -118,8 +118,8 @@ impl Places {
             }
             Drawn::Uniform => self.random.below(self.places),
             Drawn::Zipf(skew) => {
-                let heat = skew.zipf.rank(&mut self.random) / skew.ranks_per_place;
-                skew.scatter.of(heat)
+                let rank = skew.zipf.rank(&mut self.random);
+                skew.scatter.of(skew.population.place(rank))
             }
         };
         Io {

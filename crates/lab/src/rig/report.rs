@@ -152,6 +152,9 @@ impl Window {
     }
 }
 
+/// What a smaller rig is not, under skew.
+const TOO_SMALL: &str = "what has a log is not the same at a fraction of its size under skew: docs/lab.md, Size of a rig";
+
 /// What was measured.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct RigReport {
@@ -167,6 +170,12 @@ pub struct RigReport {
 }
 
 impl RigReport {
+    /// True if the same system at `--scale 1` may do otherwise by more than 5 %.
+    fn is_too_small(&self) -> bool {
+        let request = &self.parameters.request;
+        request.scale > 1 && request.system.has_log() && request.hosts.is_skewed()
+    }
+
     /// A table for people.
     ///
     /// # Panics
@@ -177,6 +186,9 @@ impl RigReport {
         table.line("system", &self.parameters.request.system.to_string());
         for (name, value) in &self.parameters.made_of {
             table.line(name, value);
+        }
+        if self.is_too_small() {
+            table.line("size", TOO_SMALL);
         }
         for window in &self.earlier {
             table.window(window);

@@ -102,6 +102,11 @@ impl SystemName {
         }
     }
 
+    /// True if writes go to a log first, from which they are compacted.
+    pub(super) const fn has_log(self) -> bool {
+        matches!(self, Self::CsalPaper | Self::CsalToday | Self::Varve)
+    }
+
     /// Bytes of a request at most: arrays take whole stripes.
     pub(super) const fn bytes_max(self) -> u64 {
         match self {

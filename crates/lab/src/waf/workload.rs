@@ -3,7 +3,7 @@
 use super::fio_load::FioLoad;
 use super::fio_source::FioSource;
 use super::tiers::Known;
-use crate::draw::{Random, Scatter, Zipf};
+use crate::draw::{Population, Random, Scatter, Zipf};
 use crate::fio::AreaError;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -179,7 +179,7 @@ enum Law {
 /// Zipf's law over a range of blocks.
 struct Skew {
     zipf: Zipf,
-    ranks_per_block: u64,
+    population: Population,
     scatter: Scatter,
     /// By place in the order of heat: writes to the range from one write of a block to the next, on
     /// average.
@@ -187,14 +187,17 @@ struct Skew {
 }
 
 impl Skew {
-    fn new(blocks: u64, theta: f64, ranks_per_block: u64) -> Self {
-        let ranks = |at: u64| at * ranks_per_block..(at + 1) * ranks_per_block;
-        let weight = |at| -> f64 { ranks(at).map(|rank| Zipf::weight(rank, theta)).sum() };
+    fn new(blocks: u64, theta: f64, ranks_per_block: u32) -> Self {
+        let population = Population::new(blocks, ranks_per_block);
+        let weight = |at| -> f64 {
+            let ranks = population.ranks_of(at);
+            ranks.map(|rank| Zipf::weight(rank, theta)).sum()
+        };
         let weights: Vec<f64> = (0..blocks).map(weight).collect();
         let total: f64 = weights.iter().sum();
         Self {
-            zipf: Zipf::new(blocks * ranks_per_block, theta),
-            ranks_per_block,
+            zipf: Zipf::new(population.ranks(), theta),
+            population,
             scatter: Scatter::new(blocks),
             intervals: weights
                 .iter()
@@ -205,7 +208,7 @@ impl Skew {
 
     fn block(&self, random: &mut Random) -> u64 {
         self.scatter
-            .of(self.zipf.rank(random) / self.ranks_per_block)
+            .of(self.population.place(self.zipf.rank(random)))
     }
 
     fn interval(&self, block: u64) -> f64 {
@@ -214,9 +217,8 @@ impl Skew {
 }
 
 impl Source {
-    /// A load on `blocks` blocks. Zipf's law is drawn over so many ranks a block, neighbours of which
-    /// share one: a volume of a fraction of the size then has the skew of the whole one, whose hottest
-    /// tenth, say, takes as many writes.
+    /// A load on `blocks` blocks. Zipf's law is drawn over so many ranks a block ([`Population`]): a volume of a fraction
+    /// of the size then has the skew of the whole one, whose hottest tenth, say, takes as many writes.
     ///
     /// # Errors
     /// If a job of a file does not fit.
@@ -226,7 +228,7 @@ impl Source {
         ranks_per_block: u32,
         seed: u64,
     ) -> Result<Self, AreaError> {
-        let skew = |blocks, theta| Skew::new(blocks, theta, ranks_per_block.into());
+        let skew = |blocks, theta| Skew::new(blocks, theta, ranks_per_block);
         let law = match workload {
             Workload::Uniform => Law::Uniform,
             Workload::Sequential => Law::Sequential { next: 0 },

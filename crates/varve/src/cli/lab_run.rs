@@ -41,7 +41,7 @@ pub(crate) struct RunOptions {
     name: String,
     #[command(flatten)]
     common: Common,
-    /// Write the picture there, as SVG; a second one, where there is one, to FILE-2.svg beside it
+    /// Write the picture there, as SVG; a second and third one, where there are, to FILE-2.svg and FILE-3.svg beside it
     #[arg(long, value_name = "FILE.svg", value_parser = parse_svg)]
     plot: Option<PathBuf>,
 }
