@@ -10,7 +10,7 @@
 //! Which one is open until the first read; then it is fixed for good.
 //!
 //! **Invariants**: moments are unique over a run; a cluster that is removed stood before a durable
-//! cluster, and `floor` remembers that.
+//! cluster, and `floor` remembers that, or never happened.
 //!
 //! # Source
 //! Gibbons, Korach: Testing Shared Memories, SIAM J. Comput. 26 (1997), the case of unique values.
@@ -475,7 +475,15 @@ impl Register {
             durable.any(|new| is_behind(new) && cluster.last_begin < new.last_begin)
         };
         let dead = self.clusters.iter().filter(is_dead);
-        let dead: Vec<(WriteId, Moment)> = dead.map(|one| (one.id, one.last_begin)).collect();
+        // What never happened, as far as anybody has seen, stood before nothing.
+        let floor = |one: &Cluster| {
+            if one.first_end == NEVER {
+                0
+            } else {
+                one.last_begin
+            }
+        };
+        let dead: Vec<(WriteId, Moment)> = dead.map(|one| (one.id, floor(one))).collect();
         for (id, last_begin) in dead {
             self.floor = self.floor.max(last_begin);
             self.clusters.retain(|one| one.id != id);
@@ -810,6 +818,25 @@ mod tests {
         // What was refused since the last one that was acknowledged may be there.
         assert_eq!(other.returned(198, 3_000, 3_001), Ok(()));
         assert_eq!(register.returned(196, 3_000, 3_001), Ok(()));
+    }
+
+    /// A value that is read after a later write was refused is still there: that write never happened, and goes.
+    #[test]
+    fn a_refusal_that_came_to_nothing_outdates_nothing() {
+        let mut register = Register::new(1);
+        register.invoke(1, false, 10);
+        register.acknowledge(1, 12, true, 12, 0);
+        register.invoke(2, false, 20);
+        register.give_up(2, 30);
+        assert_eq!(register.returned(1, 40, 41), Ok(()));
+        register.invoke(3, false, 50);
+        register.acknowledge(3, 51, false, 45, 0);
+        assert!(register.held().iter().all(|one| one.id != 2));
+        assert_eq!(register.clone().returned(2, 60, 61), Err(Wrong::Stale));
+        register.invoke(4, false, 70);
+        register.give_up(4, 71);
+        register.crash(80, 0, 80, 80);
+        assert_eq!(register.returned(1, 90, 91), Ok(()));
     }
 
     /// The answer of a read may be on its way when the power fails: it may be older than what the crash
