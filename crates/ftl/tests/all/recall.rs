@@ -30,7 +30,7 @@ async fn volume(engine: &Engine, number: u8) -> VolumeId {
     engine.create_volume(new).await.expect("a new volume")
 }
 
-/// A pool whose log is full because its dense tier is away, two volumes full of ones, and one that hosts write
+/// A pool whose log is full because its dense tier does not answer, two volumes full of ones, and one that hosts write
 /// without end.
 struct Full {
     pool: Pool,
@@ -59,7 +59,7 @@ impl Full {
             (volumes, volume(&inner, 3).await)
         });
         pool.executor.drain();
-        pool.dense.gone.set(true);
+        pool.dense.holds_writes.set(true);
         let (inner, recall) = (Rc::clone(&engine), Recall::default());
         let (world, host) = (Rc::clone(&pool.executor) as Rc<dyn World>, recall.clone());
         let _busy = world.run(async move {
@@ -79,6 +79,8 @@ impl Full {
                 .is_some_and(|one| *one > 0)
         };
         assert!(pool.executor.turns(400_000, waits), "hosts wait");
+        // Until nothing moves any more.
+        pool.executor.turns(100_000, || false);
         Self {
             pool,
             engine,
@@ -146,7 +148,7 @@ fn writes_of_a_lost_host_are_not_done() {
     full.pool.executor.turns(10_000, || false);
     assert_eq!(outcomes(&mut late), [gone; RANGES.len()]);
 
-    full.pool.dense.gone.set(false);
+    full.pool.dense.release();
     let mut ended = vec![None; RANGES.len()];
     full.pool.executor.turns(1_000_000, || {
         for (ended, now) in ended.iter_mut().zip(outcomes(&mut left)) {

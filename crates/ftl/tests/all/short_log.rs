@@ -4,9 +4,9 @@
 use crate::common::{MemoryDrive, Pool};
 use std::cell::Cell;
 use std::rc::Rc;
-use varve_ftl::{Demand, Engine, Geometry, NewVolume, Reserve};
+use varve_ftl::{Demand, Engine, EngineError, Geometry, NewVolume, Reserve};
 use varve_io::{Blocks, World};
-use varve_units::{Blocks as Count, Lba, TenantId, VolumeId};
+use varve_units::{Blocks as Count, Lba, Nanos, TenantId, VolumeId};
 
 fn wait(engine: &Engine, name: &str) -> u64 {
     engine.waits().get(name).copied().unwrap_or(0)
@@ -14,6 +14,8 @@ fn wait(engine: &Engine, name: &str) -> u64 {
 
 /// Chunks of the log, of 1 MiB: some 800 leaves before 2 GiB.
 const CHUNKS: u32 = 32;
+/// How long a host waits that was refused.
+const PAUSE: Nanos = Nanos::from_millis(100);
 
 /// A pool whose settings are those that `varve-pool` gives one of its size, with so many delta nodes.
 fn sparse_pool_of(seed: u64, delta_nodes: u64) -> Pool {
@@ -67,6 +69,14 @@ struct Outage {
     written: Rc<Cell<u64>>,
 }
 
+/// A deallocation was done, or refused because it would have taken what is left of the log.
+fn deallocated(done: Result<(), EngineError>) {
+    assert!(
+        matches!(done, Ok(()) | Err(EngineError::DenseAway)),
+        "{done:?}"
+    );
+}
+
 impl Outage {
     fn new(pool: Pool) -> Self {
         let engine = pool.create();
@@ -96,8 +106,11 @@ impl Outage {
             written: Rc::default(),
         };
         outage.fill();
-        let waits = || wait(&outage.engine, "log_waiters") > 0;
-        assert!(outage.pool.executor.turns(400_000, waits), "hosts wait");
+        let waits = || wait(&outage.engine, "dense_short") > 0;
+        assert!(
+            outage.pool.executor.turns(400_000, waits),
+            "hosts are refused"
+        );
         outage.pool.executor.turns(100_000, || false);
         outage
     }
@@ -109,11 +122,15 @@ impl Outage {
     /// A host that writes without end.
     fn fill(&self) {
         let (counted, inner) = (Rc::clone(&self.written), Rc::clone(&self.engine));
-        let (wide, blocks) = (self.wide, self.wide_blocks);
+        let (wide, blocks, world) = (self.wide, self.wide_blocks, self.world());
         let _filling = self.world().run(async move {
             for step in 0.. {
                 let lba = Lba(step * 16 % blocks);
-                let done = inner.write(wide, lba, Blocks::zeroed(16), false).await;
+                let mut done = inner.write(wide, lba, Blocks::zeroed(16), false).await;
+                while done == Err(EngineError::DenseAway) {
+                    world.sleep(PAUSE).await;
+                    done = inner.write(wide, lba, Blocks::zeroed(16), false).await;
+                }
                 done.expect("a write");
                 counted.set(counted.get() + 1);
             }
@@ -127,14 +144,12 @@ impl Outage {
         let (blank, sparse) = (self.blank, self.sparse);
         let mut burning = self.world().run(async move {
             for _ in 0..700 {
-                let done = inner.discard(blank, Lba(0), 1).await;
-                done.expect("a deallocation");
+                deallocated(inner.discard(blank, Lba(0), 1).await);
             }
             for step in 0..holes {
                 let index = (step / leaves + 2 + step % leaves) % 512;
                 let hole = Lba(step % leaves * 512 + index);
-                let done = inner.discard(sparse, hole, 1).await;
-                done.expect("a deallocation");
+                deallocated(inner.discard(sparse, hole, 1).await);
             }
         });
         let most = if holes > 0 { 1_500_000 } else { 400_000 };

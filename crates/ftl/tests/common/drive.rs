@@ -39,6 +39,8 @@ pub struct MemoryDrive {
     unanswered: RefCell<Vec<Sender<Outcome>>>,
     /// Writes find no space beneath the drive.
     pub no_space: Cell<bool>,
+    /// Writes are not answered until [`MemoryDrive::release`].
+    pub holds_writes: Cell<bool>,
     /// Writes are refused.
     pub read_only: Cell<bool>,
     /// Reads of metadata that lie here fail on every copy.
@@ -124,6 +126,7 @@ impl MemoryDrive {
             silent: Cell::default(),
             unanswered: RefCell::default(),
             no_space: Cell::default(),
+            holds_writes: Cell::default(),
             read_only: Cell::default(),
             bad: Cell::default(),
             held: Cell::default(),
@@ -168,7 +171,17 @@ impl MemoryDrive {
         self.executor.later(read.expect("a read that waits"));
     }
 
+    /// Answers what is held, and holds nothing any more.
+    pub fn release(&self) {
+        self.holds_writes.set(false);
+        let held = self.waiting.take();
+        held.into_iter().for_each(|answer| answer());
+    }
+
     fn is_held(&self, command: &Command) -> bool {
+        if matches!(command, Command::Write { .. }) {
+            return self.holds_writes.get();
+        }
         let Command::Read {
             offset,
             into: into @ Target::Meta(_),

@@ -5,13 +5,13 @@ use super::{ME, POOL, Rng, TestWorld, as_world};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
-use varve_ftl::NewVolume;
+use varve_ftl::{EngineError, NewVolume};
 use varve_io::{Blocks, Drive};
 use varve_pool::label::{MemberId, MemberState, Role};
 use varve_pool::{
     NewPool, Pool, PoolError, PoolOptions, Progress, Protect, Settings, Slot, SlotState, Tuning,
 };
-use varve_units::{Lba, TenantId, VolumeId};
+use varve_units::{Lba, Nanos, TenantId, VolumeId};
 
 pub const MIB: u64 = 1 << 20;
 pub const BLOCKS: u64 = 1200;
@@ -125,13 +125,18 @@ impl Rig {
             let length = 1 + rng.below(16);
             let lba = rng.below(BLOCKS - length);
             let byte = 1 + rng.below(255) as u8;
-            let mut data = Blocks::zeroed(length as usize);
-            data.bytes_mut().fill(byte);
-            let engine = self.pool.engine();
-            engine
-                .write(self.volume, Lba(lba), data, false)
-                .await
-                .unwrap();
+            let write = async || {
+                let mut data = Blocks::zeroed(length as usize);
+                data.bytes_mut().fill(byte);
+                let engine = self.pool.engine();
+                engine.write(self.volume, Lba(lba), data, false).await
+            };
+            let mut done = write().await;
+            while done == Err(EngineError::DenseAway) {
+                as_world(&self.world).sleep(Nanos::from_millis(10)).await;
+                done = write().await;
+            }
+            done.unwrap();
             let mut content = self.content.borrow_mut();
             content.extend((lba..lba + length).map(|lba| (lba, byte)));
         }
