@@ -9,6 +9,8 @@ sized() {
     done
 }
 
+there() { [ -n "$(sized $1)" ]; }
+
 # again COMMAND...: again and again, until the server has died; ends at the first that fails.
 again() {
     until [ -e /tmp/dead ]; do "$@"; done
@@ -89,7 +91,9 @@ mkdir /mnt/x /mnt/e
 # A death is seen by the connection that it closes; a host that has to wait for its turn is none.
 step connect nvme connect $to -n $nqn --nr-io-queues=2 --keep-alive-tmo=15 \
     --reconnect-delay=1 --ctrl-loss-tmo=120
-await 60 test -b /dev/nvme0n2
+# Whichever comes first: the kernel looks at both at once.
+await 60 there 512
+await 60 there 256
 x=$(sized 512)
 e=$(sized 256)
 # What the volume held stays: it is what goes to the dense tier.
