@@ -35,7 +35,8 @@ fn failed_read(bench: &mut Bench, queue: Wire, failure: Failure) -> (u16, u16) {
     (word >> 12 & 3, word >> 15)
 }
 
-/// Hosts that keep to it are told to wait where something takes time, others never; a reset ends it.
+/// Hosts that keep to it are told to wait where something takes time, others never, nor once they say
+/// that they do not.
 #[test]
 fn who_keeps_to_it_is_told_to_wait() {
     let mut bench = Bench::new();
