@@ -39,11 +39,15 @@ pub enum Canary {
     TailNotEqualised,
     /// A repair pins nothing.
     RepairUnpinned,
+    /// Where the map is rebuilt, the lowest birth of a block wins.
+    LowestBirthWins,
+    /// Where the map is rebuilt, stripes count whatever their generation.
+    RebuiltOfAnyGeneration,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::AckBeforeSecondMirror,
         Self::FreeBeforeFlush,
         Self::FreeBeforeCommit,
@@ -60,6 +64,8 @@ impl Canary {
         Self::PublishedConflictRule,
         Self::TailNotEqualised,
         Self::RepairUnpinned,
+        Self::LowestBirthWins,
+        Self::RebuiltOfAnyGeneration,
     ];
 
     /// Its name on the command line.
@@ -82,6 +88,8 @@ impl Canary {
             Self::PublishedConflictRule => "published-conflict-rule",
             Self::TailNotEqualised => "tail-not-equalised",
             Self::RepairUnpinned => "repair-unpinned",
+            Self::LowestBirthWins => "lowest-birth-wins",
+            Self::RebuiltOfAnyGeneration => "rebuilt-of-any-generation",
         }
     }
 
@@ -122,6 +130,10 @@ impl Canary {
             }
             Self::RepairUnpinned => {
                 "a repair pins nothing: its unit may be freed, and used again, before it is written"
+            }
+            Self::LowestBirthWins => "where the map is rebuilt, the lowest birth of a block wins",
+            Self::RebuiltOfAnyGeneration => {
+                "where the map is rebuilt, stripes count whatever their generation"
             }
         }
     }

@@ -587,7 +587,11 @@ impl Shared {
     }
 
     /// A block by whichever copy passes its check, or what all copies came to.
-    async fn read_other_copy(&self, unit: UnitId, candidate: &Candidate) -> Result<Blocks, Ways> {
+    pub(crate) async fn read_other_copy(
+        &self,
+        unit: UnitId,
+        candidate: &Candidate,
+    ) -> Result<Blocks, Ways> {
         let drive = self.drive_of(unit);
         let offset = self.place_offset(candidate.ppa);
         let mut ways = Ways::default();
@@ -613,7 +617,7 @@ impl Shared {
 
     /// No copy of a block passes its check: from now on reads of this block fail, and only of
     /// this block (design.md 4.11).
-    async fn declare_lost(
+    pub(crate) async fn declare_lost(
         self: &Rc<Self>,
         unit: UnitId,
         candidate: &Candidate,
@@ -654,7 +658,7 @@ impl Shared {
 
 impl Candidate {
     /// On its way, block `at` of the memory that it was read into.
-    const fn with(&self, at: usize) -> Item {
+    pub(crate) const fn with(&self, at: usize) -> Item {
         let Self {
             volume,
             lba,

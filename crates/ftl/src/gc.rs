@@ -6,6 +6,7 @@
 //! `victims` chooses what is emptied next. The P2L of a victim's stripes says what each block
 //! was; the map says whether it still is; the checksum says whether it was read well.
 
+use crate::areas::read_area;
 use crate::cleaner::Candidate;
 use crate::config::Canary;
 use crate::geometry::UnitId;
@@ -20,8 +21,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use varve_format::{P2l, P2lEntry};
-use varve_io::{IoError, Sectors};
-use varve_units::{BLOCK, BLOCK_BYTES, VolumeId};
+use varve_units::VolumeId;
 
 /// Stripes of a victim, and who takes which.
 struct Stripes {
@@ -192,7 +192,7 @@ impl Shared {
         }
     }
 
-    fn stripe_has_live(&self, group: u32, stripe: u32) -> bool {
+    pub(crate) fn stripe_has_live(&self, group: u32, stripe: u32) -> bool {
         let blocks = self.units.geometry().stripe_blocks;
         let unit = self.units.unit(UnitId::group(group));
         (stripe * blocks..(stripe + 1) * blocks).any(|bit| unit.is_set(bit))
@@ -200,9 +200,7 @@ impl Shared {
 
     /// First block of user data of a stripe, counted from the group's start.
     pub(crate) fn stripe_first_user_block(&self, stripe: u32) -> u32 {
-        let geometry = self.units.geometry();
-        let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
-        stripe * geometry.stripe_blocks + area * (geometry.p2l_copies - 1)
+        self.units.geometry().stripe_first_user_block(stripe)
     }
 
     /// The P2L of a stripe, by whichever area and copy passes its checks, or what all came to.
@@ -217,12 +215,15 @@ impl Shared {
         let trusting = self.config.is_planted(Canary::P2lUnverified);
         // Asked for each time: a drive may be kept, one way more, or let go meanwhile.
         let copies = || self.dense.as_ref().map_or(0, |dense| dense.info().copies);
+        let geometry = self.units.geometry();
         let mut ways = Ways::default();
         loop {
             let mut newest: Option<P2l> = None;
-            for place in self.p2l_places(group, stripe) {
+            for place in geometry.p2l_places(group, stripe) {
                 for copy in 0..copies() {
-                    let p2l = match self.read_p2l_copy(place, copy, (group, stripe)).await {
+                    let dense = self.dense.as_deref().expect("a group lies on a dense tier");
+                    let (at, of) = ((place, copy), (group, stripe));
+                    let p2l = match read_area(dense, geometry, &self.identity, at, of).await {
                         Ok(Some(p2l)) if trusting || p2l.generation == generation => p2l,
                         Ok(_) => {
                             ways.note_mismatch();
@@ -249,41 +250,8 @@ impl Shared {
         }
     }
 
-    /// Blocks of the dense tier where the P2L areas of a stripe begin, the usual one first.
-    fn p2l_places(&self, group: u32, stripe: u32) -> impl Iterator<Item = u64> + use<> {
-        let geometry = self.units.geometry();
-        let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
-        let start = u64::from(group) * u64::from(geometry.group_blocks)
-            + u64::from(stripe) * u64::from(geometry.stripe_blocks);
-        let last = start + u64::from(geometry.stripe_blocks - area);
-        let leading = (geometry.p2l_copies == 2).then_some(start);
-        core::iter::once(last).chain(leading)
-    }
-
-    /// One copy of a P2L area, with its plain epoch; `None` if it is that of no use of this stripe in
-    /// this pool. What an older pool on the same drives left is intact, too.
-    async fn read_p2l_copy(
-        &self,
-        place: u64,
-        copy: u8,
-        (group, stripe): (u32, u32),
-    ) -> Result<Option<P2l>, IoError> {
-        let geometry = self.units.geometry();
-        let dense = self.dense.as_ref().expect("a group lies on a dense tier");
-        let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
-        let user = geometry.stripe_user_blocks() as usize;
-        let used = P2l::blocks_for(user) * BLOCK;
-        let into = Sectors::zeroed(area as usize * BLOCK / varve_units::SECTOR);
-        let sectors = dense.read_meta(place * BLOCK_BYTES, into, copy).await?;
-        let p2l = P2l::decode(&sectors.bytes()[..used], group, stripe).ok();
-        Ok(p2l.and_then(|p2l| {
-            let epoch = self.identity.epoch_of(p2l.epoch)?;
-            (p2l.entries.len() == user).then_some(P2l { epoch, ..p2l })
-        }))
-    }
-
     /// Blocks of a stripe that the map perhaps still needs.
-    async fn stripe_candidates(
+    pub(crate) async fn stripe_candidates(
         &self,
         group: u32,
         stripe: u32,

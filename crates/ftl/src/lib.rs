@@ -28,6 +28,7 @@ pub mod units;
 
 mod admission;
 mod aging;
+mod areas;
 mod audit;
 mod batch;
 mod canary;
@@ -62,6 +63,7 @@ mod preload;
 mod progress;
 mod read;
 mod read_ahead;
+mod rebuild;
 mod recall;
 mod recount;
 mod recovery;
@@ -70,6 +72,7 @@ mod roles;
 mod rooms;
 mod run_reads;
 mod runs;
+mod seed;
 mod shard;
 mod shared;
 mod shortage;
@@ -92,6 +95,9 @@ pub use lane::LaneLimits;
 pub use map::{CHAIN_AGE_MAX, MapLimits};
 pub use memory::EngineMemory;
 pub use outage::DenseOutage;
+pub use rebuild::{
+    Draft, FoundVolume, RebuildError, RebuildPhase, RebuildProgress, RebuildReport, Rebuilding,
+};
 pub use recall::Recall;
 pub use recovery::{Damage, RecoverError, RecoveryReport, StartPhase};
 pub use reserve::{CHUNKS_MIN, Demand, GROUPS_MIN, Reserve, ReserveError};

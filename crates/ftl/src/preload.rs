@@ -1,9 +1,9 @@
 //! A full pool without the writes that fill it, for the laboratory: at full size a fill would take
 //! longer than all that is to be measured.
 //!
-//! Groups are declared written, leaves are appended to the log as a merge does. Everything from
-//! there on (checkpoints, cleaning, garbage collection, starts) is the engine's own. The content of
-//! the groups is up to the drive, which must answer reads as if it had been written.
+//! Groups are declared written, leaves are appended to the log (`seed`). Everything from there on
+//! (checkpoints, cleaning, garbage collection, starts) is the engine's own. The content of the groups
+//! is up to the drive, which must answer reads as if it had been written.
 //!
 //! **Not here**: which block lies where (`lab`).
 
@@ -54,10 +54,8 @@ impl Engine {
         for block in blocks.filter(|block| geometry.is_user_block(*block) && is_live(*block)) {
             shared.units.append_run(geometry.dense_ppa(group, block), 1);
         }
-        let id = UnitId::group(group);
-        shared.units.advance(id, geometry.group_blocks);
-        control.group_closed(shared, group);
-        Ok((group, shared.units.unit(id).generation()))
+        shared.close_written(group, geometry.group_blocks);
+        Ok((group, shared.units.unit(UnitId::group(group)).generation()))
     }
 
     /// Appends the image of a leaf that does not exist yet, and has the map refer to it.
@@ -74,11 +72,10 @@ impl Engine {
         image: LeafImage,
     ) -> Result<(), EngineError> {
         self.assert_laboratory();
-        let (key, shard) = (LeafKey { volume, leaf }, self.shared.shard());
-        let lsn = shard.lane.borrow().acked_lsn();
-        shard.map.borrow_mut().seed(key, image, lsn);
-        // Without a pause: a leaf that is neither in the log nor being merged vanishes at a cut.
-        shard.merge(key).await
+        self.shared
+            .shard()
+            .seed_leaf(LeafKey { volume, leaf }, image)
+            .await
     }
 
     fn assert_laboratory(&self) {

@@ -86,6 +86,11 @@ impl Ways {
         })
     }
 
+    /// What is in the way of it, of something that is there or was.
+    pub(crate) fn why(self) -> IoError {
+        self.away().unwrap_or(IoError::Media)
+    }
+
     /// True if it is gone for good; false if it may be there when the drives answer again.
     pub(crate) const fn is_lost(self) -> bool {
         self.answered && !self.is_pending()

@@ -2,10 +2,11 @@
 
 use crate::label::{CommitError, CreateError, ImportError};
 use crate::options::PlanError;
+use crate::rebuild::FastNeeds;
 use crate::replace::Slot;
 use core::fmt;
 use varve_array::{AssembleError, GeometryError, RestoreError};
-use varve_ftl::{EngineError, RecoverError, StopReason};
+use varve_ftl::{EngineError, RebuildError, RecoverError, StopReason};
 use varve_io::IoError;
 
 /// Why a pool cannot be made, started or stopped.
@@ -54,6 +55,33 @@ pub enum PoolError {
     Recover(RecoverError),
     /// The engine failed.
     Engine(EngineError),
+    /// The pool can be started: there is nothing to be rebuilt.
+    MapWhole {
+        /// Only if a loss is accepted.
+        with_loss: bool,
+    },
+    /// The pool has no dense tier: its map cannot be rebuilt from anything.
+    NoDenseTier,
+    /// Another number of fast drives than the pool had.
+    FastCount {
+        /// Drives it had.
+        wanted: usize,
+        /// Drives given.
+        given: usize,
+    },
+    /// A fast drive is too small, or its sectors are too large.
+    FastUnfit {
+        /// Number of the drive in the caller's order.
+        drive: usize,
+        /// What is needed.
+        needs: FastNeeds,
+    },
+    /// The member table has no room for new fast drives.
+    TooManyMembers,
+    /// The map could not be rebuilt. Nothing was written to the dense drives.
+    Rebuild(RebuildError),
+    /// The map is rebuilt, but a label could not be written.
+    Relabel(IoError),
     /// The pool had stopped by itself before: this is why. Opening it again recovers it.
     Stopped(StopReason),
 }
@@ -96,6 +124,26 @@ impl fmt::Display for PoolError {
             Self::Restore(_) => "old content could not be copied to the new drive",
             Self::Recover(_) => "the pool could not be recovered",
             Self::Engine(_) => "the engine failed",
+            Self::MapWhole { with_loss: false } => {
+                "the pool can be opened: its map is there, and nothing has to be rebuilt"
+            }
+            Self::MapWhole { with_loss: true } => {
+                "the pool can be opened if a loss is accepted, which is less than a rebuild loses"
+            }
+            Self::NoDenseTier => "the pool has no dense tier that its map could be rebuilt from",
+            Self::FastCount { wanted, given } => {
+                return write!(f, "the pool had {wanted} fast drives, {given} are given");
+            }
+            Self::FastUnfit { drive, needs } => {
+                return write!(
+                    f,
+                    "fast drive {drive} of those given does not fit: it takes {} bytes, and sectors of {} at most",
+                    needs.least_bytes, needs.lba_bytes
+                );
+            }
+            Self::TooManyMembers => "the member table has no room for new fast drives",
+            Self::Rebuild(_) => "the map could not be rebuilt",
+            Self::Relabel(_) => "the map is rebuilt, but a label could not be written",
             Self::Stopped(why) => return write!(f, "it has stopped: {why}"),
         })
     }
@@ -112,9 +160,15 @@ impl core::error::Error for PoolError {
             Self::Geometry(error) => Some(error),
             Self::Recover(error) => Some(error),
             Self::Engine(error) => Some(error),
-            Self::Drive(error) => Some(error),
+            Self::Drive(error) | Self::Relabel(error) => Some(error),
             Self::Restore(error) => Some(error),
-            Self::BadName
+            Self::Rebuild(error) => Some(error),
+            Self::MapWhole { .. }
+            | Self::NoDenseTier
+            | Self::FastCount { .. }
+            | Self::FastUnfit { .. }
+            | Self::TooManyMembers
+            | Self::BadName
             | Self::NoPool
             | Self::Unfinished
             | Self::SeveralPools
@@ -141,5 +195,5 @@ macro_rules! from {
 from! {
     PlanError => Plan, CreateError => Create, ImportError => Import, CommitError => Labels,
     AssembleError => Assemble, GeometryError => Geometry, RecoverError => Recover,
-    EngineError => Engine, RestoreError => Restore
+    EngineError => Engine, RestoreError => Restore, RebuildError => Rebuild
 }

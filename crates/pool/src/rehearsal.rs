@@ -14,7 +14,7 @@ use varve_ftl::{Engine, Identity};
 use varve_io::{Completion, IoError, World};
 
 /// Nobody is given up.
-struct Refusal;
+pub(crate) struct Refusal;
 
 impl Membership for Refusal {
     fn lost(&self, _: usize, _: IoError) -> Completion {
@@ -32,9 +32,22 @@ pub(crate) async fn rehearse(
     import: &Import,
     settings: Settings,
 ) -> Result<(), PoolError> {
-    if import.loss.is_none() {
-        return Ok(());
+    match import.loss {
+        None => Ok(()),
+        Some(_) => could_start(world, stores, import, settings).await,
     }
+}
+
+/// Reads what a start would read, over the drives that it would use.
+///
+/// # Errors
+/// What would fail it.
+pub(crate) async fn could_start(
+    world: &Rc<dyn World>,
+    stores: &[Rc<LabelStore>],
+    import: &Import,
+    settings: Settings,
+) -> Result<(), PoolError> {
     let (state, _) = first_proposal(import, settings.owner);
     let geometry = state.geometry;
     let assembly = Assembly {

@@ -28,6 +28,7 @@ pub use error::{AuditError, Mapped};
 pub use report::{AuditReport, BadCopy};
 
 use crate::engine::Engine;
+use crate::geometry::Tier;
 use crate::map::LeafKey;
 use crate::shard::Shard;
 use crate::shared::Shared;
@@ -36,9 +37,9 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use leaves::Images;
 use report::Found;
-use snapshot::Snapshot;
+use snapshot::{Reference, Snapshot};
 use varve_io::Flow;
-use varve_units::{LeafIndex, Nanos, VolumeId};
+use varve_units::{Lba, LeafIndex, Nanos, VolumeId};
 
 /// Times the unit table is looked at again because a unit was in nobody's hand, and the pause
 /// between. Arbitrary: longer together than any job takes from one reactor to another.
@@ -92,6 +93,22 @@ impl Engine {
         found: &'a mut dyn FnMut(BadCopy),
     ) -> Flow<'a, Result<AuditReport, AuditError>> {
         Box::pin(async move { self.audit_with(Some(found)).await })
+    }
+
+    /// Blocks whose content lies on the dense tier, for who checks what is left without the fast one. As for
+    /// [`Engine::audit`] no host operation may be in flight.
+    ///
+    /// # Errors
+    /// As [`Engine::audit`], of the map alone.
+    pub fn blocks_on_dense(&self) -> Flow<'_, Result<Vec<(VolumeId, Lba)>, AuditError>> {
+        Box::pin(async move {
+            let mut images = Images::default();
+            images.read_all(&self.shared).await?;
+            let snapshot = Snapshot::take(&self.shared, &images)?;
+            let on_dense = |one: &&Reference| one.place.unit.tier == Tier::Dense;
+            let found = snapshot.references.iter().filter(on_dense);
+            Ok(found.map(|one| (one.at.volume, one.at.lba)).collect())
+        })
     }
 
     /// `found`: other copies are read too.

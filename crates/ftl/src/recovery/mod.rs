@@ -44,7 +44,7 @@ pub(crate) use walk::{Expect, Sought, seek_decoded};
 
 /// LSNs skipped at a start: more than can have been handed out beyond what was found
 /// (discarded tails were never acknowledged as durable; arbitrary, far above any such number).
-const LSN_GAP: u64 = 1 << 16;
+pub(crate) const LSN_GAP: u64 = 1 << 16;
 
 /// Bytes of a delta node (`map`).
 const DELTA_NODE_BYTES: usize = 64;

@@ -14,6 +14,7 @@ mod limits;
 mod lost_leaf;
 mod map_model;
 mod reads;
+mod rebuild;
 mod recall;
 mod resize;
 mod restart;

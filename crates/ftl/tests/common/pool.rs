@@ -3,13 +3,15 @@
 use super::super::ftl::lane::LaneLimits;
 use super::super::ftl::map::MapLimits;
 use super::super::ftl::{
-    CHAIN_AGE_MAX, Config, Demand, Engine, EngineError, Geometry, Identity, NewVolume,
-    RecoverError, RecoveryReport, Reserve, Seats,
+    CHAIN_AGE_MAX, Config, Demand, Draft, Engine, EngineError, Geometry, Identity, NewVolume,
+    RebuildError, RebuildReport, Rebuilding, RecoverError, RecoveryReport, Reserve, Seats,
 };
 use super::{Executor, MemoryDrive};
+use std::boxed::Box;
 use std::collections::BTreeMap;
 use std::format;
 use std::rc::Rc;
+use varve_format::Name;
 use varve_io::{Blocks, Drive, Flow, ReactorId, World};
 use varve_units::{BLOCK, Blocks as Count, Lba, Nanos, TenantId, VolumeId};
 
@@ -161,6 +163,36 @@ impl Pool {
         Engine::open(self.seats(), geometry, config, self.identity(epoch))
     }
 
+    /// Makes the map anew on another fast drive, with so much memory for choosing.
+    pub fn rebuilding(
+        &self,
+        epoch: u32,
+        memory: u64,
+    ) -> Flow<'static, Result<RebuildReport, RebuildError>> {
+        let (geometry, identity) = (self.geometry, self.identity(epoch));
+        let config = Config {
+            lanes: 1,
+            reserve: reserve(&self.geometry, 1),
+            ..self.config
+        };
+        let seats = self.seats_of(Rc::clone(&self.executor) as Rc<dyn World>);
+        Box::pin(async move {
+            let draft = |id: VolumeId, end: Count| Draft {
+                name: Name::new(&format!("volume-{}", id.0)).expect("a name"),
+                size: Count(end.0.max(VOLUME_BLOCKS)),
+                tenant: TenantId(0),
+                uuid: [id.0 as u8; 16],
+                nguid: [id.0 as u8; 16],
+            };
+            let wanted = Rebuilding {
+                draft: &draft,
+                progress: &|_| (),
+                memory,
+            };
+            Engine::rebuild(seats, geometry, config, identity, &wanted).await
+        })
+    }
+
     /// A host with a volume of its own.
     pub fn host(&self, engine: &Rc<Engine>, number: u64) -> Host {
         let (engine, inner) = (Rc::clone(engine), Rc::clone(engine));
@@ -180,6 +212,7 @@ impl Pool {
             engine,
             executor: Rc::clone(&self.executor),
             model: BTreeMap::new(),
+            ever: BTreeMap::new(),
             stamp: number << 32,
         }
     }
@@ -189,11 +222,14 @@ impl Pool {
 const RETRY: Nanos = Nanos::from_millis(100);
 
 /// Writes, overwrites and discards blocks of its volume at random, and remembers them.
+#[derive(Clone)]
 pub struct Host {
     pub volume: VolumeId,
     pub engine: Rc<Engine>,
     executor: Rc<Executor>,
     model: BTreeMap<u64, u64>,
+    /// Where each block was written that it ever wrote.
+    ever: BTreeMap<u64, u64>,
     stamp: u64,
 }
 
@@ -234,6 +270,7 @@ impl Host {
         engine.write(volume, Lba(lba), data, false).await?;
         for index in 0..length {
             self.model.insert(lba + index, first + index);
+            self.ever.insert(first + index, lba + index);
         }
         Ok(())
     }
@@ -266,6 +303,19 @@ impl Host {
     /// What the first eight bytes of a block should be.
     pub fn expected(&self, lba: u64) -> u64 {
         self.model.get(&lba).copied().unwrap_or(0)
+    }
+
+    /// Where the block was written that begins like this, if it wrote one.
+    pub fn place_of(&self, word: u64) -> Option<u64> {
+        self.ever.get(&word).copied()
+    }
+
+    /// From now on a block is expected to hold what begins like this.
+    pub fn accept(&mut self, lba: u64, word: u64) {
+        match word {
+            0 => self.model.remove(&lba),
+            _ => self.model.insert(lba, word),
+        };
     }
 
     /// Blocks it has written so far, overwritten ones included.

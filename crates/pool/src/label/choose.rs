@@ -31,7 +31,7 @@ use alloc::vec::Vec;
 /// Epochs left out when a loss is accepted: drives that are away may have been used since, and have epochs that nobody
 /// here has seen. What was accepted must be the newer one when they come back, or it would be given up without a word
 /// for what was given up. Arbitrary: more starts than a pool without its newest drives is likely to have seen.
-const EPOCHS_ABANDONED: u32 = 1 << 16;
+pub(super) const EPOCHS_ABANDONED: u32 = 1 << 16;
 
 /// On what terms to import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -94,13 +94,13 @@ pub fn choose(pool: PoolId, found: &[Finding], terms: Terms) -> Result<Import, I
 }
 
 /// The highest generation's state, with the highest heartbeat seen of it.
-fn newest(pool: PoolId, labels: &[(usize, &Label)]) -> Result<LabelState, ImportError> {
+pub(super) fn newest(pool: PoolId, labels: &[(usize, &Label)]) -> Result<LabelState, ImportError> {
     let states = labels.iter().map(|(_, label)| &label.state);
     let newest = states.max_by_key(|state| (state.generation, state.heartbeat));
     newest.cloned().ok_or(ImportError::NoLabel { pool })
 }
 
-fn refuse_duplicates(labels: &[(usize, &Label)]) -> Result<(), ImportError> {
+pub(super) fn refuse_duplicates(labels: &[(usize, &Label)]) -> Result<(), ImportError> {
     for (index, (first, label)) in labels.iter().enumerate() {
         let twin = labels
             .iter()
@@ -118,7 +118,10 @@ fn refuse_duplicates(labels: &[(usize, &Label)]) -> Result<(), ImportError> {
     Ok(())
 }
 
-fn refuse_conflicts(newest: &LabelState, labels: &[(usize, &Label)]) -> Result<(), ImportError> {
+pub(super) fn refuse_conflicts(
+    newest: &LabelState,
+    labels: &[(usize, &Label)],
+) -> Result<(), ImportError> {
     let generation = newest.generation;
     let mut equals = labels
         .iter()
@@ -132,7 +135,7 @@ fn refuse_conflicts(newest: &LabelState, labels: &[(usize, &Label)]) -> Result<(
     }
 }
 
-fn refuse_foreign_owner(newest: &LabelState, terms: Terms) -> Result<(), ImportError> {
+pub(super) fn refuse_foreign_owner(newest: &LabelState, terms: Terms) -> Result<(), ImportError> {
     let owner = newest.owner;
     if owner == terms.owner || owner == Owner::NOBODY || terms.take_over {
         return Ok(());

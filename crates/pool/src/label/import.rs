@@ -265,7 +265,6 @@ impl Import {
     /// True if another owner may still use the pool: it did last, and has not shut it down.
     #[must_use]
     pub fn may_be_in_use(&self, by_other_than: Owner) -> bool {
-        let owner = self.state.owner;
-        owner != by_other_than && owner != Owner::NOBODY && !self.state.clean
+        self.state.may_be_in_use(by_other_than)
     }
 }

@@ -69,6 +69,11 @@ impl LabelState {
     pub fn is_settled(&self) -> bool {
         self.members.is_settled(self.generation)
     }
+
+    /// True if another owner may still use the pool: it did last, and has not shut it down.
+    pub(crate) fn may_be_in_use(&self, by_other_than: Owner) -> bool {
+        self.owner != by_other_than && self.owner != Owner::NOBODY && !self.clean
+    }
 }
 
 /// One drive's label.

@@ -178,6 +178,49 @@ impl MemberTable {
         }
     }
 
+    /// The table of a pool whose fast tier is made anew, on drives of these sizes: all fast members so far become tombstones,
+    /// dense ones that are not here are lost. Also the new fast members, by slot. `None` if there is no room for them.
+    pub(crate) fn refounded(
+        &self,
+        is_here: impl Fn(MemberId) -> bool,
+        fast: &[u64],
+        generation: TableGeneration,
+    ) -> Option<(Self, Vec<MemberId>)> {
+        let mut table = self.clone();
+        for member in &mut table.0 {
+            let state = match (member.role, member.state) {
+                (Role::Fast, MemberState::Removed) => continue,
+                (Role::Fast, _) => MemberState::Removed,
+                (Role::Dense, state) if state.is_voter() && !is_here(member.id) => {
+                    MemberState::Lost
+                }
+                (Role::Dense, _) => continue,
+            };
+            (member.state, member.since) = (state, generation);
+        }
+        let highest = table.0.last().map_or(0, |member| member.id.0);
+        let mut ids = Vec::with_capacity(fast.len());
+        for (size_bytes, slot) in fast.iter().zip(0..) {
+            if table.0.len() >= MEMBERS_MAX {
+                let mut rows = table.0.iter();
+                let tombstone = rows.position(|member| member.state == MemberState::Removed)?;
+                table.0.remove(tombstone);
+            }
+            let id = MemberId(highest.checked_add(u32::from(slot) + 1)?);
+            table.0.push(Member {
+                id,
+                role: Role::Fast,
+                slot,
+                state: MemberState::Active,
+                held_all: true,
+                size_bytes: *size_bytes,
+                since: generation,
+            });
+            ids.push(id);
+        }
+        Some((table, ids))
+    }
+
     fn ids(&self, wanted: impl Fn(&Member) -> bool) -> Vec<MemberId> {
         let wanted = self.0.iter().filter(|member| wanted(member));
         wanted.map(|member| member.id).collect()

@@ -9,4 +9,5 @@ mod label_create;
 mod label_quorum;
 mod label_session;
 mod label_store;
+mod rebuild;
 mod replace;
