@@ -39,11 +39,13 @@ pub enum Canary {
     TailNotEqualised,
     /// A repair pins nothing.
     RepairUnpinned,
+    /// A scrub takes what it reads for right, and makes parity fit it.
+    ScrubTrustsData,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::AckBeforeSecondMirror,
         Self::FreeBeforeFlush,
         Self::FreeBeforeCommit,
@@ -60,6 +62,7 @@ impl Canary {
         Self::PublishedConflictRule,
         Self::TailNotEqualised,
         Self::RepairUnpinned,
+        Self::ScrubTrustsData,
     ];
 
     /// Its name on the command line.
@@ -82,6 +85,7 @@ impl Canary {
             Self::PublishedConflictRule => "published-conflict-rule",
             Self::TailNotEqualised => "tail-not-equalised",
             Self::RepairUnpinned => "repair-unpinned",
+            Self::ScrubTrustsData => "scrub-trusts-data",
         }
     }
 
@@ -122,6 +126,9 @@ impl Canary {
             }
             Self::RepairUnpinned => {
                 "a repair pins nothing: its unit may be freed, and used again, before it is written"
+            }
+            Self::ScrubTrustsData => {
+                "a scrub takes what it reads for right, compares no checksum, and makes parity fit it"
             }
         }
     }

@@ -192,7 +192,7 @@ impl Shared {
         }
     }
 
-    fn stripe_has_live(&self, group: u32, stripe: u32) -> bool {
+    pub(crate) fn stripe_has_live(&self, group: u32, stripe: u32) -> bool {
         let blocks = self.units.geometry().stripe_blocks;
         let unit = self.units.unit(UnitId::group(group));
         (stripe * blocks..(stripe + 1) * blocks).any(|bit| unit.is_set(bit))
@@ -212,6 +212,12 @@ impl Shared {
     /// write of the area, the earlier one is still there and passes its checks. So all copies are
     /// asked and the highest epoch counts.
     pub(crate) async fn read_p2l(&self, group: u32, stripe: u32) -> Result<Vec<P2lEntry>, Ways> {
+        let newest = self.newest_p2l(group, stripe).await;
+        newest.map(|p2l| p2l.entries)
+    }
+
+    /// [`Shared::read_p2l`] with what else it says, its epoch not folded.
+    pub(crate) async fn newest_p2l(&self, group: u32, stripe: u32) -> Result<P2l, Ways> {
         let unit = self.units.unit(UnitId::group(group));
         let (generation, is_resumed) = (unit.generation(), unit.is_resumed());
         let trusting = self.config.is_planted(Canary::P2lUnverified);
@@ -234,7 +240,7 @@ impl Shared {
                         }
                     };
                     if !is_resumed {
-                        return Ok(p2l.entries);
+                        return Ok(p2l);
                     }
                     if newest.as_ref().is_none_or(|other| other.epoch < p2l.epoch) {
                         newest = Some(p2l);
@@ -242,7 +248,7 @@ impl Shared {
                 }
             }
             match newest {
-                Some(p2l) if !ways.is_pending() => return Ok(p2l.entries),
+                Some(p2l) if !ways.is_pending() => return Ok(p2l),
                 _ if ways.tries_again() => {}
                 _ => return Err(ways),
             }
@@ -250,7 +256,7 @@ impl Shared {
     }
 
     /// Blocks of the dense tier where the P2L areas of a stripe begin, the usual one first.
-    fn p2l_places(&self, group: u32, stripe: u32) -> impl Iterator<Item = u64> + use<> {
+    pub(crate) fn p2l_places(&self, group: u32, stripe: u32) -> impl Iterator<Item = u64> + use<> {
         let geometry = self.units.geometry();
         let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
         let start = u64::from(group) * u64::from(geometry.group_blocks)

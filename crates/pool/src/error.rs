@@ -54,6 +54,8 @@ pub enum PoolError {
     Recover(RecoverError),
     /// The engine failed.
     Engine(EngineError),
+    /// A scrub of the pool is under way.
+    Scrubbing,
     /// The pool had stopped by itself before: this is why. Opening it again recovers it.
     Stopped(StopReason),
 }
@@ -96,6 +98,7 @@ impl fmt::Display for PoolError {
             Self::Restore(_) => "old content could not be copied to the new drive",
             Self::Recover(_) => "the pool could not be recovered",
             Self::Engine(_) => "the engine failed",
+            Self::Scrubbing => "a scrub of the pool is under way already",
             Self::Stopped(why) => return write!(f, "it has stopped: {why}"),
         })
     }
@@ -115,6 +118,7 @@ impl core::error::Error for PoolError {
             Self::Drive(error) => Some(error),
             Self::Restore(error) => Some(error),
             Self::BadName
+            | Self::Scrubbing
             | Self::NoPool
             | Self::Unfinished
             | Self::SeveralPools

@@ -18,6 +18,7 @@ mod pool;
 mod rehearsal;
 mod replace;
 mod rows;
+mod scrub;
 mod settings;
 mod tier;
 
@@ -29,3 +30,4 @@ pub use pool::{NewPool, Pool};
 pub use replace::{Slot, SlotStatus};
 pub use settings::{BEAT, Settings, Tuning, engine_config};
 pub use varve_array::{Faults, MemberState as SlotState, Progress, RestoreError, Restored};
+pub use varve_ftl::{ScrubLoss, ScrubProgress, ScrubReport};

@@ -17,6 +17,7 @@ mod reads;
 mod recall;
 mod resize;
 mod restart;
+mod scrub;
 mod short_log;
 
 // What the helpers, which the unit tests have too, call the crate.

@@ -10,3 +10,4 @@ mod label_quorum;
 mod label_session;
 mod label_store;
 mod replace;
+mod scrub;
