@@ -40,6 +40,7 @@ mod parity;
 mod restore;
 mod ribbon;
 mod scatter;
+mod scrub;
 mod set;
 mod stripe;
 mod stripe_read;

@@ -80,7 +80,7 @@ pub struct CheckView {
     pub redone_of_hosts: u64,
 }
 
-fn drives_away(running: &Running) -> u64 {
+pub(crate) fn drives_away(running: &Running) -> u64 {
     let slots = running.pool.slots();
     let is_away = |slot: &&SlotStatus| slot.state != SlotState::Live;
     slots.iter().filter(is_away).count() as u64

@@ -134,6 +134,8 @@ pub enum ControlError {
         /// The job.
         job: u64,
     },
+    /// A scrub was told to end before it had looked at everything.
+    ScrubEnded(String),
     /// Hosts see the volumes of the pool, and would lose them.
     Connected {
         /// The pool.
@@ -273,6 +275,7 @@ impl ControlError {
             | Self::StateFile(_)
             | Self::Random(_)
             | Self::Ended
+            | Self::ScrubEnded(_)
             | Self::Crowded(_)
             | Self::Daemonless(_)
             | Self::Silent(_) => Exit::Failed,
@@ -311,6 +314,7 @@ impl ControlError {
             Self::Daemon(_) => "daemon-running",
             Self::Connected { .. } => "hosts-connected",
             Self::Busy { .. } => "busy",
+            Self::ScrubEnded(_) => "scrub-ended",
             Self::Pool { error, .. } => pool_code(error),
             Self::Engine { error, .. } => engine_code(error),
             Self::Open(_) => "open",
@@ -635,6 +639,10 @@ impl fmt::Display for ControlError {
             Self::Random(_) => f.write_str("the system gives no random bytes"),
             Self::Closed(pool) => write!(f, "pool {pool} is not open"),
             Self::Served(pool) => write!(f, "pool {pool} is open for hosts"),
+            Self::ScrubEnded(pool) => write!(
+                f,
+                "the scrub of pool {pool} was ended before it had looked at everything"
+            ),
             Self::Request(what) => write!(f, "not understood: {what}"),
             Self::Ended
             | Self::Interrupted(_)

@@ -3,6 +3,7 @@
 use crate::error::ControlError;
 use crate::failure::Failure;
 use crate::pools::Pools;
+use crate::scrub::ScrubView;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -29,11 +30,11 @@ pub enum JobState {
 pub struct JobView {
     /// Its number.
     pub job: u64,
-    /// What it does: `replace-drive`.
+    /// What it does: `replace-drive`, `scrub`.
     pub does: String,
     /// To which pool.
     pub pool: String,
-    /// To what of it.
+    /// To what of it; nothing where it is all of it.
     pub drive: String,
     /// How it fares.
     pub state: JobState,
@@ -49,8 +50,22 @@ pub struct JobView {
     pub left_ns: Option<u64>,
     /// Ranges that no other drive could give.
     pub unreadable_ranges: u64,
+    /// What a scrub found and did, once it has ended.
+    #[serde(default)]
+    pub scrub: Option<Box<ScrubView>>,
     /// Why it failed.
     pub failure: Option<Failure>,
+}
+
+impl JobView {
+    /// What it is about: a drive of a pool, or the pool.
+    #[must_use]
+    pub fn what(&self) -> String {
+        match &*self.drive {
+            "" => self.pool.clone(),
+            drive => format!("{}/{drive}", self.pool),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -84,6 +99,7 @@ impl Jobs {
             bytes_per_s: 0,
             left_ns: None,
             unreadable_ranges: 0,
+            scrub: None,
             failure: None,
         };
         let mut jobs = self.jobs.borrow_mut();
@@ -108,6 +124,13 @@ impl Jobs {
             (job.view.done_bytes, job.view.total_bytes) = (done, total);
         }
         self.changed.notify();
+    }
+
+    /// What a scrub found, before it ends.
+    pub(crate) fn note_scrub(&self, job: u64, scrub: ScrubView) {
+        if let Some(job) = self.jobs.borrow_mut().get_mut(&job) {
+            job.view.scrub = Some(Box::new(scrub));
+        }
     }
 
     /// Ends a job: ranges that could not be read, or why it failed.

@@ -169,12 +169,14 @@ fn of_nothing(request: Request) -> Result<Reply, ControlError> {
         | Request::PoolExport { pool, .. }
         | Request::PoolDestroy { pool, .. }
         | Request::PoolCheck { pool }
+        | Request::PoolScrubStop { pool }
         | Request::VolumeList { pool: Some(pool) }
         | Request::VolumeResize { pool, .. }
         | Request::VolumeDelete { pool, .. }
         | Request::DriveList { pool: Some(pool) } => none(pool),
         Request::VolumeCreate(new) => none(new.pool),
         Request::DriveReplace(wanted) => none(wanted.pool),
+        Request::PoolScrub(wanted) => none(wanted.pool),
         Request::PoolCreate(_) | Request::PoolImport(_) => {
             unreachable!("these make the state directory")
         }

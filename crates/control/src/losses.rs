@@ -14,6 +14,7 @@ use std::fmt;
 use varve_format::CatalogueEntry;
 use varve_ftl::{AuditError, EngineError};
 use varve_io::World;
+use varve_pool::ScrubLoss;
 use varve_units::{BLOCK_BYTES, LEAF_BLOCKS, Lba, LeafIndex, VolumeId};
 
 /// Losses that are named; of more than these only the number is told. Arbitrary.
@@ -106,6 +107,19 @@ impl Losses {
         let mut losses = Self::default();
         if losses.read_all(world, running).await.is_err() {
             losses.is_partial = true;
+        }
+        losses
+    }
+
+    /// What a scrub found, in the order of volumes and blocks. Of volumes that are gone nothing is told.
+    pub(crate) fn of_scrub(lost: &[ScrubLoss], running: &Running) -> Self {
+        let (mut losses, mut lost) = (Self::default(), lost.to_vec());
+        lost.sort_unstable();
+        for one in lost {
+            if let Some(volume) = named(running, one.volume) {
+                let left = volume.size.0.saturating_sub(one.lba.0);
+                losses.add(&volume, one.lba, one.blocks.min(left));
+            }
         }
         losses
     }

@@ -56,6 +56,7 @@ impl ControlError {
                     .to_owned()
             }
             Self::Daemon(_) => "use another --state DIR, or end that daemon".to_owned(),
+            Self::ScrubEnded(pool) => format!("varve pool scrub {pool} begins it anew"),
             Self::Busy { pool, .. } => format!("varve pool status {pool}"),
             Self::Connected { .. } => CONNECTED_NEXT.to_owned(),
             Self::Pool { pool, error, .. } => pool_next(pool, error),

@@ -10,6 +10,7 @@ use crate::open::ImportPool;
 use crate::pools::Pools;
 use crate::replace::ReplaceDrive;
 use crate::room;
+use crate::scrub::ScrubPool;
 use crate::view::{DriveView, PlanView, PoolView, VolumeView};
 use crate::volumes::CreateVolume;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,13 @@ pub enum Request {
     },
     /// Check a pool that no daemon uses.
     PoolCheck {
+        /// Its name.
+        pool: String,
+    },
+    /// Scrub a pool, in use or not.
+    PoolScrub(ScrubPool),
+    /// End the scrub of a pool.
+    PoolScrubStop {
         /// Its name.
         pool: String,
     },
@@ -131,10 +139,12 @@ impl Request {
     pub fn pool(&self) -> Option<&str> {
         match self {
             Self::PoolCheck { pool }
+            | Self::PoolScrubStop { pool }
             | Self::VolumeResize { pool, .. }
             | Self::VolumeDelete { pool, .. }
             | Self::VolumeList { pool: Some(pool) } => Some(pool),
             Self::VolumeCreate(new) => Some(&new.pool),
+            Self::PoolScrub(wanted) => Some(&wanted.pool),
             _ => None,
         }
     }
@@ -243,6 +253,11 @@ impl Pools {
                 Reply::PoolDone { pool, findings }
             }
             Request::PoolCheck { pool } => Reply::PoolCheck(self.check_pool(&pool).await?),
+            Request::PoolScrub(wanted) => Reply::Job(self.scrub_pool(&wanted)?),
+            Request::PoolScrubStop { pool } => {
+                let findings = self.stop_scrub(&pool).await?;
+                Reply::PoolDone { pool, findings }
+            }
             Request::DriveList { pool } => Reply::DriveList {
                 drives: self.list_drives(pool.as_deref()).await?,
             },

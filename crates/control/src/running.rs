@@ -5,6 +5,7 @@ use crate::events::{Event, Watchers};
 use crate::random;
 use crate::registry::Entry;
 use crate::room::Full;
+use crate::scrub::Scrubs;
 use crate::status::drive_name;
 use crate::turn::Turn;
 use crate::volume::Volume;
@@ -29,6 +30,7 @@ pub(crate) struct Running {
     pub(crate) sizes: Turn,
     /// The job that changes its drives.
     pub(crate) job: Cell<Option<u64>>,
+    pub(crate) scrubs: Scrubs,
     /// Its blocks were full, and its map, when that was asked last.
     pub(crate) was_full: Cell<Full>,
     /// Reads refused because a tier did not answer.
@@ -53,6 +55,7 @@ impl Running {
             paths: RefCell::new(paths),
             sizes: Turn::default(),
             job: Cell::new(None),
+            scrubs: Scrubs::default(),
             was_full: Cell::default(),
             refused_reads: Cell::default(),
             replacing: RefCell::default(),

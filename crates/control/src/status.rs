@@ -173,7 +173,13 @@ async fn open_view(
         volumes: Some(usage.len() as u64),
         stopped: stopped.map(|why| taken.map_or_else(|| why.to_string(), |how| how.to_string())),
         counters,
-        jobs: running.job.get().into_iter().collect(),
+        jobs: running
+            .job
+            .get()
+            .into_iter()
+            .chain(running.scrubs.job.get())
+            .collect(),
+        scrub: running.scrubs.last(now),
         drives,
         findings,
     })
@@ -245,6 +251,7 @@ fn open_findings(
         findings.push(Finding::new(Severity::Warning, "blocks-lost", text));
     }
     findings.extend(repairs(&running.name, counters));
+    findings.extend(running.scrubs.findings(&running.name));
     findings
 }
 
@@ -374,6 +381,7 @@ impl Pools {
             stopped: None,
             counters: BTreeMap::new(),
             jobs: Vec::new(),
+            scrub: None,
             drives,
             findings,
         }

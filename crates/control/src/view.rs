@@ -2,6 +2,7 @@
 
 use crate::finding::Finding;
 use crate::model::ModelView;
+use crate::scrub::ScrubView;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -117,6 +118,9 @@ pub struct PoolView {
     pub counters: BTreeMap<String, u64>,
     /// Jobs at work on it.
     pub jobs: Vec<u64>,
+    /// What the last scrub since it was opened found and did.
+    #[serde(default)]
+    pub scrub: Option<ScrubView>,
     /// Its drives.
     pub drives: Vec<DriveView>,
     /// Whatever is worth knowing.

@@ -43,11 +43,13 @@ pub enum Canary {
     LowestBirthWins,
     /// Where the map is rebuilt, stripes count whatever their generation.
     RebuiltOfAnyGeneration,
+    /// A scrub takes what it reads for right, and makes parity fit it.
+    ScrubTrustsData,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::AckBeforeSecondMirror,
         Self::FreeBeforeFlush,
         Self::FreeBeforeCommit,
@@ -66,6 +68,7 @@ impl Canary {
         Self::RepairUnpinned,
         Self::LowestBirthWins,
         Self::RebuiltOfAnyGeneration,
+        Self::ScrubTrustsData,
     ];
 
     /// Its name on the command line.
@@ -90,6 +93,7 @@ impl Canary {
             Self::RepairUnpinned => "repair-unpinned",
             Self::LowestBirthWins => "lowest-birth-wins",
             Self::RebuiltOfAnyGeneration => "rebuilt-of-any-generation",
+            Self::ScrubTrustsData => "scrub-trusts-data",
         }
     }
 
@@ -134,6 +138,9 @@ impl Canary {
             Self::LowestBirthWins => "where the map is rebuilt, the lowest birth of a block wins",
             Self::RebuiltOfAnyGeneration => {
                 "where the map is rebuilt, stripes count whatever their generation"
+            }
+            Self::ScrubTrustsData => {
+                "a scrub takes what it reads for right, compares no checksum, and makes parity fit it"
             }
         }
     }

@@ -22,7 +22,7 @@ pub(crate) enum Unknown {
 
 impl Unknown {
     /// What all ways to read something came to.
-    const fn of(ways: Ways) -> Self {
+    pub(crate) const fn of(ways: Ways) -> Self {
         match ways.away() {
             Some(_) => Self::Away,
             None => Self::Lost,
@@ -86,7 +86,7 @@ impl Shared {
     }
 
     /// The header of a chunk's present use.
-    async fn read_chunk_header(&self, chunk: u32) -> Result<ChunkHeader, Unknown> {
+    pub(crate) async fn read_chunk_header(&self, chunk: u32) -> Result<ChunkHeader, Unknown> {
         let address = self.units.geometry().chunk_start(chunk);
         let unit = self.units.unit(UnitId::chunk(chunk));
         let mut ways = Ways::default();

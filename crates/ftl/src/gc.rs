@@ -210,6 +210,12 @@ impl Shared {
     /// write of the area, the earlier one is still there and passes its checks. So all copies are
     /// asked and the highest epoch counts.
     pub(crate) async fn read_p2l(&self, group: u32, stripe: u32) -> Result<Vec<P2lEntry>, Ways> {
+        let newest = self.newest_p2l(group, stripe).await;
+        newest.map(|p2l| p2l.entries)
+    }
+
+    /// [`Shared::read_p2l`] with what else it says, its epoch not folded.
+    pub(crate) async fn newest_p2l(&self, group: u32, stripe: u32) -> Result<P2l, Ways> {
         let unit = self.units.unit(UnitId::group(group));
         let (generation, is_resumed) = (unit.generation(), unit.is_resumed());
         let trusting = self.config.is_planted(Canary::P2lUnverified);
@@ -235,7 +241,7 @@ impl Shared {
                         }
                     };
                     if !is_resumed {
-                        return Ok(p2l.entries);
+                        return Ok(p2l);
                     }
                     if newest.as_ref().is_none_or(|other| other.epoch < p2l.epoch) {
                         newest = Some(p2l);
@@ -243,7 +249,7 @@ impl Shared {
                 }
             }
             match newest {
-                Some(p2l) if !ways.is_pending() => return Ok(p2l.entries),
+                Some(p2l) if !ways.is_pending() => return Ok(p2l),
                 _ if ways.tries_again() => {}
                 _ => return Err(ways),
             }

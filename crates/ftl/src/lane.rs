@@ -714,6 +714,13 @@ impl Lane {
         alloc::vec![batch]
     }
 
+    /// Fast-tier sector of the first batch in a chunk that is not acknowledged, if there is one.
+    pub(crate) fn unacked_in(&self, chunk: u32) -> Option<u64> {
+        let batches = self.inflight.iter().chain(&self.again);
+        let here = batches.filter(|batch| batch.chunk == chunk);
+        here.map(|batch| batch.sector).min()
+    }
+
     /// The write of batch `sequence` failed. When every batch in flight has ended, the failed one
     /// and all behind it are to be sealed again in another chunk; the chunk given up is returned
     /// with the sector from which on it holds nothing of worth.

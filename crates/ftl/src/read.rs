@@ -380,13 +380,13 @@ impl Shard {
     }
 
     /// A repair begins. False if the unit is another one by now, or about to be.
-    fn pin(&self, unit: UnitId, generation: Generation) -> bool {
+    pub(crate) fn pin(&self, unit: UnitId, generation: Generation) -> bool {
         self.planted(Canary::RepairUnpinned) || self.shared.units.unit(unit).try_pin(generation)
     }
 
     /// A repair has ended. A unit that was emptied meanwhile was passed over by a commit, which may have freed nothing:
     /// it is looked at again.
-    fn unpin(&self, unit: UnitId) {
+    pub(crate) fn unpin(&self, unit: UnitId) {
         if self.planted(Canary::RepairUnpinned) {
             return;
         }
@@ -450,7 +450,7 @@ impl Shared {
     }
 
     /// True if a unit was reused since a place in it was looked up.
-    fn is_reused(&self, unit: UnitId, generation: Generation) -> bool {
+    pub(crate) fn is_reused(&self, unit: UnitId, generation: Generation) -> bool {
         // The bytes are read before the generation is read again; an acquiring load alone would let
         // them be read after it. Who frees a unit raises the generation (acquire and release) before
         // anything in it is written again.

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 53] = [
+const NAMES: [&str; 59] = [
     "admission_waits",
     "aged_merges",
     "away_refusals",
@@ -53,6 +53,12 @@ const NAMES: [&str; 53] = [
     "recounts",
     "repair_failures",
     "repairs",
+    "scrub_blocks",
+    "scrub_failures",
+    "scrub_losses",
+    "scrub_parity_repairs",
+    "scrub_repairs",
+    "scrubs",
     "stripe_write_errors",
     "stripes_joined",
     "turns_waited",

@@ -82,6 +82,8 @@ pub enum PoolError {
     Rebuild(RebuildError),
     /// The map is rebuilt, but a label could not be written.
     Relabel(IoError),
+    /// A scrub of the pool is under way.
+    Scrubbing,
     /// The pool had stopped by itself before: this is why. Opening it again recovers it.
     Stopped(StopReason),
 }
@@ -144,6 +146,7 @@ impl fmt::Display for PoolError {
             Self::TooManyMembers => "the member table has no room for new fast drives",
             Self::Rebuild(_) => "the map could not be rebuilt",
             Self::Relabel(_) => "the map is rebuilt, but a label could not be written",
+            Self::Scrubbing => "a scrub of the pool is under way already",
             Self::Stopped(why) => return write!(f, "it has stopped: {why}"),
         })
     }
@@ -169,6 +172,7 @@ impl core::error::Error for PoolError {
             | Self::FastUnfit { .. }
             | Self::TooManyMembers
             | Self::BadName
+            | Self::Scrubbing
             | Self::NoPool
             | Self::Unfinished
             | Self::SeveralPools

@@ -23,6 +23,7 @@ use crate::label::{
 };
 use crate::options::{PlanError, PoolOptions, engine_geometry};
 use crate::rehearsal::rehearse;
+use crate::scrub::Scrubs;
 use crate::settings::{Settings, engine_config};
 use crate::tier::Tier;
 use alloc::boxed::Box;
@@ -64,6 +65,7 @@ pub struct Pool {
     given_up: u64,
     geometry: Geometry,
     report: RecoveryReport,
+    pub(crate) scrubs: Scrubs,
 }
 
 /// Drives of a pool as found, with their labels.
@@ -189,6 +191,7 @@ impl Pool {
             given_up: given_up(&import, &state),
             geometry,
             report,
+            scrubs: Scrubs::default(),
         };
         if let Err(error) = pool.lose_missing().await {
             // Nobody will have it: its flows are to end.
@@ -257,7 +260,7 @@ impl Pool {
         self.membership.taken()
     }
 
-    /// Stops the pool in good order: rebuilds end (the next start begins them anew), a checkpoint,
+    /// Stops the pool in good order: a scrub and rebuilds end (the next start begins these anew), a checkpoint,
     /// then the clean flag in the labels.
     ///
     /// # Errors
@@ -266,6 +269,7 @@ impl Pool {
         Box::pin(async move {
             // A checkpoint would go over what another owner wrote. Too few labels to tell are no reason to keep it back.
             let _ = self.membership.look().await;
+            self.scrubs.stop().await;
             for tier in &self.tiers {
                 tier.stop_rebuilds().await;
             }

@@ -36,6 +36,7 @@ pub mod reference;
 pub mod rng;
 pub mod run;
 pub mod scenario;
+pub mod scrubs;
 pub mod shortage;
 pub mod shrink;
 pub mod stress;

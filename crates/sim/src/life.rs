@@ -10,6 +10,7 @@ use crate::host::{Hosts, Shared};
 use crate::patience::Patience;
 use crate::rng::Rng;
 use crate::scenario::{draw_trigger, inject};
+use crate::scrubs;
 use crate::shortage::Planned;
 use crate::stress::Stress;
 use crate::subject::{Flow, Outcome, Subject, SubjectError};
@@ -65,6 +66,10 @@ pub(crate) struct Life {
     pub(crate) has_faults: bool,
     /// When room beneath the dense drive runs out.
     pub(crate) shortage: Option<Planned>,
+    /// Scrubs beside the hosts' work.
+    pub(crate) scrubs: Option<scrubs::Planned>,
+    /// Hosts have done their part: faults strike no longer, scrubs are to end.
+    pub(crate) is_calm: Rc<Cell<bool>>,
     pub(crate) crash_at: Option<u64>,
     pub(crate) is_open: Rc<Cell<bool>>,
     /// The pool once it serves, for what it says of itself when it makes no progress.
@@ -152,6 +157,10 @@ impl Life {
             hosts.create_first().await;
             for _ in 0..self.depth {
                 flows.push(world.run(Rc::clone(&hosts).work()));
+            }
+            if let Some(planned) = self.scrubs {
+                let scrubs = Rc::clone(&self).scrub(Rc::clone(&subject), planned);
+                flows.push(world.run(scrubs));
             }
             self.oversee(target, &subject).await;
         }
@@ -302,6 +311,7 @@ impl Life {
 
     /// Faults stop: from now on operations must end soon.
     fn calm(&self) {
+        self.is_calm.set(true);
         self.drives.iter().for_each(SimDrive::disarm);
         self.shared.shortage.end(self.reactor.now());
         if let Some(fabric) = &self.shared.fabric {
@@ -323,6 +333,9 @@ impl Life {
             .await
             .map_err(|what| format!("audit: {what}"))?;
         self.shared.count("audits");
+        if self.scrubs.is_some() {
+            self.scrub_at_rest(subject).await?;
+        }
         let ticket = oracle.borrow_mut().begin_other();
         subject
             .close()

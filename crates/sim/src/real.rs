@@ -7,7 +7,7 @@ use crate::checker::volumes::{Found, Naming};
 use crate::laps::LogArea;
 use crate::rng::Rng;
 use crate::scenario::LANES_FEW;
-use crate::subject::{Config, Dense, Factory, Flow, Outcome, Subject, SubjectError};
+use crate::subject::{Config, Dense, Factory, Flow, Outcome, Scrubbed, Subject, SubjectError};
 use crate::wire::WireCanary;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -87,6 +87,10 @@ const FEATURES: &[&str] = &[
     "refused_stripe",
     "remirrors",
     "repairs",
+    "scrub_parity_repairs",
+    "scrub_repairs",
+    "scrubs",
+    "scrubs_checked",
     "slow_reads",
     "stripe_write_errors",
     "stripes_joined",
@@ -638,6 +642,35 @@ impl Subject for Life {
         let slots = self.pool.slots();
         let slot = slots.iter().find(|found| found.slot == self.slot(index));
         slot.is_some_and(|slot| slot.state == SlotState::Live)
+    }
+
+    fn scrub(
+        &self,
+        limit: Option<u64>,
+        go_on: Rc<dyn Fn() -> bool>,
+    ) -> Flow<'_, Outcome<Option<Scrubbed>>> {
+        Box::pin(async move {
+            let scrubbed = self.pool.scrub(limit, &mut |_| go_on()).await;
+            let report = scrubbed.map_err(|_| SubjectError::Stopped)?;
+            if self.is_verbose {
+                eprintln!("scrub: {report:?}");
+            }
+            Ok(Some(Scrubbed {
+                is_clean: report.is_whole && report.is_clean(),
+                lost: report.lost_blocks + report.unknown,
+            }))
+        })
+    }
+
+    fn wrong_copies(&self) -> Flow<'_, Result<u64, String>> {
+        Box::pin(async move {
+            let (audited, defects) = self.pool.audit().await;
+            audited.map_err(|error| format!("{error} ({error:?})"))?;
+            if self.is_verbose && defects.sum() > 0 {
+                eprintln!("wrong behind a scrub: {defects:?}");
+            }
+            Ok(defects.sum())
+        })
     }
 
     fn close(&self) -> Flow<'_, Outcome<()>> {

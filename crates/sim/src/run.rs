@@ -18,6 +18,7 @@ use crate::laps::Laps;
 use crate::life::{Life, Purpose, Starting};
 use crate::rng::Rng;
 use crate::scenario::{Options, Plan, heal_perhaps};
+use crate::scrubs;
 use crate::shortage::{Planned, Shortage};
 use crate::subject::{Config, Dense, Factory, Subject};
 use crate::wire::Fabric;
@@ -523,6 +524,8 @@ impl<'a> Machine<'a> {
             stress: self.plan.stress,
             has_faults: self.options.has_faults,
             shortage: self.plan_shortage(),
+            scrubs: self.plan_scrubs(),
+            is_calm: Rc::default(),
             crash_at: self.options.crash_at,
             is_open: Rc::default(),
             subject: Rc::default(),
@@ -541,6 +544,13 @@ impl<'a> Machine<'a> {
         let mut rng = self.rng.split_at("shortage", self.lives);
         let mut outages = self.rng.split_at("outage", self.lives);
         may.then(|| Planned::draw(&mut rng).or_else(|| Planned::draw_absence(&mut outages)))
+            .flatten()
+    }
+
+    /// Scrubs of a life; none where one crash at a given action is all that is to happen.
+    fn plan_scrubs(&self) -> Option<scrubs::Planned> {
+        let may = self.options.crash_at.is_none();
+        may.then(|| scrubs::Planned::draw(&self.rng, self.lives))
             .flatten()
     }
 

@@ -206,6 +206,15 @@ pub trait Factory {
     }
 }
 
+/// What a scrub came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scrubbed {
+    /// It looked at everything in every way, and nothing is wrong any more.
+    pub is_clean: bool,
+    /// Blocks that no drive gives, and stripes and parts of the log of which nothing says the content.
+    pub lost: u64,
+}
+
 /// One life of a pool.
 pub trait Subject {
     /// False if every acknowledged write is durable.
@@ -275,6 +284,25 @@ pub trait Subject {
 
     /// True if drive `index` holds all it should: a rebuild that a start began again has ended.
     fn is_whole(&self, index: usize) -> bool;
+
+    /// Reads everything in every way, at `limit` bytes a second at most, and mends what is wrong, until `go_on` says no.
+    /// Nothing where a pool cannot.
+    fn scrub(
+        &self,
+        limit: Option<u64>,
+        go_on: Rc<dyn Fn() -> bool>,
+    ) -> Flow<'_, Outcome<Option<Scrubbed>>> {
+        let _ = (limit, go_on);
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Copies and parity that do not pass their check; nothing is in flight.
+    ///
+    /// # Errors
+    /// As [`Subject::audit`].
+    fn wrong_copies(&self) -> Flow<'_, Result<u64, String>> {
+        Box::pin(async { Ok(0) })
+    }
 
     /// Ends service in good order.
     fn close(&self) -> Flow<'_, Outcome<()>>;

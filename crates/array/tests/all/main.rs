@@ -6,4 +6,5 @@ mod hang;
 mod layout;
 mod mirror;
 mod model;
+mod scrub;
 mod stripe;

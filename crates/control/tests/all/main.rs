@@ -18,4 +18,5 @@ mod other_use;
 mod owners;
 mod pools;
 mod replace;
+mod scrub;
 mod sectors;

@@ -18,6 +18,7 @@ mod rebuild;
 mod recall;
 mod resize;
 mod restart;
+mod scrub;
 mod short_log;
 
 // What the helpers, which the unit tests have too, call the crate.

@@ -11,3 +11,4 @@ mod label_session;
 mod label_store;
 mod rebuild;
 mod replace;
+mod scrub;

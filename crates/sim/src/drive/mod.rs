@@ -311,6 +311,15 @@ impl SimDrive {
         true
     }
 
+    /// True if it has places that stay bad whatever is written there.
+    #[must_use]
+    pub fn has_bad_places(&self) -> bool {
+        let state = self.state();
+        let state = state.borrow();
+        let mut flaws = state.flaws.values();
+        flaws.any(|flaw| matches!(flaw, Flaw::Bad { .. }))
+    }
+
     /// True while it does not answer.
     #[must_use]
     pub fn is_gone(&self) -> bool {

@@ -7,7 +7,7 @@ use crate::checker::space::Space;
 use crate::checker::volumes::{Found, Naming};
 use crate::executor::Reactor;
 use crate::rng::Rng;
-use crate::subject::{Flow, Outcome, Subject, SubjectError};
+use crate::subject::{Flow, Outcome, Scrubbed, Subject, SubjectError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -270,6 +270,18 @@ impl Subject for Served {
 
     fn waits(&self) -> Vec<BTreeMap<&'static str, u64>> {
         self.pool.waits()
+    }
+
+    fn scrub(
+        &self,
+        limit: Option<u64>,
+        go_on: Rc<dyn Fn() -> bool>,
+    ) -> Flow<'_, Outcome<Option<Scrubbed>>> {
+        self.pool.scrub(limit, go_on)
+    }
+
+    fn wrong_copies(&self) -> Flow<'_, Result<u64, String>> {
+        self.pool.wrong_copies()
     }
 
     fn audit(&self) -> Flow<'_, Result<(), String>> {

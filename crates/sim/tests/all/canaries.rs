@@ -100,6 +100,7 @@ canaries! {
     published_conflict_rule: Pool PublishedConflictRule,
     tail_not_equalised: Pool TailNotEqualised,
     repair_unpinned: Pool RepairUnpinned,
+    scrub_trusts_data: Pool ScrubTrustsData,
     queue_before_remains: Wire QueueBeforeRemains,
     answer_before_write: Wire AnswerBeforeWrite,
     no_quiet_time: Wire NoQuietTime,

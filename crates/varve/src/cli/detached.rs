@@ -40,7 +40,7 @@ pub(super) fn note_job(job: &JobView) {
     if *under_way != UnderWay::Own {
         *under_way = UnderWay::Job {
             job: job.job,
-            what: format!("{} {}/{}", job.does, job.pool, job.drive),
+            what: format!("{} {}", job.does, job.what()),
             pool: job.pool.clone(),
         };
     }

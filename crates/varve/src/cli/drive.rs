@@ -114,6 +114,7 @@ mod tests {
             bytes_per_s: 1,
             left_ns: None,
             unreadable_ranges,
+            scrub: None,
             failure: None,
         };
         assert!(filled(&job(0)).starts_with("drive p/dense1 is filled"));

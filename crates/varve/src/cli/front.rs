@@ -107,6 +107,7 @@ pub(super) fn judge(reply: &Reply) -> Exit {
     match reply {
         Reply::VolumeList { findings, .. } if !findings.is_empty() => Exit::Degraded,
         Reply::PoolCheck(check) if !check.agrees => Exit::Failed,
+        Reply::Job(job) if job.scrub.as_ref().is_some_and(|scrub| !scrub.is_clean) => Exit::Failed,
         _ => Exit::Ok,
     }
 }
@@ -160,11 +161,10 @@ fn show_job(job: &JobView) {
         format!(", {} s left", left / 1_000_000_000)
     });
     let line = format!(
-        "job {} {} {}/{}: {share} % of {}, {rate}/s{left}",
+        "job {} {} {}: {share} % of {}, {rate}/s{left}",
         job.job,
         job.does,
-        job.pool,
-        job.drive,
+        job.what(),
         super::table::size(job.total_bytes),
     );
     if stderr().is_terminal() {

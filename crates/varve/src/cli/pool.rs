@@ -3,13 +3,14 @@
 use super::Exit;
 use super::front::{Front, show_findings};
 use super::hint::typed;
+use super::scrub::{Scrub, mended};
 use super::table::Column::{Number, Text};
 use super::table::{count, size, size_or_dash, table};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use varve_control::{
     CreatePool, DrivePath, DriveView, FaultsView, ImportPool, ModelView, PlanView, PoolView,
-    Protect, Reply, Request, parse_size,
+    Protect, Reply, Request, ScrubView, parse_size,
 };
 
 /// What to do with pools.
@@ -23,6 +24,8 @@ pub(crate) enum Action {
     Status(Status),
     /// Import a pool from its drives, or with other terms than usual
     Import(Import),
+    /// Read everything in every way, in use or not, and mend what is wrong
+    Scrub(Scrub),
     /// Release a pool, so that any machine may import it
     Export(Export),
     /// Destroy a pool: its drives are blank then
@@ -146,6 +149,7 @@ impl Action {
             Self::List(options) => options.front.run(Request::PoolList, show),
             Self::Status(options) => options.run(),
             Self::Import(options) => options.run(),
+            Self::Scrub(options) => options.run(),
             Self::Export(options) => {
                 let request = Request::PoolExport {
                     pool: options.name.clone(),
@@ -366,6 +370,9 @@ fn show_status(pool: &PoolView) {
     for job in &pool.jobs {
         println!("  job {job} is at work");
     }
+    if let Some(scrub) = &pool.scrub {
+        println!("  {}", last_scrub(scrub));
+    }
     for line in drives(&pool.drives).lines() {
         println!("  {line}");
     }
@@ -373,6 +380,26 @@ fn show_status(pool: &PoolView) {
         println!("  {line}");
     }
     show_findings(&pool.findings);
+}
+
+/// When the last scrub ended, and what it did.
+fn last_scrub(scrub: &ScrubView) -> String {
+    let minutes = scrub.ended_ago_ns / 60_000_000_000;
+    let ago = match (minutes / (24 * 60), minutes / 60) {
+        (0, 0) => format!("{minutes} min"),
+        (0, hours) => format!("{hours} h"),
+        (days, _) => count(days, "day"),
+    };
+    let end = match scrub.is_whole {
+        true => "ended",
+        false => "was ended before its end",
+    };
+    let rest = match scrub.is_clean {
+        true => "; nothing was wrong then".to_owned(),
+        false if scrub.has_broken() => "; it left something wrong".to_owned(),
+        false => "; not everything was compared".to_owned(),
+    };
+    format!("last scrub {end} {ago} ago: {}{rest}", mended(scrub))
 }
 
 /// What the flash beneath drives would have done, of those that keep account. A drive that took another's

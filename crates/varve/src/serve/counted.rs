@@ -7,7 +7,7 @@
 pub(super) type Counted = (&'static str, &'static str, &'static str);
 
 /// All of them, by name.
-pub(super) const COUNTED: [Counted; 56] = [
+pub(super) const COUNTED: [Counted; 62] = [
     (
         "admission_waits",
         "counter",
@@ -233,6 +233,32 @@ pub(super) const COUNTED: [Counted; 56] = [
         "counter",
         "Bad copies that were read another way and written back",
     ),
+    (
+        "scrub_blocks",
+        "counter",
+        "Blocks that scrubs compared with their checksums",
+    ),
+    (
+        "scrub_failures",
+        "counter",
+        "Wrong copies and parity that scrubs could not write again",
+    ),
+    (
+        "scrub_losses",
+        "counter",
+        "Blocks that scrubs found that no drive can give back",
+    ),
+    (
+        "scrub_parity_repairs",
+        "counter",
+        "Blocks of parity that scrubs found wrong and wrote again",
+    ),
+    (
+        "scrub_repairs",
+        "counter",
+        "Wrong copies that scrubs found and wrote again",
+    ),
+    ("scrubs", "counter", "Scrubs that looked at everything"),
     (
         "stripe_write_errors",
         "counter",

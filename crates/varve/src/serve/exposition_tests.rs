@@ -43,6 +43,7 @@ fn pool(name: &str, health: Health, drives: Vec<DriveView>) -> PoolView {
         stopped: None,
         counters: BTreeMap::from([("gc_blocks".to_owned(), 3)]),
         jobs: Vec::new(),
+        scrub: None,
         drives,
         findings: Vec::new(),
     }

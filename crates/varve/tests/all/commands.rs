@@ -484,6 +484,55 @@ fn what_is_lost_is_named() {
         "{check:?}"
     );
     assert!(check.err.contains("next:  "), "{check:?}");
+    let scrub = place.run(&["pool", "scrub", "p"]);
+    assert_eq!(scrub.code, 1, "{scrub:?}");
+    assert!(scrub.out.contains(&line), "{scrub:?}");
+    assert!(scrub.err.contains("blocks cannot be read"), "{scrub:?}");
+    assert!(scrub.err.contains("next:  write what"), "{scrub:?}");
+    let scrub = place.run(&["pool", "scrub", "p", "--no-limit", "--json"]);
+    assert_eq!(scrub.code, 1, "{scrub:?}");
+    let job: Value = serde_json::from_str(&scrub.out).unwrap();
+    assert_eq!(job["scrub"]["losses"], found["losses"], "{job}");
+    assert_eq!(job["scrub"]["unreadable_blocks"], *blocks);
+}
+
+/// A drive that rots is right again after a scrub, which says so; bad options are told.
+#[test]
+fn a_scrub_mends_a_rotten_drive() {
+    let place = Place::new();
+    place.tank();
+    place.ok(&["volume", "create", "tank/v", "100M"]);
+    let fill = "bench pool:tank/v --rw write --bs 128k --size 96m --verify --runtime 1";
+    place.run(&fill.split(' ').collect::<Vec<_>>());
+    let path = place.0.join("d1");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[1 << 20..]
+        .iter_mut()
+        .step_by(40 << 10)
+        .for_each(|byte| *byte ^= 1);
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(place.run(&["check", "tank"]).code, 1);
+    let scrub = place.ok(&["pool", "scrub", "tank", "--limit", "1GB"]);
+    assert!(
+        scrub.contains("were wrong and were written again"),
+        "{scrub}"
+    );
+    assert!(scrub.contains("nothing is wrong now"), "{scrub}");
+    place.ok(&["check", "tank"]);
+    let job = place.json(&["pool", "scrub", "tank"]);
+    assert_eq!(
+        (&job["kind"], &job["does"]),
+        (&"Job".into(), &"scrub".into())
+    );
+    assert_eq!(
+        (&job["state"], &job["scrub"]["mended_copies"]),
+        (&"done".into(), &0.into())
+    );
+    place.refused(3, "varve pool", &["pool", "scrub", "none"]);
+    place.refused(2, "", &["pool", "scrub", "tank", "--limit", "fast"]);
+    place.refused(2, "", &["pool", "scrub", "tank", "--limit", "1M", "--stop"]);
+    let stopped = place.run(&["pool", "scrub", "tank", "--stop"]);
+    assert!(stopped.err.contains("is not being scrubbed"), "{stopped:?}");
 }
 
 /// What a volume holds goes only with a word that says so, and the refusal names the command that says it.

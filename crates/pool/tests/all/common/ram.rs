@@ -93,6 +93,14 @@ impl Ram {
         self.bad_writes.get()
     }
 
+    /// Flips a bit behind the label.
+    pub fn flip(&self, offset: u64) {
+        let at = RESERVED_BYTES + offset;
+        let mut sectors = self.sectors.borrow_mut();
+        let sector = sectors.entry(at / SECTOR as u64).or_insert([0; SECTOR]);
+        sector[(at % SECTOR as u64) as usize] ^= 0x20;
+    }
+
     /// Everything behind the label reads as zeroes.
     pub fn erase_content(&self) {
         let label = 0..RESERVED_BYTES / SECTOR as u64;

@@ -1,0 +1,215 @@
+//! The stripes of a group: their blocks, P2L and parity.
+
+use super::Scrub;
+use super::settle::{Check, Run, Settled};
+use crate::cleaner::Candidate;
+use crate::geometry::{Tier, UnitId};
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use varve_format::{P2l, P2lEntry};
+use varve_io::{Blocks, Command, Gather, IoError, Sectors, Segment};
+use varve_units::{BLOCK, BLOCK_BYTES, Generation, SECTOR};
+
+/// A stripe in one use of its group.
+#[derive(Clone, Copy)]
+struct Stripe {
+    unit: UnitId,
+    generation: Generation,
+    stripe: u32,
+}
+
+impl Scrub<'_> {
+    pub(super) async fn scrub_group(&self, id: UnitId) {
+        let geometry = *self.shared.units.geometry();
+        let unit = self.shared.units.unit(id);
+        let generation = unit.generation();
+        let stripes = unit.write_pointer() / geometry.stripe_blocks;
+        for stripe in 0..stripes {
+            if self.ends() || self.is_reused(id, generation) || !self.is_due(id) {
+                return;
+            }
+            if self.shared.stripe_has_live(id.index, stripe) {
+                let stripe = Stripe {
+                    unit: id,
+                    generation,
+                    stripe,
+                };
+                self.scrub_stripe(stripe).await;
+            }
+            self.advance(u64::from(geometry.stripe_blocks) * BLOCK_BYTES);
+        }
+    }
+
+    async fn scrub_stripe(&self, at: Stripe) {
+        let (group, geometry) = (at.unit.index, *self.shared.units.geometry());
+        let p2l = self.shared.newest_p2l(group, at.stripe).await;
+        if self.is_reused(at.unit, at.generation) || self.shared.is_stopped() {
+            return;
+        }
+        let p2l = match p2l {
+            Ok(p2l) => p2l,
+            Err(ways) => {
+                let mut report = self.report.borrow_mut();
+                match ways.is_lost() {
+                    true => report.unknown += 1,
+                    false => report.away += 1,
+                }
+                return;
+            }
+        };
+        let first = self.shared.stripe_first_user_block(at.stripe);
+        let check = |entry: &P2lEntry| match *entry {
+            P2lEntry::PADDING => Check::Zeroes,
+            entry => Check::Crc(entry.crc),
+        };
+        let checks: Vec<Check> = p2l.entries.iter().map(check).collect();
+        let run = Run {
+            unit: at.unit,
+            generation: at.generation,
+            offset: self.shared.place_offset(geometry.dense_ppa(group, first)),
+            checks: &checks,
+        };
+        let Some(mut settled) = self.settle(&run).await else {
+            return;
+        };
+        let area = self.area(&p2l);
+        let mut is_away = settled.is_away;
+        for place in geometry.p2l_places(group, at.stripe) {
+            is_away |= self.settle_area(at, place * BLOCK_BYTES, &area).await;
+        }
+        self.note_losses(&run, first, &p2l, &mut settled).await;
+        if self.beneath.parity_bytes() > 0 {
+            is_away |= self.settle_parity(at, &settled, &area).await;
+        }
+        if is_away || !self.beneath.is_whole(Tier::Dense) {
+            self.report.borrow_mut().away += 1;
+        }
+    }
+
+    /// The bytes of a stripe's P2L area.
+    fn area(&self, p2l: &P2l) -> Rc<Sectors> {
+        let geometry = self.shared.units.geometry();
+        let blocks = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
+        let mut area = Sectors::zeroed(blocks as usize * (BLOCK / SECTOR));
+        // As it lies there: the epoch is folded.
+        let folded = P2l {
+            epoch: self.shared.identity.tag(p2l.epoch),
+            ..p2l.clone()
+        };
+        folded.encode_into(area.bytes_mut());
+        Rc::new(area)
+    }
+
+    /// Compares a P2L area in every plain way with what it is to be, and writes it where it is not. True if a way could
+    /// not be asked.
+    async fn settle_area(&self, at: Stripe, offset: u64, area: &Rc<Sectors>) -> bool {
+        let dense = self.shared.drive_of(at.unit);
+        let mut is_away = false;
+        for copy in 0..self.plain_ways(Tier::Dense) {
+            self.pace(area.bytes().len() as u64).await;
+            let into = Sectors::zeroed(area.len());
+            match dense.read_meta(offset, into, copy).await {
+                Ok(found) if found.bytes() == area.bytes() => continue,
+                Ok(_) | Err(IoError::Media) => {}
+                Err(_) => {
+                    is_away = true;
+                    continue;
+                }
+            }
+            if !self.pin(at.unit, at.generation) {
+                return is_away;
+            }
+            let mut gather = Gather::new();
+            gather.push(Segment::Meta(Rc::clone(area)));
+            let command = Command::Repair {
+                offset,
+                gather,
+                copy,
+            };
+            let done = dense.submit(command).await;
+            self.unpin(at.unit);
+            self.note_repair(1, done.is_ok());
+        }
+        self.report.borrow_mut().records += 1;
+        is_away
+    }
+
+    /// Tells of blocks that no way gives, if the map needs them. Of one that nobody needs parity is to cover what lies
+    /// there: the others of its row have it.
+    async fn note_losses(&self, run: &Run<'_>, first: u32, p2l: &P2l, settled: &mut Settled) {
+        for at in core::mem::take(&mut settled.lost) {
+            let entry = p2l.entries[at];
+            let bit = first + at as u32;
+            let geometry = self.shared.units.geometry();
+            let candidate = Candidate {
+                volume: entry.volume,
+                lba: entry.lba,
+                ppa: geometry.dense_ppa(run.unit.index, bit),
+                birth: entry.birth,
+                crc: entry.crc,
+                class: 0,
+            };
+            if self.is_needed(run, bit, candidate).await {
+                let mut report = self.report.borrow_mut();
+                report.note_lost(entry.volume, entry.lba, 1);
+                settled.lost.push(at);
+                continue;
+            }
+            let into = Blocks::new(1, self.shared.config.elided);
+            let offset = run.offset + at as u64 * BLOCK_BYTES;
+            let drive = self.shared.drive_of(run.unit);
+            if let Ok(block) = drive.read_data(offset, into, 0).await {
+                settled.blocks.copy_from(at, &block, 0, 1);
+                settled.is_known[at] = true;
+            }
+        }
+    }
+
+    /// True if the map perhaps refers to a block that no way gives.
+    pub(super) async fn is_needed(&self, run: &Run<'_>, bit: u32, candidate: Candidate) -> bool {
+        let is_user = candidate.volume.0 != 0;
+        is_user
+            && self.shared.units.unit(run.unit).is_set(bit)
+            && !self.is_reused(run.unit, run.generation)
+            && !self
+                .shared
+                .perhaps_live(alloc::vec![candidate])
+                .await
+                .is_empty()
+            && !self.is_reused(run.unit, run.generation)
+    }
+
+    /// Compares the parity of a stripe with all of its blocks that are known, and writes it where it does not fit. True
+    /// if its drive does not answer.
+    async fn settle_parity(&self, at: Stripe, settled: &Settled, area: &Rc<Sectors>) -> bool {
+        let geometry = *self.shared.units.geometry();
+        let (count, user) = (geometry.stripe_blocks as usize, settled.blocks.len());
+        let first = self.shared.stripe_first_user_block(at.stripe) % geometry.stripe_blocks;
+        let first = first as usize;
+        let mut stripe = self.shared.world.blocks(count, false);
+        let mut is_known = alloc::vec![true; count];
+        stripe.copy_from(first, &settled.blocks, 0, user);
+        is_known[first..first + user].copy_from_slice(&settled.is_known);
+        let bytes = stripe.bytes_mut();
+        bytes[(first + user) * BLOCK..].copy_from_slice(area.bytes());
+        bytes[..first * BLOCK].copy_from_slice(&area.bytes()[..first * BLOCK]);
+        let offset = geometry.dense_ppa(at.unit.index, at.stripe * geometry.stripe_blocks);
+        let offset = self.shared.place_offset(offset);
+        self.pace(self.beneath.parity_bytes()).await;
+        let compared = self.beneath.wrong_parity(offset, &stripe, &is_known).await;
+        let Ok(rows) = compared else {
+            return true;
+        };
+        if rows.is_empty() || !self.pin(at.unit, at.generation) {
+            return false;
+        }
+        let mended = self.beneath.mend_parity(offset, &stripe, &rows).await;
+        self.unpin(at.unit);
+        let mut report = self.report.borrow_mut();
+        match mended {
+            Ok(()) => report.parity_repairs += rows.len() as u64,
+            Err(_) => report.failures += rows.len() as u64,
+        }
+        false
+    }
+}
