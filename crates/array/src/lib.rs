@@ -36,6 +36,7 @@ mod member;
 mod members;
 mod membership;
 mod mirror;
+mod narrow;
 mod parity;
 mod restore;
 mod ribbon;

@@ -12,14 +12,15 @@ use crate::stripe_read::{Piece, pieces};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use varve_io::{Command, Completion, Done, Drive, DriveInfo, Gather, IoError, World};
+use varve_io::{Command, Completion, Done, Drive, DriveInfo, Gather, IoError, LeftOut, World};
 use varve_units::BLOCK_BYTES;
 
 /// An array of full stripes; layout in [`Geometry`].
 ///
 /// *Writes* are whole stripes, any number in order. *Reads* are any blocks: copy 0 reads the
 /// strip itself, copy 1 its second copy or the XOR of the other strips; while a drive that is replaced
-/// is kept, copy 2 reads the strip from it, or as the XOR of it and the others. *Repair* of copy 0
+/// is kept, copy 2 reads the strip from it, or as the XOR of it and the others. What was written narrow (`narrow`) can be
+/// read in a way of its own. *Repair* of copy 0
 /// rewrites the strip's blocks, of copy 1 the mirror's second copy; with parity it is refused
 /// with [`IoError::Media`], because which of the other strips is wrong is not known. A *discard*
 /// reaches the drives for the groups it covers as a whole.
@@ -324,6 +325,18 @@ impl Drive for StripeSet {
                 self.discard(offset, length)
             }
         }
+    }
+
+    fn left_out(&self, offset: u64) -> Option<LeftOut> {
+        self.left_out_of(offset)
+    }
+
+    fn complete(&self, before: Gather) -> Gather {
+        self.with_sum(before)
+    }
+
+    fn narrow_ways(&self) -> Vec<u8> {
+        self.ways_of_missing()
     }
 }
 

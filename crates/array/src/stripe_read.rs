@@ -53,6 +53,8 @@ enum Way {
     From(usize),
     /// As the XOR of all drives but this one.
     Without(usize),
+    /// As the XOR of all drives but the first one and the second one, which has zeroes there.
+    Narrow(usize, usize),
 }
 
 impl StripeSet {
@@ -61,7 +63,7 @@ impl StripeSet {
             return self.read_kept(offset, into);
         }
         assert!(
-            copy < self.geometry.copies(),
+            copy < self.geometry.copies() || self.bare_member(copy).is_some(),
             "copy beyond the ways to read"
         );
         let mut pieces = pieces(&self.geometry, offset, into.bytes()).peekable();
@@ -120,6 +122,9 @@ impl StripeSet {
     /// the copies serves the whole read while no more is lost than the array can bear.
     fn way(&self, piece: &Piece, copy: u8, is_one_of_several: bool) -> Result<Way, IoError> {
         let (members, direct) = (&self.members, piece.direct);
+        if let Some(bare) = self.bare_member(copy) {
+            return self.narrow_way(direct, bare);
+        }
         let is_direct_live = members.is_live(direct);
         if copy == 0 && is_direct_live {
             return Ok(Way::From(direct));
@@ -138,19 +143,35 @@ impl StripeSet {
         }
     }
 
+    /// How a piece of what was written narrow is read while `bare` has zeroes there.
+    fn narrow_way(&self, direct: usize, bare: usize) -> Result<Way, IoError> {
+        if direct == bare {
+            // Nobody wrote anything there.
+            return Err(IoError::Media);
+        }
+        let members = &self.members;
+        let others = self.geometry.others(direct).filter(|other| *other != bare);
+        match members.absence_of(others.filter(|other| !members.is_live(*other))) {
+            None => Ok(Way::Narrow(direct, bare)),
+            Some(absence) => Err(absence),
+        }
+    }
+
     fn start(&self, piece: &Piece, way: Way, like: &Target, parts: &mut Vec<Part>) {
-        match way {
+        let (without, bare) = match way {
             Way::From(member) => {
                 let memory = scatter::piece(like, piece.bytes);
                 parts.push(read_part(&self.members, member, piece, memory));
+                return;
             }
-            Way::Without(member) => {
-                for other in self.geometry.others(member) {
-                    let blocks = Blocks::zeroed(piece.bytes as usize / BLOCK);
-                    let memory = Target::Data(blocks);
-                    parts.push(read_part(&self.members, other, piece, memory));
-                }
-            }
+            Way::Without(member) => (member, None),
+            Way::Narrow(member, bare) => (member, Some(bare)),
+        };
+        let others = self.geometry.others(without);
+        for other in others.filter(|other| Some(*other) != bare) {
+            let blocks = Blocks::zeroed(piece.bytes as usize / BLOCK);
+            let memory = Target::Data(blocks);
+            parts.push(read_part(&self.members, other, piece, memory));
         }
     }
 }
@@ -181,7 +202,7 @@ fn assemble(
         }
         match way {
             Way::From(_) => scatter::put(&mut into, piece.at, &filled[0]),
-            Way::Without(_) => {
+            Way::Without(_) | Way::Narrow(..) => {
                 let sources: Vec<_> = filled.iter().map(scatter::bytes).collect();
                 let range = piece.at as usize..(piece.at + piece.bytes) as usize;
                 xor_many(&mut scatter::bytes_mut(&mut into)[range], &sources);

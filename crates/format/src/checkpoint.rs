@@ -93,6 +93,8 @@ pub struct CommitBody {
     pub cuts: Vec<Lsn>,
     /// The next volume id that was never used.
     pub next_volume: u64,
+    /// Stripes may be narrow: none is before a commit that says so is durable.
+    pub has_narrow: bool,
     /// All parts that a start must read.
     pub parts: Vec<PartPlace>,
 }
@@ -113,7 +115,8 @@ media! {
         parts: U32,
         lanes: U16,
         slices: U16,
-        reserved_end: [u8; 4],
+        has_narrow: u8,
+        reserved_end: [u8; 3],
     }
 }
 
@@ -173,6 +176,7 @@ impl CommitBody {
             epoch: self.epoch.into(),
             checkpoint: self.checkpoint.into(),
             next_volume: self.next_volume.into(),
+            has_narrow: self.has_narrow.into(),
             window: self.window.into(),
             table_stamp: self.table_stamp.0.into(),
             bits_stamp: self.bits_stamp.0.into(),
@@ -209,6 +213,7 @@ impl CommitBody {
         let (raw, rest) = prefix::<CommitBodyRaw>(bytes, STRUCTURE)?;
         check_zero(&raw.reserved, STRUCTURE)?;
         check_zero(&raw.reserved_end, STRUCTURE)?;
+        check_range(raw.has_narrow <= 1, "has_narrow", raw.has_narrow.into())?;
         let lanes = usize::from(raw.lanes.get());
         let (lanes, rest) = list::<LanePositionRaw>(rest, lanes, STRUCTURE)?;
         let slices = usize::from(raw.slices.get());
@@ -229,6 +234,7 @@ impl CommitBody {
                 .collect::<Result<_, _>>()?,
             cuts: cuts.collect::<Result<_, _>>()?,
             next_volume: raw.next_volume.get(),
+            has_narrow: raw.has_narrow == 1,
             parts: parts
                 .iter()
                 .map(PartPlace::checked)

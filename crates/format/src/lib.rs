@@ -59,7 +59,7 @@ pub use geometry::{
 pub use label::{LABEL_BYTES, LABEL_MAGIC, Label, MEMBERS_MAX, Member, MemberRole, MemberState};
 pub use leaf::{LEAF_BYTES, LEAF_ENTRIES, LeafError, LeafImage, Placement};
 pub use name::{NAME_BYTES_MAX, Name};
-pub use p2l::{P2l, P2lEntry, P2lHead, STRIPE_BLOCKS_MAX};
+pub use p2l::{NARROW_MEMBERS, Narrow, NarrowTail, P2l, P2lEntry, P2lHead, STRIPE_BLOCKS_MAX};
 pub use part::PartPayload;
 pub use payload::{PayloadLayout, PayloadPlace};
 pub use record::{
@@ -73,5 +73,5 @@ pub use slice_part::{
 };
 pub use unit::{
     CHUNK_ENTRY_BYTES, CHUNKS_PER_PART, ChunkEntry, ChunkState, GROUP_ENTRY_BYTES, GROUPS_PER_PART,
-    GroupEntry, GroupState,
+    GroupEntry, GroupState, NarrowGroup,
 };

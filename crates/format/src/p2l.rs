@@ -13,7 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use varve_units::{BLOCK, Generation, Lba, Lsn, VolumeId};
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Data blocks of one stripe at most. Arbitrary: 256 MiB of data.
 pub const STRIPE_BLOCKS_MAX: usize = 1 << 16;
@@ -44,6 +44,68 @@ impl P2lEntry {
     };
 }
 
+/// Of a stripe that was written while a drive of its tier was missing: what it leaves out, so that it bears the loss
+/// of one more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Narrow {
+    /// The member of the dense tier whose strip is all zeroes, below [`NARROW_MEMBERS`].
+    pub member: u8,
+    /// What it ends with.
+    pub tail: NarrowTail,
+}
+
+/// What the last strip of a narrow stripe holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NarrowTail {
+    /// Data, and the P2L area as in any other stripe.
+    Data,
+    /// Zeroes. The P2L area is the first of the stripe.
+    Zeroes,
+    /// The XOR of all other data strips. The P2L area is the first of the stripe.
+    Sum,
+}
+
+/// Members that a narrow stripe can name.
+pub const NARROW_MEMBERS: u8 = 128;
+
+impl Narrow {
+    /// True if the P2L area lies where the stripe begins.
+    #[must_use]
+    pub const fn leads(&self) -> bool {
+        !matches!(self.tail, NarrowTail::Data)
+    }
+
+    fn codes(narrow: Option<Self>) -> (u8, u8) {
+        let Some(Self { member, tail }) = narrow else {
+            return (0, 0);
+        };
+        assert!(member < NARROW_MEMBERS, "member of a narrow stripe");
+        let tail = match tail {
+            NarrowTail::Data => 0,
+            NarrowTail::Zeroes => 1,
+            NarrowTail::Sum => 2,
+        };
+        (member + 1, tail)
+    }
+
+    fn from_codes(member: u8, tail: u8) -> Result<Option<Self>, DecodeError> {
+        check_range(
+            member <= NARROW_MEMBERS,
+            "member of a narrow stripe",
+            member.into(),
+        )?;
+        let is_known = tail == 0 || (member > 0 && tail <= 2);
+        check_range(is_known, "tail of a narrow stripe", tail.into())?;
+        let tail = match tail {
+            0 => NarrowTail::Data,
+            1 => NarrowTail::Zeroes,
+            _ => NarrowTail::Sum,
+        };
+        let narrow = |member| Self { member, tail };
+        Ok(member.checked_sub(1).map(narrow))
+    }
+}
+
 /// The P2L area of one stripe.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct P2l {
@@ -55,6 +117,8 @@ pub struct P2l {
     pub generation: Generation,
     /// Number of the stripe within the group.
     pub stripe: u32,
+    /// What it leaves out; nothing in a stripe of full width.
+    pub narrow: Option<Narrow>,
     /// Its data blocks in order.
     pub entries: Vec<P2lEntry>,
 }
@@ -70,6 +134,8 @@ pub struct P2lHead {
     pub generation: Generation,
     /// Number of the stripe within the group.
     pub stripe: u32,
+    /// What it leaves out; nothing in a stripe of full width.
+    pub narrow: Option<Narrow>,
 }
 
 impl P2lHead {
@@ -88,15 +154,18 @@ impl P2lHead {
             (1..=STRIPE_BLOCKS_MAX).contains(&count),
             "{count} blocks in a stripe"
         );
+        let (narrow_member, narrow_tail) = Narrow::codes(self.narrow);
         let head = P2lHeadRaw {
             magic: MAGIC,
             version: VERSION.into(),
+            narrow_member,
+            narrow_tail,
             epoch: self.epoch.into(),
             group: self.group.into(),
             generation: self.generation.0.into(),
             stripe: self.stripe.into(),
             count: u32::try_from(count).expect("entries were checked").into(),
-            ..P2lHeadRaw::new_zeroed()
+            crc: 0.into(),
         };
         let bytes = &mut into[..P2l::blocks_for(count) * BLOCK];
         let (first, rest) = bytes.split_at_mut(size_of::<P2lHeadRaw>());
@@ -117,7 +186,8 @@ media! {
     struct P2lHeadRaw: 32 {
         magic: [u8; 4],
         version: U16,
-        reserved: [u8; 2],
+        narrow_member: u8,
+        narrow_tail: u8,
         crc: U32,
         epoch: U32,
         group: U32,
@@ -165,6 +235,7 @@ impl P2l {
             group: self.group,
             generation: self.generation,
             stripe: self.stripe,
+            narrow: self.narrow,
         };
         head.encode_into(self.entries.len(), self.entries.iter().copied(), into);
     }
@@ -185,7 +256,7 @@ impl P2l {
         }
         check_equal(size as u64, bytes.len() as u64, "stripe blocks")?;
         check_crc(bytes, STRUCTURE)?;
-        check_zero(&head.reserved, STRUCTURE)?;
+        let narrow = Narrow::from_codes(head.narrow_member, head.narrow_tail)?;
         check_equal(group.into(), head.group.get().into(), "group")?;
         check_equal(stripe.into(), head.stripe.get().into(), "stripe")?;
         let (entries, rest) = list::<P2lEntryRaw>(rest, count, STRUCTURE)?;
@@ -195,6 +266,7 @@ impl P2l {
             group,
             generation: Generation(head.generation.get()),
             stripe,
+            narrow,
             entries: P2lEntry::all_checked(entries)?,
         })
     }

@@ -5,6 +5,7 @@
 
 use crate::error::DecodeError;
 use crate::media::{check_range, check_zero, codes, list, lsn, media};
+use crate::p2l::NARROW_MEMBERS;
 use crate::record::PART_BYTES_MAX;
 use alloc::vec::Vec;
 use varve_units::{Generation, LaneId, Lsn, Nanos, TenantId};
@@ -56,6 +57,15 @@ codes! {
     }
 }
 
+/// That the last stripes of a group were all written narrow, without one and the same member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NarrowGroup {
+    /// The member of the dense tier, below [`NARROW_MEMBERS`].
+    pub member: u8,
+    /// The first of these stripes.
+    pub from: u32,
+}
+
 /// One group of the dense tier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupEntry {
@@ -76,6 +86,8 @@ pub struct GroupEntry {
     pub is_resumed: bool,
     /// When it was closed; zero if it is not.
     pub closed_at: Nanos,
+    /// Its stripes that are known to be narrow. Not all may be: this is for who asks how much bears a loss.
+    pub narrow: Option<NarrowGroup>,
 }
 
 /// One chunk of the fast tier.
@@ -100,13 +112,14 @@ media! {
     struct GroupEntryRaw: 64 {
         state: u8,
         is_resumed: u8,
-        reserved: [u8; 2],
+        narrow_member: u8,
+        reserved: [u8; 1],
         generation: U32,
         stamp: U64,
         write_pointer: U32,
         stream: U32,
         tenant: U32,
-        reserved_middle: [u8; 4],
+        narrow_from: U32,
         closed_at_ns: U64,
         reserved_end: [u8; 24],
     }
@@ -145,6 +158,11 @@ impl GroupEntry {
             stream: entry.stream.into(),
             tenant: entry.tenant.0.into(),
             closed_at_ns: entry.closed_at.0.into(),
+            narrow_member: entry.narrow.map_or(0, |narrow| {
+                assert!(narrow.member < NARROW_MEMBERS, "member of narrow stripes");
+                narrow.member + 1
+            }),
+            narrow_from: entry.narrow.map_or(0, |narrow| narrow.from).into(),
             ..GroupEntryRaw::new_zeroed()
         })
     }
@@ -160,9 +178,11 @@ impl GroupEntry {
             "GroupEntry",
             |raw: &GroupEntryRaw| {
                 check_zero(&raw.reserved, "GroupEntry")?;
-                check_zero(&raw.reserved_middle, "GroupEntry")?;
                 check_zero(&raw.reserved_end, "GroupEntry")?;
                 check_range(raw.is_resumed <= 1, "is_resumed", raw.is_resumed.into())?;
+                let (member, from) = (raw.narrow_member, raw.narrow_from.get());
+                let is_member = member <= NARROW_MEMBERS && (member > 0 || from == 0);
+                check_range(is_member, "narrow_member", member.into())?;
                 Ok(Self {
                     is_resumed: raw.is_resumed == 1,
                     state: GroupState::from_code(raw.state)?,
@@ -172,6 +192,9 @@ impl GroupEntry {
                     stream: raw.stream.get(),
                     tenant: TenantId(raw.tenant.get()),
                     closed_at: Nanos(raw.closed_at_ns.get()),
+                    narrow: member
+                        .checked_sub(1)
+                        .map(|member| NarrowGroup { member, from }),
                 })
             },
         )

@@ -126,10 +126,12 @@ impl Shared {
             table_stamp,
             bits_stamp,
             next_volume: self.volumes.borrow().next_id,
+            has_narrow: self.wants_narrow(),
             parts: parts.clone(),
         };
         let place = self.append_commit(number, &body).await?;
         self.flush_log().await.map_err(|_| Stopped)?;
+        self.has_narrow.fetch_or(body.has_narrow, Ordering::Relaxed);
         control.checkpoint.set(number);
         control.set_parts(self, parts, place);
         if everything || self.config.window == 1 {
@@ -430,6 +432,7 @@ impl Shared {
                 tenant: owner.map_or(TenantId(0), |stream| stream.tenant),
                 is_resumed: unit.is_resumed() && !freed,
                 closed_at: Nanos(closed_times[id.index as usize]),
+                narrow: unit.narrow().filter(|_| !freed),
             }
         };
         self.units.ids(Tier::Dense).map(entry).collect()

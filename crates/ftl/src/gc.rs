@@ -248,6 +248,15 @@ impl Shared {
                     }
                 }
             }
+            if newest.is_none() {
+                // Of the two layouts each overwrites the other's area, on every drive that takes it.
+                newest = self
+                    .leading_p2l((group, stripe), generation, &mut ways)
+                    .await;
+                if !is_resumed && let Some(p2l) = newest {
+                    return Ok(p2l);
+                }
+            }
             match newest {
                 Some(p2l) if !ways.is_pending() => return Ok(p2l),
                 _ if ways.tries_again() => {}

@@ -53,6 +53,7 @@ mod joint;
 mod limits;
 mod memory;
 mod merge;
+mod narrow;
 mod open_groups;
 mod outage;
 mod pace;

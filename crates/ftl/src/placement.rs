@@ -29,17 +29,19 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::Ordering;
 use varve_format::{ITEMS_MAX, KeepItem, MoveItem, P2lHead, Record};
-use varve_io::{Blocks, Event, Gather, IoError, ReactorId, Segment};
+use varve_io::{Blocks, Event, Gather, IoError, LeftOut, ReactorId, Sectors, Segment};
 use varve_units::{BLOCK, Lsn, Nanos, SECTOR, TenantId, VolumeId};
 
 pub(crate) mod bypass;
 mod item;
+mod layout;
 mod sink;
 
 use item::{Queue, Stripe, Turn};
 use sink::Sink;
 
 pub(crate) use item::Item;
+pub(crate) use layout::Layout;
 pub(crate) use sink::OpenGroup;
 
 /// Blocks that may queue at a stream, in stripes. Arbitrary.
@@ -291,10 +293,10 @@ impl Shared {
     }
 
     async fn run_stream(self: &Rc<Self>, stream: &Stream) {
-        let full = self.units.geometry().stripe_user_blocks() as usize;
         // Stripes that come before others pass.
         let mut due = 0;
         while !self.is_stopped() {
+            let full = self.next_stripe_blocks(stream.id.writer);
             if due == 0 || stream.queued() < full {
                 due = match stream.bypass.is_empty() {
                     true => 0,
@@ -415,11 +417,12 @@ impl Shared {
     /// Writes one stripe and, once it is flushed, appends its moves.
     async fn write_items(self: &Rc<Self>, stream: &Stream, stripe: Stripe) {
         while let Some((turn, open)) = self.open_group(stream).await {
-            let written = self.write_until_taken(stream, open, &stripe).await;
+            let layout = self.layout(stream.id.writer, open, stripe.len());
+            let written = self.write_until_taken(stream, layout, &stripe).await;
             drop(turn);
             if written.is_ok() {
                 self.count(counter(stream.id.writer), stripe.len() as u64);
-                self.append_stripe_moves(open, stripe).await;
+                self.append_stripe_moves(layout, stripe).await;
                 return;
             }
             if self.is_stopped() {
@@ -439,14 +442,14 @@ impl Shared {
     async fn write_until_taken(
         &self,
         stream: &Stream,
-        open: OpenGroup,
+        layout: Layout,
         stripe: &Stripe,
     ) -> Result<(), IoError> {
         let mut pause = RETRY_PAUSE;
         loop {
-            let written = self.write_stripe(stream, open, stripe).await;
+            let written = self.write_stripe(stream, layout, stripe).await;
             let Err(error) = written else { return Ok(()) };
-            self.note_refusal(stream, open, error, pause);
+            self.note_refusal(stream, layout.open, error, pause);
             if error == IoError::Media || self.is_stopped() {
                 return Err(error);
             }
@@ -460,13 +463,14 @@ impl Shared {
     async fn write_stripe(
         &self,
         stream: &Stream,
-        open: OpenGroup,
+        layout: Layout,
         stripe: &Stripe,
     ) -> Result<(), IoError> {
+        let open = layout.open;
         if stream.sink.begin(stream.id.writer) {
             self.count("stripes_joined", 1);
         }
-        let gather = self.assemble(stream, open, stripe);
+        let gather = self.assemble(stream, layout, stripe);
         let offset = self.stripe_offset(open);
         let dense = self.dense.as_ref().expect("streams write to a dense tier");
         dense.write_under(open.handle, offset, gather).await?;
@@ -477,6 +481,11 @@ impl Shared {
         stream.is_refused.set(false);
         let unit = self.units.unit(UnitId::group(open.group));
         unit.expect_moves(stripe.len() as u32);
+        let member = layout.left_out.map(|out| out.member);
+        unit.note_width(open.next_stripe, member);
+        if member.is_some() {
+            self.count("narrow_stripes", 1);
+        }
         self.advance(stream, open);
         Ok(())
     }
@@ -521,7 +530,7 @@ impl Shared {
         last_resort.event.notify();
     }
 
-    fn stripe_offset(&self, open: OpenGroup) -> u64 {
+    pub(crate) fn stripe_offset(&self, open: OpenGroup) -> u64 {
         let geometry = self.units.geometry();
         let block = u64::from(open.group) * u64::from(geometry.group_blocks)
             + u64::from(open.next_stripe) * u64::from(geometry.stripe_blocks);
@@ -537,37 +546,94 @@ impl Shared {
     }
 
     /// Data, padding and P2L of one stripe. Sets the live bits.
-    fn assemble(&self, stream: &Stream, open: OpenGroup, stripe: &Stripe) -> Gather {
+    fn assemble(&self, stream: &Stream, layout: Layout, stripe: &Stripe) -> Gather {
         let geometry = *self.units.geometry();
-        let user = geometry.stripe_user_blocks() as usize;
-        let first = self.first_user_block(open);
-        let forgotten = u32::from(self.config.is_planted(Canary::LiveBlockWithZeroBit));
-        let count = stripe.len();
-        let live = count as u32 - forgotten;
-        self.units
-            .append_run(geometry.dense_ppa(open.group, first), live);
+        let open = layout.open;
+        let forgotten = usize::from(self.config.is_planted(Canary::LiveBlockWithZeroBit));
+        let live = (stripe.len() - forgotten) as u32;
+        for run in layout.runs(&geometry, live) {
+            let first = geometry.dense_ppa(open.group, run.start);
+            self.units.append_run(first, run.len() as u32);
+        }
         let unit = self.units.unit(UnitId::group(open.group));
         let head = P2lHead {
             epoch: self.identity.tag(self.identity.epoch),
             group: open.group,
             generation: unit.generation(),
             stripe: open.next_stripe,
+            narrow: layout.narrow(&geometry),
         };
-        let area_blocks = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
-        let sectors = area_blocks as usize * (BLOCK / SECTOR);
-        let area = stream.sink.area(sectors, |area| {
-            head.encode_into(user, stripe.entries(), area);
+        let sectors = geometry.p2l_area_blocks() as usize * (BLOCK / SECTOR);
+        let user = geometry.stripe_user_blocks() as usize;
+        let area = stream.sink.area(sectors, |area| match layout.left_out {
+            None => head.encode_into(user, stripe.entries(), area),
+            Some(_) => head.encode_into(user, layout.entries(&geometry, stripe.entries()), area),
         });
+        match layout.left_out {
+            None => self.gather_full(stripe, &area),
+            Some(out) => self.gather_narrow(&layout, out, stripe, &area),
+        }
+    }
+
+    /// A stripe of full width.
+    fn gather_full(&self, stripe: &Stripe, area: &Rc<Sectors>) -> Gather {
+        let geometry = self.units.geometry();
+        let padding = geometry.stripe_user_blocks() as usize - stripe.len();
         // With P2L areas and padding.
         let mut gather = Gather::with_capacity(stripe.pieces() + 3);
         for _ in 1..geometry.p2l_copies {
-            gather.push(Segment::Meta(Rc::clone(&area)));
+            gather.push(Segment::Meta(Rc::clone(area)));
         }
         stripe.push_blocks(&mut gather);
-        if count < user {
-            gather.push_data(Blocks::new(user - count, self.config.elided));
+        if padding > 0 {
+            gather.push_data(Blocks::new(padding, self.config.elided));
         }
-        gather.push(Segment::Meta(area));
+        gather.push(Segment::Meta(Rc::clone(area)));
+        gather
+    }
+
+    /// A stripe that leaves something out: zeroes, or the sum that the drive adds.
+    fn gather_narrow(
+        &self,
+        layout: &Layout,
+        out: LeftOut,
+        stripe: &Stripe,
+        area: &Rc<Sectors>,
+    ) -> Gather {
+        let geometry = self.units.geometry();
+        let start = layout.open.next_stripe * geometry.stripe_blocks;
+        let leads = layout.narrow(geometry).is_some_and(|narrow| narrow.leads());
+        let mut gather = Gather::with_capacity(stripe.pieces() + 5);
+        if leads {
+            gather.push(Segment::Meta(Rc::clone(area)));
+        }
+        let pad = |gather: &mut Gather, end: u32| {
+            let end = u64::from(end) * varve_units::BLOCK_BYTES;
+            let blocks = (end - gather.bytes()) / varve_units::BLOCK_BYTES;
+            if blocks > 0 {
+                gather.push_data(Blocks::new(blocks as usize, self.config.elided));
+            }
+        };
+        let mut done = 0;
+        for run in layout.runs(geometry, stripe.len() as u32) {
+            if !run.is_empty() {
+                pad(&mut gather, run.start - start);
+                stripe.push_some(&mut gather, done..done + run.len());
+                done += run.len();
+            }
+        }
+        if out.is_sum {
+            pad(&mut gather, out.first);
+            let dense = self.dense.as_ref();
+            return dense
+                .expect("streams write to a dense tier")
+                .complete(gather);
+        }
+        let behind = if leads { 0 } else { geometry.p2l_area_blocks() };
+        pad(&mut gather, geometry.stripe_blocks - behind);
+        if !leads {
+            gather.push(Segment::Meta(Rc::clone(area)));
+        }
         gather
     }
 
@@ -613,9 +679,8 @@ impl Shared {
     }
 
     /// Appends the moves of a flushed stripe, per volume and slice. One flow waits for all of them.
-    async fn append_stripe_moves(self: &Rc<Self>, open: OpenGroup, stripe: Stripe) {
-        let geometry = *self.units.geometry();
-        let first = self.first_user_block(open);
+    async fn append_stripe_moves(self: &Rc<Self>, layout: Layout, stripe: Stripe) {
+        let (geometry, open) = (*self.units.geometry(), layout.open);
         let items = &stripe.items[..];
         let of_volume = |at: &Turn| items[at.index()].volume;
         let is_of_one = items.iter().all(|item| item.volume == items[0].volume);
@@ -634,7 +699,7 @@ impl Shared {
             let volumes = turns.chunk_by(is_same);
             for turns in volumes.flat_map(|turns| turns.chunks(ITEMS_MAX)) {
                 let moved = turns.iter().map(|turn| {
-                    let place = first + turn.index() as u32;
+                    let place = layout.place(&geometry, turn.index() as u32);
                     let new = geometry.dense_ppa(open.group, place);
                     items[turn.index()].moved_to(new)
                 });

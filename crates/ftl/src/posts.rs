@@ -100,6 +100,10 @@ pub struct Common {
     pub(crate) pausing: AtomicU32,
     /// Deleted volumes whose blocks are being given back.
     pub(crate) purges: AtomicU32,
+    /// Stripes may be narrow: the newest commit says so.
+    pub(crate) has_narrow: AtomicBool,
+    /// Stripes are to be narrow once a commit says so.
+    pub(crate) wants_narrow: AtomicBool,
     /// Whether the dense tier takes stripes (`shortage`).
     pub(crate) dense_state: DenseState,
     /// Hosts have sent something since the pool was last looked at (`idle`). Apart: every command reads it.
@@ -144,6 +148,8 @@ impl Common {
             group_waiters: AtomicU32::new(0),
             pausing: AtomicU32::new(0),
             purges: AtomicU32::new(0),
+            has_narrow: AtomicBool::new(false),
+            wants_narrow: AtomicBool::new(false),
             dense_state: DenseState::default(),
             hosts_came: Apart(AtomicBool::new(true)),
             tally: Tally::new(config.lanes),

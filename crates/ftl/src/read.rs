@@ -343,6 +343,15 @@ impl Shard {
                     Err(error) => ways.note_error(error),
                 }
             }
+            if let Some(good) = self.shared.read_narrow(want.ppa, want.crc24).await {
+                if self.shared.is_reused(run.place.unit, run.generation) {
+                    return Err(Verdict::Moved);
+                }
+                if !is_gone {
+                    self.repair(run, offset, good.clone()).await;
+                }
+                return Ok(good);
+            }
             if !ways.tries_again() {
                 break;
             }

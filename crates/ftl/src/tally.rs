@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 59] = [
+const NAMES: [&str; 61] = [
     "admission_waits",
     "aged_merges",
     "away_refusals",
@@ -44,6 +44,8 @@ const NAMES: [&str; 59] = [
     "log_write_errors",
     "move_records_crossed",
     "moves_redone",
+    "narrow_reads",
+    "narrow_stripes",
     "no_space_refusals",
     "paced_writes",
     "questions_crossed",

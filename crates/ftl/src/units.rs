@@ -19,6 +19,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use varve_format::NarrowGroup;
 use varve_io::ReactorId;
 use varve_units::{Generation, Lsn, Ppa};
 use zerocopy::FromZeros;
@@ -98,6 +99,8 @@ pub struct Unit {
     doubtful: AtomicBool,
     /// A start went on with it: stripes may have been written twice in this generation.
     resumed: AtomicBool,
+    /// The member without which its last stripes were written, plus one, and the first of them: see [`narrow_word`].
+    narrow: AtomicU32,
     bits: Box<[AtomicU64]>,
 }
 
@@ -120,6 +123,7 @@ impl Unit {
             undumped: AtomicBool::new(false),
             doubtful: AtomicBool::new(false),
             resumed: AtomicBool::new(false),
+            narrow: AtomicU32::new(0),
             bits: bits.expect("memory for live bits within their limits"),
         }
     }
@@ -272,6 +276,42 @@ impl Unit {
     /// again in the same generation.
     pub fn is_resumed(&self) -> bool {
         self.resumed.load(Ordering::Acquire)
+    }
+
+    /// Its last stripes, if all of them are narrow without one and the same member. Nothing depends on it but what is
+    /// told of the pool.
+    pub(crate) fn narrow(&self) -> Option<NarrowGroup> {
+        let word = self.narrow.load(Ordering::Relaxed);
+        let member = (word >> NARROW_FROM_BITS).checked_sub(1)? as u8;
+        let from = word & ((1 << NARROW_FROM_BITS) - 1);
+        Some(NarrowGroup { member, from })
+    }
+
+    /// A stripe was written: narrow without this member, or of full width.
+    pub(crate) fn note_width(&self, stripe: u32, member: Option<u8>) {
+        let before = self.narrow();
+        if before.map(|narrow| narrow.member) != member {
+            let narrow = member.map(|member| NarrowGroup {
+                member,
+                from: stripe,
+            });
+            self.restore_narrow(narrow);
+        }
+    }
+
+    /// Sets what [`Unit::narrow`] tells.
+    pub(crate) fn restore_narrow(&self, narrow: Option<NarrowGroup>) {
+        self.narrow.store(narrow_word(narrow), Ordering::Relaxed);
+    }
+
+    /// Blocks perhaps live from one on.
+    pub(crate) fn live_from(&self, first: u32) -> u32 {
+        let words = (first / 64..).zip(&self.bits[(first / 64) as usize..]);
+        let counts = words.map(|(at, word)| {
+            let before = low_bits(first.saturating_sub(at * 64));
+            (word.load(Ordering::Relaxed) & !before).count_ones()
+        });
+        counts.sum()
     }
 
     /// The bits are to be dumped once the unit is closed.
@@ -501,6 +541,7 @@ impl UnitTable {
         unit.write_pointer.store(0, Ordering::Release);
         unit.doubtful.store(false, Ordering::Release);
         unit.resumed.store(false, Ordering::Release);
+        unit.narrow.store(0, Ordering::Relaxed);
         unit.pins.store(0, Ordering::Release);
         true
     }
@@ -727,6 +768,17 @@ fn user_mask(first: u32, stripe_blocks: u32, lead: u32, area: u32) -> u64 {
         at = stripe + stripe_blocks;
     }
     mask
+}
+
+/// Bits of a word of [`Unit::narrow`] that number the stripe.
+const NARROW_FROM_BITS: u32 = 24;
+
+/// What a unit keeps of its narrow stripes; nothing of those whose number is beyond its bits.
+fn narrow_word(narrow: Option<NarrowGroup>) -> u32 {
+    let known = narrow.filter(|narrow| narrow.from < 1 << NARROW_FROM_BITS);
+    known.map_or(0, |narrow| {
+        (u32::from(narrow.member) + 1) << NARROW_FROM_BITS | narrow.from
+    })
 }
 
 /// The `count` lowest bits.

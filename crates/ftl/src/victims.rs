@@ -138,6 +138,23 @@ impl Shared {
         (idle + free).saturating_add_signed(own)
     }
 
+    /// True if garbage collection can waste some of a stripe: what its victims may hold still goes, in stripes of full
+    /// width, to what is kept for it.
+    pub(crate) fn collects_with_room(&self) -> bool {
+        let control = self.control();
+        if control.spread_victims() > 0 || self.can_spread() {
+            return control.free_groups() > self.groups_to_spread(0) + 1;
+        }
+        let geometry = self.units.geometry();
+        let victims = control.gc_victims.borrow();
+        let live = |group: &u32| u64::from(self.units.unit(UnitId::group(*group)).live());
+        let held: u64 = victims.keys().map(live).sum();
+        let (_, queued) = self.streams.collecting(geometry.group_stripes());
+        let stripes = (held + queued).div_ceil(u64::from(geometry.stripe_user_blocks()));
+        // The one that is written, and one that is padded.
+        stripes + 2 <= self.gc_room(START_GROUPS)
+    }
+
     /// Stripes that are left in groups that streams share, and in free ones, less those that are taken.
     pub(crate) fn joint_stripes(&self) -> u64 {
         let control = self.control();

@@ -5,6 +5,7 @@ use crate::command::{Command, Done, Gather, Handle, Target};
 use crate::completion::{Completion, Outcome};
 use crate::error::IoError;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 
 /// What a drive is, fixed while it is open but for the ways to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +33,25 @@ pub struct DriveInfo {
 /// they collected fell meanwhile.
 pub const GAP_BLOCKS: u8 = 6;
 
+/// First of the ways to read that only what was written narrow has ([`LeftOut`]): the way of member `m` of an array is
+/// this and `m`, and takes that member's strip for zeroes.
+pub const NARROW_WAYS: u8 = 128;
+
+/// What an array that lacks a member wants left out of a stripe, so that all that is written of it survives the loss
+/// of one more: the missing member's strip is zeroes then, which need not be read. Blocks are counted from the
+/// stripe's first one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// The member whose strip is zeroes.
+    pub member: u8,
+    /// The first block without data of the caller's.
+    pub first: u32,
+    /// Blocks without data of the caller's: as many in every stripe.
+    pub count: u32,
+    /// They are to hold what [`Drive::complete`] adds, and are the last of the stripe; else zeroes.
+    pub is_sum: bool,
+}
+
 /// A drive, or an array that looks like one. Single-threaded; commands overlap freely and
 /// complete in any order; overlapping writes of one range in flight have no defined order.
 pub trait Drive {
@@ -43,6 +63,25 @@ pub trait Drive {
     /// # Panics
     /// On offsets and lengths that are misaligned or beyond the end: a programmer error.
     fn submit(&self, command: Command) -> Completion;
+
+    /// What is to be left out of the stripe at byte `offset` now, if anything is. Who leaves it out writes the same
+    /// stripe as ever; who does not has it written without redundancy.
+    fn left_out(&self, _offset: u64) -> Option<LeftOut> {
+        None
+    }
+
+    /// Adds what a stripe of which a sum is left out ends with to all that is before it.
+    ///
+    /// # Panics
+    /// If the drive never asks for a sum, or that is not all.
+    fn complete(&self, _before: Gather) -> Gather {
+        unreachable!("this drive asks for no sum")
+    }
+
+    /// The ways ([`NARROW_WAYS`]) of members that are missing now.
+    fn narrow_ways(&self) -> Vec<u8> {
+        Vec::new()
+    }
 }
 
 /// The memory of a read of data.
@@ -152,5 +191,17 @@ impl<D: Drive + ?Sized> Drive for Rc<D> {
 
     fn submit(&self, command: Command) -> Completion {
         (**self).submit(command)
+    }
+
+    fn left_out(&self, offset: u64) -> Option<LeftOut> {
+        (**self).left_out(offset)
+    }
+
+    fn complete(&self, before: Gather) -> Gather {
+        (**self).complete(before)
+    }
+
+    fn narrow_ways(&self) -> Vec<u8> {
+        (**self).narrow_ways()
     }
 }

@@ -25,7 +25,7 @@ mod world;
 pub use buffer::{Block, BlockRef, Blocks, Sector, Sectors, ZEROES};
 pub use command::{Command, Done, Gather, Handle, Segment, Target};
 pub use completion::{Completion, Outcome};
-pub use drive::{Drive, DriveInfo, GAP_BLOCKS, blocks_of};
+pub use drive::{Drive, DriveInfo, GAP_BLOCKS, LeftOut, NARROW_WAYS, blocks_of};
 pub use error::IoError;
 pub use event::{Event, Listen};
 pub use reactor::{Absent, Desk, Job, Key, ReactorId, Reply};

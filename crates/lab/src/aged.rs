@@ -152,6 +152,7 @@ impl Aged {
         let (group, generation) = self.given().groups[age as usize];
         let blocks = first..first + self.stripe_user;
         P2l {
+            narrow: None,
             epoch: crate::recovery::identity(1).tag(1),
             group,
             generation,

@@ -4,7 +4,8 @@
 
 use crate::label::Fence;
 use alloc::rc::Rc;
-use varve_io::{Command, Completion, Drive, DriveInfo, IoError};
+use alloc::vec::Vec;
+use varve_io::{Command, Completion, Drive, DriveInfo, Gather, IoError, LeftOut};
 
 /// A drive behind a fence.
 pub(crate) struct Gated {
@@ -35,5 +36,17 @@ impl Drive for Gated {
             return Completion::ready(Err(IoError::Gone));
         }
         self.drive.submit(command)
+    }
+
+    fn left_out(&self, offset: u64) -> Option<LeftOut> {
+        self.drive.left_out(offset)
+    }
+
+    fn complete(&self, before: Gather) -> Gather {
+        self.drive.complete(before)
+    }
+
+    fn narrow_ways(&self) -> Vec<u8> {
+        self.drive.narrow_ways()
     }
 }

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 use varve_array::StripeSet;
-use varve_format::{P2l, P2lEntry, block_crc};
+use varve_format::{NarrowTail, P2l, P2lEntry, block_crc};
 use varve_ftl::Geometry;
 use varve_io::{Blocks, Drive};
 use varve_units::{BLOCK, BLOCK_BYTES};
@@ -60,9 +60,17 @@ impl<'a> Rows<'a> {
         // Padding, and the rest of an area, are written as zeroes.
         let is_blank = || block.bytes().iter().all(|byte| *byte == 0);
         let (area, leading) = self.areas();
-        if self.sizes.is_user_block(at) {
-            let entry = p2l.entries.get((at - leading) as usize)?;
-            return match *entry {
+        let tail = p2l.narrow.map_or(NarrowTail::Data, |narrow| narrow.tail);
+        if tail != NarrowTail::Data && at < area {
+            let expected = encoded.chunks_exact(BLOCK).nth(at as usize);
+            return Some(expected.map_or_else(is_blank, |area| block.bytes() == area));
+        }
+        let is_behind = tail != NarrowTail::Data && at >= self.sizes.stripe_blocks - area;
+        if is_behind || self.sizes.is_user_block(at) {
+            let entry = p2l.entries.get((at - leading) as usize);
+            return match entry.copied().unwrap_or(P2lEntry::PADDING) {
+                // It may be a part of the sum.
+                P2lEntry::PADDING if tail == NarrowTail::Sum => None,
                 P2lEntry::PADDING => Some(is_blank()),
                 entry => Some(block_crc(block.block(0)) == entry.crc),
             };
@@ -93,18 +101,20 @@ impl<'a> Rows<'a> {
         let (area, leading) = self.areas();
         let first = stripe * u64::from(self.sizes.stripe_blocks);
         let end = first + u64::from(self.sizes.stripe_blocks - area);
-        let starts = core::iter::once(end).chain((leading > 0).then_some(first));
+        // A narrow stripe may have its only area in front.
+        let starts = [(end, false), (first, leading == 0)];
         let user = self.sizes.stripe_user_blocks() as usize;
         let stripes = u64::from(self.sizes.group_blocks / self.sizes.stripe_blocks);
         let mut found: Vec<P2l> = Vec::new();
-        for start in starts {
+        for (start, leads) in starts {
             for copy in 0..self.set.geometry().copies() {
                 let Some(blocks) = self.read(start, P2l::blocks_for(user), copy).await else {
                     continue;
                 };
                 let (group, inside) = ((stripe / stripes) as u32, (stripe % stripes) as u32);
                 let decoded = P2l::decode(blocks.bytes(), group, inside).ok();
-                found.extend(decoded.filter(|p2l| p2l.entries.len() == user));
+                let is_its = |p2l: &P2l| p2l.narrow.is_some_and(|one| one.leads()) == leads;
+                found.extend(decoded.filter(|p2l| p2l.entries.len() == user && is_its(p2l)));
             }
         }
         found.dedup();

@@ -6,5 +6,6 @@ mod hang;
 mod layout;
 mod mirror;
 mod model;
+mod narrow;
 mod scrub;
 mod stripe;

@@ -3,8 +3,8 @@
 use varve_format::{
     BatchStart, CatalogueEntry, ChunkEntry, ChunkHeader, ChunkState, CommitBody, CommitPlace, Crcs,
     Gap, Geometry, GroupEntry, GroupState, KeepItem, LBA_END, Label, LanePosition, Member,
-    MemberRole, MemberState, MoveItem, Name, P2l, P2lEntry, PartKind, PartPlace, Protection,
-    Record, Tier, UnitBits, VolumeState,
+    MemberRole, MemberState, MoveItem, NARROW_MEMBERS, Name, Narrow, NarrowGroup, NarrowTail, P2l,
+    P2lEntry, PartKind, PartPlace, Protection, Record, Tier, UnitBits, VolumeState,
 };
 use varve_units::{
     Blocks, Generation, LaneId, Lba, LeafIndex, Lsn, Nanos, Ppa, SliceId, TenantId, VolumeId,
@@ -249,6 +249,7 @@ impl Draw {
             lanes: (0..self.below(9)).map(|_| self.lane_position()).collect(),
             cuts: (0..self.below(257)).map(|_| self.lsn()).collect(),
             next_volume: self.word(),
+            has_narrow: self.count(2) == 1,
             parts: (0..self.below(40)).map(|_| self.part_place()).collect(),
         }
     }
@@ -286,6 +287,7 @@ impl Draw {
             tenant: TenantId(self.half()),
             is_resumed: self.count(2) == 1,
             closed_at: Nanos(self.word()),
+            narrow: self.narrow_group(),
         }
     }
 
@@ -327,8 +329,24 @@ impl Draw {
             group: self.half(),
             generation: Generation(self.half()),
             stripe: self.half(),
+            narrow: self.narrow(),
             entries,
         }
+    }
+
+    fn narrow_group(&mut self) -> Option<NarrowGroup> {
+        (self.below(2) == 1).then(|| NarrowGroup {
+            member: self.below(u64::from(NARROW_MEMBERS)) as u8,
+            from: self.half(),
+        })
+    }
+
+    fn narrow(&mut self) -> Option<Narrow> {
+        let tails = [NarrowTail::Data, NarrowTail::Zeroes, NarrowTail::Sum];
+        (self.below(2) == 1).then(|| Narrow {
+            member: self.below(u64::from(NARROW_MEMBERS)) as u8,
+            tail: self.one_of(&tails),
+        })
     }
 
     fn geometry(&mut self) -> Geometry {

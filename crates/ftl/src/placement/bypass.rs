@@ -17,7 +17,7 @@
 //!
 //! **Invariants**: the map never names what is not flushed; records of a write are in one batch.
 
-use super::{Item, OpenGroup, Queue, Stream, StreamId, Stripe, Writer};
+use super::{Item, Layout, OpenGroup, Queue, Stream, StreamId, Stripe, Writer};
 use crate::error::EngineError;
 use crate::gate::log_cost;
 use crate::geometry::UnitId;
@@ -259,6 +259,9 @@ impl Shared {
             && self.group_waiters.load(Ordering::Relaxed) == 0
             && self.pausing.load(Ordering::Relaxed) == 0
             && self.reactor.0 < self.streaming()
+            // What passes is of full width.
+            && self.next_stripe_blocks(Writer::Compaction)
+                == self.units.geometry().stripe_user_blocks() as usize
     }
 
     /// Writes what waits at a stream to pass the log, or sends it there. Returns how many stripes compaction, on
@@ -382,7 +385,7 @@ impl Shared {
             let Some(open) = self.open_group_at_once(stream).await else {
                 break;
             };
-            match self.write_stripe(stream, open, stripe).await {
+            match self.write_stripe(stream, Layout::full(open), stripe).await {
                 Ok(()) => written.push((open, stripe.len() as u32)),
                 Err(error) => {
                     self.note_refusal(stream, open, error, RETRY_PAUSE);
@@ -403,7 +406,7 @@ impl Shared {
     /// Writes a stripe that the tier refused, until it takes it. Its blocks are in the log.
     async fn write_for_nobody(&self, stream: &Stream, open: OpenGroup, stripe: &Stripe) {
         self.world.sleep(RETRY_PAUSE).await;
-        let written = self.write_until_taken(stream, open, stripe);
+        let written = self.write_until_taken(stream, Layout::full(open), stripe);
         if written.await.is_ok() {
             self.written_for_nobody(open, stripe.len() as u32);
         }

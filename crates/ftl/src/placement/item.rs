@@ -8,6 +8,7 @@ use crate::progress::{Party, Progress};
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::ops::Range;
 use varve_format::{MoveItem, P2lEntry};
 use varve_io::{Blocks, Gather, Segment};
 use varve_units::{Lba, Lsn, Ppa, SliceId, VolumeId};
@@ -156,7 +157,7 @@ impl Stripe {
     }
 
     /// What its P2L says of its blocks.
-    pub(super) fn entries(&self) -> impl Iterator<Item = P2lEntry> {
+    pub(super) fn entries(&self) -> impl ExactSizeIterator<Item = P2lEntry> {
         self.items.iter().map(Item::entry)
     }
 
@@ -178,6 +179,20 @@ impl Stripe {
                 let blocks = Rc::clone(&run.blocks);
                 gather.push(Segment::Data(blocks, first..first + pieces.len()));
             }
+        }
+    }
+
+    /// [`Stripe::push_blocks`] of some of its blocks.
+    pub(super) fn push_some(&self, gather: &mut Gather, some: Range<usize>) {
+        let mut first = 0;
+        for (run, items) in self.by_run() {
+            let from = some.start.clamp(first, first + items.len()) - first;
+            let to = some.end.clamp(first, first + items.len()) - first;
+            for item in &items[from..to] {
+                let at = item.at as usize;
+                gather.push_blocks(&run.blocks, &(at..at + 1));
+            }
+            first += items.len();
         }
     }
 

@@ -43,6 +43,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use choice::Choice;
+use core::sync::atomic::Ordering;
 use reader::Reader;
 use survey::Survey;
 use varve_format::{CHUNK_HEAD_BYTES, CatalogueEntry, Name, VOLUME_BLOCKS_MAX, VolumeState};
@@ -181,6 +182,8 @@ impl Engine {
         wanted: &Rebuilding<'_>,
     ) -> Result<RebuildReport, RebuildError> {
         let shared = &self.shared;
+        let has_narrow = survey.has_narrow;
+        shared.has_narrow.store(has_narrow, Ordering::Relaxed);
         for id in shared.units.ids(Tier::Fast) {
             shared.control().add_free(id);
         }

@@ -112,7 +112,15 @@ impl Reader {
             is_damaged: false,
         };
         let mut ways = Ways::default();
-        for place in self.geometry.p2l_places(group, stripe) {
+        let places = self.geometry.p2l_places(group, stripe);
+        let leading = self.geometry.leading_place(group, stripe);
+        let leading = (self.geometry.p2l_copies == 1).then_some(leading);
+        for place in places.chain(leading) {
+            let is_leading = Some(place) == leading;
+            if is_leading && reading.p2l.is_some() {
+                // A stripe has either.
+                continue;
+            }
             for copy in 0..self.dense.info().copies {
                 let at = (place, copy);
                 let of = (group, stripe);
@@ -124,7 +132,7 @@ impl Reader {
                         continue;
                     }
                     Err(error) => {
-                        reading.is_damaged |= error == varve_io::IoError::Media;
+                        reading.is_damaged |= !is_leading && error == varve_io::IoError::Media;
                         ways.note_error(error);
                         continue;
                     }

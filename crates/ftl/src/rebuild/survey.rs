@@ -72,6 +72,8 @@ pub(super) struct Survey {
     pub(super) leaves: LeafSet,
     pub(super) newest_birth: Lsn,
     pub(super) newest_generation: Generation,
+    /// Some stripes are narrow.
+    pub(super) has_narrow: bool,
 }
 
 impl Survey {
@@ -85,6 +87,7 @@ impl Survey {
             leaves: LeafSet::default(),
             newest_birth: Lsn::ZERO,
             newest_generation: Generation(0),
+            has_narrow: false,
         };
         let stripes = geometry.group_stripes();
         let all = (0..geometry.groups)
@@ -118,6 +121,7 @@ impl Survey {
 
     fn note_entries(&mut self, p2l: &P2l) {
         self.newest_generation = self.newest_generation.max(p2l.generation);
+        self.has_narrow |= p2l.narrow.is_some();
         let mut last = None;
         for entry in p2l.entries.iter().filter(|one| one.volume != VolumeId(0)) {
             self.newest_birth = self.newest_birth.max(entry.birth);

@@ -11,6 +11,7 @@ use crate::units::{UnitRestore, UnitState};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use varve_format::{
     CatalogueEntry, ChunkEntry, ChunkState, CommitBody, CommitPlace, GroupEntry, GroupState,
     PartKind, PartPlace, UnitBits,
@@ -43,6 +44,7 @@ impl Engine {
         }
         self.load_slices(body, slices).await?;
         shared.volumes.borrow_mut().next_id = body.next_volume;
+        shared.has_narrow.store(body.has_narrow, Ordering::Relaxed);
         self.close_chunks(body);
         self.place_groups(body, walks);
         self.assume_live();
@@ -106,6 +108,9 @@ impl Engine {
                 is_resumed: entry.is_resumed,
             };
             units.restore(UnitId::group(group), &restore);
+            units
+                .unit(UnitId::group(group))
+                .restore_narrow(entry.narrow);
             let control = self.shared.control();
             control.restore_group(&self.shared, group, entry);
         }

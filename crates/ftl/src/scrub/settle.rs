@@ -21,6 +21,8 @@ pub(super) enum Check {
     Crc(u32),
     /// Padding.
     Zeroes,
+    /// Whatever lies there: nothing tells what it must be, and nobody needs it.
+    Unsaid,
 }
 
 /// Blocks behind one another in one unit.
@@ -188,6 +190,7 @@ impl Scrub<'_> {
         }
         match (check, block) {
             (Check::Crc(crc), block) => block_crc(block) == crc,
+            (Check::Unsaid, _) => true,
             (Check::Zeroes, BlockRef::Bytes(bytes)) => bytes.iter().all(|byte| *byte == 0),
             (Check::Zeroes, BlockRef::Symbol(symbol)) => symbol == 0,
         }

@@ -3,10 +3,10 @@
 use super::Scrub;
 use super::settle::{Check, Run, Settled};
 use crate::cleaner::Candidate;
-use crate::geometry::{Tier, UnitId};
+use crate::geometry::{Geometry, Tier, UnitId};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use varve_format::{P2l, P2lEntry};
+use varve_format::{NarrowTail, P2l, P2lEntry};
 use varve_io::{Blocks, Command, Gather, IoError, Sectors, Segment};
 use varve_units::{BLOCK, BLOCK_BYTES, Generation, SECTOR};
 
@@ -16,6 +16,51 @@ struct Stripe {
     unit: UnitId,
     generation: Generation,
     stripe: u32,
+}
+
+/// The blocks of a stripe that are no P2L area.
+struct Span {
+    /// The first of them, counted from the stripe's start.
+    first: u32,
+    count: usize,
+    /// Entry of the P2L that speaks of the first one.
+    entry: usize,
+}
+
+impl Span {
+    fn of(geometry: &Geometry, p2l: &P2l) -> Self {
+        let leads = p2l.narrow.is_some_and(|narrow| narrow.leads());
+        let (first, entry) = match leads {
+            true => (geometry.p2l_area_blocks(), geometry.p2l_area_blocks()),
+            false => (geometry.stripe_first_user_block(0), 0),
+        };
+        Self {
+            first,
+            count: geometry.stripe_user_blocks() as usize,
+            entry: entry as usize,
+        }
+    }
+
+    /// What the P2L says of one of them; it has no entries for those in the place of an area that lies elsewhere.
+    fn entry(&self, p2l: &P2l, at: usize) -> P2lEntry {
+        let entry = p2l.entries.get(self.entry + at);
+        entry.copied().unwrap_or(P2lEntry::PADDING)
+    }
+
+    fn checks(&self, p2l: &P2l) -> Vec<Check> {
+        let has_sum = p2l.narrow.is_some_and(|one| one.tail == NarrowTail::Sum);
+        // Where the sum begins the P2L does not say.
+        let padding = if has_sum {
+            Check::Unsaid
+        } else {
+            Check::Zeroes
+        };
+        let check = |at| match self.entry(p2l, at) {
+            P2lEntry::PADDING => padding,
+            entry => Check::Crc(entry.crc),
+        };
+        (0..self.count).map(check).collect()
+    }
 }
 
 impl Scrub<'_> {
@@ -57,12 +102,9 @@ impl Scrub<'_> {
                 return;
             }
         };
-        let first = self.shared.stripe_first_user_block(at.stripe);
-        let check = |entry: &P2lEntry| match *entry {
-            P2lEntry::PADDING => Check::Zeroes,
-            entry => Check::Crc(entry.crc),
-        };
-        let checks: Vec<Check> = p2l.entries.iter().map(check).collect();
+        let span = Span::of(&geometry, &p2l);
+        let first = at.stripe * geometry.stripe_blocks + span.first;
+        let checks = span.checks(&p2l);
         let run = Run {
             unit: at.unit,
             generation: at.generation,
@@ -74,12 +116,13 @@ impl Scrub<'_> {
         };
         let area = self.area(&p2l);
         let mut is_away = settled.is_away;
-        for place in geometry.p2l_places(group, at.stripe) {
+        for place in geometry.areas_of((group, at.stripe), p2l.narrow) {
             is_away |= self.settle_area(at, place * BLOCK_BYTES, &area).await;
         }
-        self.note_losses(&run, first, &p2l, &mut settled).await;
+        self.note_losses(&run, (first, &span), &p2l, &mut settled)
+            .await;
         if self.beneath.parity_bytes() > 0 {
-            is_away |= self.settle_parity(at, &settled, &area).await;
+            is_away |= self.settle_parity(at, span.first, &settled, &area).await;
         }
         if is_away || !self.beneath.is_whole(Tier::Dense) {
             self.report.borrow_mut().away += 1;
@@ -136,9 +179,15 @@ impl Scrub<'_> {
 
     /// Tells of blocks that no way gives, if the map needs them. Of one that nobody needs parity is to cover what lies
     /// there: the others of its row have it.
-    async fn note_losses(&self, run: &Run<'_>, first: u32, p2l: &P2l, settled: &mut Settled) {
+    async fn note_losses(
+        &self,
+        run: &Run<'_>,
+        (first, span): (u32, &Span),
+        p2l: &P2l,
+        settled: &mut Settled,
+    ) {
         for at in core::mem::take(&mut settled.lost) {
-            let entry = p2l.entries[at];
+            let entry = span.entry(p2l, at);
             let bit = first + at as u32;
             let geometry = self.shared.units.geometry();
             let candidate = Candidate {
@@ -181,17 +230,24 @@ impl Scrub<'_> {
 
     /// Compares the parity of a stripe with all of its blocks that are known, and writes it where it does not fit. True
     /// if its drive does not answer.
-    async fn settle_parity(&self, at: Stripe, settled: &Settled, area: &Rc<Sectors>) -> bool {
+    async fn settle_parity(
+        &self,
+        at: Stripe,
+        first: u32,
+        settled: &Settled,
+        area: &Rc<Sectors>,
+    ) -> bool {
         let geometry = *self.shared.units.geometry();
         let (count, user) = (geometry.stripe_blocks as usize, settled.blocks.len());
-        let first = self.shared.stripe_first_user_block(at.stripe) % geometry.stripe_blocks;
         let first = first as usize;
         let mut stripe = self.shared.world.blocks(count, false);
         let mut is_known = alloc::vec![true; count];
         stripe.copy_from(first, &settled.blocks, 0, user);
         is_known[first..first + user].copy_from_slice(&settled.is_known);
         let bytes = stripe.bytes_mut();
-        bytes[(first + user) * BLOCK..].copy_from_slice(area.bytes());
+        if first + user < count {
+            bytes[(first + user) * BLOCK..].copy_from_slice(area.bytes());
+        }
         bytes[..first * BLOCK].copy_from_slice(&area.bytes()[..first * BLOCK]);
         let offset = geometry.dense_ppa(at.unit.index, at.stripe * geometry.stripe_blocks);
         let offset = self.shared.place_offset(offset);
