@@ -12,7 +12,7 @@ use crate::running::Running;
 use crate::scan::{self, Scan};
 use crate::trouble::taken_next;
 use crate::view::{DriveView, FaultsView, Health, PoolView};
-use crate::volumes::volume_views;
+use crate::volumes::{exposed_bytes, volume_views};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -131,6 +131,30 @@ fn absences(pool: &str, drives: &[DriveView]) -> Vec<Finding> {
     told.collect()
 }
 
+/// Of a dense tier with parity that lacks a drive: whether what is written now bears the loss of one more.
+fn width(running: &Running) -> Option<Finding> {
+    let geometry = running.pool.geometry();
+    let (_, is_whole) = running.is_whole();
+    if is_whole || geometry.protection != varve_format::Protection::Parity {
+        return None;
+    }
+    let text = match running.pool.engine().writes_narrow() {
+        true => {
+            "new stripes leave out the drive that is missing: what is written now bears the loss of one more drive; what was \
+             written before does not"
+        }
+        false => {
+            "new stripes are of full width: what is written now does not bear the loss of one more drive, for want of room, \
+             because a drive is being filled, or because two do not answer"
+        }
+    };
+    Some(Finding::new(
+        Severity::Warning,
+        "stripe-width",
+        text.to_owned(),
+    ))
+}
+
 async fn open_view(
     models: &Models,
     running: &Rc<Running>,
@@ -166,7 +190,7 @@ async fn open_view(
         raw_bytes: drives.iter().map(|drive| drive.bytes).sum(),
         capacity_bytes: Some(room.capacity_bytes),
         used_bytes: Some(used),
-        unprotected_bytes: Some(usage.iter().map(|volume| volume.unprotected_bytes).sum()),
+        unprotected_bytes: Some(used.min(exposed_bytes(running))),
         leaves: Some(room.leaves),
         leaves_max: Some(room.leaves_max),
         dense_away: Some(away.is_dense_away()),
@@ -241,6 +265,7 @@ fn open_findings(
     }
     findings.extend(replacements(&running.name, drives));
     findings.extend(absences(&running.name, drives));
+    findings.extend(width(running));
     let lost = counters.get("blocks_lost").copied().unwrap_or(0);
     if lost > 0 {
         let text = format!(

@@ -204,7 +204,7 @@ impl Pools {
 pub(crate) async fn volume_views(running: &Rc<Running>) -> Result<Vec<VolumeView>, ControlError> {
     let usage = running.pool.engine().usage().await;
     let usage = usage.map_err(failed("listing the volumes", &running.name, ""))?;
-    let (fast, dense) = running.is_whole();
+    let exposed = exposed_bytes(running);
     let views = running.volumes().into_iter().map(|volume| {
         let info = volume.info();
         let used_bytes = usage.get(&info.id).copied().unwrap_or(0) * BLOCK_BYTES;
@@ -218,12 +218,21 @@ pub(crate) async fn volume_views(running: &Rc<Running>) -> Result<Vec<VolumeView
             bytes: info.size.0 * BLOCK_BYTES,
             tenant: info.tenant.0,
             used_bytes,
-            // Which tier a block is on is not counted by volume: at most all of them.
-            unprotected_bytes: if fast && dense { 0 } else { used_bytes },
+            // Where its blocks are is not counted by volume: at most all that are unprotected.
+            unprotected_bytes: used_bytes.min(exposed),
             findings: Vec::new(),
         }
     });
     Ok(views.collect())
+}
+
+/// Bytes that the loss of one more drive could take, at most: of a fast tier that is not whole all there are.
+pub(crate) fn exposed_bytes(running: &Running) -> u64 {
+    match running.is_whole() {
+        (true, true) => 0,
+        (true, false) => running.pool.engine().exposed_blocks() * BLOCK_BYTES,
+        (false, _) => u64::MAX,
+    }
 }
 
 fn blocks(bytes: u64) -> Result<Blocks, ControlError> {

@@ -103,7 +103,8 @@ impl Shared {
         let was_lean = work.running.get() > 0 && control.gc_is_lean.get();
         control.gc_is_lean.set(was_lean || self.is_lean(victim));
         work.running.set(work.running.get() + 1);
-        let begun = Victim { is_spread };
+        let held = self.units.unit(UnitId::group(victim)).live();
+        let begun = Victim { is_spread, held };
         control.gc_victims.borrow_mut().insert(victim, begun);
         let shared = Rc::clone(self);
         self.spawn(async move {

@@ -11,8 +11,8 @@
 //!    block have 32 bits of checksum, P2L names the block: no stripe is guessed to be narrow.
 //!
 //! Narrow stripes hold less, so they are written only while everything that is mapped would have room in them and an
-//! eighth of it were left, nobody waits for a group, and garbage collection would get on with stripes of full width in what
-//! is kept for it. Else stripes are of full width, without redundancy: to everybody else what a narrow stripe leaves out is
+//! eighth of it were left; garbage collection also keeps to full width where a victim would give back too little, or what
+//! is kept for it might not do. Else stripes are of full width, without redundancy: to everybody else what a narrow stripe leaves out is
 //! garbage, which is collected like any other, so no reserve depends on it.
 //!
 //! **Not here**: where the blocks of such a stripe lie (`placement::layout`), which strip is left out (`array`). What passes
@@ -38,28 +38,50 @@ impl Engine {
     #[must_use]
     pub fn narrow_blocks(&self) -> u64 {
         let shared = &self.shared;
-        let missing = shared.dense.as_ref().map(|dense| dense.narrow_ways());
-        let Some([way]) = missing.as_deref() else {
-            return 0;
-        };
-        let stripe = shared.units.geometry().stripe_blocks;
         let of = |id: UnitId| {
-            let unit = shared.units.unit(id);
-            let narrow = unit.narrow()?;
-            let is_of = NARROW_WAYS + narrow.member == *way;
-            is_of.then(|| u64::from(unit.live_from(narrow.from.saturating_mul(stripe))))
+            let first = shared.narrow_from(id)?;
+            Some(u64::from(shared.units.unit(id).live_from(first)))
         };
         shared.units.ids(Tier::Dense).filter_map(of).sum()
     }
 
-    /// True if stripes that are written now bear the loss of one more drive although the dense tier lacks one.
+    /// Blocks of the dense tier that may live, but for those: what the loss of one more drive could take while one is
+    /// missing.
+    #[must_use]
+    pub fn exposed_blocks(&self) -> u64 {
+        let units = &self.shared.units;
+        let live = units
+            .ids(Tier::Dense)
+            .map(|id| u64::from(units.unit(id).live()));
+        live.sum::<u64>().saturating_sub(self.narrow_blocks())
+    }
+
+    /// True if stripes that are written from now on bear the loss of one more drive although the dense tier lacks one.
     #[must_use]
     pub fn writes_narrow(&self) -> bool {
-        self.shared.left_out(Writer::Compaction, 0).is_some()
+        let out = self.shared.to_be_left_out(Writer::Compaction, 0);
+        out.is_some()
     }
 }
 
 impl Shared {
+    /// The first block of a group from which on all is in stripes that do without the one member that is missing now.
+    fn narrow_from(&self, id: UnitId) -> Option<u32> {
+        let narrow = self.units.unit(id).narrow()?;
+        let missing = self.dense.as_ref()?.narrow_ways();
+        let is_of_it = missing[..] == [NARROW_WAYS + narrow.member];
+        is_of_it.then(|| {
+            narrow
+                .from
+                .saturating_mul(self.units.geometry().stripe_blocks)
+        })
+    }
+
+    /// True if a block bears the loss of one more drive although one is missing.
+    pub(crate) fn is_narrow(&self, id: UnitId, bit: u32) -> bool {
+        id.tier == Tier::Dense && self.narrow_from(id).is_some_and(|first| bit >= first)
+    }
+
     /// Blocks of user data of the stripe that a writer puts together next.
     pub(crate) fn next_stripe_blocks(&self, writer: Writer) -> usize {
         let full = self.units.geometry().stripe_user_blocks();
@@ -77,15 +99,18 @@ impl Shared {
 
     /// What is left out of the stripe at this byte of the dense tier. Of all stripes the same number of blocks.
     fn left_out(&self, writer: Writer, offset: u64) -> Option<LeftOut> {
-        let out = self.dense.as_ref()?.left_out(offset)?;
-        if !self.has_narrow_room(writer, &out) {
-            return None;
-        }
+        let out = self.to_be_left_out(writer, offset)?;
         if !self.has_narrow.load(Ordering::Relaxed) {
             self.ask_for_narrow();
             return None;
         }
         Some(out)
+    }
+
+    /// The same, whatever commits say.
+    fn to_be_left_out(&self, writer: Writer, offset: u64) -> Option<LeftOut> {
+        let out = self.dense.as_ref()?.left_out(offset)?;
+        self.has_narrow_room(writer, &out).then_some(out)
     }
 
     /// True if stripes that leave out so much leave room for all that there is, and for those who collect.
@@ -97,9 +122,8 @@ impl Shared {
         let groups = u64::from(geometry.groups - self.config.reserve.groups);
         let room = groups * u64::from(geometry.group_stripes()) * u64::from(narrow + 1);
         self.used_upper() <= room - room / ROOM_SHARE
-            && self.group_waiters.load(Ordering::Relaxed) == 0
             && self.dense_shortage().is_none()
-            && (writer == Writer::Compaction || self.collects_with_room())
+            && (writer == Writer::Compaction || self.collects_narrow(narrow + 1))
     }
 
     /// The next commit is to say that stripes may be narrow.

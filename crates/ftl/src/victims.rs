@@ -32,10 +32,16 @@ const AHEAD_MAX: u32 = 8;
 /// the log is used for.
 const AHEAD_STRIPES: u32 = 8;
 
+/// A victim that is moved to narrow stripes gives back one of so many of the blocks that a group of those holds, at least.
+/// Arbitrary.
+const NARROW_GAIN: u64 = 8;
+
 /// A group being emptied.
 pub(crate) struct Victim {
     /// They go to the streams of their tenants.
     pub(crate) is_spread: bool,
+    /// Blocks that it may have held when this began.
+    pub(crate) held: u32,
 }
 
 /// A group that may be emptied, and the blocks it may hold.
@@ -138,19 +144,25 @@ impl Shared {
         (idle + free).saturating_add_signed(own)
     }
 
-    /// True if garbage collection can waste some of a stripe: what its victims may hold still goes, in stripes of full
-    /// width, to what is kept for it.
-    pub(crate) fn collects_with_room(&self) -> bool {
+    /// True if garbage collection can write stripes of `narrow` blocks: its victims give back more than they take then, and
+    /// what they may still hold goes, in stripes of full width, to what is kept for it.
+    pub(crate) fn collects_narrow(&self, narrow: u32) -> bool {
         let control = self.control();
+        let geometry = self.units.geometry();
+        let victims = control.gc_victims.borrow();
+        let most = u64::from(narrow) * u64::from(geometry.group_stripes());
+        let mut held = victims.values().map(|victim| u64::from(victim.held));
+        if held.any(|held| held > most - most / NARROW_GAIN) {
+            return false;
+        }
+        let live = |group: &u32| u64::from(self.units.unit(UnitId::group(*group)).live());
+        let left: u64 = victims.keys().map(live).sum();
+        drop(victims);
         if control.spread_victims() > 0 || self.can_spread() {
             return control.free_groups() > self.groups_to_spread(0) + 1;
         }
-        let geometry = self.units.geometry();
-        let victims = control.gc_victims.borrow();
-        let live = |group: &u32| u64::from(self.units.unit(UnitId::group(*group)).live());
-        let held: u64 = victims.keys().map(live).sum();
         let (_, queued) = self.streams.collecting(geometry.group_stripes());
-        let stripes = (held + queued).div_ceil(u64::from(geometry.stripe_user_blocks()));
+        let stripes = (left + queued).div_ceil(u64::from(geometry.stripe_user_blocks()));
         // The one that is written, and one that is padded.
         stripes + 2 <= self.gc_room(START_GROUPS)
     }

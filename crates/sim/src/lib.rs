@@ -37,6 +37,7 @@ pub mod rng;
 pub mod run;
 pub mod scenario;
 pub mod scrubs;
+mod second_loss;
 pub mod shortage;
 pub mod shrink;
 pub mod stress;

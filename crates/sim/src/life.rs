@@ -66,6 +66,13 @@ pub(crate) struct Life {
     pub(crate) has_faults: bool,
     /// When room beneath the dense drive runs out.
     pub(crate) shortage: Option<Planned>,
+    /// When a second drive of the dense tier is away, from when one is lost.
+    pub(crate) second_loss: Option<Planned>,
+    /// Until when.
+    pub(crate) second_until: Cell<Nanos>,
+    /// The first drive of the dense tier, and whether that has parity.
+    pub(crate) first_dense: usize,
+    pub(crate) has_dense_parity: bool,
     /// Scrubs beside the hosts' work.
     pub(crate) scrubs: Option<scrubs::Planned>,
     /// Hosts have done their part: faults strike no longer, scrubs are to end.
@@ -180,7 +187,7 @@ impl Life {
     async fn oversee(&self, target: u64, subject: &Rc<dyn Subject>) {
         let (mut due, mut seen) = (0, 0);
         let begun = self.shared.operations.get();
-        let mut shortage = self.shortage;
+        let (mut shortage, mut second) = (self.shortage, self.second_loss);
         let mut cut = self
             .shared
             .fabric
@@ -205,6 +212,12 @@ impl Life {
                 shortage = None;
                 self.run_short(planned);
             }
+            if let Some(planned) = second
+                && operations >= begun + planned.after
+                && self.lose_second(planned, &**subject)
+            {
+                second = None;
+            }
             if self.has_faults && operations >= due {
                 let rng = &mut *self.rng.borrow_mut();
                 due = operations + rng.within(1, self.fault_distance * 2);
@@ -224,6 +237,9 @@ impl Life {
     /// Begins to replace a lost drive, now and then, or one that works.
     fn replace_some(&self, rng: &mut Rng, subject: &Rc<dyn Subject>) {
         self.note_whole(&**subject);
+        if self.lacks_two() {
+            return;
+        }
         let is_due = |index: &usize| {
             self.atlas.borrow().is_lost(*index) && !self.replacing.borrow().contains(index)
         };
@@ -333,6 +349,7 @@ impl Life {
             .await
             .map_err(|what| format!("audit: {what}"))?;
         self.shared.count("audits");
+        self.read_without_two(subject).await?;
         if self.scrubs.is_some() {
             self.scrub_at_rest(subject).await?;
         }

@@ -673,6 +673,13 @@ impl Subject for Life {
         })
     }
 
+    fn read_narrow(&self) -> Flow<'_, Result<u64, String>> {
+        Box::pin(async move {
+            let read = self.pool.engine().audit_narrow().await;
+            read.map_err(|error| format!("{error} ({error:?})"))
+        })
+    }
+
     fn close(&self) -> Flow<'_, Outcome<()>> {
         Box::pin(async move {
             self.pool

@@ -19,6 +19,7 @@ use crate::life::{Life, Purpose, Starting};
 use crate::rng::Rng;
 use crate::scenario::{Options, Plan, heal_perhaps};
 use crate::scrubs;
+use crate::second_loss;
 use crate::shortage::{Planned, Shortage};
 use crate::subject::{Config, Dense, Factory, Subject};
 use crate::wire::Fabric;
@@ -524,6 +525,10 @@ impl<'a> Machine<'a> {
             stress: self.plan.stress,
             has_faults: self.options.has_faults,
             shortage: self.plan_shortage(),
+            second_loss: self.plan_second_loss(),
+            second_until: Cell::new(Nanos(0)),
+            first_dense: self.plan.config.fast,
+            has_dense_parity: matches!(self.plan.config.dense, Dense::Parity(_)),
             scrubs: self.plan_scrubs(),
             is_calm: Rc::default(),
             crash_at: self.options.crash_at,
@@ -544,6 +549,12 @@ impl<'a> Machine<'a> {
         let mut rng = self.rng.split_at("shortage", self.lives);
         let mut outages = self.rng.split_at("outage", self.lives);
         may.then(|| Planned::draw(&mut rng).or_else(|| Planned::draw_absence(&mut outages)))
+            .flatten()
+    }
+
+    fn plan_second_loss(&self) -> Option<Planned> {
+        let may = self.options.has_faults && self.factory.tells_shortage();
+        may.then(|| second_loss::plan(&self.rng, self.lives, &self.plan.config))
             .flatten()
     }
 

@@ -304,6 +304,15 @@ pub trait Subject {
         Box::pin(async { Ok(0) })
     }
 
+    /// Reads all that the pool says bears the loss of one more drive although one is lost; nothing is in flight. How many
+    /// blocks that is.
+    ///
+    /// # Errors
+    /// One that cannot be read, in words.
+    fn read_narrow(&self) -> Flow<'_, Result<u64, String>> {
+        Box::pin(async { Ok(0) })
+    }
+
     /// Ends service in good order.
     fn close(&self) -> Flow<'_, Outcome<()>>;
 

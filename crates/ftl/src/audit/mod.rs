@@ -111,6 +111,25 @@ impl Engine {
         })
     }
 
+    /// Reads, whoever is away, every block that is told to bear the loss of one more drive ([`Engine::narrow_blocks`]);
+    /// returns how many. As for [`Engine::audit`] no host operation may be in flight.
+    ///
+    /// # Errors
+    /// As [`Engine::audit`]; one of the blocks cannot be read.
+    pub fn audit_narrow(&self) -> Flow<'_, Result<u64, AuditError>> {
+        Box::pin(async move {
+            let shared = &self.shared;
+            let mut images = Images::default();
+            images.read_all(shared).await?;
+            let mut snapshot = Snapshot::take(shared, &images)?;
+            let is_narrow = |one: &Reference| shared.is_narrow(one.place.unit, one.place.bit);
+            snapshot.references.retain(is_narrow);
+            let mut report = snapshot.report();
+            media::check_blocks(shared, &snapshot, &mut report).await?;
+            Ok(snapshot.references.len() as u64)
+        })
+    }
+
     /// `found`: other copies are read too.
     async fn audit_with(
         &self,

@@ -9,6 +9,7 @@ mod label_create;
 mod label_quorum;
 mod label_session;
 mod label_store;
+mod narrow;
 mod rebuild;
 mod replace;
 mod scrub;

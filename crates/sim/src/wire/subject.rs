@@ -284,6 +284,10 @@ impl Subject for Served {
         self.pool.wrong_copies()
     }
 
+    fn read_narrow(&self) -> Flow<'_, Result<u64, String>> {
+        self.pool.read_narrow()
+    }
+
     fn audit(&self) -> Flow<'_, Result<(), String>> {
         self.pool.audit()
     }

@@ -82,6 +82,11 @@ pub fn attach(world: &Rc<TestWorld>, drives: &[Rc<Ram>]) -> Vec<Rc<dyn Drive>> {
 impl Rig {
     /// A new pool of two fast and `dense` dense drives.
     pub fn new(dense: usize, seed: u64) -> Self {
+        Self::of(dense, seed, OPTIONS)
+    }
+
+    /// The same with other sizes.
+    pub fn of(dense: usize, seed: u64, options: PoolOptions) -> Self {
         let world = TestWorld::new(seed);
         let mut drives = vec![fast_drive(), fast_drive()];
         drives.resize_with(2 + dense, dense_drive);
@@ -95,7 +100,7 @@ impl Rig {
                 name: "shelf",
                 fast,
                 dense,
-                options: OPTIONS,
+                options,
             };
             let pool = Pool::create(seat, new, settings(false)).await.unwrap();
             let new = NewVolume {
