@@ -93,7 +93,7 @@ pub struct CommitBody {
     pub cuts: Vec<Lsn>,
     /// The next volume id that was never used.
     pub next_volume: u64,
-    /// Stripes may be narrow: none is before a commit that says so is durable.
+    /// Stripes may be narrow: none is before two commits that say so are durable.
     pub has_narrow: bool,
     /// All parts that a start must read.
     pub parts: Vec<PartPlace>,

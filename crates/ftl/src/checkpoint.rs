@@ -131,7 +131,7 @@ impl Shared {
         };
         let place = self.append_commit(number, &body).await?;
         self.flush_log().await.map_err(|_| Stopped)?;
-        self.has_narrow.fetch_or(body.has_narrow, Ordering::Relaxed);
+        self.note_narrow(&body);
         control.checkpoint.set(number);
         control.set_parts(self, parts, place);
         if everything || self.config.window == 1 {

@@ -3,8 +3,8 @@
 //!
 //! 1. A dense tier with a parity strip that lacks a drive names, for each stripe, blocks to be left out
 //!    ([`Drive::left_out`]). The stripe is one like any other then, of which the missing drive's strip is zeroes.
-//! 2. Nothing is narrow before a commit is durable that says that stripes may be: starts look for P2L areas in one more
-//!    place from then on.
+//! 2. Nothing is narrow before two commits are durable that say that stripes may be, so that a start finds it said by
+//!    whichever it goes by: it looks for P2L areas in one more place from then on.
 //! 3. The P2L of a stripe says what it leaves out. Nothing else is to be kept, and a crash loses nothing of it: what a
 //!    stripe says of itself is written with it.
 //! 4. A block that no usual way gives is read in the way of the drive that its stripe did without. Both the P2L and the
@@ -25,7 +25,7 @@ use crate::placement::{Layout, OpenGroup, Writer};
 use crate::shared::Shared;
 use crate::ways::Ways;
 use core::sync::atomic::Ordering;
-use varve_format::{P2l, block_crc, crc24};
+use varve_format::{CommitBody, P2l, block_crc, crc24};
 use varve_io::{Blocks, Drive, LeftOut, NARROW_WAYS};
 use varve_units::{Generation, Ppa, VolumeId};
 
@@ -131,6 +131,18 @@ impl Shared {
         let is_serving = self.is_serving.load(Ordering::SeqCst);
         if is_serving && !self.wants_narrow.swap(true, Ordering::Relaxed) {
             self.tell_control(|control, _| control.ask_checkpoint());
+        }
+    }
+
+    /// A commit is durable. Stripes are narrow from the second one on that says that they may be.
+    pub(crate) fn note_narrow(&self, body: &CommitBody) {
+        if !body.has_narrow || self.has_narrow.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.said_narrow.swap(true, Ordering::Relaxed) {
+            self.has_narrow.store(true, Ordering::Relaxed);
+        } else {
+            self.control().ask_checkpoint();
         }
     }
 

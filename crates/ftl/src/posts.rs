@@ -100,9 +100,11 @@ pub struct Common {
     pub(crate) pausing: AtomicU32,
     /// Deleted volumes whose blocks are being given back.
     pub(crate) purges: AtomicU32,
-    /// Stripes may be narrow: the newest commit says so.
+    /// Stripes may be narrow: the newest two commits say so, so whichever of them a start goes by.
     pub(crate) has_narrow: AtomicBool,
-    /// Stripes are to be narrow once a commit says so.
+    /// The newest commit says so.
+    pub(crate) said_narrow: AtomicBool,
+    /// Commits are to say so.
     pub(crate) wants_narrow: AtomicBool,
     /// Whether the dense tier takes stripes (`shortage`).
     pub(crate) dense_state: DenseState,
@@ -149,6 +151,7 @@ impl Common {
             pausing: AtomicU32::new(0),
             purges: AtomicU32::new(0),
             has_narrow: AtomicBool::new(false),
+            said_narrow: AtomicBool::new(false),
             wants_narrow: AtomicBool::new(false),
             dense_state: DenseState::default(),
             hosts_came: Apart(AtomicBool::new(true)),

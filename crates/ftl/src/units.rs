@@ -306,7 +306,7 @@ impl Unit {
 
     /// Blocks perhaps live from one on.
     pub(crate) fn live_from(&self, first: u32) -> u32 {
-        let words = (first / 64..).zip(&self.bits[(first / 64) as usize..]);
+        let words = (0..).zip(&self.bits).skip((first / 64) as usize);
         let counts = words.map(|(at, word)| {
             let before = low_bits(first.saturating_sub(at * 64));
             (word.load(Ordering::Relaxed) & !before).count_ones()
@@ -679,6 +679,7 @@ impl UnitTable {
         unit.write_pointer
             .store(from.write_pointer, Ordering::Release);
         unit.resumed.store(from.is_resumed, Ordering::Release);
+        unit.restore_narrow(None);
     }
 
     /// Goes on appending to a group that was open when the engine ended (recovery).

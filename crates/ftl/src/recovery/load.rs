@@ -44,6 +44,7 @@ impl Engine {
         }
         self.load_slices(body, slices).await?;
         shared.volumes.borrow_mut().next_id = body.next_volume;
+        // The commit that ends this start says so once more.
         shared.has_narrow.store(body.has_narrow, Ordering::Relaxed);
         self.close_chunks(body);
         self.place_groups(body, walks);
@@ -233,7 +234,10 @@ impl Engine {
                 let control = self.shared.control();
                 control.open_groups.found(group, named.by, named.volume);
             }
+            // Of what was written since the table nobody has told how wide it is.
+            let narrow = unit.narrow().filter(|_| end <= unit.write_pointer());
             units.restore(id, &restore);
+            unit.restore_narrow(narrow);
         }
     }
 

@@ -310,3 +310,48 @@ fn late_reports_do_not_meet_the_next_use() {
         "a use, its live blocks when it was full and after it"
     );
 }
+
+/// Only stripes at the end of a group that are all narrow without the same member are told, however it came to them.
+#[test]
+fn a_run_of_narrow_stripes_is_told() {
+    let unit = Unit::new(640);
+    assert_eq!(unit.narrow(), None);
+    let widths = [
+        None,
+        Some(3),
+        Some(3),
+        Some(1),
+        Some(1),
+        None,
+        Some(127),
+        Some(127),
+    ];
+    let mut expected: Option<(u8, u32)> = None;
+    for (stripe, width) in (0..).zip(widths) {
+        unit.note_width(stripe, width);
+        expected = width.map(|member| match expected {
+            Some((of, from)) if of == member => (of, from),
+            _ => (member, stripe),
+        });
+        let told = unit.narrow().map(|narrow| (narrow.member, narrow.from));
+        assert_eq!(told, expected, "{stripe}");
+    }
+    let beyond = NarrowGroup {
+        member: 1,
+        from: 1 << 24,
+    };
+    unit.restore_narrow(Some(beyond));
+    assert_eq!(unit.narrow(), None, "less is told rather than more");
+}
+
+#[test]
+fn live_blocks_are_counted_from_anywhere() {
+    let unit = Unit::new(640);
+    (0..640).step_by(3).for_each(|bit| unit.set(bit));
+    for first in 0..640 {
+        let expected = (first..640).filter(|bit| bit % 3 == 0).count();
+        assert_eq!(unit.live_from(first), expected as u32, "{first}");
+    }
+    assert_eq!(unit.live_from(640), 0);
+    assert_eq!(unit.live_from(u32::MAX), 0);
+}
