@@ -45,11 +45,13 @@ pub enum Canary {
     RebuiltOfAnyGeneration,
     /// A scrub takes what it reads for right, and makes parity fit it.
     ScrubTrustsData,
+    /// A narrow stripe whose parity is on the missing drive gets no sum.
+    NarrowWithoutSum,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::AckBeforeSecondMirror,
         Self::FreeBeforeFlush,
         Self::FreeBeforeCommit,
@@ -69,6 +71,7 @@ impl Canary {
         Self::LowestBirthWins,
         Self::RebuiltOfAnyGeneration,
         Self::ScrubTrustsData,
+        Self::NarrowWithoutSum,
     ];
 
     /// Its name on the command line.
@@ -94,6 +97,7 @@ impl Canary {
             Self::LowestBirthWins => "lowest-birth-wins",
             Self::RebuiltOfAnyGeneration => "rebuilt-of-any-generation",
             Self::ScrubTrustsData => "scrub-trusts-data",
+            Self::NarrowWithoutSum => "narrow-without-sum",
         }
     }
 
@@ -141,6 +145,9 @@ impl Canary {
             }
             Self::ScrubTrustsData => {
                 "a scrub takes what it reads for right, compares no checksum, and makes parity fit it"
+            }
+            Self::NarrowWithoutSum => {
+                "a narrow stripe whose parity would be on the missing drive gets no sum: it does not bear another loss"
             }
         }
     }

@@ -622,7 +622,7 @@ impl Shared {
                 done += run.len();
             }
         }
-        if out.is_sum {
+        if out.is_sum && !self.config.is_planted(Canary::NarrowWithoutSum) {
             pad(&mut gather, out.first);
             let dense = self.dense.as_ref();
             return dense

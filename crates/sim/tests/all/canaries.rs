@@ -101,6 +101,7 @@ canaries! {
     tail_not_equalised: Pool TailNotEqualised,
     repair_unpinned: Pool RepairUnpinned,
     scrub_trusts_data: Pool ScrubTrustsData,
+    narrow_without_sum: Pool NarrowWithoutSum,
     queue_before_remains: Wire QueueBeforeRemains,
     answer_before_write: Wire AnswerBeforeWrite,
     no_quiet_time: Wire NoQuietTime,
