@@ -473,6 +473,7 @@ impl Register {
             let is_behind = |new: &Cluster| new.is_behind(cluster.id, cluster.settled());
             let mut durable = durable.iter();
             durable.any(|new| is_behind(new) && cluster.last_begin < new.last_begin)
+                && !self.is_beside_any(cluster)
         };
         let dead = self.clusters.iter().filter(is_dead);
         // What never happened, as far as anybody has seen, stood before nothing.
@@ -488,6 +489,13 @@ impl Register {
             self.floor = self.floor.max(last_begin);
             self.clusters.retain(|one| one.id != id);
         }
+    }
+
+    /// True if a value is there that may have come after this one, although it ended before this one began: `floor` could
+    /// not tell the two from values that may not.
+    fn is_beside_any(&self, cluster: &Cluster) -> bool {
+        let mut values = self.clusters.iter();
+        !cluster.beside.is_empty() && values.any(|one| cluster.beside.contains(&one.id))
     }
 
     /// What the block may have held at the last crash, until [`Register::close`].

@@ -207,6 +207,19 @@ fn an_answered_part_is_not_repeated() {
         assert_eq!(register.returned(2, 27, 28), Ok(()));
         assert_eq!(register.returned(3, 29, 30), Err(Wrong::Stale));
     }
+    // Nor is it forgotten, as what stood behind what stays.
+    let mut register = Register::new(1);
+    register.invoke(2, false, 10);
+    register.repeat(2, true);
+    written(&mut register, 3, 11, 12);
+    register.crash(20, 13, 21, 10);
+    register.acknowledge(2, 26, false, 26, 0);
+    assert_eq!(register.returned(3, 27, 28), Ok(()));
+    register.invoke(4, false, 40);
+    register.acknowledge(4, 41, false, 39, 0);
+    assert_eq!(register.returned(3, 39, 45), Ok(()));
+    assert_eq!(register.returned(2, 46, 47), Err(Wrong::Stale));
+    assert_eq!(register.returned(3, 46, 47), Err(Wrong::Stale));
     // What it stood behind before.
     let mut register = Register::new(1);
     written(&mut register, 1, 4, 5);
