@@ -550,6 +550,10 @@ impl ControlError {
                 let silence = span.as_secs();
                 write!(f, "the daemon has not answered for {silence} s")
             }
+            Self::ScrubEnded(pool) => write!(
+                f,
+                "the scrub of pool {pool} was ended before it had looked at everything"
+            ),
             Self::Daemonless(_) => f.write_str("the daemon cannot be asked"),
             _ => f.write_str("the control plane has ended"),
         }
@@ -639,12 +643,9 @@ impl fmt::Display for ControlError {
             Self::Random(_) => f.write_str("the system gives no random bytes"),
             Self::Closed(pool) => write!(f, "pool {pool} is not open"),
             Self::Served(pool) => write!(f, "pool {pool} is open for hosts"),
-            Self::ScrubEnded(pool) => write!(
-                f,
-                "the scrub of pool {pool} was ended before it had looked at everything"
-            ),
             Self::Request(what) => write!(f, "not understood: {what}"),
             Self::Ended
+            | Self::ScrubEnded(_)
             | Self::Interrupted(_)
             | Self::Crowded(_)
             | Self::Daemonless(_)

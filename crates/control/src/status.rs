@@ -290,7 +290,7 @@ fn repairs(pool: &str, counters: &BTreeMap<String, u64>) -> Option<Finding> {
     }
     let text = format!(
         "since the pool was opened {mended} copies that did not pass their check were written again from another one, \
-         {left} more could not be; next: `varve drive list {pool}` tells of which drives, `varve check {pool}`, when it is closed, which still hold such"
+         {left} more could not be; next: `varve drive list {pool}` tells of which drives, `varve pool scrub {pool}` looks at everything and mends what else is wrong"
     );
     Some(Finding::new(Severity::Warning, "repairs", text))
 }

@@ -165,8 +165,8 @@ impl Life {
             for _ in 0..self.depth {
                 flows.push(world.run(Rc::clone(&hosts).work()));
             }
-            if let Some(planned) = self.scrubs {
-                let scrubs = Rc::clone(&self).scrub(Rc::clone(&subject), planned);
+            if self.scrubs.is_some() {
+                let scrubs = Rc::clone(&self).scrub(Rc::clone(&subject));
                 flows.push(world.run(scrubs));
             }
             self.oversee(target, &subject).await;
@@ -350,9 +350,7 @@ impl Life {
             .map_err(|what| format!("audit: {what}"))?;
         self.shared.count("audits");
         self.read_without_two(subject).await?;
-        if self.scrubs.is_some() {
-            self.scrub_at_rest(subject).await?;
-        }
+        self.scrub_at_rest(subject).await?;
         let ticket = oracle.borrow_mut().begin_other();
         subject
             .close()

@@ -48,7 +48,8 @@ impl Scrub<'_> {
             return;
         }
         let brought = self.scrub_headers(id, generation).await;
-        if self.is_reused(id, generation) || self.shared.is_stopped() {
+        // What was emptied meanwhile has another stamp than its header, and nothing in it is needed.
+        if self.is_reused(id, generation) || self.shared.is_stopped() || !self.is_due(id) {
             return;
         }
         let (brought, mut is_away) = match brought {

@@ -88,7 +88,8 @@ impl Scrub<'_> {
     async fn scrub_stripe(&self, at: Stripe) {
         let (group, geometry) = (at.unit.index, *self.shared.units.geometry());
         let p2l = self.shared.newest_p2l(group, at.stripe).await;
-        if self.is_reused(at.unit, at.generation) || self.shared.is_stopped() {
+        let is_needed = self.is_due(at.unit) && self.shared.stripe_has_live(group, at.stripe);
+        if self.is_reused(at.unit, at.generation) || self.shared.is_stopped() || !is_needed {
             return;
         }
         let p2l = match p2l {

@@ -98,13 +98,14 @@ fn mending(check: &CheckView) -> String {
     match &check.bad_drives[..] {
         [one] if named == check.bad_copies => format!(
             "varve drive replace {}/{} PATH --give-up --from-others: another drive, at PATH, is filled from the \
-             others, which hold everything; this one may be used again once it is wiped",
-            check.pool, one.drive
+             others, which hold everything; this one may be used again once it is wiped. If it is to stay: varve pool \
+             scrub {} mends what is wrong on it",
+            check.pool, one.drive, check.pool
         ),
         _ => format!(
-            "give up none of the drives yet: what one holds wrong is on the others alone. Back up the volumes; \
-             reading all of them mends the copies that are read, not parity; then varve check {} again",
-            check.pool
+            "give up none of the drives yet: what one holds wrong is on the others alone. varve pool scrub {} writes it \
+             again from what is right, parity too; then varve check {} again",
+            check.pool, check.pool
         ),
     }
 }

@@ -388,6 +388,16 @@ fn assert_readings(to: &str) {
     }
 }
 
+/// The pool is scrubbed while it serves, and tells so.
+fn assert_scrubbed(state: &str, counters: &str) {
+    let (output, text) = run_varve(&["pool", "scrub", "tank", "--state", state]);
+    assert!(output.status.success(), "a pool in use is scrubbed: {text}");
+    assert_eq!(metric(counters, "varve_pool_scrubs{pool=\"tank\"} "), 1);
+    let (output, text) = run_varve(&["pool", "status", "tank", "--state", state]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("last scrub ended 0 min ago"), "{told} {text}");
+}
+
 /// Commands go to the daemon, hosts are told, counters are read, the service manager hears.
 #[test]
 fn a_daemon_is_administered() {
@@ -447,12 +457,7 @@ fn a_daemon_is_administered() {
         let checkpoints = metric(&counters, "varve_pool_checkpoints{pool=\"tank\"} ");
         assert!(checkpoints > 0);
         assert_readings(&counters);
-        let (output, text) = run_varve(&["pool", "scrub", "tank", "--state", &state]);
-        assert!(output.status.success(), "a pool in use is scrubbed: {text}");
-        assert_eq!(metric(&counters, "varve_pool_scrubs{pool=\"tank\"} "), 1);
-        let (output, text) = run_varve(&["pool", "status", "tank", "--state", &state]);
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(told.contains("last scrub ended 0 min ago"), "{told} {text}");
+        assert_scrubbed(&state, &counters);
         assert!(queue.read(last, 1).await.data == pattern(1, BLOCK));
         let (output, text) = run_varve(&["check", "tank", "--state", &state]);
         assert!(!output.status.success(), "it is being served: {text}");
