@@ -7,7 +7,7 @@
 pub(super) type Counted = (&'static str, &'static str, &'static str);
 
 /// All of them, by name.
-pub(super) const COUNTED: [Counted; 62] = [
+pub(super) const COUNTED: [Counted; 64] = [
     (
         "admission_waits",
         "counter",
@@ -185,6 +185,16 @@ pub(super) const COUNTED: [Counted; 62] = [
         "moves_redone",
         "counter",
         "Moved blocks that the start took from the log",
+    ),
+    (
+        "narrow_reads",
+        "counter",
+        "Blocks that no usual way gave and that were summed up without two drives",
+    ),
+    (
+        "narrow_stripes",
+        "counter",
+        "Stripes written without a drive that is missing, so that they bear the loss of one more",
     ),
     (
         "no_space_refusals",
