@@ -3,6 +3,7 @@
 use crate::error::ControlError;
 use crate::failure::Failure;
 use crate::pools::Pools;
+use crate::rebuild::RebuildView;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ pub enum JobState {
 pub struct JobView {
     /// Its number.
     pub job: u64,
-    /// What it does: `replace-drive`.
+    /// What it does: `replace-drive`, `rebuild-map`.
     pub does: String,
     /// To which pool.
     pub pool: String,
@@ -51,6 +52,9 @@ pub struct JobView {
     pub unreadable_ranges: u64,
     /// Why it failed.
     pub failure: Option<Failure>,
+    /// What it found, if it made a map anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuilt: Option<RebuildView>,
 }
 
 #[derive(Clone)]
@@ -85,6 +89,7 @@ impl Jobs {
             left_ns: None,
             unreadable_ranges: 0,
             failure: None,
+            rebuilt: None,
         };
         let mut jobs = self.jobs.borrow_mut();
         let ended = jobs.values().filter(|job| job.ended.is_some());
@@ -127,6 +132,17 @@ impl Jobs {
             }
         }
         self.changed.notify();
+    }
+
+    /// Ends a job that made a map anew: what it found, or why it failed.
+    pub(crate) fn end_rebuild(&self, job: u64, now: Nanos, outcome: Result<RebuildView, Failure>) {
+        let outcome = outcome.map(|view| {
+            if let Some(job) = self.jobs.borrow_mut().get_mut(&job) {
+                job.view.rebuilt = Some(view);
+            }
+            0
+        });
+        self.end(job, now, outcome);
     }
 
     pub(crate) fn get(&self, number: u64, now: Nanos) -> Option<JobView> {

@@ -41,8 +41,8 @@ pub enum Canary {
     RepairUnpinned,
     /// Where the map is rebuilt, the lowest birth of a block wins.
     LowestBirthWins,
-    /// Where the map is rebuilt, stripes count whatever their generation.
-    RebuiltOfAnyGeneration,
+    /// Where the map is rebuilt, what another pool left on the drives is believed.
+    StrangersP2lBelieved,
 }
 
 impl Canary {
@@ -65,7 +65,7 @@ impl Canary {
         Self::TailNotEqualised,
         Self::RepairUnpinned,
         Self::LowestBirthWins,
-        Self::RebuiltOfAnyGeneration,
+        Self::StrangersP2lBelieved,
     ];
 
     /// Its name on the command line.
@@ -89,7 +89,7 @@ impl Canary {
             Self::TailNotEqualised => "tail-not-equalised",
             Self::RepairUnpinned => "repair-unpinned",
             Self::LowestBirthWins => "lowest-birth-wins",
-            Self::RebuiltOfAnyGeneration => "rebuilt-of-any-generation",
+            Self::StrangersP2lBelieved => "strangers-p2l-believed",
         }
     }
 
@@ -132,8 +132,8 @@ impl Canary {
                 "a repair pins nothing: its unit may be freed, and used again, before it is written"
             }
             Self::LowestBirthWins => "where the map is rebuilt, the lowest birth of a block wins",
-            Self::RebuiltOfAnyGeneration => {
-                "where the map is rebuilt, stripes count whatever their generation"
+            Self::StrangersP2lBelieved => {
+                "where the map is rebuilt, what another pool left on the drives is believed"
             }
         }
     }

@@ -17,5 +17,6 @@ mod open;
 mod other_use;
 mod owners;
 mod pools;
+mod rebuild;
 mod replace;
 mod sectors;

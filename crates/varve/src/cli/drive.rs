@@ -115,6 +115,7 @@ mod tests {
             left_ns: None,
             unreadable_ranges,
             failure: None,
+            rebuilt: None,
         };
         assert!(filled(&job(0)).starts_with("drive p/dense1 is filled"));
         let told = filled(&job(3));

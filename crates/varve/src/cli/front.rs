@@ -107,6 +107,7 @@ pub(super) fn judge(reply: &Reply) -> Exit {
     match reply {
         Reply::VolumeList { findings, .. } if !findings.is_empty() => Exit::Degraded,
         Reply::PoolCheck(check) if !check.agrees => Exit::Failed,
+        Reply::PoolRebuild(found) if found.is_partial() => Exit::Degraded,
         _ => Exit::Ok,
     }
 }
