@@ -382,7 +382,8 @@ fn import_next(pool: &str, error: &ImportError) -> String {
         ),
         ImportError::NoFast { .. } => format!(
             "bring the missing fast drives back; if they are gone for good: varve check {pool} --rebuild --fast PATH... \
-             makes the map anew from the dense drives, and what is in the log alone is lost"
+             makes the map anew from the dense drives, and what is in the log alone is lost. To let the pool go: varve \
+             pool export {pool} --forget"
         ),
         ImportError::EpochsUsedUp => {
             "make another pool of other drives, and bring the volumes there from a backup"

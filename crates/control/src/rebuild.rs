@@ -23,7 +23,7 @@ use crate::registry::Entry;
 use crate::scan::{self, Scan};
 use crate::status::drive_name;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 use varve_format::{Label, MemberRole, Name};
@@ -192,9 +192,7 @@ impl Pools {
         if paths.is_empty() {
             return Err(ControlError::NoPool(wanted.pool.clone()));
         }
-        for volume in wanted.volumes.values() {
-            Name::new(&volume.name).map_err(|_| ControlError::BadName(volume.name.clone()))?;
-        }
+        check_names(&wanted.volumes)?;
         let (scans, _) = self.scan_all(&paths).await;
         let (id, name) = chosen(&scans, Some(&wanted.pool)).map_err(|error| match error {
             // None of them has a label, or only of others: each is told what it is.
@@ -459,6 +457,19 @@ impl Pools {
     }
 }
 
+/// Refuses names that are none, are given twice, or are what another volume gets without one.
+fn check_names(volumes: &BTreeMap<u64, NamedVolume>) -> Result<(), ControlError> {
+    let mut names = BTreeSet::new();
+    for (number, NamedVolume { name, .. }) in volumes {
+        let others = name.strip_prefix("volume-").and_then(|of| of.parse().ok());
+        let is_others = others.is_some_and(|of: u64| of != *number);
+        if Name::new(name).is_err() || is_others || !names.insert(name) {
+            return Err(ControlError::BadName(name.clone()));
+        }
+    }
+    Ok(())
+}
+
 fn fast_paths(ready: &Ready) -> Vec<PathBuf> {
     ready.fast.iter().map(|drive| drive.path.clone()).collect()
 }
@@ -545,8 +556,28 @@ fn view(ready: &Ready, wanted: &RebuildPool, rebuilt: &Rebuilt) -> RebuildView {
         evacuated_groups: report.groups_evacuated,
         passes: report.passes,
         away: away.collect(),
-        findings: ready.findings.iter().cloned().chain(told()).collect(),
+        findings: {
+            let found = ready.findings.iter().cloned().chain(told());
+            found.chain(not_found(wanted, rebuilt)).collect()
+        },
     }
+}
+
+/// Volumes that were named and of which there is no block.
+fn not_found(wanted: &RebuildPool, rebuilt: &Rebuilt) -> impl Iterator<Item = Finding> {
+    let found = &rebuilt.report.volumes;
+    let is_missing = |number: &u64| found.iter().all(|volume| volume.id.0 != *number);
+    let missing = wanted
+        .volumes
+        .iter()
+        .filter(move |(number, _)| is_missing(number));
+    missing.map(|(number, named)| {
+        let text = format!(
+            "of volume {number}, {}, no block was found: it is not there",
+            named.name
+        );
+        Finding::new(Severity::Warning, "volume-not-found", text)
+    })
 }
 
 /// What has to be known of every pool that was made anew.

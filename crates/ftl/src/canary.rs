@@ -41,13 +41,11 @@ pub enum Canary {
     RepairUnpinned,
     /// Where the map is rebuilt, the lowest birth of a block wins.
     LowestBirthWins,
-    /// Where the map is rebuilt, what another pool left on the drives is believed.
-    StrangersP2lBelieved,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 17] = [
         Self::AckBeforeSecondMirror,
         Self::FreeBeforeFlush,
         Self::FreeBeforeCommit,
@@ -65,7 +63,6 @@ impl Canary {
         Self::TailNotEqualised,
         Self::RepairUnpinned,
         Self::LowestBirthWins,
-        Self::StrangersP2lBelieved,
     ];
 
     /// Its name on the command line.
@@ -89,7 +86,6 @@ impl Canary {
             Self::TailNotEqualised => "tail-not-equalised",
             Self::RepairUnpinned => "repair-unpinned",
             Self::LowestBirthWins => "lowest-birth-wins",
-            Self::StrangersP2lBelieved => "strangers-p2l-believed",
         }
     }
 
@@ -132,9 +128,6 @@ impl Canary {
                 "a repair pins nothing: its unit may be freed, and used again, before it is written"
             }
             Self::LowestBirthWins => "where the map is rebuilt, the lowest birth of a block wins",
-            Self::StrangersP2lBelieved => {
-                "where the map is rebuilt, what another pool left on the drives is believed"
-            }
         }
     }
 }

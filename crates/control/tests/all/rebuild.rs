@@ -135,11 +135,16 @@ fn a_dense_drive_may_be_away_too() {
     lose_fast(&scratch);
     let away = scratch.path("away");
     std::fs::rename(scratch.path("p-dense1"), &away).unwrap();
+    let mut wanted = wanted;
+    wanted.volumes.insert(9, named("nowhere"));
     let view = session(
         &home,
         move |pools| async move { ended(&pools, &wanted).await },
     );
-    assert_eq!(view.unwrap().away, ["dense1"]);
+    let view = view.unwrap();
+    assert_eq!(view.away, ["dense1"]);
+    let mut codes = view.findings.iter().map(|found| &*found.code);
+    assert!(codes.any(|code| code == "volume-not-found"), "{view:?}");
     // It is lost to the pool, and may be filled again; it is not believed.
     std::fs::rename(away, scratch.path("p-dense1")).unwrap();
     session(&home, |pools| async move {
@@ -211,6 +216,11 @@ fn fast_drives_that_will_not_do_are_refused() {
     let mut one = wanted.clone();
     one.fast.truncate(1);
     assert_eq!(refused(&home, &one).code, "fast-count");
+    let mut twice = wanted.clone();
+    twice.volumes = [(1, named("db")), (2, named("db"))].into();
+    assert_eq!(refused(&home, &twice).code, "bad-name");
+    twice.volumes = [(1, named("volume-2"))].into();
+    assert_eq!(refused(&home, &twice).code, "bad-name");
     let mut small = wanted.clone();
     small.fast[1].create_bytes = Some(20 * MIB);
     let small = refused(&home, &small);

@@ -60,18 +60,11 @@ impl Reader {
         config: &Config,
         identity: Identity,
     ) -> Self {
-        let is_trusting = config.is_planted(Canary::StrangersP2lBelieved);
-        // No epoch is above this one, so whatever was folded with another identity passes.
-        let epoch = if is_trusting {
-            u32::MAX
-        } else {
-            identity.epoch
-        };
         Self {
             world,
             dense,
             geometry,
-            identity: Identity { epoch, ..identity },
+            identity,
             is_elided: config.elided,
             is_upside_down: config.is_planted(Canary::LowestBirthWins),
         }

@@ -101,7 +101,6 @@ canaries! {
     tail_not_equalised: Pool TailNotEqualised,
     repair_unpinned: Pool RepairUnpinned,
     lowest_birth_wins: Pool LowestBirthWins,
-    strangers_p2l_believed: Pool StrangersP2lBelieved,
     queue_before_remains: Wire QueueBeforeRemains,
     answer_before_write: Wire AnswerBeforeWrite,
     no_quiet_time: Wire NoQuietTime,
