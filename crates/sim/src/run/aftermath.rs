@@ -22,7 +22,7 @@ use varve_io::{Blocks, World};
 use varve_units::{Lba, VolumeId};
 
 /// One of so many seeds of such pools loses its fast tier. Arbitrary.
-const LOST_ONE_IN: u64 = 3;
+const LOST_ONE_IN: u64 = 2;
 /// Rebuilds that a crash may cut short. Arbitrary.
 const CUTS_MAX: u64 = 3;
 /// Actions within which it does. Arbitrary: few rebuilds take more.
@@ -41,7 +41,7 @@ impl Machine<'_> {
         let config = &self.plan.config;
         let may = self.options.is_whole() && config.dense != Dense::None && !config.is_elided;
         let mut rng = self.rng.split("fast tier lost");
-        if !may || self.shared.fabric.is_some() || !rng.chance(1, LOST_ONE_IN) {
+        if !may || !rng.chance(1, LOST_ONE_IN) {
             return Ok(());
         }
         let known = self.alone("record", record)?;
