@@ -209,7 +209,7 @@ fn the_old_fast_drive_is_not_believed() {
 fn what_an_older_pool_left_comes_back_in_no_map() {
     let mut past = past(11, 1, 2, 2);
     // Of four equal words nothing is left when they are folded.
-    past.pool.id = std::array::from_fn(|at| at as u8);
+    past.pool.id = *b"one more pool of";
     past.lose_fast();
     let engine = past.pool.create();
     let mut host = past.pool.host(&engine, 7);
