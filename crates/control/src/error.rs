@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use varve_ftl::{EngineError, StopReason};
+use varve_ftl::{EngineError, RebuildError, StopReason};
 use varve_hostio::{NoIo, OpenError, Signal};
 use varve_pool::label::{CommitError, CreateError, ImportError};
 use varve_pool::{PlanError, PoolError};
@@ -420,6 +420,16 @@ fn pool_exit(error: &PoolError) -> Exit {
         | PoolError::StillBusy(_) => Exit::Conflict,
         PoolError::Plan(_)
         | PoolError::DenseMissing { .. }
+        | PoolError::MapWhole { .. }
+        | PoolError::NoDenseTier
+        | PoolError::FastCount { .. }
+        | PoolError::FastUnfit { .. }
+        | PoolError::TooManyMembers
+        | PoolError::Rebuild(
+            RebuildError::NoRoom { .. }
+            | RebuildError::NoGroups { .. }
+            | RebuildError::TooManyLeaves { .. },
+        )
         | PoolError::Needed(_)
         | PoolError::Unfinished
         | PoolError::Create(CreateError::NotBlank { .. })
@@ -447,6 +457,11 @@ fn pool_code(error: &PoolError) -> &'static str {
         PoolError::SlotInUse(_) => "drive-live",
         PoolError::StillBusy(_) => "drive-busy",
         PoolError::Recover(_) => "recover",
+        PoolError::MapWhole { .. } => "map-whole",
+        PoolError::NoDenseTier => "no-dense-tier",
+        PoolError::FastCount { .. } => "fast-count",
+        PoolError::FastUnfit { .. } => "fast-unfit",
+        PoolError::Rebuild(_) | PoolError::Relabel(_) | PoolError::TooManyMembers => "rebuild",
         PoolError::Engine(error) => engine_code(error),
         PoolError::Stopped(_) => engine_code(&EngineError::Stopped),
         _ => "pool",

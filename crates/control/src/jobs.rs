@@ -4,6 +4,7 @@ use crate::error::ControlError;
 use crate::failure::Failure;
 use crate::pools::Pools;
 use crate::scrub::ScrubView;
+use crate::rebuild::RebuildView;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ pub enum JobState {
 pub struct JobView {
     /// Its number.
     pub job: u64,
-    /// What it does: `replace-drive`, `scrub`.
+    /// What it does: `replace-drive`, `scrub`, `rebuild-map`.
     pub does: String,
     /// To which pool.
     pub pool: String,
@@ -55,6 +56,9 @@ pub struct JobView {
     pub scrub: Option<Box<ScrubView>>,
     /// Why it failed.
     pub failure: Option<Failure>,
+    /// What it found, if it made a map anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuilt: Option<RebuildView>,
 }
 
 impl JobView {
@@ -101,6 +105,7 @@ impl Jobs {
             unreadable_ranges: 0,
             scrub: None,
             failure: None,
+            rebuilt: None,
         };
         let mut jobs = self.jobs.borrow_mut();
         let ended = jobs.values().filter(|job| job.ended.is_some());
@@ -150,6 +155,17 @@ impl Jobs {
             }
         }
         self.changed.notify();
+    }
+
+    /// Ends a job that made a map anew: what it found, or why it failed.
+    pub(crate) fn end_rebuild(&self, job: u64, now: Nanos, outcome: Result<RebuildView, Failure>) {
+        let outcome = outcome.map(|view| {
+            if let Some(job) = self.jobs.borrow_mut().get_mut(&job) {
+                job.view.rebuilt = Some(view);
+            }
+            0
+        });
+        self.end(job, now, outcome);
     }
 
     pub(crate) fn get(&self, number: u64, now: Nanos) -> Option<JobView> {

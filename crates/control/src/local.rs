@@ -68,9 +68,13 @@ pub fn ask(
     judge(reply)
 }
 
-/// A job that failed is a failure.
+/// A job that failed is a failure; one that made a map anew is what it found.
 fn judge(reply: Reply) -> Result<Reply, Box<Failure>> {
     match reply {
+        Reply::Job(JobView {
+            rebuilt: Some(view),
+            ..
+        }) => Ok(Reply::PoolRebuild(view)),
         Reply::Job(JobView {
             failure: Some(failure),
             ..
@@ -177,6 +181,7 @@ fn of_nothing(request: Request) -> Result<Reply, ControlError> {
         Request::VolumeCreate(new) => none(new.pool),
         Request::DriveReplace(wanted) => none(wanted.pool),
         Request::PoolScrub(wanted) => none(wanted.pool),
+        Request::PoolRebuild(wanted) => none(wanted.pool),
         Request::PoolCreate(_) | Request::PoolImport(_) => {
             unreachable!("these make the state directory")
         }

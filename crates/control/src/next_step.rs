@@ -5,7 +5,7 @@ use crate::finding::{Finding, Severity};
 use crate::open::UNUSABLE;
 use crate::trouble::taken_next;
 use std::io::{self, ErrorKind};
-use varve_ftl::{EngineError, RecoverError, StopReason};
+use varve_ftl::{EngineError, RebuildError, RecoverError, StopReason};
 use varve_hostio::OpenError;
 use varve_io::IoError;
 use varve_pool::label::{CommitError, CreateError, ImportError};
@@ -283,10 +283,27 @@ fn pool_next(pool: &str, error: &PoolError) -> String {
         }
         PoolError::Recover(_) => {
             format!(
-                "varve inspect on each drive of {pool} shows what is left; to let it go: varve pool export {pool} \
-                 --forget"
+                "varve check {pool} --rebuild --fast PATH... makes its map anew from the dense drives, on other fast ones \
+                 or with --overwrite on these; what is in the log alone is lost then. To let it go: varve pool export \
+                 {pool} --forget"
             )
         }
+        PoolError::MapWhole { with_loss: false } => format!(
+            "varve pool import --pool {pool}; with --force it is rebuilt nevertheless, and what its log holds is lost"
+        ),
+        PoolError::MapWhole { with_loss: true } => format!(
+            "varve pool import --pool {pool} --accept-loss; with --force it is rebuilt nevertheless, and more is lost"
+        ),
+        PoolError::Rebuild(error) => rebuild_next(pool, error),
+        PoolError::NoDenseTier => {
+            format!("bring its fast drives back; to let it go: varve pool export {pool} --forget")
+        }
+        PoolError::FastCount { wanted, .. } => format!("name {wanted} drives behind --fast"),
+        PoolError::FastUnfit { .. } => {
+            "use drives as large as those that the pool had, with sectors that are no larger"
+                .to_owned()
+        }
+        PoolError::Relabel(_) => "give the same command again, with --overwrite".to_owned(),
         PoolError::Stopped(StopReason::Fenced) => taken_next(pool),
         PoolError::Stopped(_) => engine_next(&EngineError::Stopped).to_owned(),
         PoolError::DenseMissing { .. } => gone_next(pool),
@@ -314,6 +331,22 @@ fn pool_next(pool: &str, error: &PoolError) -> String {
             "see what the kernel says of it (dmesg), or use another drive".to_owned()
         }
         _ => format!("varve pool status {pool}"),
+    }
+}
+
+/// What to do about a map that could not be rebuilt. The dense drives are as they were.
+fn rebuild_next(pool: &str, error: &RebuildError) -> String {
+    match error {
+        RebuildError::NoRoom { .. } | RebuildError::NoGroups { .. } => {
+            "use larger fast drives: what was freed and is back has to be kept there for a while"
+                .to_owned()
+        }
+        RebuildError::TooManyLeaves { .. } => "use larger fast drives".to_owned(),
+        RebuildError::Dense(_) => format!(
+            "see that the dense drives of {pool} answer (dmesg), and give the same command again"
+        ),
+        _ => "see that the new fast drives can be written (dmesg), and give the same command again"
+            .to_owned(),
     }
 }
 
@@ -348,7 +381,11 @@ fn import_next(pool: &str, error: &ImportError) -> String {
             "varve inspect PATH, on each drive of {pool}, shows what its label says; import it without the one that does \
              not belong: varve pool import --pool {pool} PATH..."
         ),
-        ImportError::NoFast { .. } => gone_next(pool),
+        ImportError::NoFast { .. } => format!(
+            "bring the missing fast drives back; if they are gone for good: varve check {pool} --rebuild --fast PATH... \
+             makes the map anew from the dense drives, and what is in the log alone is lost. To let the pool go: varve \
+             pool export {pool} --forget"
+        ),
         ImportError::EpochsUsedUp => {
             "make another pool of other drives, and bring the volumes there from a backup"
                 .to_owned()

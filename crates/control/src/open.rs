@@ -452,7 +452,10 @@ fn refuse_other_use(scans: &[Scan]) -> Result<(), ControlError> {
 }
 
 /// The pool that is meant: by name or identity, or the only one.
-fn chosen(scans: &[Scan], wanted: Option<&str>) -> Result<(PoolId, String), ControlError> {
+pub(crate) fn chosen(
+    scans: &[Scan],
+    wanted: Option<&str>,
+) -> Result<(PoolId, String), ControlError> {
     let labels = scans.iter().filter_map(Scan::label);
     let mut found: BTreeMap<[u8; 16], String> = BTreeMap::new();
     for label in labels {

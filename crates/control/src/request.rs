@@ -8,6 +8,7 @@ use crate::finding::Finding;
 use crate::jobs::JobView;
 use crate::open::ImportPool;
 use crate::pools::Pools;
+use crate::rebuild::{RebuildPool, RebuildView};
 use crate::replace::ReplaceDrive;
 use crate::room;
 use crate::scrub::ScrubPool;
@@ -68,6 +69,8 @@ pub enum Request {
         /// Its name.
         pool: String,
     },
+    /// Make the map of a pool anew, which no daemon uses.
+    PoolRebuild(RebuildPool),
     /// Volumes of a pool, or of all.
     VolumeList {
         /// Its name.
@@ -131,7 +134,11 @@ impl Request {
     /// True if it may be the first that is done with a state directory: all else is about what is known there.
     #[must_use]
     pub const fn may_be_first(&self) -> bool {
-        matches!(self, Self::PoolCreate(_) | Self::PoolImport(_))
+        match self {
+            Self::PoolCreate(_) | Self::PoolImport(_) => true,
+            Self::PoolRebuild(wanted) => !wanted.drives.is_empty(),
+            _ => false,
+        }
     }
 
     /// The pool that must be open for it. What opens one itself, as far as it needs to, names none here.
@@ -173,6 +180,8 @@ pub enum Reply {
     PoolPlan(PlanView),
     /// What a check found.
     PoolCheck(CheckView),
+    /// What a rebuild of a map found and did.
+    PoolRebuild(RebuildView),
     /// Volumes.
     VolumeList {
         /// By pool and number.
@@ -258,6 +267,7 @@ impl Pools {
                 let findings = self.stop_scrub(&pool).await?;
                 Reply::PoolDone { pool, findings }
             }
+            Request::PoolRebuild(wanted) => Reply::Job(self.rebuild_pool(&wanted).await?),
             Request::DriveList { pool } => Reply::DriveList {
                 drives: self.list_drives(pool.as_deref()).await?,
             },

@@ -62,6 +62,11 @@ impl Scan {
         self.found.as_ref().ok()?.1.as_ref()
     }
 
+    /// True if both lead to the same file or device.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.identity.is_some() && self.identity == other.identity
+    }
+
     /// Size in bytes, if it could be looked at.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {

@@ -77,23 +77,6 @@ impl FastNeeds {
 }
 
 impl Pool {
-    /// What a rebuild of the map would need of fast drives, and which dense members are here.
-    ///
-    /// # Errors
-    /// As [`Pool::rebuild`], as far as labels tell.
-    pub fn rebuild_needs<'a>(
-        id: PoolId,
-        drives: &'a [Rc<dyn Drive>],
-        settings: &'a Settings,
-    ) -> Flow<'a, Result<FastNeeds, PoolError>> {
-        Box::pin(async move {
-            let stores = open(drives).await;
-            let remains = label::remains(id, &findings(&stores), terms(settings))?;
-            check_groups(&remains.state.geometry)?;
-            Ok(FastNeeds::of(&remains))
-        })
-    }
-
     /// Makes the map of a pool anew from its dense drives, and labels the new fast ones. The pool is not started.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ use varve_pool::{
 };
 use varve_units::{BLOCK_BYTES, Lba, Nanos, TenantId, VolumeId};
 
+mod rebuild;
+
 const MIB: u64 = 1 << 20;
 /// Chunks of each lane where there are many: more than a pool of that many lanes needs to have room for all.
 const LANE_CHUNKS: u64 = 16;
@@ -71,6 +73,10 @@ const FEATURES: &[&str] = &[
     "leaf_merges",
     "leaf_reads",
     "many_lanes",
+    "map_rebuilt",
+    "map_rebuilds_cut",
+    "map_rebuilt_evacuated",
+    "map_rebuilt_without_a_drive",
     "members_lost",
     "misdirected_read",
     "misdirected_reads_lasting",
@@ -263,12 +269,9 @@ impl Factory for Real {
     ) -> Flow<'static, Outcome<Rc<dyn Subject>>> {
         let (settings, is_verbose) = (self.settings(&config), self.is_verbose);
         Box::pin(async move {
-            let mut rng = Rng::new(config.seed).split("pool id");
-            let mut id = [0; 16];
-            id[..8].copy_from_slice(&rng.bits().to_le_bytes());
             let (fast, dense) = drives.split_at(config.fast);
             let new = NewPool {
-                id: PoolId(id),
+                id: pool_id(&config),
                 name: "sim",
                 fast,
                 dense,
@@ -343,6 +346,21 @@ impl Factory for Real {
         })
     }
 
+    fn rebuild(
+        &self,
+        world: Rc<dyn World>,
+        drives: Vec<Rc<dyn Drive>>,
+        config: Config,
+    ) -> Option<Flow<'static, Outcome<BTreeMap<&'static str, u64>>>> {
+        let settings = self.settings(&config);
+        Some(Box::pin(rebuild::rebuild(
+            world,
+            drives,
+            (config, settings),
+            self.is_verbose,
+        )))
+    }
+
     fn features(&self) -> &'static [&'static str] {
         FEATURES
     }
@@ -368,6 +386,14 @@ impl Factory for Real {
             Some(Canary::Pool(_)) | None => None,
         }
     }
+}
+
+/// The identity of a seed's pool.
+fn pool_id(config: &Config) -> PoolId {
+    let mut rng = Rng::new(config.seed).split("pool id");
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&rng.bits().to_le_bytes());
+    PoolId(id)
 }
 
 /// Writes the fast tier over, so that what lies in it and in groups is valid but for its pool.
@@ -719,6 +745,13 @@ impl Subject for Life {
 
     fn waits(&self) -> Vec<BTreeMap<&'static str, u64>> {
         self.engines.iter().map(Engine::waits).collect()
+    }
+
+    fn on_dense(&self) -> Flow<'_, Result<Vec<(VolumeId, Lba)>, String>> {
+        Box::pin(async move {
+            let found = self.pool.engine().blocks_on_dense().await;
+            found.map_err(|error| format!("{error} ({error:?})"))
+        })
     }
 
     fn audit(&self) -> Flow<'_, Result<(), String>> {

@@ -30,6 +30,8 @@ use std::rc::Rc;
 use varve_io::{Drive, World};
 use varve_units::Nanos;
 
+mod aftermath;
+
 /// The dense tier among those of a layout.
 const DENSE: usize = 1;
 /// Lives beyond those drawn, until the run has seen what every run must see. Arbitrary: no seed
@@ -260,7 +262,7 @@ impl<'a> Machine<'a> {
         if self.options.crash_at.is_none() {
             self.add_crashes()?;
         }
-        Ok(())
+        self.lose_fast_tier()
     }
 
     /// Another pool lives on the drives first: what it leaves beyond the labels is believed by nobody.

@@ -181,6 +181,18 @@ pub trait Factory {
         config: Config,
     ) -> Flow<'static, Outcome<Rc<dyn Subject>>>;
 
+    /// Makes the pool anew from what its dense drives hold, on blank fast drives, without starting it; what it did, by
+    /// feature. Cut short, it may be done again. `None` if there is no such thing.
+    fn rebuild(
+        &self,
+        world: Rc<dyn World>,
+        drives: Vec<Rc<dyn Drive>>,
+        config: Config,
+    ) -> Option<Flow<'static, Outcome<BTreeMap<&'static str, u64>>>> {
+        let _ = (world, drives, config);
+        None
+    }
+
     /// Features that a campaign must have seen, by their names in [`Subject::status`].
     fn features(&self) -> &'static [&'static str];
 
@@ -325,6 +337,14 @@ pub trait Subject {
     /// What its flows wait for, of each reactor, by name: told when it makes no progress.
     fn waits(&self) -> Vec<BTreeMap<&'static str, u64>> {
         Vec::new()
+    }
+
+    /// Blocks whose content lies on the dense tier alone; nothing is in flight.
+    ///
+    /// # Errors
+    /// What is wrong with the map, in words.
+    fn on_dense(&self) -> Flow<'_, Result<Vec<(VolumeId, Lba)>, String>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     /// Whole-state invariants, the map against the P2L among them; nothing is in flight.

@@ -17,6 +17,7 @@ mod open;
 mod other_use;
 mod owners;
 mod pools;
+mod rebuild;
 mod replace;
 mod scrub;
 mod sectors;

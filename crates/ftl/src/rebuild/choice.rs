@@ -1,19 +1,17 @@
 //! Which copy of each block counts, for some leaves at a time.
 //!
-//! The highest birth wins. Equal births are copies of the same bytes, which garbage collection made; any will do that can
-//! be read. So a winner is read where there are several, and where its stripe is the last of its group: a crash may have
-//! cut that short. One that fails its check gives way to another copy of the same birth. To an older version it gives
-//! way only if its stripe was the last one, and so perhaps never named: elsewhere an older version is not what hosts
-//! were promised, and the block is lost.
+//! The highest birth wins. Every winner is read: a crash may have cut its stripe short, and of a group that was discarded
+//! drives may have kept a P2L and not the blocks. One that fails its check gives way to another copy of the same birth,
+//! which garbage collection made. To an older version it gives way only if its stripe was the last of its group, and so
+//! perhaps never named: elsewhere an older version is not what hosts were promised, and the block is lost.
 //!
-//! **Price**: copies that garbage collection left behind, and a stripe of each group, are read. All else is not: what rots
-//! there fails its check when it is read.
+//! **Price**: all live data are read once.
 
-use super::reader::{READS, Reader};
+use super::reader::Reader;
 use super::survey::{Line, Survey, Told};
 use super::{RebuildError, RebuildPhase, RebuildReport, Rebuilding};
 use crate::engine::Engine;
-use crate::limits::MERGES_MAX;
+use crate::limits::{CLEANER_RUN_MAX, MERGES_MAX};
 use crate::map::LeafKey;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,6 +19,9 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{Entry, LEAF_ENTRIES, LeafImage, P2lEntry, Placement, crc24};
 use varve_units::{LeafIndex, Lsn, Ppa, VolumeId};
+
+/// Runs of blocks read beside one another. Arbitrary: 4 MiB in memory.
+const RUNS: usize = 8;
 
 /// What is known of one block.
 #[derive(Clone, Copy)]
@@ -36,8 +37,6 @@ struct Slot {
 const TAKEN: u8 = 1;
 /// The winner's stripe is the last of its group, or its copies differ.
 const LAST: u8 = 2;
-/// There are several copies of the winner.
-const TIE: u8 = 4;
 /// Nothing changes it any more.
 const FINAL: u8 = 8;
 /// A winner of it could not be read.
@@ -79,6 +78,14 @@ pub(super) struct Choice<'a> {
     /// Leaves of a pass.
     leaves: usize,
     volumes: BTreeMap<VolumeId, VolumeFacts>,
+}
+
+/// A place that was chosen.
+struct Winner {
+    ppa: Ppa,
+    crc: u32,
+    key: LeafKey,
+    index: usize,
 }
 
 /// The leaves of one pass.
@@ -141,8 +148,7 @@ impl<'a> Choice<'a> {
     /// Reads all P2L areas once for the leaves of a table.
     async fn fill(&mut self, table: &mut Table) -> Result<(), RebuildError> {
         let (reader, survey) = (self.reader, self.survey);
-        let is_blind = reader.is_blind;
-        let mut readings = reader.read_ahead(survey.stripes(is_blind));
+        let mut readings = reader.read_ahead(survey.stripes());
         let mut line = Line::default();
         while let Some(reading) = readings.next().await? {
             self.told.step();
@@ -152,7 +158,7 @@ impl<'a> Choice<'a> {
             let Some(p2l) = &reading.p2l else { continue };
             let facts = &survey.groups[reading.group as usize];
             let counts = p2l.generation == facts.generation && line.takes(p2l.epoch);
-            if !counts && !is_blind {
+            if !counts {
                 continue;
             }
             let is_last = reading.is_mixed || reading.stripe + 1 == facts.stripes;
@@ -168,55 +174,42 @@ impl<'a> Choice<'a> {
         Ok(())
     }
 
-    /// Reads the winners that may not be what they seem. True if one is not: another has to be found.
+    /// Reads the winners. True if one is not what it seems: another has to be found.
     async fn verify(
         &self,
         table: &mut Table,
         report: &mut RebuildReport,
     ) -> Result<bool, RebuildError> {
-        let mut doubted: Vec<(Ppa, LeafKey, usize)> = Vec::new();
-        for (key, leaf) in &mut table.leaves {
-            for (index, slot) in leaf.iter_mut().enumerate() {
-                if slot.is(FINAL) || !slot.is(TAKEN) {
-                    continue;
-                }
-                if slot.is(LAST | TIE | FAILED) {
-                    doubted.push((slot.ppa, *key, index));
-                } else {
-                    slot.marks |= FINAL;
-                }
-            }
-        }
-        doubted.sort_unstable_by_key(|(ppa, ..)| ppa.bits());
-        report.verified += doubted.len() as u64;
-        let (mut left, mut ahead) = (doubted.into_iter(), VecDeque::new());
-        let mut is_other_wanted = false;
+        let winners = table.winners();
+        report.verified += winners.len() as u64;
+        let geometry = self.reader.geometry;
+        let follows = |one: &Winner, next: &Winner| {
+            let is_near = one.ppa.bits() + 1 == next.ppa.bits();
+            is_near && geometry.unit_of(one.ppa) == geometry.unit_of(next.ppa)
+        };
+        let runs = winners.chunk_by(follows);
+        let mut runs = runs.flat_map(|run| run.chunks(CLEANER_RUN_MAX));
+        let (mut ahead, mut is_other_wanted) = (VecDeque::new(), false);
         loop {
-            while ahead.len() < READS
-                && let Some((ppa, key, index)) = left.next()
+            while ahead.len() < RUNS
+                && let Some(run) = runs.next()
             {
-                let leaf = table.leaves.get(&key).expect("a leaf of this table");
-                let (reader, crc) = (Rc::clone(self.reader), leaf[index].crc);
-                let read = async move { Box::pin(reader.verify(ppa, crc)).await };
-                ahead.push_back((key, index, self.reader.world.run(read)));
+                let crcs: Vec<u32> = run.iter().map(|winner| winner.crc).collect();
+                let (reader, first) = (Rc::clone(self.reader), run[0].ppa);
+                let read = async move { Box::pin(reader.verify_run(first, crcs)).await };
+                ahead.push_back((run, self.reader.world.run(read)));
             }
-            let Some((key, index, read)) = ahead.pop_front() else {
+            let Some((run, read)) = ahead.pop_front() else {
                 return Ok(is_other_wanted);
             };
-            let is_sound = read.await?;
-            let leaf = table.leaves.get_mut(&key).expect("a leaf of this table");
-            let slot = &mut leaf[index];
-            if is_sound {
-                slot.marks |= FINAL;
-                continue;
+            let sound = read.await?;
+            for (winner, is_sound) in run.iter().zip(sound) {
+                if !is_sound {
+                    report.gave_way += 1;
+                    is_other_wanted = true;
+                }
+                table.settle(winner, is_sound);
             }
-            report.gave_way += 1;
-            table.rejected.insert(slot.ppa.bits());
-            if slot.is(LAST) {
-                slot.birth = Lsn::ZERO;
-            }
-            slot.marks = slot.marks & PASSED | FAILED;
-            is_other_wanted = true;
         }
     }
 
@@ -296,6 +289,39 @@ const fn first_block(leaf: LeafIndex) -> u64 {
 }
 
 impl Table {
+    /// Winners that are not final, in order of place.
+    fn winners(&self) -> Vec<Winner> {
+        let mut winners = Vec::new();
+        for (key, leaf) in &self.leaves {
+            for (index, slot) in leaf.iter().enumerate() {
+                if slot.is(TAKEN) && !slot.is(FINAL) {
+                    winners.push(Winner {
+                        ppa: slot.ppa,
+                        crc: slot.crc,
+                        key: *key,
+                        index,
+                    });
+                }
+            }
+        }
+        winners.sort_unstable_by_key(|winner| winner.ppa.bits());
+        winners
+    }
+
+    /// A winner was read.
+    fn settle(&mut self, winner: &Winner, is_sound: bool) {
+        let leaf = self.leaves.get_mut(&winner.key);
+        let slot = &mut leaf.expect("a leaf of this table")[winner.index];
+        if is_sound {
+            slot.marks |= FINAL;
+            return;
+        }
+        self.rejected.insert(winner.ppa.bits());
+        if slot.is(LAST) {
+            slot.birth = Lsn::ZERO;
+        }
+        slot.marks = slot.marks & PASSED | FAILED;
+    }
     /// A stripe that counts says that it holds this block at this place.
     fn consider(&mut self, entry: &P2lEntry, ppa: Ppa, is_last: bool, is_upside_down: bool) {
         let key = LeafKey {
@@ -314,10 +340,8 @@ impl Table {
             true => !is_taken || entry.birth < slot.birth,
             false => entry.birth > slot.birth || (!is_taken && entry.birth >= slot.birth),
         };
-        let is_equal = is_taken && entry.birth == slot.birth;
-        if is_equal {
-            slot.marks |= TIE;
-            // Groups of later numbers are no younger; all that matters is that one is taken.
+        if is_taken && entry.birth == slot.birth {
+            // Another copy of the same bytes: one is enough.
             return;
         }
         if is_taken {

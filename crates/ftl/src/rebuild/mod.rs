@@ -5,8 +5,7 @@
 //! 2. An engine is assembled on the new fast drives. Nothing that they held before is believed: the heads of all
 //!    chunks are written over.
 //! 3. `choice`: for as many leaves at a time as memory allows, all P2L areas are read again. Of each block the
-//!    highest birth wins. Winners of stripes that may have been cut short, and those of which there are several copies,
-//!    are read; one that does not pass its check gives way to the next.
+//!    highest birth wins. Winners are read; one that does not pass its check gives way to the next.
 //! 4. The leaves are appended to the log (`seed`), the groups are closed, those without a block are free, volumes get into
 //!    the catalogue.
 //! 5. `evacuate`: if too few groups are free, the emptiest ones are emptied into the log.
@@ -127,7 +126,7 @@ pub struct RebuildReport {
     pub passed_over: u64,
     /// Blocks that were read to be sure of them.
     pub verified: u64,
-    /// Of these, those that could not be read, and for which another copy was taken or an older version.
+    /// Of these, those that could not be read: another copy was taken, or an older version, or they are lost.
     pub gave_way: u64,
     /// Groups taken as free.
     pub groups_free: u64,

@@ -10,12 +10,13 @@ use crate::ways::Ways;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use varve_format::{P2l, block_crc};
 use varve_io::{Blocks, Drive, Receiver, World};
 use varve_units::{BLOCK_BYTES, Generation, Nanos, Ppa};
 
 /// Reads beside one another. Arbitrary: enough for the dies of a drive.
-pub(super) const READS: usize = 32;
+const READS: usize = 32;
 /// Times that a read of what does not answer is tried. Arbitrary: two seconds in all.
 const TRIES: u32 = 12;
 
@@ -47,8 +48,6 @@ pub(super) struct Reader {
     pub(super) geometry: Geometry,
     identity: Identity,
     is_elided: bool,
-    /// Stripes count whatever their generation.
-    pub(super) is_blind: bool,
     /// The lowest birth wins.
     pub(super) is_upside_down: bool,
 }
@@ -67,7 +66,6 @@ impl Reader {
             geometry,
             identity,
             is_elided: config.elided,
-            is_blind: config.is_planted(Canary::RebuiltOfAnyGeneration),
             is_upside_down: config.is_planted(Canary::LowestBirthWins),
         }
     }
@@ -150,11 +148,35 @@ impl Reader {
         (reading, ways)
     }
 
-    /// True if some way gives the block of this checksum at a place; false if none can.
+    /// Reads blocks that lie behind one another; tells of each whether some way gives the one of this checksum.
     ///
     /// # Errors
-    /// One that may does not answer.
-    pub(super) async fn verify(&self, ppa: Ppa, crc: u32) -> Result<bool, RebuildError> {
+    /// A way that may does not answer.
+    pub(super) async fn verify_run(
+        &self,
+        first: Ppa,
+        crcs: Vec<u32>,
+    ) -> Result<Vec<bool>, RebuildError> {
+        let into = Blocks::new(crcs.len(), self.is_elided);
+        let read = self.dense.read_data(first.bits() * BLOCK_BYTES, into, 0);
+        let read = read.await.ok();
+        let mut sound = Vec::with_capacity(crcs.len());
+        for (index, crc) in crcs.into_iter().enumerate() {
+            let passes = |blocks: &Blocks| block_crc(blocks.block(index)) == crc;
+            let is_sound = match read.as_ref().is_some_and(passes) {
+                true => true,
+                false => {
+                    let ppa = Ppa::dense(first.bits() + index as u64);
+                    self.verify(ppa, crc).await?
+                }
+            };
+            sound.push(is_sound);
+        }
+        Ok(sound)
+    }
+
+    /// True if some way gives the block of this checksum at a place; false if none can.
+    async fn verify(&self, ppa: Ppa, crc: u32) -> Result<bool, RebuildError> {
         let mut pause = RETRY_PAUSE;
         for last in 1..=TRIES {
             let mut ways = Ways::default();

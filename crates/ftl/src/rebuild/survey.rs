@@ -111,7 +111,7 @@ impl Survey {
                 }
                 told.step();
             }
-            let mut facts = facts(&heads, reader.is_blind);
+            let mut facts = facts(&heads);
             facts.is_mixed = is_mixed;
             facts.is_damaged = damaged.iter().any(|stripe| *stripe >= facts.stripes);
             survey.groups.push(facts);
@@ -137,9 +137,9 @@ impl Survey {
     }
 
     /// Stripes that are to be read again in each pass, with which copy.
-    pub(super) fn stripes(&self, is_blind: bool) -> impl Iterator<Item = (u32, u32, Want)> {
+    pub(super) fn stripes(&self) -> impl Iterator<Item = (u32, u32, Want)> {
         (0..).zip(&self.groups).flat_map(move |(group, facts)| {
-            let want = match facts.is_mixed || is_blind {
+            let want = match facts.is_mixed {
                 true => Want::Newest,
                 false => Want::Of(facts.generation),
             };
@@ -169,14 +169,14 @@ impl Survey {
 }
 
 /// What the heads of a group's stripes, in order, say of it.
-fn facts(heads: &[Head], is_blind: bool) -> GroupFacts {
+fn facts(heads: &[Head]) -> GroupFacts {
     let Some(generation) = heads.iter().map(|head| head.generation).max() else {
         return GroupFacts::default();
     };
     let (mut line, mut facts) = (Line::default(), GroupFacts::default());
     facts.generation = generation;
     for head in heads {
-        if is_blind || (head.generation == generation && line.takes(head.epoch)) {
+        if head.generation == generation && line.takes(head.epoch) {
             facts.readable += 1;
             facts.stripes = head.stripe + 1;
         }
@@ -261,7 +261,7 @@ mod tests {
             (&[Some((3, 5)), None, Some((3, 7))], 3, 2),
         ];
         for (found, stripes, readable) in cases {
-            let facts = facts(&heads(found), false);
+            let facts = facts(&heads(found));
             assert_eq!(
                 (facts.stripes, facts.readable),
                 (*stripes, *readable),

@@ -203,6 +203,50 @@ fn the_old_fast_drive_is_not_believed() {
     past.go_on(engine, 11);
 }
 
+/// Another pool was on the drives before, with the same epoch, the same numbers of volumes and more writes: its P2L areas
+/// are whole, and nothing of them is in the map.
+#[test]
+fn what_an_older_pool_left_comes_back_in_no_map() {
+    let mut past = past(11, 1, 2, 2);
+    // Of four equal words nothing is left when they are folded.
+    past.pool.id = *b"one more pool of";
+    past.lose_fast();
+    let engine = past.pool.create();
+    let mut host = past.pool.host(&engine, 7);
+    let host = past.pool.executor.block_on(async move {
+        host.run(400).await;
+        host
+    });
+    let inner = Rc::clone(&engine);
+    let found = past
+        .pool
+        .executor
+        .block_on(async move { inner.blocks_on_dense().await });
+    let dense = found.expect("a sound map").into_iter();
+    past.dense = vec![
+        dense
+            .map(|(_, lba)| (lba.0, host.expected(lba.0)))
+            .collect(),
+    ];
+    past.hosts = vec![host];
+    let inner = Rc::clone(&engine);
+    past.pool
+        .executor
+        .block_on(async move { inner.close().await })
+        .expect("closed in order");
+    past.pool.executor.drain();
+    past.lose_fast();
+    past.rebuild(9, MEMORY).expect("a map");
+    let engine = past.pool.open(10);
+    let found: Vec<_> = engine.volumes().iter().map(|entry| entry.id).collect();
+    assert!(
+        found.iter().all(|id| *id == past.hosts[0].volume),
+        "{found:?}"
+    );
+    past.check(&engine);
+    past.go_on(engine, 11);
+}
+
 /// What cannot be read of the stripe that was written last gives way to what was there before it; elsewhere it is lost.
 #[test]
 fn a_winner_that_cannot_be_read_gives_way_at_the_end_of_a_group_alone() {

@@ -106,3 +106,51 @@ impl Remains {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::label::TableGeneration;
+    use crate::label::{MEMBERS_MAX, Member, MemberId, MemberState, MemberTable, Role};
+
+    fn row(id: u32, role: Role, slot: u8) -> Member {
+        Member {
+            id: MemberId(id),
+            role,
+            slot,
+            state: MemberState::Active,
+            held_all: true,
+            size_bytes: 1 << 30,
+            since: TableGeneration::ZERO,
+        }
+    }
+
+    /// However often a fast tier is made anew: ids rise, tombstones give way to new rows, and whoever wrote the table is
+    /// known to have known that it counts.
+    #[test]
+    fn a_fast_tier_is_made_anew_again_and_again() {
+        let fast = (0..2).map(|slot| row(slot, Role::Fast, slot as u8));
+        let dense = (0..3).map(|slot| row(slot + 2, Role::Dense, slot as u8));
+        let mut table = MemberTable::new(fast.chain(dense).collect()).expect("five members");
+        for epoch in 1..3 * MEMBERS_MAX as u32 {
+            let generation = TableGeneration::new(epoch, 1);
+            let highest = table.members().last().expect("rows").id;
+            let is_here = |id| id != MemberId(3);
+            let (next, ids) = table
+                .refounded(is_here, &[1 << 30, 1 << 31], generation)
+                .expect("tombstones give way");
+            assert!(ids[0] > highest && ids[1] > ids[0]);
+            assert!(next.members().len() <= MEMBERS_MAX);
+            MemberTable::new(next.members().to_vec()).expect("a table that may be written");
+            for (slot, id) in (0..).zip(&ids) {
+                let occupant = next.occupant(Role::Fast, slot).expect("a new drive");
+                assert_eq!((occupant.id, occupant.held_all), (*id, true));
+            }
+            assert_eq!(next.slots(Role::Fast), 2);
+            let away = next.get(MemberId(3)).expect("its row");
+            assert_eq!(away.state, MemberState::Lost);
+            assert!(next.is_settled(generation.next()));
+            assert_eq!(next.deciders(generation.next()), next.voters());
+            table = next;
+        }
+    }
+}

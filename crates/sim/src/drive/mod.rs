@@ -320,6 +320,16 @@ impl SimDrive {
         flaws.any(|flaw| matches!(flaw, Flaw::Bad { .. }))
     }
 
+    /// Every command fails from now on, if the atlas counts it as lost: it took no writes, say, or was not whole yet.
+    pub fn leave(&self) {
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
+        if state.atlas.borrow().is_lost(state.index) && !state.is_gone {
+            state.is_gone = true;
+            state.count("gone");
+        }
+    }
+
     /// True while it does not answer.
     #[must_use]
     pub fn is_gone(&self) -> bool {

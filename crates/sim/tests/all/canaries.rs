@@ -102,6 +102,7 @@ canaries! {
     repair_unpinned: Pool RepairUnpinned,
     scrub_trusts_data: Pool ScrubTrustsData,
     narrow_without_sum: Pool NarrowWithoutSum,
+    lowest_birth_wins: Pool LowestBirthWins,
     queue_before_remains: Wire QueueBeforeRemains,
     answer_before_write: Wire AnswerBeforeWrite,
     no_quiet_time: Wire NoQuietTime,

@@ -1,22 +1,31 @@
 //! `varve check`.
 
 use super::front::{Front, judge};
+use super::rebuild::Rebuild;
 use super::{Exit, complain};
 use clap::Args;
 use varve_control::{CheckView, Reply, Request};
 
 /// Options of `varve check`.
 #[derive(Args)]
+#[command(
+    override_usage = "varve check <POOL> [OPTIONS]\n       varve check <POOL> --rebuild --fast <PATH>... [OPTIONS]"
+)]
 pub(crate) struct Options {
     /// The pool; no daemon may have it open
     pool: String,
+    #[command(flatten)]
+    rebuild: Rebuild,
     #[command(flatten)]
     front: Front,
 }
 
 impl Options {
-    /// Checks, and ends with code 0 only if all agrees.
+    /// Checks, and ends with code 0 only if all agrees; or makes the map anew.
     pub(crate) fn run(&self) -> Exit {
+        if let Some(request) = self.rebuild.request(&self.pool) {
+            return self.front.run(request, super::rebuild::show);
+        }
         let pool = self.pool.clone();
         self.front.run(Request::PoolCheck { pool }, |reply| {
             if let Reply::PoolCheck(check) = reply {

@@ -116,6 +116,7 @@ mod tests {
             unreadable_ranges,
             scrub: None,
             failure: None,
+            rebuilt: None,
         };
         assert!(filled(&job(0)).starts_with("drive p/dense1 is filled"));
         let told = filled(&job(3));

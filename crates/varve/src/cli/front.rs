@@ -108,6 +108,7 @@ pub(super) fn judge(reply: &Reply) -> Exit {
         Reply::VolumeList { findings, .. } if !findings.is_empty() => Exit::Degraded,
         Reply::PoolCheck(check) if !check.agrees => Exit::Failed,
         Reply::Job(job) if job.scrub.as_ref().is_some_and(|scrub| !scrub.is_clean) => Exit::Failed,
+        Reply::PoolRebuild(found) if found.is_partial() => Exit::Degraded,
         _ => Exit::Ok,
     }
 }

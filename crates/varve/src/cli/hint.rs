@@ -75,6 +75,7 @@ pub(crate) fn typed_reply(reply: &mut Reply) {
         Reply::Volume(volume) => typed_findings(&mut volume.findings),
         Reply::PoolDone { findings, .. } => typed_findings(findings),
         Reply::Job(job) => of_job(job),
+        Reply::PoolRebuild(rebuilt) => typed_findings(&mut rebuilt.findings),
         Reply::JobList { jobs } => jobs.iter_mut().for_each(of_job),
         // They tell no commands.
         Reply::PoolCheck(_) | Reply::VolumeDone { .. } | Reply::DriveList { .. } => {}

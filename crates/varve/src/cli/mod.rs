@@ -23,6 +23,7 @@ mod lab_rig;
 mod lab_run;
 mod lab_waf;
 mod pool;
+mod rebuild;
 mod scrub;
 mod serve;
 mod sim;

@@ -535,6 +535,45 @@ fn a_scrub_mends_a_rotten_drive() {
     assert!(stopped.err.contains("is not being scrubbed"), "{stopped:?}");
 }
 
+/// Both fast drives are gone: a map is made from the dense ones, and the pool is used again. What it was called is said
+/// by whoever knows.
+#[test]
+fn a_pool_without_its_fast_drives_is_made_anew() {
+    let place = Place::new();
+    let create = "pool create p --fast f0:64M f1:64M --dense d0:128M d1:128M d2:128M";
+    place.ok(&create.split(' ').collect::<Vec<_>>());
+    place.ok(&["volume", "create", "p/v", "100M"]);
+    let fill = "bench pool:p/v --rw write --bs 128k --size 96m --verify --runtime 1";
+    let filled = place.run(&fill.split(' ').collect::<Vec<_>>());
+    assert!(
+        filled.out.contains("errors                       0"),
+        "{filled:?}"
+    );
+    let rebuild = ["check", "p", "--rebuild", "--fast", "g0:64M", "g1:64M"];
+    place.refused(4, "varve pool import", &rebuild);
+    for name in ["f0", "f1"] {
+        std::fs::remove_file(place.0.join(name)).unwrap();
+    }
+    place.refused(4, "--rebuild", &["check", "p"]);
+    let found = place.json(&[&rebuild[..], &["--volume", "1=db:100M"]].concat());
+    assert_eq!(found["kind"], "PoolRebuild", "{found}");
+    assert_eq!(found["volumes"][0]["volume"], "db", "{found}");
+    assert!(found["mapped_blocks"].as_u64().unwrap() > 1000, "{found}");
+    let checked = place.json(&["check", "p"]);
+    assert_eq!(checked["agrees"], true, "{checked}");
+    let volumes = place.json(&["volume", "list", "p"]);
+    assert_eq!(volumes["volumes"][0]["volume"], "db", "{volumes}");
+    assert_eq!(volumes["volumes"][0]["bytes"], 100 << 20, "{volumes}");
+    // Hosts find it as any other volume.
+    let again = fill.replace("p/v", "p/db") + " --overwrite";
+    let again = place.run(&again.split(' ').collect::<Vec<_>>());
+    assert!(
+        again.out.contains("errors                       0"),
+        "{again:?}"
+    );
+    assert_eq!(place.json(&["check", "p"])["agrees"], true);
+}
+
 /// What a volume holds goes only with a word that says so, and the refusal names the command that says it.
 #[test]
 fn what_a_volume_holds_is_not_lost_unasked() {
