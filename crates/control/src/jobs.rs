@@ -3,8 +3,8 @@
 use crate::error::ControlError;
 use crate::failure::Failure;
 use crate::pools::Pools;
-use crate::scrub::ScrubView;
 use crate::rebuild::RebuildView;
+use crate::scrub::ScrubView;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

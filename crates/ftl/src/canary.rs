@@ -41,8 +41,6 @@ pub enum Canary {
     RepairUnpinned,
     /// Where the map is rebuilt, the lowest birth of a block wins.
     LowestBirthWins,
-    /// Where the map is rebuilt, stripes count whatever their generation.
-    RebuiltOfAnyGeneration,
     /// A scrub takes what it reads for right, and makes parity fit it.
     ScrubTrustsData,
     /// A narrow stripe whose parity is on the missing drive gets no sum.
@@ -51,7 +49,7 @@ pub enum Canary {
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 19] = [
         Self::AckBeforeSecondMirror,
         Self::FreeBeforeFlush,
         Self::FreeBeforeCommit,
@@ -69,7 +67,6 @@ impl Canary {
         Self::TailNotEqualised,
         Self::RepairUnpinned,
         Self::LowestBirthWins,
-        Self::RebuiltOfAnyGeneration,
         Self::ScrubTrustsData,
         Self::NarrowWithoutSum,
     ];
@@ -95,7 +92,6 @@ impl Canary {
             Self::TailNotEqualised => "tail-not-equalised",
             Self::RepairUnpinned => "repair-unpinned",
             Self::LowestBirthWins => "lowest-birth-wins",
-            Self::RebuiltOfAnyGeneration => "rebuilt-of-any-generation",
             Self::ScrubTrustsData => "scrub-trusts-data",
             Self::NarrowWithoutSum => "narrow-without-sum",
         }
@@ -140,9 +136,6 @@ impl Canary {
                 "a repair pins nothing: its unit may be freed, and used again, before it is written"
             }
             Self::LowestBirthWins => "where the map is rebuilt, the lowest birth of a block wins",
-            Self::RebuiltOfAnyGeneration => {
-                "where the map is rebuilt, stripes count whatever their generation"
-            }
             Self::ScrubTrustsData => {
                 "a scrub takes what it reads for right, compares no checksum, and makes parity fit it"
             }
