@@ -236,7 +236,7 @@ fn a_full_pool_writes_full_stripes() {
     // As soon as there is room stripes are narrow.
     let engine = Rc::clone(&rig.pool);
     run(&rig.world, async move {
-        engine.engine().delete_volume(volume).await.unwrap()
+        engine.engine().delete_volume(volume).await.unwrap();
     });
     rig.write(3, 1500);
     rig.world.drain();
