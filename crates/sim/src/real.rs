@@ -75,7 +75,6 @@ const FEATURES: &[&str] = &[
     "many_lanes",
     "map_rebuilt",
     "map_rebuilds_cut",
-    "map_rebuilt_evacuated",
     "map_rebuilt_without_a_drive",
     "members_lost",
     "misdirected_read",
