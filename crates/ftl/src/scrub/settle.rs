@@ -21,7 +21,7 @@ pub(super) enum Check {
     Crc(u32),
     /// Padding.
     Zeroes,
-    /// Whatever lies there: nothing tells what it must be, and nobody needs it.
+    /// Whatever lies there: a sum of other blocks, which is compared with them.
     Unsaid,
 }
 

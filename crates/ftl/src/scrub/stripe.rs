@@ -47,16 +47,14 @@ impl Span {
         entry.copied().unwrap_or(P2lEntry::PADDING)
     }
 
-    fn checks(&self, p2l: &P2l) -> Vec<Check> {
+    /// What each of them must be, in a stripe that ends with a strip of so many blocks.
+    fn checks(&self, p2l: &P2l, geometry: &Geometry, strip: usize) -> Vec<Check> {
         let has_sum = p2l.narrow.is_some_and(|one| one.tail == NarrowTail::Sum);
-        // Where the sum begins the P2L does not say.
-        let padding = if has_sum {
-            Check::Unsaid
-        } else {
-            Check::Zeroes
-        };
+        let sum = if has_sum { strip } else { 0 };
+        let sum = geometry.stripe_blocks as usize - sum;
         let check = |at| match self.entry(p2l, at) {
-            P2lEntry::PADDING => padding,
+            P2lEntry::PADDING if self.first as usize + at >= sum => Check::Unsaid,
+            P2lEntry::PADDING => Check::Zeroes,
             entry => Check::Crc(entry.crc),
         };
         (0..self.count).map(check).collect()
@@ -105,7 +103,8 @@ impl Scrub<'_> {
         };
         let span = Span::of(&geometry, &p2l);
         let first = at.stripe * geometry.stripe_blocks + span.first;
-        let checks = span.checks(&p2l);
+        let strip = self.beneath.parity_bytes() as usize / BLOCK;
+        let checks = span.checks(&p2l, &geometry, strip);
         let run = Run {
             unit: at.unit,
             generation: at.generation,
@@ -123,7 +122,7 @@ impl Scrub<'_> {
         self.note_losses(&run, (first, &span), &p2l, &mut settled)
             .await;
         if self.beneath.parity_bytes() > 0 {
-            is_away |= self.settle_parity(at, span.first, &settled, &area).await;
+            is_away |= self.settle_parity(at, &span, (&p2l, &area), &settled).await;
         }
         if is_away || !self.beneath.is_whole(Tier::Dense) {
             self.report.borrow_mut().away += 1;
@@ -234,13 +233,13 @@ impl Scrub<'_> {
     async fn settle_parity(
         &self,
         at: Stripe,
-        first: u32,
+        span: &Span,
+        (p2l, area): (&P2l, &Rc<Sectors>),
         settled: &Settled,
-        area: &Rc<Sectors>,
     ) -> bool {
         let geometry = *self.shared.units.geometry();
         let (count, user) = (geometry.stripe_blocks as usize, settled.blocks.len());
-        let first = first as usize;
+        let first = span.first as usize;
         let mut stripe = self.shared.world.blocks(count, false);
         let mut is_known = alloc::vec![true; count];
         stripe.copy_from(first, &settled.blocks, 0, user);
@@ -250,6 +249,9 @@ impl Scrub<'_> {
             bytes[(first + user) * BLOCK..].copy_from_slice(area.bytes());
         }
         bytes[..first * BLOCK].copy_from_slice(&area.bytes()[..first * BLOCK]);
+        if p2l.narrow.is_some_and(|one| one.tail == NarrowTail::Sum) {
+            self.settle_sum(at, &mut stripe, &mut is_known).await;
+        }
         let offset = geometry.dense_ppa(at.unit.index, at.stripe * geometry.stripe_blocks);
         let offset = self.shared.place_offset(offset);
         self.pace(self.beneath.parity_bytes()).await;
@@ -268,5 +270,42 @@ impl Scrub<'_> {
             Err(_) => report.failures += rows.len() as u64,
         }
         false
+    }
+
+    /// Compares the sum that a narrow stripe ends with with what its other blocks add up to, and writes it where it
+    /// differs: without it parity would be made to fit whatever was read there, and the stripe bear no loss in the
+    /// way of the member that it did without.
+    async fn settle_sum(&self, at: Stripe, stripe: &mut Blocks, is_known: &mut [bool]) {
+        let strip = self.beneath.parity_bytes() as usize / BLOCK;
+        let rest = stripe.len() - strip;
+        let dense = self.shared.drive_of(at.unit);
+        let mut before = Gather::new();
+        before.push_data(stripe.extract(0, rest));
+        let whole = dense.complete(before);
+        let Some(Segment::Data(sum, range)) = whole.segments().last() else {
+            unreachable!("a sum is data")
+        };
+        let geometry = self.shared.units.geometry();
+        let start = at.stripe * geometry.stripe_blocks + rest as u32;
+        for (row, from) in range.clone().enumerate() {
+            let here = rest + row;
+            let is_told = (row..rest).step_by(strip).all(|block| is_known[block]);
+            let is_right = stripe.block(here) == sum.block(from);
+            if is_told && is_known[here] && !is_right && self.pin(at.unit, at.generation) {
+                let place = geometry.dense_ppa(at.unit.index, start + row as u32);
+                let mut gather = Gather::new();
+                gather.push_data(sum.extract(from, 1));
+                let command = Command::Repair {
+                    offset: self.shared.place_offset(place),
+                    gather,
+                    copy: 0,
+                };
+                let done = dense.submit(command).await;
+                self.unpin(at.unit);
+                self.note_repair(1, done.is_ok());
+                stripe.copy_from(here, sum, from, 1);
+            }
+            is_known[here] &= is_told;
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A dense tier that lacks a drive: what is written then bears the loss of one more.
 
 use crate::common::ram::Ram;
-use crate::common::rig::{BLOCKS, OPTIONS, Rig, dense, dense_drive, run};
+use crate::common::rig::{BLOCKS, MIB, OPTIONS, Rig, dense, dense_drive, run};
 use std::rc::Rc;
 use varve_io::Blocks;
 use varve_pool::{PoolOptions, SlotState};
@@ -197,6 +197,33 @@ fn rot_is_mended_while_a_drive_is_missing() {
     let before = rig.counter("narrow_reads");
     rig.check();
     assert_eq!(rig.counter("narrow_reads"), before, "all are mended");
+}
+
+/// A drive that has lost all it held gets it again from a scrub. What narrow stripes end with is summed up anew: parity
+/// is not made to fit what was read there.
+#[test]
+fn a_scrub_mends_sums() {
+    // The last strip of a stripe whose parity is on one drive lies on the drive before.
+    for (first, bad) in [(0, 4), (3, 2), (2, 1)] {
+        let mut rig = Rig::new(5, 110 + first as u64);
+        rig.write(1, 600);
+        rig.lose(first, 1000);
+        rig.write_until_narrow(2000);
+        rig.replace(dense(first as u8), DENSE + first, dense_drive());
+        let content = |rig: &Rig| rig.dense_of(first).content(MIB, 8 * MIB as usize);
+        let before = content(&rig);
+        rig.dense_of(bad).erase_content();
+        let pool = Rc::clone(&rig.pool);
+        let scrub = async move { pool.scrub(None, &mut |_| true).await };
+        let report = run(&rig.world, scrub).unwrap();
+        assert!(report.is_clean() && report.repairs > 0, "{report:?}");
+        assert!(
+            content(&rig) == before,
+            "the others' drives are as they were"
+        );
+        rig.audit();
+        rig.check();
+    }
 }
 
 /// A pool that is rather full goes on with stripes of full width.
