@@ -463,9 +463,14 @@ fn a_truncated_or_missing_drive_is_told_and_can_be_done_without() {
         assert_eq!(list[0].unprotected_bytes, 0);
         pools.close_all().await;
     });
-    // Without both fast drives nothing goes.
-    std::fs::remove_file(&all[0]).unwrap();
-    std::fs::remove_file(&all[1]).unwrap();
+    nothing_goes_without(home, &all[..2]);
+}
+
+/// Without both fast drives nothing goes.
+fn nothing_goes_without(home: &Path, fast: &[PathBuf]) {
+    for path in fast {
+        std::fs::remove_file(path).unwrap();
+    }
     session(home, |pools| async move {
         let refused = Failure::from(pools.open("p").await.unwrap_err());
         assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
