@@ -35,6 +35,17 @@ struct Leaves {
     is_away: bool,
 }
 
+/// What sectors are in each way to read them.
+#[derive(Default)]
+struct EachWay {
+    /// Right ones, if a way gave them.
+    good: Option<Vec<u8>>,
+    /// Ways that have them wrong.
+    wrong: Vec<u8>,
+    /// What all ways came to.
+    seen: Ways,
+}
+
 /// Sectors of metadata that have one checksum.
 struct Record<'a> {
     sector: u64,
@@ -311,24 +322,9 @@ impl Scrub<'_> {
         let sectors = u64::from(part.bytes).div_ceil(SECTOR_BYTES);
         self.pace(sectors * SECTOR_BYTES * u64::from(ways)).await;
         let shard = self.shared.shard();
-        let (mut good, mut wrong, mut seen) = (None, Vec::new(), Ways::default());
-        for way in 0..ways {
-            match shard.try_read_sectors(part.sector, sectors, way).await {
-                Ok(bytes) if crc32c(&bytes[..part.bytes as usize]) == part.crc => {
-                    good.get_or_insert(bytes);
-                }
-                Ok(_) => {
-                    seen.note_mismatch();
-                    wrong.push(way);
-                }
-                Err(error) => {
-                    seen.note_error(error);
-                    if error == IoError::Media {
-                        wrong.push(way);
-                    }
-                }
-            }
-        }
+        let is_right = |bytes: &[u8]| crc32c(&bytes[..part.bytes as usize]) == part.crc;
+        let read = shard.read_each_way(part.sector, sectors, ways, is_right);
+        let EachWay { good, wrong, seen } = read.await;
         if self.shared.is_stopped() || !is_needed() {
             return;
         }
@@ -362,30 +358,44 @@ impl Shard {
         found
     }
 
+    /// Reads sectors in so many ways.
+    async fn read_each_way(
+        &self,
+        sector: u64,
+        sectors: u64,
+        ways: u8,
+        is_right: impl Fn(&[u8]) -> bool,
+    ) -> EachWay {
+        let mut each = EachWay::default();
+        for way in 0..ways {
+            match self.try_read_sectors(sector, sectors, way).await {
+                Ok(bytes) if is_right(&bytes) => {
+                    each.good.get_or_insert(bytes);
+                }
+                Ok(_) => {
+                    each.seen.note_mismatch();
+                    each.wrong.push(way);
+                }
+                Err(error) => {
+                    each.seen.note_error(error);
+                    if error == IoError::Media {
+                        each.wrong.push(way);
+                    }
+                }
+            }
+        }
+        each
+    }
+
     async fn scrub_leaf(&self, key: LeafKey, sector: u64, ways: u8, found: &mut Leaves) {
         let base = self.map.borrow().stored(key);
         let Some(base) = base.filter(|base| base.sector == sector) else {
             return;
         };
         found.looked_at += 1;
-        let (mut good, mut wrong, mut seen) = (None, Vec::new(), Ways::default());
-        for way in 0..ways {
-            match self.try_read_sectors(sector, LEAF_SECTORS, way).await {
-                Ok(bytes) if leaf_crc(key, base.through, &bytes) == base.crc => {
-                    good.get_or_insert(bytes);
-                }
-                Ok(_) => {
-                    seen.note_mismatch();
-                    wrong.push(way);
-                }
-                Err(error) => {
-                    seen.note_error(error);
-                    if error == IoError::Media {
-                        wrong.push(way);
-                    }
-                }
-            }
-        }
+        let is_right = |bytes: &[u8]| leaf_crc(key, base.through, bytes) == base.crc;
+        let read = self.read_each_way(sector, LEAF_SECTORS, ways, is_right);
+        let EachWay { good, wrong, seen } = read.await;
         found.is_away |= seen.is_pending();
         let is_newest = || self.map.borrow().stored(key) == Some(base);
         if wrong.is_empty() || self.shared.is_stopped() || !is_newest() {
