@@ -7,21 +7,20 @@
 //!
 //! **Not here**: which block lies where (`ftl`), drives and their preflight (`control`).
 
-use crate::assembly::{Assembly, check_dense};
+use crate::assembly::check_dense;
 use crate::error::PoolError;
 use crate::label::{
-    self, CreateError, Finding, Import, ImportError, Known, Label, LabelStore, MemberId, PoolId,
-    Remains, Role, Taken, Terms,
+    self, CreateError, Finding, Import, ImportError, Known, Label, LabelState, LabelStore,
+    MemberId, PoolId, Remains, Role, Taken, Terms,
 };
-use crate::options::{PlanError, engine_geometry};
 use crate::pool::Pool;
-use crate::rehearsal::{Refusal, could_start};
-use crate::settings::{Settings, engine_config};
+use crate::rehearsal::{Bare, could_start};
+use crate::settings::Settings;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::Geometry;
-use varve_ftl::{Draft, Engine, Identity, RebuildProgress, RebuildReport, Rebuilding};
+use varve_ftl::{Draft, Engine, RebuildProgress, RebuildReport, Rebuilding};
 use varve_io::{Drive, Flow, IoError, World};
 use varve_units::{Blocks, VolumeId};
 
@@ -246,36 +245,17 @@ async fn make_map(
     wanted: &RebuildMap<'_>,
     settings: Settings,
 ) -> Result<RebuildReport, PoolError> {
-    let geometry = import.state.geometry;
-    let assembly = Assembly {
-        world,
-        table: &import.state.members,
-        stores,
-        import,
-        canary: settings.canary,
-    };
-    let seats = assembly.bare(
-        &geometry,
-        &(Rc::new(Refusal) as Rc<dyn varve_array::Membership>),
-    )?;
-    let sizes = engine_geometry(&geometry);
-    // A start may have as many as it likes.
-    let settings = Settings {
-        lanes: 1,
-        ..settings
-    };
-    let config = engine_config(&sizes, geometry.over_provision_per_mille, &settings)
-        .map_err(PlanError::Reserve)?;
-    let identity = Identity {
-        pool: import.state.pool.0,
+    let state = LabelState {
         epoch: import.epoch,
+        ..import.state.clone()
     };
+    let bare = Bare::of(world, stores, import, &state, settings)?;
     let wanted = Rebuilding {
         draft: wanted.draft,
         progress: wanted.progress,
         memory: settings.map_bytes,
     };
-    Ok(Engine::rebuild(seats, sizes, config, identity, &wanted).await?)
+    Ok(Engine::rebuild(bare.seats, bare.sizes, bare.config, bare.identity, &wanted).await?)
 }
 
 /// Writes the labels: the new fast drives' first.

@@ -5,16 +5,16 @@
 
 use crate::assembly::Assembly;
 use crate::error::PoolError;
-use crate::label::{Import, LabelStore, first_proposal};
+use crate::label::{Import, LabelState, LabelStore, first_proposal};
 use crate::options::{PlanError, engine_geometry};
 use crate::settings::{Settings, engine_config};
 use alloc::rc::Rc;
 use varve_array::Membership;
-use varve_ftl::{Engine, Identity};
+use varve_ftl::{Config, Engine, Identity, Seats};
 use varve_io::{Completion, IoError, World};
 
 /// Nobody is given up.
-pub(crate) struct Refusal;
+struct Refusal;
 
 impl Membership for Refusal {
     fn lost(&self, _: usize, _: IoError) -> Completion {
@@ -49,26 +49,56 @@ pub(crate) async fn could_start(
     settings: Settings,
 ) -> Result<(), PoolError> {
     let (state, _) = first_proposal(import, settings.owner);
-    let geometry = state.geometry;
-    let assembly = Assembly {
-        world,
-        table: &state.members,
-        stores,
-        import,
-        canary: settings.canary,
-    };
-    let seats = assembly.bare(&geometry, &(Rc::new(Refusal) as Rc<dyn Membership>))?;
-    let sizes = engine_geometry(&geometry);
-    // What is read is the same by however many.
-    let settings = Settings {
-        lanes: 1,
-        ..settings
-    };
-    let config = engine_config(&sizes, geometry.over_provision_per_mille, &settings)
-        .map_err(PlanError::Reserve)?;
-    let identity = Identity {
-        pool: state.pool.0,
-        epoch: state.epoch,
-    };
-    Ok(Engine::rehearse(seats, sizes, config, identity).await?)
+    let bare = Bare::of(world, stores, import, &state, settings)?;
+    Ok(Engine::rehearse(bare.seats, bare.sizes, bare.config, bare.identity).await?)
+}
+
+/// What an engine is given that runs before labels say anything of it: on one reactor, over arrays that give nobody up.
+pub(crate) struct Bare {
+    pub(crate) seats: Seats,
+    pub(crate) sizes: varve_ftl::Geometry,
+    pub(crate) config: Config,
+    pub(crate) identity: Identity,
+}
+
+impl Bare {
+    /// Over the drives of an import, in the places and the epoch of `state`.
+    ///
+    /// # Errors
+    /// Drives that are too few, a reserve that does not fit.
+    pub(crate) fn of(
+        world: &Rc<dyn World>,
+        stores: &[Rc<LabelStore>],
+        import: &Import,
+        state: &LabelState,
+        settings: Settings,
+    ) -> Result<Self, PoolError> {
+        let geometry = state.geometry;
+        let assembly = Assembly {
+            world,
+            table: &state.members,
+            stores,
+            import,
+            canary: settings.canary,
+        };
+        let seats = assembly.bare(&geometry, &(Rc::new(Refusal) as Rc<dyn Membership>))?;
+        let sizes = engine_geometry(&geometry);
+        // What is read is the same by however many, and a start may have as many as it likes.
+        let settings = Settings {
+            lanes: 1,
+            ..settings
+        };
+        let config = engine_config(&sizes, geometry.over_provision_per_mille, &settings)
+            .map_err(PlanError::Reserve)?;
+        let identity = Identity {
+            pool: state.pool.0,
+            epoch: state.epoch,
+        };
+        Ok(Self {
+            seats,
+            sizes,
+            config,
+            identity,
+        })
+    }
 }
