@@ -20,8 +20,10 @@ pub struct BroughtBlock {
     pub birth: Lsn,
     /// CRC-32C of the block.
     pub crc: u32,
-    /// Lifetime class and moved flag.
+    /// Lifetime class that its record gives it.
     pub class: u8,
+    /// It was in the log before, and was appended again.
+    pub is_kept: bool,
 }
 
 /// The image of a leaf that a batch brought.
@@ -66,6 +68,7 @@ impl Brought {
             birth: lsn,
             crc: crc.get(),
             class: put.class,
+            is_kept: false,
         };
         match put.crcs {
             [crc] => self.blocks.push(block((0, crc))),
@@ -85,6 +88,7 @@ impl Brought {
                     birth: item.birth,
                     crc: item.crc,
                     class: item.class,
+                    is_kept: true,
                 };
                 self.blocks.extend((0..).zip(items).map(block));
             }

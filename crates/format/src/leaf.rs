@@ -12,6 +12,9 @@ pub const LEAF_ENTRIES: usize = 512;
 
 /// Placement state of a block: lifetime class (bits 0..4), moved flag (bit 4), spare bits zero.
 ///
+/// A class is an octave of the time between two writes of a block, so 8 is one turn of the log; it is a hint. Builds before
+/// 30 November 2026 wrote 0 everywhere.
+///
 /// # Source
 /// design.md 4.1.
 #[derive(
@@ -23,6 +26,10 @@ pub struct Placement(u8);
 impl Placement {
     /// Bits in use.
     pub const BITS: u32 = 5;
+    /// Class of a block of which nothing is known: it is expected to outlive the log by far.
+    pub const UNKNOWN: u8 = 11;
+    /// Class of a block of which nobody has looked yet what it was before.
+    pub const UNTOLD: u8 = 15;
 
     /// State of a block of lifetime class `class`, `moved` if compaction or GC put it there.
     ///

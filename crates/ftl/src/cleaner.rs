@@ -1,7 +1,7 @@
 //! The one cleaner of the log: empties chunks, so that they can be written again.
 //!
 //! It walks a victim's headers and asks of each record whether it is live. Live blocks go to the
-//! dense tier (compaction), sorted by stream, or, in a pool without one, back to the log's head;
+//! dense tier (compaction), sorted by stream, or, where they are hot or there is none, back to the log's head;
 //! live leaves are merged with their chains; everything else is dead once a later checkpoint has
 //! committed.
 //!
@@ -12,14 +12,17 @@
 //!
 //! **Invariants**: a victim is emptied only after the last of its moves was applied.
 
+use crate::candidate::Candidate;
 use crate::config::Canary;
 use crate::contents::Unknown;
 use crate::geometry::{Tier, UnitId};
+use crate::keeps::{KEEPS_BYTES, are_copied};
 use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX};
 use crate::map::LeafKey;
 use crate::placement::{Item, Stream, StreamId, Writer};
 use crate::progress::Progress;
 use crate::read_ahead::{ReadAhead, blocks_apart};
+use crate::retention::Census;
 use crate::shard::Shard;
 use crate::shared::{FIRST, Shared};
 use crate::units::UnitState;
@@ -30,7 +33,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use varve_format::{Brought, BroughtBlock, PayloadPlace, Record, block_crc, crc24};
 use varve_io::{Blocks, ReactorId};
-use varve_units::{BLOCK_BYTES, Lba, Lsn, Ppa, VolumeId};
+use varve_units::{BLOCK_BYTES, Ppa, VolumeId};
 
 /// Victims in the hands of the cleaner, or of garbage collection.
 #[derive(Default)]
@@ -118,17 +121,6 @@ pub(crate) enum Verdict {
     Failed,
 }
 
-/// A block found in a victim that the map perhaps still needs.
-#[derive(Clone, Copy)]
-pub(crate) struct Candidate {
-    pub(crate) volume: VolumeId,
-    pub(crate) lba: Lba,
-    pub(crate) ppa: Ppa,
-    pub(crate) birth: Lsn,
-    pub(crate) crc: u32,
-    pub(crate) class: u8,
-}
-
 /// A run of candidates, the first of them that was not handed on yet, and what was read.
 type Left<'a, Read> = (&'a [Candidate], usize, Read);
 
@@ -169,24 +161,21 @@ impl Shared {
             work.takes_log(victim, self.log_of(victim));
             let is_bare = self.is_bare(id);
             let is_idle = !self.is_short_of_chunks();
-            // Blocks are younger there than those that hosts have the cleaner come for.
-            if !is_bare && !is_idle {
-                let alive = self.units.unit(id).live();
-                let blocks = self.units.geometry().chunk_blocks();
-                control.survivors.note(alive, blocks);
-            }
+            // Of an idle pool's chunks blocks are younger than those that hosts have the cleaner come for.
+            let may_stay = !is_bare && !is_idle && self.dense.is_some();
             work.bare.set(work.bare.get() + usize::from(is_bare));
             let shared = Rc::clone(&self);
             if is_idle {
                 self.count("chunks_cleaned_idle", 1);
             }
-            self.spawn(async move { shared.have_cleaned(id, is_bare).await });
+            self.spawn(async move { shared.have_cleaned(id, (is_bare, may_stay)).await });
         }
     }
 
-    /// Has a victim emptied by the reactor whose turn it is.
-    async fn have_cleaned(self: &Rc<Self>, id: UnitId, is_bare: bool) {
-        let clean = move |there: Rc<Self>| async move { there.clean(id.index, is_bare).await };
+    /// Has a victim emptied by the reactor whose turn it is, but for what stays in the log if that may be.
+    async fn have_cleaned(self: &Rc<Self>, id: UnitId, (is_bare, may_stay): (bool, bool)) {
+        let what = (is_bare, may_stay);
+        let clean = move |there: Rc<Self>| async move { there.clean(id.index, what).await };
         let verdict = self.call(self.worker(id), clean).await;
         if self.is_stopped() {
             return;
@@ -280,13 +269,18 @@ impl Shared {
             let under_way = (CLEANER_RUN_MAX as u64).min(blocks.into()) * BLOCK_BYTES;
             under_way + u64::from(blocks) * block
         };
-        self.victims_max() as u64 * bytes(geometry.chunk_blocks())
+        KEEPS_BYTES * u64::from(self.config.lanes)
+            + self.victims_max() as u64 * bytes(geometry.chunk_blocks())
             + GC_STRIPES_MAX as u64 * bytes(geometry.stripe_blocks)
     }
 
-    /// Empties one chunk, on whichever reactor; a bare one waits for no stripe. `None` if the engine
-    /// stopped.
-    async fn clean(self: &Rc<Self>, chunk: u32, is_bare: bool) -> Option<Verdict> {
+    /// Empties one chunk, on whichever reactor; a bare one waits for no stripe, and some of what it holds may stay in the
+    /// log. `None` if the engine stopped.
+    async fn clean(
+        self: &Rc<Self>,
+        chunk: u32,
+        (is_bare, may_stay): (bool, bool),
+    ) -> Option<Verdict> {
         let id = UnitId::chunk(chunk);
         // What is moved must be durable in the log first: births in P2L are then below every LSN
         // that a start hands out.
@@ -313,7 +307,7 @@ impl Shared {
             }
         };
         let progress = Rc::new(Progress::default());
-        let (candidates, is_leaf_away) = self.sort_out(id, brought).await;
+        let (candidates, is_leaf_away) = self.sort_out(id, brought, may_stay).await;
         self.tell_control(move |control, shared| {
             control.cleaner_work.has_merged(chunk);
             if shared.is_pressed() && shared.has_bare_chunk() {
@@ -324,6 +318,9 @@ impl Shared {
         debug_assert!(candidates.is_sorted_by_key(|candidate| self.place_offset(candidate.ppa)));
         self.move_all(id, &candidates, Writer::Compaction, &progress)
             .await;
+        if may_stay {
+            self.note_survivors(candidates.len() - progress.retained());
+        }
         // Many victims may wait at once: what they were read into must not.
         drop(candidates);
         let settles = isize::from(!is_bare);
@@ -354,20 +351,19 @@ impl Shared {
 
     /// Asks of what the batches of a chunk brought what is live: blocks are returned as they lie, leaves
     /// merged. Also whether a leaf cannot be read now.
-    async fn sort_out(&self, id: UnitId, brought: Brought) -> (Vec<Candidate>, bool) {
+    async fn sort_out(
+        &self,
+        id: UnitId,
+        brought: Brought,
+        may_stay: bool,
+    ) -> (Vec<Candidate>, bool) {
+        let census = may_stay.then(|| Census::of(&brought));
         let (unit, geometry) = (self.units.unit(id), self.units.geometry());
         let mut blocks = Vec::with_capacity(unit.live() as usize);
         for one in &brought.blocks {
             let ppa = Ppa::fast(one.sector);
             if unit.is_set(geometry.bit_in(id, ppa)) {
-                blocks.push(Candidate {
-                    volume: one.volume,
-                    lba: one.lba,
-                    ppa,
-                    birth: one.birth,
-                    crc: one.crc,
-                    class: one.class,
-                });
+                blocks.push(Candidate::brought(one));
             }
         }
         let mut leaves: BTreeMap<ReactorId, Vec<(LeafKey, u64)>> = BTreeMap::new();
@@ -378,7 +374,10 @@ impl Shared {
             leaves.entry(owner).or_default().push((key, one.sector));
         }
         drop(brought);
-        let blocks = self.perhaps_live(blocks).await;
+        let mut blocks = self.perhaps_live(blocks).await;
+        if let Some(census) = census {
+            self.choose_who_stays(id, census, &mut blocks);
+        }
         let mut is_away = false;
         for (owner, leaves) in leaves {
             let merge =
@@ -478,6 +477,9 @@ impl Shared {
             if let Some((_, stream)) = &target {
                 stream.wake();
             }
+            if writer == Writer::Compaction {
+                self.keeps_make_way().await;
+            }
         }
         reads.end().await;
     }
@@ -490,6 +492,8 @@ impl Shared {
         writer: Writer,
         (target, progress): (&mut Option<(VolumeId, Rc<Stream>)>, &Rc<Progress>),
     ) -> Result<(), Ways> {
+        let stay = run.iter().filter(|one| one.stays).count();
+        let is_copied = are_copied(stay, run.len());
         while let Some(candidate) = run.get(index) {
             if let Some(blocks) = &read {
                 let left = (run, index, blocks);
@@ -518,7 +522,10 @@ impl Shared {
             let item = candidate.with(at);
             if self.dense.is_none() {
                 // Back to the log: no stream is ever started.
-                self.re_append(item, blocks, progress).await;
+                self.re_append(&item, &blocks, progress).await;
+                continue;
+            }
+            if candidate.stays && self.retain_one(item, &blocks, is_copied, progress) {
                 continue;
             }
             let stream = self.target(target, candidate.volume, writer);
@@ -534,6 +541,21 @@ impl Shared {
         Ok(())
     }
 
+    /// [`Shared::retain`]; if `is_copied`, what was read with the block does not wait with it in memory.
+    fn retain_one(
+        self: &Rc<Self>,
+        item: Item,
+        blocks: &Rc<Blocks>,
+        is_copied: bool,
+        progress: &Rc<Progress>,
+    ) -> bool {
+        if !is_copied {
+            return self.retain(&item, blocks, progress);
+        }
+        let one = Rc::new(blocks.extract(item.at as usize, 1));
+        self.retain(&Item { at: 0, ..item }, &one, progress)
+    }
+
     /// Hands those blocks of a run that pass their check and are of one volume to its stream, from `index` on,
     /// for as long as nothing is to be awaited. Returns how many.
     fn place_verified(
@@ -547,7 +569,7 @@ impl Shared {
         let is_other = target.as_ref().is_none_or(|(last, _)| *last != volume);
         let first = &run[index];
         let is_unsound = || !self.is_sound(blocks, at(first), first, writer);
-        if self.dense.is_none() || (is_other && is_unsound()) {
+        if self.dense.is_none() || first.stays || (is_other && is_unsound()) {
             return 0;
         }
         let stream = self.target(target, volume, writer);
@@ -555,7 +577,9 @@ impl Shared {
         let mut is_checked = is_other;
         let passes = |one: &&Candidate| {
             core::mem::take(&mut is_checked)
-                || (one.volume == volume && self.is_sound(blocks, at(one), one, writer))
+                || (one.volume == volume
+                    && !one.stays
+                    && self.is_sound(blocks, at(one), one, writer))
         };
         let left = run[index..].iter().take(self.room_at(stream));
         let count = left.take_while(passes).count();
@@ -657,36 +681,6 @@ impl Shared {
         }
         let tenant = self.stream_of(self.tenant_of(volume));
         StreamId { tenant, writer }
-    }
-}
-
-impl Candidate {
-    /// On its way, block `at` of the memory that it was read into.
-    pub(crate) const fn with(&self, at: usize) -> Item {
-        let Self {
-            volume,
-            lba,
-            ppa,
-            birth,
-            crc,
-            class,
-        } = *self;
-        Item {
-            volume,
-            lba,
-            old: ppa,
-            birth,
-            crc,
-            at: at as u32,
-            class,
-        }
-    }
-
-    const fn key(&self) -> LeafKey {
-        LeafKey {
-            volume: self.volume,
-            leaf: self.lba.leaf(),
-        }
     }
 }
 

@@ -324,6 +324,7 @@ impl Control {
         let stamp = shared.draw_stamp();
         shared.units.unit(id).set_home(lane);
         shared.units.open(id, stamp);
+        shared.lifetimes.refresh(&shared.units, stamp);
         self.cleaner_wanted.notify();
         let generation = shared.units.unit(id).generation();
         Some(Grant::Chunk(ChunkGrant {

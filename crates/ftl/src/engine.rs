@@ -593,6 +593,7 @@ fn sit_down(seats: &Seats, common: Arc<Common>, first_lsn: Lsn) -> Rc<Shared> {
     if PLANTS_BUGS && config.canary.is_some() {
         map.keep_still();
     }
+    map.learn_lifetimes(Arc::clone(&shared.common().lifetimes));
     let slices = (0..geometry.slices).map(SliceId);
     let own = slices.filter(|slice| config.owner_of(*slice) == shared.reactor);
     own.for_each(|slice| map.add_slice(slice));

@@ -7,7 +7,7 @@
 //! was; the map says whether it still is; the checksum says whether it was read well.
 
 use crate::areas::read_area;
-use crate::cleaner::Candidate;
+use crate::candidate::Candidate;
 use crate::config::Canary;
 use crate::geometry::UnitId;
 use crate::limits::GC_STRIPES_MAX;
@@ -280,14 +280,7 @@ impl Shared {
         let mut found = Vec::with_capacity(entries.len());
         for (block, entry) in (first..).zip(entries) {
             if entry.volume != VolumeId(0) && unit.is_set(block) {
-                found.push(Candidate {
-                    volume: entry.volume,
-                    lba: entry.lba,
-                    ppa: geometry.dense_ppa(group, block),
-                    birth: entry.birth,
-                    crc: entry.crc,
-                    class: 0,
-                });
+                found.push(Candidate::listed(entry, geometry.dense_ppa(group, block)));
             }
         }
         if trusting {

@@ -7,6 +7,7 @@ use crate::crossing::{Caller, Request};
 use crate::engine::checksums;
 use crate::error::EngineError;
 use crate::lane::{Appended, Stopped, Ticket};
+use crate::lifetime::UNTOLD;
 use crate::map::LeafKey;
 use crate::recall::Recall;
 use crate::shard::Shard;
@@ -133,7 +134,7 @@ impl Shard {
         let record = Record::Put {
             volume,
             lba,
-            class: 0,
+            class: UNTOLD,
             crcs,
         };
         let (payload, pending) = (Some((data, 0..length)), (length as u64, makes_leaf));
@@ -333,7 +334,7 @@ impl Shard {
         let record = Record::Put {
             volume,
             lba,
-            class: 0,
+            class: UNTOLD,
             crcs,
         };
         let nodes = nodes_of(length);

@@ -15,7 +15,7 @@ use crate::batch::{Contents, OpenChunk, Queue, place, sectors_of};
 use crate::crossing::Caller;
 use crate::geometry::Geometry;
 use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
-use crate::progress::MovesTicket;
+use crate::progress::{MovesTicket, Progress};
 use crate::shared::Identity;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -93,6 +93,8 @@ pub enum Ticket {
     Here(Sender<Result<Appended, Stopped>>),
     /// A flow that appended moves of a stripe.
     Moves(MovesTicket),
+    /// A block that stays in the log: of the unit that it was in.
+    Kept(Rc<Progress>),
     /// A host's write that came in on the same reactor: where it lies is of no interest.
     Host(Sender<Result<(), Stopped>>),
     /// A host's write that came in on another one.

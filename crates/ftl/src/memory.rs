@@ -21,6 +21,8 @@ pub struct EngineMemory {
     pub bitmaps: u64,
     /// State of chunks and groups.
     pub units: u64,
+    /// How long blocks live: a class of each that lies in the log.
+    pub lifetimes: u64,
     /// Where the parts of the newest checkpoints lie.
     pub parts: u64,
     /// Blocks and records on their way, at most.
@@ -39,6 +41,7 @@ impl EngineMemory {
             + self.lists
             + self.bitmaps
             + self.units
+            + self.lifetimes
             + self.parts
             + self.buffers
     }
@@ -72,6 +75,7 @@ impl Engine {
             .into_iter()
             .map(|tier| shared.units.bitmap_bytes(tier))
             .sum();
+        memory.lifetimes = shared.lifetimes.bytes();
         memory.parts = shared.control().table_bytes();
         let lane = LANE_QUEUE_MAX as u64 * RECORD_BYTES
             + shared.config.lane.inflight_max as u64

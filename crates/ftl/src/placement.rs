@@ -8,7 +8,7 @@
 //! 3. It is written, and the dense tier flushed.
 //! 4. Only then the move records are appended: the map never names unflushed data.
 //!
-//! In a pool without a dense tier the blocks go back to the head of the log instead.
+//! Remains of stripes go back to the head of the log instead (`keeps`), and all blocks of a pool without a dense tier.
 //!
 //! **Not here**: host writes that take this way without having been in the log (`bypass`).
 //!
@@ -16,7 +16,6 @@
 //! group belongs to one stream of one reactor, or to those that share groups (`joint`).
 
 use crate::config::Canary;
-use crate::gate::log_cost;
 use crate::geometry::UnitId;
 use crate::lane::Ticket;
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
@@ -27,8 +26,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
-use core::sync::atomic::Ordering;
-use varve_format::{ITEMS_MAX, KeepItem, MoveItem, Record};
+use varve_format::{ITEMS_MAX, MoveItem, Record};
 use varve_io::{Blocks, Event, IoError, ReactorId};
 use varve_units::{Lsn, Nanos, TenantId, VolumeId};
 
@@ -192,19 +190,6 @@ impl Streams {
 }
 
 impl Shared {
-    /// Puts a block back at the head of the log (a pool without a dense tier).
-    pub(crate) async fn re_append(
-        self: &Rc<Self>,
-        item: Item,
-        blocks: Rc<Blocks>,
-        progress: &Rc<Progress>,
-    ) {
-        progress.add(1);
-        self.pending_keeps.fetch_add(log_cost(1), Ordering::SeqCst);
-        self.keep(Stripe::of_one(item, blocks, Rc::clone(progress)))
-            .await;
-    }
-
     /// Hands a block to its stream; waits while the stream's queue is full.
     pub(crate) async fn place(
         self: &Rc<Self>,
@@ -314,7 +299,7 @@ impl Shared {
                 stream.room.notify();
                 let is_little = count * 2 < full && stream.id.writer == Writer::Compaction;
                 if is_little && self.reserve_log_to_keep(count) {
-                    self.keep(stripe).await;
+                    self.keep_stripe(stripe).await;
                 } else {
                     if !collects {
                         self.keep_pace().await;
@@ -340,78 +325,12 @@ impl Shared {
         stream.room.notify();
     }
 
-    /// Sets log aside to keep so many blocks if a chunk is left for moves after that, and what is kept
-    /// for leaves. Where there is not, padding is written: what the dense tier then wastes it gets back,
-    /// while victims that wait for log would wait for themselves.
-    fn reserve_log_to_keep(&self, blocks: usize) -> bool {
-        let chunk = u64::from(self.units.geometry().chunk_blocks());
-        let least = chunk * u64::from(1 + self.config.reserve.upkeep_chunks);
-        let cost = log_cost(1) * blocks as u64;
-        let pending = self.pending_keeps.fetch_add(cost, Ordering::SeqCst);
-        let fits = self.log_to_clean() >= pending + cost + least;
-        if !fits {
-            self.pending_keeps.fetch_sub(cost, Ordering::SeqCst);
-        }
-        fits
-    }
-
-    /// A block that log was set aside for is kept, or never will be.
-    fn kept(&self) {
-        let cost = log_cost(1);
-        self.pending_keeps.fetch_sub(cost, Ordering::SeqCst);
-    }
-
-    /// Re-appends blocks, for which log was set aside, at the head of the log: conditional, their birth
-    /// kept.
-    async fn keep(self: &Rc<Self>, stripe: Stripe) {
+    /// Puts the blocks of a stripe, for which log was set aside, back at the head of the log.
+    async fn keep_stripe(self: &Rc<Self>, stripe: Stripe) {
         for (run, items) in stripe.by_run() {
             for item in items {
-                self.keep_one(item, &run.blocks, &run.progress).await;
+                self.keep(item, &run.blocks, &run.progress).await;
             }
-        }
-    }
-
-    async fn keep_one(self: &Rc<Self>, item: &Item, blocks: &Rc<Blocks>, progress: &Rc<Progress>) {
-        let Item { volume, lba, .. } = *item;
-        let slice = self.units.geometry().slice_of(volume, lba.leaf());
-        let kept = KeepItem {
-            lba,
-            old: item.old,
-            class: item.class,
-            birth: item.birth,
-            crc: item.crc,
-        };
-        let record = Record::Keep {
-            slice,
-            volume,
-            items: alloc::vec![kept],
-        };
-        self.count("kept_blocks", 1);
-        let owner = self.owner_of(slice);
-        let (progress, index) = (Rc::clone(progress), item.at as usize);
-        if owner == self.reactor {
-            let payload = Some((Rc::clone(blocks), index..index + 1));
-            let appended = self.shard().append(record, payload, 1, (0, false)).await;
-            let shared = Rc::clone(self);
-            self.spawn(async move {
-                let ok = appended.await.is_ok();
-                shared.kept();
-                progress.done(1, ok);
-            });
-        } else {
-            let data = blocks.extract(index, 1);
-            let shared = Rc::clone(self);
-            self.spawn(async move {
-                let keep = move |there: Rc<Self>| async move {
-                    let payload = Some((Rc::new(data), 0..1));
-                    let shard = there.shard();
-                    let appended = shard.append(record, payload, 1, (0, false)).await;
-                    appended.await.is_ok()
-                };
-                let ok = shared.call(owner, keep).await;
-                shared.kept();
-                progress.done(1, ok == Ok(true));
-            });
         }
     }
 

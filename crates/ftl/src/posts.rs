@@ -20,11 +20,13 @@
 
 use crate::config::Config;
 use crate::error::StopReason;
+use crate::lifetime::Lifetimes;
 use crate::shared::Identity;
 use crate::shortage::DenseState;
 use crate::tally::Tally;
 use crate::units::UnitTable;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use varve_io::{IoError, ReactorId};
@@ -64,6 +66,8 @@ impl<T> Deref for Apart<T> {
 /// What all reactors of a pool look at.
 pub struct Common {
     pub(crate) units: UnitTable,
+    /// What is known of how long blocks live.
+    pub(crate) lifetimes: Arc<Lifetimes>,
     pub(crate) config: Config,
     pub(crate) identity: Identity,
     posts: Box<[Post]>,
@@ -128,6 +132,7 @@ impl Common {
             ..Post::default()
         };
         Self {
+            lifetimes: Arc::new(Lifetimes::new(units.geometry())),
             units,
             config,
             identity,

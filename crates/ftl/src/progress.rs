@@ -9,10 +9,11 @@ use varve_io::Event;
 
 /// How far the moves out of one unit are.
 #[derive(Default)]
-pub(crate) struct Progress {
+pub struct Progress {
     outstanding: Cell<usize>,
     failed: Cell<bool>,
     away: Cell<bool>,
+    retained: Cell<usize>,
     event: Event,
 }
 
@@ -29,6 +30,16 @@ impl Progress {
             self.failed.set(true);
         }
         self.event.notify();
+    }
+
+    /// One of them leads back to the log.
+    pub(crate) fn note_retained(&self) {
+        self.retained.set(self.retained.get() + 1);
+    }
+
+    /// Those that lead back to the log.
+    pub(crate) fn retained(&self) -> usize {
+        self.retained.get()
     }
 
     /// Something of the unit cannot be read now: it stays where it is.

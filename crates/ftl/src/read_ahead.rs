@@ -10,7 +10,7 @@
 //! **Invariants**: the blocks under way are never more than one run may have, of those that are read half
 //! at least are wanted; every read is awaited to its end.
 
-use crate::cleaner::Candidate;
+use crate::candidate::Candidate;
 use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
 use crate::limits::CLEANER_RUN_MAX;
 use crate::shared::Shared;
@@ -176,6 +176,8 @@ mod tests {
             birth: Lsn::ZERO,
             crc: 0,
             class: 0,
+            kept_for: None,
+            stays: false,
         };
         ppas.map(candidate).collect()
     }

@@ -158,6 +158,11 @@ impl Shard {
         }
     }
 
+    /// True if a record can be queued without waiting.
+    pub(crate) fn has_room_for(&self, record: &Record, nodes: usize) -> bool {
+        self.has_room_now(nodes) && self.has_chain_room(record)
+    }
+
     /// True if a record that changes puts alone can be queued without waiting.
     #[inline]
     pub(crate) fn has_room_now(&self, nodes: usize) -> bool {
@@ -249,6 +254,7 @@ impl Shard {
             Some(Ticket::Here(sender)) => sender.send(outcome.copied()),
             Some(Ticket::Host(sender)) => sender.send(outcome.map(|_| ())),
             Some(Ticket::Moves(ticket)) => ticket.end(outcome.is_ok()),
+            Some(Ticket::Kept(progress)) => self.shared.kept(&progress, outcome.is_ok()),
             Some(Ticket::There(caller)) => {
                 let outcome = outcome.map(|_| ()).map_err(|Stopped| EngineError::Stopped);
                 let data = load.data.take();
@@ -572,6 +578,9 @@ impl Shard {
                 Record::Move { volume, items, .. } => {
                     items.iter().for_each(|item| expect(*volume, item.lba));
                 }
+                Record::Keep { volume, items, .. } => {
+                    items.iter().for_each(|item| expect(*volume, item.lba));
+                }
                 _ => {}
             }
         }
@@ -652,7 +661,7 @@ impl Shard {
             Record::Keep { .. } => {
                 let mut map = self.map.borrow_mut();
                 for_each_change(record, at, |key, index, change| {
-                    map.apply(key, index, change, at.lsn, dead)
+                    map.apply_each(key, [(index, change)], at.lsn, dead)
                         .expect("nodes were set aside");
                 });
             }

@@ -5,10 +5,12 @@ use crate::crossing::Crossings;
 use crate::error::StopReason;
 use crate::gate::Gate;
 use crate::geometry::UnitId;
+use crate::keeps::Keeps;
 use crate::lane::Stopped;
 use crate::placement::Streams;
 use crate::placement::bypass::blocks_min;
 use crate::posts::Common;
+use crate::retention::Retention;
 use crate::runs::Runs;
 use crate::shard::Shard;
 use crate::turn::Turns;
@@ -93,6 +95,9 @@ pub struct Shared {
     abandoned: Cell<bool>,
     flush: FlushGate,
     pub(crate) streams: Streams,
+    pub(crate) keeps: Keeps,
+    /// What became of blocks that stayed in the log.
+    pub(crate) retention: Retention,
     /// Host writes that wait for their turn here.
     pub(crate) gate: Gate,
     /// Writes in order of the leaves owned here.
@@ -181,6 +186,8 @@ impl Shared {
             abandoned: Cell::new(false),
             flush: FlushGate::default(),
             streams: Streams::default(),
+            keeps: Keeps::default(),
+            retention: Retention::default(),
             gate: Gate::default(),
             runs: Runs::default(),
             bypass_from,

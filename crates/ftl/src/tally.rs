@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use varve_io::ReactorId;
 
 /// Names of all counters, in order.
-const NAMES: [&str; 61] = [
+const NAMES: [&str; 62] = [
     "admission_waits",
     "aged_merges",
     "away_refusals",
@@ -55,6 +55,7 @@ const NAMES: [&str; 61] = [
     "recounts",
     "repair_failures",
     "repairs",
+    "retained_blocks",
     "scrub_blocks",
     "scrub_failures",
     "scrub_losses",
@@ -94,18 +95,21 @@ impl Tally {
         counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
     }
 
+    /// Sum of one counter over all reactors.
+    ///
+    /// # Panics
+    /// If there is no counter of this name.
+    pub(crate) fn sum(&self, name: &str) -> u64 {
+        let index = NAMES.binary_search(&name).expect("counters have names");
+        let counters = self.0.iter().map(|row| &row.0[index]);
+        counters
+            .map(|counter| counter.load(Ordering::Relaxed))
+            .sum()
+    }
+
     /// Sums over all reactors of what was counted at all.
     pub(crate) fn sums(&self) -> BTreeMap<&'static str, u64> {
-        let sum = |index: usize| {
-            let counters = self.0.iter().map(|row| &row.0[index]);
-            counters
-                .map(|counter| counter.load(Ordering::Relaxed))
-                .sum()
-        };
-        let sums = NAMES
-            .iter()
-            .enumerate()
-            .map(|(index, name)| (*name, sum(index)));
+        let sums = NAMES.iter().map(|name| (*name, self.sum(name)));
         sums.filter(|(_, sum)| *sum > 0).collect()
     }
 }
@@ -121,5 +125,6 @@ mod tests {
         tally.add(ReactorId(0), "repairs", 2);
         tally.add(ReactorId(1), "repairs", 3);
         assert_eq!(tally.sums(), BTreeMap::from([("repairs", 5)]));
+        assert_eq!((tally.sum("repairs"), tally.sum("scrubs")), (5, 0));
     }
 }

@@ -200,7 +200,7 @@ impl Aged {
     }
 }
 
-const MOVED: Placement = Placement::new(0, true);
+const MOVED: Placement = Placement::new(Placement::UNKNOWN, true);
 
 /// What a block held at first.
 pub(crate) const fn symbol(lba: Lba) -> u64 {

@@ -15,6 +15,7 @@ pub struct Memory {
     pub(crate) leaf_heads_bytes: u64,
     pub(crate) lists_bytes: u64,
     pub(crate) bitmaps_bytes: u64,
+    pub(crate) lifetimes_bytes: u64,
     pub(crate) unit_tables_bytes: u64,
     pub(crate) part_tables_bytes: u64,
     pub(crate) buffers_bytes: u64,
@@ -33,6 +34,7 @@ impl Memory {
             leaf_heads_bytes: memory.heads,
             lists_bytes: memory.lists,
             bitmaps_bytes: memory.bitmaps,
+            lifetimes_bytes: memory.lifetimes,
             unit_tables_bytes: memory.units,
             part_tables_bytes: memory.parts,
             buffers_bytes: memory.buffers,
@@ -52,6 +54,7 @@ impl Memory {
             leaf_heads_bytes: self.leaf_heads_bytes * scale,
             lists_bytes: self.lists_bytes * scale,
             bitmaps_bytes: self.bitmaps_bytes * scale,
+            lifetimes_bytes: self.lifetimes_bytes * scale,
             delta_count: self.delta_count * scale,
             ..self.clone()
         }
@@ -68,13 +71,14 @@ impl Memory {
     }
 
     /// Its structures, by name.
-    pub(crate) const fn structures(&self) -> [(&'static str, u64); 5] {
+    pub(crate) const fn structures(&self) -> [(&'static str, u64); 6] {
         let tables = self.lists_bytes + self.unit_tables_bytes + self.part_tables_bytes;
         [
             ("deltas", self.deltas_bytes),
             ("images of leaves", self.images_bytes),
             ("heads of leaves", self.leaf_heads_bytes),
             ("bitmaps of live blocks", self.bitmaps_bytes),
+            ("lifetimes of blocks in the log", self.lifetimes_bytes),
             ("tables, lists, buffers", tables + self.buffers_bytes),
         ]
     }
@@ -89,12 +93,13 @@ mod tests {
     fn structures_add_up_at_every_scale() {
         let memory = Memory {
             limit_bytes: 1 << 20,
-            total_bytes: 1 + 2 + 4 + 8 + 16 + 32 + 64 + 128,
+            total_bytes: 1 + 2 + 4 + 8 + 16 + 32 + 64 + 128 + 256,
             deltas_bytes: 1,
             images_bytes: 2,
             leaf_heads_bytes: 4,
             lists_bytes: 8,
             bitmaps_bytes: 16,
+            lifetimes_bytes: 256,
             unit_tables_bytes: 32,
             part_tables_bytes: 64,
             buffers_bytes: 128,
@@ -105,7 +110,7 @@ mod tests {
             let grown = memory.grown(scale);
             let sum: u64 = grown.structures().iter().map(|(_, bytes)| bytes).sum();
             assert_eq!(sum, grown.total());
-            assert_eq!(sum, 31 * scale + 224);
+            assert_eq!(sum, 287 * scale + 224);
             assert_eq!(grown.limit(), scale << 20);
         }
     }

@@ -383,6 +383,7 @@ impl Report {
         line("  leaf heads", bytes(memory.leaf_heads_bytes));
         line("  lists", bytes(memory.lists_bytes));
         line("  live bits", bytes(memory.bitmaps_bytes));
+        line("  lifetimes", bytes(memory.lifetimes_bytes));
         line("  unit tables", bytes(memory.unit_tables_bytes));
         line("  part tables", bytes(memory.part_tables_bytes));
         line("  buffers (bound)", bytes(memory.buffers_bytes));

@@ -95,6 +95,7 @@ const FEATURES: &[&str] = &[
     "refused_stripe",
     "remirrors",
     "repairs",
+    "retained_blocks",
     "scrub_parity_repairs",
     "scrub_repairs",
     "scrubs",

@@ -47,6 +47,7 @@ fn brought(bytes: &[u8]) -> Result<(BatchHead, Brought), DecodeError> {
             birth,
             crc,
             class,
+            is_kept: matches!(record, Record::Keep { .. }),
         };
         let mut add = |volume, one| all.blocks.push(BroughtBlock { volume, ..one });
         match record {

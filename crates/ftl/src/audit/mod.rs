@@ -38,6 +38,7 @@ use alloc::vec::Vec;
 use leaves::Images;
 use report::Found;
 use snapshot::{Reference, Snapshot};
+use varve_format::VolumeState;
 use varve_io::Flow;
 use varve_units::{Lba, LeafIndex, Nanos, VolumeId};
 
@@ -95,7 +96,7 @@ impl Engine {
         Box::pin(async move { self.audit_with(Some(found)).await })
     }
 
-    /// Blocks whose content lies on the dense tier, for who checks what is left without the fast one. As for
+    /// Blocks of hosts whose content lies on the dense tier, not what is left of shrunk volumes, for who checks what is left without the fast one. As for
     /// [`Engine::audit`] no host operation may be in flight.
     ///
     /// # Errors
@@ -106,8 +107,16 @@ impl Engine {
             images.read_all(&self.shared).await?;
             let snapshot = Snapshot::take(&self.shared, &images)?;
             let on_dense = |one: &&Reference| one.place.unit.tier == Tier::Dense;
+            let volumes = self.shared.volumes.borrow();
+            let is_read = |(volume, lba): &(VolumeId, Lba)| {
+                let volume = volumes.get(*volume).map(|volume| &volume.entry);
+                volume.is_some_and(|entry| {
+                    entry.state == VolumeState::Present && lba.0 < entry.size.0
+                })
+            };
             let found = snapshot.references.iter().filter(on_dense);
-            Ok(found.map(|one| (one.at.volume, one.at.lba)).collect())
+            let found = found.map(|one| (one.at.volume, one.at.lba));
+            Ok(found.filter(is_read).collect())
         })
     }
 

@@ -6,6 +6,7 @@ use super::head::LeafHead;
 use super::pool::{Chain, DeltaPool};
 use super::slice::Slice;
 use super::{CHAIN_MAX, Change, DELTA_AGE_MAX, Dead, LeafKey, Map, MapFull, report};
+use crate::lifetime::Lifetimes;
 use alloc::vec::Vec;
 use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES, LeafImage, MoveItem, Parent, Placement};
 use varve_units::{Lsn, Ppa, SliceId, VolumeId};
@@ -21,6 +22,7 @@ struct Cached<'a> {
     image: &'a mut LeafImage,
     pool: &'a mut DeltaPool,
     scratch: &'a mut Vec<Delta>,
+    lifetimes: Option<&'a Lifetimes>,
 }
 
 impl Cached<'_> {
@@ -76,7 +78,11 @@ impl Cached<'_> {
             let new = match change {
                 Change::Put { ppa, crc24, class } => {
                     assert_put(ppa);
-                    (Entry::new(ppa, crc24), Placement::new(class, false))
+                    let old = (found.ppa(), self.image.placement(index));
+                    let lifetimes = self.lifetimes;
+                    let learnt = lifetimes.map(|lifetimes| lifetimes.put(ppa, old));
+                    let placement = learnt.unwrap_or(Placement::new(class, false));
+                    (Entry::new(ppa, crc24), placement)
                 }
                 Change::Move { old, new, class } => {
                     assert_move(old, new);
@@ -85,8 +91,11 @@ impl Cached<'_> {
                         self.state.note_applied(lsn);
                         continue;
                     }
-                    let moved = Entry::new(new, found.crc24());
-                    (moved, Placement::new(class, true))
+                    let was = (old, self.image.placement(index));
+                    let lifetimes = self.lifetimes;
+                    let learnt = lifetimes.map(|lifetimes| lifetimes.moved(new, was, class));
+                    let placement = learnt.unwrap_or(Placement::new(class, true));
+                    (Entry::new(new, found.crc24()), placement)
                 }
                 Change::Discard { .. } => return Ok(Some((index, change))),
             };
@@ -361,7 +370,7 @@ impl Map {
                         *found.insert(self.leaves.ensure(key))
                     }
                 };
-                let placement = Placement::new(class, false);
+                let placement = self.placement_of_put(leaf, index, (ppa, class));
                 self.put(leaf, index, (Entry::new(ppa, crc24), placement), lsn, dead);
             }
             (Change::Move { old, new, class }, known) => {
@@ -402,6 +411,7 @@ impl Map {
             image: self.cache.get_mut(slot),
             pool: &mut self.pool,
             scratch: &mut self.scratch,
+            lifetimes: self.lifetimes.as_deref(),
         };
         (Some(cached), floor)
     }
@@ -466,14 +476,26 @@ impl Map {
     }
 
     /// The entry at `index` of a leaf whose image is not cached, if it can be seen.
-    fn seen(&self, leaf: u32, index: u16) -> Option<Entry> {
+    fn seen(&self, leaf: u32, index: u16) -> Option<(Entry, Placement)> {
+        let absent = (Entry::ABSENT, Placement::default());
         let Some((_, delta)) = self.newest(leaf, index) else {
-            return self.is_bare(leaf).then_some(Entry::ABSENT);
+            return self.is_bare(leaf).then_some(absent);
         };
         match delta.body() {
-            DeltaBody::Put { entry, .. } => Some(entry),
-            DeltaBody::Discard { .. } => Some(Entry::ABSENT),
+            DeltaBody::Put { entry, placement } => Some((entry, placement)),
+            DeltaBody::Discard { .. } => Some(absent),
             DeltaBody::Move { .. } => None,
+        }
+    }
+
+    /// Placement state of a block that is put into a leaf whose image is not cached.
+    fn placement_of_put(&self, leaf: u32, index: u16, (ppa, class): (Ppa, u8)) -> Placement {
+        let Some(lifetimes) = &self.lifetimes else {
+            return Placement::new(class, false);
+        };
+        match self.seen(leaf, index) {
+            Some((old, was)) => lifetimes.put(ppa, (old.ppa(), was)),
+            None => lifetimes.put_blind(ppa),
         }
     }
 
@@ -514,16 +536,21 @@ impl Map {
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) -> Result<(), MapFull> {
-        let placement = Placement::new(class, true);
         match self.seen(leaf, index) {
-            Some(found) if is_met(found.ppa(), old) => {
+            Some((found, was)) if is_met(found.ppa(), old) => {
                 self.admits_more(leaf, 1)?;
+                let lifetimes = self.lifetimes.as_deref();
+                let learnt = lifetimes.map(|lifetimes| lifetimes.moved(new, (old, was), class));
+                let placement = learnt.unwrap_or(Placement::new(class, true));
                 let moved = Entry::new(new, found.crc24());
                 self.put(leaf, index, (moved, placement), lsn, dead);
             }
             Some(_) => report(dead, new, lsn),
             None => {
                 self.admits_more(leaf, 1)?;
+                let lifetimes = self.lifetimes.as_deref();
+                let learnt = lifetimes.map(|lifetimes| lifetimes.moved_blind(new, class));
+                let placement = learnt.unwrap_or(Placement::new(class, true));
                 let body = DeltaBody::Move {
                     old,
                     new,

@@ -2,6 +2,7 @@
 
 use super::chain::{drop_superseded, is_met};
 use super::{Base, Dead, LeafKey, Map, Stale, report};
+use crate::lifetime::Lifetimes;
 use alloc::vec::Vec;
 use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES, LeafImage, Placement};
 use varve_units::Lsn;
@@ -12,6 +13,7 @@ struct Fold<'a> {
     /// LSN of the reference each entry holds.
     since: [Lsn; LEAF_ENTRIES],
     dead: &'a mut Vec<Dead>,
+    lifetimes: Option<&'a Lifetimes>,
 }
 
 impl Fold<'_> {
@@ -26,7 +28,13 @@ impl Fold<'_> {
     fn step(&mut self, delta: Delta, lsn: Lsn) -> Option<Delta> {
         let index = delta.index();
         match delta.body() {
-            DeltaBody::Put { entry, placement } => self.set(index, entry, placement, lsn),
+            DeltaBody::Put { entry, placement } => {
+                let before = (self.image.entry(index).ppa(), self.image.placement(index));
+                let tell = |lifetimes: &Lifetimes| lifetimes.tell((entry.ppa(), placement), before);
+                let placement = self.lifetimes.map_or(placement, tell);
+                self.set(index, entry, placement, lsn);
+                return Some(Delta::put(index, entry, placement, lsn));
+            }
             DeltaBody::Discard { zero, .. } => {
                 let empty = if zero { Entry::ZERO } else { Entry::ABSENT };
                 for at in index..delta.end() {
@@ -43,6 +51,10 @@ impl Fold<'_> {
                     report(self.dead, new, lsn);
                     return None;
                 }
+                let was = (old, self.image.placement(index));
+                let class = placement.class();
+                let learn = |lifetimes: &Lifetimes| lifetimes.moved(new, was, class);
+                let placement = self.lifetimes.map_or(placement, learn);
                 let entry = Entry::new(new, found.crc24());
                 self.set(index, entry, placement, lsn);
                 return Some(Delta::new(index, DeltaBody::Put { entry, placement }, lsn));
@@ -139,10 +151,12 @@ impl Map {
         }
         self.set_counted(leaf, image.mapped());
         let applied = self.slice(self.leaves.slice(leaf)).applied;
+        let lifetimes = self.lifetimes.clone();
         let mut fold = Fold {
             image,
             since: [through; LEAF_ENTRIES],
             dead,
+            lifetimes: lifetimes.as_deref(),
         };
         let mut deltas = self.unroll(leaf);
         let mut places = 0;

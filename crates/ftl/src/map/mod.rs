@@ -57,8 +57,10 @@ pub use memory::MapMemory;
 pub use merge::{Merge, NeedsImage};
 pub use survey::Survey;
 
+use crate::lifetime::Lifetimes;
 use ahead::Expected;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cache::ImageCache;
 use core::fmt;
@@ -220,6 +222,8 @@ pub struct Map {
     parts: PartWriter,
     /// Leaves found before changes ask for them.
     expected: Expected,
+    /// What is known of how long blocks live; without it classes are what records say.
+    lifetimes: Option<Arc<Lifetimes>>,
     /// False where a bug is planted.
     is_strict: bool,
 }
@@ -245,6 +249,7 @@ impl Map {
             scratch: Vec::new(),
             parts: PartWriter::default(),
             expected: Expected::default(),
+            lifetimes: None,
             is_strict: true,
         }
     }
@@ -252,6 +257,11 @@ impl Map {
     /// What a planted bug breaks must be seen by the checkers outside: the assertions that would see it first keep still.
     pub(crate) const fn keep_still(&mut self) {
         self.is_strict = false;
+    }
+
+    /// From here on blocks have classes by what happens to them.
+    pub(crate) fn learn_lifetimes(&mut self, lifetimes: Arc<Lifetimes>) {
+        self.lifetimes = Some(lifetimes);
     }
 
     /// Takes on a slice, empty.

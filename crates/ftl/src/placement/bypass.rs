@@ -23,6 +23,7 @@ use crate::gate::log_cost;
 use crate::geometry::UnitId;
 use crate::host::nodes_of;
 use crate::lane::{Appended, Stopped};
+use crate::lifetime::UNTOLD;
 use crate::limits::RETRY_PAUSE;
 use crate::progress::Progress;
 use crate::shard::Shard;
@@ -357,7 +358,7 @@ impl Shared {
                 birth,
                 crc: *crc,
                 at: (piece.range.start + index) as u32,
-                class: 0,
+                class: UNTOLD,
             });
             queue.push(items, &piece.data, &progress);
         }
@@ -463,7 +464,7 @@ impl Shared {
     ) -> Vec<Joined> {
         let geometry = *self.units.geometry();
         let full = geometry.stripe_user_blocks() as usize;
-        let (volume, class) = (piece.volume, 0);
+        let (volume, class) = (piece.volume, UNTOLD);
         let of = |from: usize, count: usize| {
             let lba = Lba(piece.lba.0 + from as u64);
             (lba, Crcs::from(&piece.crcs.as_slice()[from..from + count]))

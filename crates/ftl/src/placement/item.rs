@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use varve_format::{MoveItem, P2lEntry};
+use varve_format::{KeepItem, MoveItem, P2lEntry};
 use varve_io::{Blocks, Gather, Segment};
 use varve_units::{Lba, Lsn, Ppa, SliceId, VolumeId};
 
@@ -32,6 +32,17 @@ impl Item {
         P2lEntry {
             volume: self.volume,
             lba: self.lba,
+            birth: self.birth,
+            crc: self.crc,
+        }
+    }
+
+    /// What the record says of it by which it stays in the log.
+    pub(crate) const fn kept(&self) -> KeepItem {
+        KeepItem {
+            lba: self.lba,
+            old: self.old,
+            class: self.class,
             birth: self.birth,
             crc: self.crc,
         }
@@ -134,19 +145,6 @@ pub(super) struct Stripe {
 }
 
 impl Stripe {
-    /// A single block.
-    pub(super) fn of_one(item: Item, blocks: Rc<Blocks>, progress: Rc<Progress>) -> Self {
-        let run = Run {
-            count: 1,
-            blocks,
-            progress,
-        };
-        Self {
-            items: alloc::vec![item],
-            runs: alloc::vec![run],
-        }
-    }
-
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }

@@ -268,7 +268,7 @@ impl<'a> Choice<'a> {
             } else {
                 continue;
             };
-            image.set(index, entry, Placement::new(0, true));
+            image.set(index, entry, Placement::new(Placement::UNKNOWN, true));
             end = first_block(key.leaf) + u64::from(index) + 1;
         }
         if end == 0 {

@@ -4,7 +4,7 @@
 //! whose later versions or deallocations were in the log alone.
 
 use super::{RebuildError, RebuildReport};
-use crate::cleaner::Candidate;
+use crate::candidate::Candidate;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gate::log_cost;
@@ -89,7 +89,7 @@ impl Shared {
         match self.read_other_copy(id, candidate).await {
             Ok(block) => {
                 let item = candidate.with(0);
-                self.re_append(item, Rc::new(block), progress).await;
+                self.re_append(&item, &Rc::new(block), progress).await;
                 Ok(())
             }
             Err(ways) if ways.is_lost() => {

@@ -2,7 +2,7 @@
 
 use super::Scrub;
 use super::settle::{Check, Run};
-use crate::cleaner::Candidate;
+use crate::candidate::Candidate;
 use crate::contents::Unknown;
 use crate::error::EngineError;
 use crate::geometry::{BLOCK_SECTORS, CHUNK_HEAD_SECTORS, UnitId};
@@ -241,16 +241,8 @@ impl Scrub<'_> {
         let settled = self.settle(&run).await?;
         for at in settled.lost {
             let one = &blocks[at];
-            let ppa = Ppa::fast(one.sector);
-            let candidate = Candidate {
-                volume: one.volume,
-                lba: one.lba,
-                ppa,
-                birth: one.birth,
-                crc: one.crc,
-                class: one.class,
-            };
-            let bit = self.shared.units.geometry().bit_in(id, ppa);
+            let candidate = Candidate::brought(one);
+            let bit = self.shared.units.geometry().bit_in(id, candidate.ppa);
             if self.is_needed(&run, bit, candidate).await {
                 let mut report = self.report.borrow_mut();
                 report.note_lost(one.volume, one.lba, 1);

@@ -2,7 +2,7 @@
 
 use super::Scrub;
 use super::settle::{Check, Run, Settled};
-use crate::cleaner::Candidate;
+use crate::candidate::Candidate;
 use crate::geometry::{Geometry, Tier, UnitId};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -190,14 +190,8 @@ impl Scrub<'_> {
             let entry = span.entry(p2l, at);
             let bit = first + at as u32;
             let geometry = self.shared.units.geometry();
-            let candidate = Candidate {
-                volume: entry.volume,
-                lba: entry.lba,
-                ppa: geometry.dense_ppa(run.unit.index, bit),
-                birth: entry.birth,
-                crc: entry.crc,
-                class: 0,
-            };
+            let ppa = geometry.dense_ppa(run.unit.index, bit);
+            let candidate = Candidate::listed(&entry, ppa);
             if self.is_needed(run, bit, candidate).await {
                 let mut report = self.report.borrow_mut();
                 report.note_lost(entry.volume, entry.lba, 1);

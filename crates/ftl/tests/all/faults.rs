@@ -466,16 +466,16 @@ fn what_was_gone_for_a_moment_is_not_written_off() {
     dense.bad_on.borrow_mut().push((1, 0..16 << 20));
     let hosts = pool.executor.block_on(async move {
         let [mut one, mut other] = hosts;
-        for lba in (0..860).step_by(20) {
+        for lba in (0..960).step_by(20) {
             one.write(lba, 20).await;
             other.write(lba, 20).await;
         }
-        for step in 0..8000_u64 {
+        for step in 0..20_000_u64 {
             // Seldom enough that no read meets three of them: it would be misled.
             dense.gone_reads.borrow_mut()[0] = 2 * u32::from(step % 3 == 0);
             let mixed = (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
             let host = if step % 2 == 0 { &mut one } else { &mut other };
-            host.write(mixed % 860, 1).await;
+            host.write(mixed % 960, 1).await;
         }
         dense.gone_reads.borrow_mut()[0] = 0;
         [one, other]

@@ -18,6 +18,7 @@ mod rebuild;
 mod recall;
 mod resize;
 mod restart;
+mod retention;
 mod scrub;
 mod short_log;
 

@@ -198,8 +198,9 @@ fn the_engine_runs_under_a_file() {
         ..request(fio(text).unwrap(), PolicyName::Varve)
     });
     assert!(report.host_blocks.abs_diff(80_000) < 2_000, "{report:?}");
+    // Some of what job b writes stays in the log.
     assert!(
-        (1.0..1.02).contains(&report.fast_writes_per_host_write),
+        (1.0..1.1).contains(&report.fast_writes_per_host_write),
         "{report:?}"
     );
     let told = report.table();

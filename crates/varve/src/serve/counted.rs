@@ -7,7 +7,7 @@
 pub(super) type Counted = (&'static str, &'static str, &'static str);
 
 /// All of them, by name.
-pub(super) const COUNTED: [Counted; 64] = [
+pub(super) const COUNTED: [Counted; 65] = [
     (
         "admission_waits",
         "counter",
@@ -148,7 +148,7 @@ pub(super) const COUNTED: [Counted; 64] = [
     (
         "kept_blocks",
         "counter",
-        "Blocks that could not be read and stay where they are, by a record",
+        "Blocks put back at the head of the log: remains of stripes, and all that lives in a pool without a dense tier",
     ),
     ("leaf_merges", "counter", "Leaves of the map written anew"),
     (
@@ -242,6 +242,11 @@ pub(super) const COUNTED: [Counted; 64] = [
         "repairs",
         "counter",
         "Bad copies that were read another way and written back",
+    ),
+    (
+        "retained_blocks",
+        "counter",
+        "Blocks that stayed in the log when their chunk was emptied, for hosts overwrite them soon",
     ),
     (
         "scrub_blocks",

@@ -1,0 +1,197 @@
+//! Blocks that go back to the head of the log: all that lives in a pool without a dense tier, remains of stripes, and what
+//! is hot (`retention`).
+//!
+//! Each is a conditional record with the block beside it; its birth stays. Log is set aside for each before.
+//!
+//! **Invariants**: who empties a chunk never waits for room in the log while others wait for it: what is hot stays only if
+//! it can be queued at once, and goes to the dense tier else.
+
+use crate::gate::log_cost;
+use crate::lane::Ticket;
+use crate::limits::CLEANER_RUN_MAX;
+use crate::placement::Item;
+use crate::progress::Progress;
+use crate::shared::Shared;
+use alloc::rc::Rc;
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+use varve_format::Record;
+use varve_io::{Blocks, Event};
+use varve_units::BLOCK_BYTES;
+
+/// Blocks on their way back of a reactor beyond which cleaning reads no more that are hot. Arbitrary: some batches.
+const UNDER_WAY_MAX: usize = 128;
+/// Of what was read together one in so many must stay, or it is copied: the rest must not wait with it in memory.
+const SPARSE: usize = 8;
+
+/// Blocks of one reactor that are on their way back.
+#[derive(Default)]
+pub(crate) struct Keeps {
+    under_way: Cell<usize>,
+    ended: Event,
+}
+
+/// What keeps of a reactor hold of memory at most.
+pub(crate) const KEEPS_BYTES: u64 =
+    (UNDER_WAY_MAX + CLEANER_RUN_MAX) as u64 * SPARSE as u64 * BLOCK_BYTES;
+
+/// True if of so many blocks that were read together so few stay that each is copied.
+pub(crate) const fn are_copied(stay: usize, read: usize) -> bool {
+    stay * SPARSE < read
+}
+
+impl Shared {
+    /// Puts a block back at the head of the log, whatever room there is (a pool without a dense tier, a rebuild).
+    pub(crate) async fn re_append(
+        self: &Rc<Self>,
+        item: &Item,
+        blocks: &Rc<Blocks>,
+        progress: &Rc<Progress>,
+    ) {
+        progress.add(1);
+        self.pending_keeps.fetch_add(log_cost(1), Ordering::SeqCst);
+        self.keep(item, blocks, progress).await;
+    }
+
+    /// Puts a block that is hot back at the head of the log, if there is room that hosts do not want, and nothing
+    /// is to be waited for.
+    pub(crate) fn retain(
+        self: &Rc<Self>,
+        item: &Item,
+        blocks: &Rc<Blocks>,
+        progress: &Rc<Progress>,
+    ) -> bool {
+        let pending = self.pending_log() + self.pending_keeps.load(Ordering::SeqCst);
+        let is_wanted = self.waiters.load(Ordering::SeqCst) > 0;
+        if is_wanted || self.log_room() < pending + log_cost(1) {
+            return false;
+        }
+        let record = self.record_of(item);
+        let is_own = self.is_own(item);
+        if (is_own && !self.shard().has_room_for(&record, 1)) || !self.reserve_log_to_keep(1) {
+            return false;
+        }
+        self.count("retained_blocks", 1);
+        progress.add(1);
+        progress.note_retained();
+        match is_own {
+            true => self.queue_kept(record, item, blocks, progress),
+            false => self.send_kept(record, item, blocks, progress),
+        }
+        true
+    }
+
+    /// Waits until not too many blocks are on their way back. Who empties a chunk waits as for its stripes meanwhile, so
+    /// that those are written.
+    pub(crate) async fn keeps_make_way(&self) {
+        let are_many = || self.keeps.under_way.get() >= UNDER_WAY_MAX && !self.is_stopped();
+        if !are_many() {
+            return;
+        }
+        self.tell_control(|control, _| {
+            control.cleaner_work.settles(1);
+            control.cleaner_wanted.notify();
+        });
+        while are_many() {
+            self.keeps.ended.listen().await;
+        }
+        self.tell_control(|control, _| control.cleaner_work.settles(-1));
+    }
+
+    /// Sets log aside to keep so many blocks if a chunk is left for moves after that, and what is kept
+    /// for leaves. Where there is not, padding is written: what the dense tier then wastes it gets back,
+    /// while victims that wait for log would wait for themselves.
+    pub(crate) fn reserve_log_to_keep(&self, blocks: usize) -> bool {
+        let chunk = u64::from(self.units.geometry().chunk_blocks());
+        let least = chunk * u64::from(1 + self.config.reserve.upkeep_chunks);
+        let cost = log_cost(1) * blocks as u64;
+        let pending = self.pending_keeps.fetch_add(cost, Ordering::SeqCst);
+        let fits = self.log_to_clean() >= pending + cost + least;
+        if !fits {
+            self.pending_keeps.fetch_sub(cost, Ordering::SeqCst);
+        }
+        fits
+    }
+
+    /// Appends a block, for which log was set aside, at the head of the log; waits until it is queued.
+    pub(crate) async fn keep(
+        self: &Rc<Self>,
+        item: &Item,
+        blocks: &Rc<Blocks>,
+        progress: &Rc<Progress>,
+    ) {
+        self.count("kept_blocks", 1);
+        let record = self.record_of(item);
+        if self.is_own(item) {
+            self.shard().room_for(&record, 1).await;
+            self.queue_kept(record, item, blocks, progress);
+        } else {
+            self.send_kept(record, item, blocks, progress);
+        }
+    }
+
+    fn record_of(&self, item: &Item) -> Record {
+        Record::Keep {
+            slice: self.units.geometry().slice_of(item.volume, item.lba.leaf()),
+            volume: item.volume,
+            items: alloc::vec![item.kept()],
+        }
+    }
+
+    /// True if a block's leaf is this reactor's.
+    fn is_own(&self, item: &Item) -> bool {
+        let slice = self.units.geometry().slice_of(item.volume, item.lba.leaf());
+        self.owner_of(slice) == self.reactor
+    }
+
+    /// Queues the record of a block in this reactor's lane, which has room.
+    fn queue_kept(
+        &self,
+        record: Record,
+        item: &Item,
+        blocks: &Rc<Blocks>,
+        progress: &Rc<Progress>,
+    ) {
+        let index = item.at as usize;
+        let payload = Some((Rc::clone(blocks), index..index + 1));
+        self.keeps.under_way.set(self.keeps.under_way.get() + 1);
+        let ticket = Ticket::Kept(Rc::clone(progress));
+        self.shard()
+            .queue_up(record, payload, 1, (0, false), ticket);
+    }
+
+    /// Has the record of a block queued in another reactor's lane.
+    fn send_kept(
+        self: &Rc<Self>,
+        record: Record,
+        item: &Item,
+        blocks: &Rc<Blocks>,
+        progress: &Rc<Progress>,
+    ) {
+        let owner = match &record {
+            Record::Keep { slice, .. } => self.owner_of(*slice),
+            _ => unreachable!("blocks stay by such records"),
+        };
+        let data = blocks.extract(item.at as usize, 1);
+        self.keeps.under_way.set(self.keeps.under_way.get() + 1);
+        let (shared, progress) = (Rc::clone(self), Rc::clone(progress));
+        self.spawn(async move {
+            let keep = move |there: Rc<Self>| async move {
+                let payload = Some((Rc::new(data), 0..1));
+                let shard = there.shard();
+                let appended = shard.append(record, payload, 1, (0, false)).await;
+                appended.await.is_ok()
+            };
+            let ok = shared.call(owner, keep).await;
+            shared.kept(&progress, ok == Ok(true));
+        });
+    }
+
+    /// A block that log was set aside for is kept, or never will be.
+    pub(crate) fn kept(&self, progress: &Progress, ok: bool) {
+        self.pending_keeps.fetch_sub(log_cost(1), Ordering::SeqCst);
+        self.keeps.under_way.set(self.keeps.under_way.get() - 1);
+        self.keeps.ended.notify();
+        progress.done(1, ok);
+    }
+}
