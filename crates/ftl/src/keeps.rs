@@ -9,6 +9,7 @@
 use crate::gate::log_cost;
 use crate::lane::Ticket;
 use crate::limits::CLEANER_RUN_MAX;
+use crate::map::LeafKey;
 use crate::placement::Item;
 use crate::progress::Progress;
 use crate::shared::Shared;
@@ -16,10 +17,10 @@ use alloc::rc::Rc;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use varve_format::Record;
-use varve_io::{Blocks, Event};
+use varve_io::{Blocks, Event, ReactorId};
 use varve_units::BLOCK_BYTES;
 
-/// Blocks on their way back of a reactor beyond which cleaning reads no more that are hot. Arbitrary: some batches.
+/// Blocks on their way back of a reactor beyond which who empties a chunk reads no more of it. Arbitrary: some batches.
 const UNDER_WAY_MAX: usize = 128;
 /// Of what was read together one in so many must stay, or it is copied: the rest must not wait with it in memory.
 const SPARSE: usize = 8;
@@ -138,10 +139,14 @@ impl Shared {
         }
     }
 
-    /// True if a block's leaf is this reactor's.
+    /// Whose a block's leaf is.
+    fn owner_of_item(&self, item: &Item) -> ReactorId {
+        let (volume, leaf) = (item.volume, item.lba.leaf());
+        self.owner_of_leaf(LeafKey { volume, leaf })
+    }
+
     fn is_own(&self, item: &Item) -> bool {
-        let slice = self.units.geometry().slice_of(item.volume, item.lba.leaf());
-        self.owner_of(slice) == self.reactor
+        self.owner_of_item(item) == self.reactor
     }
 
     /// Queues the record of a block in this reactor's lane, which has room.
@@ -168,10 +173,7 @@ impl Shared {
         blocks: &Rc<Blocks>,
         progress: &Rc<Progress>,
     ) {
-        let owner = match &record {
-            Record::Keep { slice, .. } => self.owner_of(*slice),
-            _ => unreachable!("blocks stay by such records"),
-        };
+        let owner = self.owner_of_item(item);
         let data = blocks.extract(item.at as usize, 1);
         self.keeps.under_way.set(self.keeps.under_way.get() + 1);
         let (shared, progress) = (Rc::clone(self), Rc::clone(progress));

@@ -12,7 +12,8 @@
 //!
 //! **Not here**: what is done about it (`retention`).
 //!
-//! **Invariants**: a class is a hint. Nothing that is right or wrong depends on one; a start forgets all but what leaves say.
+//! **Invariants**: a class is a hint. Nothing that is right or wrong depends on one; a start forgets all but what
+//! leaves, and records of what was kept, say.
 
 use crate::geometry::{BLOCK_SECTORS, Geometry, Tier, UnitId};
 use crate::units::UnitTable;
