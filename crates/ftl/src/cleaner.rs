@@ -19,7 +19,7 @@ use crate::geometry::{Tier, UnitId};
 use crate::keeps::{KEEPS_BYTES, are_copied};
 use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX};
 use crate::map::LeafKey;
-use crate::placement::{Item, Stream, StreamId, Writer};
+use crate::placement::{Stream, StreamId, Writer};
 use crate::progress::Progress;
 use crate::read_ahead::{ReadAhead, blocks_apart};
 use crate::retention::Census;
@@ -525,7 +525,7 @@ impl Shared {
                 self.re_append(&item, &blocks, progress).await;
                 continue;
             }
-            if candidate.stays && self.retain_one(item, &blocks, is_copied, progress) {
+            if candidate.stays && self.retain(item, &blocks, is_copied, progress) {
                 continue;
             }
             let stream = self.target(target, candidate.volume, writer);
@@ -539,21 +539,6 @@ impl Shared {
             }
         }
         Ok(())
-    }
-
-    /// [`Shared::retain`]; if `is_copied`, what was read with the block does not wait with it in memory.
-    fn retain_one(
-        self: &Rc<Self>,
-        item: Item,
-        blocks: &Rc<Blocks>,
-        is_copied: bool,
-        progress: &Rc<Progress>,
-    ) -> bool {
-        if !is_copied {
-            return self.retain(&item, blocks, progress);
-        }
-        let one = Rc::new(blocks.extract(item.at as usize, 1));
-        self.retain(&Item { at: 0, ..item }, &one, progress)
     }
 
     /// Hands those blocks of a run that pass their check and are of one volume to its stream, from `index` on,

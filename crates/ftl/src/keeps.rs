@@ -11,10 +11,12 @@ use crate::lane::Ticket;
 use crate::limits::CLEANER_RUN_MAX;
 use crate::map::LeafKey;
 use crate::placement::Item;
-use crate::progress::Progress;
+use crate::progress::{Moves, Progress};
 use crate::shared::Shared;
+use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
-use core::cell::Cell;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
 use core::sync::atomic::Ordering;
 use varve_format::Record;
 use varve_io::{Blocks, Event, ReactorId};
@@ -30,6 +32,16 @@ const SPARSE: usize = 8;
 pub(crate) struct Keeps {
     under_way: Cell<usize>,
     ended: Event,
+    /// Those that wait to be carried to their owners.
+    crossing: RefCell<BTreeMap<ReactorId, Vec<Crossing>>>,
+}
+
+/// A block on its way to another reactor's lane.
+struct Crossing {
+    record: Record,
+    /// What was read, and where in it the block is.
+    blocks: (Rc<Blocks>, usize),
+    progress: Rc<Progress>,
 }
 
 /// What keeps of a reactor hold of memory at most.
@@ -55,11 +67,12 @@ impl Shared {
     }
 
     /// Puts a block that is hot back at the head of the log, if there is room that hosts do not want, and nothing
-    /// is to be waited for.
+    /// is to be waited for; if `is_copied`, what was read with it does not wait with it in memory.
     pub(crate) fn retain(
         self: &Rc<Self>,
-        item: &Item,
+        item: Item,
         blocks: &Rc<Blocks>,
+        is_copied: bool,
         progress: &Rc<Progress>,
     ) -> bool {
         let pending = self.pending_log() + self.pending_keeps.load(Ordering::SeqCst);
@@ -67,17 +80,21 @@ impl Shared {
         if is_wanted || self.log_room() < pending + log_cost(1) {
             return false;
         }
-        let record = self.record_of(item);
-        let is_own = self.is_own(item);
+        let record = self.record_of(&item);
+        let is_own = self.is_own(&item);
         if (is_own && !self.shard().has_room_for(&record, 1)) || !self.reserve_log_to_keep(1) {
             return false;
         }
         self.count("retained_blocks", 1);
         progress.add(1);
         progress.note_retained();
-        match is_own {
-            true => self.queue_kept(record, item, blocks, progress),
-            false => self.send_kept(record, item, blocks, progress),
+        if !is_own {
+            self.send_kept(record, &item, blocks, progress);
+        } else if is_copied {
+            let one = Rc::new(blocks.extract(item.at as usize, 1));
+            self.queue_kept(record, &Item { at: 0, ..item }, &one, progress);
+        } else {
+            self.queue_kept(record, &item, blocks, progress);
         }
         true
     }
@@ -165,7 +182,8 @@ impl Shared {
             .queue_up(record, payload, 1, (0, false), ticket);
     }
 
-    /// Has the record of a block queued in another reactor's lane.
+    /// Has the record of a block queued in another reactor's lane, with all others that are found until this turn of
+    /// the executor ends: a call costs as much for one as for many.
     fn send_kept(
         self: &Rc<Self>,
         record: Record,
@@ -174,19 +192,61 @@ impl Shared {
         progress: &Rc<Progress>,
     ) {
         let owner = self.owner_of_item(item);
-        let data = blocks.extract(item.at as usize, 1);
         self.keeps.under_way.set(self.keeps.under_way.get() + 1);
-        let (shared, progress) = (Rc::clone(self), Rc::clone(progress));
-        self.spawn(async move {
-            let keep = move |there: Rc<Self>| async move {
-                let payload = Some((Rc::new(data), 0..1));
-                let shard = there.shard();
-                let appended = shard.append(record, payload, 1, (0, false)).await;
-                appended.await.is_ok()
-            };
-            let ok = shared.call(owner, keep).await;
-            shared.kept(&progress, ok == Ok(true));
+        let mut crossing = self.keeps.crossing.borrow_mut();
+        if crossing.is_empty() {
+            let shared = Rc::clone(self);
+            self.spawn(async move { shared.carry_kept() });
+        }
+        crossing.entry(owner).or_default().push(Crossing {
+            record,
+            blocks: (Rc::clone(blocks), item.at as usize),
+            progress: Rc::clone(progress),
         });
+    }
+
+    /// Carries what waits for it to its owners, in one call of each.
+    fn carry_kept(self: &Rc<Self>) {
+        for (owner, crossing) in self.keeps.crossing.take() {
+            let mut data = Blocks::new(crossing.len(), self.config.elided);
+            let (mut records, mut parties) = (Vec::new(), Vec::new());
+            for (index, one) in crossing.into_iter().enumerate() {
+                let (blocks, at) = one.blocks;
+                data.copy_from(index, &blocks, at, 1);
+                records.push(one.record);
+                parties.push(one.progress);
+            }
+            let keep = move |there: Rc<Self>| async move { there.append_kept(records, data).await };
+            let shared = Rc::clone(self);
+            self.spawn(async move {
+                let ok = shared.call(owner, keep).await;
+                for progress in parties {
+                    shared.kept(&progress, ok == Ok(true));
+                }
+            });
+        }
+    }
+
+    /// Appends records of this reactor's slices, each with its block; false if one was not acknowledged.
+    async fn append_kept(&self, records: Vec<Record>, data: Blocks) -> bool {
+        let (data, moves, count) = (Rc::new(data), Rc::new(Moves::default()), records.len());
+        let shard = self.shard();
+        for (index, record) in records.into_iter().enumerate() {
+            shard.room_for(&record, 1).await;
+            let payload = Some((Rc::clone(&data), index..index + 1));
+            shard.queue_up(
+                record,
+                payload,
+                1,
+                (0, false),
+                Ticket::Moves(moves.ticket()),
+            );
+        }
+        let mut all = true;
+        for record in 0..count {
+            all &= moves.ended(record).await;
+        }
+        all
     }
 
     /// A block that log was set aside for is kept, or never will be.
