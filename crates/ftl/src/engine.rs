@@ -554,6 +554,15 @@ impl Engine {
         self.shared.counters()
     }
 
+    /// One of them.
+    ///
+    /// # Panics
+    /// If there is none of that name.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> u64 {
+        self.shared.tally.sum(name)
+    }
+
     fn enter(
         &self,
         volume: VolumeId,

@@ -115,7 +115,8 @@ pub const ASSUMPTIONS: [Assumption; 13] = [
         title: "Drives leave",
         text: "A drive may stop answering for good, answer late (all commands, or a single one long after those \
                around it), turn read-only, fail flushes and answer the rest, or run out of space beneath a \
-               sparse file, at any time. It may return with content that is old as a whole.",
+               sparse file, at any time. It may return with content that is old as a whole. \
+               All drives of a tier may do so together (a shelf, a network), and return one after the other.",
         drawn: Drawn::As(&[
             "came_back",
             "flush_error",

@@ -99,6 +99,8 @@ pub struct Atlas {
     /// Claimed sectors of each drive.
     claims: Vec<BTreeSet<u64>>,
     lost: Vec<bool>,
+    /// Nothing more is granted.
+    is_shut: bool,
     /// Reads that met a claim, the newest last: who made one may be reading another copy.
     hits: VecDeque<(Nanos, usize, Range<u64>)>,
 }
@@ -112,6 +114,7 @@ impl Atlas {
             layout,
             claims: vec![BTreeSet::new(); drives],
             lost: vec![false; drives],
+            is_shut: false,
             hits: VecDeque::new(),
         }
     }
@@ -123,6 +126,22 @@ impl Atlas {
         }
         self.hold(drive, &range);
         true
+    }
+
+    /// Grants nothing from now on: some drives are away whom nothing is claimed of, and the pool may give one up.
+    pub fn shut(&mut self) {
+        self.is_shut = true;
+    }
+
+    /// Grants again what redundancy suffices for.
+    pub fn open(&mut self) {
+        self.is_shut = false;
+    }
+
+    /// True while it grants nothing.
+    #[must_use]
+    pub fn is_shut(&self) -> bool {
+        self.is_shut
     }
 
     /// Claims both ranges of a drive or none.
@@ -222,7 +241,7 @@ impl Atlas {
             return false;
         };
         let mut extents = self.layout.tiers[index].extents.iter();
-        extents.all(|extent| !self.lost[extent.drive])
+        !self.is_shut && extents.all(|extent| !self.lost[extent.drive])
     }
 
     /// True while a drive is lost.
@@ -261,7 +280,7 @@ impl Atlas {
     #[must_use]
     pub fn may_claim(&self, drive: usize, range: &Range<u64>) -> bool {
         assert!(range.start < range.end, "an empty claim");
-        if self.lost[drive] {
+        if self.lost[drive] || self.is_shut {
             return false;
         }
         match self.place(drive, range) {
@@ -313,7 +332,7 @@ impl Atlas {
     #[must_use]
     pub fn may_lose(&self, drive: usize) -> bool {
         let lost = self.lost.iter().filter(|&&lost| lost).count();
-        if self.lost[drive] || lost >= self.layout.losses_max {
+        if self.is_shut || self.lost[drive] || lost >= self.layout.losses_max {
             return false;
         }
         self.layout

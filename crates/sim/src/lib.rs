@@ -42,5 +42,6 @@ pub mod shortage;
 pub mod shrink;
 pub mod stress;
 pub mod subject;
+mod tier_outage;
 pub mod wire;
 pub mod workload;

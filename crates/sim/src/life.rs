@@ -70,6 +70,10 @@ pub(crate) struct Life {
     pub(crate) second_loss: Option<Planned>,
     /// Until when.
     pub(crate) second_until: Cell<Nanos>,
+    /// When all drives of the dense tier are away.
+    pub(crate) tier_outage: Option<Planned>,
+    /// When the pool has noticed what they missed.
+    pub(crate) tier_known_at: Cell<Nanos>,
     /// The first drive of the dense tier, and whether that has parity.
     pub(crate) first_dense: usize,
     pub(crate) has_dense_parity: bool,
@@ -124,6 +128,7 @@ impl Life {
         self.shared.oracle.borrow_mut().note_space(subject.space());
         Rc::clone(&hosts).verify().await;
         self.shared.oracle.borrow_mut().close_verify()?;
+        self.note_tier_back(&*subject)?;
         let life = Rc::new(self);
         Rc::clone(&life).serve(subject, hosts).await?;
         Ok(actions)
@@ -169,7 +174,7 @@ impl Life {
                 let scrubs = Rc::clone(&self).scrub(Rc::clone(&subject));
                 flows.push(world.run(scrubs));
             }
-            self.oversee(target, &subject).await;
+            self.oversee(target, &subject).await?;
         }
         if is_crash {
             self.wait_for_crash().await;
@@ -184,10 +189,11 @@ impl Life {
     }
 
     /// Lets faults strike while hosts work, until enough operations have ended.
-    async fn oversee(&self, target: u64, subject: &Rc<dyn Subject>) {
+    async fn oversee(&self, target: u64, subject: &Rc<dyn Subject>) -> Result<(), String> {
         let (mut due, mut seen) = (0, 0);
         let begun = self.shared.operations.get();
         let (mut shortage, mut second) = (self.shortage, self.second_loss);
+        let mut outage = self.tier_outage;
         let mut cut = self
             .shared
             .fabric
@@ -218,6 +224,13 @@ impl Life {
             {
                 second = None;
             }
+            if let Some(planned) = outage
+                && operations >= begun + planned.after
+                && self.lose_tier(planned, &**subject)
+            {
+                outage = None;
+            }
+            self.note_tier_back(&**subject)?;
             if self.has_faults && operations >= due {
                 let rng = &mut *self.rng.borrow_mut();
                 due = operations + rng.within(1, self.fault_distance * 2);
@@ -225,6 +238,7 @@ impl Life {
                 self.replace_some(rng, subject);
             }
         }
+        Ok(())
     }
 
     /// The dense drive takes nothing from now on.
@@ -237,7 +251,7 @@ impl Life {
     /// Begins to replace a lost drive, now and then, or one that works.
     fn replace_some(&self, rng: &mut Rng, subject: &Rc<dyn Subject>) {
         self.note_whole(&**subject);
-        if self.lacks_two() {
+        if self.lacks_two() || self.is_tier_out() {
             return;
         }
         let is_due = |index: &usize| {

@@ -104,6 +104,8 @@ const FEATURES: &[&str] = &[
     "slow_reads",
     "stripe_write_errors",
     "stripes_joined",
+    "tier_outages",
+    "tier_outages_cost_a_drive",
     "turns_waited",
     "units_retired",
     "volumes_purged",

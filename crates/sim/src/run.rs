@@ -22,6 +22,7 @@ use crate::scrubs;
 use crate::second_loss;
 use crate::shortage::{Planned, Shortage};
 use crate::subject::{Config, Dense, Factory, Subject};
+use crate::tier_outage;
 use crate::wire::Fabric;
 use crate::workload::Workload;
 use std::cell::{Cell, RefCell};
@@ -529,6 +530,8 @@ impl<'a> Machine<'a> {
             shortage: self.plan_shortage(),
             second_loss: self.plan_second_loss(),
             second_until: Cell::new(Nanos(0)),
+            tier_outage: self.plan_tier_outage(),
+            tier_known_at: Cell::new(Nanos(0)),
             first_dense: self.plan.config.fast,
             has_dense_parity: matches!(self.plan.config.dense, Dense::Parity(_)),
             scrubs: self.plan_scrubs(),
@@ -557,6 +560,12 @@ impl<'a> Machine<'a> {
     fn plan_second_loss(&self) -> Option<Planned> {
         let may = self.options.has_faults && self.factory.tells_shortage();
         may.then(|| second_loss::plan(&self.rng, self.lives, &self.plan.config))
+            .flatten()
+    }
+
+    fn plan_tier_outage(&self) -> Option<Planned> {
+        let may = self.options.has_faults && self.factory.tells_shortage();
+        may.then(|| tier_outage::plan(&self.rng, self.lives, &self.plan.config))
             .flatten()
     }
 

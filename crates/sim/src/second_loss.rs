@@ -18,6 +18,7 @@ use varve_units::Nanos;
 const ABSENCE: Refusal = Refusal {
     error: IoError::Gone,
     reads: true,
+    is_whole: false,
 };
 
 /// When in a life a second drive is away. Drawn apart: what becomes of it is up to whether one is lost by then.

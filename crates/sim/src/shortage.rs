@@ -1,8 +1,8 @@
 //! When the dense drive takes nothing, for want of room beneath it or because it is away, and which refusals
 //! that explains.
 //!
-//! Where the dense tier is one drive only: of several, one that refuses alone is lost to the pool,
-//! and the others hold what it would.
+//! Where the dense tier is one drive: of several, one that refuses alone is lost to the pool, and the others hold what it
+//! would. All of several: `tier_outage`.
 
 use crate::rng::Rng;
 use std::cell::Cell;
@@ -34,13 +34,15 @@ pub struct Shortage {
     unread_until: Cell<Option<Nanos>>,
 }
 
-/// What a drive refuses behind its labels. Those it takes.
+/// What a drive refuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// What it says.
     pub error: IoError,
     /// True if it refuses reads too.
     pub reads: bool,
+    /// True if nothing gets through: no flush, nor what concerns its labels.
+    pub is_whole: bool,
 }
 
 /// A shortage to come.
@@ -59,6 +61,7 @@ impl Refusal {
     pub const NO_SPACE: Self = Self {
         error: IoError::NoSpace,
         reads: false,
+        is_whole: false,
     };
 
     /// The drive is away, for writes at least.
@@ -66,6 +69,7 @@ impl Refusal {
         Self {
             error: rng.pick(&ABSENCES),
             reads: rng.chance(1, 2),
+            is_whole: false,
         }
     }
 
@@ -169,7 +173,11 @@ mod tests {
         Planned {
             after: 0,
             span,
-            refusal: Refusal { error, reads },
+            refusal: Refusal {
+                error,
+                reads,
+                is_whole: false,
+            },
         }
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct Engine {
     pub(crate) further_block: Nanos,
     /// A block that is written to the dense tier.
     pub(crate) dense_block: Nanos,
+    /// A block that stays in the log: it is read, checked, copied and mapped as one that is moved, without parity.
+    pub(crate) stayed_block: Nanos,
 }
 
 pub(crate) const ENGINE: Engine = Engine {
@@ -31,6 +33,7 @@ pub(crate) const ENGINE: Engine = Engine {
     read: Nanos(660),
     further_block: Nanos(100),
     dense_block: Nanos(810),
+    stayed_block: Nanos(810),
 };
 
 impl Engine {
@@ -40,6 +43,7 @@ impl Engine {
             read,
             further_block,
             dense_block,
+            stayed_block,
         } = *self;
         let of = |name, time| Stated {
             source: Some("measured: varve bench ram: on a core of Zen 5, 29 November".to_owned()),
@@ -50,6 +54,10 @@ impl Engine {
             of("charge for a read", read),
             of("charge for each further block", further_block),
             of("charge for each dense block", dense_block),
+            Stated::own(
+                "charge for each block that stays in the log, as for one that is moved",
+                micros(stayed_block),
+            ),
             PROCESSOR.stated(),
         ]
     }

@@ -34,8 +34,8 @@ pub struct Committed {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CommitError {
-    /// Too few members took the label. Nothing more may be acknowledged: whether the change
-    /// counts is decided by the next import.
+    /// Too few members took the label. Nothing more may be acknowledged that needs the change: whether it
+    /// counts is decided by the next import, or, of losses alone, when they are asked for again.
     NoQuorum {
         /// The generation, or the one that stands while an epoch is claimed.
         generation: TableGeneration,

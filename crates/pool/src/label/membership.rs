@@ -15,7 +15,8 @@
 //! until that one has looked, and puts its own there then: cut short in between, it is still somebody else's pool.
 //!
 //! **Invariants.** A table is proposed only upon a committed one. A commit without quorum ends the
-//! session: whether its change counts is found out by the next import.
+//! session: whether its change counts is found out by the next import. Where it held nothing but losses it is proposed again,
+//! as it was, before anything else is: drives that were away for a while (a shelf, a network) must not end a pool.
 //!
 //! **Not here**: who notices that a drive failed, what is rebuilt, how exclusive use is
 //! enforced.
@@ -148,7 +149,8 @@ impl Membership {
     /// Commits one step of one member. Steps asked for at the same time are merged.
     ///
     /// # Errors
-    /// [`CommitError`]; after `NoQuorum` and `Stopped` nothing may be acknowledged any more.
+    /// [`CommitError`]; after `NoQuorum` and `Stopped` nothing may be acknowledged any more that needs the change. After
+    /// `NoQuorum` of losses they may be asked for again.
     ///
     /// # Panics
     /// For [`Change::Join`] and [`Change::Return`], which need a drive: see [`Self::join`] and
@@ -248,7 +250,8 @@ impl Membership {
         self.session.borrow().state.clone()
     }
 
-    /// True if a commit found no quorum, or the pool is another owner's: nothing may be acknowledged any more.
+    /// True if a commit of more than losses found no quorum, or the pool is another owner's: nothing may be acknowledged any
+    /// more.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.session.borrow().is_stopped || self.taken().is_some()
@@ -306,6 +309,7 @@ impl Membership {
             let work = self.session.borrow_mut().next_work();
             match work {
                 Work::Commit(state, granted) => self.commit(state, granted).await,
+                Work::Again(state) => self.commit_again(state).await,
                 Work::Settle(state) => {
                     let voters = state.members.voters();
                     // Failures are among the suspects; the table is committed either way.
@@ -364,10 +368,26 @@ impl Membership {
                 }
             }
             Err(error) => {
-                self.session.borrow_mut().is_stopped = true;
+                let is_open = matches!(error, CommitError::NoQuorum { .. });
+                let may_be_late = is_open && granted.iter().all(|one| one.may_be_late);
+                self.session.borrow_mut().note_undecided(state, may_be_late);
                 for granted in granted {
                     granted.reply.send(Err(error.clone()));
                 }
+            }
+        }
+    }
+
+    /// Proposes what found no quorum once more; what was asked for since is refused with it, or comes next.
+    async fn commit_again(&self, state: LabelState) {
+        let deciders = state.members.deciders(state.generation);
+        match self.write(&state, &deciders, &deciders).await {
+            Ok(_) => self.install(state),
+            Err(error) => {
+                let is_open = matches!(error, CommitError::NoQuorum { .. });
+                let mut session = self.session.borrow_mut();
+                session.note_undecided(state, is_open);
+                session.refuse_changes(&error);
             }
         }
     }
@@ -385,14 +405,7 @@ impl Membership {
         let still = let_go.iter().map(|(id, store)| (*id, Rc::downgrade(store)));
         self.let_go.borrow_mut().extend(still);
         drop(let_go);
-        let mut session = self.session.borrow_mut();
-        assert!(
-            state.generation > session.state.generation,
-            "generations only rise"
-        );
-        session.is_fresh = true;
-        session.is_closed = state.clean;
-        session.state = state;
+        self.session.borrow_mut().install(state);
     }
 
     /// Claims the epoch: every drive that may decide gets its own label again, epoch raised.

@@ -2,7 +2,7 @@
 //!
 //! **Invariants.** A generation is used for one proposal only. A member makes one step per
 //! generation; its second one waits. After a shutdown, or a commit without quorum, everything is
-//! refused.
+//! refused; losses that found none are proposed again first, under the same generation: they may count.
 
 use crate::label::change::{Change, ChangeError};
 use crate::label::commit::{CommitError, Committed};
@@ -31,15 +31,18 @@ pub(crate) struct Granted {
     pub(crate) reply: Reply,
     pub(crate) member: Option<MemberId>,
     pub(crate) store: Option<Rc<LabelStore>>,
+    /// True if nobody minds that it is done later, though he was told that it was not.
+    pub(crate) may_be_late: bool,
 }
 
 impl Granted {
     /// One that concerns no member.
-    const fn of_pool(reply: Reply) -> Self {
+    const fn of_pool(reply: Reply, may_be_late: bool) -> Self {
         Self {
             reply,
             member: None,
             store: None,
+            may_be_late,
         }
     }
 }
@@ -47,6 +50,8 @@ impl Granted {
 /// What the flow does next.
 pub(crate) enum Work {
     Commit(LabelState, Vec<Granted>),
+    /// What found no quorum before.
+    Again(LabelState),
     Settle(LabelState),
     Beat(LabelState, Vec<Reply>),
     Rest,
@@ -60,6 +65,8 @@ pub(crate) struct Session {
     pub(crate) last: TableGeneration,
     /// True if the committed table was not yet written a second time.
     pub(crate) is_fresh: bool,
+    /// Losses that found no quorum.
+    undecided: Option<LabelState>,
     pub(crate) queue: VecDeque<(Wish, Reply)>,
     pub(crate) is_running: bool,
     pub(crate) is_stopped: bool,
@@ -73,6 +80,7 @@ impl Session {
             state,
             last,
             is_fresh: false,
+            undecided: None,
             queue: VecDeque::new(),
             is_running: false,
             is_stopped: false,
@@ -82,6 +90,9 @@ impl Session {
 
     /// What to do next; refuses what cannot be done.
     pub(crate) fn next_work(&mut self) -> Work {
+        if let Some(state) = self.to_propose_again() {
+            return Work::Again(state);
+        }
         let mut state = self.state.clone();
         state.generation = self.last.next();
         let mut granted = Vec::new();
@@ -107,6 +118,7 @@ impl Session {
                             reply,
                             member: Some(id),
                             store,
+                            may_be_late: matches!(change, Change::Lose(_)),
                         }),
                         Err(error) => reply.send(Err(CommitError::Refused(error))),
                     }
@@ -116,15 +128,15 @@ impl Session {
                     if release {
                         state.owner = Owner::NOBODY;
                     }
-                    granted.push(Granted::of_pool(reply));
+                    granted.push(Granted::of_pool(reply, false));
                 }
                 Wish::Finish => {
                     state.unfinished = false;
-                    granted.push(Granted::of_pool(reply));
+                    granted.push(Granted::of_pool(reply, false));
                 }
                 Wish::Own(owner) => {
                     state.owner = owner;
-                    granted.push(Granted::of_pool(reply));
+                    granted.push(Granted::of_pool(reply, false));
                 }
                 Wish::Beat(heartbeat) => {
                     state.heartbeat = state.heartbeat.max(heartbeat);
@@ -145,7 +157,8 @@ impl Session {
     ) -> Work {
         if !granted.is_empty() {
             // The commit carries the heartbeat.
-            granted.extend(beats.into_iter().map(Granted::of_pool));
+            let beats = beats.into_iter();
+            granted.extend(beats.map(|reply| Granted::of_pool(reply, true)));
             self.last = state.generation;
             return Work::Commit(state, granted);
         }
@@ -159,12 +172,56 @@ impl Session {
                 beats,
             );
         }
-        if self.is_fresh && !self.is_stopped {
+        if self.is_fresh && !self.is_stopped && self.undecided.is_none() {
             self.last = state.generation;
             return Work::Settle(state);
         }
         self.is_running = false;
         Work::Rest
+    }
+
+    /// Losses that found no quorum, with the heartbeat of today, if something else is asked for.
+    fn to_propose_again(&self) -> Option<LabelState> {
+        let is_change = |(wish, _): &(Wish, Reply)| !matches!(wish, Wish::Beat(_));
+        let undecided = self.undecided.as_ref()?;
+        let heartbeat = undecided.heartbeat.max(self.state.heartbeat);
+        let is_asked = !self.is_stopped && self.queue.iter().any(is_change);
+        is_asked.then(|| LabelState {
+            heartbeat,
+            ..undecided.clone()
+        })
+    }
+
+    /// A proposal found no quorum, or was not made: nobody minds if it counts later (`may_be_late`), or the session ends.
+    pub(crate) fn note_undecided(&mut self, state: LabelState, may_be_late: bool) {
+        if may_be_late {
+            self.undecided = Some(state);
+        } else {
+            self.is_stopped = true;
+        }
+    }
+
+    /// Changes that were asked for are refused: nothing is proposed beside what is undecided.
+    pub(crate) fn refuse_changes(&mut self, error: &CommitError) {
+        let queue = core::mem::take(&mut self.queue).into_iter();
+        let (beats, changes): (VecDeque<_>, VecDeque<_>) =
+            queue.partition(|(wish, _)| matches!(wish, Wish::Beat(_)));
+        self.queue = beats;
+        for (_, reply) in changes {
+            reply.send(Err(error.clone()));
+        }
+    }
+
+    /// A proposal was committed.
+    pub(crate) fn install(&mut self, state: LabelState) {
+        assert!(
+            state.generation > self.state.generation,
+            "generations only rise"
+        );
+        self.undecided = None;
+        self.is_fresh = true;
+        self.is_closed = state.clean;
+        self.state = state;
     }
 
     /// Notes that the committed table was written a second time.

@@ -38,6 +38,10 @@ struct Ghost {
     stops: u64,
     crashes: u64,
     degraded: u64,
+    /// Generation upon which losses found no quorum.
+    undecided: Option<TableGeneration>,
+    /// Such that were committed later in the same session.
+    repeated: u64,
 }
 
 type Shared = Rc<RefCell<Ghost>>;
@@ -47,15 +51,26 @@ impl Ghost {
         self.attempted.entry(id).or_default().insert(state);
     }
 
-    fn acknowledge(&mut self, id: MemberId, state: MemberState, generation: TableGeneration) {
+    fn acknowledge(
+        &mut self,
+        id: MemberId,
+        state: MemberState,
+        (generation, since): (TableGeneration, TableGeneration),
+    ) {
         assert!(
             generation >= self.generation,
             "answers follow the generations"
         );
         self.generation = generation;
-        self.acknowledged.insert(id, (state, generation));
+        self.acknowledged.insert(id, (state, since));
         self.attempted.remove(&id);
         self.changes += 1;
+    }
+
+    /// Losses that found no quorum are committed by now, if there were some.
+    fn note_repeated(&mut self, generation: TableGeneration) {
+        let is_behind = |before: &mut TableGeneration| *before < generation;
+        self.repeated += u64::from(self.undecided.take_if(is_behind).is_some());
     }
 
     /// What an import may look like.
@@ -113,13 +128,26 @@ async fn change(
         Some(store) => pool.bring_back(id, store).await,
         None => pool.change(change).await,
     };
+    ghost.borrow_mut().note_repeated(pool.state().generation);
     match &outcome {
         Ok(committed) => {
+            // One that was lost by then stays so since when it was.
+            let row = pool.state().members.get(id).map(|row| row.since);
+            let since = row.map_or(committed.generation, |since| {
+                since.min(committed.generation)
+            });
             ghost
                 .borrow_mut()
-                .acknowledge(id, state_after(change), committed.generation);
+                .acknowledge(id, state_after(change), (committed.generation, since));
         }
         Err(CommitError::Refused(_)) => {}
+        // Losses are proposed again, and nothing else before.
+        Err(CommitError::NoQuorum { .. }) if !pool.is_stopped() => {
+            let mut ghost = ghost.borrow_mut();
+            let is_loss = matches!(change, Change::Lose(_));
+            assert!(is_loss || ghost.undecided.is_some(), "{change:?}");
+            ghost.undecided.get_or_insert(pool.state().generation);
+        }
         Err(CommitError::NoQuorum { .. } | CommitError::Stopped) => {
             assert!(pool.is_stopped());
         }
@@ -167,6 +195,7 @@ impl Run {
                 3 => self.replace(&pool).await,
                 4 => self.lose_two(&pool).await,
                 5 => drop(pool.beat(self.rng.below(1000)).await),
+                6 => self.be_without_shelf(&pool).await,
                 _ => self.write(&pool).await,
             }
             if pool.is_stopped() {
@@ -186,6 +215,7 @@ impl Run {
         ghost.imports += 1;
         ghost.generation = state.generation;
         ghost.attempted.clear();
+        ghost.undecided = None;
         for member in state.members.members() {
             ghost
                 .acknowledged
@@ -206,6 +236,23 @@ impl Run {
             IoError::Media
         };
         self.media[index].fail(Some(error));
+    }
+
+    /// Most drives are away for a moment.
+    async fn be_without_shelf(&mut self, pool: &Rc<Membership>) {
+        for medium in &self.media {
+            if !self.rng.one_in(4) {
+                medium.fail(Some(IoError::Gone));
+            }
+        }
+        for _ in 0..self.rng.below(4) {
+            self.mend(pool).await;
+        }
+        for medium in &self.media {
+            if !self.rng.one_in(8) {
+                medium.fail(None);
+            }
+        }
     }
 
     /// A write to the mirror, degraded if it must be.
@@ -312,7 +359,8 @@ impl Run {
             let mut ghost = self.ghost.borrow_mut();
             assert!(!ghost.media.contains_key(&id), "{id} is used twice");
             ghost.media.insert(id, index);
-            ghost.acknowledge(id, MemberState::Rebuilding, committed.generation);
+            let since = committed.generation;
+            ghost.acknowledge(id, MemberState::Rebuilding, (since, since));
         }
     }
 
@@ -392,6 +440,7 @@ fn history(fast: usize, dense: usize, seed: u64, ghost: &Shared) {
 fn histories(fast: usize, dense: usize, seeds: u64) {
     let (mut imports, mut crashes, mut degraded, mut stops, mut refusals, mut changes) =
         (0, 0, 0, 0, 0, 0);
+    let mut repeated = 0;
     for seed in 0..seeds {
         let ghost = Shared::default();
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -405,11 +454,13 @@ fn histories(fast: usize, dense: usize, seeds: u64) {
         stops += ghost.stops;
         refusals += ghost.refusals;
         changes += ghost.changes;
+        repeated += ghost.repeated;
     }
     println!(
         "{fast}+{dense}: {imports} imports, {changes} changes, {degraded} degraded, {stops} stops, \
-         {refusals} refusals, {crashes} crashes"
+         {refusals} refusals, {crashes} crashes, {repeated} repeated"
     );
+    assert!(repeated > 0);
     assert!(imports > seeds && crashes > seeds / 2 && refusals > 0 && stops > 0);
     assert!(fast == 1 || degraded > 0);
 }

@@ -222,26 +222,69 @@ fn what_was_accepted_is_not_given_up_again() {
     assert_eq!(stale, [MemberId(0)]);
 }
 
-#[test]
-fn a_commit_without_quorum_stops_the_pool() {
-    let pool = Pool::new(2, 2);
-    pool.media[2].fail(Some(IoError::Timeout));
-    let lost = pool.lose(0).unwrap_err();
+fn lacks_quorum(error: &CommitError) {
     let CommitError::NoQuorum {
         durable,
         failed,
         deciders,
         ..
-    } = &lost
+    } = error
     else {
-        panic!("{lost}")
+        panic!("{error}")
     };
     assert_eq!(durable.as_slice(), [MemberId(1), MemberId(3)]);
     assert_eq!((failed.len(), deciders.ids().len()), (2, 4));
+}
+
+/// What an owner asks for himself is not done behind his back later.
+#[test]
+fn a_commit_without_quorum_stops_the_pool() {
+    let pool = Pool::new(2, 2);
+    pool.lose(2).unwrap();
+    pool.world.drain();
+    let fails = |error| [0, 1].map(|index: usize| pool.media[index].fail(error));
+    fails(Some(IoError::Timeout));
+    let refused = pool.change(Change::Remove(MemberId(2))).unwrap_err();
+    assert!(matches!(refused, CommitError::NoQuorum { .. }), "{refused}");
     assert!(pool.members.is_stopped());
+    fails(None);
     assert_eq!(
         pool.change(Change::Lose(MemberId(3))),
         Err(CommitError::Stopped)
+    );
+}
+
+/// Drives that are away for a while end no session: a loss that found no quorum is proposed again, as it was, before
+/// anything else, also where only something else is asked for.
+#[test]
+fn losses_without_quorum_are_proposed_again() {
+    let pool = Pool::new(2, 2);
+    pool.media[2].fail(Some(IoError::Timeout));
+    lacks_quorum(&pool.lose(0).unwrap_err());
+    assert!(!pool.members.is_stopped());
+    let before = pool.members.state();
+    let members = Rc::clone(&pool.members);
+    let beat = pool
+        .world
+        .run(u64::MAX, async move { members.beat(9).await });
+    assert_eq!(beat.unwrap().unwrap().generation, before.generation);
+    lacks_quorum(&pool.change(Change::Lose(MemberId(3))).unwrap_err());
+    assert_eq!(pool.state_of(0), MemberState::Active);
+    pool.media[2].fail(None);
+    let second = pool.change(Change::Lose(MemberId(3))).unwrap();
+    assert_eq!(pool.state_of(0), MemberState::Lost);
+    assert_eq!(pool.state_of(3), MemberState::Lost);
+    let repeated = before.generation.next();
+    assert_eq!(
+        pool.members.state().members.get(MemberId(0)).unwrap().since,
+        repeated
+    );
+    assert!(second > repeated && pool.members.state().heartbeat == 9);
+    let media = pool.crash();
+    let found = import(&media.iter().collect::<Vec<_>>(), TERMS).unwrap();
+    assert_eq!(
+        found.state.members.get(MemberId(0)).unwrap().since,
+        repeated
     );
 }
 

@@ -283,9 +283,8 @@ impl SimDrive {
         state.outage = None;
     }
 
-    /// Commands behind the labels are refused until `until`: the file system beneath a sparse drive is
-    /// full, or the drive is away. Labels have their room. Not for a drive whose peers could do without it: it would
-    /// be lost, and the atlas does not know.
+    /// Commands are refused until `until`: the file system beneath a sparse drive is full, or the drive is away. Not for a
+    /// drive whose peers could do without it: it would be lost, and the atlas does not know.
     pub fn run_out(&self, refusal: Refusal, until: Nanos) {
         self.state().borrow_mut().outage = Some((refusal, until));
     }
@@ -350,6 +349,15 @@ impl SimDrive {
     #[must_use]
     pub fn has_returned(&self) -> bool {
         self.state().borrow().has_returned
+    }
+
+    /// The pool gave it up while it was away for a while: it answers, and what is written it is not sent.
+    pub fn miss_writes(&self) {
+        let state = self.state();
+        let state = &mut *state.borrow_mut();
+        let may = state.atlas.borrow_mut().lose(state.index);
+        assert!(may, "nothing went wrong while it was away");
+        state.has_returned = true;
     }
 
     /// The pool says that a drive that returned holds all it should: it never missed a write.

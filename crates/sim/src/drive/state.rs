@@ -248,9 +248,10 @@ impl State {
             Command::Repair { offset, .. } | Command::Discard { offset, .. } => {
                 (*offset, refusal.error != IoError::NoSpace)
             }
-            Command::Flush => return None,
+            Command::Flush => (RESERVED_BYTES, false),
         };
-        (is_refused && now < until && offset >= RESERVED_BYTES).then_some(refusal)
+        let is_refused = refusal.is_whole || (is_refused && offset >= RESERVED_BYTES);
+        (is_refused && now < until).then_some(refusal)
     }
 
     pub(super) fn record(&mut self, trace: Trace) {

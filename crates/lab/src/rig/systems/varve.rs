@@ -37,6 +37,8 @@ pub(crate) struct Varve {
     fast: Rc<StripeArray>,
     dense: Rc<StripeArray>,
     writes: Cell<u64>,
+    /// Blocks that stayed in the log and were charged.
+    stayed: Cell<u64>,
 }
 
 impl Varve {
@@ -79,11 +81,18 @@ impl Varve {
             fast,
             dense,
             writes: Cell::new(0),
+            stayed: Cell::new(0),
         }))
     }
 
-    /// What the command costs. What goes on behind is charged where it is written ([`TimedDrive`]).
+    /// What the command costs. What goes on behind is charged where it is written ([`TimedDrive`]), but for what stays in
+    /// the log: that goes there among what hosts write, and is charged behind the next command.
     async fn charge(&self, io: Io) {
+        let stayed = self.engine.counter("retained_blocks");
+        let blocks = stayed - self.stayed.replace(stayed);
+        if blocks > 0 {
+            self.cpu.work_behind(Nanos(ENGINE.stayed_block.0 * blocks));
+        }
         let blocks = io.bytes / BLOCK_BYTES;
         let own = if io.is_read {
             ENGINE.read
@@ -148,11 +157,12 @@ impl System for Varve {
             (
                 "charge, us",
                 format!(
-                    "{} a write, {} a read, {} each further block, {} each dense block",
+                    "{} a write, {} a read, {} each further block, {} each dense block, {} each that stays in the log",
                     ENGINE.write.0 as f64 / 1e3,
                     ENGINE.read.0 as f64 / 1e3,
                     ENGINE.further_block.0 as f64 / 1e3,
-                    ENGINE.dense_block.0 as f64 / 1e3
+                    ENGINE.dense_block.0 as f64 / 1e3,
+                    ENGINE.stayed_block.0 as f64 / 1e3
                 ),
             ),
         ];
