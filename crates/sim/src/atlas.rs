@@ -99,8 +99,8 @@ pub struct Atlas {
     /// Claimed sectors of each drive.
     claims: Vec<BTreeSet<u64>>,
     lost: Vec<bool>,
-    /// Nothing more is granted.
-    is_shut: bool,
+    /// Drives that are away together: nothing more is granted.
+    shut_for: Option<Range<usize>>,
     /// Reads that met a claim, the newest last: who made one may be reading another copy.
     hits: VecDeque<(Nanos, usize, Range<u64>)>,
 }
@@ -114,7 +114,7 @@ impl Atlas {
             layout,
             claims: vec![BTreeSet::new(); drives],
             lost: vec![false; drives],
-            is_shut: false,
+            shut_for: None,
             hits: VecDeque::new(),
         }
     }
@@ -128,20 +128,20 @@ impl Atlas {
         true
     }
 
-    /// Grants nothing from now on: some drives are away whom nothing is claimed of, and the pool may give one up.
-    pub fn shut(&mut self) {
-        self.is_shut = true;
+    /// Grants nothing from now on: these drives are away, nothing is claimed of them, and the pool may give one of them up.
+    pub fn shut(&mut self, away: Range<usize>) {
+        self.shut_for = Some(away);
     }
 
-    /// Grants again what redundancy suffices for.
-    pub fn open(&mut self) {
-        self.is_shut = false;
+    /// Grants again what redundancy suffices for; who was away.
+    pub fn open(&mut self) -> Option<Range<usize>> {
+        self.shut_for.take()
     }
 
-    /// True while it grants nothing.
+    /// Who is away while it grants nothing.
     #[must_use]
-    pub fn is_shut(&self) -> bool {
-        self.is_shut
+    pub fn shut_for(&self) -> Option<Range<usize>> {
+        self.shut_for.clone()
     }
 
     /// Claims both ranges of a drive or none.
@@ -241,7 +241,7 @@ impl Atlas {
             return false;
         };
         let mut extents = self.layout.tiers[index].extents.iter();
-        !self.is_shut && extents.all(|extent| !self.lost[extent.drive])
+        self.shut_for.is_none() && extents.all(|extent| !self.lost[extent.drive])
     }
 
     /// True while a drive is lost.
@@ -280,7 +280,7 @@ impl Atlas {
     #[must_use]
     pub fn may_claim(&self, drive: usize, range: &Range<u64>) -> bool {
         assert!(range.start < range.end, "an empty claim");
-        if self.lost[drive] || self.is_shut {
+        if self.lost[drive] || self.shut_for.is_some() {
             return false;
         }
         match self.place(drive, range) {
@@ -332,7 +332,7 @@ impl Atlas {
     #[must_use]
     pub fn may_lose(&self, drive: usize) -> bool {
         let lost = self.lost.iter().filter(|&&lost| lost).count();
-        if self.is_shut || self.lost[drive] || lost >= self.layout.losses_max {
+        if self.shut_for.is_some() || self.lost[drive] || lost >= self.layout.losses_max {
             return false;
         }
         self.layout

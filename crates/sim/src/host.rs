@@ -14,7 +14,7 @@ use crate::fingerprint::Action;
 use crate::patience::Patience;
 use crate::rng::Rng;
 use crate::shortage::Shortage;
-use crate::subject::{Outcome, Subject, SubjectError};
+use crate::subject::{Flow, Outcome, Subject, SubjectError};
 use crate::wire::{Fabric, Place};
 use crate::workload::{Kind, Op, Workload};
 use std::cell::{Cell, RefCell};
@@ -59,6 +59,8 @@ pub struct Shared {
     pub afloat: RefCell<BTreeMap<VolumeId, u64>>,
     /// Room beneath the dense drive.
     pub shortage: Rc<Shortage>,
+    /// The drives of the log are away: what fails now nobody hears of.
+    pub is_log_away: Cell<bool>,
 }
 
 impl Shared {
@@ -192,6 +194,15 @@ impl Hosts {
         end.await
     }
 
+    /// What the pool answers; of one whose log is away errors are not heard: its machine fails.
+    async fn answered<T>(&self, asked: Flow<'_, Outcome<T>>) -> Outcome<T> {
+        let outcome = asked.await;
+        if outcome.is_err() && self.shared.is_log_away.get() {
+            std::future::pending::<()>().await;
+        }
+        outcome
+    }
+
     /// Waits until nothing is under way on the hosts' machine.
     pub async fn land(&self) {
         let mut patience = self.patience();
@@ -289,7 +300,7 @@ impl Hosts {
         let ticket = self.begin_read(volume, lba, count);
         self.launch(ticket);
         let into = Blocks::new(count as usize, self.shared.is_elided);
-        let outcome = self.subject.read(volume, lba, into).await;
+        let outcome = self.answered(self.subject.read(volume, lba, into)).await;
         self.landed(ticket);
         self.end_read(ticket, volume, lba, count, outcome);
     }
@@ -367,7 +378,9 @@ impl Hosts {
             (ticket, blocks)
         };
         self.launch(ticket);
-        let outcome = self.subject.write(volume, lba, blocks, forced).await;
+        let outcome = self
+            .answered(self.subject.write(volume, lba, blocks, forced))
+            .await;
         self.end_change(ticket, volume, lba, count, forced, outcome);
         outcome
     }
@@ -385,11 +398,12 @@ impl Hosts {
             oracle.begin_write(volume, lba, count, Change::Zero)
         };
         self.launch(ticket);
-        let outcome = if kind == Kind::Zeroes {
-            self.subject.write_zeroes(volume, lba, count).await
+        let asked = if kind == Kind::Zeroes {
+            self.subject.write_zeroes(volume, lba, count)
         } else {
-            self.subject.discard(volume, lba, count).await
+            self.subject.discard(volume, lba, count)
         };
+        let outcome = self.answered(asked).await;
         if outcome == Err(SubjectError::CapacityExceeded) && !self.is_short() {
             self.fail(format!("zeroing {count} blocks of {volume} needs no space"));
         }
@@ -457,7 +471,7 @@ impl Hosts {
         self.began(&[4]);
         let ticket = self.shared.oracle.borrow_mut().begin_other();
         self.launch(ticket);
-        let outcome = self.subject.flush().await;
+        let outcome = self.answered(self.subject.flush()).await;
         self.landed(ticket);
         self.ended(4, ticket.begun, outcome.is_ok());
         let oracle = &mut *self.shared.oracle.borrow_mut();
@@ -530,7 +544,9 @@ impl Hosts {
             oracle.begin_create(size, tenant)
         };
         self.began(&[5, size]);
-        let outcome = self.subject.create_volume(&identity, size).await;
+        let outcome = self
+            .answered(self.subject.create_volume(&identity, size))
+            .await;
         self.ended(5, size, outcome.is_ok());
         let oracle = &mut *self.shared.oracle.borrow_mut();
         match outcome {
@@ -567,7 +583,7 @@ impl Hosts {
     async fn delete(&self, volume: VolumeId) {
         self.began(&[6, volume.0]);
         self.shared.oracle.borrow_mut().begin_delete(volume);
-        let outcome = self.subject.delete_volume(volume).await;
+        let outcome = self.answered(self.subject.delete_volume(volume)).await;
         self.ended(6, volume.0, outcome.is_ok());
         match outcome {
             Ok(()) => self.shared.oracle.borrow_mut().end_delete(volume),
@@ -578,7 +594,9 @@ impl Hosts {
     async fn resize(&self, volume: VolumeId, size: u64) {
         self.began(&[7, volume.0, size]);
         let ticket = self.shared.oracle.borrow_mut().begin_resize(volume, size);
-        let outcome = self.subject.resize_volume(volume, size).await;
+        let outcome = self
+            .answered(self.subject.resize_volume(volume, size))
+            .await;
         self.ended(7, volume.0, outcome.is_ok());
         let oracle = &mut *self.shared.oracle.borrow_mut();
         match outcome {

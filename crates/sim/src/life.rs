@@ -72,6 +72,8 @@ pub(crate) struct Life {
     pub(crate) second_until: Cell<Nanos>,
     /// When all drives of the dense tier are away.
     pub(crate) tier_outage: Option<Planned>,
+    /// When those of the log are, and the life ends.
+    pub(crate) log_outage: Option<Planned>,
     /// When the pool has noticed what they missed.
     pub(crate) tier_known_at: Cell<Nanos>,
     /// The first drive of the dense tier, and whether that has parity.
@@ -231,6 +233,15 @@ impl Life {
                 outage = None;
             }
             self.note_tier_back(&**subject)?;
+            if let Some(planned) = self.log_outage
+                && operations >= begun + planned.after
+                && self.lose_log(planned, &**subject)
+            {
+                // Whatever the pool does until then: time goes on.
+                loop {
+                    self.reactor.sleep(WATCH).await;
+                }
+            }
             if self.has_faults && operations >= due {
                 let rng = &mut *self.rng.borrow_mut();
                 due = operations + rng.within(1, self.fault_distance * 2);

@@ -32,6 +32,7 @@ use varve_io::{Drive, World};
 use varve_units::Nanos;
 
 mod aftermath;
+mod refused_start;
 
 /// The dense tier among those of a layout.
 const DENSE: usize = 1;
@@ -211,6 +212,7 @@ impl<'a> Machine<'a> {
             fabric,
             afloat: RefCell::default(),
             shortage,
+            is_log_away: Cell::new(false),
         };
         plan.features().for_each(|feature| shared.count(feature));
         Self {
@@ -364,6 +366,7 @@ impl<'a> Machine<'a> {
     /// One life; false if it was cut short before the pool served.
     fn live(&mut self, purpose: Purpose) -> Result<bool, String> {
         self.lives += 1;
+        self.start_without()?;
         let mut rng = self.rng.split_at("life", self.lives);
         self.journal.add(Action::Step, &[self.lives]);
         let order = rng.split("order");
@@ -410,6 +413,7 @@ impl<'a> Machine<'a> {
         self.is_created |= is_open.get();
         self.shared.oracle.borrow_mut().crash();
         self.shared.shortage.end(self.now);
+        self.shared.is_log_away.set(false);
         self.fail_power(&mut rng, is_crash);
         Ok(is_open.get())
     }
@@ -531,6 +535,7 @@ impl<'a> Machine<'a> {
             second_loss: self.plan_second_loss(),
             second_until: Cell::new(Nanos(0)),
             tier_outage: self.plan_tier_outage(),
+            log_outage: self.plan_log_outage(),
             tier_known_at: Cell::new(Nanos(0)),
             first_dense: self.plan.config.fast,
             has_dense_parity: matches!(self.plan.config.dense, Dense::Parity(_)),
@@ -566,6 +571,14 @@ impl<'a> Machine<'a> {
     fn plan_tier_outage(&self) -> Option<Planned> {
         let may = self.options.has_faults && self.factory.tells_shortage();
         may.then(|| tier_outage::plan(&self.rng, self.lives, &self.plan.config))
+            .flatten()
+    }
+
+    /// Hosts behind a network would wait for a pool that has stopped.
+    fn plan_log_outage(&self) -> Option<Planned> {
+        let is_whole = self.options.is_whole() && self.plan.wire.is_none();
+        let may = is_whole && self.factory.tells_shortage();
+        may.then(|| tier_outage::plan_log(&self.rng, self.lives))
             .flatten()
     }
 
