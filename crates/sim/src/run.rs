@@ -180,8 +180,7 @@ impl<'a> Machine<'a> {
             fast.for_each(|drive| drive.watch(Rc::clone(laps)));
         }
         let journal = Rc::<Journal>::default();
-        let wire = plan.wire.clone();
-        let served = wire.map(|wire| {
+        let served = plan.wire.clone().map(|wire| {
             let timeline = Timeline::new(Rc::clone(&journal), Nanos(0));
             let canary = factory.wire_canary();
             let fabric = Fabric::new(wire, &timeline, &rng.split("fabric"), canary);
