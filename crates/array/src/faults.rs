@@ -3,6 +3,7 @@
 //! **Not here**: what follows from an error (`loss`), and drives that are kept beside the array
 //! (`former`).
 
+use crate::join::Sent;
 use crate::members::Members;
 use varve_io::Command;
 
@@ -44,8 +45,8 @@ impl Members {
     }
 
     /// Counts an error of the drive that a command was sent to, if it still has its seat.
-    pub(crate) fn note_error(&self, member: usize, incarnation: u32, ask: Ask) {
-        self.count(member, incarnation, |faults| match ask {
+    pub(crate) fn note_error(&self, sent: &Sent) {
+        self.count(sent.member, sent.incarnation, |faults| match sent.ask {
             Ask::Read => faults.read_errors += 1,
             Ask::Write => faults.write_errors += 1,
             Ask::Hint => {}

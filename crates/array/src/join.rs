@@ -17,12 +17,20 @@ use varve_io::{Completion, Done, IoError, Outcome, World, slot};
 
 /// One command of several, sent to one member.
 pub(crate) struct Part {
+    pub(crate) sent: Sent,
+    state: State,
+}
+
+/// Whom a command was sent to, when, and what it asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Sent {
     /// The member.
     pub(crate) member: usize,
     /// Which drive in that seat: an answer of a replaced drive says nothing of its successor.
     pub(crate) incarnation: u32,
-    ask: Ask,
-    state: State,
+    /// Times that a member had fallen silent by then.
+    pub(crate) silences: u64,
+    pub(crate) ask: Ask,
 }
 
 enum State {
@@ -32,19 +40,9 @@ enum State {
 }
 
 impl Part {
-    pub(crate) fn new(
-        (member, incarnation): (usize, u32),
-        ask: Ask,
-        completion: Completion,
-        begun: Rc<()>,
-    ) -> Self {
+    pub(crate) fn new(sent: Sent, completion: Completion, begun: Rc<()>) -> Self {
         let state = State::Begun(completion, begun);
-        Self {
-            member,
-            incarnation,
-            ask,
-            state,
-        }
+        Self { sent, state }
     }
 
     /// The error, if it ended with one.
@@ -73,12 +71,12 @@ impl Part {
         };
         if let Poll::Ready(outcome) = Pin::new(completion).poll(context) {
             if outcome.is_err() {
-                members.note_error(self.member, self.incarnation, self.ask);
+                members.note_error(&self.sent);
             }
             self.state = State::Ended(outcome);
             return true;
         }
-        if !members.has_left(self.member, self.incarnation) {
+        if !members.has_left(&self.sent) {
             return false;
         }
         let gone = State::Ended(Err(IoError::Gone));
@@ -110,7 +108,7 @@ impl<P: AsMut<[Part]> + Unpin> Future for Join<'_, P> {
         let mut awaited = MemberSet::default();
         for part in parts.as_mut() {
             if !part.poll(this.members, context) {
-                awaited.insert(part.member);
+                awaited.insert(part.sent.member);
             }
         }
         let waiters = &this.members.waiters;
@@ -155,8 +153,7 @@ pub(crate) fn hurry(world: &dyn World, parts: Vec<Part>) -> Vec<Part> {
         let State::Begun(begun, token) = part.state else {
             unreachable!("just sent");
         };
-        let seat = (part.member, part.incarnation);
-        hasty.push(Part::new(seat, part.ask, completion, token));
+        hasty.push(Part::new(part.sent, completion, token));
         if index > 0 {
             let (tell, is_enough) = slot();
             told.push(tell);

@@ -43,6 +43,7 @@ mod ribbon;
 mod scatter;
 mod scrub;
 mod set;
+mod silence;
 mod stripe;
 mod stripe_read;
 mod stripe_write;

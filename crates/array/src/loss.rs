@@ -34,7 +34,7 @@ impl Members {
         let mut first_error = None;
         for part in &parts {
             match part.error() {
-                None => good.insert(part.member),
+                None => good.insert(part.sent.member),
                 Some(why) => first_error = first_error.or(Some(why)),
             }
         }
@@ -43,7 +43,7 @@ impl Members {
         }
         for part in &parts {
             if let Some(why) = part.error() {
-                self.fail(part.member, part.incarnation, why);
+                self.fail(part.sent.member, part.sent.incarnation, why);
             }
         }
         while let Some(member) = self.leaving_outside(good) {
@@ -59,13 +59,6 @@ impl Members {
     fn leaving_outside(&self, good: MemberSet) -> Option<usize> {
         let leaving = self.those(|state| state == MemberState::Leaving);
         (0..self.len()).find(|&member| leaving.contains(member) && !good.contains(member))
-    }
-
-    /// Notes how a read ended: a drive that is gone is lost.
-    pub(crate) fn note_read(self: &Rc<Self>, part: &Part) {
-        if part.error() == Some(IoError::Gone) {
-            self.fail(part.member, part.incarnation, IoError::Gone);
-        }
     }
 
     /// Gives a member up, unless the others would not hold everything, or it is another drive by

@@ -13,11 +13,12 @@
 use crate::faults::{Ask, Faults};
 use crate::flights::Flights;
 use crate::former::Former;
-use crate::join::Part;
+use crate::join::{Part, Sent};
 use crate::loss::Attempt;
 use crate::member::{Member, MemberState};
 use crate::membership::Membership;
 use crate::set::{Cover, MemberSet};
+use crate::silence::{Silences, Silent};
 use crate::waiters::Waiters;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -37,6 +38,7 @@ pub(crate) struct Members {
     pub(crate) waiters: Waiters,
     is_stopping: Cell<bool>,
     has_former: Cell<bool>,
+    pub(crate) silences: Silences,
 }
 
 pub(crate) struct Seat {
@@ -63,6 +65,8 @@ pub(crate) struct Seat {
     pub(crate) former: Option<Former>,
     /// Of the drive that sits here.
     pub(crate) faults: Faults,
+    /// That it did not answer the last read it was sent.
+    pub(crate) silent: Option<Silent>,
 }
 
 pub(crate) enum Phase {
@@ -91,6 +95,7 @@ impl Seat {
             missed: Vec::new(),
             former: None,
             faults: Faults::default(),
+            silent: None,
         }
     }
 
@@ -139,6 +144,7 @@ impl Members {
             waiters: Waiters::default(),
             is_stopping: Cell::new(false),
             has_former: Cell::new(false),
+            silences: Silences::default(),
         })
     }
 
@@ -228,7 +234,13 @@ impl Members {
         drop(seats);
         let command = make(base);
         let ask = Ask::of(&command);
-        Part::new((member, incarnation), ask, drive.submit(command), begun)
+        let sent = Sent {
+            member,
+            incarnation,
+            silences: self.silences.count(),
+            ask,
+        };
+        Part::new(sent, drive.submit(command), begun)
     }
 
     /// Starts a write of the member range `range` on the members `start` chooses, and returns its
@@ -282,7 +294,11 @@ impl Members {
             }
             let _flight = this.flights.enter(range);
             let part = start(&this);
-            let (member, incarnation) = (part.member, part.incarnation);
+            let Sent {
+                member,
+                incarnation,
+                ..
+            } = part.sent;
             if let Err(why) = this.one(part).await.into_outcome() {
                 this.fail(member, incarnation, why);
                 return Err(why);
@@ -302,7 +318,7 @@ impl Members {
         let mut parts = self.broadcast(|_, _| Command::Flush);
         Completion::flow(async move {
             loop {
-                let asked: Vec<_> = parts.iter().map(|p| (p.member, p.incarnation)).collect();
+                let asked: Vec<_> = parts.iter().map(|part| part.sent).collect();
                 let outcome = this.conclude(parts).await;
                 if outcome.is_ok() || !this.has_others(&asked) {
                     return outcome;
@@ -313,12 +329,13 @@ impl Members {
     }
 
     /// True if a live member is none of these.
-    fn has_others(&self, asked: &[(usize, u32)]) -> bool {
+    fn has_others(&self, asked: &[Sent]) -> bool {
         let live = self.live();
         let seats = self.seats.borrow();
         let mut seats = seats.iter().enumerate();
         seats.any(|(member, seat)| {
-            live.contains(member) && !asked.contains(&(member, seat.incarnation))
+            let is_it = |sent: &Sent| sent.member == member && sent.incarnation == seat.incarnation;
+            live.contains(member) && !asked.iter().any(is_it)
         })
     }
 
@@ -365,6 +382,7 @@ impl Members {
         seat.base = base;
         seat.missed = missed;
         seat.faults = Faults::default();
+        seat.silent = None;
     }
 
     /// Keeps the drive of a live member, to read from while another one is filled. To be called before the
@@ -436,9 +454,9 @@ impl Members {
     }
 
     /// True if nobody waits any more for the drive that a part was sent to.
-    pub(crate) fn has_left(&self, member: usize, incarnation: u32) -> bool {
-        let seat = &self.seats.borrow()[member];
-        seat.has_left || seat.incarnation != incarnation
+    pub(crate) fn has_left(&self, sent: &Sent) -> bool {
+        let seat = &self.seats.borrow()[sent.member];
+        seat.has_left || seat.incarnation != sent.incarnation
     }
 
     /// True if every command that the drives of a seat were ever sent has ended there.

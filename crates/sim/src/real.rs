@@ -107,7 +107,6 @@ const FEATURES: &[&str] = &[
     "stripe_write_errors",
     "stripes_joined",
     "tier_outages",
-    "tier_outages_cost_a_drive",
     "turns_waited",
     "units_retired",
     "volumes_purged",

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::slice::from_ref;
 use varve_array::{Geometry, Member, MemberState, Mirror, Protection, StripeSet};
-use varve_io::{Command, Drive, Gather, Handle, IoError, Outcome, World};
+use varve_io::{Blocks, Command, Drive, Gather, Handle, IoError, Outcome, Target, World};
 
 const MIB: usize = 1 << 20;
 const BASE: u64 = 4096;
@@ -231,6 +231,8 @@ fn what_waits_for_a_drive_ends_as_its_loss_does() {
         rig.membership.is_waiting.set(!fails);
         rig.membership.failures.set(u32::MAX);
         assert_eq!(rig.read(0, BLOCK, 1).err(), Some(IoError::Gone));
+        assert!(rig.read(0, BLOCK, 0).is_ok());
+        assert_eq!(rig.read(0, BLOCK, 1).err(), Some(IoError::Gone));
         rig.executor.drain();
         assert_eq!(rig.array.state(1), MemberState::Leaving);
         if fails {
@@ -353,4 +355,69 @@ fn reads_wait_no_longer_for_a_kept_drive_that_hangs() {
     rig.drives[0].wake();
     rig.executor.drain();
     assert!(rig.read(0, BLOCK, 2).unwrap() == bytes);
+}
+
+/// Where no drive answers none is given up for that; nor for the answer of one that was asked before the other fell silent.
+#[test]
+fn drives_that_are_silent_together_are_kept() {
+    let rig = mirror(2);
+    let answers = |copy| rig.read(0, BLOCK, copy).is_ok();
+    let is_gone = |drive: usize, is_gone: bool| {
+        let error = is_gone.then_some(IoError::Gone);
+        rig.drives[drive].broken.set(error);
+    };
+    is_gone(0, true);
+    is_gone(1, true);
+    assert!([0, 1, 0, 1].map(answers).iter().all(|answers| !answers));
+    is_gone(0, false);
+    is_gone(1, false);
+    assert!([1, 0].map(answers).iter().all(|answers| *answers));
+    // One that answers again is no longer silent.
+    is_gone(0, true);
+    assert!(!answers(0));
+    is_gone(0, false);
+    assert!([1, 0, 1].map(answers).iter().all(|answers| *answers));
+    rig.drives[1].is_hung.set(true);
+    let early = rig.start(Command::Read {
+        offset: 0,
+        into: Target::Data(Blocks::zeroed(1)),
+        copy: 1,
+    });
+    rig.executor.drain();
+    is_gone(0, true);
+    assert!(!answers(0));
+    rig.drives[1].wake();
+    rig.executor.drain();
+    assert!(early.borrow().as_ref().is_some_and(Result::is_ok));
+    assert!(!answers(0));
+    rig.executor.drain();
+    assert!(rig.membership.asked.borrow().is_empty());
+    assert!(answers(1) && !answers(0));
+    rig.executor.drain();
+    assert_eq!(*rig.membership.committed.borrow(), [0]);
+}
+
+/// The same of a set of stripes; what is rebuilt from the others is an answer of each.
+#[test]
+fn a_shelf_that_is_away_costs_no_drive() {
+    let rig = parity();
+    let all_are_gone = |error| rig.drives.iter().for_each(|drive| drive.broken.set(error));
+    let written = rig.write(0, &pattern(3, 6 * BLOCK));
+    rig.executor.drain();
+    assert_eq!(result(&written), Ok(()));
+    all_are_gone(Some(IoError::Gone));
+    for copy in [0, 1, 0, 1] {
+        assert!(rig.read(0, BLOCK, copy).is_err());
+    }
+    all_are_gone(None);
+    for copy in [0, 1] {
+        assert!(rig.read(0, BLOCK, copy).is_ok());
+    }
+    rig.executor.drain();
+    assert!(rig.membership.asked.borrow().is_empty());
+    rig.drives[0].broken.set(Some(IoError::Gone));
+    let reads = [0, 1, 0].map(|copy| rig.read(0, BLOCK, copy).is_ok());
+    assert_eq!(reads, [false, true, false]);
+    rig.executor.drain();
+    assert_eq!(*rig.membership.committed.borrow(), [0]);
 }

@@ -347,6 +347,8 @@ fn a_read_or_repair_that_finds_the_drive_gone_loses_it() {
     let rig = rig(2);
     rig.drives[0].broken.set(Some(IoError::Gone));
     assert_eq!(rig.read(0, BLOCK, 0).err(), Some(IoError::Gone));
+    assert!(rig.read(0, BLOCK, 1).is_ok());
+    assert_eq!(rig.read(0, BLOCK, 0).err(), Some(IoError::Gone));
     rig.executor.drain();
     assert_eq!(*rig.membership.committed.borrow(), [0]);
     let again = rig.drives[0].reads.get();
