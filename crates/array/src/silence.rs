@@ -39,13 +39,12 @@ impl Silences {
 impl Members {
     /// Notes how a read ended: a drive that is gone while others are there is lost.
     pub(crate) fn note_read(self: &Rc<Self>, part: &Part) {
+        let sent = &part.sent;
         match part.error() {
-            Some(IoError::Gone) if self.is_silent_alone(&part.sent) => {
-                self.fail(part.sent.member, part.sent.incarnation, IoError::Gone);
+            Some(IoError::Gone) if self.is_silent_alone(sent) => {
+                self.fail(sent.member, sent.incarnation, IoError::Gone);
             }
-            None | Some(IoError::Media) if self.silences.is_any.get() => {
-                self.note_answer(&part.sent)
-            }
+            None | Some(IoError::Media) if self.silences.is_any.get() => self.note_answer(sent),
             _ => {}
         }
     }
