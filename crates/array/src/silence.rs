@@ -6,7 +6,7 @@
 //! **Not here**: writes, each of which tells by itself who fails it beside whom (`loss`).
 
 use crate::join::{Part, Sent};
-use crate::members::Members;
+use crate::members::{Members, Phase};
 use alloc::rc::Rc;
 use core::cell::Cell;
 use varve_io::IoError;
@@ -68,11 +68,13 @@ impl Members {
         false
     }
 
-    /// A drive has answered: it is not silent, and whoever fell silent before it was asked is so without it.
+    /// A drive has answered: it is not silent, and whoever fell silent before it was asked is so without it. Of those that
+    /// are not live any more nobody needs to know.
     fn note_answer(&self, sent: &Sent) {
         let mut is_any = false;
         for (index, seat) in self.seats.borrow_mut().iter_mut().enumerate() {
-            if index == sent.member && seat.incarnation == sent.incarnation {
+            let is_it = index == sent.member && seat.incarnation == sent.incarnation;
+            if is_it || !matches!(seat.phase, Phase::Live) {
                 seat.silent = None;
             }
             if let Some(silent) = &mut seat.silent {

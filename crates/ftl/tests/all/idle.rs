@@ -47,13 +47,14 @@ fn left_alone(seed: u64, after: Option<Nanos>, has_dense: bool) -> (Pool, Rc<Eng
 fn an_idle_pool_makes_room() {
     let span = Some(Nanos::from_secs(3));
     let (mut more, mut less, mut idle) = (0, 0, 0);
-    for seed in 1..=12 {
+    for seed in 1..=24 {
         let (_pool, busy, _host) = left_alone(seed, None, true);
         let (pool, engine, host) = left_alone(seed, span, true);
         assert_eq!(counted(&busy, "idle_times"), 0, "seed {seed}");
         assert!(counted(&engine, "idle_times") > 0, "seed {seed}");
         more += coming(&engine);
         less += coming(&busy);
+
         idle += u64::from(counted(&engine, "chunks_cleaned_idle") > 0);
         let host = pool.executor.block_on(async move {
             host.verify().await.expect("every block is there");
@@ -75,7 +76,7 @@ fn an_idle_pool_makes_room() {
         pool.executor.block_on(async move { host.run(300).await });
     }
     println!("{more} chunks for {less}, {idle} pools made room");
-    assert!(more >= less + 6 && idle >= 6);
+    assert!(more >= less + 4 && idle >= 12);
 }
 
 /// Emptied chunks of a log without a dense tier would fill others.

@@ -97,6 +97,27 @@ mod tests {
         assert!(said("varve volume delete tank").contains("write POOL/NAME"));
     }
 
+    /// What the service manager is told to run can be run.
+    #[test]
+    fn units_run_what_there_is() {
+        let units = [
+            include_str!("../../../../deploy/varve.service"),
+            include_str!("../../../../deploy/varve-scrub@.service"),
+        ];
+        let mut lines = Vec::new();
+        for line in units.into_iter().flat_map(str::lines) {
+            if let Some((key, line)) = line.split_once('=')
+                && key.starts_with("Exec")
+            {
+                let line = line.trim_start_matches('-').replace("%i", "tank");
+                let error = Cli::try_parse_from(split(&line)).err();
+                assert!(error.is_none(), "{line}: {error:?}");
+                lines.push(key.to_owned());
+            }
+        }
+        assert_eq!(lines, ["ExecStart", "ExecStart", "ExecStopPost"]);
+    }
+
     #[test]
     fn the_subcommand_is_named() {
         let named_by = |line| named(&Cli::command(), split(line));
