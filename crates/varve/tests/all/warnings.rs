@@ -1,6 +1,6 @@
 //! What a pool suffers, as hosts of `varve serve` hear of it.
 
-use crate::daemon::{Daemon, run, run_varve};
+use crate::daemon::{Daemon, run, run_varve, varve};
 use crate::scripted::{Host, pattern};
 use crate::serve_pools::{Scratch, metric};
 use std::io::Write;
@@ -56,7 +56,17 @@ fn a_lost_drive_is_a_critical_warning() {
     scratch.tank(&state, ["small/d0", "d1", "d2"]);
     let (output, text) = run_varve(&["volume", "create", "tank/v", "100M", "--state", &state]);
     assert!(output.status.success(), "{text}");
-    let daemon = Daemon::start(&["--state", &state, "--metrics", "127.0.0.1:0"]);
+    let config = scratch.path("varve.toml");
+    // Beside tests that flush as much as drives take a pool is closed for longer than the usual 20 s.
+    let text = format!(
+        "state_dir = '{state}'\n\
+         drain_s = 300\n\
+         metrics = '127.0.0.1:0'\n\
+         [[listener]]\n\
+         address = '127.0.0.1:0'\n"
+    );
+    std::fs::write(&config, &text).expect("a file");
+    let daemon = Daemon::spawn(varve(&["serve", "--json", "--config", &config]));
     let nqn = daemon.serving["nqn"].as_str().expect("a name").to_owned();
     let metrics = daemon.serving["metrics"].as_str().expect("an address");
     let (to, metrics) = (daemon.address(0), metrics.to_owned());
