@@ -362,6 +362,16 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// The pool's machine, switched on.
+    fn executor(&self, order: Rng) -> Executor {
+        let executor = match &self.timeline {
+            Some(timeline) => Executor::on(timeline, order),
+            None => Executor::new(Rc::clone(&self.journal), order, self.now),
+        };
+        executor.reactor().set_patience(PATIENCE);
+        executor
+    }
+
     /// One life; false if it was cut short before the pool served.
     fn live(&mut self, purpose: Purpose) -> Result<bool, String> {
         self.lives += 1;
@@ -369,12 +379,8 @@ impl<'a> Machine<'a> {
         let mut rng = self.rng.split_at("life", self.lives);
         self.journal.add(Action::Step, &[self.lives]);
         let order = rng.split("order");
-        let mut executor = match &self.timeline {
-            Some(timeline) => Executor::on(timeline, order),
-            None => Executor::new(Rc::clone(&self.journal), order, self.now),
-        };
+        let mut executor = self.executor(order);
         let reactor = executor.reactor();
-        reactor.set_patience(PATIENCE);
         self.arm_start(&reactor, &mut rng);
         let life = self.life(&reactor, purpose, &mut rng);
         let is_open = Rc::clone(&life.is_open);

@@ -3,9 +3,9 @@
 //!
 //! **Invariant**: what is drawn comes from a stream of its own. A seed that does not draw it is what it is without this.
 
-use super::{Machine, PATIENCE};
+use super::Machine;
 use crate::drive::SimDrive;
-use crate::executor::{Executor, Stop, Trigger};
+use crate::executor::{Stop, Trigger};
 use crate::rng::Rng;
 use crate::shortage::Refusal;
 use crate::subject::{Dense, SubjectError};
@@ -60,12 +60,8 @@ impl Machine<'_> {
 
     fn try_start(&mut self, rng: &mut Rng) -> Result<(), String> {
         let order = rng.split("order");
-        let mut executor = match &self.timeline {
-            Some(timeline) => Executor::on(timeline, order),
-            None => Executor::new(Rc::clone(&self.journal), order, self.now),
-        };
+        let mut executor = self.executor(order);
         let reactor = executor.reactor();
-        reactor.set_patience(PATIENCE);
         if rng.chance(1, 4) {
             let action = rng.magnitude(1, CUT_ACTIONS);
             reactor.arm(Trigger::Action(self.journal.actions() + action));
