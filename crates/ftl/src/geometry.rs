@@ -273,3 +273,16 @@ impl Geometry {
         self.group_blocks / self.stripe_blocks
     }
 }
+
+/// A pool of tests.
+#[cfg(test)]
+pub(crate) const SMALL: Geometry = Geometry {
+    chunk_bytes: 1 << 20,
+    chunks: 16,
+    lba_bytes: 512,
+    group_blocks: 256,
+    groups: 8,
+    stripe_blocks: 64,
+    p2l_copies: 1,
+    slices: 16,
+};

@@ -238,17 +238,7 @@ impl fmt::Debug for Lifetimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const GEOMETRY: Geometry = Geometry {
-        chunk_bytes: 1 << 20,
-        chunks: 16,
-        lba_bytes: 512,
-        group_blocks: 256,
-        groups: 8,
-        stripe_blocks: 64,
-        p2l_copies: 1,
-        slices: 3,
-    };
+    use crate::geometry::SMALL;
 
     /// A turn is class 8, each octave one more or less, rounded at half of one.
     #[test]
@@ -288,7 +278,7 @@ mod tests {
     /// none.
     #[test]
     fn places_of_the_log_have_classes() {
-        let lifetimes = Lifetimes::new(&GEOMETRY);
+        let lifetimes = Lifetimes::new(&SMALL);
         // Blocks lie behind heads of batches, at any sector.
         let places = [9, 17, 25, 33].map(Ppa::fast);
         let classes = || places.map(|ppa| lifetimes.class_at(ppa));
@@ -324,7 +314,7 @@ mod tests {
     /// A block that is kept again and again without being written gets older by all of its life.
     #[test]
     fn what_is_kept_grows_old() {
-        let lifetimes = Lifetimes::new(&GEOMETRY);
+        let lifetimes = Lifetimes::new(&SMALL);
         assert_eq!(lifetimes.aged(7, Lsn(5_000), Lsn(0)), 7, "no turn is known");
         (0..100).for_each(|_| lifetimes.note_turn(Lsn(5_000), Lsn(4_000)));
         let after = |turns: u64| lifetimes.aged(7, Lsn(10_000 + turns * 1_000), Lsn(10_000));

@@ -285,6 +285,7 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::geometry::SMALL;
 
     /// Item `number`, of the leaf of that number.
     fn item(number: u32) -> Item {
@@ -337,16 +338,7 @@ mod tests {
 
     #[test]
     fn slices_follow_one_another() {
-        let geometry = Geometry {
-            chunk_bytes: 1 << 20,
-            chunks: 16,
-            lba_bytes: 512,
-            group_blocks: 256,
-            groups: 8,
-            stripe_blocks: 64,
-            p2l_copies: 1,
-            slices: 3,
-        };
+        let geometry = Geometry { slices: 3, ..SMALL };
         let mut queue = Queue::default();
         let all = [5, 2, 8, 0, 1, 4, 7].into_iter().map(item);
         queue.push(all, &blocks(), &Rc::default());

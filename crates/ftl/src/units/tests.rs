@@ -1,6 +1,7 @@
 //! Live bits, stamps and generations of units.
 
 use super::*;
+use crate::geometry::SMALL;
 
 #[test]
 fn masks_agree_with_the_geometry() {
@@ -27,23 +28,12 @@ fn masks_agree_with_the_geometry() {
     }
 }
 
-const GEOMETRY: Geometry = Geometry {
-    chunk_bytes: 1 << 20,
-    chunks: 16,
-    lba_bytes: 512,
-    group_blocks: 256,
-    groups: 8,
-    stripe_blocks: 64,
-    p2l_copies: 1,
-    slices: 16,
-};
-
 #[test]
 fn a_report_older_than_the_stamp_buries_nothing() {
-    let units = UnitTable::new(GEOMETRY);
+    let units = UnitTable::new(SMALL);
     let chunk = UnitId::chunk(3);
     units.open(chunk, Lsn(100));
-    let ppa = Ppa::fast(3 * GEOMETRY.chunk_sectors() + 17);
+    let ppa = Ppa::fast(3 * SMALL.chunk_sectors() + 17);
     units.append(ppa);
     units.bury(ppa, Lsn(99));
     assert_eq!(units.unit(chunk).live(), 1);
@@ -55,17 +45,17 @@ fn a_report_older_than_the_stamp_buries_nothing() {
 
 #[test]
 fn every_place_of_both_tiers_has_its_own_bit() {
-    for block in 0..GEOMETRY.dense_blocks() {
-        let place = GEOMETRY.locate(Ppa::dense(block)).unwrap();
+    for block in 0..SMALL.dense_blocks() {
+        let place = SMALL.locate(Ppa::dense(block)).unwrap();
         assert_eq!(place.unit.tier, Tier::Dense);
         assert_eq!(
             u64::from(place.unit.index) * 256 + u64::from(place.bit),
             block
         );
     }
-    for block in 0..u64::from(GEOMETRY.chunks * GEOMETRY.chunk_blocks()) {
+    for block in 0..u64::from(SMALL.chunks * SMALL.chunk_blocks()) {
         let sector = block * 8 + 3;
-        let place = GEOMETRY.locate(Ppa::fast(sector)).unwrap();
+        let place = SMALL.locate(Ppa::fast(sector)).unwrap();
         assert_eq!(place.unit.tier, Tier::Fast);
         assert_eq!(
             u64::from(place.unit.index) * 256 + u64::from(place.bit),
@@ -73,19 +63,19 @@ fn every_place_of_both_tiers_has_its_own_bit() {
         );
         assert_eq!(place.offset, sector * 512);
     }
-    assert_eq!(GEOMETRY.locate(Ppa::ABSENT), None);
-    assert_eq!(GEOMETRY.locate(Ppa::fast(GEOMETRY.fast_sectors())), None);
+    assert_eq!(SMALL.locate(Ppa::ABSENT), None);
+    assert_eq!(SMALL.locate(Ppa::fast(SMALL.fast_sectors())), None);
 }
 
 /// A unit's places are those that are located in it, up to its first and last.
 #[test]
 fn the_places_of_a_unit_are_those_located_in_it() {
-    let fast = (0..GEOMETRY.fast_sectors()).map(Ppa::fast);
-    for ppa in fast.chain((0..GEOMETRY.dense_blocks()).map(Ppa::dense)) {
-        let unit = GEOMETRY.locate(ppa).unwrap().unit;
-        let all = (0..GEOMETRY.chunks).map(UnitId::chunk);
-        for other in all.chain((0..GEOMETRY.groups).map(UnitId::group)) {
-            let has = GEOMETRY.places(other).contains(&ppa.bits());
+    let fast = (0..SMALL.fast_sectors()).map(Ppa::fast);
+    for ppa in fast.chain((0..SMALL.dense_blocks()).map(Ppa::dense)) {
+        let unit = SMALL.locate(ppa).unwrap().unit;
+        let all = (0..SMALL.chunks).map(UnitId::chunk);
+        for other in all.chain((0..SMALL.groups).map(UnitId::group)) {
+            let has = SMALL.places(other).contains(&ppa.bits());
             assert_eq!(has, other == unit, "{ppa:?} {other:?}");
         }
     }
@@ -95,13 +85,13 @@ fn the_places_of_a_unit_are_those_located_in_it() {
 /// counted as of one after the other.
 #[test]
 fn many_are_buried_as_one_by_one() {
-    let (together, apart) = (UnitTable::new(GEOMETRY), UnitTable::new(GEOMETRY));
+    let (together, apart) = (UnitTable::new(SMALL), UnitTable::new(SMALL));
     let mut dead = Vec::new();
     for units in [&together, &apart] {
         for index in 0..8 {
             units.open(UnitId::chunk(index), Lsn(10 * u64::from(index)));
             units.open(UnitId::group(index), Lsn(7 * u64::from(index)));
-            units.append_run(Ppa::fast(u64::from(index) * GEOMETRY.chunk_sectors()), 200);
+            units.append_run(Ppa::fast(u64::from(index) * SMALL.chunk_sectors()), 200);
             units.append_run(Ppa::dense(u64::from(index) * 256 + 1), 40);
         }
     }
@@ -112,7 +102,7 @@ fn many_are_buried_as_one_by_one() {
             .wrapping_add(1);
         let (unit, block) = (state >> 40 & 7, state >> 33 & 63);
         let place = match state >> 60 & 1 {
-            0 => Ppa::fast(unit * GEOMETRY.chunk_sectors() + block * 8),
+            0 => Ppa::fast(unit * SMALL.chunk_sectors() + block * 8),
             _ => Ppa::dense(unit * 256 + block),
         };
         let runs = 1 + (state >> 50 & 3);
@@ -135,8 +125,8 @@ fn many_are_buried_as_one_by_one() {
 
 #[test]
 fn a_run_is_marked_as_its_blocks_would_be() {
-    let units = UnitTable::new(GEOMETRY);
-    let start = |chunk| chunk * GEOMETRY.chunk_sectors();
+    let units = UnitTable::new(SMALL);
+    let start = |chunk| chunk * SMALL.chunk_sectors();
     for (first, count) in [(0, 1), (3, 60), (3, 61), (60, 4), (60, 196), (0, 256)] {
         units.append_run(Ppa::fast(start(1) + first * 8 + 5), count);
         (0..u64::from(count)).for_each(|block| {
@@ -159,7 +149,7 @@ fn dumped_words_are_restored_bit_by_bit() {
             stripe_blocks: stripe,
             group_blocks: stripe * 4,
             p2l_copies: copies,
-            ..GEOMETRY
+            ..SMALL
         };
         let dumped: Vec<u64> = (1..17)
             .map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -202,14 +192,14 @@ fn dumped_words_are_restored_bit_by_bit() {
 #[test]
 #[should_panic(expected = "cannot go from Free to Closed")]
 fn a_free_unit_cannot_be_closed() {
-    UnitTable::new(GEOMETRY).transition(UnitId::chunk(0), UnitState::Closed);
+    UnitTable::new(SMALL).transition(UnitId::chunk(0), UnitState::Closed);
 }
 
 /// A repair finds its unit as it was, or not at all, while another thread frees it again and again.
 #[test]
 fn a_pinned_unit_is_not_freed() {
     const USES: u32 = 2000;
-    let units = UnitTable::new(GEOMETRY);
+    let units = UnitTable::new(SMALL);
     let id = UnitId::chunk(3);
     let (pinned, missed) = (AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
@@ -270,9 +260,9 @@ fn late_reports_do_not_meet_the_next_use() {
     const USES: u64 = 10_000;
     const BLOCKS: u32 = 48;
     const STEP: u64 = 10;
-    let units = UnitTable::new(GEOMETRY);
+    let units = UnitTable::new(SMALL);
     let id = UnitId::group(2);
-    let first = GEOMETRY.places(id).start;
+    let first = SMALL.places(id).start;
     let blocks = || (first..first + u64::from(BLOCKS)).map(Ppa::dense);
     let (emptied, asked, answered) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let is_over = AtomicBool::new(false);
