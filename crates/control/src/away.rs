@@ -28,6 +28,8 @@ pub(crate) struct Away {
     has_refused_reads: bool,
     /// Drives that take no labels.
     silent: Vec<String>,
+    /// True if the labels note nothing more until the pool is opened again: a commit of theirs found no quorum.
+    has_ended_labels: bool,
 }
 
 /// Reads that were refused because a tier did not answer.
@@ -72,7 +74,13 @@ impl Running {
             dense,
             has_refused_reads: self.has_refused_reads(now),
             silent: self.silent(),
+            has_ended_labels: self.has_ended_labels() && engine.stop_reason().is_none(),
         }
+    }
+
+    /// True if no change of its drives can be noted any more until it is opened again.
+    pub(crate) fn has_ended_labels(&self) -> bool {
+        self.pool.membership().is_stopped()
     }
 
     /// True if reads of hosts were refused a moment ago because a tier did not answer.
@@ -106,7 +114,7 @@ impl Away {
     pub(crate) fn health(&self) -> Health {
         match self.dense {
             Some(outage) if outage.holds_hosts => Health::Faulted,
-            None if !self.has_refused_reads && self.silent.is_empty() => Health::Ok,
+            None if self.troubles().is_empty() => Health::Ok,
             _ => Health::Degraded,
         }
     }
@@ -135,6 +143,14 @@ impl Away {
                  `varve drive list {pool}` tells which one answers with errors"
             );
             findings.push(warn("reads-away", text));
+        }
+        if self.has_ended_labels {
+            let text = format!(
+                "its labels found no quorum and note nothing more: hosts go on until a drive fails, whose loss cannot be \
+                 noted; next: bring the drives back that `varve drive list {pool}` tells errors of, then `varve pool \
+                 import --pool {pool}` opens it anew"
+            );
+            findings.push(warn("labels-ended", text));
         }
         findings
     }
@@ -171,6 +187,9 @@ impl Away {
         troubles.extend(silent.map(|drive| Trouble::Silent { drive }));
         if self.has_refused_reads {
             troubles.push(Trouble::ReadsAway);
+        }
+        if self.has_ended_labels {
+            troubles.push(Trouble::LabelsEnded);
         }
         troubles
     }
@@ -213,6 +232,7 @@ mod tests {
             refusing: Vec::new(),
             has_refused_reads: false,
             silent: Vec::new(),
+            has_ended_labels: false,
         };
         let outage = |holds_hosts| DenseOutage {
             streams: 1,
@@ -228,6 +248,10 @@ mod tests {
             silent: vec!["dense0".to_owned()],
             ..none()
         };
+        let labels = Away {
+            has_ended_labels: true,
+            ..none()
+        };
         let dense = |holds_hosts| Away {
             dense: Some(outage(holds_hosts)),
             ..none()
@@ -235,6 +259,7 @@ mod tests {
         for (away, code, health) in [
             (reads, "reads-away", Health::Degraded),
             (silent, "drive-silent", Health::Degraded),
+            (labels, "labels-ended", Health::Degraded),
             (dense(false), "dense-away", Health::Degraded),
             (dense(true), "dense-away", Health::Faulted),
         ] {
@@ -242,7 +267,7 @@ mod tests {
                 panic!("one finding: {code}");
             };
             assert_eq!((&*found.code, away.health()), (code, health));
-            assert!(found.text.contains("next: `varve drive list p`"), "{found}");
+            assert!(found.text.contains("`varve drive list p`"), "{found}");
             assert_eq!(away.troubles().len(), 1, "{code}");
         }
         let none = none();

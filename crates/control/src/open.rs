@@ -187,10 +187,11 @@ impl Pools {
         })
     }
 
-    /// Closes a pool that is open and has stopped by itself, so that it can be opened again; false if it works.
+    /// Closes a pool that is open and has stopped by itself, or whose labels have ended, so that it can be opened again;
+    /// false if it works.
     async fn close_stopped(&self, pool: &str) -> Result<bool, ControlError> {
         let running = self.running(pool)?;
-        if running.pool.engine().stop_reason().is_none() {
+        if running.pool.engine().stop_reason().is_none() && !running.has_ended_labels() {
             return Ok(false);
         }
         busy(&running)?;

@@ -40,6 +40,8 @@ pub enum Trouble {
     },
     /// Reads of hosts fail because a tier does not answer.
     ReadsAway,
+    /// The labels found no quorum and note nothing more until the pool is opened again.
+    LabelsEnded,
 }
 
 /// What to do where another owner has taken the drives of a pool over.
@@ -65,7 +67,8 @@ impl Trouble {
             | Self::FullMap
             | Self::DenseAway { .. }
             | Self::Silent { .. }
-            | Self::ReadsAway => Some(format!("varve pool status {pool}")),
+            | Self::ReadsAway
+            | Self::LabelsEnded => Some(format!("varve pool status {pool}")),
         }
     }
 }
@@ -94,6 +97,9 @@ impl fmt::Display for Trouble {
                 "drive {drive} takes no labels, and the others cannot do without it"
             ),
             Self::ReadsAway => f.write_str("reads of hosts fail because a drive does not answer"),
+            Self::LabelsEnded => f.write_str(
+                "its labels found no quorum and note nothing more until it is opened again: hosts go on until a drive fails",
+            ),
             Self::Taken(how) => write!(
                 f,
                 "stopped, hosts get errors and nothing more is written to its drives: {how}"

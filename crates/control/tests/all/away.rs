@@ -1,12 +1,15 @@
 //! Drives that do not answer and that the others cannot do without: they stay live, and whoever asks is told.
 
 use crate::common::{
-    LoopDevice, MIB, Mount, Scratch, new_pool, new_volume, pattern, session_beside,
+    LoopDevice, MIB, Mount, Scratch, ended, new_pool, new_volume, pattern, session, session_beside,
 };
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use varve_control::{Config, CreatePool, DrivePath, Health, PoolView, Pools, Protect, Trouble};
+use varve_control::{
+    Config, CreatePool, DrivePath, Health, ImportPool, PoolView, Pools, Protect, ReplaceDrive,
+    Trouble,
+};
 use varve_io::{Blocks, World};
 use varve_units::{Lba, Nanos};
 
@@ -168,6 +171,72 @@ fn a_dense_drive_without_room_beneath_is_told_until_there_is_some() {
         "hosts' writes are refused",
     );
     drop(small);
+}
+
+/// Most drives are away for a moment just when another one is to take a lost one's place: nobody knows whether it did.
+/// It is told that nothing more can be noted, and an import opens the pool anew.
+#[test]
+fn labels_that_found_no_quorum_are_told_until_the_pool_is_opened_anew() {
+    let scratch = Scratch::new();
+    let devices =
+        ["d0", "d1", "d2", "d3"].map(|name| LoopDevice::over(&scratch.path(name), 64 * MIB));
+    let Some(away) = devices.into_iter().collect::<Option<Vec<_>>>() else {
+        return;
+    };
+    let on = |device: &LoopDevice| DrivePath {
+        path: device.path().to_owned(),
+        create_bytes: None,
+    };
+    let lost = scratch.drives("lost", 1, 64).remove(0);
+    let path = lost.path.clone();
+    let wanted = CreatePool {
+        dense: away.iter().map(on).chain([lost]).collect(),
+        ..new_pool(&scratch, "p")
+    };
+    let replace = ReplaceDrive {
+        pool: "p".to_owned(),
+        drive: "dense4".to_owned(),
+        new: scratch.drives("new", 1, 64).remove(0),
+        give_up: false,
+        from_others: false,
+        overwrite: false,
+    };
+    let import = ImportPool {
+        pool: Some("p".to_owned()),
+        degraded: true,
+        ..ImportPool::default()
+    };
+    let home = scratch.path("home");
+    session(&home, |pools| async move {
+        pools.create_pool(&wanted).await.unwrap();
+        let volume = pools.create_volume(&new_volume("p", "v", 4)).await;
+        let volume = volume.unwrap();
+        let written = volume.write(Lba(0), pattern(0, 40, 1), true).await;
+        written.unwrap();
+        pools.close_all().await;
+    });
+    std::fs::remove_file(path).unwrap();
+    session_beside(&home, Config::default(), |world, pools| async move {
+        pools.import(&import).await.unwrap();
+        away.iter().for_each(|device| device.refuse_writes(true));
+        let job = pools.replace_drive(&replace).await.unwrap();
+        let told = ended(&pools, job).await.failure.expect("nobody knows");
+        assert!(told.next.unwrap().contains("import --pool p"));
+        away.iter().for_each(|device| device.refuse_writes(false));
+        let view = pools.status("p").await.unwrap();
+        assert!(text(&view, "labels-ended").is_some(), "{view:?}");
+        let troubles = pools.troubles("p").unwrap();
+        assert!(troubles.contains(&Trouble::LabelsEnded), "{troubles:?}");
+        pools.import(&import).await.unwrap();
+        let view = pools.status("p").await.unwrap();
+        assert!(text(&view, "labels-ended").is_none(), "{view:?}");
+        pools.replace_drive(&replace).await.unwrap();
+        until(&*world, &pools, PoolView::is_well).await;
+        let volume = pools.volume("p", "v").unwrap();
+        let read = volume.read(Lba(0), Blocks::zeroed(40)).await.unwrap();
+        assert!(read.bytes() == pattern(0, 40, 1).bytes());
+        pools.close_all().await;
+    });
 }
 
 /// Nobody writes: that the drive takes no labels tells, before hosts meet it.

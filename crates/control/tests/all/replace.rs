@@ -1,13 +1,13 @@
 //! Drives that come back, and drives that take another's place.
 
 use crate::common::{
-    MIB, Mount, Scratch, closed_pool, new_pool, new_volume, paths, pattern, session,
+    MIB, Mount, Scratch, closed_pool, ended, new_pool, new_volume, paths, pattern, session,
 };
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 use varve_control::{
-    CreatePool, DrivePath, DriveView, Exit, Failure, Finding, ImportPool, JobState, JobView, Pools,
+    CreatePool, DrivePath, DriveView, Exit, Failure, Finding, ImportPool, JobState, Pools,
     ReplaceDrive, Reply, Request, local, scan,
 };
 use varve_units::Lba;
@@ -25,13 +25,6 @@ fn by(drive: &str, path: &Path) -> ReplaceDrive {
         from_others: false,
         overwrite: false,
     }
-}
-
-async fn ended(pools: &Pools, mut job: JobView) -> JobView {
-    while job.state == JobState::Running {
-        job = pools.wait_job(job.job, job.done_bytes).await.unwrap();
-    }
-    job
 }
 
 /// States of all drives, in their order.

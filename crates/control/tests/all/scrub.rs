@@ -1,13 +1,11 @@
 //! Pools that are scrubbed while they are open: what is mended, what is named, how a scrub ends.
 
-use crate::common::{MIB, Scratch, new_pool, new_volume, pattern, session};
+use crate::common::{MIB, Scratch, ended, new_pool, new_volume, pattern, session};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
-use varve_control::{
-    CreatePool, JobState, JobView, Pools, Protect, ScrubPool, ScrubView, Severity,
-};
+use varve_control::{CreatePool, JobState, Pools, Protect, ScrubPool, ScrubView, Severity};
 use varve_units::Lba;
 
 /// Blocks of the volume: more than the fast drives hold.
@@ -47,13 +45,6 @@ fn of(limit_bytes_per_s: u64) -> ScrubPool {
         pool: "p".to_owned(),
         limit_bytes_per_s: Some(limit_bytes_per_s),
     }
-}
-
-async fn ended(pools: &Pools, mut job: JobView) -> JobView {
-    while job.state == JobState::Running {
-        job = pools.wait_job(job.job, job.done_bytes).await.unwrap();
-    }
-    job
 }
 
 async fn scrub(pools: &Rc<Pools>) -> ScrubView {

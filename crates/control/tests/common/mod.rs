@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use varve_control::{
-    Config, CreatePool, CreateVolume, DrivePath, Exit, Failure, Finding, Home, Pools,
+    Config, CreatePool, CreateVolume, DrivePath, Exit, Failure, Finding, Home, JobState, JobView,
+    Pools,
 };
 use varve_hostio::Executor;
 use varve_io::{Blocks, World};
@@ -100,6 +101,14 @@ pub async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output 
     })
     .await;
     (first.expect("it ended"), second.expect("it ended"))
+}
+
+/// A job, once it has ended.
+pub async fn ended(pools: &Pools, mut job: JobView) -> JobView {
+    while job.state == JobState::Running {
+        job = pools.wait_job(job.job, job.done_bytes).await.unwrap();
+    }
+    job
 }
 
 /// Two fast and three dense drives in a scratch directory.
