@@ -136,6 +136,13 @@ pub enum ControlError {
     },
     /// A scrub was told to end before it had looked at everything.
     ScrubEnded(String),
+    /// A scrub is at work that reads at most so many bytes a second, 0 for any number.
+    Scrubbed {
+        /// Of which pool.
+        pool: String,
+        /// Its limit.
+        limit: u64,
+    },
     /// Hosts see the volumes of the pool, and would lose them.
     Connected {
         /// The pool.
@@ -265,6 +272,7 @@ impl ControlError {
             | Self::Daemon(_)
             | Self::Served(_)
             | Self::Connected { .. }
+            | Self::Scrubbed { .. }
             | Self::Busy { .. } => Exit::Conflict,
             Self::Undestroyed { findings, .. } => left_exit(findings),
             Self::Interrupted(signal) => (*signal).into(),
@@ -315,6 +323,7 @@ impl ControlError {
             Self::Connected { .. } => "hosts-connected",
             Self::Busy { .. } => "busy",
             Self::ScrubEnded(_) => "scrub-ended",
+            Self::Scrubbed { .. } => "scrub-at-work",
             Self::Pool { error, .. } => pool_code(error),
             Self::Engine { error, .. } => engine_code(error),
             Self::Open(_) => "open",
@@ -510,6 +519,13 @@ fn at(paths: &[PathBuf]) -> String {
 impl ControlError {
     fn fmt_conflict(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Scrubbed { pool, limit: 0 } => {
+                write!(f, "pool {pool} is being scrubbed already, without a limit")
+            }
+            Self::Scrubbed { pool, limit } => write!(
+                f,
+                "pool {pool} is being scrubbed already, at {limit} bytes a second at most"
+            ),
             Self::PoolExists(name) => write!(f, "a pool `{name}` is known already"),
             Self::Naming(path) => {
                 let path = path.display();
@@ -546,7 +562,11 @@ impl ControlError {
                 write!(f, "pool {pool} was being destroyed when that was cut short")
             }
             Self::HasVolumes { pool, volumes } => {
-                write!(f, "pool {pool} has {volumes} volumes, which would be lost")
+                let s = if *volumes == 1 { "" } else { "s" };
+                write!(
+                    f,
+                    "pool {pool} has {volumes} volume{s}, which would be lost"
+                )
             }
             Self::Undestroyed { pool, .. } => {
                 write!(f, "drives of pool {pool} could not be destroyed")
@@ -645,6 +665,7 @@ impl fmt::Display for ControlError {
             | Self::InUse(_)
             | Self::Daemon(_)
             | Self::Connected { .. }
+            | Self::Scrubbed { .. }
             | Self::Busy { .. } => self.fmt_conflict(f),
             Self::Pool { pool, paths, .. } => write!(f, "pool {pool} failed{}", at(paths)),
             Self::Engine { what, .. } => write!(f, "{what} failed"),

@@ -193,7 +193,7 @@ fn label_view(label: &Label) -> LabelView {
         role: role(member.role).to_owned(),
         slot: member.slot,
         state: match member.state {
-            MemberState::Active => "active",
+            MemberState::Active => "live",
             MemberState::Failed => "lost",
             MemberState::Rebuilding => "rebuilding",
             MemberState::Removed => "removed",

@@ -56,6 +56,9 @@ impl ControlError {
                     .to_owned()
             }
             Self::Daemon(_) => "use another --state DIR, or end that daemon".to_owned(),
+            Self::Scrubbed { pool, .. } => format!(
+                "varve pool scrub {pool} --stop ends it; without a limit varve pool scrub {pool} waits for its end"
+            ),
             Self::ScrubEnded(pool) => format!("varve pool scrub {pool} begins it anew"),
             Self::Busy { pool, .. } => format!("varve pool status {pool}"),
             Self::Connected { .. } => CONNECTED_NEXT.to_owned(),

@@ -21,8 +21,9 @@ use varve_units::Nanos;
 
 /// Bytes of memory for the map of a pool at least.
 pub(crate) const MAP_BYTES_MIN: u64 = 64 << 20;
-/// Bytes of drives for which the map gets one byte of memory: 0.0125 % (design.md 4.1).
-pub(crate) const MAP_SHARE: u64 = 8000;
+/// Bytes of drives for which the map gets one byte of memory: 0.012 %, so that a large pool takes 0.02 % with all that must
+/// be there beside it.
+pub(crate) const MAP_SHARE: u64 = 8333;
 
 /// Looks at drives that were closed, and the pause between. Arbitrary: ten seconds together, as long as
 /// a slow drive's command may take.
@@ -37,7 +38,7 @@ const NAMING_PAUSE: Nanos = Nanos::from_millis(10);
 /// What whoever runs the control plane decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Config {
-    /// Bytes of memory for the map of each pool; 0.0125 % of its drives, at least 64 MiB, if `None`.
+    /// Bytes of memory for the map of each pool; 0.012 % of its drives, at least 64 MiB, if `None`.
     pub map_bytes: Option<u64>,
     /// Pools of the registry are opened also if drives are missing, as far as redundancy goes: the
     /// drives are lost to the pool then, and must be rebuilt if they come back.

@@ -104,6 +104,8 @@ impl ScrubView {
 pub(crate) struct Scrubs {
     /// The job of the one that is at work.
     pub(crate) job: Cell<Option<u64>>,
+    /// Bytes a second that it reads at most, 0 for any number.
+    limit: Cell<u64>,
     is_unwanted: Cell<bool>,
     /// What the last one found, and when it ended.
     last: RefCell<Option<(ScrubView, Nanos)>>,
@@ -140,16 +142,24 @@ impl Pools {
     /// Begins to scrub an open pool, as a job; where one is at work it is that job.
     ///
     /// # Errors
-    /// [`ControlError`]: no such pool, or it is not open.
+    /// [`ControlError`]: no such pool, it is not open, or one is at work with another limit than the one that is asked for.
     pub fn scrub_pool(&self, wanted: &ScrubPool) -> Result<JobView, ControlError> {
         let running = self.running(&wanted.pool)?;
         if let Some(job) = running.scrubs.job.get() {
-            return self.job(job);
+            let limit = running.scrubs.limit.get();
+            return match wanted.limit_bytes_per_s {
+                Some(other) if other != limit => Err(ControlError::Scrubbed {
+                    pool: wanted.pool.clone(),
+                    limit,
+                }),
+                _ => self.job(job),
+            };
         }
         let job = self.jobs.begin("scrub", &wanted.pool, "", self.world.now());
         running.scrubs.job.set(Some(job));
         running.scrubs.is_unwanted.set(false);
         let limit = wanted.limit_bytes_per_s.unwrap_or(SCRUB_LIMIT);
+        running.scrubs.limit.set(limit);
         let limit = Some(limit).filter(|limit| *limit > 0);
         let (jobs, world) = (Rc::clone(&self.jobs), Rc::clone(&self.world));
         self.world.spawn(Box::pin(async move {

@@ -16,10 +16,10 @@ use crate::volumes::{exposed_bytes, volume_views};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
-use varve_format::{Geometry, Label, MemberRole, MemberState, Protection};
+use varve_format::{Geometry, Label, Member, MemberRole, MemberState, Protection};
 use varve_ftl::StopReason;
 use varve_io::Flow;
-use varve_pool::label::{Role, TableGeneration, is_covered};
+use varve_pool::label::{MemberId, Role, TableGeneration, Voters, is_covered};
 use varve_pool::{SlotState, SlotStatus, engine_config, engine_geometry};
 use varve_units::{BLOCK_BYTES, Nanos};
 
@@ -354,7 +354,11 @@ impl Pools {
             closed_drives(entry, label, &usable(label, &scans, &mut findings))
         });
         findings.extend(replacements(&entry.name, &drives));
-        findings.extend(absences(&entry.name, &drives));
+        match newest.is_none_or(|label| has_quorum(label, &drives)) {
+            true => findings.extend(absences(&entry.name, &drives)),
+            // No place of such a pool is filled before it opens.
+            false => findings.push(outvoted(&entry.name)),
+        }
         if entry.destroying {
             let text = format!(
                 "it was being destroyed; `varve pool destroy {}` ends that",
@@ -440,9 +444,34 @@ fn can_serve(label: &Label, drives: &[DriveView]) -> bool {
     };
     let has_fast = (0..=u8::MAX).any(|slot| is_live(&drive_name(Role::Fast, slot)));
     has_fast
+        && has_quorum(label, drives)
         && is_covered(&label.geometry, |slot| {
             is_live(&drive_name(Role::Dense, slot as u8))
         })
+}
+
+/// True if the drives of a pool that are there are the majority that its labels take.
+fn has_quorum(label: &Label, drives: &[DriveView]) -> bool {
+    let is_there = |member: &&Member| {
+        let name = place_name(member.role, member.slot);
+        let mut there = drives.iter().filter(|drive| drive.path.is_some());
+        there.any(|drive| drive.drive == name && drive.state != "lost")
+    };
+    let is_voter =
+        |member: &&Member| matches!(member.state, MemberState::Active | MemberState::Rebuilding);
+    let voters = || label.members.iter().filter(is_voter);
+    let there: Vec<u32> = voters().filter(is_there).map(|member| member.id).collect();
+    let voters = Voters::new(voters().map(|member| MemberId(member.id)).collect());
+    voters.is_quorum(|id| there.contains(&id.0))
+}
+
+/// What is to be known of a pool most of whose drives are away.
+fn outvoted(pool: &str) -> Finding {
+    let text = format!(
+        "the drives that are there are no majority, and do not open it; next: bring the others back, or to do without them for \
+         good, with what only they hold: `varve pool import --pool {pool} --accept-loss`"
+    );
+    Finding::new(Severity::Warning, "no-quorum", text)
 }
 
 /// All but those that were put back from a copy, which are told.

@@ -37,7 +37,7 @@ pub const BATCH_DATA_BLOCKS_MAX: usize = BATCH_HEADER_BYTES_MAX / 4;
 /// Metadata payload of one batch, padded. Arbitrary: 256 checkpoint parts of the largest size.
 pub const BATCH_META_BYTES_MAX: usize = 64 << 20;
 
-const MAGIC: [u8; 4] = *b"VBAT";
+pub(crate) const MAGIC: [u8; 4] = *b"VBAT";
 const STRUCTURE: &str = "BatchHead";
 
 media! {

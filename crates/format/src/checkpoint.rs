@@ -16,7 +16,7 @@ use varve_units::{LaneId, Lsn, SliceId};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
-const MAGIC: [u8; 4] = *b"VCMT";
+pub(crate) const MAGIC: [u8; 4] = *b"VCMT";
 const STRUCTURE: &str = "CommitBody";
 
 codes! {

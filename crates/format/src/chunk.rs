@@ -19,7 +19,7 @@ pub const CHUNK_HEADER_BYTES: usize = 4096;
 /// Bytes at the start of a chunk: its header, twice.
 pub const CHUNK_HEAD_BYTES: usize = 2 * CHUNK_HEADER_BYTES;
 
-const MAGIC: [u8; 4] = *b"VCHK";
+pub(crate) const MAGIC: [u8; 4] = *b"VCHK";
 const STRUCTURE: &str = "ChunkHeader";
 
 media! {

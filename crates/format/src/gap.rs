@@ -14,7 +14,7 @@ use varve_units::{Lsn, SECTOR};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
-const MAGIC: [u8; 4] = *b"VGAP";
+pub(crate) const MAGIC: [u8; 4] = *b"VGAP";
 const STRUCTURE: &str = "Gap";
 
 media! {

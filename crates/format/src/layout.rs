@@ -1,10 +1,34 @@
-//! The layout of every structure as Markdown, derived from the structures themselves.
+//! The layout of every structure as Markdown, and what its codes mean, derived from the structures themselves.
 
 use crate::media::Table;
 use crate::record_raw as record;
-use crate::{batch, bitmap, catalogue, checkpoint, chunk, gap, geometry, label, media, p2l, unit};
+use crate::{
+    ChunkState, GroupState, MemberRole, MemberState, PartKind, Protection, RecordKind, Tier,
+    VolumeState, batch, bitmap, catalogue, checkpoint, chunk, gap, geometry, label, media, p2l,
+    unit,
+};
+use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::Write;
+
+/// The first bytes of structures that stand alone.
+const MAGICS: &[(&str, [u8; 4])] = &[
+    ("Label", label::LABEL_MAGIC),
+    ("ChunkHeader", chunk::MAGIC),
+    ("Gap", gap::MAGIC),
+    ("BatchHead", batch::MAGIC),
+    ("CommitBody", checkpoint::MAGIC),
+    ("P2lHead", p2l::MAGIC),
+];
+
+/// Bits of `flags` in the head of a record.
+const RECORD_FLAGS: &[(&str, u8)] = &[
+    ("External", record::EXTERNAL),
+    ("Conditional", record::CONDITIONAL),
+    ("Zero", record::ZERO),
+    ("Commit", record::COMMIT),
+];
 
 /// All structures in reading order.
 const TABLES: &[Table] = &[
@@ -52,6 +76,39 @@ pub fn tables() -> String {
             );
         }
     }
+    text.push_str(&values());
+    text
+}
+
+/// What stands in fields that have only some values.
+fn values() -> String {
+    let mut text = format!(
+        "\n## Magic numbers and codes\n\nAll structures have version {}.\n\n| field | values |\n| --- | --- |\n",
+        media::VERSION
+    );
+    let magics = MAGICS.iter().map(|(name, magic)| {
+        let letters: String = magic.iter().map(|byte| char::from(*byte)).collect();
+        format!("{name} {letters}")
+    });
+    let flags = RECORD_FLAGS
+        .iter()
+        .map(|(name, bit)| format!("{name} {bit}"));
+    let mut row = |field: &str, values: Vec<String>| {
+        let _ = writeln!(text, "| {field} | {} |", values.join(", "));
+    };
+    row("magic", magics.collect());
+    macro_rules! codes {
+        ($($field:literal $of:ident),*) => {$(
+            let codes = $of::ALL.iter().map(|one| format!("{one:?} {}", one.code()));
+            row($field, codes.collect());
+        )*};
+    }
+    codes!(
+        "kind of a record" RecordKind, "part_kind" PartKind, "protection" Protection,
+        "role of a member" MemberRole, "state of a member" MemberState, "state of a volume" VolumeState,
+        "state of a group" GroupState, "state of a chunk" ChunkState, "tier" Tier
+    );
+    row("flags of a record", flags.collect());
     text
 }
 

@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Data blocks of one stripe at most. Arbitrary: 256 MiB of data.
 pub const STRIPE_BLOCKS_MAX: usize = 1 << 16;
 
-const MAGIC: [u8; 4] = *b"VP2L";
+pub(crate) const MAGIC: [u8; 4] = *b"VP2L";
 const STRUCTURE: &str = "P2l";
 
 /// One data block of a stripe.

@@ -27,8 +27,8 @@ const DRAM_PPM: u64 = 200;
 /// The memory limit is at least this.
 const DRAM_MIN: u64 = 96 << 20;
 /// Share of the memory limit that deltas and images may take, per cent: the rest is for what must
-/// be there (leaf heads, live bits, unit tables, buffers).
-const MAP_PER_CENT: u64 = 62;
+/// be there (leaf heads, live bits, lifetimes, unit tables, buffers).
+const MAP_PER_CENT: u64 = 60;
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Debug)]

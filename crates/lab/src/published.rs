@@ -20,7 +20,7 @@ pub struct Published {
     pub start_ns: u64,
     /// The limit that a start is held to.
     pub target_ns: u64,
-    /// A start of CSAL as open-sourced, after a loss of power.
+    /// A start of CSAL as open-sourced, after a loss of power: by the design's arithmetic, not measured.
     pub csal_start_ns: u64,
 }
 

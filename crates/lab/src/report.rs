@@ -334,7 +334,10 @@ impl Report {
         line("  start reads", bytes(other.start_read_bytes));
         line("  start, device and CPU", seconds(other.start_ns));
         line("  start, at most", seconds(other.target_ns));
-        line("  start, CSAL", seconds(other.csal_start_ns));
+        line(
+            "  start, CSAL as open-sourced",
+            seconds(other.csal_start_ns),
+        );
     }
 
     fn window_lines(&self, line: &mut impl FnMut(&str, String)) {

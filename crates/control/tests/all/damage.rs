@@ -1,6 +1,6 @@
 //! Drives that lie, shrink, vanish or have no room: an error or a repaired read, never other content.
 
-use crate::common::{MIB, Mount, Scratch, new_pool, new_volume, pattern, session};
+use crate::common::{MIB, Mount, Scratch, new_pool, new_volume, paths, pattern, session};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,6 @@ use varve_units::{LEAF_BLOCKS, Lba};
 
 /// Blocks of the volume, written in runs that go to both tiers.
 const BLOCKS: u64 = 10_000;
-
-fn paths(wanted: &CreatePool) -> Vec<PathBuf> {
-    let drives = wanted.fast.iter().chain(&wanted.dense);
-    drives.map(|drive| drive.path.clone()).collect()
-}
 
 /// A pool whose volume was written twice over, so that compaction and collection have run.
 async fn load(pools: &Pools, wanted: &CreatePool) {
@@ -480,6 +475,41 @@ fn nothing_goes_without(home: &Path, fast: &[PathBuf]) {
         };
         assert!(pools.import(&import).await.is_err());
     });
+}
+
+/// A pool of two drives opens without the second one, and without the first only if losses are accepted: that is what is
+/// advised.
+#[test]
+fn without_a_majority_an_accepted_loss_is_advised() {
+    for (away, code, next) in [
+        (0, "no-quorum", "varve pool import --pool p --accept-loss"),
+        (1, "drive-away", "varve drive replace p/fast1 PATH"),
+    ] {
+        let scratch = Scratch::new();
+        let home = scratch.path("home");
+        let wanted = CreatePool {
+            dense: Vec::new(),
+            ..new_pool(&scratch, "p")
+        };
+        let gone = paths(&wanted)[away].clone();
+        session(&home, |pools| async move {
+            pools.create_pool(&wanted).await.unwrap();
+            pools.close_all().await;
+        });
+        std::fs::remove_file(gone).unwrap();
+        session(&home, |pools| async move {
+            let status = pools.status("p").await.unwrap();
+            let told: Vec<_> = status.findings.iter().map(|one| &*one.code).collect();
+            assert!(told.contains(&code), "{away}: {told:?}");
+            assert!(status.findings.iter().any(|one| one.text.contains(next)));
+            let import = ImportPool {
+                accept_loss: code == "no-quorum",
+                ..degraded()
+            };
+            pools.import(&import).await.unwrap();
+            pools.close_all().await;
+        });
+    }
 }
 
 fn is_put_back(findings: &[Finding]) -> bool {

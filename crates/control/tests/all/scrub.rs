@@ -5,7 +5,9 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
-use varve_control::{CreatePool, JobState, Pools, Protect, ScrubPool, ScrubView, Severity};
+use varve_control::{
+    CreatePool, Exit, Failure, JobState, Pools, Protect, ScrubPool, ScrubView, Severity,
+};
 use varve_units::Lba;
 
 /// Blocks of the volume: more than the fast drives hold.
@@ -155,7 +157,7 @@ fn what_no_drive_gives_back_is_named() {
     });
 }
 
-/// Who asks for a scrub while one is at work gets that one. It ends when it is told to, and with the pool.
+/// Who asks for a scrub while one is at work gets that one, unless it is to have another limit. It ends when it is told to, and with the pool.
 #[test]
 fn a_scrub_ends_when_it_is_told_to_and_with_its_pool() {
     let scratch = Scratch::new();
@@ -173,7 +175,18 @@ fn a_scrub_ends_when_it_is_told_to_and_with_its_pool() {
         );
         // Minutes of work.
         let first = pools.scrub_pool(&of(100_000)).unwrap();
-        assert_eq!(pools.scrub_pool(&of(0)).unwrap().job, first.job);
+        let any = ScrubPool {
+            limit_bytes_per_s: None,
+            ..of(0)
+        };
+        for same in [of(100_000), any] {
+            assert_eq!(pools.scrub_pool(&same).unwrap().job, first.job);
+        }
+        let refused = Failure::from(pools.scrub_pool(&of(0)).unwrap_err());
+        assert_eq!(
+            (refused.exit, &*refused.code),
+            (Exit::Conflict, "scrub-at-work")
+        );
         assert_eq!(pools.status("p").await.unwrap().jobs, [first.job]);
         assert!(pools.stop_scrub("p").await.unwrap().is_empty());
         let job = pools.job(first.job).unwrap();

@@ -77,7 +77,7 @@ impl fmt::Display for ChangeError {
             Self::LastFast { id } => {
                 write!(
                     f,
-                    "{id} is the last active fast drive and cannot be given up"
+                    "{id} is the last live fast drive and cannot be given up"
                 )
             }
             Self::DenseNeeded { id } => {

@@ -61,7 +61,7 @@ impl MemberState {
 impl fmt::Display for MemberState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Active => "active",
+            Self::Active => "live",
             Self::Lost => "lost",
             Self::Rebuilding => "rebuilding",
             Self::Removed => "removed",

@@ -125,7 +125,7 @@ fn show(view: &InspectView) {
 fn show_label(name: &str, label: &LabelView) {
     println!(
         "label {name}: drive {} of pool {} ({}), generation {:#x}, written {} times, epoch {}, \
-         owner {}, heartbeat {}, LBAs of {} bytes, {}",
+         owner {}, heartbeat {}, logical blocks of {} bytes, {}",
         label.drive,
         label.pool,
         label.id,

@@ -156,7 +156,9 @@ impl Recovery {
                 match report.shortcoming() {
                     None => Exit::Ok,
                     Some(what) => {
-                        complain("not-steady", what, "see `varve lab recovery --help`");
+                        let next = "`varve lab recovery --help` tells what can be given: --dram is the limit of memory, \
+                                    --scale how small a run is";
+                        complain("not-steady", what, next);
                         Exit::Failed
                     }
                 }

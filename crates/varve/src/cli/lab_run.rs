@@ -51,7 +51,7 @@ pub(crate) struct RunOptions {
 pub(crate) struct AllOptions {
     #[command(flatten)]
     common: Common,
-    /// Only experiments that tell something in a minute at a fraction of their size, each at a scale of its
+    /// Only experiments that tell something in minutes at a fraction of their size, each at a scale of its
     /// own: what is run on every change
     #[arg(long, conflicts_with = "scale")]
     quick: bool,

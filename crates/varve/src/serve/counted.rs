@@ -2,7 +2,7 @@
 //!
 //! **Not here**: the other metrics (`exposition`).
 
-/// A counter of an open pool: its name behind `varve_pool_`, its type, what it counts since the pool was
+/// A counter of an open pool: its name behind `varve_pool_` (a counter's has `_total` behind it there), its type, what it counts since the pool was
 /// opened.
 pub(super) type Counted = (&'static str, &'static str, &'static str);
 

@@ -343,7 +343,8 @@ fn of_volumes(readings: &Readings) -> [Family; 3] {
 /// What engines counted. What has not been counted yet is 0, so that the first one is seen as a change.
 fn of_engines(pools: &[PoolView]) -> Vec<Family> {
     let families = COUNTED.into_iter().map(|(name, kind, help)| {
-        let mut family = Family::new(&format!("pool_{name}"), kind, help);
+        let end = if kind == "counter" { "_total" } else { "" };
+        let mut family = Family::new(&format!("pool_{name}{end}"), kind, help);
         for pool in pools.iter().filter(|pool| pool.is_open) {
             let value = pool.counters.get(name).copied().unwrap_or(0);
             family.add(&[("pool", &pool.pool)], value);

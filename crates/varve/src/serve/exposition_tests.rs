@@ -100,8 +100,8 @@ fn pools_drives_and_volumes_are_told() {
         "varve_drive_read_errors_total{pool=\"a\",drive=\"fast0\"} 2",
         "varve_drive_repairs_total{pool=\"a\",drive=\"fast0\"} 5",
         "varve_volume_size_bytes{pool=\"a\",volume=\"db\"} 1048576",
-        "varve_pool_gc_blocks{pool=\"a\"} 3",
-        "varve_pool_repairs{pool=\"a\"} 0",
+        "varve_pool_gc_blocks_total{pool=\"a\"} 3",
+        "varve_pool_repairs_total{pool=\"a\"} 0",
     ] {
         assert!(text.lines().any(|other| other == line), "{line}: {text}");
     }
@@ -109,7 +109,7 @@ fn pools_drives_and_volumes_are_told() {
         "varve_pool_used_bytes{pool=\"b-1\"}",
         "varve_pool_leaves{pool=\"b-1\"}",
         "varve_pool_dense_away{pool=\"b-1\"}",
-        "varve_pool_repairs{pool=\"b-1\"}",
+        "varve_pool_repairs_total{pool=\"b-1\"}",
         "varve_drive_repairs_total{pool=\"b-1\"",
     ] {
         assert!(!text.contains(absent), "{absent}: {text}");

@@ -90,7 +90,7 @@ impl Serving {
             );
         }
         if let Some(metrics) = &self.metrics {
-            let _ = writeln!(text, "  counters at http://{metrics}/metrics");
+            let _ = writeln!(text, "  metrics at http://{metrics}/metrics");
         }
         if let Some(socket) = &self.socket {
             let _ = writeln!(text, "  commands at {socket}");

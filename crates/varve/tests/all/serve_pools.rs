@@ -392,7 +392,7 @@ fn assert_readings(to: &str) {
 fn assert_scrubbed(state: &str, counters: &str) {
     let (output, text) = run_varve(&["pool", "scrub", "tank", "--state", state]);
     assert!(output.status.success(), "a pool in use is scrubbed: {text}");
-    assert_eq!(metric(counters, "varve_pool_scrubs{pool=\"tank\"} "), 1);
+    assert_eq!(metric(counters, "varve_pool_scrubs_total{pool=\"tank\"} "), 1);
     let (output, text) = run_varve(&["pool", "status", "tank", "--state", state]);
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(told.contains("last scrub ended 0 min ago"), "{told} {text}");
@@ -454,7 +454,7 @@ fn a_daemon_is_administered() {
         assert!(queue.read(last, 1).await.data == pattern(1, BLOCK));
         assert_eq!(metric(&counters, "varve_writes_total "), 1);
         assert_eq!(metric(&counters, "varve_controllers "), 1);
-        let checkpoints = metric(&counters, "varve_pool_checkpoints{pool=\"tank\"} ");
+        let checkpoints = metric(&counters, "varve_pool_checkpoints_total{pool=\"tank\"} ");
         assert!(checkpoints > 0);
         assert_readings(&counters);
         assert_scrubbed(&state, &counters);

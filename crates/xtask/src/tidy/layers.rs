@@ -13,7 +13,7 @@ const PREFIX: &str = "varve-";
 
 /// Each crate with the crates of this workspace it may depend on.
 ///
-/// `ftl` knows nothing of redundancy, `array` nothing of the map, `target` nothing of flash; nothing
+/// `ftl` lays out no redundancy, `array` nothing of the map, `target` nothing of flash; nothing
 /// below `control` knows a real or modelled drive.
 const LAYERS: [(&str, &[&str]); 19] = [
     ("units", &[]),
