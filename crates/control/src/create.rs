@@ -238,6 +238,7 @@ impl Pools {
         let plan = Plan::new(&fast, &dense, protect, over_provision, &settings);
         let plan = plan.map_err(|error| unplanned(error, std::mem::take(&mut findings)))?;
         let dense_bytes = dense_bytes(&plan.geometry);
+        findings.extend(vain(new));
         findings.extend(risks(&Made {
             fast: new.fast.len(),
             dense: new.dense.len(),
@@ -389,11 +390,6 @@ impl Pools {
         forget: bool,
     ) -> Flow<'a, Result<Option<Finding>, ControlError>> {
         Box::pin(async move {
-            if self.is_gone(pool).await? {
-                self.forget(pool).await?;
-                let text = "was not released: nothing of it is left where its drives were";
-                return Ok(Some(not_released(text)));
-            }
             match self.open(pool).await {
                 Err(error) if !forget || !error.is_beyond_reach() => return Err(error),
                 Err(_) => {
@@ -432,21 +428,6 @@ impl Pools {
         let id = entry.map(|entry| entry.id.clone());
         let id = id.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
         self.change(move |registry| registry.remove(&id)).await
-    }
-
-    /// True of a pool that is known here and of which nothing is left where its drives were.
-    async fn is_gone(&self, pool: &str) -> Result<bool, ControlError> {
-        if self.running(pool).is_ok() {
-            return Ok(false);
-        }
-        let registry = self.home.registry()?;
-        let entry = registry.get(pool);
-        let entry = entry.ok_or_else(|| ControlError::NoPool(pool.to_owned()))?;
-        let is_gone = |scan: &Scan| match &scan.found {
-            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-            Ok(_) => !is_of(scan, entry),
-        };
-        Ok(self.scan_each(&entry.paths).await.iter().all(is_gone))
     }
 
     /// Destroys a pool: its drives carry no label any more. Files stay where they are. What was cut short
@@ -663,6 +644,15 @@ fn info(drive: &DrivePath, found: &Preflight) -> DriveInfo {
         handles: 1,
         gap_blocks: GAP_BLOCKS,
     }
+}
+
+/// What was asked for of a tier that there is not.
+fn vain(new: &CreatePool) -> Option<Finding> {
+    let is_vain = new.over_provision.is_some() || new.dense_model.is_some();
+    (new.dense.is_empty() && is_vain).then(|| {
+        let text = "over-provisioning and models are of dense drives, and there are none: what was said of them means nothing";
+        Finding::new(Severity::Warning, "no-dense", text)
+    })
 }
 
 fn group_bytes(geometry: &Geometry) -> u64 {

@@ -5,6 +5,7 @@ use crate::finding::{Finding, Severity};
 use crate::model;
 use crate::path::DrivePath;
 use crate::pools::Pools;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 use varve_hostio::{Disk, DiskOptions, FileDrive, Io, OpenError, Wanted};
@@ -88,7 +89,9 @@ impl Pools {
             return error;
         };
         let paths = findings.iter().filter_map(|finding| finding.path.clone());
-        let wanted = paths.map(|path| Wanted {
+        // Of one there may be several findings.
+        let paths: BTreeSet<_> = paths.collect();
+        let wanted = paths.into_iter().map(|path| Wanted {
             path,
             create: None,
             least_bytes: 0,

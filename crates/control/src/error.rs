@@ -71,6 +71,13 @@ pub enum ControlError {
         /// Which, and why.
         findings: Vec<Finding>,
     },
+    /// No label of the pool can be read where its drives were.
+    Gone {
+        /// The pool.
+        pool: String,
+        /// What is there instead.
+        findings: Vec<Finding>,
+    },
     /// A volume would become smaller and lose what is behind its new end.
     WouldShrink {
         /// The volume.
@@ -256,6 +263,7 @@ impl ControlError {
             | Self::NoJob(_) => Exit::NotFound,
             Self::Preflight(findings) => preflight_exit(findings),
             Self::Missing { .. }
+            | Self::Gone { .. }
             | Self::WouldShrink { .. }
             | Self::HoldsData { .. }
             | Self::HasVolumes { .. }
@@ -309,6 +317,7 @@ impl ControlError {
             Self::NoJob(_) => "no-job",
             Self::Preflight(_) => "preflight",
             Self::Missing { .. } => "drives-missing",
+            Self::Gone { .. } => "pool-gone",
             Self::WouldShrink { .. } => "would-shrink",
             Self::HoldsData { .. } => "volume-holds-data",
             Self::HasVolumes { .. } => "has-volumes",
@@ -348,6 +357,7 @@ impl ControlError {
         matches!(
             self,
             Self::Missing { .. }
+                | Self::Gone { .. }
                 | Self::Pool { .. }
                 | Self::Preflight(_)
                 | Self::HalfDestroyed(_)
@@ -385,6 +395,7 @@ impl ControlError {
             | Self::InUse(findings)
             | Self::NoLabels(findings)
             | Self::Missing { findings, .. }
+            | Self::Gone { findings, .. }
             | Self::Undestroyed { findings, .. } => findings,
             _ => Vec::new(),
         }
@@ -644,6 +655,12 @@ impl fmt::Display for ControlError {
             Self::NoJob(id) => write!(f, "there is no job {id}"),
             Self::Preflight(_) => f.write_str("preflight found what stands in the way"),
             Self::Missing { pool, .. } => write!(f, "drives of pool {pool} are missing"),
+            Self::Gone { pool, .. } => {
+                write!(
+                    f,
+                    "no label of pool {pool} can be read where its drives were"
+                )
+            }
             Self::WouldShrink { .. }
             | Self::HoldsData { .. }
             | Self::HalfDestroyed(_)

@@ -2,7 +2,7 @@
 
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
-use crate::open::UNUSABLE;
+use crate::open::{NO_FAST, TOO_FEW, UNUSABLE};
 use crate::trouble::taken_next;
 use std::io::{self, ErrorKind};
 use varve_ftl::{EngineError, RebuildError, RecoverError, StopReason};
@@ -23,6 +23,9 @@ impl ControlError {
             Self::BadName(_) => "use 1 to 48 characters of A-Z a-z 0-9 . _ -, neither . nor - first".to_owned(),
             Self::Size(_) => "write a size such as 10G".to_owned(),
             Self::Path(_) => "write PATH, or PATH:SIZE for a new sparse file".to_owned(),
+            Self::Protect { drives: 0, .. } => "name dense drives, or leave --protect out: without any the pool is protected by \
+                                                its fast ones"
+                .to_owned(),
             Self::Protect { .. } => PROTECT_NEXT.to_owned(),
             Self::Model { .. } => model_next(),
             Self::OverProvision(_) => "use --over-provision 5 to 80".to_owned(),
@@ -39,6 +42,7 @@ impl ControlError {
             Self::NoJob(_) => "varve pool status".to_owned(),
             Self::Preflight(findings) => preflight_next(findings),
             Self::Missing { pool, findings } => missing_next(pool, findings),
+            Self::Gone { pool, .. } => gone_next(pool),
             Self::WouldShrink { .. }
             | Self::HoldsData { .. }
             | Self::HalfDestroyed(_)
@@ -50,11 +54,7 @@ impl ControlError {
                 .to_owned(),
             Self::PoolExists(_) => "choose another name, or see varve pool list".to_owned(),
             Self::Naming(_) => "try again when it has ended".to_owned(),
-            Self::InUse(_) => {
-                "try again in a moment, if a daemon is starting on this state directory, or when the command has \
-                 ended that has them; a daemon on another state directory is asked with --state DIR"
-                    .to_owned()
-            }
+            Self::InUse(findings) => in_use_next(findings).to_owned(),
             Self::Daemon(_) => "use another --state DIR, or end that daemon".to_owned(),
             Self::Scrubbed { pool, .. } => format!(
                 "varve pool scrub {pool} --stop ends it; without a limit varve pool scrub {pool} waits for its end"
@@ -85,10 +85,14 @@ impl ControlError {
                 "name the one that was meant: --state DIR; varve pool create and varve pool import make one".to_owned()
             }
             Self::Barred(barred) => barred.next(),
-            Self::StateFile(path) => format!(
-                "move {} away; varve pool import PATH... makes it anew",
-                path.display()
-            ),
+            Self::StateFile(path) => {
+                // Another owner than the pools have cannot open them otherwise.
+                let option = if path.ends_with("owner") { "--take-over " } else { "" };
+                format!(
+                    "move {} away; varve pool import {option}PATH... makes it anew",
+                    path.display()
+                )
+            }
         }
     }
 
@@ -141,6 +145,27 @@ impl ControlError {
     }
 }
 
+/// What to do about drives that are in use: by processes, of which any may be Varve, or by the system.
+fn in_use_next(findings: &[Finding]) -> &'static str {
+    let mut users = findings.iter().filter(|found| found.code == "in-use");
+    let is_of_system = |found: &Finding| {
+        let of_system = [
+            "mounted at",
+            "swap space",
+            "by the device",
+            "it has partitions",
+        ];
+        of_system.iter().any(|of| found.text.contains(of))
+    };
+    match users.any(is_of_system) {
+        true => "unmount it, or end what uses it, or use another drive",
+        false => {
+            "try again in a moment, if a daemon is starting on this state directory, or when the command has ended that \
+             has them; a daemon on another state directory is asked with --state DIR"
+        }
+    }
+}
+
 /// What to do about a state directory.
 fn home_next(error: &io::Error) -> &'static str {
     match error.kind() {
@@ -156,8 +181,17 @@ fn missing_next(pool: &str, findings: &[Finding]) -> String {
         true => "let this user read and write the drives, or bring back what is away",
         false => "bring the drives back, or tell where they are: varve pool import PATH...",
     };
-    let names = findings.iter().filter(|one| one.code == "drive-missing");
-    let mut names = names.filter_map(|one| one.text.strip_prefix("drive ")?.split(' ').next());
+    if findings.iter().any(|one| one.code == NO_FAST) {
+        return no_fast_next(pool);
+    }
+    if findings.iter().any(|one| one.code == TOO_FEW) {
+        return too_few_next(pool);
+    }
+    let names = findings
+        .iter()
+        .filter(|one| ["drive-missing", "truncated"].contains(&&*one.code));
+    let mut names =
+        names.filter_map(|one| one.text.strip_prefix("drive ")?.split([' ', ':']).next());
     let drive = names.next().unwrap_or("DRIVE");
     format!(
         "{first}; to go on without them: varve pool import --pool {pool} --degraded; to put another drive in the place \
@@ -167,8 +201,11 @@ fn missing_next(pool: &str, findings: &[Finding]) -> String {
 
 fn preflight_next(findings: &[Finding]) -> String {
     let has = |code: &str| findings.iter().any(|finding| finding.code == code);
-    if has("member") {
-        return "varve pool destroy POOL first, or use other drives".to_owned();
+    if let Some(member) = findings.iter().find(|finding| finding.code == "member") {
+        let named = member.text.split("of pool ").nth(1);
+        let pool = named.and_then(|text| text.split(' ').next());
+        let pool = pool.unwrap_or("POOL");
+        return format!("varve pool destroy {pool} first, or use other drives");
     }
     if has("twice") {
         return "name each drive once".to_owned();
@@ -309,7 +346,7 @@ fn pool_next(pool: &str, error: &PoolError) -> String {
         PoolError::Relabel(_) => "give the same command again, with --overwrite".to_owned(),
         PoolError::Stopped(StopReason::Fenced) => taken_next(pool),
         PoolError::Stopped(_) => engine_next(&EngineError::Stopped).to_owned(),
-        PoolError::DenseMissing { .. } => gone_next(pool),
+        PoolError::DenseMissing { .. } => too_few_next(pool),
         PoolError::Needed(_) => format!(
             "put back or replace what else is away of its tier, or wait until it is filled: varve pool status {pool}; in a \
              tier without redundancy no drive can be given up: bring the volumes to another pool"
@@ -353,8 +390,25 @@ fn rebuild_next(pool: &str, error: &RebuildError) -> String {
     }
 }
 
+/// Where no fast drive of a pool is left that holds its log.
+pub(crate) fn no_fast_next(pool: &str) -> String {
+    format!(
+        "bring the missing fast drives back; if they are gone for good: varve check {pool} --rebuild --fast PATH... \
+         makes the map anew from the dense drives, and what is in the log alone is lost. To let the pool go: varve \
+         pool export {pool} --forget"
+    )
+}
+
+/// Where no drive of a pool is left that its labels tell of.
+pub(crate) fn gone_next(pool: &str) -> String {
+    format!(
+        "bring the drives back, or tell where they are: varve pool import PATH...; to let the pool go: varve pool export \
+         {pool} --forget"
+    )
+}
+
 /// Where drives of a pool are away without which it cannot go on.
-fn gone_next(pool: &str) -> String {
+fn too_few_next(pool: &str) -> String {
     format!(
         "bring the missing drives back; varve drive list {pool} names them; if they are gone for good: \
          varve pool export {pool} --forget"
@@ -384,11 +438,7 @@ fn import_next(pool: &str, error: &ImportError) -> String {
             "varve inspect PATH, on each drive of {pool}, shows what its label says; import it without the one that does \
              not belong: varve pool import --pool {pool} PATH..."
         ),
-        ImportError::NoFast { .. } => format!(
-            "bring the missing fast drives back; if they are gone for good: varve check {pool} --rebuild --fast PATH... \
-             makes the map anew from the dense drives, and what is in the log alone is lost. To let the pool go: varve \
-             pool export {pool} --forget"
-        ),
+        ImportError::NoFast { .. } => no_fast_next(pool),
         ImportError::EpochsUsedUp => {
             "make another pool of other drives, and bring the volumes there from a backup"
                 .to_owned()
@@ -463,7 +513,7 @@ const fn engine_next(error: &EngineError) -> &'static str {
         EngineError::Recalled => "try again",
         EngineError::NotSeated(_) => "report this as a bug, with what was printed",
         EngineError::Stopped | EngineError::Io(_) => {
-            "varve pool status shows which drive failed; opening the pool again recovers it"
+            "varve pool status shows which drive failed; varve pool import --pool NAME opens the pool anew and recovers it"
         }
         _ => "varve pool status",
     }

@@ -26,6 +26,11 @@ pub(crate) const OTHER_USE: &str = "other-use";
 /// What a drive is that cannot be opened, for writing say.
 pub(crate) const UNUSABLE: &str = "open";
 
+/// What is said where more dense drives are away than the pool can do without.
+pub(crate) const TOO_FEW: &str = "too-few";
+/// What is said where no fast drive is left.
+pub(crate) const NO_FAST: &str = "no-fast";
+
 /// What a path is that is there and says nothing.
 const UNREADABLE: &str = "system";
 
@@ -117,7 +122,11 @@ impl Pools {
             without,
             ..ImportPool::default()
         };
-        let started = self.start(id, &scans, &terms).await;
+        let is_of_it = |scan: &Scan| scan.label().is_some_and(|label| label.pool == id.0);
+        let started = match scans.iter().any(is_of_it) {
+            true => self.start(id, &scans, &terms).await,
+            false => Err(gone(pool, &scans)),
+        };
         if let Err(error) = &started {
             let mut unopened = self.unopened.borrow_mut();
             unopened.insert(pool.to_owned(), error.whole());
@@ -155,7 +164,13 @@ impl Pools {
                 return Err(refusal(again.into_iter().map(twice).collect()));
             }
             refuse_other_use(&scans)?;
-            let (id, name) = chosen(&scans, wanted.pool.as_deref())?;
+            let chosen = chosen(&scans, wanted.pool.as_deref());
+            let (id, name) = chosen.map_err(|error| match (&error, known) {
+                (ControlError::NoPool(_) | ControlError::NoLabels(_), Some(entry)) => {
+                    gone(&entry.name, &scans)
+                }
+                _ => error,
+            })?;
             let is_taken = |entry: &&Entry| entry.name == name && entry.id != random::hex(&id.0);
             if registry.pools.iter().any(|entry| is_taken(&entry)) {
                 return Err(ControlError::PoolExists(name));
@@ -255,10 +270,11 @@ impl Pools {
         let is_missing = import.missing.iter().any(is_missed);
         if is_missing && !terms.degraded && import.loss.is_none() {
             // Where they cannot be done without, nothing else is to be advised.
-            if let Err(error) = varve_pool::check_dense(&import) {
-                return Err(refused(&name, &paths, findings, error));
-            }
-            let findings = missing(&import, &met, findings);
+            let too_few = varve_pool::check_dense(&import).err();
+            let mut findings = missing(&import, &met, findings);
+            findings.extend(
+                too_few.map(|error| Finding::new(Severity::Refusal, TOO_FEW, error.to_string())),
+            );
             return Err(ControlError::Missing {
                 pool: name,
                 findings,
@@ -368,7 +384,11 @@ impl Pools {
             };
             let bytes = drive.info().bytes;
             if let Some(row) = row.filter(|row| row.size_bytes > bytes) {
-                let text = format!("has {bytes} bytes, once it had {}", row.size_bytes);
+                let place = place_name(row.role, row.slot);
+                let text = format!(
+                    "drive {place}: has {bytes} bytes, once it had {}",
+                    row.size_bytes
+                );
                 let finding = Finding::new(Severity::Refusal, "truncated", text);
                 members.findings.push(finding.at(&one.path));
                 members.met.push(label.drive);
@@ -386,7 +406,7 @@ impl Pools {
 fn refused(
     pool: &str,
     paths: &[PathBuf],
-    findings: Vec<Finding>,
+    mut findings: Vec<Finding>,
     error: PoolError,
 ) -> ControlError {
     let is_here =
@@ -397,10 +417,23 @@ fn refused(
         PoolError::Import(ImportError::OwnedElsewhere { .. } | ImportError::OwnerAlive { .. })
     );
     if !is_owned && findings.iter().any(is_here) {
+        if matches!(error, PoolError::Import(ImportError::NoFast { .. })) {
+            let text =
+                "no other fast drive is left, and what the dense drives lack was there alone";
+            findings.push(Finding::new(Severity::Refusal, NO_FAST, text));
+        }
         let pool = pool.to_owned();
         return ControlError::Missing { pool, findings };
     }
     ControlError::pool_of(pool, paths, error)
+}
+
+/// Why a pool does not open of which no label can be read where its drives were.
+fn gone(pool: &str, scans: &[Scan]) -> ControlError {
+    ControlError::Gone {
+        pool: pool.to_owned(),
+        findings: scans.iter().map(not_of_pool).collect(),
+    }
 }
 
 /// A drive holds an older state than the pool was closed in.

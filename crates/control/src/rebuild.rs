@@ -15,13 +15,13 @@ use crate::error::ControlError;
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::jobs::{JobView, Jobs};
-use crate::open::{chosen, not_of_pool};
+use crate::open::{chosen, not_of_pool, put_back};
 use crate::path::{DrivePath, absolute};
 use crate::pools::Pools;
 use crate::random;
 use crate::registry::Entry;
 use crate::scan::{self, Scan};
-use crate::status::drive_name;
+use crate::status::{drive_name, is_behind};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -204,6 +204,14 @@ impl Pools {
         let is_of = |scan: &&Scan| scan.label().is_some_and(|label| label.pool == id.0);
         let labels = scans.iter().filter(is_of).filter_map(Scan::label);
         let label = scan::newest(labels).expect("chosen by its label").clone();
+        // What was put back lacks what came since: as if it were away, as when the pool is opened.
+        let (behind, scans): (Vec<_>, Vec<_>) =
+            scans.into_iter().partition(|scan| is_behind(&label, scan));
+        let told = behind.iter().map(|scan| Finding {
+            severity: Severity::Warning,
+            ..put_back(&scan.path)
+        });
+        let findings = told.collect();
         let begun = entry.map(|entry| entry.replacing.clone());
         let mut ready = Ready {
             id,
@@ -212,7 +220,7 @@ impl Pools {
             label,
             fast: wanted.fast.clone(),
             own: Vec::new(),
-            findings: Vec::new(),
+            findings,
         };
         self.look_at_fast(&mut ready, wanted.overwrite, &begun.unwrap_or_default())
             .await?;
@@ -244,7 +252,8 @@ impl Pools {
         let found = self
             .look_at(ready.fast.iter().map(of_drive).collect())
             .await?;
-        let mut findings: Vec<Finding> = found.findings.iter().map(Finding::from).collect();
+        let mut findings = std::mem::take(&mut ready.findings);
+        findings.extend(found.findings.iter().map(Finding::from));
         for (drive, is_begun) in ready.fast.iter().zip(is_begun) {
             fits_sums(drive, &found)?;
             let own = self
@@ -286,13 +295,15 @@ impl Pools {
         };
         findings.retain(|found| found.code != "holds-data" || !is_at(found));
         let own = label.pool == ready.id.0;
+        let is_old = own && is_behind(&ready.label, &scan);
         let is_fast = label
             .members
             .iter()
             .any(|row| row.id == label.drive && row.role == MemberRole::Fast);
         let finding = match (own, is_fast) {
             (true, true) => {
-                let text = format!("is a fast drive of pool {} itself", ready.name);
+                let how = if is_old { ", put back from a copy" } else { "" };
+                let text = format!("is a fast drive of pool {} itself{how}", ready.name);
                 Finding::new(Severity::Confirm, "holds-data", text)
             }
             (true, false) => {
@@ -302,7 +313,7 @@ impl Pools {
             (false, _) => self.of_pool(&self.home.registry()?, label).await,
         };
         findings.push(finding.at(&drive.path));
-        Ok(own && is_fast)
+        Ok(own && is_fast && !is_old)
     }
 
     /// Notes in the registry which drives are to be the fast tier.

@@ -4,6 +4,8 @@ use crate::away::Away;
 use crate::error::ControlError;
 use crate::finding::{Finding, Severity};
 use crate::model::Models;
+use crate::next_step::{gone_next, no_fast_next};
+use crate::open::NO_FAST;
 use crate::pools::Pools;
 use crate::random;
 use crate::registry::Entry;
@@ -18,7 +20,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use varve_format::{Geometry, Label, Member, MemberRole, MemberState, Protection};
 use varve_ftl::StopReason;
-use varve_io::Flow;
+use varve_io::{Flow, IoError};
 use varve_pool::label::{MemberId, Role, TableGeneration, Voters, is_covered};
 use varve_pool::{SlotState, SlotStatus, engine_config, engine_geometry};
 use varve_units::{BLOCK_BYTES, Nanos};
@@ -102,13 +104,17 @@ fn replacements(pool: &str, drives: &[DriveView]) -> Vec<Finding> {
             return None;
         }
         told.push((&drive.drive, path));
-        let text = format!(
-            "takes the place of drive {}, which has not ended: `varve drive replace {pool}/{} {}` goes on with it, \
-             or waits for its end",
-            drive.drive,
-            drive.drive,
-            path.display()
-        );
+        let (name, new) = (&drive.drive, path.display());
+        let text = match &*drive.state {
+            "live" => format!(
+                "was to take the place of drive {name}, which is in use still: `varve drive replace {pool}/{name} {new} \
+                 --give-up` goes on with it, as it was asked for at first"
+            ),
+            _ => format!(
+                "takes the place of drive {name}, which has not ended: `varve drive replace {pool}/{name} {new}` goes on \
+                 with it, or waits for its end"
+            ),
+        };
         Some(Finding::new(Severity::Warning, "replacing", text).at(path))
     });
     under_way.collect()
@@ -164,15 +170,18 @@ async fn open_view(
     let drives = open_drives(models, running);
     let away = running.away(now, &drives);
     let stopped = pool.engine().stop_reason();
+    // Nobody knows of one that has stopped.
     let usage = match stopped {
-        None => volume_views(running).await?,
-        Some(_) => Vec::new(),
+        None => Some(volume_views(running).await?),
+        Some(_) => None,
     };
     let taken = pool.taken();
     let counters = counters(running);
-    let used: u64 = usage.iter().map(|volume| volume.used_bytes).sum();
+    let used = usage
+        .as_ref()
+        .map(|usage| usage.iter().map(|volume| volume.used_bytes).sum());
     let room = Room {
-        used_bytes: used,
+        used_bytes: used.unwrap_or(0),
         capacity_bytes: pool.engine().reserve().capacity_blocks * BLOCK_BYTES,
         leaves: pool.engine().leaves(),
         leaves_max: pool.engine().capacity_leaves(),
@@ -189,12 +198,12 @@ async fn open_view(
         fast_copies: fast_copies(&drives),
         raw_bytes: drives.iter().map(|drive| drive.bytes).sum(),
         capacity_bytes: Some(room.capacity_bytes),
-        used_bytes: Some(used),
-        unprotected_bytes: Some(used.min(exposed_bytes(running))),
+        used_bytes: used,
+        unprotected_bytes: used.map(|used| used.min(exposed_bytes(running))),
         leaves: Some(room.leaves),
         leaves_max: Some(room.leaves_max),
         dense_away: Some(away.is_dense_away()),
-        volumes: Some(usage.len() as u64),
+        volumes: usage.map(|usage| usage.len() as u64),
         stopped: stopped.map(|why| taken.map_or_else(|| why.to_string(), |how| how.to_string())),
         counters,
         jobs: running
@@ -241,6 +250,21 @@ impl Pools {
     }
 }
 
+/// What to do about a pool that has stopped by itself.
+fn stopped(pool: &str, why: StopReason) -> Option<Finding> {
+    let first = match why {
+        StopReason::Closed => return None,
+        StopReason::Log(IoError::NoSpace) | StopReason::Flush(IoError::NoSpace) => {
+            "make room beneath its fast drives"
+        }
+        _ => "bring back what does not answer",
+    };
+    let text = format!(
+        "it has stopped ({why}), and hosts get errors; next: {first}; then `varve pool import --pool {pool}` opens it anew"
+    );
+    Some(Finding::new(Severity::Warning, "stopped", text))
+}
+
 /// What is to be known of an open pool, but for what does not answer and for room.
 fn open_findings(
     running: &Running,
@@ -255,6 +279,8 @@ fn open_findings(
             taken_next(&running.name)
         );
         findings.push(Finding::new(Severity::Warning, "taken-over", text));
+    } else if let Some(why) = pool.engine().stop_reason() {
+        findings.extend(stopped(&running.name, why));
     }
     for damage in &pool.recovery().damage {
         let text = format!(
@@ -354,10 +380,8 @@ impl Pools {
             closed_drives(entry, label, &usable(label, &scans, &mut findings))
         });
         findings.extend(replacements(&entry.name, &drives));
-        match newest.is_none_or(|label| has_quorum(label, &drives)) {
-            true => findings.extend(absences(&entry.name, &drives)),
-            // No place of such a pool is filled before it opens.
-            false => findings.push(outvoted(&entry.name)),
+        if !entry.destroying {
+            findings.extend(obstacles(&entry.name, newest, &drives));
         }
         if entry.destroying {
             let text = format!(
@@ -436,14 +460,19 @@ impl Pools {
     }
 }
 
+/// Drives that hold all they should.
+fn live(drives: &[DriveView]) -> impl Iterator<Item = &DriveView> {
+    drives.iter().filter(|drive| drive.state == "live")
+}
+
+fn has_fast(drives: &[DriveView]) -> bool {
+    live(drives).any(|drive| drive.drive.starts_with("fast"))
+}
+
 /// True if a pool that is not open has enough drives to serve.
 fn can_serve(label: &Label, drives: &[DriveView]) -> bool {
-    let is_live = |name: &str| {
-        let mut live = drives.iter().filter(|drive| drive.state == "live");
-        live.any(|drive| drive.drive == name)
-    };
-    let has_fast = (0..=u8::MAX).any(|slot| is_live(&drive_name(Role::Fast, slot)));
-    has_fast
+    let is_live = |name: &str| live(drives).any(|drive| drive.drive == name);
+    has_fast(drives)
         && has_quorum(label, drives)
         && is_covered(&label.geometry, |slot| {
             is_live(&drive_name(Role::Dense, slot as u8))
@@ -465,13 +494,31 @@ fn has_quorum(label: &Label, drives: &[DriveView]) -> bool {
     voters.is_quorum(|id| there.contains(&id.0))
 }
 
-/// What is to be known of a pool most of whose drives are away.
-fn outvoted(pool: &str) -> Finding {
-    let text = format!(
-        "the drives that are there are no majority, and do not open it; next: bring the others back, or to do without them for \
-         good, with what only they hold: `varve pool import --pool {pool} --accept-loss`"
-    );
-    Finding::new(Severity::Warning, "no-quorum", text)
+/// What keeps a pool that is not open from being opened, or what its drives that are away ask for.
+fn obstacles(pool: &str, label: Option<&Label>, drives: &[DriveView]) -> Vec<Finding> {
+    let warn = |code: &str, text: String| vec![Finding::new(Severity::Warning, code, text)];
+    let Some(label) = label else {
+        let next = gone_next(pool);
+        return warn(
+            "pool-gone",
+            format!("no label of it can be read; next: {next}"),
+        );
+    };
+    if !has_fast(drives) {
+        let next = no_fast_next(pool);
+        return warn(
+            NO_FAST,
+            format!("no fast drive of it is left; next: {next}"),
+        );
+    }
+    if !has_quorum(label, drives) {
+        let text = format!(
+            "the drives that are there are no majority, and do not open it; next: bring the others back, or to do without \
+             them for good, with what only they hold: `varve pool import --pool {pool} --accept-loss`"
+        );
+        return warn("no-quorum", text);
+    }
+    absences(pool, drives)
 }
 
 /// All but those that were put back from a copy, which are told.
@@ -482,7 +529,7 @@ fn usable<'a>(newest: &Label, scans: &'a [Scan], findings: &mut Vec<Finding>) ->
 }
 
 /// True if a drive was put back from a copy, as opening the pool finds out too: it is not used then.
-fn is_behind(newest: &Label, scan: &Scan) -> bool {
+pub(crate) fn is_behind(newest: &Label, scan: &Scan) -> bool {
     let label = scan.label().filter(|label| label.pool == newest.pool);
     let is_older = label.is_some_and(|label| {
         let mut rows = newest.members.iter();

@@ -106,7 +106,8 @@ impl fmt::Display for PoolError {
             Self::DenseMissing { away } => {
                 return write!(
                     f,
-                    "{away} dense drives are away, more than redundancy allows"
+                    "{away} dense drive{} away, more than redundancy allows",
+                    if *away == 1 { " is" } else { "s are" }
                 );
             }
             Self::NoSlot(slot) => return write!(f, "the pool has no {slot}"),

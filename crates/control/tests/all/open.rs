@@ -83,8 +83,16 @@ fn an_import_opens_a_pool_again_that_has_stopped() {
             written += 100;
             assert!(written < 25_000, "there was room for all");
         }
-        let stopped = pools.status("p").await.unwrap().stopped;
-        assert!(stopped.is_some(), "{written} blocks");
+        let view = pools.status("p").await.unwrap();
+        assert!(view.stopped.is_some(), "{written} blocks");
+        // What it holds is not known, and is not told as nothing.
+        assert_eq!((view.used_bytes, view.volumes), (None, None));
+        let found = view.findings.iter().find(|found| found.code == "stopped");
+        let next = &found.unwrap_or_else(|| panic!("{view:?}")).text;
+        assert!(
+            next.contains("make room") && next.contains("varve pool import --pool p"),
+            "{next}"
+        );
         std::fs::remove_file(&ballast).unwrap();
         assert_eq!(pools.import(&import("p")).await.unwrap(), "p");
         let view = pools.status("p").await.unwrap();

@@ -3,7 +3,7 @@
 use crate::common::{Scratch, new_pool, new_volume, paths, pattern};
 use std::cell::Cell;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use varve_control::{
@@ -34,6 +34,22 @@ fn session<T: 'static, F: Future<Output = T> + 'static>(
     executor.run(flow(world, pools)).expect("the session ends")
 }
 
+/// A buffer that the page cache can be passed with.
+#[repr(C, align(4096))]
+struct Page([u8; LABEL_BYTES]);
+
+/// Writes a label where a pool may be writing: past the page cache, as that does. Through it, the pool's next flush would fail
+/// for a page that could not be dropped.
+fn put(path: &Path, bytes: &[u8], offset: u64) {
+    let mut page = Box::new(Page([0; LABEL_BYTES]));
+    page.0.copy_from_slice(bytes);
+    let mut options = File::options();
+    let file = options.write(true).custom_flags(libc::O_DIRECT).open(path);
+    // A file system in memory may have no such way, and the pool none either.
+    let file = file.unwrap_or_else(|_| File::options().write(true).open(path).unwrap());
+    file.write_all_at(&page.0, offset).unwrap();
+}
+
 /// Both copies of a drive's label, the newest first.
 fn labels(file: &File) -> Vec<(u64, Label)> {
     let copy = |offset| {
@@ -49,13 +65,12 @@ fn labels(file: &File) -> Vec<(u64, Label)> {
 /// Another machine writes a label to each drive, over the older copy.
 fn write_labels(paths: &[PathBuf], change: impl Fn(&mut Label)) {
     for path in paths {
-        let file = File::options().read(true).write(true).open(path).unwrap();
-        let found = labels(&file);
+        let found = labels(&File::open(path).unwrap());
         let mut label = found[0].1.clone();
         label.copy_sequence += 1;
         change(&mut label);
         let offset = found.last().unwrap().0;
-        file.write_all_at(label.encode().bytes(), offset).unwrap();
+        put(path, label.encode().bytes(), offset);
     }
 }
 
@@ -172,9 +187,8 @@ fn a_pool_whose_drives_serve_another_one_stops() {
     session(&scratch.path("home"), |world, pools| async move {
         pools.create_pool(&wanted).await.unwrap();
         let write = |path: &PathBuf, bytes: &[u8]| {
-            let file = File::options().write(true).open(path).unwrap();
             let all = LABEL_OFFSETS.into_iter();
-            all.for_each(|offset| file.write_all_at(bytes, offset).unwrap());
+            all.for_each(|offset| put(path, bytes, offset));
         };
         drives
             .iter()

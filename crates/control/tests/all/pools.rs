@@ -492,7 +492,7 @@ fn a_copy_beside_its_original_is_named() {
     });
 }
 
-/// Of a pool whose drives are gone for good nothing is left but its name here, which can be let go.
+/// Of a pool whose drives are gone for good nothing is left but its name here, which can be let go by who says so.
 #[test]
 fn a_pool_that_is_gone_can_be_forgotten() {
     let scratch = Scratch::new();
@@ -514,7 +514,25 @@ fn a_pool_that_is_gone_can_be_forgotten() {
     }
     let again = new_pool(&scratch, "p");
     session(&home, |pools| async move {
-        pools.export("p", false).await.unwrap();
+        let import = ImportPool {
+            pool: Some("p".to_owned()),
+            degraded: true,
+            ..ImportPool::default()
+        };
+        for refused in [
+            Failure::from(pools.export("p", false).await.unwrap_err()),
+            Failure::from(pools.import(&import).await.unwrap_err()),
+        ] {
+            assert_eq!((refused.exit, &*refused.code), (Exit::Refused, "pool-gone"));
+            assert!(
+                refused
+                    .next
+                    .unwrap()
+                    .contains("varve pool export p --forget")
+            );
+        }
+        let told = pools.export("p", true).await.unwrap();
+        assert_eq!(told.expect("nobody was released").code, "not-released");
         assert!(pools.list().await.unwrap().is_empty());
         pools.create_pool(&again).await.unwrap();
         pools.close_all().await;

@@ -3,8 +3,8 @@
 use crate::common::{MIB, Scratch, new_pool, new_volume, paths, pattern, session};
 use std::path::Path;
 use varve_control::{
-    DrivePath, Exit, Failure, JobState, JobView, NamedVolume, Pools, RebuildPool, RebuildView,
-    Reply, Request, local,
+    DrivePath, Exit, Failure, ImportPool, JobState, JobView, NamedVolume, Pools, RebuildPool,
+    RebuildView, Reply, Request, local,
 };
 use varve_io::Blocks;
 use varve_units::Lba;
@@ -94,6 +94,54 @@ fn check(home: &Path, volume: &'static str) {
         assert!(there > BLOCKS / 2, "{there} blocks");
         pools.close_all().await;
     });
+}
+
+/// Fast drives that were put back from copies are as good as gone: whoever opens the pool is told what helps, and that does.
+#[test]
+fn a_pool_whose_fast_drives_were_put_back_is_made_anew() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    let wanted = past(&scratch, &home);
+    let files = ["p-fast0", "p-fast1"]
+        .map(|name| (scratch.path(name), scratch.path(&format!("{name}.old"))));
+    for (file, copy) in &files {
+        std::fs::copy(file, copy).unwrap();
+    }
+    session(&home, |pools| async move {
+        pools.open("p").await.unwrap();
+        let volume = pools.volume("p", "v").unwrap();
+        let data = pattern(0, RUN as usize, 3);
+        volume.write(Lba(0), data, true).await.unwrap();
+        drop(volume);
+        pools.close_all().await;
+    });
+    for (file, copy) in &files {
+        std::fs::rename(copy, file).unwrap();
+    }
+    let rebuilt = session(&home, |pools| async move {
+        let import = ImportPool {
+            pool: Some("p".to_owned()),
+            degraded: true,
+            accept_loss: true,
+            ..ImportPool::default()
+        };
+        for refused in [
+            Failure::from(pools.open("p").await.unwrap_err()),
+            Failure::from(pools.import(&import).await.unwrap_err()),
+        ] {
+            assert_eq!(refused.exit, Exit::Refused, "{refused:?}");
+            assert!(refused.findings.iter().any(|one| one.code == "put-back"));
+            let next = refused.next.unwrap();
+            assert!(next.contains("varve check p --rebuild"), "{next}");
+        }
+        let status = pools.status("p").await.unwrap();
+        assert!(status.findings.iter().any(|one| one.code == "no-fast"));
+        let rebuilt = ended(&pools, &wanted).await.unwrap();
+        pools.close_all().await;
+        rebuilt
+    });
+    assert!(rebuilt.findings.iter().any(|one| one.code == "put-back"));
+    check(&home, "db");
 }
 
 #[test]

@@ -75,10 +75,7 @@ impl fmt::Display for ChangeError {
                 write!(f, "{id} is {from} and cannot become {to} from there")
             }
             Self::LastFast { id } => {
-                write!(
-                    f,
-                    "{id} is the last live fast drive and cannot be given up"
-                )
+                write!(f, "{id} is the last live fast drive and cannot be given up")
             }
             Self::DenseNeeded { id } => {
                 write!(

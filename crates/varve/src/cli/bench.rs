@@ -110,6 +110,14 @@ impl Options {
             );
             return Exit::Usage;
         }
+        if u64::from(self.iodepth * self.jobs).saturating_mul(self.bs) > IN_FLIGHT_MAX {
+            complain(
+                "too-many-in-flight",
+                "operations in flight would take more than 1 GiB of memory",
+                "use a --bs times --iodepth times --jobs of at most 1G",
+            );
+            return Exit::Usage;
+        }
         if let Some((what, next)) = self.misplaced() {
             complain("unfit-option", &what, next);
             return Exit::Usage;
@@ -297,6 +305,8 @@ const POOL: &str = "pool:";
 const NVME: &str = "nvme";
 /// Operations in flight that can be checked.
 const VERIFIED_MAX: u32 = (1 << 15) - 1;
+/// Bytes in flight: buffers of as many are held. Arbitrary; 64 jobs of 4,096 operations of 4 KiB.
+const IN_FLIGHT_MAX: u64 = 1 << 30;
 /// User data of a pool in memory if nothing is said.
 const SIZE_DEFAULT: u64 = 4 << 30;
 

@@ -2,6 +2,7 @@
 
 use super::front::{Front, judge};
 use super::rebuild::Rebuild;
+use super::table::either;
 use super::{Exit, complain};
 use clap::Args;
 use varve_control::{CheckView, Reply, Request};
@@ -62,6 +63,10 @@ fn show_counts(check: &CheckView) {
     );
 }
 
+/// What is said of drives that are away, or filled.
+pub(super) const ONE_AWAY: &str = "drive does not hold all it should";
+pub(super) const SEVERAL_AWAY: &str = "drives do not hold all they should";
+
 /// What is lost, for whoever has to bring it back.
 fn show_losses(check: &CheckView) {
     for loss in &check.losses {
@@ -69,7 +74,7 @@ fn show_losses(check: &CheckView) {
     }
     let more = check.loss_ranges.saturating_sub(check.losses.len() as u64);
     if more > 0 {
-        println!("and {more} more such ranges");
+        println!("and {more} more");
     }
     if check.is_partial {
         println!("not every block was looked at: more may be lost");
@@ -86,10 +91,12 @@ fn show_bad(check: &CheckView) {
             .as_ref()
             .map(|path| format!(" ({})", path.display()));
         let (path, copies) = (path.unwrap_or_default(), bad.copies);
-        println!(
-            "drive {}{path}: {copies} copies do not pass their check",
-            bad.drive
+        let copies = either(
+            copies,
+            "copy does not pass its check",
+            "copies do not pass their check",
         );
+        println!("drive {}{path}: {copies}", bad.drive);
     }
     let named: u64 = check.bad_drives.iter().map(|bad| bad.copies).sum();
     let unnamed = check.bad_copies.saturating_sub(named);
@@ -125,21 +132,35 @@ fn verdict(check: &CheckView) -> (String, String) {
     if let Some(broken) = &check.broken {
         faults.push(broken.clone());
     }
-    let mut count = |number: u64, what: &str| {
+    let mut note = |number: u64, one: &str, several: &str| {
         if number > 0 {
-            faults.push(format!("{number} {what}"));
+            faults.push(either(number, one, several));
         }
     };
-    count(check.unreadable_blocks, "blocks cannot be read");
-    count(
+    note(
+        check.unreadable_blocks,
+        "block cannot be read",
+        "blocks cannot be read",
+    );
+    note(
         check.bad_copies,
+        "copy does not pass its check, another one does",
         "copies do not pass their check, another copy does",
     );
-    count(check.lost_blocks, "blocks were declared lost");
-    count(check.damaged_ranges, "ranges of the log were lost");
-    count(check.drives_away, "drives do not hold all they should");
-    count(
+    note(
+        check.lost_blocks,
+        "block was declared lost",
+        "blocks were declared lost",
+    );
+    note(
+        check.damaged_ranges,
+        "range of the log was lost",
+        "ranges of the log were lost",
+    );
+    note(check.drives_away, ONE_AWAY, SEVERAL_AWAY);
+    note(
         check.stripes_away,
+        "stripe could not be compared with what names its blocks while a drive is away",
         "stripes could not be compared with what names their blocks while a drive is away",
     );
     let next = next_of(check);

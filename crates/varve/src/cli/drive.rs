@@ -2,7 +2,9 @@
 
 use super::Exit;
 use super::front::{Front, parse_slot};
+use super::hint::typed;
 use super::pool::drives;
+use super::table::count;
 use clap::{Args, Subcommand};
 use varve_control::{DrivePath, JobView, ReplaceDrive, Reply, Request};
 
@@ -78,10 +80,11 @@ fn filled(job: &JobView) -> String {
     let bytes = super::table::size(job.done_bytes);
     match job.unreadable_ranges {
         0 => format!("drive {pool}/{drive} is filled: {bytes} copied\n"),
-        ranges => format!(
-            "drive {pool}/{drive} takes part again, but is not whole: {ranges} ranges of {bytes} could not be read \
-             anywhere\n  next: varve check {pool}, when it is closed, tells what is lost with them\n"
-        ),
+        ranges => typed(&format!(
+            "drive {pool}/{drive} takes part again, but is not whole: {} of {bytes} could not be read \
+             anywhere\n  next: varve check {pool}, when it is closed, tells what is lost with them\n",
+            count(ranges, "range")
+        )),
     }
 }
 

@@ -19,12 +19,13 @@ pub(crate) const NO_IO: &str = "no-io";
 static STATE: OnceLock<String> = OnceLock::new();
 
 /// Commands that take the option.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "pool create",
     "pool list",
     "pool status",
     "pool import",
     "pool export",
+    "pool scrub",
     "pool destroy",
     "volume create",
     "volume list",
@@ -138,6 +139,35 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All that take it, but those that go on after they are named: what they print is of their own directory.
+    #[test]
+    fn commands_with_the_option_are_known() {
+        use clap::CommandFactory;
+        let top = super::super::Cli::command();
+        let takes = |command: &clap::Command| {
+            let mut arguments = command.get_arguments();
+            arguments.any(|argument| argument.get_long() == Some("state"))
+        };
+        let mut found = Vec::new();
+        for command in top.get_subcommands() {
+            let name = command.get_name().to_owned();
+            if takes(command) {
+                found.push(name.clone());
+            }
+            let inner = command.get_subcommands().filter(|inner| takes(inner));
+            found.extend(inner.map(|inner| format!("{name} {}", inner.get_name())));
+        }
+        for command in COMMANDS {
+            assert!(
+                found.iter().any(|name| name == command),
+                "{command} of {found:?}"
+            );
+        }
+        found.retain(|name| !COMMANDS.contains(&&**name));
+        found.sort();
+        assert_eq!(found, ["bench", "serve"]);
+    }
 
     #[test]
     fn commands_of_pools_get_the_option() {

@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::front::{judge, show_findings};
+use super::hint::typed;
 use super::table::Column::{Number, Text};
 use super::table::{count, size, table};
 use clap::Args;
@@ -101,10 +102,11 @@ pub(super) fn show(reply: &Reply) -> Exit {
     );
     show_losses(view);
     show_findings(&view.findings);
-    println!(
+    let next = format!(
         "pool {} has a map again: varve check {} compares it with all drives, varve pool import --pool {} opens it",
         view.pool, view.pool, view.pool
     );
+    println!("{}", typed(&next));
     judge(reply)
 }
 

@@ -1,7 +1,8 @@
 //! `varve pool scrub`.
 
+use super::check::{ONE_AWAY, SEVERAL_AWAY};
 use super::front::{Front, judge, show_findings};
-use super::table::{count, size};
+use super::table::{count, either, size};
 use super::{Exit, complain};
 use clap::Args;
 use varve_control::{JobView, Reply, Request, ScrubPool, ScrubView, parse_bytes};
@@ -76,7 +77,7 @@ fn show(job: &JobView) {
     }
     let more = scrub.loss_ranges.saturating_sub(scrub.losses.len() as u64);
     if more > 0 {
-        println!("and {more} more such ranges");
+        println!("and {more} more");
     }
     if scrub.is_clean {
         println!("pool {}: nothing is wrong now", job.pool);
@@ -93,10 +94,7 @@ pub(super) fn mended(scrub: &ScrubView) -> String {
         0 => "no copy and no parity was mended".to_owned(),
         _ => format!(
             "{} and {} of parity were wrong and were written again",
-            match copies {
-                1 => "1 copy".to_owned(),
-                _ => format!("{copies} copies"),
-            },
+            either(copies, "copy", "copies"),
             count(parity, "block")
         ),
     }
@@ -105,20 +103,30 @@ pub(super) fn mended(scrub: &ScrubView) -> String {
 /// What is still wrong, or not known, and what to do about it.
 fn verdict(pool: &str, scrub: &ScrubView) -> (String, String) {
     let mut faults = Vec::new();
-    let mut note = |number: u64, what: &str| {
+    let mut note = |number: u64, one: &str, several: &str| {
         if number > 0 {
-            faults.push(format!("{number} {what}"));
+            faults.push(either(number, one, several));
         }
     };
-    note(scrub.unreadable_blocks, "blocks cannot be read");
+    note(
+        scrub.unreadable_blocks,
+        "block cannot be read",
+        "blocks cannot be read",
+    );
     note(
         scrub.unknown,
+        "stripe or part of the log of which nothing says the content any more",
         "stripes or parts of the log of which nothing says the content any more",
     );
-    note(scrub.failures, "wrong copies could not be written");
-    note(scrub.drives_away, "drives do not hold all they should");
+    note(
+        scrub.failures,
+        "wrong copy could not be written",
+        "wrong copies could not be written",
+    );
+    note(scrub.drives_away, ONE_AWAY, SEVERAL_AWAY);
     note(
         scrub.away,
+        "stripe or part of the log could not be compared because a drive is away",
         "stripes or parts of the log could not be compared because a drive is away",
     );
     let what = format!("pool {pool}: {}", faults.join("; "));

@@ -46,9 +46,14 @@ pub(super) fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
 
 /// So many of something, in words: `1 volume`, `2 volumes`.
 pub(crate) fn count(number: u64, one: &str) -> String {
+    either(number, one, &format!("{one}s"))
+}
+
+/// A number with what is said of one, or of several.
+pub(crate) fn either(number: u64, one: &str, several: &str) -> String {
     match number {
         1 => format!("1 {one}"),
-        _ => format!("{number} {one}s"),
+        _ => format!("{number} {several}"),
     }
 }
 

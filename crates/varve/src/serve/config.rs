@@ -19,6 +19,7 @@ pub(crate) const DISCOVERY_LISTENER: SocketAddr =
 #[serde(deny_unknown_fields)]
 struct File {
     nqn: Option<String>,
+    #[serde(default, deserialize_with = "directory")]
     state_dir: Option<PathBuf>,
     metrics: Option<SocketAddr>,
     map_bytes: Option<u64>,
@@ -32,6 +33,18 @@ struct File {
     allowed_hosts: Vec<String>,
     #[serde(default)]
     listener: Vec<Listener>,
+}
+
+/// A path, which is not empty: that would be wherever the daemon was started.
+fn directory<'text, Text>(text: Text) -> Result<Option<PathBuf>, Text::Error>
+where
+    Text: serde::Deserializer<'text>,
+{
+    let path = PathBuf::deserialize(text)?;
+    match path.as_os_str().is_empty() {
+        true => Err(serde::de::Error::custom("an empty path is no directory")),
+        false => Ok(Some(path)),
+    }
 }
 
 #[derive(Deserialize, Debug)]
@@ -258,6 +271,7 @@ mod tests {
                 "an address",
             ),
             ("metrics = 9420\n", "line 1: "),
+            ("state_dir = ''\n", "an empty path is no directory"),
             ("nqn = \n", "line 1: "),
         ];
         for (text, expected) in table {

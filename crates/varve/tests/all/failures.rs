@@ -87,7 +87,7 @@ const NONSENSE: [&str; 28] = [
 ];
 
 /// Command lines that a command refuses, or fails with: exit code, class, word for programs.
-const FAILING: [(i32, &str, &str, &str); 43] = [
+const FAILING: [(i32, &str, &str, &str); 44] = [
     (
         3,
         "not-found",
@@ -268,6 +268,12 @@ const FAILING: [(i32, &str, &str, &str); 43] = [
         "usage",
         "too-many-in-flight",
         "bench ram: --verify --iodepth 4096 --jobs 64 --json",
+    ),
+    (
+        2,
+        "usage",
+        "too-many-in-flight",
+        "bench ram: --bs 1g --iodepth 2 --json",
     ),
     (
         2,

@@ -392,7 +392,10 @@ fn assert_readings(to: &str) {
 fn assert_scrubbed(state: &str, counters: &str) {
     let (output, text) = run_varve(&["pool", "scrub", "tank", "--state", state]);
     assert!(output.status.success(), "a pool in use is scrubbed: {text}");
-    assert_eq!(metric(counters, "varve_pool_scrubs_total{pool=\"tank\"} "), 1);
+    assert_eq!(
+        metric(counters, "varve_pool_scrubs_total{pool=\"tank\"} "),
+        1
+    );
     let (output, text) = run_varve(&["pool", "status", "tank", "--state", state]);
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(told.contains("last scrub ended 0 min ago"), "{told} {text}");
