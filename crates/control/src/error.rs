@@ -561,6 +561,31 @@ impl ControlError {
         }
     }
 
+    fn fmt_drives(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Preflight(_) => f.write_str("preflight found what stands in the way"),
+            Self::Missing { pool, .. } => write!(f, "drives of pool {pool} are missing"),
+            Self::Gone { pool, .. } => {
+                write!(
+                    f,
+                    "no label of pool {pool} can be read where its drives were"
+                )
+            }
+            Self::ModelFile { path, why } => {
+                let path = path.display();
+                write!(f, "the model's account {path} cannot be used: {why}")
+            }
+            Self::NoModel(path) => {
+                let path = path.display();
+                write!(f, "{path} is where the drive's model would be, and is none")
+            }
+            Self::DriveLive { pool, drive } => {
+                write!(f, "drive {drive} of pool {pool} is in use")
+            }
+            _ => f.write_str("a drive cannot be opened"),
+        }
+    }
+
     fn fmt_destroy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WouldShrink { volume, bytes, .. } => {
@@ -653,30 +678,18 @@ impl fmt::Display for ControlError {
             Self::NoVolume { pool, volume } => write!(f, "pool {pool} has no volume `{volume}`"),
             Self::NoDrive { pool, drive } => write!(f, "pool {pool} has no drive `{drive}`"),
             Self::NoJob(id) => write!(f, "there is no job {id}"),
-            Self::Preflight(_) => f.write_str("preflight found what stands in the way"),
-            Self::Missing { pool, .. } => write!(f, "drives of pool {pool} are missing"),
-            Self::Gone { pool, .. } => {
-                write!(
-                    f,
-                    "no label of pool {pool} can be read where its drives were"
-                )
-            }
+            Self::Preflight(_)
+            | Self::Missing { .. }
+            | Self::Gone { .. }
+            | Self::ModelFile { .. }
+            | Self::NoModel(_)
+            | Self::DriveLive { .. }
+            | Self::Open(_) => self.fmt_drives(f),
             Self::WouldShrink { .. }
             | Self::HoldsData { .. }
             | Self::HalfDestroyed(_)
             | Self::Undestroyed { .. }
             | Self::HasVolumes { .. } => self.fmt_destroy(f),
-            Self::ModelFile { path, why } => {
-                let path = path.display();
-                write!(f, "the model's account {path} cannot be used: {why}")
-            }
-            Self::NoModel(path) => {
-                let path = path.display();
-                write!(f, "{path} is where the drive's model would be, and is none")
-            }
-            Self::DriveLive { pool, drive } => {
-                write!(f, "drive {drive} of pool {pool} is in use")
-            }
             Self::PoolExists(_)
             | Self::Naming(_)
             | Self::InUse(_)
@@ -686,7 +699,6 @@ impl fmt::Display for ControlError {
             | Self::Busy { .. } => self.fmt_conflict(f),
             Self::Pool { pool, paths, .. } => write!(f, "pool {pool} failed{}", at(paths)),
             Self::Engine { what, .. } => write!(f, "{what} failed"),
-            Self::Open(_) => f.write_str("a drive cannot be opened"),
             Self::Io(_) => f.write_str("this process cannot use drives"),
             Self::Home { .. }
             | Self::StatePath(_)

@@ -20,12 +20,16 @@ impl ControlError {
     #[must_use]
     pub fn next(&self) -> String {
         match self {
-            Self::BadName(_) => "use 1 to 48 characters of A-Z a-z 0-9 . _ -, neither . nor - first".to_owned(),
+            Self::BadName(_) => {
+                "use 1 to 48 characters of A-Z a-z 0-9 . _ -, neither . nor - first".to_owned()
+            }
             Self::Size(_) => "write a size such as 10G".to_owned(),
             Self::Path(_) => "write PATH, or PATH:SIZE for a new sparse file".to_owned(),
-            Self::Protect { drives: 0, .. } => "name dense drives, or leave --protect out: without any the pool is protected by \
+            Self::Protect { drives: 0, .. } => {
+                "name dense drives, or leave --protect out: without any the pool is protected by \
                                                 its fast ones"
-                .to_owned(),
+                    .to_owned()
+            }
             Self::Protect { .. } => PROTECT_NEXT.to_owned(),
             Self::Model { .. } => model_next(),
             Self::OverProvision(_) => "use --over-provision 5 to 80".to_owned(),
@@ -33,9 +37,11 @@ impl ControlError {
                                 here"
                 .to_owned(),
             Self::NoLabels(_) => LABELS_NEXT.to_owned(),
-            Self::NoPaths => "varve pool import PATH... names all drives of the pool; one that varve pool list \
+            Self::NoPaths => {
+                "varve pool import PATH... names all drives of the pool; one that varve pool list \
                               shows needs no paths: varve pool import --pool NAME"
-                .to_owned(),
+                    .to_owned()
+            }
             Self::SeveralPools(_) => "name one: varve pool import --pool NAME PATH...".to_owned(),
             Self::NoVolume { pool, .. } => format!("varve volume list {pool}"),
             Self::NoDrive { pool, .. } => format!("varve drive list {pool}"),
@@ -49,9 +55,11 @@ impl ControlError {
             | Self::Undestroyed { .. }
             | Self::HasVolumes { .. } => self.destroy_next(),
             Self::ModelFile { .. } | Self::NoModel(_) => self.model_next(),
-            Self::DriveLive { .. } => "add --give-up to go on without it until the new one is filled, if the others of \
+            Self::DriveLive { .. } => {
+                "add --give-up to go on without it until the new one is filled, if the others of \
                                        its tier hold what it does"
-                .to_owned(),
+                    .to_owned()
+            }
             Self::PoolExists(_) => "choose another name, or see varve pool list".to_owned(),
             Self::Naming(_) => "try again when it has ended".to_owned(),
             Self::InUse(findings) => in_use_next(findings).to_owned(),
@@ -75,24 +83,40 @@ impl ControlError {
                 )
             }
             Self::Request(_) => "use the same version of varve on both sides".to_owned(),
-            Self::Served(_) | Self::Ended | Self::Crowded(_) | Self::Daemonless(_) | Self::Silent(_) => {
-                self.daemon_next().to_owned()
-            }
+            Self::Served(_)
+            | Self::Ended
+            | Self::Crowded(_)
+            | Self::Daemonless(_)
+            | Self::Silent(_) => self.daemon_next().to_owned(),
             Self::Io(_) => "varve needs Linux 5.11 or newer with io_uring allowed".to_owned(),
+            Self::Home { .. }
+            | Self::StatePath(_)
+            | Self::NoState(_)
+            | Self::Barred(_)
+            | Self::StateFile(_) => self.state_next(),
+        }
+    }
+
+    /// What to do about a state directory.
+    fn state_next(&self) -> String {
+        match self {
             Self::Home { error, .. } => home_next(error).to_owned(),
-            Self::StatePath(_) => "choose a shorter path, of some 90 characters at most: --state DIR".to_owned(),
-            Self::NoState(_) => {
-                "name the one that was meant: --state DIR; varve pool create and varve pool import make one".to_owned()
+            Self::StatePath(_) => {
+                "choose a shorter path, of some 90 characters at most: --state DIR".to_owned()
             }
+            Self::NoState(_) => "name the one that was meant: --state DIR; varve pool create and varve pool import make one"
+                .to_owned(),
             Self::Barred(barred) => barred.next(),
             Self::StateFile(path) => {
                 // Another owner than the pools have cannot open them otherwise.
-                let option = if path.ends_with("owner") { "--take-over " } else { "" };
+                let is_owner = path.ends_with("owner");
+                let option = if is_owner { "--take-over " } else { "" };
                 format!(
                     "move {} away; varve pool import {option}PATH... makes it anew",
                     path.display()
                 )
             }
+            _ => unreachable!("not about a state directory"),
         }
     }
 

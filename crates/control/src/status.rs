@@ -380,15 +380,14 @@ impl Pools {
             closed_drives(entry, label, &usable(label, &scans, &mut findings))
         });
         findings.extend(replacements(&entry.name, &drives));
-        if !entry.destroying {
-            findings.extend(obstacles(&entry.name, newest, &drives));
-        }
         if entry.destroying {
             let text = format!(
                 "it was being destroyed; `varve pool destroy {}` ends that",
                 entry.name
             );
             findings.push(Finding::new(Severity::Warning, "half-destroyed", text));
+        } else {
+            findings.extend(obstacles(&entry.name, newest, &drives));
         }
         let unopened = self.unopened.borrow();
         if let Some(why) = unopened.get(&entry.name) {
@@ -401,20 +400,7 @@ impl Pools {
             Some(label) if can_serve(label, &drives) => Health::Degraded,
             None | Some(_) => Health::Faulted,
         };
-        if let Some(label) = newest.filter(|label| self.is_elsewhere(&label.owner)) {
-            let who = random::hex(&label.owner);
-            let text = format!(
-                "belongs to owner {who}, another machine or state directory; next: `varve pool export {}` there, or \
-                 `varve pool import --take-over PATH...` if that is gone for good",
-                entry.name
-            );
-            findings.push(Finding::new(Severity::Warning, "owned-elsewhere", text));
-        }
-        if let Some(label) = newest.filter(|label| !label.is_clean) {
-            let who = random::hex(&label.owner);
-            let text = format!("in use by owner {who}, or not closed in good order");
-            findings.push(Finding::new(Severity::Warning, "not-clean", text));
-        }
+        findings.extend(newest.into_iter().flat_map(|label| self.ownership(label)));
         let room = newest.and_then(|label| self.room(label));
         PoolView {
             pool: entry.name.clone(),
@@ -438,6 +424,25 @@ impl Pools {
             drives,
             findings,
         }
+    }
+
+    /// Whose a pool is that is not open, if that is to be known.
+    fn ownership(&self, label: &Label) -> Vec<Finding> {
+        let (pool, who) = (label.name.as_str(), random::hex(&label.owner));
+        let warn = |code: &str, text: String| Finding::new(Severity::Warning, code, text);
+        let mut findings = Vec::new();
+        if self.is_elsewhere(&label.owner) {
+            let text = format!(
+                "belongs to owner {who}, another machine or state directory; next: `varve pool export {pool}` there, or \
+                 `varve pool import --take-over PATH...` if that is gone for good"
+            );
+            findings.push(warn("owned-elsewhere", text));
+        }
+        if !label.is_clean {
+            let text = format!("in use by owner {who}, or not closed in good order");
+            findings.push(warn("not-clean", text));
+        }
+        findings
     }
 
     /// True if somebody owns a pool, and it is not this state directory.

@@ -94,32 +94,8 @@ enum Rw {
 impl Options {
     /// Runs the benchmark and prints its result.
     pub(crate) fn run(&self) -> Exit {
-        if self.zipf.is_some() && matches!(self.rw(), Rw::Read | Rw::Write) {
-            complain(
-                "unfit-option",
-                "--zipf makes no sense for a sequential load",
-                "use --rw randread or randwrite",
-            );
-            return Exit::Usage;
-        }
-        if self.verify && self.iodepth * self.jobs > VERIFIED_MAX {
-            complain(
-                "too-many-in-flight",
-                "--verify follows fewer operations in flight",
-                "use an --iodepth times --jobs of at most 32767",
-            );
-            return Exit::Usage;
-        }
-        if u64::from(self.iodepth * self.jobs).saturating_mul(self.bs) > IN_FLIGHT_MAX {
-            complain(
-                "too-many-in-flight",
-                "operations in flight would take more than 1 GiB of memory",
-                "use a --bs times --iodepth times --jobs of at most 1G",
-            );
-            return Exit::Usage;
-        }
-        if let Some((what, next)) = self.misplaced() {
-            complain("unfit-option", &what, next);
+        if let Some((code, what, next)) = self.nonsense() {
+            complain(code, &what, next);
             return Exit::Usage;
         }
         hint::set_state(self.state.as_deref());
@@ -181,6 +157,35 @@ impl Options {
         let next = format!("{again}, if what is there may go");
         complain("would-overwrite", what, &next);
         Exit::Refused
+    }
+
+    /// What of the options makes no sense: a code, why, and what to do.
+    fn nonsense(&self) -> Option<(&'static str, String, &'static str)> {
+        let in_flight = self.iodepth * self.jobs;
+        let said = |code, what: &str, next| Some((code, what.to_owned(), next));
+        if self.zipf.is_some() && matches!(self.rw(), Rw::Read | Rw::Write) {
+            return said(
+                "unfit-option",
+                "--zipf makes no sense for a sequential load",
+                "use --rw randread or randwrite",
+            );
+        }
+        if self.verify && in_flight > VERIFIED_MAX {
+            return said(
+                "too-many-in-flight",
+                "--verify follows fewer operations in flight",
+                "use an --iodepth times --jobs of at most 32767",
+            );
+        }
+        if u64::from(in_flight).saturating_mul(self.bs) > IN_FLIGHT_MAX {
+            return said(
+                "too-many-in-flight",
+                "operations in flight would take more than 1 GiB of memory",
+                "use a --bs times --iodepth times --jobs of at most 1G",
+            );
+        }
+        let misplaced = self.misplaced();
+        misplaced.map(|(what, next)| ("unfit-option", what, next))
     }
 
     /// Options that say something about another kind of target, and what to do: a result that was not
