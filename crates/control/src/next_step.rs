@@ -20,29 +20,18 @@ impl ControlError {
     #[must_use]
     pub fn next(&self) -> String {
         match self {
-            Self::BadName(_) => {
-                "use 1 to 48 characters of A-Z a-z 0-9 . _ -, neither . nor - first".to_owned()
-            }
-            Self::Size(_) => "write a size such as 10G".to_owned(),
-            Self::Path(_) => "write PATH, or PATH:SIZE for a new sparse file".to_owned(),
-            Self::Protect { drives: 0, .. } => {
-                "name dense drives, or leave --protect out: without any the pool is protected by \
-                                                its fast ones"
-                    .to_owned()
-            }
-            Self::Protect { .. } => PROTECT_NEXT.to_owned(),
-            Self::Model { .. } => model_next(),
-            Self::OverProvision(_) => "use --over-provision 5 to 80".to_owned(),
+            Self::BadName(_)
+            | Self::Size(_)
+            | Self::Path(_)
+            | Self::Protect { .. }
+            | Self::Model { .. }
+            | Self::OverProvision(_)
+            | Self::NoPaths
+            | Self::SeveralPools(_) => self.usage_next(),
             Self::NoPool(_) => "varve pool list, or varve pool import PATH... if its drives are \
                                 here"
                 .to_owned(),
             Self::NoLabels(_) => LABELS_NEXT.to_owned(),
-            Self::NoPaths => {
-                "varve pool import PATH... names all drives of the pool; one that varve pool list \
-                              shows needs no paths: varve pool import --pool NAME"
-                    .to_owned()
-            }
-            Self::SeveralPools(_) => "name one: varve pool import --pool NAME PATH...".to_owned(),
             Self::NoVolume { pool, .. } => format!("varve volume list {pool}"),
             Self::NoDrive { pool, .. } => format!("varve drive list {pool}"),
             Self::NoJob(_) => "varve pool status".to_owned(),
@@ -94,6 +83,31 @@ impl ControlError {
             | Self::NoState(_)
             | Self::Barred(_)
             | Self::StateFile(_) => self.state_next(),
+        }
+    }
+
+    /// What to write in place of what makes no sense.
+    fn usage_next(&self) -> String {
+        match self {
+            Self::BadName(_) => {
+                "use 1 to 48 characters of A-Z a-z 0-9 . _ -, neither . nor - first".to_owned()
+            }
+            Self::Size(_) => "write a size such as 10G".to_owned(),
+            Self::Path(_) => "write PATH, or PATH:SIZE for a new sparse file".to_owned(),
+            Self::Protect { drives: 0, .. } => {
+                "name dense drives, or leave --protect out: without any the pool is protected by its fast ones"
+                    .to_owned()
+            }
+            Self::Protect { .. } => PROTECT_NEXT.to_owned(),
+            Self::Model { .. } => model_next(),
+            Self::OverProvision(_) => "use --over-provision 5 to 80".to_owned(),
+            Self::NoPaths => {
+                "varve pool import PATH... names all drives of the pool; one that varve pool list shows needs no paths: \
+                 varve pool import --pool NAME"
+                    .to_owned()
+            }
+            Self::SeveralPools(_) => "name one: varve pool import --pool NAME PATH...".to_owned(),
+            _ => unreachable!("not about what was asked for"),
         }
     }
 
