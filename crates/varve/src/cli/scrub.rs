@@ -167,9 +167,9 @@ mod tests {
                 (|view| view.unreadable_blocks = 3) as fn(&mut ScrubView),
                 "3 blocks cannot",
             ),
-            (|view| view.unknown = 1, "1 stripes or parts"),
+            (|view| view.unknown = 1, "1 stripe or part"),
             (|view| view.failures = 2, "2 wrong copies"),
-            (|view| view.drives_away = 1, "1 drives do not"),
+            (|view| view.drives_away = 1, "1 drive does not"),
             (|view| view.away = 4, "4 stripes or parts"),
         ] {
             let mut view = ScrubView::default();
