@@ -576,6 +576,26 @@ mod tests {
         kind.into()
     }
 
+    /// What is advised follows from who has a drive, and whose it is.
+    #[test]
+    fn drives_of_others_get_their_own_advice() {
+        let found = |code, text| vec![Finding::new(Severity::Refusal, code, text)];
+        let mounted = ControlError::InUse(found("in-use", "is in use: mounted at /mnt"));
+        assert!(mounted.next().starts_with("unmount it"));
+        let held = ControlError::InUse(found("in-use", "is in use: by process 7 (varve)"));
+        assert!(held.next().starts_with("try again"));
+        let other = ControlError::Preflight(found("member", "is a drive of pool tank (09ab)"));
+        assert!(other.next().starts_with("varve pool destroy tank first"));
+        let missing = |code| {
+            let findings = found(code, "drive dense1: has 1 bytes, once it had 2");
+            let pool = "p".to_owned();
+            ControlError::Missing { pool, findings }.next()
+        };
+        assert!(missing("truncated").contains("varve drive replace p/dense1 PATH"));
+        assert!(missing(TOO_FEW).contains("varve drive list p"));
+        assert!(missing(NO_FAST).contains("varve check p --rebuild"));
+    }
+
     /// Why a drive cannot be opened.
     fn unopened() -> Vec<OpenError> {
         let path = || PathBuf::from("/x");
