@@ -430,9 +430,12 @@ fn refused(
 
 /// Why a pool does not open of which no label can be read where its drives were.
 fn gone(pool: &str, scans: &[Scan]) -> ControlError {
-    ControlError::Gone {
-        pool: pool.to_owned(),
-        findings: scans.iter().map(not_of_pool).collect(),
+    let pool = pool.to_owned();
+    let findings: Vec<_> = scans.iter().map(not_of_pool).collect();
+    // What may not be read is where it was.
+    match findings.iter().any(|found| found.code == UNUSABLE) {
+        true => ControlError::Missing { pool, findings },
+        false => ControlError::Gone { pool, findings },
     }
 }
 
@@ -605,6 +608,12 @@ mod tests {
             let finding = not_of_pool(&one);
             assert_eq!(finding.code, code);
             assert!(finding.text.contains(&Error::from(kind).to_string()));
+            let next = gone("p", std::slice::from_ref(&one)).next();
+            assert_eq!(
+                next.starts_with("let this user"),
+                code == UNUSABLE,
+                "{next}"
+            );
             let error = PoolError::DenseMissing { away: 1 };
             let ControlError::Missing { findings, .. } = refused("p", &[], vec![finding], error)
             else {
