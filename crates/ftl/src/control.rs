@@ -9,7 +9,7 @@ use crate::config::Canary;
 use crate::discards::Discards;
 use crate::geometry::{Tier, UnitId};
 use crate::idle::Idle;
-use crate::joint::Survivors;
+use crate::joint::{Origins, Survivors};
 use crate::lane::{ChunkGrant, Grant, Rank};
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
 use crate::open_groups::OpenGroups;
@@ -101,6 +101,8 @@ pub struct Control {
     pub(crate) pace: Pace,
     /// How much of what hosts write is alive when the cleaner comes.
     pub(crate) survivors: Survivors,
+    /// What victims of garbage collection were made of, and what of it was alive.
+    pub(crate) origins: Origins,
     /// Victims of the cleaner.
     pub(crate) cleaner_work: Work,
     /// Hosts send nothing.
@@ -140,6 +142,7 @@ impl Control {
             open_groups: OpenGroups::default(),
             pace: Pace::default(),
             survivors: Survivors::default(),
+            origins: Origins::default(),
             cleaner_work: Work::default(),
             idle: Idle::default(),
             gc_work: Work::default(),

@@ -10,6 +10,7 @@ use crate::areas::read_area;
 use crate::candidate::Candidate;
 use crate::config::Canary;
 use crate::geometry::UnitId;
+use crate::joint::Lived;
 use crate::limits::GC_STRIPES_MAX;
 use crate::placement::Writer;
 use crate::progress::Progress;
@@ -183,6 +184,7 @@ impl Shared {
             }
             match self.read_p2l(id.index, stripe).await {
                 Ok(entries) => {
+                    self.note_origins((id.index, stripe), &entries);
                     let candidates = self.stripe_candidates(id.index, stripe, &entries).await;
                     let writer = Writer::GarbageCollection;
                     self.move_all(id, &candidates, writer, progress).await;
@@ -191,6 +193,26 @@ impl Shared {
                 Err(_) => progress.keep(),
             }
         }
+    }
+
+    /// Notes what became of the blocks of a victim's stripe, by where they had come from.
+    fn note_origins(&self, (group, stripe): (u32, u32), entries: &[P2lEntry]) {
+        let unit = self.units.unit(UnitId::group(group));
+        let opened = unit.stamp();
+        let (mut log, mut collected) = (Lived::default(), Lived::default());
+        for (block, entry) in (self.stripe_first_user_block(stripe)..).zip(entries) {
+            if entry.volume == VolumeId(0) {
+                continue;
+            }
+            let of = match self.lifetimes.is_of_log(entry.birth, opened) {
+                true => &mut log,
+                false => &mut collected,
+            };
+            of.all += 1;
+            of.alive += u64::from(unit.is_set(block));
+        }
+        let origins = &self.control().origins;
+        origins.note(log, collected, self.group_user_blocks());
     }
 
     pub(crate) fn stripe_has_live(&self, group: u32, stripe: u32) -> bool {

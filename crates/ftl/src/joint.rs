@@ -5,8 +5,9 @@
 //! writers have the one handle they take turns in one group, stripe by stripe.
 //!
 //! Under strong skew what passes the log is hot, what garbage collection moves is cold, and groups of either
-//! alone take far fewer moves. So where most of what hosts write dies in the log, the turns are as long as
-//! groups, as far as hosts, or those who wait for groups, can wait.
+//! alone take far fewer moves. So where most of what hosts write dies in the log, or what comes from it dies much
+//! sooner in groups than what was collected before, the turns are as long as groups, as far as hosts, or those who
+//! wait for groups, can wait.
 //!
 //! What is kept for garbage collection is counted in stripes here: compaction writes one only if the free
 //! groups and what is left of the open one are more than the groups that the reserve leaves.
@@ -16,7 +17,6 @@
 //! **Invariants**: whoever waits for room holds no turn, so the other goes on; who has the turn decides
 //! only when something is written.
 
-use crate::control::Control;
 use crate::placement::Writer;
 use crate::shared::Shared;
 use core::cell::Cell;
@@ -32,6 +32,9 @@ const PAUSE: Nanos = Nanos::from_micros(500);
 const HOT_BELOW: u32 = 102;
 /// Weight of the newest chunk: one of so many. Arbitrary.
 const SMOOTHING: u32 = 16;
+/// Victims whose blocks are remembered. Arbitrary: enough that no single one decides, few enough that a load which has
+/// changed is seen within some per cent of a turn of the dense tier.
+const REMEMBERED: u64 = 16;
 
 /// Of 256 blocks of a chunk, those alive when it is emptied: a running average, times [`SMOOTHING`].
 pub(crate) struct Survivors(Cell<u32>);
@@ -56,10 +59,67 @@ impl Survivors {
     }
 }
 
-impl Control {
+/// Blocks of victims of garbage collection.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Lived {
+    pub(crate) alive: u64,
+    pub(crate) all: u64,
+}
+
+impl Lived {
+    fn plus(self, more: Self) -> Self {
+        Self {
+            alive: self.alive + more.alive,
+            all: self.all + more.all,
+        }
+    }
+
+    fn halved(self) -> Self {
+        Self {
+            alive: self.alive / 2,
+            all: self.all / 2,
+        }
+    }
+}
+
+/// What was alive in victims of garbage collection, by where it had come from.
+#[derive(Default)]
+pub(crate) struct Origins {
+    log: Cell<Lived>,
+    collected: Cell<Lived>,
+}
+
+impl Origins {
+    /// These blocks of a victim came from the log, and those had been collected before. `group` is how many blocks a
+    /// group holds.
+    pub(crate) fn note(&self, log: Lived, collected: Lived, group: u64) {
+        self.log.set(self.log.get().plus(log));
+        self.collected.set(self.collected.get().plus(collected));
+        if self.log.get().all + self.collected.get().all > REMEMBERED * group {
+            self.log.set(self.log.get().halved());
+            self.collected.set(self.collected.get().halved());
+        }
+    }
+
+    /// What comes from the log dies much sooner than what was collected before. `group` as above.
+    fn differ(&self, group: u64) -> bool {
+        let (log, collected) = (self.log.get(), self.collected.get());
+        let is_telling = log.all.min(collected.all) >= group;
+        // Both are shares of what there was, times the product of both: groups may be of thousands of millions of blocks.
+        let share = |one: Lived, of: Lived| u128::from(one.alive) * u128::from(of.all);
+        is_telling && share(log, collected) * 4 < share(collected, log) * 3
+    }
+}
+
+impl Shared {
+    /// True if what the writers of a joint group write should lie apart.
+    pub(crate) fn origins_differ(&self) -> bool {
+        self.control().origins.differ(self.group_user_blocks())
+    }
+
     /// True if the writers of a joint group should take turns of whole groups.
     fn turns_are_long(&self) -> bool {
-        self.survivors.are_few()
+        self.control().survivors.are_few() || self.origins_differ()
     }
 }
 
@@ -68,7 +128,7 @@ impl Shared {
     /// fills that.
     pub(crate) fn fills_its_group(&self) -> bool {
         self.is_joint
-            && self.control().turns_are_long()
+            && self.turns_are_long()
             && self.streams.joint_writer() == Some(Writer::GarbageCollection)
     }
 
@@ -91,7 +151,7 @@ impl Shared {
     fn gives_way(&self, writer: Writer) -> bool {
         let control = self.control();
         let last = self.streams.joint_writer();
-        if last.is_none_or(|last| last == writer) || !control.turns_are_long() {
+        if last.is_none_or(|last| last == writer) || !self.turns_are_long() {
             return false;
         }
         match writer {
@@ -147,6 +207,31 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const GROUP: u64 = 1000;
+
+    fn lived(alive: u64, all: u64) -> Lived {
+        Lived { alive, all }
+    }
+
+    #[test]
+    fn origins_differ_by_what_dies() {
+        let origins = Origins::default();
+        assert!(!origins.differ(GROUP), "nothing is known yet");
+        origins.note(lived(100, 900), lived(900, 1000), GROUP);
+        assert!(!origins.differ(GROUP), "less than a group of one kind");
+        origins.note(lived(10, 100), lived(0, 0), GROUP);
+        assert!(origins.differ(GROUP));
+        // As soon dead: the newest victims decide.
+        for _ in 0..4 * REMEMBERED {
+            origins.note(lived(300, 500), lived(310, 500), GROUP);
+        }
+        assert!(!origins.differ(GROUP));
+        for _ in 0..4 * REMEMBERED {
+            origins.note(lived(200, 500), lived(310, 500), GROUP);
+        }
+        assert!(origins.differ(GROUP));
+    }
 
     #[test]
     fn survivors_follow_what_dies() {

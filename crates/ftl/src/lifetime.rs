@@ -202,6 +202,12 @@ impl Lifetimes {
         }
     }
 
+    /// True if a block that was written at `birth` can have come to a group that was opened at `opened` from the log: it was
+    /// not older than two turns of that.
+    pub(crate) fn is_of_log(&self, birth: Lsn, opened: Lsn) -> bool {
+        opened.0.saturating_sub(birth.0) < 2 * self.turn.load(Relaxed)
+    }
+
     /// A chunk that was opened at `opened` is emptied.
     pub(crate) fn note_turn(&self, now: Lsn, opened: Lsn) {
         let newest = now.0.saturating_sub(opened.0).max(1);

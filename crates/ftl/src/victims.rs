@@ -193,7 +193,7 @@ impl Shared {
         groups.saturating_sub(used + reserve.groups)
     }
 
-    fn group_user_blocks(&self) -> u64 {
+    pub(crate) fn group_user_blocks(&self) -> u64 {
         let geometry = self.units.geometry();
         u64::from(geometry.stripe_user_blocks()) * u64::from(geometry.group_stripes())
     }
@@ -298,8 +298,10 @@ impl Shared {
         let settling = usize::from(!self.is_joint && control.gc_work.waiting.get() > 0);
         let (ready, target) = (control.ready_groups(self) + settling, self.gc_target());
         let begins = ready + self.groups_ahead() < target;
-        let goes_on = ready < target + usize::from(self.fills_its_group());
-        let is_short = begins || (control.is_gc_burst.get() && goes_on);
+        let fills = self.fills_its_group();
+        let goes_on = ready < target + usize::from(fills);
+        let is_short =
+            begins || (fills && self.origins_differ()) || (control.is_gc_burst.get() && goes_on);
         control.is_gc_burst.set(is_short);
         is_short
     }
