@@ -139,11 +139,6 @@ impl SmallPool {
     pub(crate) fn fast_bytes(&self) -> u64 {
         self.geometry.chunk_bytes * u64::from(self.geometry.chunks)
     }
-
-    /// Bytes of the dense tier.
-    pub(crate) const fn dense_bytes(&self) -> u64 {
-        self.geometry.dense_blocks() * BLOCK_BYTES
-    }
 }
 
 #[cfg(test)]

@@ -177,15 +177,13 @@ impl Shape {
         merge_slots: u32,
         is_protected: bool,
     ) -> Result<Self, ShapeError> {
-        if !iu_bytes.is_power_of_two() || !(4096..=65536).contains(&iu_bytes) {
-            return Err(ShapeError::Iu(iu_bytes));
-        }
-        if !(MILLION + 1..=4 * MILLION).contains(&spare_millionths) {
-            return Err(ShapeError::Spare(spare_millionths));
-        }
-        if !(1..=SLOTS_MAX).contains(&merge_slots) {
-            return Err(ShapeError::Slots(merge_slots));
-        }
+        let kind = Kind {
+            iu_bytes,
+            spare_millionths,
+            merge_slots,
+            is_protected,
+        };
+        kind.check()?;
         let iu = u64::from(iu_bytes);
         let ius_min = UNITS_MIN * UNIT_IUS_MIN;
         let ius = bytes.div_ceil(iu);
@@ -193,32 +191,45 @@ impl Shape {
             let bytes_min = ius_min * iu;
             return Err(ShapeError::TooSmall { bytes_min });
         }
-        let all = u64::try_from(u128::from(ius) * u128::from(spare_millionths) / 1_000_000);
-        let all = all.unwrap_or(u64::MAX);
+        let all = places(ius, spare_millionths);
         let user_units = user_units.clamp(UNITS_MIN, ius / UNIT_IUS_MIN);
         let closed = (user_units * spare_millionths).div_ceil(MILLION);
         let units = closed + UNITS_BESIDE;
         let unit_ius = (4 * all).div_ceil(4 * units - BESIDE_QUARTERS);
-        // Places are kept plus one in 32 bits.
-        let is_named = units
-            .checked_mul(unit_ius)
-            .is_some_and(|places| places < u64::from(u32::MAX));
-        if !is_named {
-            // Half of what 32 bits name leaves room for what the units beside add.
-            let bytes_max = u64::from(u32::MAX) / 2 * MILLION / spare_millionths * iu;
-            return Err(ShapeError::TooLarge { bytes_max });
-        }
-        let narrow = |count: u64| u32::try_from(count).expect("places fit 32 bits");
-        Ok(Self {
-            bytes: ius * iu,
+        kind.shape(ius, units, unit_ius)
+    }
+
+    /// A drive whose erase units have `unit_ius` IUs each, of which hosts can address as many as fill `user_units`: with
+    /// so many beside them that the spare is at least `spare_millionths`.
+    ///
+    /// # Errors
+    /// If there is no such drive.
+    pub fn of_units(
+        iu_bytes: u32,
+        (user_units, unit_ius): (u64, u64),
+        spare_millionths: u64,
+        merge_slots: u32,
+        is_protected: bool,
+    ) -> Result<Self, ShapeError> {
+        let kind = Kind {
             iu_bytes,
-            ius: narrow(ius),
-            units: narrow(units),
-            unit_ius: narrow(unit_ius),
+            spare_millionths,
             merge_slots,
             is_protected,
-            placement: Placement::NONE,
-        })
+        };
+        kind.check()?;
+        if user_units < UNITS_MIN || unit_ius < UNIT_IUS_MIN {
+            let units = user_units.max(UNITS_MIN);
+            let bytes_min = units * unit_ius.max(UNIT_IUS_MIN) * u64::from(iu_bytes);
+            return Err(ShapeError::TooSmall { bytes_min });
+        }
+        let ius = user_units.saturating_mul(unit_ius);
+        let all = places(ius, spare_millionths);
+        let quarters = all
+            .saturating_mul(4)
+            .saturating_add(BESIDE_QUARTERS * unit_ius);
+        let units = quarters.div_ceil(4 * unit_ius);
+        kind.shape(ius, units, unit_ius)
     }
 
     /// Bytes of the whole flash by bytes hosts can address.
@@ -227,6 +238,61 @@ impl Shape {
         let places = f64::from(self.units) * f64::from(self.unit_ius);
         places / f64::from(self.ius)
     }
+}
+
+/// What a shape is of apart from counts.
+struct Kind {
+    iu_bytes: u32,
+    spare_millionths: u64,
+    merge_slots: u32,
+    is_protected: bool,
+}
+
+impl Kind {
+    /// An error if no drive can be of this kind.
+    fn check(&self) -> Result<(), ShapeError> {
+        if !self.iu_bytes.is_power_of_two() || !(4096..=65536).contains(&self.iu_bytes) {
+            return Err(ShapeError::Iu(self.iu_bytes));
+        }
+        if !(MILLION + 1..=4 * MILLION).contains(&self.spare_millionths) {
+            return Err(ShapeError::Spare(self.spare_millionths));
+        }
+        match (1..=SLOTS_MAX).contains(&self.merge_slots) {
+            true => Ok(()),
+            false => Err(ShapeError::Slots(self.merge_slots)),
+        }
+    }
+
+    /// The drive of this kind of which hosts can address `ius` IUs, in `units` erase units of `unit_ius`.
+    fn shape(&self, ius: u64, units: u64, unit_ius: u64) -> Result<Shape, ShapeError> {
+        let iu = u64::from(self.iu_bytes);
+        // Places are kept plus one in 32 bits.
+        let is_named = units
+            .checked_mul(unit_ius)
+            .is_some_and(|places| places < u64::from(u32::MAX));
+        if !is_named {
+            // Half of what 32 bits name leaves room for what the units beside add.
+            let bytes_max = u64::from(u32::MAX) / 2 * MILLION / self.spare_millionths * iu;
+            return Err(ShapeError::TooLarge { bytes_max });
+        }
+        let narrow = |count: u64| u32::try_from(count).expect("places fit 32 bits");
+        Ok(Shape {
+            bytes: ius * iu,
+            iu_bytes: self.iu_bytes,
+            ius: narrow(ius),
+            units: narrow(units),
+            unit_ius: narrow(unit_ius),
+            merge_slots: self.merge_slots,
+            is_protected: self.is_protected,
+            placement: Placement::NONE,
+        })
+    }
+}
+
+/// IUs that the closed units of a drive hold.
+fn places(ius: u64, spare_millionths: u64) -> u64 {
+    let all = u128::from(ius) * u128::from(spare_millionths) / u128::from(MILLION);
+    u64::try_from(all).unwrap_or(u64::MAX)
 }
 
 fn millionths(spare: f64) -> u64 {

@@ -12,6 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     is_drawn: false,
     quick: None,
     is_scaled: true,
+    scale_max: 4,
     jobs,
     outcome,
 };

@@ -13,6 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     is_drawn: false,
     quick: None,
     is_scaled: true,
+    scale_max: 4,
     jobs,
     outcome,
 };

@@ -33,6 +33,7 @@ mod time_writes;
 mod waf_drift;
 mod waf_efficiency;
 mod waf_fast_tier;
+mod waf_flash;
 mod waf_formula;
 mod waf_isolation;
 mod waf_policies;
@@ -67,6 +68,8 @@ pub struct Experiment {
     pub quick: Option<u32>,
     /// False if it runs the same jobs whatever the scale, so that its figures are judged at any.
     is_scaled: bool,
+    /// Largest scale at which it can be run and its figures are those of the whole, as measured (`docs/lab.md`, Size).
+    pub scale_max: u32,
     /// What there is to run.
     pub jobs: fn(&Ask) -> Vec<Job>,
     /// What the findings, in the order of the jobs, come to.
@@ -74,6 +77,16 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// What it is run with if that is asked for: no smaller than its figures bear.
+    #[must_use]
+    pub const fn bounded(&self, ask: Ask) -> Ask {
+        let scale = match ask.scale < self.scale_max {
+            true => ask.scale,
+            false => self.scale_max,
+        };
+        Ask { scale, ..ask }
+    }
+
     /// What the findings, in the order of the jobs, come to.
     #[must_use]
     pub fn conclude(&self, ask: &Ask, findings: &[Finding]) -> Outcome {
@@ -96,12 +109,13 @@ impl Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: [&Experiment; 23] = [
+pub const EXPERIMENTS: [&Experiment; 24] = [
     &drive_table::EXPERIMENT,
     &waf_formula::EXPERIMENT,
     &waf_policies::EXPERIMENT,
     &waf_fast_tier::EXPERIMENT,
     &waf_drift::EXPERIMENT,
+    &waf_flash::EXPERIMENT,
     &waf_efficiency::EXPERIMENT,
     &waf_isolation::EXPERIMENT,
     &waf_scale::EXPERIMENT,

@@ -13,6 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     is_drawn: true,
     quick: None,
     is_scaled: true,
+    scale_max: 2,
     jobs,
     outcome,
 };
@@ -70,8 +71,8 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
                 .to_owned(),
             "The oracle is told of each block how often it is written now, not when it will cool."
                 .to_owned(),
-            "Varve is the real engine: without lifetime classes, and on this drive with one group for what hosts \
-             wrote and what collection moves."
+            "Varve is the real engine: on this drive with one group for what hosts wrote and what collection moves. What the \
+             drive makes of several open ones stands in waf-flash."
                 .to_owned(),
         ],
         parameters: Vec::new(),

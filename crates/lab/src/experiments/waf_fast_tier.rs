@@ -12,6 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     is_drawn: true,
     quick: Some(8),
     is_scaled: true,
+    scale_max: 2,
     jobs,
     outcome,
 };
@@ -77,8 +78,8 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
         notes: vec![
             "Models use all of the log; SPDK's own begins to compact at 80 % of its chunks."
                 .to_owned(),
-            "Varve is the real engine with its default streams; it has no lifetime classes yet, and \
-             its log holds headers, leaves and checkpoints as well."
+            "Varve is the real engine: its log keeps blocks that are overwritten soon, which is not in D but in what the log \
+             is written with, and holds headers, leaves and checkpoints as well; its dense tier does not sort by lifetime."
                 .to_owned(),
         ],
         parameters: Vec::new(),

@@ -129,9 +129,11 @@ pub(super) async fn build(
                 (None, Some(unit)) => placed_pool(request, unit, drives[0].bytes())?,
                 (None, None) => pool(request, &dense, dense_bytes)?,
             };
-            let dense = StripeArray::new(drives, request.protect.strips());
-            let fast = named(request.fast);
-            let fast = StripeArray::new(vec![station(&fast, pool.fast_bytes())?], 0);
+            let data = u64::from(request.drives) - request.protect.strips() as u64;
+            let strip = u64::from(pool.geometry.stripe_blocks) / data * BLOCK_BYTES;
+            let dense = StripeArray::new(drives, request.protect.strips(), strip);
+            let fast = station(&named(request.fast), pool.fast_bytes())?;
+            let fast = StripeArray::new(vec![fast], 0, strip);
             Varve::create(world, pool, (fast, dense), request.cores)
                 .await
                 .map_err(RigError::Engine)?

@@ -8,7 +8,7 @@ use varve_io::{Handle, Receiver};
 use varve_media::ZoneShape;
 use varve_media::timed::Ask;
 
-/// Bytes of a strip of an array.
+/// Bytes of a strip of an array, unless its drives are so small that such strips do not divide what they erase at once.
 ///
 /// # Source
 /// What `varve pool create` plans for four and more data strips (`control/src/plan.rs`); pools of fewer
@@ -24,6 +24,7 @@ pub(crate) const STRIP_BYTES: u64 = 64 << 10;
 pub(crate) struct StripeArray {
     drives: Vec<Rc<Station>>,
     rotation: Rotation,
+    strip_bytes: u64,
 }
 
 /// A command to a drive: which one, first byte, bytes.
@@ -31,11 +32,17 @@ type Part = (usize, u64, u64);
 
 impl StripeArray {
     /// Over drives that are all alike; so many strips of a stripe are parity.
-    pub(crate) fn new(drives: Vec<Rc<Station>>, parity: usize) -> Rc<Self> {
+    pub(crate) fn new(drives: Vec<Rc<Station>>, parity: usize, strip_bytes: u64) -> Rc<Self> {
         Rc::new(Self {
             rotation: Rotation::new(drives.len(), parity),
             drives,
+            strip_bytes,
         })
+    }
+
+    /// Bytes of a strip.
+    pub(crate) const fn strip_bytes(&self) -> u64 {
+        self.strip_bytes
     }
 
     /// Its drives.
@@ -53,7 +60,7 @@ impl StripeArray {
         if self.drives.len() == 1 {
             return self.drives[0].bytes();
         }
-        self.drives[0].bytes() / STRIP_BYTES * STRIP_BYTES * self.rotation.data()
+        self.drives[0].bytes() / self.strip_bytes * self.strip_bytes * self.rotation.data()
     }
 
     /// Placement handles that its drives have; of zoned ones as many as zones may be active.
@@ -92,7 +99,7 @@ impl StripeArray {
 
     /// What each drive has to do. Neighbours on a drive are one command.
     fn parts(&self, with_parity: bool, offset: u64, bytes: u64) -> Vec<Part> {
-        let data = self.rotation.data();
+        let (data, strip_bytes) = (self.rotation.data(), self.strip_bytes);
         let mut parts: Vec<Part> = Vec::new();
         let mut add = |drive: usize, offset: u64, bytes: u64| {
             let last = parts.iter_mut().rev().find(|part| part.0 == drive);
@@ -101,19 +108,19 @@ impl StripeArray {
                 _ => parts.push((drive, offset, bytes)),
             }
         };
-        for (strip, within, bytes) in pieces(offset, bytes, STRIP_BYTES) {
+        for (strip, within, bytes) in pieces(offset, bytes, strip_bytes) {
             let (stripe, strip) = (strip / data, strip % data);
-            let height = stripe * STRIP_BYTES;
+            let height = stripe * strip_bytes;
             if with_parity && strip == 0 {
                 for which in 0..self.rotation.parity() {
                     let drive = self.rotation.parity_drive(stripe, which);
-                    add(drive, height, STRIP_BYTES);
+                    add(drive, height, strip_bytes);
                 }
             }
             let drive = self.rotation.data_drive(stripe, strip);
             add(drive, height + within, bytes);
         }
-        let stripe_bytes = data * STRIP_BYTES;
+        let stripe_bytes = data * strip_bytes;
         let is_whole = offset.is_multiple_of(stripe_bytes) && bytes.is_multiple_of(stripe_bytes);
         assert!(
             is_whole || !with_parity || self.rotation.parity() == 0,
@@ -135,7 +142,7 @@ mod tests {
         let executor = Executor::new(Rc::new(Journal::default()), Rng::new(1), Nanos(0));
         let sheet = AnySheet::named("slc-002").unwrap();
         let station = |_| Station::new(&sheet, 1 << 30, &executor.reactor()).unwrap();
-        StripeArray::new((0..drives).map(station).collect(), parity)
+        StripeArray::new((0..drives).map(station).collect(), parity, STRIP_BYTES)
     }
 
     /// Whole stripes reach every drive with as many bytes, parity included; reads the one drive.

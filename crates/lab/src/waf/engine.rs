@@ -90,8 +90,8 @@ pub(super) fn check(request: &WafRequest) -> Result<(), WafError> {
 pub(super) fn run(request: &WafRequest, watch: &Watch) -> Result<WafReport, WafError> {
     let plan = Plan::new(request)?;
     let clock = Rc::new(Clock::default());
-    let dense_bytes = plan.pool.dense_bytes();
-    let device = Device::new(dense_bytes / BLOCK_BYTES, request.groups.into());
+    let group_blocks = plan.pool.geometry.group_blocks;
+    let device = Device::new(request.groups.into(), group_blocks.into());
     let device = Rc::new(RefCell::new(device.map_err(WafError::Drive)?));
     let below = Rc::clone(&device);
     let geometry = &plan.pool.geometry;

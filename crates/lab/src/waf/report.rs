@@ -113,6 +113,8 @@ pub struct WafReport {
     pub fast_bytes_per_host_byte: Option<f64>,
     /// Bytes programmed by the drive below by bytes written to it. `None` if nothing was.
     pub waf_device: Option<f64>,
+    /// Blocks programmed by the drive below by blocks hosts wrote: D times `waf_device`, P2L and padding counted.
+    pub flash_writes_per_host_write: Option<f64>,
     /// `waf_ftl` times `waf_device`, P2L counted, padding not.
     pub waf_total: Option<f64>,
     /// What uniform writes cost at least in units of any size; for uniform writes without fast tier.
@@ -137,6 +139,7 @@ impl WafReport {
         let waf_ftl = share(sums.compacted + sums.collected, sums.compacted);
         let waf_device = sums.device.waf_device();
         let waf_total = waf_device.map(|device| waf_ftl * (1.0 + metadata_per_block) * device);
+        let flash = share(sums.device.media_bytes, sums.host * BLOCK_BYTES);
         let physical = sizes.dense() as f64 / sizes.user as f64;
         let is_plain = request.workload == Workload::Uniform && sizes.fast == 0;
         Self {
@@ -145,6 +148,7 @@ impl WafReport {
             fast_writes_per_host_write: rounded(share(sums.fast, sums.host)),
             fast_bytes_per_host_byte: None,
             waf_device: waf_device.map(rounded),
+            flash_writes_per_host_write: waf_device.map(|_| rounded(flash)),
             waf_total: waf_total.map(rounded),
             waf_theory: is_plain.then(|| rounded(uniform_waf(physical))),
             host_blocks: sums.host,
@@ -221,6 +225,10 @@ impl WafReport {
             |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
         line("waf_device", device(self.waf_device));
         line("waf_total", device(self.waf_total));
+        line(
+            "flash writes/host write",
+            device(self.flash_writes_per_host_write),
+        );
         for note in &of.notes {
             line("note", note.clone());
         }

@@ -71,8 +71,8 @@ fn build(policy: Box<dyn Policy>, sizes: &Sizes) -> Result<Tiers, WafError> {
     if fast.is_none() && sizes.fast > 0 {
         return Err(WafError::FastTierTooSmall);
     }
-    // Whole erase units for each unit of the policy: what dies in parts of one would be the run's doing.
-    let device = Device::new(sizes.dense(), u64::from(sizes.units)).map_err(WafError::Drive)?;
+    let device = Device::new(sizes.units.into(), sizes.unit_blocks.into());
+    let device = device.map_err(WafError::Drive)?;
     Ok(Tiers::new(policy, dense, fast, Some(device), sizes.user))
 }
 

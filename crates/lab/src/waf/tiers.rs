@@ -298,7 +298,7 @@ mod tests {
                     continue;
                 };
                 let dense = Dense::new(units, unit_blocks, model.streams());
-                let device = Device::new(u64::from(units * unit_blocks), 24).unwrap();
+                let device = Device::new(units.into(), unit_blocks.into()).unwrap();
                 let mut tiers = Tiers::new(model, dense, FifoTier::new(fast), Some(device), user);
                 let mut source = Source::new(&load, user, 1, 5).unwrap();
                 (0..user).for_each(|block| tiers.write(block as u32, &source));

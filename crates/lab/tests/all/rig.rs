@@ -338,6 +338,24 @@ fn tiers_jobs_and_bursts_without_room_are_refused() {
     }
 }
 
+/// On drives so small that strips of 64 KiB do not divide what they erase at once an array has shorter ones, and the engine
+/// writes whole stripes of those.
+#[test]
+fn arrays_of_small_drives_have_shorter_strips() {
+    let request = RigRequest {
+        dense: "tlc-p5520",
+        drives: 8,
+        protect: varve_lab::rig::Protect::Parity2,
+        ..tiny(SystemName::Varve)
+    };
+    let report = measured(&request);
+    let strip = &report.parameters.made_of["strip"];
+    assert_eq!(strip, "60 KiB");
+    let stripe = 8 * (60 << 10);
+    let written = report.window.dense.unwrap().written_bytes;
+    assert!(written > 0 && written.is_multiple_of(stripe), "{written}");
+}
+
 /// Whole stripes of RAID-5 go to its drives at the rate of all but one, a strip at a time in place at far less; only arrays
 /// take requests that long.
 #[test]

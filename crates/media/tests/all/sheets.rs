@@ -83,6 +83,36 @@ fn a_few_gibibytes_are_enough() {
 }
 
 #[test]
+fn a_drive_of_whole_units_has_them_and_its_spare() {
+    for (units, ius, spare) in [
+        (200, 4951, 1_078_000_u64),
+        (24, 16, 1_000_001),
+        (904, 77, 1_600_000),
+    ] {
+        let shape = Shape::of_units(4096, (units, ius), spare, 32, true).expect("possible");
+        assert_eq!(u64::from(shape.unit_ius), ius);
+        assert_eq!(shape.bytes, units * ius * 4096);
+        // Three and a quarter are beside what the spare counts.
+        let closed = f64::from(shape.units) - 3.25;
+        let found = closed / units as f64;
+        let wanted = spare as f64 / 1e6;
+        assert!(
+            found >= wanted && found < wanted + 1.0 / units as f64,
+            "{found} for {wanted}"
+        );
+    }
+    for (units, ius) in [(23, 100), (100, 15)] {
+        let small = Shape::of_units(4096, (units, ius), 1_100_000, 32, true);
+        assert!(
+            matches!(small, Err(ShapeError::TooSmall { .. })),
+            "{units} of {ius}"
+        );
+    }
+    let large = Shape::of_units(4096, (1 << 40, 1 << 40), 1_100_000, 32, true);
+    assert!(matches!(large, Err(ShapeError::TooLarge { .. })));
+}
+
+#[test]
 fn errors_say_what_is_wrong() {
     let unknown = Sheet::named("floppy").expect_err("no such drive");
     assert_eq!(unknown.to_string(), "no drive is called «floppy»");

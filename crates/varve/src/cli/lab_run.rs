@@ -26,7 +26,7 @@ struct Common {
     /// Seed of all places
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Divide all sizes by this; ratios stay
+    /// Divide all sizes by this; ratios stay. An experiment is run no smaller than its figures bear, which is told
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     scale: u32,
     /// Print JSON
@@ -68,6 +68,8 @@ struct Listed {
     source: &'static str,
     /// `lab run --plot` makes a picture of it.
     is_drawn: bool,
+    /// Largest scale that it is run at.
+    scale_max: u32,
 }
 
 /// All experiments.
@@ -104,6 +106,7 @@ impl ListOptions {
             title: experiment.title,
             source: experiment.source,
             is_drawn: experiment.is_drawn,
+            scale_max: experiment.scale_max,
         };
         let experiments = EXPERIMENTS.map(of).into();
         if self.json {
@@ -125,11 +128,17 @@ impl ListOptions {
 }
 
 impl Common {
-    const fn ask(&self) -> Ask {
-        Ask {
+    /// What an experiment is run with. If that is another scale than was asked for it is said.
+    fn ask(&self, experiment: &Experiment) -> Ask {
+        let ask = experiment.bounded(Ask {
             seed: self.seed,
             scale: self.scale,
+        });
+        if ask.scale < self.scale {
+            let (name, scale) = (experiment.name, ask.scale);
+            eprintln!("{name}: run at --scale {scale}, its figures are others on smaller drives");
         }
+        ask
     }
 }
 
@@ -158,7 +167,7 @@ impl RunOptions {
                 return exit;
             }
         }
-        let ask = self.common.ask();
+        let ask = self.common.ask(experiment);
         let chapters = match run_all(&[(experiment, ask)]) {
             Ok(chapters) => chapters,
             Err(error) => return refused(&error),
@@ -182,12 +191,13 @@ impl RunOptions {
 impl AllOptions {
     /// Runs all experiments.
     pub(crate) fn run(&self) -> Exit {
-        let (ask, begun) = (self.common.ask(), now());
+        let begun = now();
+        let Common { seed, scale, .. } = self.common;
         let (asked, size): (Vec<_>, _) = if self.quick {
-            (quick(ask.seed).collect(), "--quick".to_owned())
+            (quick(seed).collect(), "--quick".to_owned())
         } else {
-            let whole = EXPERIMENTS.map(|experiment| (experiment, ask));
-            (whole.into(), format!("--scale {}", ask.scale))
+            let of = |experiment| (experiment, self.common.ask(experiment));
+            (EXPERIMENTS.map(of).into(), format!("--scale {scale}"))
         };
         let file = match self.html.as_deref().map(page_in).transpose() {
             Ok(file) => file,
@@ -198,7 +208,7 @@ impl AllOptions {
             Err(error) => return refused(&error),
         };
         if let Some(file) = file {
-            let command = format!("varve lab all --seed {} {size} --html DIR", ask.seed);
+            let command = format!("varve lab all --seed {seed} {size} --html DIR");
             let text = page(&command, env!("CARGO_PKG_VERSION"), &chapters);
             if let Err(exit) = write(&file, &text) {
                 return exit;

@@ -40,6 +40,7 @@ fn a_run_comes_out_the_same_again() {
         "dense_writes_per_host_write",
         "fast_writes_per_host_write",
         "waf_device",
+        "flash_writes_per_host_write",
         "waf_total",
     ] {
         assert!(

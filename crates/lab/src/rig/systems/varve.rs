@@ -13,7 +13,7 @@
 
 use super::super::cpu::Cpu;
 use super::super::station::Station;
-use super::super::stripe_array::{STRIP_BYTES, StripeArray};
+use super::super::stripe_array::StripeArray;
 use super::super::system::{Flow, Io, Role, System, SystemError};
 use super::super::timed_drive::{Charge, TimedDrive};
 use crate::comparators::{ENGINE, Stated, of_pool};
@@ -149,7 +149,7 @@ impl System for Varve {
             ("fast", self.fast.drives()[0].name().to_owned()),
             ("dense", format!("{} of {}", drives.len(), drives[0].name())),
             ("parity strips", self.dense.parity().to_string()),
-            ("strip", format!("{} KiB", STRIP_BYTES >> 10)),
+            ("strip", format!("{} KiB", self.dense.strip_bytes() >> 10)),
             ("groups", geometry.groups.to_string()),
             ("chunks", geometry.chunks.to_string()),
             ("handles", self.dense.handles().to_string()),
