@@ -6,6 +6,7 @@ use crate::losses::{self, Loss, Losses};
 use crate::pools::Pools;
 use crate::running::Running;
 use crate::status::drive_name;
+use crate::steps::{CheckStep, Steps};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -92,6 +93,18 @@ impl Pools {
     /// # Errors
     /// [`ControlError`]: no such pool. That something disagrees is no error here.
     pub fn check_pool<'a>(&'a self, pool: &'a str) -> Flow<'a, Result<CheckView, ControlError>> {
+        self.check_watched(pool, &|_| ())
+    }
+
+    /// [`Pools::check_pool`], which tells once a second how far it is.
+    ///
+    /// # Errors
+    /// As [`Pools::check_pool`].
+    pub fn check_watched<'a>(
+        &'a self,
+        pool: &'a str,
+        watch: &'a dyn Fn(&CheckStep),
+    ) -> Flow<'a, Result<CheckView, ControlError>> {
         Box::pin(async move {
             let running = self.running(pool)?;
             busy(&running)?;
@@ -104,7 +117,10 @@ impl Pools {
                 ..CheckView::default()
             };
             let mut losses = Losses::default();
-            let (outcome, defects) = running.pool.audit().await;
+            let now = || self.world.now();
+            let steps = Steps::new(&now, pool, watch);
+            let note = |step| steps.note(step);
+            let (outcome, defects) = running.pool.audit_watched(&note).await;
             view.bad_copies = defects.sum();
             view.bad_drives = bad_drives(&running, &defects);
             match outcome {

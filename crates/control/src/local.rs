@@ -9,6 +9,7 @@ use crate::http::client;
 use crate::jobs::{JobState, JobView};
 use crate::pools::{Config, Pools};
 use crate::request::{Reply, Request};
+use crate::steps::CheckStep;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub enum Note<'a> {
     },
     /// How far a job is.
     Job(&'a JobView),
+    /// How far a check is.
+    Check(&'a CheckStep),
     /// The daemon has not answered for so long.
     Silent(Duration),
     /// A signal came: what was begun is taken back. The second one is told too.
@@ -210,6 +213,10 @@ async fn one(
         if let Some(error) = first.filter(|_| pools.open_names().is_empty()) {
             return Err(pools.with_users(error).await.into());
         }
+    }
+    if let Request::PoolCheck { pool } = &request {
+        let watch = |step: &CheckStep| note(Note::Check(step));
+        return Ok(Reply::PoolCheck(pools.check_watched(pool, &watch).await?));
     }
     let mut reply = pools.answer(request).await?;
     while let Reply::Job(job) = &reply

@@ -91,7 +91,7 @@ mod volumes;
 mod waits;
 mod ways;
 
-pub use audit::{AuditError, AuditReport, BadCopy, Mapped};
+pub use audit::{AuditError, AuditNews, AuditReport, AuditStep, BadCopy, Mapped};
 pub use catalogue::NewVolume;
 pub use config::{Canary, Config};
 pub use engine::{Engine, Seats};

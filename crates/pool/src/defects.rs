@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
 use varve_array::MemberState;
-use varve_ftl::{AuditError, AuditReport, BadCopy, Geometry};
+use varve_ftl::{AuditError, AuditNews, AuditReport, AuditStep, BadCopy, Geometry};
 use varve_io::Flow;
 
 /// Copies that do not pass their check though another one does, by who holds them. Drives that do not
@@ -83,12 +83,16 @@ impl Notes {
     }
 
     /// Names who is wrong where parity does not fit.
-    async fn look_at_rows(&mut self, tier: &Tier, sizes: Geometry) {
+    async fn look_at_rows(&mut self, tier: &Tier, sizes: Geometry, watch: &dyn Fn(AuditStep)) {
         let Array::Dense(set) = &tier.array else {
             return;
         };
         let mut rows = Rows::new(set, sizes);
-        for (height, offset) in core::mem::take(&mut self.unlike) {
+        let unlike = core::mem::take(&mut self.unlike);
+        let all = unlike.len() as u64;
+        for (done, (height, offset)) in (0..).zip(unlike) {
+            let of = "stripes that do not add up";
+            watch(AuditStep { of, done, all });
             // What adds up to a wrong block of another drive is that drive's fault.
             if self.wrong.contains(&height) {
                 continue;
@@ -105,9 +109,21 @@ impl Pool {
     /// [`varve_ftl::Engine::audit_all_copies`], and who holds the copies that do not pass their check.
     /// On errors these are the ones found before.
     pub fn audit(&self) -> Flow<'_, (Result<AuditReport, AuditError>, Defects)> {
+        Box::pin(async move { self.audit_watched(&|_| ()).await })
+    }
+
+    /// [`Pool::audit`], which tells how far it is.
+    pub fn audit_watched<'a>(
+        &'a self,
+        watch: &'a dyn Fn(AuditStep),
+    ) -> Flow<'a, (Result<AuditReport, AuditError>, Defects)> {
         Box::pin(async move {
             let mut notes = Notes::default();
-            let mut found = |bad: BadCopy| {
+            let mut found = |news: AuditNews| {
+                let bad = match news {
+                    AuditNews::Bad(bad) => bad,
+                    AuditNews::Step(step) => return watch(step),
+                };
                 let mut tiers = self.tiers.iter();
                 let tier = match bad.tier {
                     varve_ftl::Tier::Fast => tiers.next(),
@@ -124,7 +140,7 @@ impl Pool {
                 notes.defects.unnamed = notes.shared;
                 for tier in &self.tiers {
                     let sizes = engine_geometry(self.geometry());
-                    notes.look_at_rows(tier, sizes).await;
+                    notes.look_at_rows(tier, sizes, watch).await;
                 }
             }
             (outcome, notes.defects)

@@ -32,4 +32,4 @@ pub use rebuild::{FastNeeds, RebuildMap, Rebuilt};
 pub use replace::{Slot, SlotStatus};
 pub use settings::{BEAT, Settings, Tuning, engine_config};
 pub use varve_array::{Faults, MemberState as SlotState, Progress, RestoreError, Restored};
-pub use varve_ftl::{ScrubLoss, ScrubProgress, ScrubReport};
+pub use varve_ftl::{AuditStep, ScrubLoss, ScrubProgress, ScrubReport};

@@ -1,7 +1,7 @@
 //! Reading the stored images of all leaves.
 
-use super::report::Found;
-use super::{AuditError, BadCopy, shards};
+use super::report::{Found, tell};
+use super::{AuditError, AuditNews, BadCopy, shards};
 use crate::geometry::Tier;
 use crate::map::{Base, LeafKey};
 use crate::merge::leaf_crc;
@@ -27,13 +27,19 @@ pub(super) struct Images(BTreeMap<LeafKey, (Base, Box<LeafImage>)>);
 
 impl Images {
     /// Reads until, in one turn, every leaf of a present volume has the image that was read.
-    pub(super) async fn read_all(&mut self, shared: &Shared) -> Result<(), AuditError> {
+    pub(super) async fn read_all(
+        &mut self,
+        shared: &Shared,
+        mut found: Option<&mut Found<'_>>,
+    ) -> Result<(), AuditError> {
         for _ in 0..ROUNDS_MAX {
             let missing = self.missing(shared)?;
             if missing.is_empty() {
                 return Ok(());
             }
-            for (shard, key, base) in missing {
+            let all = missing.len();
+            for (done, (shard, key, base)) in missing.into_iter().enumerate() {
+                tell(&mut found, "leaves of the map", done, all);
                 match read(&shard, key, base).await {
                     Ok(image) => {
                         self.0.insert(key, (base, image));
@@ -71,7 +77,13 @@ impl Images {
         found: &mut Found<'_>,
     ) -> Result<(), AuditError> {
         let sectors = LEAF_BYTES as u64 / SECTOR_BYTES;
-        for (key, (base, _)) in &self.0 {
+        for (done, (key, (base, _))) in self.0.iter().enumerate() {
+            tell(
+                &mut Some(&mut *found),
+                "copies of leaves",
+                done,
+                self.0.len(),
+            );
             let owner = shared.owner_of_leaf(*key);
             let shard = &shards(shared)?[usize::from(owner.0)];
             for copy in 0..shared.fast.info().copies {
@@ -84,12 +96,12 @@ impl Images {
                 // The cleaner may have moved it, and somebody else written there, meanwhile.
                 let stands = shard.map.borrow().stored(*key) == Some(*base);
                 if crc != Some(base.crc) && stands && !shard.map.borrow().is_lost(*key) {
-                    found(BadCopy {
+                    found(AuditNews::Bad(BadCopy {
                         tier: Tier::Fast,
                         offset: base.sector * SECTOR_BYTES,
                         bytes: sectors * SECTOR_BYTES,
                         copy,
-                    });
+                    }));
                 }
             }
         }

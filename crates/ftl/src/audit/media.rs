@@ -1,8 +1,8 @@
 //! What lies on the drives against the map: blocks, P2L, parts of the newest commit.
 
-use super::report::Found;
+use super::report::{Found, tell};
 use super::snapshot::{Reference, Snapshot};
-use super::{AuditError, AuditReport, BadCopy, leaves};
+use super::{AuditError, AuditNews, AuditReport, BadCopy, leaves};
 use crate::geometry::Tier;
 use crate::map::{Base, LeafKey};
 use crate::shared::Shared;
@@ -20,11 +20,15 @@ pub(super) async fn check_blocks(
     shared: &Shared,
     snapshot: &Snapshot,
     report: &mut AuditReport,
+    mut found: Option<&mut Found<'_>>,
 ) -> Result<(), AuditError> {
+    let mut done = 0;
     let copies = usize::from(shared.fast.info().copies)
         .max(shared.dense.as_ref().map_or(0, |d| d.info().copies.into()));
     report.served = alloc::vec![0; copies];
     for run in runs(snapshot) {
+        tell(&mut found, "blocks", done, snapshot.references.len());
+        done += run.len();
         let (first, shard) = (run[0].place, shared.shard());
         let into = Blocks::new(run.len(), shared.config.elided);
         let drive = shard.drive_of(first.unit);
@@ -44,7 +48,11 @@ pub(super) async fn check_blocks(
 
 /// Tells of copies of mapped blocks that do not pass their check.
 pub(super) async fn check_copies(shared: &Shared, snapshot: &Snapshot, found: &mut Found<'_>) {
+    let mut done = 0;
     for run in runs(snapshot) {
+        let all = snapshot.references.len();
+        tell(&mut Some(&mut *found), "copies of blocks", done, all);
+        done += run.len();
         let (first, shard) = (run[0].place, shared.shard());
         let drive = shard.drive_of(first.unit);
         for copy in 0..drive.info().copies {
@@ -58,12 +66,12 @@ pub(super) async fn check_copies(shared: &Shared, snapshot: &Snapshot, found: &m
                 };
                 if is_bad && stands(shared, snapshot, reference).await {
                     let place = reference.place;
-                    found(BadCopy {
+                    found(AuditNews::Bad(BadCopy {
                         tier: place.unit.tier,
                         offset: place.offset,
                         bytes: BLOCK_BYTES,
                         copy,
-                    });
+                    }));
                 }
             }
         }
@@ -139,6 +147,7 @@ pub(super) async fn check_p2l(
     shared: &Shared,
     snapshot: &Snapshot,
     report: &mut AuditReport,
+    mut found: Option<&mut Found<'_>>,
 ) -> Result<(), AuditError> {
     let blocks = shared.units.geometry().stripe_blocks;
     let dense = snapshot
@@ -147,7 +156,10 @@ pub(super) async fn check_p2l(
     let same = |one: &Reference, next: &Reference| {
         one.place.unit == next.place.unit && one.place.bit / blocks == next.place.bit / blocks
     };
+    let (mut done, all) = (0, snapshot.references.len() - dense);
     for mapped in snapshot.references[dense..].chunk_by(same) {
+        tell(&mut found, "lists of stripes", done, all);
+        done += mapped.len();
         let place = mapped[0].place;
         let stripe = place.bit / blocks;
         let read = shared.read_p2l(place.unit.index, stripe).await;
@@ -264,12 +276,12 @@ pub(super) async fn check_parts(
         let is_needed = shared.control().parts.borrow().contains(&part);
         if let (true, Some(found)) = (is_needed, &mut found) {
             bad.into_iter().for_each(|copy| {
-                found(BadCopy {
+                found(AuditNews::Bad(BadCopy {
                     tier: Tier::Fast,
                     offset: part.sector * SECTOR_BYTES,
                     bytes: sectors * SECTOR_BYTES,
                     copy,
-                });
+                }));
             });
         }
         if !good && is_needed {

@@ -25,7 +25,7 @@ mod table;
 mod tests;
 
 pub use error::{AuditError, Mapped};
-pub use report::{AuditReport, BadCopy};
+pub use report::{AuditNews, AuditReport, AuditStep, BadCopy};
 
 use crate::engine::Engine;
 use crate::geometry::Tier;
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// [`Engine::audit`], which also reads every other copy of what it reads, and tells `found` of
-    /// those that do not pass their check while another one does.
+    /// those that do not pass their check while another one does, and how far it is.
     ///
     /// # Errors
     /// As [`Engine::audit`].
@@ -91,7 +91,7 @@ impl Engine {
     /// As [`Engine::audit`].
     pub fn audit_all_copies<'a>(
         &'a self,
-        found: &'a mut dyn FnMut(BadCopy),
+        found: &'a mut dyn FnMut(AuditNews),
     ) -> Flow<'a, Result<AuditReport, AuditError>> {
         Box::pin(async move { self.audit_with(Some(found)).await })
     }
@@ -104,7 +104,7 @@ impl Engine {
     pub fn blocks_on_dense(&self) -> Flow<'_, Result<Vec<(VolumeId, Lba)>, AuditError>> {
         Box::pin(async move {
             let mut images = Images::default();
-            images.read_all(&self.shared).await?;
+            images.read_all(&self.shared, None).await?;
             let snapshot = Snapshot::take(&self.shared, &images)?;
             let on_dense = |one: &&Reference| one.place.unit.tier == Tier::Dense;
             let volumes = self.shared.volumes.borrow();
@@ -129,12 +129,12 @@ impl Engine {
         Box::pin(async move {
             let shared = &self.shared;
             let mut images = Images::default();
-            images.read_all(shared).await?;
+            images.read_all(shared, None).await?;
             let mut snapshot = Snapshot::take(shared, &images)?;
             let is_narrow = |one: &Reference| shared.is_narrow(one.place.unit, one.place.bit);
             snapshot.references.retain(is_narrow);
             let mut report = snapshot.report();
-            media::check_blocks(shared, &snapshot, &mut report).await?;
+            media::check_blocks(shared, &snapshot, &mut report, None).await?;
             Ok(snapshot.references.len() as u64)
         })
     }
@@ -148,7 +148,7 @@ impl Engine {
         let mut images = Images::default();
         let mut rounds = 0;
         let (snapshot, mut report) = loop {
-            images.read_all(shared).await?;
+            images.read_all(shared, found.as_deref_mut()).await?;
             let snapshot = Snapshot::take(shared, &images)?;
             let mut report = snapshot.report();
             let checked = table::check(shared, &snapshot, &mut report);
@@ -171,11 +171,11 @@ impl Engine {
         }
         drop(images);
         media::check_parts(shared, &mut report, found.as_deref_mut()).await?;
-        media::check_blocks(shared, &snapshot, &mut report).await?;
-        if let Some(found) = found {
-            media::check_copies(shared, &snapshot, found).await;
+        media::check_blocks(shared, &snapshot, &mut report, found.as_deref_mut()).await?;
+        if let Some(found) = &mut found {
+            media::check_copies(shared, &snapshot, *found).await;
         }
-        media::check_p2l(shared, &snapshot, &mut report).await?;
+        media::check_p2l(shared, &snapshot, &mut report, found).await?;
         Ok(report)
     }
 }

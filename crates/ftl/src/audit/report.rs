@@ -48,8 +48,36 @@ pub struct BadCopy {
     pub copy: u8,
 }
 
-/// Is told of each bad copy.
-pub(super) type Found<'a> = dyn FnMut(BadCopy) + 'a;
+/// How far a part of an audit is, which take turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AuditStep {
+    /// What is read.
+    pub of: &'static str,
+    /// How much of it was.
+    pub done: u64,
+    /// How much there is.
+    pub all: u64,
+}
+
+/// What is told while an audit reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AuditNews {
+    /// This copy is bad.
+    Bad(BadCopy),
+    /// So far it is.
+    Step(AuditStep),
+}
+
+/// Is told of each bad copy, and how far the audit is.
+pub(super) type Found<'a> = dyn FnMut(AuditNews) + 'a;
+
+/// Tells how far a part is, if somebody listens.
+pub(super) fn tell(found: &mut Option<&mut Found<'_>>, of: &'static str, done: usize, all: usize) {
+    if let Some(found) = found {
+        let (done, all) = (done as u64, all as u64);
+        found(AuditNews::Step(AuditStep { of, done, all }));
+    }
+}
 
 impl AuditReport {
     /// Blocks that copy 0 did not serve.

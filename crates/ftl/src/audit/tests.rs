@@ -40,7 +40,7 @@ impl Bench {
             let report = inner.audit().await;
             assert_eq!(report.map(|report| report.lost), Ok(0));
             let mut images = Images::default();
-            images.read_all(&inner.shared).await.unwrap();
+            images.read_all(&inner.shared, None).await.unwrap();
             Snapshot::take(&inner.shared, &images).unwrap()
         });
         Self {

@@ -3,7 +3,7 @@
 use crate::common::{Executor, Host, Pool};
 use std::cell::Cell;
 use std::rc::Rc;
-use varve_ftl::{BadCopy, Beneath, Engine, ScrubProgress, ScrubReport, Tier};
+use varve_ftl::{AuditNews, BadCopy, Beneath, Engine, ScrubProgress, ScrubReport, Tier};
 use varve_io::{Blocks, Flow, IoError, World};
 use varve_units::Nanos;
 
@@ -81,9 +81,21 @@ fn worked(seed: u64, p2l_copies: u32, copies: u8) -> (Pool, Rc<Engine>, Vec<Host
 fn bad_copies(pool: &Pool, engine: &Rc<Engine>) -> Vec<BadCopy> {
     let engine = Rc::clone(engine);
     pool.executor.block_on(async move {
-        let mut found = Vec::new();
-        let audited = engine.audit_all_copies(&mut |bad| found.push(bad)).await;
+        let (mut found, mut steps) = (Vec::new(), Vec::new());
+        let mut note = |news| match news {
+            AuditNews::Bad(bad) => found.push(bad),
+            AuditNews::Step(step) => steps.push(step),
+        };
+        let audited = engine.audit_all_copies(&mut note).await;
         audited.expect("another copy has all that is wrong");
+        // Each part from its beginning, in order, and never as a whole before it ended.
+        for part in steps.chunk_by(|one, next| one.of == next.of) {
+            assert_eq!(part[0].done, 0, "{part:?}");
+            assert!(part.is_sorted_by_key(|step| step.done), "{part:?}");
+            assert!(part.iter().all(|step| step.done < step.all), "{part:?}");
+        }
+        let parts: Vec<_> = steps.chunk_by(|one, next| one.of == next.of).collect();
+        assert!(parts.len() >= 5, "{parts:?}");
         found
     })
 }

@@ -11,9 +11,12 @@ use crate::envelope;
 use clap::Args;
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use varve_control::local::{self, Note};
-use varve_control::{ControlError, Failure, Finding, Home, JobView, Reply, Request, Severity};
+use varve_control::{
+    CheckStep, ControlError, Failure, Finding, Home, JobView, Reply, Request, Severity,
+};
 
 /// Options that every command of the control plane has.
 #[derive(Args)]
@@ -64,7 +67,9 @@ impl Front {
         if is_named && matches!(Home::find(&home), Ok(None)) {
             return Err(Box::new(ControlError::NoState(home).into()));
         }
-        local::ask(&home, request, note)
+        let outcome = local::ask(&home, request, note);
+        clear_line();
+        outcome
     }
 
     /// The state directory; next steps name it from now on, if it was given.
@@ -136,6 +141,7 @@ fn note(note: Note<'_>) {
             detached::note_job(job);
             show_job(job);
         }
+        Note::Check(step) => show_check(step),
         Note::Signal(signal) if HAS_ENDING.swap(true, Ordering::Relaxed) => {
             cut_short(signal.into())
         }
@@ -147,6 +153,37 @@ fn note(note: Note<'_>) {
             let silence = span.as_secs();
             eprintln!("the daemon has not answered for {silence} s; it may be busy, or suspended");
         }
+    }
+}
+
+fn show_check(step: &CheckStep) {
+    let CheckStep {
+        pool,
+        of,
+        per_cent,
+        left_ns,
+    } = step;
+    // Once a second is for who looks on; a log gets each tenth of a part.
+    static TOLD: Mutex<(&str, u64)> = Mutex::new(("", 0));
+    let left = left_ns.map_or_else(String::new, |left| {
+        format!(", {} s left of them", left / 1_000_000_000)
+    });
+    let line = format!("check {pool}: {per_cent} % of {of} read{left}");
+    if stderr().is_terminal() {
+        eprint!("\r\x1b[K{line}");
+        return;
+    }
+    let mut told = TOLD.lock().expect("nobody panics with it");
+    if told.0 != *of || *per_cent >= told.1 + 10 {
+        *told = (of, *per_cent);
+        eprintln!("{line}");
+    }
+}
+
+/// Takes back the line that tells how far something is.
+fn clear_line() {
+    if stderr().is_terminal() {
+        eprint!("\r\x1b[K");
     }
 }
 
