@@ -184,7 +184,9 @@ impl Shared {
             }
             match self.read_p2l(id.index, stripe).await {
                 Ok(entries) => {
-                    self.note_origins((id.index, stripe), &entries);
+                    if self.is_joint {
+                        self.note_origins((id.index, stripe), &entries);
+                    }
                     let candidates = self.stripe_candidates(id.index, stripe, &entries).await;
                     let writer = Writer::GarbageCollection;
                     self.move_all(id, &candidates, writer, progress).await;

@@ -26,9 +26,13 @@ struct Common {
     /// Seed of all places
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Divide all sizes by this; ratios stay. An experiment is run no smaller than its figures bear, which is told
+    /// Divide all sizes by this; ratios stay. An experiment is run no smaller than its figures bear, which is told, unless
+    /// --rough is given
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     scale: u32,
+    /// Run as small as --scale says, although figures of smaller drives are others
+    #[arg(long)]
+    rough: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -130,15 +134,19 @@ impl ListOptions {
 impl Common {
     /// What an experiment is run with. If that is another scale than was asked for it is said.
     fn ask(&self, experiment: &Experiment) -> Ask {
-        let ask = experiment.bounded(Ask {
+        let asked = Ask {
             seed: self.seed,
             scale: self.scale,
-        });
-        if ask.scale < self.scale {
-            let (name, scale) = (experiment.name, ask.scale);
-            eprintln!("{name}: run at --scale {scale}, its figures are others on smaller drives");
+        };
+        let bounded = experiment.bounded(asked);
+        if self.rough || bounded == asked {
+            return asked;
         }
-        ask
+        let (name, scale) = (experiment.name, bounded.scale);
+        eprintln!(
+            "{name}: run at --scale {scale}; its figures are others on smaller drives (--rough runs it there)"
+        );
+        bounded
     }
 }
 

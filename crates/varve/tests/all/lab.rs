@@ -84,14 +84,30 @@ fn every_experiment_is_listed_and_nothing_else_runs() {
     assert_eq!(drawn.status.code(), Some(2), "refused before it runs");
     let nowhere = run("lab all --html /proc/nowhere --json");
     assert_eq!(nowhere.status.code(), Some(4), "refused before it runs");
-    let small = run("lab all --scale 32 --json");
+    let small = run("lab all --scale 32 --rough --json");
     assert_eq!(small.status.code(), Some(2), "refused before anything runs");
-    let large = run("lab run waf-formula --scale 64 --json");
+    let large = run("lab run waf-formula --scale 64 --rough --json");
     assert_eq!(
         large.status.code(),
         Some(2),
         "2,000 units of 16 blocks are the fewest"
     );
+}
+
+/// An experiment is run no smaller than its figures bear, whatever is asked for, and says so.
+#[test]
+fn an_experiment_is_run_no_smaller_than_its_figures_bear() {
+    let listed = document("lab list --json");
+    let experiments = listed["experiments"].as_array().expect("a list");
+    let of = |name: &str| experiments.iter().find(|one| one["name"] == name);
+    let bounded = of("waf-formula").expect("it is there")["scale_max"].clone();
+    let ran = run("lab run waf-formula --scale 64 --json");
+    assert_eq!(ran.status.code(), Some(0));
+    let document: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    assert_eq!(document["scale"], bounded);
+    let told = String::from_utf8_lossy(&ran.stderr);
+    let line = format!("waf-formula: run at --scale {bounded}; ");
+    assert!(told.contains(&line) && told.contains("--rough"), "{told}");
 }
 
 /// The figures hold at an eighth of the size, and the picture shows them.
@@ -100,7 +116,7 @@ fn an_experiment_tells_figures_and_draws_them() {
     let file =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lab-{}.svg", std::process::id()));
     let line = format!(
-        "lab run waf-formula --scale 8 --seed 5 --json --plot {}",
+        "lab run waf-formula --scale 8 --rough --seed 5 --json --plot {}",
         file.display()
     );
     let ran = document(&line);
@@ -220,7 +236,7 @@ fn bursts_are_of_an_open_loop() {
 fn a_refused_run_leaves_no_picture() {
     let name = format!("lab-refused-{}.svg", std::process::id());
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let line = format!("lab run waf-isolation --scale 16 --plot {}", path.display());
+    let line = format!("lab run waf-isolation --scale 16 --rough --plot {}", path.display());
     assert_eq!(run(&line).status.code(), Some(2), "it is too small");
     assert!(!path.exists());
     let image = line.replace(".svg", ".png");
