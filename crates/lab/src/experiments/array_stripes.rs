@@ -13,7 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     is_drawn: false,
     quick: None,
     is_scaled: true,
-    scale_max: 4,
+    scale_max: 1,
     jobs,
     outcome,
 };

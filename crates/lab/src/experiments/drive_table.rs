@@ -11,7 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     is_drawn: false,
     quick: Some(1),
     is_scaled: false,
-    scale_max: 4,
+    scale_max: 64,
     jobs,
     outcome,
 };

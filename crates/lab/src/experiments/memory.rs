@@ -11,7 +11,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     is_drawn: true,
     quick: None,
     is_scaled: false,
-    scale_max: 4,
+    scale_max: 64,
     jobs,
     outcome,
 };

@@ -13,7 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     is_drawn: true,
     quick: Some(2),
     is_scaled: true,
-    scale_max: 4,
+    scale_max: 1,
     jobs,
     outcome,
 };

@@ -15,7 +15,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     is_drawn: true,
     quick: None,
     is_scaled: true,
-    scale_max: 4,
+    scale_max: 1,
     jobs,
     outcome,
 };

@@ -236,7 +236,10 @@ fn bursts_are_of_an_open_loop() {
 fn a_refused_run_leaves_no_picture() {
     let name = format!("lab-refused-{}.svg", std::process::id());
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let line = format!("lab run waf-isolation --scale 16 --rough --plot {}", path.display());
+    let line = format!(
+        "lab run waf-isolation --scale 16 --rough --plot {}",
+        path.display()
+    );
     assert_eq!(run(&line).status.code(), Some(2), "it is too small");
     assert!(!path.exists());
     let image = line.replace(".svg", ".png");
