@@ -177,13 +177,7 @@ impl Shape {
         merge_slots: u32,
         is_protected: bool,
     ) -> Result<Self, ShapeError> {
-        let kind = Kind {
-            iu_bytes,
-            spare_millionths,
-            merge_slots,
-            is_protected,
-        };
-        kind.check()?;
+        let kind = Kind::new(iu_bytes, spare_millionths, merge_slots, is_protected)?;
         let iu = u64::from(iu_bytes);
         let ius_min = UNITS_MIN * UNIT_IUS_MIN;
         let ius = bytes.div_ceil(iu);
@@ -211,13 +205,7 @@ impl Shape {
         merge_slots: u32,
         is_protected: bool,
     ) -> Result<Self, ShapeError> {
-        let kind = Kind {
-            iu_bytes,
-            spare_millionths,
-            merge_slots,
-            is_protected,
-        };
-        kind.check()?;
+        let kind = Kind::new(iu_bytes, spare_millionths, merge_slots, is_protected)?;
         if user_units < UNITS_MIN || unit_ius < UNIT_IUS_MIN {
             let units = user_units.max(UNITS_MIN);
             let bytes_min = units * unit_ius.max(UNIT_IUS_MIN) * u64::from(iu_bytes);
@@ -250,17 +238,27 @@ struct Kind {
 
 impl Kind {
     /// An error if no drive can be of this kind.
-    fn check(&self) -> Result<(), ShapeError> {
-        if !self.iu_bytes.is_power_of_two() || !(4096..=65536).contains(&self.iu_bytes) {
-            return Err(ShapeError::Iu(self.iu_bytes));
+    fn new(
+        iu_bytes: u32,
+        spare_millionths: u64,
+        merge_slots: u32,
+        is_protected: bool,
+    ) -> Result<Self, ShapeError> {
+        if !iu_bytes.is_power_of_two() || !(4096..=65536).contains(&iu_bytes) {
+            return Err(ShapeError::Iu(iu_bytes));
         }
-        if !(MILLION + 1..=4 * MILLION).contains(&self.spare_millionths) {
-            return Err(ShapeError::Spare(self.spare_millionths));
+        if !(MILLION + 1..=4 * MILLION).contains(&spare_millionths) {
+            return Err(ShapeError::Spare(spare_millionths));
         }
-        match (1..=SLOTS_MAX).contains(&self.merge_slots) {
-            true => Ok(()),
-            false => Err(ShapeError::Slots(self.merge_slots)),
+        if !(1..=SLOTS_MAX).contains(&merge_slots) {
+            return Err(ShapeError::Slots(merge_slots));
         }
+        Ok(Self {
+            iu_bytes,
+            spare_millionths,
+            merge_slots,
+            is_protected,
+        })
     }
 
     /// The drive of this kind of which hosts can address `ius` IUs, in `units` erase units of `unit_ius`.
