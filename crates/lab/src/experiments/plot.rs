@@ -18,6 +18,8 @@ const UNIT: f64 = 26.0;
 /// Width of a letter, on average and generously; of an entry of the legend beside its name.
 const LETTER: f64 = 6.6;
 const ENTRY: f64 = 40.0;
+/// Letters of a title at most: beside it stands where the figures came from.
+const TITLE_MAX: usize = 64;
 /// From the top of a bar to the middle of its marker.
 const ABOVE: f64 = 7.0;
 
@@ -50,12 +52,18 @@ enum Over {
 
 impl Plot {
     /// Bars side by side, a group for each name.
+    ///
+    /// # Panics
+    /// If the title runs into the corner where it is told what it is of.
     #[must_use]
     pub fn bars(title: &str, unit: &str, names: Vec<String>) -> Self {
         Self::new(title, unit, Over::Names(names))
     }
 
     /// Lines over numbers, of which `caption` tells what they are.
+    ///
+    /// # Panics
+    /// If the title runs into the corner where it is told what it is of.
     #[must_use]
     pub fn lines(title: &str, unit: &str, caption: &str, at: Vec<f64>) -> Self {
         let (caption, is_log) = (caption.to_owned(), false);
@@ -68,6 +76,9 @@ impl Plot {
     }
 
     /// Lines over numbers above 0, as far apart as their ratios tell.
+    ///
+    /// # Panics
+    /// If the title runs into the corner where it is told what it is of.
     #[must_use]
     pub fn octaves(title: &str, unit: &str, caption: &str, at: Vec<f64>) -> Self {
         let (caption, is_log) = (caption.to_owned(), true);
@@ -80,6 +91,8 @@ impl Plot {
     }
 
     fn new(title: &str, unit: &str, over: Over) -> Self {
+        let letters = title.chars().count();
+        assert!(letters <= TITLE_MAX, "{title:?} runs into the corner");
         Self {
             title: title.to_owned(),
             unit: unit.to_owned(),

@@ -49,7 +49,7 @@ fn jobs(ask: &Ask) -> Vec<Job> {
 fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     let mut rows = Vec::new();
     let mut plot = Plot::lines(
-        "Dense-tier writes for each host write by how long blocks stay hot, fast tier 5 %",
+        "Dense-tier writes for each host write, fast tier 5 %",
         "D",
         "overwrites of the volume for which a block stays hot",
         SPANS.to_vec(),

@@ -53,7 +53,7 @@ fn outcome(_ask: &Ask, findings: &[Finding]) -> Outcome {
     let loads = loads();
     let mut rows = Vec::new();
     let mut plot = Plot::bars(
-        "Flash programmed for each write of hosts, a conventional drive, fast tier 5 %",
+        "Flash programmed for each host write, fast tier 5 %",
         "blocks",
         loads.iter().map(ToString::to_string).collect(),
     );
