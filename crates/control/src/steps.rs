@@ -26,8 +26,8 @@ pub(crate) struct Steps<'a> {
     pool: &'a str,
     watch: &'a dyn Fn(&CheckStep),
     told: Cell<Nanos>,
-    /// The part that is read, and since when.
-    part: Cell<(&'static str, Nanos)>,
+    /// The part that is read, how far it was, and since when: it may begin again.
+    part: Cell<(&'static str, u64, Nanos)>,
 }
 
 impl<'a> Steps<'a> {
@@ -42,18 +42,18 @@ impl<'a> Steps<'a> {
             pool,
             watch,
             told: Cell::new(begun),
-            part: Cell::new(("", begun)),
+            part: Cell::new(("", 0, begun)),
         }
     }
 
     /// So far it is.
     pub(crate) fn note(&self, step: AuditStep) {
         let now = (self.now)();
-        let (of, mut begun) = self.part.get();
-        if of != step.of {
+        let (of, before, mut begun) = self.part.get();
+        if of != step.of || step.done < before {
             begun = now;
-            self.part.set((step.of, now));
         }
+        self.part.set((step.of, step.done, begun));
         if now.since(self.told.get()) < PAUSE || step.all == 0 {
             return;
         }
@@ -91,6 +91,9 @@ mod tests {
         at(1_900, "blocks", 90, 400);
         at(2_000, "blocks", 100, 400);
         at(3_000, "copies", 0, 0);
+        // The same part once more: its time counts from there.
+        at(3_900, "blocks", 0, 20);
+        at(4_900, "blocks", 10, 20);
         let of = |of, per_cent, left_s: Option<u64>| CheckStep {
             pool: "tank".to_owned(),
             of,
@@ -99,7 +102,12 @@ mod tests {
         };
         assert_eq!(
             *told.borrow(),
-            [of("blocks", 0, None), of("blocks", 25, Some(3))]
+            [
+                of("blocks", 0, None),
+                of("blocks", 25, Some(3)),
+                of("blocks", 0, None),
+                of("blocks", 50, Some(1))
+            ]
         );
     }
 }

@@ -41,7 +41,8 @@ impl Stripes {
 }
 
 impl Shared {
-    /// Empties groups whenever fewer are free than the pool wants; runs for the engine's life.
+    /// Empties groups whenever fewer are free than the pool wants, or one is to be filled with nothing but what is
+    /// collected; runs for the engine's life.
     ///
     /// One victim is read at a time. What it leaves of a stripe waits for the next victim to fill
     /// it: padding is written only if groups are short, none comes back and no other victim is to be had.
@@ -207,8 +208,9 @@ impl Shared {
                 continue;
             }
             let of = match self.lifetimes.is_of_log(entry.birth, opened) {
-                true => &mut log,
-                false => &mut collected,
+                Some(true) => &mut log,
+                Some(false) => &mut collected,
+                None => return,
             };
             of.all += 1;
             of.alive += u64::from(unit.is_set(block));

@@ -82,7 +82,8 @@ impl Lived {
     }
 }
 
-/// What was alive in victims of garbage collection, by where it had come from.
+/// What was alive in victims of garbage collection, by where it had come from. Of stripes with something alive: of
+/// others nobody reads what was in them, so what comes from the log dies sooner than this says, if it dies together.
 #[derive(Default)]
 pub(crate) struct Origins {
     log: Cell<Lived>,
@@ -112,8 +113,14 @@ impl Origins {
 }
 
 impl Shared {
+    /// True if garbage collection goes on, whether groups are short or not, until the open one, which is its own, is full:
+    /// what it left would be filled by compaction, with what dies much sooner.
+    pub(crate) fn fills_apart(&self) -> bool {
+        self.fills_its_group() && self.origins_differ()
+    }
+
     /// True if what the writers of a joint group write should lie apart.
-    pub(crate) fn origins_differ(&self) -> bool {
+    fn origins_differ(&self) -> bool {
         self.control().origins.differ(self.group_user_blocks())
     }
 

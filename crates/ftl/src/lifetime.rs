@@ -202,10 +202,12 @@ impl Lifetimes {
         }
     }
 
-    /// True if a block that was written at `birth` can have come to a group that was opened at `opened` from the log: it was
-    /// not older than two turns of that.
-    pub(crate) fn is_of_log(&self, birth: Lsn, opened: Lsn) -> bool {
-        opened.0.saturating_sub(birth.0) < 2 * self.turn.load(Relaxed)
+    /// True if a block that was written at `birth` came to a group that was opened at `opened` from the log, as far as its
+    /// age tells: less than two turns of that. One that stayed there for long is taken for one that was collected. `None` if
+    /// no turn is known.
+    pub(crate) fn is_of_log(&self, birth: Lsn, opened: Lsn) -> Option<bool> {
+        let turn = self.turn.load(Relaxed);
+        (turn > 0).then(|| opened.0.saturating_sub(birth.0) < 2 * turn)
     }
 
     /// A chunk that was opened at `opened` is emptied.
@@ -315,6 +317,17 @@ mod tests {
         assert_eq!(lifetimes.class_at(Ppa::dense(8)), None);
         lifetimes.put_blind(places[2]);
         assert_eq!(classes(), [None, Some(UNKNOWN), None, Some(3)]);
+    }
+
+    /// What is younger than two turns when its group is opened came from the log.
+    #[test]
+    fn what_is_young_is_of_the_log() {
+        let lifetimes = Lifetimes::new(&SMALL);
+        let of_log = |birth: u64| lifetimes.is_of_log(Lsn(birth), Lsn(10_000));
+        assert_eq!(of_log(10_000), None, "no turn is known");
+        lifetimes.note_turn(Lsn(5_000), Lsn(4_000));
+        let told = [12_000, 10_000, 8_001, 8_000, 0].map(of_log);
+        assert_eq!(told, [true, true, true, false, false].map(Some));
     }
 
     /// A block that is kept again and again without being written gets older by all of its life.

@@ -61,7 +61,11 @@ impl Shared {
         let most = if can_spread { 2 } else { GC_VICTIMS_MAX };
         let running = work.running.get();
         let may_begin = running == 0 || (running < most && work.all_wait());
-        if !may_begin || !self.is_short_of_groups() {
+        if !may_begin {
+            return None;
+        }
+        let is_short = self.is_short_of_groups();
+        if !is_short && !self.fills_apart() {
             return None;
         }
         let closed = self.closed_groups();
@@ -69,6 +73,9 @@ impl Shared {
             return self.best(&closed, u64::MAX);
         }
         let best = self.best(&closed, self.gc_room(START_GROUPS));
+        if !is_short {
+            return best;
+        }
         let best = best.or_else(|| {
             // Padded, lean victims would give back what they took.
             let is_last_way = match running {
@@ -298,10 +305,8 @@ impl Shared {
         let settling = usize::from(!self.is_joint && control.gc_work.waiting.get() > 0);
         let (ready, target) = (control.ready_groups(self) + settling, self.gc_target());
         let begins = ready + self.groups_ahead() < target;
-        let fills = self.fills_its_group();
-        let goes_on = ready < target + usize::from(fills);
-        let is_short =
-            begins || (fills && self.origins_differ()) || (control.is_gc_burst.get() && goes_on);
+        let goes_on = ready < target + usize::from(self.fills_its_group());
+        let is_short = begins || (control.is_gc_burst.get() && goes_on);
         control.is_gc_burst.set(is_short);
         is_short
     }

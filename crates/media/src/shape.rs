@@ -206,6 +206,9 @@ impl Shape {
         is_protected: bool,
     ) -> Result<Self, ShapeError> {
         let kind = Kind::new(iu_bytes, spare_millionths, merge_slots, is_protected)?;
+        if user_units.max(unit_ius) > u64::from(u32::MAX) {
+            return Err(kind.too_large());
+        }
         if user_units < UNITS_MIN || unit_ius < UNIT_IUS_MIN {
             let units = user_units.max(UNITS_MIN);
             let bytes_min = units * unit_ius.max(UNIT_IUS_MIN) * u64::from(iu_bytes);
@@ -261,6 +264,14 @@ impl Kind {
         })
     }
 
+    /// What is larger than any drive of this kind.
+    fn too_large(&self) -> ShapeError {
+        // Half of what 32 bits name leaves room for what the units beside add.
+        let ius_max = u64::from(u32::MAX) / 2 * MILLION / self.spare_millionths;
+        let bytes_max = ius_max * u64::from(self.iu_bytes);
+        ShapeError::TooLarge { bytes_max }
+    }
+
     /// The drive of this kind of which hosts can address `ius` IUs, in `units` erase units of `unit_ius`.
     fn shape(&self, ius: u64, units: u64, unit_ius: u64) -> Result<Shape, ShapeError> {
         let iu = u64::from(self.iu_bytes);
@@ -269,9 +280,7 @@ impl Kind {
             .checked_mul(unit_ius)
             .is_some_and(|places| places < u64::from(u32::MAX));
         if !is_named {
-            // Half of what 32 bits name leaves room for what the units beside add.
-            let bytes_max = u64::from(u32::MAX) / 2 * MILLION / self.spare_millionths * iu;
-            return Err(ShapeError::TooLarge { bytes_max });
+            return Err(self.too_large());
         }
         let narrow = |count: u64| u32::try_from(count).expect("places fit 32 bits");
         Ok(Shape {

@@ -108,8 +108,18 @@ fn a_drive_of_whole_units_has_them_and_its_spare() {
             "{units} of {ius}"
         );
     }
-    let large = Shape::of_units(4096, (1 << 40, 1 << 40), 1_100_000, 32, true);
-    assert!(matches!(large, Err(ShapeError::TooLarge { .. })));
+    for size in [
+        (1 << 40, 1 << 40),
+        (u64::MAX, 16),
+        (24, u64::MAX),
+        (1 << 20, 1 << 20),
+    ] {
+        let large = Shape::of_units(4096, size, 1_100_000, 32, true);
+        assert!(
+            matches!(large, Err(ShapeError::TooLarge { .. })),
+            "{size:?}"
+        );
+    }
 }
 
 #[test]

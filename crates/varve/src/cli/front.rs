@@ -174,7 +174,7 @@ fn show_check(step: &CheckStep) {
         return;
     }
     let mut told = TOLD.lock().expect("nobody panics with it");
-    if told.0 != *of || *per_cent >= told.1 + 10 {
+    if told.0 != *of || *per_cent >= told.1 + 10 || *per_cent < told.1 {
         *told = (of, *per_cent);
         eprintln!("{line}");
     }

@@ -57,7 +57,7 @@ pub(crate) struct AllOptions {
     common: Common,
     /// Only experiments that tell something in minutes at a fraction of their size, each at a scale of its
     /// own: what is run on every change
-    #[arg(long, conflicts_with = "scale")]
+    #[arg(long, conflicts_with_all = ["scale", "rough"])]
     quick: bool,
     /// Write a page that needs nothing else to this directory, as index.html
     #[arg(long, value_name = "DIR")]
@@ -205,7 +205,11 @@ impl AllOptions {
             (quick(seed).collect(), "--quick".to_owned())
         } else {
             let of = |experiment| (experiment, self.common.ask(experiment));
-            (EXPERIMENTS.map(of).into(), format!("--scale {scale}"))
+            let rough = if self.common.rough { " --rough" } else { "" };
+            (
+                EXPERIMENTS.map(of).into(),
+                format!("--scale {scale}{rough}"),
+            )
         };
         let file = match self.html.as_deref().map(page_in).transpose() {
             Ok(file) => file,
