@@ -5,10 +5,10 @@
 //! A block's class follows what happens to it by a step or two each time, so one write that comes early or late tells
 //! little; a gap that is long tells more than one that is short.
 //!
-//! Ages are those of the chunk or group in which a block lies, in LSNs, kept as classes ([`Lifetimes::refresh`]): a change
-//! of the map costs a look. Classes stand in the map's leaves (`Placement`); a block that is written while its leaf is
-//! not at hand is [`UNTOLD`] until the leaf is. Those of what lies in the log are kept here too, half a byte each: who
-//! empties a chunk reads no leaves.
+//! Ages are those of the chunk or group in which a block lies, in LSNs, as of the last time a chunk was opened
+//! ([`Lifetimes::refresh`]): they are worked out when they are asked for, since that is for few of many units. Classes
+//! stand in the map's leaves (`Placement`); a block that is written while its leaf is not at hand is [`UNTOLD`] until the
+//! leaf is. Those of what lies in the log are kept here too, half a byte each: who empties a chunk reads no leaves.
 //!
 //! **Not here**: what is done about it (`retention`).
 //!
@@ -35,8 +35,6 @@ const TURN: u32 = 8;
 const UNKNOWN: u8 = Placement::UNKNOWN;
 /// Weight of the chunk that was emptied last: one of so many. Arbitrary.
 const SMOOTHING: u64 = 16;
-/// No age is known of a unit.
-const NO_AGE: u8 = u8::MAX;
 
 /// The class of a block that was overwritten at an age of class `age`.
 const fn overwritten(class: u8, age: u8) -> u8 {
@@ -58,21 +56,32 @@ const fn survived(class: u8, age: u8) -> u8 {
 }
 
 /// The class of `age` if the log's turn is `turn`: the nearest octave.
+#[inline]
 fn class_of(age: u64, turn: u64) -> u8 {
     // 16 bits behind the point, and half an octave so that what follows rounds.
     const HALF: u64 = 92_682;
     // More LSNs than a log ever has, and the product fits.
     const MOST: u64 = 1 << 47;
-    let ratio = age.min(MOST) * HALF / turn.max(1);
-    let octave = ratio.checked_ilog2().map_or(0, |log| log + TURN);
-    octave.saturating_sub(16).min(u32::from(CLASSES) - 1) as u8
+    let (age, turn) = (age.min(MOST) * HALF, turn.max(1));
+    if age < turn {
+        return 0;
+    }
+    // The logarithm of the whole quotient, without the division.
+    let most = age.ilog2() - turn.ilog2();
+    let log = most - u32::from(turn << most > age);
+    (log + TURN).saturating_sub(16).min(u32::from(CLASSES) - 1) as u8
 }
 
 /// Ages of all chunks and groups, and the classes of what lies in the log.
 pub(crate) struct Lifetimes {
     geometry: Geometry,
-    chunks: Box<[AtomicU8]>,
-    groups: Box<[AtomicU8]>,
+    /// Stamps of chunks and groups when ages were last looked at.
+    chunks: Box<[AtomicU64]>,
+    groups: Box<[AtomicU64]>,
+    /// What ages are counted up to.
+    seen_at: AtomicU64,
+    /// The turn by which they are classes; 0 if no age is known.
+    seen_turn: AtomicU64,
     /// LSNs from the opening of a chunk until it is emptied, on average; 0 if none was.
     turn: AtomicU64,
     /// Of each block of the log its class and one, two to a byte: zero is untold, as memory nobody has touched.
@@ -85,14 +94,16 @@ impl Lifetimes {
     /// # Panics
     /// If there is no memory.
     pub(crate) fn new(geometry: &Geometry) -> Self {
-        let unknown = |count| (0..count).map(|_| AtomicU8::new(NO_AGE)).collect();
+        let stamps = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         let bytes = geometry.fast_sectors() / BLOCK_SECTORS / 2;
         // Zeroed by the allocator: a large pool takes its pages when they are first written.
         let classes = <[AtomicU8]>::new_box_zeroed_with_elems(bytes as usize);
         Self {
             geometry: *geometry,
-            chunks: unknown(geometry.chunks),
-            groups: unknown(geometry.groups),
+            chunks: stamps(geometry.chunks),
+            groups: stamps(geometry.groups),
+            seen_at: AtomicU64::new(0),
+            seen_turn: AtomicU64::new(0),
             turn: AtomicU64::new(0),
             classes: classes.expect("memory for classes"),
         }
@@ -100,22 +111,28 @@ impl Lifetimes {
 
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.chunks.len() + self.groups.len() + self.classes.len()) as u64
+        let stamps = self.chunks.len() + self.groups.len();
+        (stamps * size_of::<AtomicU64>() + self.classes.len()) as u64
     }
 
-    fn cell(&self, unit: UnitId) -> &AtomicU8 {
+    fn stamp(&self, unit: UnitId) -> &AtomicU64 {
         match unit.tier {
             Tier::Fast => &self.chunks[unit.index as usize],
             Tier::Dense => &self.groups[unit.index as usize],
         }
     }
 
-    /// Age of the block at a place; `None` if it is not known, or the place is none.
+    /// Age of the block at a place as a class; `None` if it is not known, or the place is none.
     #[inline]
     fn age(&self, ppa: Ppa) -> Option<u8> {
+        let unit = self.geometry.unit_of(ppa)?;
         // Relaxed, as all here: hints, and no other memory depends on them.
-        let age = self.cell(self.geometry.unit_of(ppa)?).load(Relaxed);
-        (age != NO_AGE).then_some(age)
+        let turn = self.seen_turn.load(Relaxed);
+        if turn == 0 {
+            return None;
+        }
+        let (now, stamp) = (self.seen_at.load(Relaxed), self.stamp(unit).load(Relaxed));
+        Some(class_of(now.saturating_sub(stamp), turn))
     }
 
     /// The byte and the place in it of a block of the log.
@@ -220,16 +237,16 @@ impl Lifetimes {
         self.turn.store(turn.max(1), Relaxed);
     }
 
-    /// Works out all ages anew: a chunk was opened at `now`.
+    /// Ages are those at `now` from here on: a chunk was opened.
     pub(crate) fn refresh(&self, units: &UnitTable, now: Lsn) {
         let turn = self.turn.load(Relaxed);
         if turn == 0 {
             return;
         }
-        for unit in units.ids(Tier::Fast).chain(units.ids(Tier::Dense)) {
-            let age = now.0.saturating_sub(units.unit(unit).stamp().0);
-            self.cell(unit).store(class_of(age, turn), Relaxed);
-        }
+        let stamp = |unit| self.stamp(unit).store(units.unit(unit).stamp().0, Relaxed);
+        units.restamped.take(stamp);
+        self.seen_at.store(now.0, Relaxed);
+        self.seen_turn.store(turn, Relaxed);
     }
 }
 
@@ -260,6 +277,17 @@ mod tests {
             [0, 0, 0, 6, 10, 14]
         );
         assert_eq!(class_of(5, 0), class_of(5, 1));
+        let divided = |age: u64, turn: u64| {
+            let log = (age * 92_682 / turn).checked_ilog2();
+            log.map_or(0, |log| (log + TURN).saturating_sub(16).min(14))
+        };
+        for turn in 1..200 {
+            let ages = (0..300).chain((0..30).map(|octave| turn << octave));
+            for age in ages {
+                let (found, wanted) = (class_of(age, turn), divided(age, turn));
+                assert_eq!(u32::from(found), wanted, "{age} of {turn}");
+            }
+        }
     }
 
     /// Whatever its class was, a block that is overwritten at one age again and again comes to that class.

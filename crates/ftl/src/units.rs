@@ -14,11 +14,16 @@
 //! - The generation is raised (release) before a unit is reset; a reader that sees the same
 //!   generation (acquire) before and after a device read has read the bytes it meant (U5).
 
+mod masks;
+mod restamped;
+
 use crate::geometry::{Geometry, Place, Tier, UnitId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use masks::user_masks;
+use restamped::Restamped;
 use varve_format::NarrowGroup;
 use varve_io::ReactorId;
 use varve_units::{Generation, Lsn, Ppa};
@@ -406,6 +411,8 @@ pub struct UnitTable {
     groups: Vec<Unit>,
     /// User data of the words of a group, from its first on, until they repeat themselves.
     masks: Vec<u64>,
+    /// Units whose stamps changed.
+    pub(crate) restamped: Restamped,
     /// One reactor changes all this: deaths, several to each write, need no locked instructions, each of which would
     /// wait for the cache miss of the one before.
     is_alone: bool,
@@ -439,6 +446,7 @@ impl UnitTable {
                 .map(|_| Unit::new(geometry.group_blocks))
                 .collect(),
             masks: user_masks(&geometry),
+            restamped: Restamped::new(&geometry),
             is_alone: false,
         }
     }
@@ -510,6 +518,7 @@ impl UnitTable {
         let unit = self.unit(id);
         assert_eq!(unit.live(), 0, "{id:?} opened with live bits");
         unit.stamp.store(stamp.0, Ordering::Release);
+        self.restamped.note(id);
         unit.write_pointer.store(0, Ordering::Release);
         unit.note_undumped();
     }
@@ -520,6 +529,7 @@ impl UnitTable {
         let unit = self.unit(id);
         assert_eq!(unit.state(), UnitState::Emptied, "{id} is in use");
         let before = unit.stamp.swap(stamp.0, Ordering::AcqRel);
+        self.restamped.note(id);
         assert!(before <= stamp.0, "the stamp of {id} went back");
     }
 
@@ -676,6 +686,7 @@ impl UnitTable {
         unit.state.store(from.state as u8, Ordering::Release);
         unit.generation.store(from.generation.0, Ordering::Release);
         unit.stamp.store(from.stamp.0, Ordering::Release);
+        self.restamped.note(id);
         unit.write_pointer
             .store(from.write_pointer, Ordering::Release);
         unit.resumed.store(from.is_resumed, Ordering::Release);
@@ -738,37 +749,6 @@ impl UnitTable {
         unit.live.fetch_add(live, Ordering::AcqRel);
         unit.live.fetch_sub(before, Ordering::AcqRel);
     }
-}
-
-/// [`user_mask`] of the words of a group until they repeat themselves: some first words make a whole
-/// number of stripes.
-fn user_masks(geometry: &Geometry) -> Vec<u64> {
-    if geometry.groups == 0 {
-        return alloc::vec![u64::MAX];
-    }
-    let area = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
-    let lead = area * (geometry.p2l_copies - 1);
-    let stripe = geometry.stripe_blocks;
-    // 64 is a power of two: what it shares with the stripe are the stripe's factors of two.
-    let words = stripe >> stripe.trailing_zeros().min(6);
-    let mask = |word: u32| user_mask(word * 64, stripe, lead, area);
-    (0..words).map(mask).collect()
-}
-
-/// Bits of the 64 blocks of a group from `first` on that are user data: of each stripe those behind
-/// the first `lead` and before the last `area` blocks.
-fn user_mask(first: u32, stripe_blocks: u32, lead: u32, area: u32) -> u64 {
-    let (mut mask, mut at) = (0, first);
-    while at < first + 64 {
-        let stripe = at - at % stripe_blocks;
-        let from = at.max(stripe + lead);
-        let to = (first + 64).min(stripe + stripe_blocks - area);
-        if from < to {
-            mask |= low_bits(to - first) & !low_bits(from - first);
-        }
-        at = stripe + stripe_blocks;
-    }
-    mask
 }
 
 /// Bits of a word of [`Unit::narrow`] that number the stripe.

@@ -1,5 +1,6 @@
 //! Live bits, stamps and generations of units.
 
+use super::masks::user_mask;
 use super::*;
 use crate::geometry::SMALL;
 
@@ -344,4 +345,24 @@ fn live_blocks_are_counted_from_anywhere() {
     }
     assert_eq!(unit.live_from(640), 0);
     assert_eq!(unit.live_from(u32::MAX), 0);
+}
+
+/// A unit is told of once for all that its stamp went through.
+#[test]
+fn units_with_another_stamp_are_told_of_once() {
+    let units = UnitTable::new(SMALL);
+    let taken = || {
+        let mut ids = Vec::new();
+        units.restamped.take(|id| ids.push(id));
+        ids
+    };
+    assert_eq!(taken(), []);
+    let (chunk, group) = (UnitId::chunk(SMALL.chunks - 1), UnitId::group(0));
+    units.open(group, Lsn(4));
+    units.open(chunk, Lsn(5));
+    units.transition(chunk, UnitState::Closed);
+    units.transition(chunk, UnitState::Emptied);
+    units.end_use(chunk, Lsn(6));
+    assert_eq!(taken(), [chunk, group]);
+    assert_eq!(taken(), []);
 }
