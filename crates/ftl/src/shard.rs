@@ -28,10 +28,6 @@ use varve_format::Record;
 use varve_io::{Blocks, Command, Event, Handle, Receiver, Sectors, slot};
 use varve_units::{Lba, Lsn, Ppa, VolumeId};
 
-/// Records whose map entries are fetched before the first of them is applied. Arbitrary: more cache
-/// misses than a processor has in flight.
-const RECORDS_AHEAD: usize = 32;
-
 /// One reactor's part of the engine.
 pub struct Shard {
     pub(crate) shared: Rc<Shared>,
@@ -515,11 +511,12 @@ impl Shard {
         let mut dead = self.dead.take();
         let (mut nodes, mut blocks, mut log, mut lengthened) = (0, 0, 0, 0);
         let mut makes_leaves = false;
+        let mut ahead = 0;
         let records = batch.records.iter().zip(&batch.loads).enumerate();
         for (index, (record, (load, appended))) in records {
-            if index % RECORDS_AHEAD == 0 {
-                let end = batch.records.len().min(index + RECORDS_AHEAD);
-                Self::look_ahead(&mut self.map.borrow_mut(), &batch.records[index..end]);
+            if index == ahead {
+                let map = &mut self.map.borrow_mut();
+                ahead += Self::look_ahead(map, &batch.records[index..]);
             }
             self.apply(record, appended, &mut dead);
             nodes += load.reserved_nodes;
@@ -563,28 +560,37 @@ impl Shard {
         }
     }
 
-    /// Has what the map holds of the blocks that some records change found before they do.
-    fn look_ahead(map: &mut Map, records: &[Record]) {
+    /// Has what the map holds of the blocks that the first of these records change found before they do;
+    /// tells how many records those are, at least one.
+    fn look_ahead(map: &mut Map, records: &[Record]) -> usize {
         map.begin_expecting();
-        let mut expect = |volume: VolumeId, lba: Lba| {
+        let expect = |map: &mut Map, volume: VolumeId, lba: Lba| {
             let leaf = lba.leaf();
             map.expect(LeafKey { volume, leaf }, lba.index() as u16);
         };
+        let mut count = 0;
         for record in records {
+            if map.expects_enough() {
+                break;
+            }
+            count += 1;
             match record {
                 Record::Put { volume, lba, .. } | Record::External { volume, lba, .. } => {
-                    expect(*volume, *lba);
+                    expect(map, *volume, *lba);
                 }
                 Record::Move { volume, items, .. } => {
-                    items.iter().for_each(|item| expect(*volume, item.lba));
+                    let items = items.iter();
+                    items.for_each(|item| expect(map, *volume, item.lba));
                 }
                 Record::Keep { volume, items, .. } => {
-                    items.iter().for_each(|item| expect(*volume, item.lba));
+                    let items = items.iter();
+                    items.for_each(|item| expect(map, *volume, item.lba));
                 }
                 _ => {}
             }
         }
         map.fetch_expected();
+        count
     }
 
     /// Lets the other reactors know what the map holds.

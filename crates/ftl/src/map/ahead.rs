@@ -14,14 +14,16 @@ use varve_units::{LeafIndex, Ppa, VolumeId};
 /// Blocks whose entries are fetched side by side. Arbitrary: more misses than a processor has in
 /// flight, less than its first cache holds.
 const AHEAD: usize = 32;
-/// Blocks whose leaves are remembered until they are changed. Arbitrary: those of a few dozen records
-/// that tell of a few blocks each.
-const EXPECTED_MAX: usize = 4 * AHEAD;
+/// Blocks from which on no further records are looked at before these are changed. Arbitrary: what is
+/// fetched of so many fits the first cache of a processor.
+const ENOUGH: usize = 2 * AHEAD;
+/// Blocks whose leaves are remembered until they are changed. Arbitrary: those of a record that moves what
+/// a slice has in a stripe come behind nearly enough.
+const EXPECTED_MAX: usize = 2 * ENOUGH;
 
 /// A block on its way from its leaf's name to its entry.
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    key: LeafKey,
     /// The leaf's number, or [`NIL`].
     leaf: u32,
     /// The leaf's image, or [`NIL`].
@@ -33,10 +35,6 @@ struct Block {
 
 impl Block {
     const NONE: Self = Self {
-        key: LeafKey {
-            volume: VolumeId(0),
-            leaf: LeafIndex(0),
-        },
         leaf: NIL,
         slot: NIL,
         node: NIL,
@@ -51,7 +49,6 @@ impl Block {
             None => (NIL, NIL, NIL),
         };
         Self {
-            key,
             leaf,
             slot,
             node,
@@ -59,6 +56,12 @@ impl Block {
         }
     }
 }
+
+/// The leaf of no block.
+const NO_KEY: LeafKey = LeafKey {
+    volume: VolumeId(0),
+    leaf: LeafIndex(0),
+};
 
 /// Reads what look-ups and changes of some blocks will.
 fn fetch(blocks: &[Block], pool: &DeltaPool, cache: &ImageCache) {
@@ -75,10 +78,20 @@ fn fetch(blocks: &[Block], pool: &DeltaPool, cache: &ImageCache) {
     core::hint::black_box(bits);
 }
 
+/// Reads the newest nodes of chains that tell of blocks whose leaves have no image here. Reads of images
+/// wait for nothing, and need not be made ahead.
+fn fetch_blind(blocks: &[Block], pool: &DeltaPool) {
+    let blind = blocks.iter().filter(|block| block.slot == NIL);
+    let bits = blind.fold(0, |bits, block| bits ^ pool.behind(block.node));
+    core::hint::black_box(bits);
+}
+
 /// Blocks in the order in which changes will ask for their leaves, none of which is removed meanwhile.
 #[derive(Debug)]
 pub(super) struct Expected {
     blocks: [Block; EXPECTED_MAX],
+    /// Which leaf each is of.
+    keys: [LeafKey; EXPECTED_MAX],
     count: usize,
     /// The one asked for last.
     at: usize,
@@ -90,6 +103,7 @@ impl Default for Expected {
     fn default() -> Self {
         Self {
             blocks: [Block::NONE; EXPECTED_MAX],
+            keys: [NO_KEY; EXPECTED_MAX],
             count: 0,
             at: 0,
             fetched: 0,
@@ -105,8 +119,8 @@ impl Expected {
     /// The number of a leaf that is expected, if it was there already.
     #[inline]
     fn next(&mut self, key: LeafKey) -> Option<u32> {
-        let left = &self.blocks[self.at..self.count];
-        self.at += left.iter().position(|block| block.key == key)?;
+        let left = &self.keys[self.at..self.count];
+        self.at += left.iter().position(|expected| *expected == key)?;
         let leaf = self.blocks[self.at].leaf;
         (leaf != NIL).then_some(leaf)
     }
@@ -144,7 +158,7 @@ impl Map {
             for (block, (key, index, _)) in blocks.iter_mut().zip(some.clone()) {
                 *block = Block::find(&self.leaves, key, index);
             }
-            fetch(blocks, &self.pool, &self.cache);
+            fetch_blind(blocks, &self.pool);
             for (live, block) in live.iter_mut().zip(blocks) {
                 let (.., ppa) = some.next().expect("as many as there are answers");
                 *live = match (block.leaf, block.slot) {
@@ -161,6 +175,12 @@ impl Map {
         self.expected.clear();
     }
 
+    /// True if what is expected should be changed before more is.
+    #[must_use]
+    pub const fn expects_enough(&self) -> bool {
+        self.expected.count >= ENOUGH
+    }
+
     /// A change of this block will follow, in the order of these calls and before the next cut.
     #[inline]
     pub fn expect(&mut self, key: LeafKey, index: u16) {
@@ -171,6 +191,7 @@ impl Map {
             expected.fetched = expected.count;
         }
         expected.blocks[expected.count] = Block::find(&self.leaves, key, index);
+        expected.keys[expected.count] = key;
         expected.count += 1;
         if expected.count - expected.fetched == AHEAD {
             self.fetch_expected();

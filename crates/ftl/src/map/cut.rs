@@ -91,9 +91,8 @@ impl Map {
     fn fetch_newest(&self, leaves: &[u32]) {
         let mut nodes = [NIL; LEAVES_AHEAD];
         for (node, &leaf) in nodes.iter_mut().zip(leaves) {
-            let (key, head, _) = self.leaves.leaf(leaf);
-            core::hint::black_box(key.volume);
-            *node = head.chain.newest();
+            core::hint::black_box(self.leaves.slice(leaf));
+            *node = self.leaves.head(leaf).chain.newest();
         }
         let nodes = &mut nodes[..leaves.len()];
         for node in &mut *nodes {

@@ -26,8 +26,8 @@ const WIDE_FROM: usize = 10;
 const WIDE: usize = 4;
 const _: () = assert!((22 - WIDE_FROM).is_multiple_of(WIDE));
 /// Dropped chains whose nodes are made free side by side. Arbitrary: misses that a processor has in flight
-/// at once, and what they have, 64 deltas each, fits its first cache.
-const CHAINS_FREED: usize = 8;
+/// at once.
+const CHAINS_FREED: usize = 16;
 /// No node, no leaf.
 pub(super) const NIL: u32 = u32::MAX;
 /// In `Node::before`: the chain is in no bucket.
@@ -36,7 +36,7 @@ const HELD: u32 = u32::MAX - 1;
 #[derive(Clone, Debug)]
 struct Node {
     deltas: [Delta; NODE_DELTAS],
-    /// Next older node of the chain, or next free node.
+    /// Next older node of the chain.
     next: u32,
     leaf: u32,
     /// Neighbours in the bucket; of newest nodes only.
@@ -94,6 +94,10 @@ impl Chain {
     /// True if deltas that others supersede should be dropped, where the image is cached: it may hold
     /// such, which an append leaves where they are.
     pub(super) fn wants_compacting(self) -> bool {
+        // Most have no such number.
+        if u16::from(self.fresh) < COMPACT_EACH {
+            return false;
+        }
         // `fresh` tells no more than its largest number.
         let each = (self.len / COMPACT_SHARE).clamp(COMPACT_EACH, u8::MAX.into());
         u16::from(self.fresh) >= each && self.len >= COMPACT_FROM
@@ -173,7 +177,8 @@ pub(super) struct DeltaPool {
     nodes_max: usize,
     /// The limit does not count for now.
     pub(super) is_lifted: bool,
-    free: u32,
+    /// Free nodes: who takes one need not read it.
+    free: Vec<u32>,
     /// Newest nodes of chains that were dropped as a whole; the nodes behind them are as free, and not in
     /// `free` yet.
     dropped: Vec<u32>,
@@ -194,7 +199,7 @@ impl DeltaPool {
             nodes: Slab::new(),
             nodes_max,
             is_lifted: false,
-            free: NIL,
+            free: Vec::new(),
             dropped: Vec::new(),
             free_count: 0,
             buckets: alloc::vec![NIL; BUCKETS],
@@ -245,7 +250,7 @@ impl DeltaPool {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let numbers = self.buckets.capacity() + self.dropped.capacity();
+        let numbers = self.buckets.capacity() + self.free.capacity() + self.dropped.capacity();
         self.nodes.bytes() + numbers * size_of::<u32>()
     }
 
@@ -644,16 +649,13 @@ impl DeltaPool {
             before: HELD,
             after: NIL,
         };
-        if self.free == NIL && !self.dropped.is_empty() {
+        if self.free.is_empty() && !self.dropped.is_empty() {
             self.free_dropped();
         }
-        if self.free == NIL {
+        let Some(number) = self.free.pop() else {
             return self.nodes.push(node);
-        }
-        let number = self.free;
-        let place = &mut self.nodes[number];
-        self.free = place.next;
-        *place = node;
+        };
+        self.nodes[number] = node;
         self.free_count -= 1;
         number
     }
@@ -662,31 +664,23 @@ impl DeltaPool {
     /// They are walked side by side: each node names the next, so the misses of one chain follow one
     /// another, those of several overlap.
     fn free_dropped(&mut self) {
-        let mut heads = [NIL; CHAINS_FREED];
-        for head in &mut heads {
-            *head = self.dropped.pop().unwrap_or(NIL);
+        let mut nodes = [NIL; CHAINS_FREED];
+        for node in &mut nodes {
+            *node = self.dropped.pop().unwrap_or(NIL);
         }
-        let (mut nodes, mut oldest) = (heads, heads);
         while nodes.iter().any(|node| *node != NIL) {
-            for (node, oldest) in nodes.iter_mut().zip(&mut oldest) {
+            for node in &mut nodes {
                 if *node != NIL {
-                    *oldest = *node;
+                    self.free.push(*node);
                     *node = self.nodes[*node].next;
                 }
             }
         }
-        for (oldest, head) in oldest.iter().zip(&heads[1..]) {
-            if *oldest != NIL {
-                self.nodes[*oldest].next = *head;
-            }
-        }
-        self.free = heads[0];
     }
 
     fn give(&mut self, node: u32) {
-        self.nodes[node].next = self.free;
         self.nodes[node].leaf = NIL;
-        self.free = node;
+        self.free.push(node);
         self.free_count += 1;
     }
 
@@ -737,7 +731,8 @@ impl DeltaPool {
                 );
             }
         }
-        for mut free in self.dropped.iter().copied().chain([self.free]) {
+        self.free.iter().for_each(|free| mark(*free));
+        for mut free in self.dropped.iter().copied() {
             while free != NIL {
                 mark(free);
                 free = self.nodes[free].next;
