@@ -121,8 +121,8 @@ impl Map {
         for (owner, iu) in owners.iter_mut().zip(ius) {
             *owner = iu + 1;
         }
-        for place in place.0..place.0 + count {
-            self.bits[place as usize / 64] |= 1 << (place % 64);
+        for (word, mask) in words(place.0..place.0 + count) {
+            self.bits[word] |= mask;
         }
         let unit = place.0 / self.unit_ius;
         self.live[unit as usize] += count;
@@ -131,25 +131,45 @@ impl Map {
 
     /// The IUs lie nowhere. Returns how many of them lay somewhere.
     pub(crate) fn unset_run(&mut self, ius: Range<u32>) -> u32 {
-        let mut count = 0;
-        // The unit of the last one, and its first place: runs lie in few units, and a division takes long.
-        let (mut unit, mut first) = (0, 0);
-        for place in &mut self.places[ius.start as usize..ius.end as usize] {
-            let Some(old) = place.checked_sub(1) else {
+        let (mut count, mut at) = (0, ius.start);
+        while at < ius.end {
+            let places = &mut self.places[at as usize..ius.end as usize];
+            let Some(first) = places[0].checked_sub(1) else {
+                at += 1;
                 continue;
             };
-            if old.wrapping_sub(first) >= self.unit_ius {
-                unit = old / self.unit_ius;
-                first = unit * self.unit_ius;
+            // What was written as a run lies behind one another: one look at its unit is enough.
+            let unit = first / self.unit_ius;
+            let end = (unit + 1) * self.unit_ius;
+            let numbers = first + 1..end + 1;
+            let run = places.iter().zip(numbers);
+            let length = run.take_while(|(place, number)| **place == *number).count();
+            places[..length].fill(0);
+            let length = length as u32;
+            for (word, mask) in words(first..first + length) {
+                self.bits[word] &= !mask;
             }
-            self.live[unit as usize] -= 1;
+            self.live[unit as usize] -= length;
             self.changed.note(unit);
-            self.bits[old as usize / 64] &= !(1 << (old % 64));
-            *place = 0;
-            count += 1;
+            count += length;
+            at += length;
         }
         count
     }
+}
+
+/// The words in which these bits lie, and which of each.
+fn words(bits: Range<u32>) -> impl Iterator<Item = (usize, u64)> {
+    let mut at = bits.start;
+    core::iter::from_fn(move || {
+        (at < bits.end).then(|| {
+            let word = at / 64;
+            let end = bits.end.min((word + 1) * 64);
+            let mask = (u64::MAX >> (64 - (end - at))) << (at % 64);
+            at = end;
+            (word as usize, mask)
+        })
+    })
 }
 
 #[cfg(test)]
