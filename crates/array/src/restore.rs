@@ -12,7 +12,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
-use varve_io::{Blocks, Command, Done, Gather, Handle, IoError, Sectors, Segment, Target};
+use varve_io::{Blocks, Command, Done, Gather, Handle, IoError, Sectors, Target};
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
 /// Bytes of a member copied at once and held meanwhile. Arbitrary: long enough for a drive's
@@ -289,7 +289,7 @@ pub(crate) fn gather(target: Target) -> Gather {
     let mut gather = Gather::new();
     match target {
         Target::Data(blocks) => gather.push_data(blocks),
-        Target::Meta(sectors) => gather.push(Segment::Meta(Rc::new(sectors))),
+        Target::Meta(sectors) => gather.push_meta(sectors),
     }
     gather
 }

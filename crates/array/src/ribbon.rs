@@ -4,7 +4,7 @@
 //! hundreds of strips that way would cost their product.
 
 use alloc::rc::Rc;
-use varve_io::{Gather, Sectors, Segment};
+use varve_io::{Gather, Segment};
 use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 
 /// A gather and how much of it was cut off already.
@@ -66,8 +66,8 @@ fn part(segment: &Segment, from: u64, to: u64) -> Segment {
                 from.is_multiple_of(SECTOR_BYTES) && to.is_multiple_of(SECTOR_BYTES),
                 "cut inside a sector"
             );
-            let bytes = &sectors.bytes()[from as usize..to as usize];
-            Segment::Meta(Rc::new(Sectors::from_bytes(bytes)))
+            let (first, count) = (from / SECTOR_BYTES, (to - from) / SECTOR_BYTES);
+            Segment::Meta(sectors.slice(first as usize, count as usize))
         }
     }
 }

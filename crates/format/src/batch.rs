@@ -167,17 +167,16 @@ impl BatchHead {
     #[must_use]
     pub fn encode(&self, records: &[Record]) -> Sectors {
         assert_eq!(records.len(), self.records as usize, "records of the batch");
-        let mut sectors = Sectors::zeroed(self.header_bytes as usize / SECTOR);
-        let bytes = sectors.bytes_mut();
-        let (first, mut rest) = bytes.split_at_mut(BATCH_HEAD_BYTES);
-        first.copy_from_slice(self.raw().as_bytes());
-        for record in records {
-            let written = record.encode(rest);
-            rest = &mut rest[written..];
-        }
-        assert!(rest.len() < BLOCK, "records of the batch");
-        seal(sectors.bytes_mut());
-        sectors
+        Sectors::made(self.header_bytes as usize / SECTOR, |bytes| {
+            let (first, mut rest) = bytes.split_at_mut(BATCH_HEAD_BYTES);
+            first.copy_from_slice(self.raw().as_bytes());
+            for record in records {
+                let written = record.encode(rest);
+                rest = &mut rest[written..];
+            }
+            assert!(rest.len() < BLOCK, "records of the batch");
+            seal(bytes);
+        })
     }
 
     /// Bytes of the whole batch: header, data, metadata.

@@ -90,9 +90,7 @@ impl ChunkHeader {
     /// If an LSN has more than 56 bits.
     #[must_use]
     pub fn encode(&self) -> Sectors {
-        let mut sectors = Sectors::zeroed(CHUNK_HEADER_BYTES / SECTOR);
-        self.encode_into(sectors.bytes_mut());
-        sectors
+        Sectors::made(CHUNK_HEADER_BYTES / SECTOR, |bytes| self.encode_into(bytes))
     }
 
     /// Writes the 8 sectors to `bytes`, which are zero.
@@ -132,11 +130,11 @@ impl ChunkHeader {
     /// As [`ChunkHeader::encode`].
     #[must_use]
     pub fn encode_twice(&self) -> Sectors {
-        let mut sectors = Sectors::zeroed(CHUNK_HEAD_BYTES / SECTOR);
-        let (first, second) = sectors.bytes_mut().split_at_mut(CHUNK_HEADER_BYTES);
-        self.encode_into(first);
-        second.copy_from_slice(first);
-        sectors
+        Sectors::made(CHUNK_HEAD_BYTES / SECTOR, |bytes| {
+            let (first, second) = bytes.split_at_mut(CHUNK_HEADER_BYTES);
+            self.encode_into(first);
+            second.copy_from_slice(first);
+        })
     }
 
     /// The headers in `bytes`, what a chunk at sector `address` of the pool `pool` begins with: two,

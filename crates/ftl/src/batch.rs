@@ -6,10 +6,9 @@ use crate::geometry::{BLOCK_SECTORS, CHUNK_HEAD_SECTORS};
 use crate::lane::{Appended, ChunkGrant, Load};
 use crate::shared::Identity;
 use alloc::collections::VecDeque;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{BATCH_HEAD_BYTES, BatchHead, ChunkHeader, Record, RecordSize};
-use varve_io::{Gather, Sectors, Segment};
+use varve_io::{Gather, Sectors};
 use varve_units::{LaneId, Lsn, SECTOR_BYTES};
 
 /// The chunk a lane appends to. Sectors are those of the fast tier.
@@ -98,8 +97,8 @@ pub(crate) fn place(
         return;
     }
     for (load, _) in loads {
-        if let Some(sectors) = &load.meta {
-            gather.push(Segment::Meta(Rc::clone(sectors)));
+        if !load.meta.is_empty() {
+            gather.push_meta(load.meta.clone());
         }
     }
     let padding = meta_end - next.meta_sector;
@@ -246,7 +245,7 @@ mod tests {
         };
         let load = || Load {
             data: None,
-            meta: None,
+            meta: Sectors::zeroed(0),
             reserved_nodes: 0,
             pending_blocks: 0,
             pending_log: 0,

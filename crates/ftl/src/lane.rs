@@ -73,8 +73,8 @@ pub struct Stopped;
 pub struct Load {
     /// Its data blocks.
     pub data: Option<(Rc<Blocks>, Range<usize>)>,
-    /// Its metadata payload.
-    pub meta: Option<Rc<Sectors>>,
+    /// Its metadata payload; none if it has none.
+    pub meta: Sectors,
     /// Delta nodes set aside for it in the owner's map.
     pub reserved_nodes: usize,
     /// Blocks it may newly map, counted in the pool's pending ones.
@@ -112,8 +112,8 @@ impl Load {
 
     /// Sectors of metadata it brings.
     #[inline]
-    pub(crate) fn meta_sectors(&self) -> u64 {
-        self.meta.as_ref().map_or(0, |meta| meta.len() as u64)
+    pub(crate) const fn meta_sectors(&self) -> u64 {
+        self.meta.len() as u64
     }
 }
 

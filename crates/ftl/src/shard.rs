@@ -98,11 +98,10 @@ impl Shard {
         record: Record,
         meta: Option<Sectors>,
     ) -> Receiver<Result<Appended, Stopped>> {
-        let (data, meta) = (None, meta.map(Rc::new));
         let (sender, receiver) = slot();
         let load = Load {
-            data,
-            meta,
+            data: None,
+            meta: meta.unwrap_or(Sectors::zeroed(0)),
             reserved_nodes: 0,
             pending_blocks: 0,
             pending_log: 0,
@@ -187,7 +186,7 @@ impl Shard {
         };
         let load = Load {
             data,
-            meta: None,
+            meta: Sectors::zeroed(0),
             reserved_nodes: nodes,
             pending_blocks,
             pending_log,
@@ -218,7 +217,7 @@ impl Shard {
             let load = Load {
                 pending_log: one.data.as_ref().map_or(0, |_| log_cost(blocks)),
                 data: one.data,
-                meta: None,
+                meta: Sectors::zeroed(0),
                 reserved_nodes: nodes,
                 pending_blocks: blocks,
                 pending_leaf: makes_leaf && index == 0,

@@ -2,6 +2,7 @@
 
 use crate::recycler::Home;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::OnceCell;
@@ -341,22 +342,28 @@ pub(crate) fn zeroed(count: usize) -> Vec<Block> {
     Block::new_vec_zeroed(count).expect("memory for a buffer within its limits")
 }
 
-/// Owned run of 512 B sectors of metadata: headers, leaves, checkpoint parts, labels.
+/// Run of 512 B sectors of metadata: headers, leaves, checkpoint parts, labels.
 ///
-/// Sectors of zeroes take no memory before somebody asks for their bytes: most are filled at once.
+/// Clones and slices share memory, so that a mirror sends the same to every member, and a drive in memory gives back
+/// what it was given; who writes to shared sectors gets a copy. Sectors of zeroes take no memory before somebody asks for
+/// their bytes: most are filled at once.
 #[derive(Clone)]
 pub struct Sectors {
-    count: usize,
-    /// All of them, or none as long as all are zeroes.
-    memory: OnceCell<Vec<Sector>>,
+    /// The first one in the memory.
+    first: u32,
+    count: u32,
+    /// None as long as all are zeroes.
+    memory: OnceCell<Arc<Vec<Sector>>>,
 }
 
 impl Sectors {
     /// `count` sectors of zeroes.
     #[must_use]
     pub const fn zeroed(count: usize) -> Self {
+        assert!(count <= u32::MAX as usize, "metadata of less than 2 TiB");
         Self {
-            count,
+            first: 0,
+            count: count as u32,
             memory: OnceCell::new(),
         }
     }
@@ -366,15 +373,27 @@ impl Sectors {
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let memory = sectors_of(bytes);
         Self {
-            count: memory.len(),
-            memory: OnceCell::from(memory),
+            memory: OnceCell::from(Arc::new(memory)),
+            ..Self::zeroed(bytes.len().div_ceil(SECTOR))
+        }
+    }
+
+    /// `count` sectors that `write` fills; it finds zeroes. Memory that is nobody else's yet is written without asking
+    /// for that, which would wait until all that was written before has left the processor.
+    #[must_use]
+    pub fn made(count: usize, write: impl FnOnce(&mut [u8])) -> Self {
+        let mut memory = zeroed_sectors(count);
+        write(memory.as_mut_slice().as_mut_bytes());
+        Self {
+            memory: OnceCell::from(Arc::new(memory)),
+            ..Self::zeroed(count)
         }
     }
 
     /// Number of sectors.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.count
+        self.count as usize
     }
 
     /// True for no sectors.
@@ -386,8 +405,9 @@ impl Sectors {
     /// All bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        let memory = self.memory.get_or_init(|| zeroed_sectors(self.count));
-        memory.as_slice().as_bytes()
+        let zeroes = || Arc::new(zeroed_sectors(self.len()));
+        let memory = self.memory.get_or_init(zeroes);
+        memory[self.first as usize..][..self.len()].as_bytes()
     }
 
     /// All bytes, to be written.
@@ -396,9 +416,36 @@ impl Sectors {
     /// If there is no such memory.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        self.memory.get_or_init(|| zeroed_sectors(self.count));
-        let memory = self.memory.get_mut().expect("it was made");
-        memory.as_mut_slice().as_mut_bytes()
+        if self.is_shared() {
+            *self = Self::from_bytes(self.bytes());
+        }
+        let zeroes = || Arc::new(zeroed_sectors(self.len()));
+        self.memory.get_or_init(zeroes);
+        let memory = self.memory.get_mut().and_then(Arc::get_mut);
+        let memory = memory.expect("it was made, and nobody else has it");
+        memory[self.first as usize..][..self.count as usize].as_mut_bytes()
+    }
+
+    /// True if others have the same memory.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        let memory = self.memory.get();
+        memory.is_some_and(|memory| Arc::strong_count(memory) > 1)
+    }
+
+    /// `count` of them from `first` on.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[must_use]
+    pub fn slice(&self, first: usize, count: usize) -> Self {
+        assert!(first + count <= self.len(), "sectors of the run");
+        let mut slice = Self::zeroed(count);
+        if let Some(memory) = self.memory.get() {
+            slice.first = self.first + first as u32;
+            slice.memory = OnceCell::from(Arc::clone(memory));
+        }
+        slice
     }
 
     /// Makes all of them `bytes`. Memory is not zeroed before.
@@ -406,10 +453,11 @@ impl Sectors {
     /// # Panics
     /// If they have another length.
     pub fn fill(&mut self, bytes: &[u8]) {
-        assert_eq!(bytes.len(), self.count * SECTOR, "bytes for every sector");
-        match self.memory.get_mut() {
-            Some(memory) => memory.as_mut_slice().as_mut_bytes().copy_from_slice(bytes),
-            None => self.memory = OnceCell::from(sectors_of(bytes)),
+        assert_eq!(bytes.len(), self.len() * SECTOR, "bytes for every sector");
+        if self.memory.get().is_some() && !self.is_shared() {
+            self.bytes_mut().copy_from_slice(bytes);
+        } else {
+            *self = Self::from_bytes(bytes);
         }
     }
 }
@@ -453,5 +501,27 @@ mod tests {
             into.fill(padded.bytes());
             assert_eq!(into.bytes(), padded.bytes());
         }
+    }
+    /// Slices and clones are the same, of slices too, and stay as they are when another is written.
+    #[test]
+    fn shared_sectors_stay_as_they_are() {
+        let bytes: Vec<u8> = (0..5 * SECTOR).map(|at| (at / SECTOR) as u8).collect();
+        let mut all = Sectors::from_bytes(&bytes);
+        let middle = all.slice(1, 3);
+        let mut last = middle.slice(1, 2);
+        assert!(all.is_shared());
+        assert_eq!(last.bytes(), &bytes[2 * SECTOR..4 * SECTOR]);
+        let mut copy = last.clone();
+        last.bytes_mut()[0] = 99;
+        assert_eq!(last.bytes()[..2], [99, 2]);
+        all.bytes_mut().fill(7);
+        assert_eq!((middle.bytes()[0], copy.bytes()[0]), (1, 2));
+        drop(middle);
+        assert!(!copy.is_shared() && !all.is_shared());
+        copy.bytes_mut()[SECTOR] = 55;
+        assert_eq!((copy.bytes()[0], copy.bytes()[SECTOR]), (2, 55));
+        copy.fill(&bytes[..2 * SECTOR]);
+        assert_eq!(copy.bytes(), &bytes[..2 * SECTOR]);
+        assert_eq!(Sectors::zeroed(3).slice(1, 2).bytes(), [0; 2 * SECTOR]);
     }
 }

@@ -10,7 +10,7 @@ use varve_units::{BLOCK_BYTES, SECTOR_BYTES};
 #[derive(Clone)]
 pub enum Segment {
     /// Sectors of metadata.
-    Meta(Rc<Sectors>),
+    Meta(Sectors),
     /// A range of blocks of user data.
     Data(Rc<Blocks>, Range<usize>),
 }
@@ -77,7 +77,7 @@ impl Gather {
 
     /// Adds sectors at the end.
     pub fn push_meta(&mut self, sectors: Sectors) {
-        self.push(Segment::Meta(Rc::new(sectors)));
+        self.push(Segment::Meta(sectors));
     }
 
     /// Adds all blocks of a run at the end.
@@ -123,15 +123,12 @@ impl Gather {
 fn cut_segment(segment: &Segment, from: u64, to: u64) -> Segment {
     match segment {
         Segment::Meta(sectors) => {
-            if from == 0 && to == segment.bytes() {
-                return segment.clone();
-            }
             assert!(
                 from.is_multiple_of(SECTOR_BYTES) && to.is_multiple_of(SECTOR_BYTES),
                 "cut inside a sector"
             );
-            let bytes = &sectors.bytes()[from as usize..to as usize];
-            Segment::Meta(Rc::new(Sectors::from_bytes(bytes)))
+            let (first, count) = (from / SECTOR_BYTES, (to - from) / SECTOR_BYTES);
+            Segment::Meta(sectors.slice(first as usize, count as usize))
         }
         Segment::Data(blocks, range) => {
             assert!(

@@ -74,7 +74,7 @@ fn fill(symbol: u64, part: u8, bytes: &mut [u8]) {
 /// What sectors are shared with: the memory that was written.
 #[derive(Clone)]
 enum Source {
-    Meta(Rc<Sectors>),
+    Meta(Sectors),
     Data(Rc<Blocks>),
     /// By this key what nobody wrote.
     Noise(u64),
@@ -157,7 +157,7 @@ impl Platter {
 
     /// Writes bytes, whole sectors.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
-        let source = Source::Meta(Rc::new(Sectors::from_bytes(bytes)));
+        let source = Source::Meta(Sectors::from_bytes(bytes));
         self.put(offset, bytes.len() as u64, source, 0);
     }
 
@@ -299,7 +299,7 @@ impl Platter {
     fn apply_segment(&mut self, offset: u64, segment: &Segment, from: u64, to: u64) {
         match segment {
             Segment::Meta(sectors) => {
-                let source = Source::Meta(Rc::clone(sectors));
+                let source = Source::Meta(sectors.clone());
                 self.put(offset + from, to - from, source, from);
             }
             Segment::Data(blocks, range) if blocks.is_elided() => {

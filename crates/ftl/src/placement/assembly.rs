@@ -5,9 +5,8 @@ use super::{Layout, Stream};
 use crate::config::Canary;
 use crate::geometry::UnitId;
 use crate::shared::Shared;
-use alloc::rc::Rc;
 use varve_format::P2lHead;
-use varve_io::{Blocks, Gather, LeftOut, Sectors, Segment};
+use varve_io::{Blocks, Gather, LeftOut, Sectors};
 use varve_units::{BLOCK, BLOCK_BYTES, SECTOR};
 
 impl Shared {
@@ -42,19 +41,19 @@ impl Shared {
     }
 
     /// A stripe of full width.
-    fn gather_full(&self, stripe: &Stripe, area: &Rc<Sectors>) -> Gather {
+    fn gather_full(&self, stripe: &Stripe, area: &Sectors) -> Gather {
         let geometry = self.units.geometry();
         let padding = geometry.stripe_user_blocks() as usize - stripe.len();
         // With P2L areas and padding.
         let mut gather = Gather::with_capacity(stripe.pieces() + 3);
         for _ in 1..geometry.p2l_copies {
-            gather.push(Segment::Meta(Rc::clone(area)));
+            gather.push_meta(area.clone());
         }
         stripe.push_blocks(&mut gather);
         if padding > 0 {
             gather.push_data(Blocks::new(padding, self.config.elided));
         }
-        gather.push(Segment::Meta(Rc::clone(area)));
+        gather.push_meta(area.clone());
         gather
     }
 
@@ -64,14 +63,14 @@ impl Shared {
         layout: &Layout,
         out: LeftOut,
         stripe: &Stripe,
-        area: &Rc<Sectors>,
+        area: &Sectors,
     ) -> Gather {
         let geometry = self.units.geometry();
         let start = layout.open.next_stripe * geometry.stripe_blocks;
         let leads = layout.narrow(geometry).is_some_and(|narrow| narrow.leads());
         let mut gather = Gather::with_capacity(stripe.pieces() + 5);
         if leads {
-            gather.push(Segment::Meta(Rc::clone(area)));
+            gather.push_meta(area.clone());
         }
         let pad = |gather: &mut Gather, end: u32| {
             let end = u64::from(end) * BLOCK_BYTES;
@@ -98,7 +97,7 @@ impl Shared {
         let behind = if leads { 0 } else { geometry.p2l_area_blocks() };
         pad(&mut gather, geometry.stripe_blocks - behind);
         if !leads {
-            gather.push(Segment::Meta(Rc::clone(area)));
+            gather.push_meta(area.clone());
         }
         gather
     }

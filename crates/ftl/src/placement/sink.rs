@@ -29,20 +29,20 @@ pub(super) struct Sink {
     /// A stripe is on its way.
     is_writing: Cell<bool>,
     /// The P2L area of the last stripe: its memory is used again once no drive has it.
-    area: Cell<Option<Rc<Sectors>>>,
+    area: Cell<Option<Sectors>>,
 }
 
 impl Sink {
     /// The P2L area of a stripe: so many sectors, zeroes or what was written to the same ones before.
-    pub(super) fn area(&self, sectors: usize, write: impl FnOnce(&mut [u8])) -> Rc<Sectors> {
-        let fresh = || Rc::new(Sectors::zeroed(sectors));
-        let mut area = self.area.take().unwrap_or_else(fresh);
-        if Rc::get_mut(&mut area).is_none() {
-            area = fresh();
-        }
-        let memory = Rc::get_mut(&mut area).expect("nobody else has it");
-        write(memory.bytes_mut());
-        self.area.set(Some(Rc::clone(&area)));
+    pub(super) fn area(&self, sectors: usize, write: impl FnOnce(&mut [u8])) -> Sectors {
+        let area = match self.area.take() {
+            Some(mut area) if !area.is_shared() => {
+                write(area.bytes_mut());
+                area
+            }
+            _ => Sectors::made(sectors, write),
+        };
+        self.area.set(Some(area.clone()));
         area
     }
 

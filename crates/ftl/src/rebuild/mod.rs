@@ -46,7 +46,7 @@ use core::sync::atomic::Ordering;
 use reader::Reader;
 use survey::Survey;
 use varve_format::{CHUNK_HEAD_BYTES, CatalogueEntry, Name, VOLUME_BLOCKS_MAX, VolumeState};
-use varve_io::{Flow, Gather, IoError, Sectors, Segment};
+use varve_io::{Flow, Gather, IoError, Sectors};
 use varve_units::{Blocks, Generation, Lsn, SECTOR, SECTOR_BYTES, TenantId, VolumeId};
 
 /// A part of a rebuild.
@@ -290,7 +290,7 @@ async fn blank_chunks(seats: &Seats, geometry: &Geometry) -> Result<(), IoError>
     for chunk in 0..geometry.chunks {
         let zeroes = Sectors::zeroed(CHUNK_HEAD_BYTES / SECTOR);
         let mut gather = Gather::default();
-        gather.push(Segment::Meta(Rc::new(zeroes)));
+        gather.push_meta(zeroes);
         let offset = geometry.chunk_start(chunk) * SECTOR_BYTES;
         seats.fast.write(offset, gather).await?;
     }

@@ -4,7 +4,6 @@ use super::Scrub;
 use super::settle::{Check, Run, Settled};
 use crate::candidate::Candidate;
 use crate::geometry::{Geometry, Tier, UnitId};
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 use varve_format::{NarrowTail, P2l, P2lEntry};
 use varve_io::{Blocks, Command, Gather, IoError, Sectors, Segment};
@@ -130,7 +129,7 @@ impl Scrub<'_> {
     }
 
     /// The bytes of a stripe's P2L area.
-    fn area(&self, p2l: &P2l) -> Rc<Sectors> {
+    fn area(&self, p2l: &P2l) -> Sectors {
         let geometry = self.shared.units.geometry();
         let blocks = geometry.stripe_p2l_blocks() / geometry.p2l_copies;
         let mut area = Sectors::zeroed(blocks as usize * (BLOCK / SECTOR));
@@ -140,12 +139,12 @@ impl Scrub<'_> {
             ..p2l.clone()
         };
         folded.encode_into(area.bytes_mut());
-        Rc::new(area)
+        area
     }
 
     /// Compares a P2L area in every plain way with what it is to be, and writes it where it is not. True if a way could
     /// not be asked.
-    async fn settle_area(&self, at: Stripe, offset: u64, area: &Rc<Sectors>) -> bool {
+    async fn settle_area(&self, at: Stripe, offset: u64, area: &Sectors) -> bool {
         let dense = self.shared.drive_of(at.unit);
         let mut is_away = false;
         for copy in 0..self.plain_ways(Tier::Dense) {
@@ -163,7 +162,7 @@ impl Scrub<'_> {
                 return is_away;
             }
             let mut gather = Gather::new();
-            gather.push(Segment::Meta(Rc::clone(area)));
+            gather.push_meta(area.clone());
             let command = Command::Repair {
                 offset,
                 gather,
@@ -228,7 +227,7 @@ impl Scrub<'_> {
         &self,
         at: Stripe,
         span: &Span,
-        (p2l, area): (&P2l, &Rc<Sectors>),
+        (p2l, area): (&P2l, &Sectors),
         settled: &Settled,
     ) -> bool {
         let geometry = *self.shared.units.geometry();

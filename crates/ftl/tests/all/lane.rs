@@ -1,6 +1,5 @@
 //! The append point by itself: what it hands back when writes fail.
 
-use std::rc::Rc;
 use varve_format::Record;
 use varve_ftl::lane::{Batch, ChunkGrant, Idle, Lane, LaneLimits, Load, Rank};
 use varve_ftl::{Geometry, Identity};
@@ -50,7 +49,7 @@ fn push(lane: &mut Lane, lba: u64, joins_next: bool) {
 fn load() -> Load {
     Load {
         data: None,
-        meta: None,
+        meta: Sectors::zeroed(0),
         reserved_nodes: 0,
         pending_blocks: 0,
         pending_log: 0,
@@ -184,7 +183,7 @@ fn a_commit_holds_its_lane() {
         crc: 0,
     };
     let body = Load {
-        meta: Some(Rc::new(Sectors::zeroed(1))),
+        meta: Sectors::zeroed(1),
         ..load()
     };
     lane.push(record, body, false);

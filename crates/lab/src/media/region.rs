@@ -4,7 +4,6 @@
 //! reads as zeroes, as on a drive on which the range was deallocated.
 
 use super::pack;
-use std::rc::Rc;
 use varve_io::Sectors;
 use varve_units::{BLOCK, SECTOR};
 
@@ -17,8 +16,8 @@ pub(super) enum Content {
     Symbols,
     /// Metadata, packed.
     Meta,
-    /// Metadata as they are, from this sector of a piece on: shared with whoever wrote it, not copied.
-    Plain(Rc<Sectors>, u32),
+    /// Metadata as they are: shared with whoever wrote it, not copied.
+    Plain(Sectors),
     /// The image of this leaf, kept elsewhere (`leaves`).
     Elsewhere(u32),
 }
@@ -65,8 +64,8 @@ pub(super) enum Found<'a> {
         sectors: usize,
         from: usize,
     },
-    /// Metadata from the first sector wanted on, to the run's end.
-    Plain(&'a [u8]),
+    /// Metadata; the first sector wanted is `from`.
+    Plain { sectors: &'a Sectors, from: usize },
     /// The image of a leaf, kept elsewhere, that begins at sector `first`; the first one wanted is
     /// `from`.
     Elsewhere { leaf: u32, first: u16, from: usize },
@@ -163,10 +162,7 @@ impl Region {
                 sectors,
                 from,
             },
-            Content::Plain(piece, start) => {
-                let start = *start as usize;
-                Found::Plain(&piece.bytes()[(start + from) * SECTOR..(start + sectors) * SECTOR])
-            }
+            Content::Plain(sectors) => Found::Plain { sectors, from },
             Content::Elsewhere(leaf) => Found::Elsewhere {
                 leaf: *leaf,
                 first: run.first,

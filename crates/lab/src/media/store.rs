@@ -196,7 +196,7 @@ impl Store {
         at
     }
 
-    fn store_meta(&mut self, sector: u64, piece: &Rc<Sectors>) {
+    fn store_meta(&mut self, sector: u64, piece: &Sectors) {
         let mut from = 0;
         while from < piece.len() {
             let at = sector + from as u64;
@@ -208,7 +208,7 @@ impl Store {
                     pack::pack(bytes, Base::Zeroes, into);
                 }),
                 Keeping::Plain => {
-                    let content = Content::Plain(Rc::clone(piece), from as u32);
+                    let content = Content::Plain(piece.slice(from, end - from));
                     self.note(at, count, content, |_| ());
                 }
             }
@@ -276,10 +276,10 @@ impl Store {
             return;
         }
         let (number, first) = self.place(sector);
-        if let (_, Some(Found::Plain(bytes))) = self.regions[number].read(first)
-            && let Some(all) = bytes.get(..end * SECTOR)
+        if let (length, Some(Found::Plain { sectors, from })) = self.regions[number].read(first)
+            && usize::from(length) >= end
         {
-            into.fill(all);
+            *into = sectors.slice(from, end);
             return;
         }
         let bytes = into.bytes_mut();
@@ -303,7 +303,10 @@ impl Store {
                 }) => {
                     unpack_part(packed, Base::Zeroes, sectors, from, target);
                 }
-                Some(Found::Plain(bytes)) => target.copy_from_slice(&bytes[..target.len()]),
+                Some(Found::Plain { sectors, from }) => {
+                    let bytes = &sectors.bytes()[from * SECTOR..];
+                    target.copy_from_slice(&bytes[..target.len()]);
+                }
                 Some(Found::Elsewhere {
                     leaf,
                     first: start,
@@ -384,7 +387,7 @@ fn leaf_places(gather: &Gather) -> Vec<(u64, LeafName)> {
         return Vec::new();
     }
     let header = metas
-        .map(|sectors| sectors.bytes())
+        .map(Sectors::bytes)
         .find(|bytes| bytes.starts_with(BATCH_MAGIC));
     let Some(Ok((head, records))) = header.map(|bytes| leading_records(bytes, like_images)) else {
         return Vec::new();
