@@ -41,7 +41,46 @@ pub struct Blocks(Content);
 #[derive(Clone)]
 enum Content {
     Bytes(Memory),
-    Symbols(Vec<u64>),
+    Symbols(Symbols),
+}
+
+/// Symbols that need no memory of their own: as many as fit where real blocks have their [`Memory`].
+const FEW: usize = 4;
+
+/// Symbols of blocks: most writes and reads are of few.
+#[derive(Clone)]
+enum Symbols {
+    Few { count: u8, all: [u64; FEW] },
+    Many(Vec<u64>),
+}
+
+impl Symbols {
+    fn zeroed(count: usize) -> Self {
+        if count <= FEW {
+            Self::Few {
+                count: count as u8,
+                all: [0; FEW],
+            }
+        } else {
+            Self::Many(vec![0; count])
+        }
+    }
+
+    #[inline]
+    fn as_slice(&self) -> &[u64] {
+        match self {
+            Self::Few { count, all } => &all[..usize::from(*count)],
+            Self::Many(all) => all,
+        }
+    }
+
+    #[inline]
+    fn as_mut_slice(&mut self) -> &mut [u64] {
+        match self {
+            Self::Few { count, all } => &mut all[..usize::from(*count)],
+            Self::Many(all) => all,
+        }
+    }
 }
 
 /// Memory of real blocks; goes back to the home it came from, if it came from one.
@@ -161,7 +200,7 @@ impl Blocks {
     /// `count` symbolic blocks of zeroes.
     #[must_use]
     pub fn elided(count: usize) -> Self {
-        Self(Content::Symbols(vec![0; count]))
+        Self(Content::Symbols(Symbols::zeroed(count)))
     }
 
     /// `count` blocks of zeroes, symbolic if `elided`.
@@ -180,7 +219,7 @@ impl Blocks {
     pub fn len(&self) -> usize {
         match &self.0 {
             Content::Bytes(memory) => memory.count,
-            Content::Symbols(symbols) => symbols.len(),
+            Content::Symbols(symbols) => symbols.as_slice().len(),
         }
     }
 
@@ -205,7 +244,7 @@ impl Blocks {
     pub fn block(&self, index: usize) -> BlockRef<'_> {
         match &self.0 {
             Content::Bytes(memory) => BlockRef::Bytes(&memory.block(index).0),
-            Content::Symbols(symbols) => BlockRef::Symbol(symbols[index]),
+            Content::Symbols(symbols) => BlockRef::Symbol(symbols.as_slice()[index]),
         }
     }
 
@@ -240,7 +279,7 @@ impl Blocks {
     #[must_use]
     pub fn symbols(&self) -> &[u64] {
         match &self.0 {
-            Content::Symbols(symbols) => symbols,
+            Content::Symbols(symbols) => symbols.as_slice(),
             Content::Bytes(_) => panic!("symbols of real blocks"),
         }
     }
@@ -252,7 +291,7 @@ impl Blocks {
     #[must_use]
     pub fn symbols_mut(&mut self) -> &mut [u64] {
         match &mut self.0 {
-            Content::Symbols(symbols) => symbols,
+            Content::Symbols(symbols) => symbols.as_mut_slice(),
             Content::Bytes(_) => panic!("symbols of real blocks"),
         }
     }
@@ -276,7 +315,8 @@ impl Blocks {
                 }
             }
             (Content::Symbols(into), Content::Symbols(from)) => {
-                into[index..index + count].copy_from_slice(&from[from_index..from_index + count]);
+                let from = &from.as_slice()[from_index..from_index + count];
+                into.as_mut_slice()[index..index + count].copy_from_slice(from);
             }
             _ => panic!("copy between real and elided blocks"),
         }
@@ -331,7 +371,7 @@ impl Blocks {
                     blocks.as_mut_bytes().fill(0);
                 }
             }
-            Content::Symbols(symbols) => symbols[index..index + count].fill(0),
+            Content::Symbols(symbols) => symbols.as_mut_slice()[index..index + count].fill(0),
         }
     }
 }
@@ -483,6 +523,29 @@ fn sectors_of(bytes: &[u8]) -> Vec<Sector> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Symbols are the same however many there are.
+    #[test]
+    fn few_symbols_are_like_many() {
+        for count in 0..2 * FEW {
+            let mut blocks = Blocks::elided(count);
+            assert_eq!(
+                (blocks.len(), blocks.symbols()),
+                (count, &[0; 2 * FEW][..count])
+            );
+            for (index, symbol) in blocks.symbols_mut().iter_mut().enumerate() {
+                *symbol = index as u64 + 1;
+            }
+            for first in 0..count {
+                let part = blocks.extract(first, count - first);
+                assert_eq!(part.symbols(), &blocks.symbols()[first..]);
+                assert_eq!(part.block(0), BlockRef::Symbol(first as u64 + 1));
+            }
+            blocks.zero(count / 2, count - count / 2);
+            let left = blocks.symbols().iter().filter(|symbol| **symbol != 0);
+            assert_eq!(left.count(), count / 2);
+        }
+    }
 
     /// Sectors are the same however they came to be what they are.
     #[test]
