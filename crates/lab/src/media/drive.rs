@@ -315,7 +315,7 @@ impl Drive for ModelDrive {
     }
 
     fn submit(&self, command: Command) -> Completion {
-        let done = match command {
+        match command {
             Command::Read {
                 offset,
                 mut into,
@@ -326,25 +326,29 @@ impl Drive for ModelDrive {
                 let begun = self.begin();
                 let read = self.read(offset, &mut into);
                 self.end(begun);
-                read.map(|()| Done::Read(into))
+                match read {
+                    Ok(()) => Completion::ready(Ok(Done::Read(into))),
+                    Err(error) => Completion::ready(Err(error)),
+                }
             }
             Command::Write { offset, gather, .. } | Command::Repair { offset, gather, .. } => {
                 self.check(offset, gather.bytes());
                 let begun = self.begin();
                 let written = self.write(offset, &gather);
                 self.end(begun);
-                written.map(|()| Done::Nothing)
+                Completion::ready(written.map(|()| Done::Nothing))
             }
-            Command::Flush | Command::Discard { .. } if self.is_off() => Err(IoError::Gone),
-            Command::Flush => Ok(Done::Nothing),
+            Command::Flush | Command::Discard { .. } if self.is_off() => {
+                Completion::ready(Err(IoError::Gone))
+            }
+            Command::Flush => Completion::ready(Ok(Done::Nothing)),
             Command::Discard { offset, length } => {
                 self.check(offset, length);
                 let bytes = length;
                 self.tell(Moved::Discarded { offset, bytes });
-                Ok(Done::Nothing)
+                Completion::ready(Ok(Done::Nothing))
             }
-        };
-        Completion::ready(done)
+        }
     }
 }
 
