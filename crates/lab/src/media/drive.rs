@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use varve_ftl::Geometry;
 use varve_hostio::thread_cpu_time;
-use varve_io::{Command, Completion, Done, Drive, DriveInfo, Gather, IoError, Target};
+use varve_io::{Command, Completion, Done, Drive, DriveInfo, GAP_BLOCKS, Gather, IoError, Target};
 use varve_units::{BLOCK_BYTES, Nanos, SECTOR_BYTES};
 
 /// Blocks of a dense tier whose metadata are kept as they are. Chosen: 32 GiB, and 320 MB of memory.
@@ -169,7 +169,7 @@ impl ModelDrive {
                 volatile_cache: false,
                 copies: 1,
                 handles: 1,
-                gap_blocks: 0,
+                gap_blocks: GAP_BLOCKS,
             },
             clock,
             bandwidth,
