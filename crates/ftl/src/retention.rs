@@ -35,6 +35,11 @@ const TRIED_OFTEN: u8 = 10;
 /// Of so many blocks one is on trial, of those classes and of the others. Powers of two; arbitrary.
 const TRIAL_OFTEN: u64 = 16;
 const TRIAL_SELDOM: u64 = 128;
+/// What became of blocks is remembered for so many turns of a small log, up to so many blocks that hosts write: 1 GiB. A
+/// class that is worth keeping by little has to be told from one that is not, and in one turn of it too few blocks are on
+/// trial for that. Arbitrary.
+const TURNS_REMEMBERED: u64 = 16;
+const REMEMBERED: u64 = 1 << 18;
 /// Of so many blocks of a chunk one may stay.
 const STAY_SHARE: usize = 2;
 
@@ -84,7 +89,7 @@ impl Census {
     }
 }
 
-/// What became of blocks that stayed: the last turns of the log, older ones weigh less.
+/// What became of blocks that stayed: the last turn of the log or turns of a small one, older ones weigh less.
 #[derive(Default)]
 pub(crate) struct Retention(RefCell<Learnt>);
 
@@ -100,8 +105,8 @@ struct Learnt {
 }
 
 impl Learnt {
-    /// Adds a census; `log` is as many blocks as the log has.
-    fn add(&mut self, census: &Census, log: u64) {
+    /// Adds a census, and forgets half of what is known for each `span` of blocks that hosts write.
+    fn add(&mut self, census: &Census, span: u64) {
         self.moved.compacted += census.moved.compacted - self.before.compacted;
         self.moved.collected += census.moved.collected - self.before.collected;
         self.before = census.moved;
@@ -111,7 +116,7 @@ impl Learnt {
             self.kept[at] += census.kept[at];
             self.died[at] += census.kept[at].saturating_sub(census.alive[at]);
         }
-        if self.written > log {
+        if self.written > span {
             let Moved {
                 compacted,
                 collected,
@@ -152,12 +157,17 @@ impl Learnt {
 }
 
 impl Retention {
-    /// Learns from a victim, and says which of its candidates are to stay. `log` is as many blocks as the log has, a
-    /// chunk has `chunk` of them.
-    fn choose(&self, mut census: Census, candidates: &mut [Candidate], (log, chunk): (u64, usize)) {
+    /// Learns from a victim, and says which of its candidates are to stay. What became of `span` blocks of hosts is
+    /// remembered, a chunk has `chunk` of them.
+    fn choose(
+        &self,
+        mut census: Census,
+        candidates: &mut [Candidate],
+        (span, chunk): (u64, usize),
+    ) {
         census.note_alive(candidates);
         let mut learnt = self.0.borrow_mut();
-        learnt.add(&census, log);
+        learnt.add(&census, span);
         let staying = learnt.staying();
         let stays = |one: &&mut Candidate| staying[class(one.class)] || is_on_trial(one);
         let chosen = candidates.iter_mut().filter(stays);
@@ -189,7 +199,8 @@ impl Shared {
         let blocks = geometry.chunk_blocks();
         // Each reactor that places empties its share of the log.
         let log = u64::from(blocks) * u64::from(geometry.chunks) / u64::from(self.placers());
-        let sizes = (log, blocks as usize);
+        let span = log.max(REMEMBERED.min(TURNS_REMEMBERED * log));
+        let sizes = (span, blocks as usize);
         self.retention.choose(census, candidates, sizes);
     }
 

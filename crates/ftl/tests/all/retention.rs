@@ -4,7 +4,7 @@ use crate::common::Pool;
 use std::collections::BTreeMap;
 
 /// Blocks that hosts write, in all.
-const WRITES: u64 = 30_000;
+const WRITES: u64 = 90_000;
 /// Of each of two volumes.
 const BLOCKS: u64 = 800;
 
@@ -54,6 +54,6 @@ fn what_is_overwritten_soon_stays_in_the_log() {
         let skewed = staying(&counters(seed, images, (70, 500)));
         let uniform = staying(&counters(seed, images, (0, 1)));
         println!("seed {seed}: {skewed} and {uniform} of a hundred");
-        assert!(skewed > 30 && (1..15).contains(&uniform), "seed {seed}");
+        assert!(skewed > 25 && (1..15).contains(&uniform), "seed {seed}");
     }
 }
