@@ -18,7 +18,7 @@ use crate::contents::Unknown;
 use crate::geometry::{Tier, UnitId};
 use crate::keeps::{KEEPS_BYTES, are_copied};
 use crate::limits::{CLEANER_RUN_MAX, GC_STRIPES_MAX};
-use crate::map::LeafKey;
+use crate::map::{LeafKey, Map};
 use crate::placement::{Stream, StreamId, Writer};
 use crate::progress::Progress;
 use crate::read_ahead::{ReadAhead, blocks_apart};
@@ -374,7 +374,7 @@ impl Shared {
             leaves.entry(owner).or_default().push((key, one.sector));
         }
         drop(brought);
-        let mut blocks = self.perhaps_live(blocks).await;
+        let mut blocks = self.perhaps_live(id, blocks).await;
         if let Some(census) = census {
             self.choose_who_stays(id, census, &mut blocks);
         }
@@ -390,13 +390,18 @@ impl Shared {
         (blocks, is_away)
     }
 
-    /// Candidates, whose live bits are set, that the map perhaps still needs, in order. One definition of
+    /// Candidates of a unit, whose live bits are set, that the map perhaps still needs, in order. One definition of
     /// liveness for compaction and garbage collection.
-    pub(crate) async fn perhaps_live(&self, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    pub(crate) async fn perhaps_live(
+        &self,
+        unit: UnitId,
+        mut candidates: Vec<Candidate>,
+    ) -> Vec<Candidate> {
         let mut last = None;
         candidates.retain(|candidate| self.is_known(&mut last, candidate));
         if self.config.owners() == 1 {
-            return self.live_at(self.config.first_owner(), candidates).await;
+            let owner = self.config.first_owner();
+            return self.live_at(owner, unit, candidates).await;
         }
         let mut by_owner: BTreeMap<ReactorId, Vec<Candidate>> = BTreeMap::new();
         for candidate in candidates {
@@ -405,22 +410,30 @@ impl Shared {
         }
         let mut live = Vec::new();
         for (owner, asked) in by_owner {
-            live.append(&mut self.live_at(owner, asked).await);
+            live.append(&mut self.live_at(owner, unit, asked).await);
         }
         live.sort_unstable_by_key(|candidate| self.place_offset(candidate.ppa));
         live
     }
 
     /// Those of an owner's candidates that its map perhaps still needs, in order.
-    async fn live_at(&self, owner: ReactorId, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    async fn live_at(
+        &self,
+        owner: ReactorId,
+        unit: UnitId,
+        mut candidates: Vec<Candidate>,
+    ) -> Vec<Candidate> {
         let ask = move |there: Rc<Self>| async move {
-            let mut live = alloc::vec![false; candidates.len()];
-            let asked = candidates
-                .iter()
-                .map(|one| (one.key(), one.lba.index() as u16, one.ppa));
             let shard = there.shard();
-            shard.map.borrow().perhaps_live(asked, &mut live);
-            let mut live = live.into_iter();
+            let map = shard.map.borrow();
+            if map.sees_all() && there.hears_of_deaths(unit) {
+                // Bits say what the map would, which has to be fetched for it. Some may have died since they were asked.
+                let (bits, geometry) = (there.units.unit(unit), there.units.geometry());
+                candidates.retain(|one| bits.is_set(geometry.bit_in(unit, one.ppa)));
+                debug_assert!(ask_map(&map, &candidates).iter().all(|live| *live));
+                return candidates;
+            }
+            let mut live = ask_map(&map, &candidates).into_iter();
             candidates.retain(|_| live.next() == Some(true));
             candidates
         };
@@ -638,7 +651,11 @@ impl Shared {
     ) {
         let bit = self.units.geometry().bit_in(unit, candidate.ppa);
         let is_live = self.units.unit(unit).is_set(bit);
-        if !is_live || self.perhaps_live(alloc::vec![*candidate]).await.is_empty() {
+        if !is_live {
+            return;
+        }
+        let needed = self.perhaps_live(unit, alloc::vec![*candidate]).await;
+        if needed.is_empty() {
             return;
         }
         self.count("blocks_lost", 1);
@@ -685,6 +702,15 @@ impl Shard {
         }
         are_merged
     }
+}
+
+/// Of each candidate whether the map perhaps needs it.
+fn ask_map(map: &Map, candidates: &[Candidate]) -> Vec<bool> {
+    let mut live = alloc::vec![false; candidates.len()];
+    let asked = candidates.iter();
+    let asked = asked.map(|one| (one.key(), one.lba.index() as u16, one.ppa));
+    map.perhaps_live(asked, &mut live);
+    live
 }
 
 /// Which of the blocks read for a run is a candidate's.

@@ -313,7 +313,7 @@ impl Shared {
             // At their word, as the live bits are.
             return found;
         }
-        self.perhaps_live(found).await
+        self.perhaps_live(UnitId::group(group), found).await
     }
 }
 

@@ -20,6 +20,7 @@
 
 use crate::config::Config;
 use crate::error::StopReason;
+use crate::geometry::UnitId;
 use crate::lifetime::Lifetimes;
 use crate::shared::Identity;
 use crate::shortage::DenseState;
@@ -71,6 +72,8 @@ pub struct Common {
     pub(crate) config: Config,
     pub(crate) identity: Identity,
     posts: Box<[Post]>,
+    /// What lanes began with: older records are of engines before.
+    first_lsn: Lsn,
     clock: AtomicU64,
     stopped: AtomicU32,
     pub(crate) is_closing: AtomicBool,
@@ -137,6 +140,7 @@ impl Common {
             config,
             identity,
             posts: (0..config.lanes).map(post).collect(),
+            first_lsn,
             clock: AtomicU64::new(first_lsn.0),
             stopped: AtomicU32::new(0),
             is_closing: AtomicBool::new(false),
@@ -186,6 +190,13 @@ impl Common {
             .max();
         let next = next.expect("a pool has at least one lane");
         Lsn(self.clock.fetch_max(next, Ordering::AcqRel).max(next))
+    }
+
+    /// True if of a unit each death that the map sees is told: it was not in use at the last start, which knows of
+    /// some that it tells nobody, and no leaf of those that name its blocks was lost.
+    pub(crate) fn hears_of_deaths(&self, unit: UnitId) -> bool {
+        let unit = self.units.unit(unit);
+        unit.stamp() >= self.first_lsn && !unit.is_doubtful()
     }
 
     /// The newest stamp.

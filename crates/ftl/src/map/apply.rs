@@ -607,7 +607,7 @@ impl Map {
         let unseen = kept || self.leaves.head(leaf).image().is_none();
         if unseen && self.leaves.head(leaf).parent.sector().is_some() {
             self.leaves.head_mut(leaf).set_switched(true);
-            self.leaves.set_discard(leaf, Some(lsn));
+            self.seeing(leaf, |map| map.leaves.set_discard(leaf, Some(lsn)));
             self.set_mapped(leaf, 0);
             self.touch(leaf);
         } else {

@@ -1,6 +1,7 @@
 //! Folding a chain onto the base image just read: every doubt ends here.
 
 use super::chain::{drop_superseded, is_met};
+use super::pool::NIL;
 use super::{Base, Dead, LeafKey, Map, Stale, report};
 use crate::lifetime::Lifetimes;
 use alloc::vec::Vec;
@@ -179,8 +180,8 @@ impl Map {
         self.leaves.head_mut(leaf).chain.fresh = 0;
         let (slot, evicted) = self.cache.insert(leaf, image);
         if let Some(loser) = evicted {
-            self.leaves.head_mut(loser).image = super::pool::NIL;
+            self.seeing(loser, |map| map.leaves.head_mut(loser).image = NIL);
         }
-        self.leaves.head_mut(leaf).image = slot;
+        self.seeing(leaf, |map| map.leaves.head_mut(leaf).image = slot);
     }
 }

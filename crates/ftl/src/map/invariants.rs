@@ -58,6 +58,8 @@ impl Map {
             }
         }
         assert_eq!(count, self.leaves.len(), "leaves are counted");
+        let blind = self.leaves.iter().filter(|&leaf| self.is_blind(leaf));
+        assert_eq!(blind.count(), self.blind, "blind leaves are counted");
         let bounds = self
             .leaves
             .iter()

@@ -387,12 +387,14 @@ impl Map {
                 }
                 let lsns = deltas.iter().filter_map(|delta| delta.lsn_within(cut));
                 oldest = lsns.chain(oldest).min();
-                let head = self.leaves.head_mut(leaf);
-                head.parent = found.parent;
-                head.chain = self.pool.fill(leaf, &deltas);
-                head.mapped = found.mapped;
+                self.seeing(leaf, |map| {
+                    let head = map.leaves.head_mut(leaf);
+                    head.parent = found.parent;
+                    head.chain = map.pool.fill(leaf, &deltas);
+                    head.mapped = found.mapped;
+                    map.leaves.set_discard(leaf, found.discarded());
+                });
                 self.mapped += u64::from(found.mapped);
-                self.leaves.set_discard(leaf, found.discarded());
                 if found.is(BOUND) {
                     self.set_bound(leaf);
                 }

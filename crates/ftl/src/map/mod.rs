@@ -214,6 +214,8 @@ pub struct Map {
     mapped: u64,
     /// Leaves of which `mapped` is an upper bound.
     bounds: usize,
+    /// Leaves that are blind.
+    blind: usize,
     /// Where the walk over them goes on.
     bounds_at: u32,
     /// Deltas on their way from one form of a chain to another; empty between calls.
@@ -245,6 +247,7 @@ impl Map {
             lost: BTreeSet::new(),
             mapped: 0,
             bounds: 0,
+            blind: 0,
             bounds_at: 0,
             scratch: Vec::new(),
             parts: PartWriter::default(),
@@ -406,19 +409,40 @@ impl Map {
     }
 
     fn forget_image(&mut self, leaf: u32) {
-        let head = self.leaves.head_mut(leaf);
-        if let Some(slot) = head.image() {
-            head.image = pool::NIL;
+        if let Some(slot) = self.leaves.head(leaf).image() {
+            self.seeing(leaf, |map| map.leaves.head_mut(leaf).image = pool::NIL);
             self.cache.remove(slot);
         }
     }
 
+    /// True if a leaf names places that no change of it would report: its image is not here, or not yet cleared.
+    fn is_blind(&self, leaf: u32) -> bool {
+        let head = self.leaves.head(leaf);
+        let is_stored = head.parent.sector().is_some();
+        (is_stored && head.image().is_none()) || self.leaves.discard(leaf).is_some()
+    }
+
+    /// Changes what is known of a leaf, and counts it anew.
+    fn seeing(&mut self, leaf: u32, change: impl FnOnce(&mut Self)) {
+        self.blind -= usize::from(self.is_blind(leaf));
+        change(self);
+        self.blind += usize::from(self.is_blind(leaf));
+    }
+
+    /// True if whatever lost its reference was reported: no leaf names places that are not seen here.
+    #[must_use]
+    pub const fn sees_all(&self) -> bool {
+        self.blind == 0
+    }
+
     /// Switches the parent: it is the whole state up to its `through`.
     fn set_parent(&mut self, leaf: u32, parent: varve_format::Parent, mapped: u16) {
-        let head = self.leaves.head_mut(leaf);
-        head.parent = parent;
-        head.set_switched(true);
-        self.leaves.set_discard(leaf, None);
+        self.seeing(leaf, |map| {
+            let head = map.leaves.head_mut(leaf);
+            head.parent = parent;
+            head.set_switched(true);
+            map.leaves.set_discard(leaf, None);
+        });
         self.lost.remove(&leaf);
         self.set_mapped(leaf, mapped);
         self.touch(leaf);

@@ -215,7 +215,7 @@ impl Scrub<'_> {
             && !self.is_reused(run.unit, run.generation)
             && !self
                 .shared
-                .perhaps_live(alloc::vec![candidate])
+                .perhaps_live(run.unit, alloc::vec![candidate])
                 .await
                 .is_empty()
             && !self.is_reused(run.unit, run.generation)

@@ -39,6 +39,7 @@ fn every_death_is_reported_and_none_too_early() {
         "finished empty",
         "cut",
         "deleted",
+        "sees all",
     ] {
         assert!(counts.contains_key(what), "{what} never happened");
     }

@@ -44,6 +44,11 @@ impl Harness {
     pub fn check(&mut self) {
         let images = &self.images;
         self.map.check(|_, base| images.get(&base.sector).cloned());
+        if self.map.sees_all() && !self.lossy {
+            let owed = &self.owed;
+            assert!(owed.is_empty(), "seed {}: not seen: {owed:?}", self.seed);
+            self.count("sees all");
+        }
     }
 
     /// Blocks judged many at a time are judged as each alone.
