@@ -25,7 +25,7 @@ use crate::lifetime::Lifetimes;
 use crate::shared::Identity;
 use crate::shortage::DenseState;
 use crate::tally::Tally;
-use crate::units::UnitTable;
+use crate::units::{UnitState, UnitTable};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ops::Deref;
@@ -192,11 +192,14 @@ impl Common {
         Lsn(self.clock.fetch_max(next, Ordering::AcqRel).max(next))
     }
 
-    /// True if of a unit each death that the map sees is told: it was not in use at the last start, which knows of
-    /// some that it tells nobody, and no leaf of those that name its blocks was lost.
-    pub(crate) fn hears_of_deaths(&self, unit: UnitId) -> bool {
-        let unit = self.units.unit(unit);
-        unit.stamp() >= self.first_lsn && !unit.is_doubtful()
+    /// True if of a victim each death that the map sees was told: it was not in use at the last start, which knows of
+    /// some that it tells nobody, and no leaf of those that name its blocks was lost. Of no other unit: moves to one that
+    /// is written may be on their way, and one that was emptied hears of nothing any more.
+    pub(crate) fn hears_of_deaths(&self, victim: UnitId) -> bool {
+        let unit = self.units.unit(victim);
+        // The stamp first: who sees that of a use that ended sees that it did.
+        let is_ours = unit.stamp() >= self.first_lsn && !unit.is_doubtful();
+        is_ours && unit.state() == UnitState::Cleaning
     }
 
     /// The newest stamp.

@@ -35,9 +35,9 @@ const TRIED_OFTEN: u8 = 10;
 /// Of so many blocks one is on trial, of those classes and of the others. Powers of two; arbitrary.
 const TRIAL_OFTEN: u64 = 16;
 const TRIAL_SELDOM: u64 = 128;
-/// What became of blocks is remembered for so many turns of a small log, up to so many blocks that hosts write: 1 GiB. A
-/// class that is worth keeping by little has to be told from one that is not, and in one turn of it too few blocks are on
-/// trial for that. Arbitrary.
+/// What became of blocks is remembered for so many turns of a small log, up to so many blocks that hosts write: 1 GiB, of
+/// the share of each reactor that places. A class that is worth keeping by little has to be told from one that is not, and
+/// in one turn of it too few blocks are on trial for that. Arbitrary.
 const TURNS_REMEMBERED: u64 = 16;
 const REMEMBERED: u64 = 1 << 18;
 /// Of so many blocks of a chunk one may stay.

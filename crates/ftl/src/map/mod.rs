@@ -262,6 +262,11 @@ impl Map {
         self.is_strict = false;
     }
 
+    /// False where a bug is planted.
+    pub(crate) const fn is_strict(&self) -> bool {
+        self.is_strict
+    }
+
     /// From here on blocks have classes by what happens to them.
     pub(crate) fn learn_lifetimes(&mut self, lifetimes: Arc<Lifetimes>) {
         self.lifetimes = Some(lifetimes);
