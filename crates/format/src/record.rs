@@ -257,19 +257,9 @@ impl Record {
     ///
     /// # Errors
     /// [`DecodeError::Range`] with the field that breaks its limit.
-    #[inline]
     pub fn check(&self) -> Result<(), DecodeError> {
         match self {
-            // Nearly all of them.
             Self::Put { lba, crcs, .. } => check_run(*lba, crcs.len()),
-            _ => self.check_other(),
-        }
-    }
-
-    /// [`Record::check`] of all but hosts' writes.
-    fn check_other(&self) -> Result<(), DecodeError> {
-        match self {
-            Self::Put { .. } => Ok(()),
             Self::External { lba, ppa, crcs, .. } => {
                 check_run(*lba, crcs.len())?;
                 let end = ppa.bits() + crcs.len() as u64;

@@ -446,6 +446,8 @@ fn reason(code: u32) -> Option<StopReason> {
 mod tests {
     use super::*;
     use crate::common::Pool;
+    use crate::geometry::Tier;
+    use crate::units::UnitRestore;
 
     const ROUNDS: u32 = 60_000;
 
@@ -555,6 +557,38 @@ mod tests {
             is_told || is_seen
         });
         assert_eq!(wrong, 0, "rounds in which nobody knew");
+    }
+
+    /// Live bits stand for the map of victims alone that came into use since the start: scrubs ask of other units too.
+    #[test]
+    fn deaths_are_heard_of_victims() {
+        let engine = Pool::new(3, 1, 1).create();
+        let common = engine.shared.common();
+        let units = &common.units;
+        let free = |id: &UnitId| units.unit(*id).state() == UnitState::Free;
+        let chunk = units.ids(Tier::Fast).filter(free).last();
+        let chunk = chunk.expect("a new pool has free chunks");
+        units.open(chunk, common.draw_stamp());
+        let hears_as = |state| {
+            units.transition(chunk, state);
+            common.hears_of_deaths(chunk)
+        };
+        assert!(!common.hears_of_deaths(chunk), "while it is written");
+        assert!(!hears_as(UnitState::Closed));
+        assert!(hears_as(UnitState::Cleaning));
+        units.set_doubtful(chunk, true);
+        assert!(!common.hears_of_deaths(chunk), "a leaf was lost");
+        units.set_doubtful(chunk, false);
+        assert!(!hears_as(UnitState::Emptied));
+        let before = UnitRestore {
+            state: UnitState::Cleaning,
+            generation: units.unit(chunk).generation(),
+            stamp: Lsn(common.first_lsn.0 - 1),
+            write_pointer: 0,
+            is_resumed: false,
+        };
+        units.restore(chunk, &before);
+        assert!(!common.hears_of_deaths(chunk), "in use before the start");
     }
 
     #[test]
