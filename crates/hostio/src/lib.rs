@@ -7,6 +7,7 @@
 //! **Not here**: what the engine does with it, protocols; modelled drives (`media`), simulated time
 //! (`sim`). `std` is what this crate is about.
 
+mod allocator;
 mod aside;
 mod boot;
 mod call;
@@ -30,6 +31,7 @@ mod spare;
 mod stream;
 mod vectors;
 
+pub use allocator::keep_freed_memory;
 pub use aside::aside;
 pub use cpu::thread_cpu_time;
 pub use descriptors::{open_descriptors, raise_descriptors};

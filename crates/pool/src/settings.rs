@@ -111,7 +111,7 @@ fn config_with(
     let images = (share * 4 / 10 / IMAGE_BYTES).max(settings.tuning.images_min);
     // The parts of a whole window must stay within a quarter of the tier.
     let small = (geometry.chunks / 4 / SMALL_INTERVAL).min(SMALL_WINDOW);
-    let window = (geometry.chunks / 32).clamp(small.max(1), WINDOW);
+    let window = (geometry.chunks / 64).clamp(small.max(1), WINDOW);
     let demand = Demand {
         lanes,
         delta_nodes: nodes,

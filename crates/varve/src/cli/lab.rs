@@ -96,6 +96,7 @@ enum Filling {
 impl Options {
     /// Runs the experiment and prints its result.
     pub(crate) fn run(&self) -> Exit {
+        varve_hostio::keep_freed_memory();
         match &self.experiment {
             Experiment::Recovery(recovery) => recovery.run(),
             Experiment::Drive(drive) => drive.run(),

@@ -63,6 +63,7 @@ struct Nonsense(Exit, &'static str, String, String);
 impl Options {
     /// Runs the campaign and prints what it found.
     pub(crate) fn run(&self) -> Exit {
+        varve_hostio::keep_freed_memory();
         if self.canary.as_deref() == Some("list") {
             self.list_canaries();
             return Exit::Ok;
