@@ -4,6 +4,7 @@
 //! (open), closed, being cleaned, emptied, retired. An emptied unit is freed by the first checkpoint
 //! that *began* after it was emptied and has committed (engine.md U4).
 
+use crate::chunk_ages::ChunkAges;
 use crate::cleaner::Work;
 use crate::config::Canary;
 use crate::discards::Discards;
@@ -52,6 +53,8 @@ pub struct Control {
     common: Arc<Common>,
     free_chunks: RefCell<VecDeque<u32>>,
     free_groups: RefCell<VecDeque<u32>>,
+    /// Chunks in use by when they were opened.
+    pub(crate) chunk_ages: ChunkAges,
     /// Free groups that the drives have not been told of.
     pub(crate) discards: Discards,
     /// Units emptied since the last checkpoint began.
@@ -124,6 +127,7 @@ impl Control {
             common,
             free_chunks: RefCell::default(),
             free_groups: RefCell::default(),
+            chunk_ages: ChunkAges::default(),
             discards: Discards::default(),
             emptied: RefCell::default(),
             retiring: RefCell::default(),
@@ -327,6 +331,7 @@ impl Control {
         let stamp = shared.draw_stamp();
         shared.units.unit(id).set_home(lane);
         shared.units.open(id, stamp);
+        self.chunk_ages.note_opened(id, stamp, &shared.units);
         shared.lifetimes.refresh(&shared.units, stamp);
         self.cleaner_wanted.notify();
         let generation = shared.units.unit(id).generation();

@@ -37,6 +37,7 @@ mod candidate;
 mod catalogue;
 mod changes;
 mod checkpoint;
+mod chunk_ages;
 mod cleaner;
 
 mod config;

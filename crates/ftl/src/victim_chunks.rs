@@ -152,7 +152,7 @@ impl Shared {
     /// True if a chunk could be emptied without a group, and something be gained by it.
     pub(crate) fn has_bare_chunk(&self) -> bool {
         let mut chunks = self.units.ids(Tier::Fast);
-        chunks.any(|id| self.can_empty(id) && self.is_bare(id) && self.pays(id))
+        chunks.any(|id| self.is_bare(id) && self.pays(id) && self.can_empty(id))
     }
 
     /// True if a chunk holds no blocks of hosts.
@@ -185,15 +185,18 @@ impl Shared {
             Some(_) => has_room && (is_short || self.pays(id)),
             None => has_room && (cost(unit) < blocks || unit.is_doubtful()),
         };
-        let is_by_age = self.units.geometry().chunks >= AGED_CHUNKS && !self.is_pressed();
-        let rank = |unit: &Unit| if is_by_age { 0 } else { cost(unit) };
+        // What takes looking things up is asked last.
+        let is_fit = |id: UnitId| pays(id, self.units.unit(id)) && self.can_empty(id);
+        if self.units.geometry().chunks >= AGED_CHUNKS && !self.is_pressed() {
+            let oldest = self.control().chunk_ages.oldest(&self.units, is_fit);
+            return oldest.map(|id| id.index);
+        }
         let mut best: Option<((u32, Lsn), UnitId)> = None;
         for id in self.units.ids(Tier::Fast) {
             let unit = self.units.unit(id);
-            let key = (rank(unit), unit.stamp());
-            // What takes looking things up is asked last.
+            let key = (cost(unit), unit.stamp());
             let is_better = best.is_none_or(|(least, _)| key < least);
-            if is_better && pays(id, unit) && self.can_empty(id) {
+            if is_better && is_fit(id) {
                 best = Some((key, id));
             }
         }
