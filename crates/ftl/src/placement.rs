@@ -509,7 +509,7 @@ impl Shared {
     /// Appends the moves of a flushed stripe, per volume and slice. One flow waits for all of them.
     async fn append_stripe_moves(self: &Rc<Self>, layout: Layout, stripe: Stripe) {
         let (geometry, open) = (*self.units.geometry(), layout.open);
-        let items = &stripe.items[..];
+        let (items, place) = (&stripe.items[..], layout.places(&geometry));
         let of_volume = |at: &Turn| items[at.index()].volume;
         let is_of_one = items.iter().all(|item| item.volume == items[0].volume);
         let is_same = |one: &Turn, other: &Turn| is_of_one || of_volume(one) == of_volume(other);
@@ -527,8 +527,7 @@ impl Shared {
             let volumes = turns.chunk_by(is_same);
             for turns in volumes.flat_map(|turns| turns.chunks(ITEMS_MAX)) {
                 let moved = turns.iter().map(|turn| {
-                    let place = layout.place(&geometry, turn.index() as u32);
-                    let new = geometry.dense_ppa(open.group, place);
+                    let new = geometry.dense_ppa(open.group, place(turn.index() as u32));
                     items[turn.index()].moved_to(new)
                 });
                 let record = Record::Move {

@@ -84,14 +84,14 @@ impl Layout {
         })
     }
 
-    /// Block `index` of user data, counted from the group's start.
-    pub(crate) fn place(&self, geometry: &Geometry, index: u32) -> u32 {
+    /// Where each block of user data lies, by its index, counted from the group's start.
+    pub(crate) fn places(&self, geometry: &Geometry) -> impl Fn(u32) -> u32 + use<> {
         let [one, other] = self.user_runs(geometry);
         let start = self.open.next_stripe * geometry.stripe_blocks;
-        let in_one = one.len() as u32;
-        match index.checked_sub(in_one) {
-            None => start + one.start + index,
-            Some(index) => start + other.start + index,
+        let (in_one, one, other) = (one.len() as u32, start + one.start, start + other.start);
+        move |index| match index.checked_sub(in_one) {
+            None => one + index,
+            Some(index) => other + index,
         }
     }
 }
@@ -136,7 +136,7 @@ mod tests {
         for out in core::iter::once(None).chain(outs.map(Some)) {
             let layout = layout(out);
             let user = GEOMETRY.stripe_user_blocks() - out.map_or(0, |out| out.count);
-            let places: Vec<u32> = (0..user).map(|at| layout.place(&GEOMETRY, at)).collect();
+            let places: Vec<u32> = (0..user).map(layout.places(&GEOMETRY)).collect();
             assert!(places.is_sorted_by(|one, next| one < next), "{out:?}");
             let leads = layout
                 .narrow(&GEOMETRY)
