@@ -201,16 +201,17 @@ impl Shared {
     /// Notes what became of the blocks of a victim's stripe, by where they had come from.
     fn note_origins(&self, (group, stripe): (u32, u32), entries: &[P2lEntry]) {
         let unit = self.units.unit(UnitId::group(group));
-        let opened = unit.stamp();
+        let Some(oldest_of_log) = self.lifetimes.oldest_of_log(unit.stamp()) else {
+            return;
+        };
         let (mut log, mut collected) = (Lived::default(), Lived::default());
         for (block, entry) in (self.stripe_first_user_block(stripe)..).zip(entries) {
             if entry.volume == VolumeId(0) {
                 continue;
             }
-            let of = match self.lifetimes.is_of_log(entry.birth, opened) {
-                Some(true) => &mut log,
-                Some(false) => &mut collected,
-                None => return,
+            let of = match entry.birth >= oldest_of_log {
+                true => &mut log,
+                false => &mut collected,
             };
             of.all += 1;
             of.alive += u64::from(unit.is_set(block));

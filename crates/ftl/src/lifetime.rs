@@ -219,12 +219,11 @@ impl Lifetimes {
         }
     }
 
-    /// True if a block that was written at `birth` came to a group that was opened at `opened` from the log, as far as its
-    /// age tells: less than two turns of that. One that stayed there for long is taken for one that was collected. `None` if
-    /// no turn is known.
-    pub(crate) fn is_of_log(&self, birth: Lsn, opened: Lsn) -> Option<bool> {
+    /// The birth of the oldest blocks that came from the log to a group that was opened at `opened`, as far as age tells: less
+    /// than two turns of that. One that stayed there for long is taken for one that was collected. `None` if no turn is known.
+    pub(crate) fn oldest_of_log(&self, opened: Lsn) -> Option<Lsn> {
         let turn = self.turn.load(Relaxed);
-        (turn > 0).then(|| opened.0.saturating_sub(birth.0) < 2 * turn)
+        (turn > 0).then(|| Lsn(opened.0.saturating_sub(2 * turn - 1)))
     }
 
     /// A chunk that was opened at `opened` is emptied.
@@ -351,11 +350,11 @@ mod tests {
     #[test]
     fn what_is_young_is_of_the_log() {
         let lifetimes = Lifetimes::new(&SMALL);
-        let of_log = |birth: u64| lifetimes.is_of_log(Lsn(birth), Lsn(10_000));
-        assert_eq!(of_log(10_000), None, "no turn is known");
+        let oldest = || lifetimes.oldest_of_log(Lsn(10_000));
+        assert_eq!(oldest(), None, "no turn is known");
         lifetimes.note_turn(Lsn(5_000), Lsn(4_000));
-        let told = [12_000, 10_000, 8_001, 8_000, 0].map(of_log);
-        assert_eq!(told, [true, true, true, false, false].map(Some));
+        assert_eq!(oldest(), Some(Lsn(8_001)));
+        assert_eq!(lifetimes.oldest_of_log(Lsn(1_000)), Some(Lsn::ZERO));
     }
 
     /// A block that is kept again and again without being written gets older by all of its life.
