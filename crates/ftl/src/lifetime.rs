@@ -195,10 +195,12 @@ impl Lifetimes {
     /// State of a block that was moved from its place to `new`; `class` is what its record says, if that is one.
     #[inline]
     pub(crate) fn moved(&self, new: Ppa, (old, was): (Ppa, Placement), class: u8) -> Placement {
-        let class = match self.age(old) {
-            _ if class < CLASSES => class,
-            Some(age) => survived(was.class(), age),
-            None => was.class(),
+        let class = match class {
+            ..CLASSES => class,
+            _ => {
+                let age = self.age(old);
+                age.map_or(was.class(), |age| survived(was.class(), age))
+            }
         };
         self.note(new, class);
         Placement::new(class, true)

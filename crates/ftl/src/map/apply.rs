@@ -46,23 +46,27 @@ impl Cached<'_> {
         }
     }
 
-    /// Changes an entry, and the chain, which has room. Inlined: a call costs as much as what it does.
+    /// Changes an entry, of which the place was `old`, and the chain, which has room. Inlined: a call costs as
+    /// much as what it does.
     #[inline(always)]
     fn put(
         &mut self,
-        index: u16,
+        (index, old): (u16, Ppa),
         (entry, placement): (Entry, Placement),
         lsn: Lsn,
         dead: &mut Vec<Dead>,
     ) {
-        report(dead, self.image.entry(index).ppa(), self.state.applied);
+        report(dead, old, self.state.applied);
         self.image.set(index, entry, placement);
         let delta = Delta::put(index, entry, placement, lsn);
-        self.pool.push(self.leaf, &mut self.head.chain, delta);
-        self.state.note_change(self.leaf, self.head, lsn);
-        if self.head.chain.wants_compacting() {
-            compact(self.pool, &mut self.head.chain, self.scratch);
+        // A copy, written back once: fields that were just written one by one are not read as a whole.
+        let mut chain = self.head.chain;
+        self.pool.push(self.leaf, &mut chain, delta);
+        if chain.wants_compacting() {
+            chain = compact(self.pool, chain, self.scratch);
         }
+        self.head.chain = chain;
+        self.state.note_change(self.leaf, self.head, lsn);
     }
 
     /// Puts and moves: each entry can be seen. Hands back the first change that is a discard. Inlined: most
@@ -101,7 +105,7 @@ impl Cached<'_> {
                 Change::Discard { .. } => return Ok(Some((index, change))),
             };
             self.admits_one()?;
-            self.put(index, new, lsn, dead);
+            self.put((index, found.ppa()), new, lsn, dead);
             self.state.note_applied(lsn);
         }
         Ok(None)
@@ -517,7 +521,8 @@ impl Map {
             let floor = self.floor(leaf);
             self.fold(leaf, LeafImage::BLANK, floor, dead);
             let mut cached = self.cached(leaf).0.expect("just cached");
-            cached.put(index, (entry, placement), lsn, dead);
+            let old = cached.image.entry(index).ppa();
+            cached.put((index, old), (entry, placement), lsn, dead);
             return;
         }
         let delta = Delta::put(index, entry, placement, lsn);

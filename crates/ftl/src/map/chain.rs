@@ -149,14 +149,15 @@ impl Map {
     }
 }
 
-/// Drops deltas of a chain that younger ones supersede, by way of `scratch`, which is empty. Their
+/// The chain without deltas that younger ones supersede, by way of `scratch`, which is empty. Their
 /// places were reported: the image is cached.
-pub(super) fn compact(pool: &mut DeltaPool, chain: &mut Chain, scratch: &mut Vec<Delta>) {
-    pool.unroll(*chain, scratch);
+pub(super) fn compact(pool: &mut DeltaPool, mut chain: Chain, scratch: &mut Vec<Delta>) -> Chain {
+    pool.unroll(chain, scratch);
     let places = drop_superseded(scratch);
-    pool.replace(chain, scratch, places);
+    pool.replace(&mut chain, scratch, places);
     scratch.clear();
     chain.fresh = 0;
+    chain
 }
 
 /// Keeps, of deltas oldest first, those that still decide something. Tells how many of the others

@@ -141,15 +141,19 @@ impl Chain {
         self.mark(MIXED, deltas.windows(2).any(is_mixed));
     }
 
-    /// Marks it as what one more delta makes it, which comes behind `newest`.
-    fn note(&mut self, delta: Delta, newest: Delta) {
+    /// Marks it as what one more delta makes it, which comes behind `newest`, or is the first.
+    #[inline]
+    fn note(&mut self, delta: Delta, newest: Option<Delta>) {
+        if newest.is_none() {
+            self.mark(HOLED | MIXED | BARREN, false);
+        }
         if !delta.brings_place() {
             self.mark(BARREN, true);
             if delta.is_discard() {
                 self.mark(HOLED, true);
             }
         }
-        if delta.is_older_than(newest) {
+        if newest.is_some_and(|newest| delta.is_older_than(newest)) {
             self.mark(MIXED, true);
         }
     }
@@ -261,32 +265,53 @@ impl DeltaPool {
 
     /// Appends the newest delta of a chain. Whoever must keep to the limit has asked
     /// [`DeltaPool::room`]: a load may not fail for want of it. Inlined: a call costs as much as what it
-    /// does.
+    /// does. Neither chain nor delta is handed on by reference: both stay in registers, and what is written
+    /// in parts is not read as a whole at once, for which a processor waits.
     #[inline(always)]
     pub(super) fn push(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
         chain.fresh = chain.fresh.saturating_add(1);
         self.deltas += 1;
         self.places += u64::from(delta.brings_place());
+        // Else the node count, and so the bucket, stays.
         if chain.is_full() {
-            self.push_node(leaf, chain, delta);
-        } else {
-            // The node count, and so the bucket, stays.
-            self.append_within(chain, delta);
+            chain.head = self.make_room(leaf, *chain);
         }
+        let fill = usize::from(chain.len) % NODE_DELTAS;
+        let held = &mut self.nodes[chain.head].deltas;
+        let before = match chain.len {
+            0 => None,
+            // What was copied to a node behind it still stands there.
+            _ => Some(held[(fill + NODE_DELTAS - 1) % NODE_DELTAS]),
+        };
+        chain.note(delta, before);
+        held[fill] = delta;
+        chain.len += 1;
     }
 
-    /// [`DeltaPool::push`] to a chain all of whose nodes are full.
+    /// Has the newest node of a chain all of whose nodes are full take a delta: what it holds goes to a node
+    /// behind it. Tells which it is, and puts it in the bucket of one node more.
     #[inline(never)]
-    fn push_node(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
+    fn make_room(&mut self, leaf: u32, chain: Chain) -> u32 {
         let nodes = usize::from(chain.len) / NODE_DELTAS;
-        let relinks = !chain.is_held() && Self::bucket_of(nodes) != Self::bucket_of(nodes + 1);
-        if relinks && chain.len > 0 {
-            self.unlink(*chain);
+        let bucket = Self::bucket_of(nodes + 1);
+        let relinks = !chain.is_held() && Self::bucket_of(nodes) != bucket;
+        if chain.len == 0 {
+            let head = self.take(leaf, [Delta::FILLER; NODE_DELTAS], NIL);
+            if relinks {
+                self.link_in(head, bucket);
+            }
+            return head;
         }
-        self.append_node(leaf, chain, delta);
         if relinks {
-            self.link(*chain);
+            self.unlink(chain);
         }
+        let newest = &self.nodes[chain.head];
+        let (full, next) = (newest.deltas, newest.next);
+        self.nodes[chain.head].next = self.take(leaf, full, next);
+        if relinks {
+            self.link_in(chain.head, bucket);
+        }
+        chain.head
     }
 
     /// Makes the chain of a leaf that has none: `deltas`, oldest first. As [`DeltaPool::push`] it
@@ -306,35 +331,6 @@ impl DeltaPool {
             self.link(chain);
         }
         chain
-    }
-
-    /// Appends a delta to the newest node of a chain, which is not full.
-    #[inline(always)]
-    fn append_within(&mut self, chain: &mut Chain, delta: Delta) {
-        let fill = usize::from(chain.len) % NODE_DELTAS;
-        let newest = &mut self.nodes[chain.head].deltas;
-        chain.note(delta, newest[fill - 1]);
-        newest[fill] = delta;
-        chain.len += 1;
-    }
-
-    /// Appends a delta to a chain all of whose nodes are full: what the newest held goes to a node
-    /// behind it.
-    fn append_node(&mut self, leaf: u32, chain: &mut Chain, delta: Delta) {
-        if chain.len == 0 {
-            chain.mark_as(&[delta]);
-            let held = [delta, Delta::FILLER, Delta::FILLER];
-            chain.head = self.take(leaf, held, NIL);
-        } else {
-            let newest = &self.nodes[chain.head];
-            let (full, next) = (newest.deltas, newest.next);
-            chain.note(delta, full[NODE_DELTAS - 1]);
-            let second = self.take(leaf, full, next);
-            let newest = &mut self.nodes[chain.head];
-            newest.deltas[0] = delta;
-            newest.next = second;
-        }
-        chain.len += 1;
     }
 
     /// The nodes of a chain, newest first, with their deltas, oldest first.
@@ -613,22 +609,28 @@ impl DeltaPool {
     }
 
     fn link(&mut self, chain: Chain) {
-        let bucket = Self::bucket(chain);
+        self.link_in(chain.head, Self::bucket(chain));
+    }
+
+    /// Puts a chain in a bucket, by its newest node.
+    fn link_in(&mut self, head: u32, bucket: usize) {
         let first = self.buckets[bucket];
-        self.nodes[chain.head].before = NIL;
-        self.nodes[chain.head].after = first;
+        let node = &mut self.nodes[head];
+        (node.before, node.after) = (NIL, first);
         if first != NIL {
-            self.nodes[first].before = chain.head;
+            self.nodes[first].before = head;
         }
-        self.buckets[bucket] = chain.head;
+        self.buckets[bucket] = head;
         self.top = self.top.max(bucket);
     }
 
     fn unlink(&mut self, chain: Chain) {
-        let (before, after) = (self.nodes[chain.head].before, self.nodes[chain.head].after);
+        let node = &mut self.nodes[chain.head];
+        let (before, after) = (node.before, node.after);
         if before == HELD {
             return;
         }
+        node.before = HELD;
         if before == NIL {
             self.buckets[Self::bucket(chain)] = after;
         } else {
@@ -637,25 +639,27 @@ impl DeltaPool {
         if after != NIL {
             self.nodes[after].before = before;
         }
-        self.nodes[chain.head].before = HELD;
     }
 
     /// A node for these deltas, with `next` behind it.
     fn take(&mut self, leaf: u32, deltas: [Delta; NODE_DELTAS], next: u32) -> u32 {
-        let node = Node {
-            deltas,
-            next,
-            leaf,
-            before: HELD,
-            after: NIL,
-        };
         if self.free.is_empty() && !self.dropped.is_empty() {
             self.free_dropped();
         }
         let Some(number) = self.free.pop() else {
-            return self.nodes.push(node);
+            return self.nodes.push(Node {
+                deltas,
+                next,
+                leaf,
+                before: HELD,
+                after: NIL,
+            });
         };
-        self.nodes[number] = node;
+        // Each field where it belongs: a whole one would be put together elsewhere and copied, which waits for it.
+        let node = &mut self.nodes[number];
+        node.deltas = deltas;
+        (node.next, node.leaf) = (next, leaf);
+        (node.before, node.after) = (HELD, NIL);
         self.free_count -= 1;
         number
     }
