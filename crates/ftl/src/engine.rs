@@ -297,9 +297,14 @@ impl Engine {
                 shared.write_there(owner, volume, lba, data, crcs).await?;
             }
         } else {
-            self.write_leaves(volume, lba, data, recall).await?;
+            // Apart: what is rare must not make the flow of every write larger.
+            Box::pin(self.write_leaves(volume, lba, data, recall)).await?;
         }
-        if fua { self.flush().await } else { Ok(()) }
+        if fua {
+            Box::pin(self.flush()).await
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes blocks of several leaves: all of them, or none if there is no room.

@@ -6,6 +6,7 @@ use crate::config::Canary;
 use crate::crossing::{Caller, Request};
 use crate::engine::checksums;
 use crate::error::EngineError;
+use crate::gate::Pass;
 use crate::lane::{Appended, Stopped, Ticket};
 use crate::lifetime::UNTOLD;
 use crate::map::LeafKey;
@@ -51,13 +52,17 @@ impl Shard {
             // Apart: what is rare must not make the flow of every write larger.
             return Box::pin(self.write_long(volume, lba, data, crcs, recall)).await;
         }
-        let makes_leaf = self
+        let (makes_leaf, passed) = self
             .admit_put((volume, lba), data.len(), None, recall)
             .await?;
-        let (sender, appended) = slot();
+        // Most writes wait at the gate, and then once more: in the same place.
+        let (sender, acknowledged) = match passed {
+            Some(passed) => (passed.renew(), passed),
+            None => slot(),
+        };
         let ticket = Ticket::Host(sender);
         self.queue_put((volume, lba), data, crcs, makes_leaf, ticket);
-        appended.await.map_err(|Stopped| EngineError::Stopped)
+        acknowledged.await
     }
 
     /// True if a write of so many blocks is one record that goes to the log.
@@ -85,14 +90,14 @@ impl Shard {
 
     /// Waits until a write that is one record finds room wherever it needs some, and tells whether it makes its leaf:
     /// `aside` is that of one for which blocks were set aside already. What is written stays with the caller, so that it
-    /// is not moved from flow to flow.
+    /// is not moved from flow to flow. Where it waited at the gate is given back with that, to be used again.
     async fn admit_put(
         &self,
         (volume, lba): (VolumeId, Lba),
         length: usize,
         aside: Option<bool>,
         recall: Option<&Recall>,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<(bool, Option<Receiver<Pass>>), EngineError> {
         assert_one_leaf(lba, length);
         let leaf = lba.leaf();
         let (blocks, key) = (length as u64, LeafKey { volume, leaf });
@@ -105,11 +110,10 @@ impl Shard {
                 Box::pin(aside).await?.makes_leaf
             }
         };
-        let passed = match self.shared.enter_gate(volume, blocks, recall) {
-            Some(passed) => passed.await,
-            None => Ok(()),
-        };
-        if let Err(error) = passed {
+        let mut passed = self.shared.enter_gate(volume, blocks, recall);
+        if let Some(passed) = &mut passed
+            && let Err(error) = passed.await
+        {
             self.give_room_back(key, blocks, makes_leaf);
             return Err(error);
         }
@@ -117,7 +121,7 @@ impl Shard {
         if !self.has_room_now(nodes) {
             Box::pin(self.room_for_puts(nodes)).await;
         }
-        Ok(makes_leaf)
+        Ok((makes_leaf, passed))
     }
 
     /// Queues a write that is one record and was admitted. Whoever holds the ticket is told when it is acknowledged.
@@ -221,7 +225,7 @@ impl Shard {
             }
         }
         match self.admit_put((volume, lba), length, aside, None).await {
-            Ok(makes_leaf) => {
+            Ok((makes_leaf, _)) => {
                 let ticket = Ticket::There(caller);
                 self.queue_put((volume, lba), data, crcs, makes_leaf, ticket);
                 None

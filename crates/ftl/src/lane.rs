@@ -13,6 +13,7 @@
 
 use crate::batch::{Contents, OpenChunk, Queue, place, sectors_of};
 use crate::crossing::Caller;
+use crate::error::EngineError;
 use crate::geometry::Geometry;
 use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
 use crate::progress::{MovesTicket, Progress};
@@ -96,7 +97,7 @@ pub enum Ticket {
     /// A block that stays in the log: of the unit that it was in.
     Kept(Rc<Progress>),
     /// A host's write that came in on the same reactor: where it lies is of no interest.
-    Host(Sender<Result<(), Stopped>>),
+    Host(Sender<Result<(), EngineError>>),
     /// A host's write that came in on another one.
     There(Caller),
 }

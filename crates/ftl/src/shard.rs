@@ -247,7 +247,9 @@ impl Shard {
     fn answer(&self, load: &mut Load, outcome: Result<&Appended, Stopped>) {
         match load.ticket.take() {
             Some(Ticket::Here(sender)) => sender.send(outcome.copied()),
-            Some(Ticket::Host(sender)) => sender.send(outcome.map(|_| ())),
+            Some(Ticket::Host(sender)) => {
+                sender.send(outcome.map(|_| ()).map_err(|Stopped| EngineError::Stopped));
+            }
             Some(Ticket::Moves(ticket)) => ticket.end(outcome.is_ok()),
             Some(Ticket::Kept(progress)) => self.shared.kept(&progress, outcome.is_ok()),
             Some(Ticket::There(caller)) => {

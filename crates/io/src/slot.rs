@@ -66,6 +66,19 @@ impl<T> Receiver<T> {
         }
         value
     }
+
+    /// A sender of another value to the same place, once its value was taken: who waits for one thing after another
+    /// needs memory once.
+    ///
+    /// # Panics
+    /// If no value was taken.
+    #[inline]
+    #[must_use]
+    pub fn renew(&self) -> Sender<T> {
+        let is_taken = self.0.is_taken.replace(false);
+        assert!(is_taken, "a one-shot is renewed when its value was taken");
+        Sender(Rc::clone(&self.0))
+    }
 }
 
 impl<T> Future for Receiver<T> {

@@ -3,3 +3,4 @@
 mod event;
 mod lazy_blocks;
 mod recycler;
+mod slot;
