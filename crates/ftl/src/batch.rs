@@ -27,7 +27,7 @@ impl OpenChunk {
         self.next + if self.fresh { CHUNK_HEAD_SECTORS } else { 0 }
     }
 
-    /// The chunk's header, to be written with its first batch.
+    /// The chunk's header, to be written twice with its first batch.
     pub(crate) fn header(&self, identity: Identity, lane: LaneId, lsn: Lsn, batch: u64) -> Sectors {
         ChunkHeader {
             pool: identity.pool,
@@ -41,7 +41,7 @@ impl OpenChunk {
             first_batch: batch,
             commit: self.grant.commit,
         }
-        .encode_twice()
+        .encode()
     }
 }
 

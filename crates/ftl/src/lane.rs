@@ -634,12 +634,14 @@ impl Lane {
             first_lsn,
         };
         let head = BatchHead::of_size(&start, records.len(), size, self.geometry.lba_bytes);
-        // Headers of chunk and batch, padding, and of each record blocks or metadata.
-        let mut gather = Gather::with_capacity(3 + records.len());
+        // Headers of chunk, twice, and batch, padding, and of each record blocks or metadata.
+        let mut gather = Gather::with_capacity(4 + records.len());
         let offset = open.next * SECTOR_BYTES;
         if open.fresh {
             open.fresh = false;
-            gather.push_meta(open.header(self.identity, self.id, first_lsn, sequence));
+            let header = open.header(self.identity, self.id, first_lsn, sequence);
+            gather.push_meta(header.clone());
+            gather.push_meta(header);
         }
         place(&head, &records, &mut loads, &mut gather);
         open.next = head.address + head.batch_bytes() / SECTOR_BYTES;
