@@ -10,7 +10,7 @@ use varve_units::Lsn;
 /// Chunks with the stamps they were opened with, oldest first; made when it is asked for first.
 ///
 /// One that was emptied has another stamp since, and leaves when it has become the first, or when there are twice as many
-/// as chunks.
+/// as chunks. Stamps may be equal, of chunks that no record came between: the order is that of opening.
 #[derive(Default)]
 pub(crate) struct ChunkAges(RefCell<Option<VecDeque<(Lsn, UnitId)>>>);
 
