@@ -38,6 +38,8 @@ const DENSE_BANDWIDTH: u64 = 10_000_000_000;
 const WRITES_MAX: u64 = 1 << 40;
 /// Groups that hosts fill in a window at least. Arbitrary: some bursts of garbage collection, of seven groups or so.
 const WINDOW_GROUPS: u64 = 16;
+/// Turns of the log that a window takes at least. Arbitrary.
+const WINDOW_TURNS: u64 = 2;
 
 /// What the volume holds before anything is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -472,11 +474,13 @@ pub(crate) fn warm_up_writes(plan: &Plan, request: &Request) -> u64 {
 }
 
 /// Writes of the window: all slices have had their full turn, and garbage collection, which works in bursts of
-/// some groups, several.
+/// some groups, several; so has the cleaner, of some of the log.
 pub(crate) fn window_writes(plan: &Plan) -> u64 {
     let interval = plan.config.checkpoint_bytes / BLOCK_BYTES;
     let slices = interval * u64::from(plan.config.window) * 5 / 4;
-    slices.max(WINDOW_GROUPS * u64::from(plan.geometry.group_blocks))
+    let groups = WINDOW_GROUPS * u64::from(plan.geometry.group_blocks);
+    let log = WINDOW_TURNS * plan.fast_bytes() / BLOCK_BYTES;
+    slices.max(groups).max(log)
 }
 
 /// Counters of what an engine could not read any more.
