@@ -31,7 +31,7 @@ const FILLED: f64 = 47.0;
 pub fn memory_needed(plan: &Plan, request: &Request) -> u64 {
     let user = plan.user_blocks as f64;
     let fast = plan.fast_bytes() as f64 / BLOCK_BYTES as f64;
-    let writes = warm_up_writes(plan, request) + window_writes(plan);
+    let writes = warm_up_writes(plan, request) + window_writes(plan, request);
     // Of blocks that are drawn at random so many are drawn at all.
     let again = 1.0 - (-(writes as f64) / user).exp();
     let of_blocks = match request.fill {
@@ -64,6 +64,7 @@ mod tests {
             depth: 64,
             fill: Fill::Past,
             overwrites: 0.0,
+            turns: 0,
             bandwidth: 13_000_000_000,
         };
         change(&mut pool, &mut request);

@@ -38,8 +38,6 @@ const DENSE_BANDWIDTH: u64 = 10_000_000_000;
 const WRITES_MAX: u64 = 1 << 40;
 /// Groups that hosts fill in a window at least. Arbitrary: some bursts of garbage collection, of seven groups or so.
 const WINDOW_GROUPS: u64 = 16;
-/// Turns of the log that a window takes at least. Arbitrary.
-const WINDOW_TURNS: u64 = 2;
 
 /// What the volume holds before anything is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +62,8 @@ pub struct Request {
     pub fill: Fill,
     /// Blocks written over before the measured window: as many times the volume.
     pub overwrites: f64,
+    /// Turns of the log that the window takes at least: the cleaner works in bursts of a part of one.
+    pub turns: u64,
     /// Bytes a second that a start reads from the fast tier.
     pub bandwidth: u64,
 }
@@ -195,6 +195,7 @@ pub fn creation(plan: &Plan) -> Result<Creation, LabError> {
         depth: 1,
         fill: Fill::Nothing,
         overwrites: 0.0,
+        turns: 0,
         bandwidth: DENSE_BANDWIDTH,
     };
     let machine = Rc::new(Machine {
@@ -314,7 +315,7 @@ impl Machine {
         )
         .await?;
         let from = self.moment(&subject);
-        let writes = window_writes(&self.plan);
+        let writes = window_writes(&self.plan, &self.request);
         self.run_counted(
             &world,
             &subject,
@@ -474,12 +475,12 @@ pub(crate) fn warm_up_writes(plan: &Plan, request: &Request) -> u64 {
 }
 
 /// Writes of the window: all slices have had their full turn, and garbage collection, which works in bursts of
-/// some groups, several; so has the cleaner, of some of the log.
-pub(crate) fn window_writes(plan: &Plan) -> u64 {
+/// some groups, several.
+pub(crate) fn window_writes(plan: &Plan, request: &Request) -> u64 {
     let interval = plan.config.checkpoint_bytes / BLOCK_BYTES;
     let slices = interval * u64::from(plan.config.window) * 5 / 4;
     let groups = WINDOW_GROUPS * u64::from(plan.geometry.group_blocks);
-    let log = WINDOW_TURNS * plan.fast_bytes() / BLOCK_BYTES;
+    let log = request.turns * plan.fast_bytes() / BLOCK_BYTES;
     slices.max(groups).max(log)
 }
 

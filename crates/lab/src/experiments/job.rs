@@ -214,6 +214,7 @@ fn start(plan: Plan, seed: u64, watch: &Watch) -> Result<Finding, JobError> {
         depth: 64,
         fill: Fill::Past,
         overwrites: 0.0,
+        turns: 0,
         // Nothing that is asked of the report depends on it.
         bandwidth: 6_000_000_000,
     };

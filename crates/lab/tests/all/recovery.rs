@@ -19,6 +19,7 @@ fn report(fill: Fill, seed: u64) -> Value {
         depth: 32,
         fill,
         overwrites: if fill == Fill::Written { 2.0 } else { 0.0 },
+        turns: 2,
         bandwidth: 13_000_000_000,
     };
     let report = experiment(&plan, &request, Rc::new(|_, _, _| ())).unwrap();

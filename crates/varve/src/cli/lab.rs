@@ -141,6 +141,7 @@ impl Recovery {
                 Filling::Nothing => Fill::Nothing,
             },
             overwrites: self.overwrites,
+            turns: 0,
             bandwidth: self.bandwidth,
         };
         if let Some(available) = memory::available()

@@ -58,6 +58,7 @@ mod tests {
         depth: 64,
         fill: Fill::Past,
         overwrites: 0.0,
+        turns: 0,
         bandwidth: 13_000_000_000,
     };
 
