@@ -70,10 +70,6 @@ const WINDOW: u32 = 32;
 /// the chunk that it frees there: a full pool then stands still. Arbitrary.
 const SMALL_WINDOW: u32 = 4;
 const SMALL_INTERVAL: u32 = 3;
-/// Chunks of an interval at least, as far as the window allows it. Most leaves change in a short one, and each checkpoint
-/// writes those that did: twice as many where that is little for a start to redo. Arbitrary.
-const INTERVAL: u32 = 8;
-const INTERVAL_LITTLE: u64 = 256 << 20;
 
 /// Settings of the engine for a geometry: as many lanes as were asked for and fit.
 ///
@@ -113,7 +109,9 @@ fn config_with(
         .max(NODES_MIN)
         .min(Reserve::nodes_max(geometry, owners(lanes)));
     let images = (share * 4 / 10 / IMAGE_BYTES).max(settings.tuning.images_min);
-    let window = window(geometry);
+    // The parts of a whole window must stay within a quarter of the tier.
+    let small = (geometry.chunks / 4 / SMALL_INTERVAL).min(SMALL_WINDOW);
+    let window = (geometry.chunks / 32).clamp(small.max(1), WINDOW);
     let demand = Demand {
         lanes,
         delta_nodes: nodes,
@@ -152,14 +150,6 @@ fn config_with(
     })
 }
 
-/// Checkpoints among which the full state is spread. The parts of a whole window must stay within a quarter of the tier.
-fn window(geometry: &Geometry) -> u32 {
-    let is_little = geometry.chunk_bytes * u64::from(2 * INTERVAL) <= INTERVAL_LITTLE;
-    let interval = if is_little { 2 * INTERVAL } else { INTERVAL };
-    let small = (geometry.chunks / 4 / SMALL_INTERVAL).min(SMALL_WINDOW);
-    (geometry.chunks / 4 / interval).clamp(small.max(1), WINDOW)
-}
-
 /// Bytes of log from one checkpoint to the next: as many as a whole window may take of the tier, a quarter
 /// (engine.md U3), but no more than what can be kept free for one. Arbitrary: a sixteenth.
 fn checkpoint_bytes(fast_bytes: u64, window: u32) -> u64 {
@@ -178,8 +168,7 @@ const fn batch_blocks(geometry: &Geometry) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{checkpoint_bytes, window};
-    use varve_ftl::Geometry;
+    use super::checkpoint_bytes;
 
     /// A window's log fits a quarter of the tier, and what is reserved for one interval stays small.
     #[test]
@@ -193,31 +182,5 @@ mod tests {
         // Whole checkpoints, small pools, large ones.
         let intervals = [1, 4, 32].map(|window| tier / checkpoint_bytes(tier, window));
         assert_eq!(intervals, [16, 16, 128]);
-    }
-
-    /// Small chunks have intervals of sixteen of them, large ones of eight, very many chunks longer ones, very few shorter ones.
-    #[test]
-    fn windows_follow_from_the_chunks() {
-        let of = |chunks, chunk_bytes| {
-            window(&Geometry {
-                chunk_bytes,
-                chunks,
-                lba_bytes: 512,
-                group_blocks: 1024,
-                groups: 16,
-                stripe_blocks: 256,
-                p2l_copies: 1,
-                slices: 16,
-            })
-        };
-        let (little, large) = (16 << 20, 32 << 20);
-        assert_eq!(
-            [24, 48, 320, 640, 4096].map(|chunks| of(chunks, little)),
-            [2, 4, 5, 10, 32]
-        );
-        assert_eq!(
-            [24, 48, 320, 640, 1024].map(|chunks| of(chunks, large)),
-            [2, 4, 10, 20, 32]
-        );
     }
 }
