@@ -53,10 +53,22 @@ impl Entry {
     /// `inherit` is refused as well: no map of this format version holds it.
     #[must_use]
     pub fn from_bits(bits: u64) -> Option<Self> {
-        let ppa = Ppa::from_bits(bits & ((1 << Ppa::BITS) - 1))?;
-        let special = ppa == Ppa::ABSENT || ppa == Ppa::ZERO || ppa == Ppa::LOST;
-        let valid = ppa.is_place() || (special && bits >> Ppa::BITS == 0);
-        valid.then_some(Self(U64::new(bits)))
+        Self::is_known(bits).then_some(Self::known(bits))
+    }
+
+    /// Whether these bits are those of an entry. Without a branch: whole leaves are looked at.
+    #[inline]
+    pub(crate) const fn is_known(bits: u64) -> bool {
+        let is_special = (bits == Self::ABSENT.bits())
+            | (bits == Self::ZERO.bits())
+            | (bits == Self::LOST.bits());
+        (bits & PLACE_UPPER != PLACE_UPPER) | is_special
+    }
+
+    /// The entry with these bits, which are known to be those of one.
+    #[inline]
+    pub(crate) const fn known(bits: u64) -> Self {
+        Self(U64::new(bits))
     }
 
     /// All 64 bits.

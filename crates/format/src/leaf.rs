@@ -109,17 +109,36 @@ impl LeafImage {
             return Err(LeafError::Length { found: bytes.len() });
         }
         let (entries, placement) = bytes.split_at(LEAF_ENTRIES * 8);
+        let entries = entries.as_chunks::<8>().0;
+        Self::check(entries, placement)?;
         let mut image = Box::new(Self::BLANK);
-        for (index, raw) in entries.as_chunks::<8>().0.iter().enumerate() {
-            let bits = u64::from_le_bytes(*raw);
-            image.entries[index] =
-                Entry::from_bits(bits).ok_or(LeafError::Entry { index, bits })?;
+        for (entry, raw) in image.entries.iter_mut().zip(entries) {
+            *entry = Entry::known(u64::from_le_bytes(*raw));
         }
-        for (index, &bits) in placement.iter().enumerate() {
-            image.placement[index] =
-                Placement::from_bits(bits).ok_or(LeafError::Placement { index, bits })?;
+        for (state, bits) in image.placement.iter_mut().zip(placement) {
+            *state = Placement(*bits);
         }
         Ok(image)
+    }
+
+    /// All of them are looked at without a branch for each; which one is wrong is asked only if one is.
+    fn check(entries: &[[u8; 8]], placement: &[u8]) -> Result<(), LeafError> {
+        let entries = entries.iter().map(|raw| u64::from_le_bytes(*raw));
+        let is_known = |known, bits| known & Entry::is_known(bits);
+        if !entries.clone().fold(true, is_known) {
+            let wrong = |(_, bits): &(usize, u64)| !Entry::is_known(*bits);
+            let found = entries.enumerate().find(wrong);
+            let (index, bits) = found.expect("one is wrong");
+            return Err(LeafError::Entry { index, bits });
+        }
+        let all = placement.iter().fold(0, |all, bits| all | bits);
+        if Placement::from_bits(all).is_none() {
+            let mut states = placement.iter().copied().enumerate();
+            let found = states.find(|(_, bits)| Placement::from_bits(*bits).is_none());
+            let (index, bits) = found.expect("one is wrong");
+            return Err(LeafError::Placement { index, bits });
+        }
+        Ok(())
     }
 
     /// The entry at `index`.

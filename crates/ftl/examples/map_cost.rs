@@ -124,7 +124,7 @@ impl Bench {
         match self.map.base(key) {
             Some(base) => {
                 let image = self.images[key.leaf.0 as usize].clone();
-                self.map.install(key, base, image, &mut self.dead)
+                self.map.install(key, base, Box::new(image), &mut self.dead)
             }
             None => self.map.install_blank(key, &mut self.dead),
         }

@@ -80,7 +80,7 @@ impl Shard {
                 Ok(image) => {
                     let mut dead = Vec::new();
                     let installed =
-                        self.change_leaf(key, |map| map.install(key, base, *image, &mut dead));
+                        self.change_leaf(key, |map| map.install(key, base, image, &mut dead));
                     self.bury(&mut dead);
                     if installed.is_ok() {
                         return Ok(());
@@ -144,12 +144,12 @@ impl Shard {
         loop {
             for copy in 0..self.shared.fast.info().copies {
                 match self.try_read_sectors(base.sector, sectors, copy).await {
-                    Ok(bytes) if leaf_crc(key, base.through, &bytes[..LEAF_BYTES]) == base.crc => {
+                    Ok(read) if leaf_crc(key, base.through, read.bytes()) == base.crc => {
+                        let image = LeafImage::decode(read.bytes());
                         if copy > 0 && !is_gone && self.map.borrow().stored(key) == Some(base) {
                             self.shared.count("leaf_repairs", 1);
-                            self.repair_sectors(base.sector, &bytes).await;
+                            self.repair_sectors(base.sector, read).await;
                         }
-                        let image = LeafImage::decode(&bytes[..LEAF_BYTES]);
                         return image.map_err(|_| Unread::Lost);
                     }
                     Ok(_) => ways.note_mismatch(),
@@ -167,7 +167,7 @@ impl Shard {
     }
 
     /// Reads `count` sectors from fast-tier sector `sector` on, whatever the LBA size.
-    pub(crate) async fn read_sectors(&self, sector: u64, count: u64, copy: u8) -> Option<Vec<u8>> {
+    pub(crate) async fn read_sectors(&self, sector: u64, count: u64, copy: u8) -> Option<Sectors> {
         self.try_read_sectors(sector, count, copy).await.ok()
     }
 
@@ -176,7 +176,7 @@ impl Shard {
         sector: u64,
         count: u64,
         copy: u8,
-    ) -> Result<Vec<u8>, IoError> {
+    ) -> Result<Sectors, IoError> {
         let unit = u64::from(self.shared.units.geometry().lba_bytes) / SECTOR_BYTES;
         let start = sector / unit * unit;
         let end = (sector + count).next_multiple_of(unit);
@@ -186,8 +186,7 @@ impl Shard {
             .fast
             .read_meta(start * SECTOR_BYTES, into, copy)
             .await?;
-        let from = ((sector - start) * SECTOR_BYTES) as usize;
-        Ok(read.bytes()[from..from + (count * SECTOR_BYTES) as usize].to_vec())
+        Ok(read.slice((sector - start) as usize, count as usize))
     }
 
     /// Merges until the shard stops: when nodes are short, when someone waits for them, when a

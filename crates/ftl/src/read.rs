@@ -410,17 +410,18 @@ impl Shard {
     }
 
     /// Writes verified metadata back to the usual copy, if it is whole LBAs. A leaf that the map names lies there.
-    pub(crate) async fn repair_sectors(&self, sector: u64, bytes: &[u8]) {
+    pub(crate) async fn repair_sectors(&self, sector: u64, content: Sectors) {
         let lba = u64::from(self.shared.units.geometry().lba_bytes);
         let offset = sector * SECTOR_BYTES;
-        if !offset.is_multiple_of(lba) || !(bytes.len() as u64).is_multiple_of(lba) {
+        if !offset.is_multiple_of(lba) || !(content.len() as u64 * SECTOR_BYTES).is_multiple_of(lba)
+        {
             return;
         }
         let unit = UnitId::chunk(self.shared.units.geometry().chunk_of(sector));
         let is_pinned = self.pin(unit, self.shared.units.unit(unit).generation());
         assert!(is_pinned, "a leaf that the map names keeps its chunk");
         let mut gather = Gather::new();
-        gather.push_meta(Sectors::from_bytes(bytes));
+        gather.push_meta(content);
         let command = Command::Repair {
             offset,
             gather,

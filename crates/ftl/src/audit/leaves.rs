@@ -92,7 +92,7 @@ impl Images {
                     continue;
                 }
                 let crc = read.ok();
-                let crc = crc.map(|bytes| leaf_crc(*key, base.through, &bytes));
+                let crc = crc.map(|read| leaf_crc(*key, base.through, read.bytes()));
                 // The cleaner may have moved it, and somebody else written there, meanwhile.
                 let stands = shard.map.borrow().stored(*key) == Some(*base);
                 if crc != Some(base.crc) && stands && !shard.map.borrow().is_lost(*key) {
@@ -134,13 +134,13 @@ pub(super) async fn read(
     let sectors = LEAF_BYTES as u64 / SECTOR_BYTES;
     let mut found = None;
     for copy in 0..shard.shared.fast.info().copies {
-        let Some(bytes) = shard.read_sectors(base.sector, sectors, copy).await else {
+        let Some(read) = shard.read_sectors(base.sector, sectors, copy).await else {
             continue;
         };
-        let crc = leaf_crc(key, base.through, &bytes);
+        let crc = leaf_crc(key, base.through, read.bytes());
         found = Some(crc);
         if crc == base.crc
-            && let Ok(image) = LeafImage::decode(&bytes)
+            && let Ok(image) = LeafImage::decode(read.bytes())
         {
             return Ok(image);
         }

@@ -261,7 +261,7 @@ pub(super) async fn check_parts(
         for copy in 0..shared.fast.info().copies {
             let read = shard.try_read_sectors(part.sector, sectors, copy).await;
             let is_absent = read.as_ref().is_err_and(|error| error.is_absence());
-            let read = read.ok().map(|read| crc32c(&read[..bytes]));
+            let read = read.ok().map(|read| crc32c(&read.bytes()[..bytes]));
             if read == Some(part.crc) {
                 good = true;
                 if found.is_none() {

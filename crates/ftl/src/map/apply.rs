@@ -7,6 +7,7 @@ use super::pool::{Chain, DeltaPool};
 use super::slice::Slice;
 use super::{CHAIN_MAX, Change, DELTA_AGE_MAX, Dead, LeafKey, Map, MapFull, report};
 use crate::lifetime::Lifetimes;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES, LeafImage, MoveItem, Parent, Placement};
 use varve_units::{Lsn, Ppa, SliceId, VolumeId};
@@ -519,7 +520,7 @@ impl Map {
             // A leaf filled from its start needs no I/O to have its image, and with it no scans
             // of an ever longer chain.
             let floor = self.floor(leaf);
-            self.fold(leaf, LeafImage::BLANK, floor, dead);
+            self.fold(leaf, Box::new(LeafImage::BLANK), floor, dead);
             let mut cached = self.cached(leaf).0.expect("just cached");
             let old = cached.image.entry(index).ppa();
             cached.put((index, old), (entry, placement), lsn, dead);

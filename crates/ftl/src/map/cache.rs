@@ -66,21 +66,21 @@ impl ImageCache {
         &self.images[slot]
     }
 
-    /// Stores an image; tells its slot and the leaf that lost it, if one did.
-    pub(super) fn insert(&mut self, leaf: u32, image: LeafImage) -> (u32, Option<u32>) {
+    /// Stores a copy of an image; tells its slot and the leaf that lost it, if one did.
+    pub(super) fn insert(&mut self, leaf: u32, image: &LeafImage) -> (u32, Option<u32>) {
         let owner = Owner {
             leaf,
             used: Cell::new(true),
         };
         if self.free.is_empty() && self.images.len() < self.images_max {
             self.owners.push(owner);
-            return (self.images.push(image), None);
+            return (self.images.push(image.clone()), None);
         }
         let (slot, evicted) = match self.free.pop() {
             Some(slot) => (slot, None),
             None => self.victim(),
         };
-        self.images[slot] = image;
+        self.images[slot].clone_from(image);
         self.owners[slot as usize] = owner;
         (slot, evicted)
     }

@@ -4,13 +4,14 @@ use super::chain::{drop_superseded, is_met};
 use super::pool::NIL;
 use super::{Base, Dead, LeafKey, Map, Stale, report};
 use crate::lifetime::Lifetimes;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use varve_format::{Delta, DeltaBody, Entry, LEAF_ENTRIES, LeafImage, Placement};
 use varve_units::Lsn;
 
 /// An image on its way from the base to the present.
 struct Fold<'a> {
-    image: LeafImage,
+    image: Box<LeafImage>,
     /// LSN of the reference each entry holds.
     since: [Lsn; LEAF_ENTRIES],
     dead: &'a mut Vec<Dead>,
@@ -99,7 +100,7 @@ impl Map {
         found.is_some_and(|leaf| self.leaves.head(leaf).image().is_some())
     }
 
-    /// Folds the chain onto the image just read from `base` and caches the result; reports every
+    /// Folds the chain onto the image just read from `base`, where it stands, and caches a copy; reports every
     /// superseded place and the new place of every move that does not apply. Another image may be
     /// evicted. Does nothing if the image is cached already.
     ///
@@ -109,7 +110,7 @@ impl Map {
         &mut self,
         key: LeafKey,
         base: Base,
-        image: LeafImage,
+        image: Box<LeafImage>,
         dead: &mut Vec<Dead>,
     ) -> Result<(), Stale> {
         let leaf = self.leaves.find(key).ok_or(Stale)?;
@@ -129,7 +130,7 @@ impl Map {
         if self.base(key).is_some() {
             return Err(Stale);
         }
-        self.fold(leaf, LeafImage::BLANK, self.floor(leaf), dead);
+        self.fold(leaf, Box::new(LeafImage::BLANK), self.floor(leaf), dead);
         Ok(())
     }
 
@@ -142,11 +143,18 @@ impl Map {
         self.note_applied(self.slice_of(key), lsn);
         assert!(self.leaves.find(key).is_none(), "the leaf is new");
         let leaf = self.leaves.ensure(key);
-        self.fold(leaf, image, lsn, &mut Vec::new());
+        self.fold(leaf, Box::new(image), lsn, &mut Vec::new());
         self.touch(leaf);
     }
 
-    pub(super) fn fold(&mut self, leaf: u32, image: LeafImage, through: Lsn, dead: &mut Vec<Dead>) {
+    /// Brings the image of a base to the present and caches a copy.
+    pub(super) fn fold(
+        &mut self,
+        leaf: u32,
+        image: Box<LeafImage>,
+        through: Lsn,
+        dead: &mut Vec<Dead>,
+    ) {
         if self.leaves.head(leaf).image().is_some() {
             return;
         }
@@ -178,7 +186,7 @@ impl Map {
         let image = fold.image;
         self.rewrite(leaf, deltas, places);
         self.leaves.head_mut(leaf).chain.fresh = 0;
-        let (slot, evicted) = self.cache.insert(leaf, image);
+        let (slot, evicted) = self.cache.insert(leaf, &image);
         if let Some(loser) = evicted {
             self.seeing(loser, |map| map.leaves.head_mut(loser).image = NIL);
         }

@@ -5,6 +5,7 @@
 //! named keeps its live bits; the map no longer names it.
 
 use super::{Base, Dead, LeafKey, Map, Stale};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use varve_format::LeafImage;
 
@@ -43,6 +44,6 @@ impl Map {
     /// The leaf is not lost, or was discarded since.
     pub fn install_lost(&mut self, key: LeafKey, dead: &mut Vec<Dead>) -> Result<(), Stale> {
         let base = self.base(key).filter(|_| self.is_lost(key)).ok_or(Stale)?;
-        self.install(key, base, LeafImage::LOST, dead)
+        self.install(key, base, Box::new(LeafImage::LOST), dead)
     }
 }

@@ -39,7 +39,7 @@ struct Leaves {
 #[derive(Default)]
 struct EachWay {
     /// Right ones, if a way gave them.
-    good: Option<Vec<u8>>,
+    good: Option<Sectors>,
     /// Ways that have them wrong.
     wrong: Vec<u8>,
     /// What all ways came to.
@@ -321,7 +321,7 @@ impl Scrub<'_> {
             return;
         }
         self.note_part(seen, good.is_some());
-        let Some(bytes) = good else {
+        let Some(read) = good else {
             return;
         };
         // A part that a start would read keeps its chunk.
@@ -330,7 +330,7 @@ impl Scrub<'_> {
             if !is_needed() || !self.pin(id, generation) {
                 return;
             }
-            let is_done = self.shared.patch(part.sector, &bytes, way).await;
+            let is_done = self.shared.patch(part.sector, read.bytes(), way).await;
             self.unpin(id);
             self.note_repair(1, is_done);
         }
@@ -361,8 +361,8 @@ impl Shard {
         let mut each = EachWay::default();
         for way in 0..ways {
             match self.try_read_sectors(sector, sectors, way).await {
-                Ok(bytes) if is_right(&bytes) => {
-                    each.good.get_or_insert(bytes);
+                Ok(read) if is_right(read.bytes()) => {
+                    each.good.get_or_insert(read);
                 }
                 Ok(_) => {
                     each.seen.note_mismatch();
@@ -393,14 +393,15 @@ impl Shard {
         if wrong.is_empty() || self.shared.is_stopped() || !is_newest() {
             return;
         }
-        let Some(bytes) = good else {
+        let Some(read) = good else {
             if seen.is_lost() {
                 found.lost.push(key);
             }
             return;
         };
         for way in wrong {
-            self.mend_leaf(key, sector, (&bytes, way), found).await;
+            self.mend_leaf(key, sector, (read.bytes(), way), found)
+                .await;
             if !is_newest() {
                 return;
             }

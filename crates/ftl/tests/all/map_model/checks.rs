@@ -19,7 +19,8 @@ impl Harness {
             match map.base(key) {
                 Some(base) => {
                     let image = self.images[&base.sector].clone();
-                    map.install(key, base, image, &mut Vec::new()).unwrap();
+                    map.install(key, base, Box::new(image), &mut Vec::new())
+                        .unwrap();
                 }
                 None => {
                     let _ = map.install_blank(key, &mut Vec::new());

@@ -10,7 +10,9 @@ impl Harness {
         match self.map.base(key) {
             Some(base) => {
                 let image = self.images[&base.sector].clone();
-                self.map.install(key, base, image, &mut self.dead).unwrap();
+                self.map
+                    .install(key, base, Box::new(image), &mut self.dead)
+                    .unwrap();
             }
             None => {
                 let _ = self.map.install_blank(key, &mut self.dead);
