@@ -1,8 +1,9 @@
 //! A drive in memory: completes every command at once, has no volatile cache.
 //!
 //! Memory is taken in large pieces when it is first written, and never given back before the
-//! last drive over it goes. Of a payload-elided block it holds the symbol, where the block begins:
-//! what is written as symbols is read as symbols.
+//! last drive over it goes. Symbols of payload-elided blocks stand side by side in memory of their
+//! own, one for each 4 KiB of the drive in which a block begins: what is written as symbols is read
+//! as symbols.
 //!
 //! Writes go past the processor's cache: nobody reads them soon, and what is in use stays in it.
 
@@ -14,6 +15,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use varve_io::{Command, Completion, Done, Drive, DriveInfo, Gather, Segment, Target};
+use varve_units::BLOCK;
 
 /// Bytes of one piece of memory. Arbitrary: many huge pages, few pieces.
 const PIECE: usize = 64 << 20;
@@ -41,8 +43,43 @@ pub struct RamMemory(Arc<Inner>);
 struct Inner {
     info: DriveInfo,
     pieces: Box<[OnceLock<Piece>]>,
+    /// The block that begins in each 4 KiB, once there is one anywhere: of two that begin in the same 4 KiB the later
+    /// one overwrote the other.
+    symbols: OnceLock<Box<[Symbol]>>,
     /// What each drive over this memory has moved.
     counts: Mutex<Vec<Arc<Counts>>>,
+}
+
+/// A payload-elided block. Relaxed accesses do: what is written and read at once has no defined content.
+#[derive(Default)]
+struct Symbol {
+    value: AtomicU64,
+    /// One more than the byte at which it begins; 0 for no block.
+    begin: AtomicU64,
+}
+
+impl Symbol {
+    fn set(&self, offset: u64, value: u64) {
+        self.value.store(value, Ordering::Relaxed);
+        self.begin.store(offset + 1, Ordering::Relaxed);
+    }
+
+    /// What the block that begins there holds; zeroes if none does.
+    fn get(&self, offset: u64) -> u64 {
+        if self.begin.load(Ordering::Relaxed) == offset + 1 {
+            self.value.load(Ordering::Relaxed)
+        } else {
+            0
+        }
+    }
+
+    /// Forgets the block if it begins among these bytes.
+    fn forget(&self, bytes: &Range<u64>) {
+        let begin = self.begin.load(Ordering::Relaxed);
+        if begin > bytes.start && begin <= bytes.end {
+            self.begin.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What one drive has moved, in bytes. On cache lines of its own: each drive counts every command.
@@ -101,6 +138,7 @@ impl RamMemory {
                 gap_blocks: 0,
             },
             pieces: (0..pieces).map(|_| OnceLock::new()).collect(),
+            symbols: OnceLock::new(),
             counts: Mutex::default(),
         }))
     }
@@ -170,7 +208,7 @@ impl RamMemory {
                     self.write_symbols(at, &blocks.symbols()[range.clone()]);
                 }
                 Segment::Data(blocks, range) => {
-                    let bytes = range.start * varve_units::BLOCK..range.end * varve_units::BLOCK;
+                    let bytes = range.start * BLOCK..range.end * BLOCK;
                     self.write_bytes(at, &blocks.bytes()[bytes]);
                 }
             }
@@ -179,21 +217,42 @@ impl RamMemory {
         crate::stream::fence();
     }
 
+    /// The symbols of blocks from byte `offset` on; zeroes where none was written, or something else since.
     fn read_symbols(&self, offset: u64, into: &mut [u64]) {
-        for (symbol, at) in into.iter_mut().zip(symbol_offsets(offset)) {
-            let mut bytes = [0; size_of::<u64>()];
-            self.read(at, &mut bytes, false);
-            *symbol = u64::from_le_bytes(bytes);
+        let Some(symbols) = self.0.symbols.get() else {
+            into.fill(0);
+            return;
+        };
+        let places = (offset..).step_by(BLOCK);
+        for (value, at) in into.iter_mut().zip(places) {
+            *value = symbols[block_at(at)].get(at);
         }
     }
 
     fn write_symbols(&self, offset: u64, from: &[u64]) {
-        for (symbol, at) in from.iter().zip(symbol_offsets(offset)) {
-            self.write_bytes(at, &symbol.to_le_bytes());
+        let symbols = self.0.symbols.get_or_init(|| {
+            let blocks = self.0.info.bytes.div_ceil(BLOCK as u64);
+            (0..blocks).map(|_| Symbol::default()).collect()
+        });
+        let places = (offset..).step_by(BLOCK);
+        for (value, at) in from.iter().zip(places) {
+            symbols[block_at(at)].set(at, *value);
+        }
+    }
+
+    /// Bytes take the place of symbols.
+    fn forget_symbols(&self, offset: u64, length: usize) {
+        if let Some(symbols) = self.0.symbols.get() {
+            let bytes = offset..offset + length as u64;
+            let end = bytes.end.div_ceil(BLOCK as u64) as usize;
+            for symbol in &symbols[block_at(offset)..end] {
+                symbol.forget(&bytes);
+            }
         }
     }
 
     fn write_bytes(&self, offset: u64, from: &[u8]) {
+        self.forget_symbols(offset, from.len());
         for (index, range, part) in cut(offset, from.len()) {
             let piece = self.0.pieces[index].get_or_init(|| Piece::zeroed(PIECE));
             piece.write(range.start, &from[part]);
@@ -201,9 +260,9 @@ impl RamMemory {
     }
 }
 
-/// Where the symbols of blocks from byte `offset` on are kept.
-fn symbol_offsets(offset: u64) -> impl Iterator<Item = u64> {
-    (offset..).step_by(varve_units::BLOCK)
+/// The 4 KiB in which a byte lies.
+const fn block_at(offset: u64) -> usize {
+    (offset / BLOCK as u64) as usize
 }
 
 impl RamDrive {
@@ -362,7 +421,7 @@ mod tests {
         let drive: Rc<dyn Drive> = Rc::new(RamDrive::new(PIECE as u64, 512));
         let blocks = 64;
         let data = patterned(blocks, 7);
-        let start = PIECE as u64 - (blocks * varve_units::BLOCK) as u64;
+        let start = PIECE as u64 - (blocks * BLOCK) as u64;
         let mut gather = Gather::new();
         gather.push_data(data.clone());
         let task = async move {
@@ -371,7 +430,7 @@ mod tests {
             let (mut at, mut length) = (0, 1);
             while at < blocks {
                 length = (length % 5 + 1).min(blocks - at);
-                let offset = start + (at * varve_units::BLOCK) as u64;
+                let offset = start + (at * BLOCK) as u64;
                 let into = Blocks::zeroed(length);
                 found.push((at, drive.read_data(offset, into, 0).await.unwrap()));
                 at += length + at % 3;
@@ -381,12 +440,12 @@ mod tests {
         let found = Executor::new().run(task).unwrap();
         assert!(found.len() > 10);
         for (at, read) in found {
-            let bytes = at * varve_units::BLOCK..(at + read.len()) * varve_units::BLOCK;
+            let bytes = at * BLOCK..(at + read.len()) * BLOCK;
             assert_eq!(read.bytes(), &data.bytes()[bytes]);
         }
     }
 
-    /// Symbols read back as such, at any sector, beside bytes.
+    /// Symbols read back as such, at any sector, beside bytes, until something else is written there.
     #[test]
     fn symbols_read_back() {
         let drive: Rc<dyn Drive> = Rc::new(RamDrive::new(1 << 20, 512));
@@ -395,16 +454,29 @@ mod tests {
         let mut gather = Gather::new();
         gather.push_meta(Sectors::from_bytes(&[5; 512]));
         gather.push(Segment::Data(Rc::new(data), 1..3));
-        let task = async move {
-            drive.write(512, gather).await.unwrap();
-            let meta = drive.read_meta(512, Sectors::zeroed(1), 0).await.unwrap();
-            let into = Blocks::elided(3);
-            let blocks = drive.read_data(1024, into, 0).await.unwrap();
-            (meta, blocks)
+        let bytes = |byte| {
+            let mut gather = Gather::new();
+            gather.push_meta(Sectors::from_bytes(&[byte; 512]));
+            gather
         };
-        let (meta, blocks) = Executor::new().run(task).unwrap();
-        assert!(meta.bytes().iter().all(|&byte| byte == 5));
-        assert_eq!(blocks.symbols(), [u64::MAX, 9, 0]);
+        let task = async move {
+            let symbols = async |offset, count| {
+                let read = drive.read_data(offset, Blocks::elided(count), 0).await;
+                read.unwrap().symbols().to_vec()
+            };
+            drive.write(512, gather).await.unwrap();
+            assert_eq!(symbols(1024, 3).await, [u64::MAX, 9, 0]);
+            assert_eq!(symbols(1536, 2).await, [0, 0], "no block begins there");
+            // What stood in the same 4 KiB as a block, before it, and what stands right behind it.
+            drive.write(512, bytes(6)).await.unwrap();
+            drive.write(1024 + 2 * 4096, bytes(8)).await.unwrap();
+            assert_eq!(symbols(1024, 3).await, [u64::MAX, 9, 0]);
+            drive.write(1024 + 4096, bytes(7)).await.unwrap();
+            assert_eq!(symbols(1024, 2).await, [u64::MAX, 0]);
+            drive.read_meta(512, Sectors::zeroed(1), 0).await.unwrap()
+        };
+        let meta = Executor::new().run(task).unwrap();
+        assert!(meta.bytes().iter().all(|&byte| byte == 6));
     }
 
     /// Drives of two threads over one memory see the same content.
