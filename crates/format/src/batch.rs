@@ -21,7 +21,7 @@ use crate::record::{RECORD_HEAD_BYTES, Record};
 use crate::record_decode::{check_move, inline_put};
 use crate::record_raw::RecordSize;
 use alloc::vec::Vec;
-use varve_io::Sectors;
+use varve_io::{Sectors, Supply};
 use varve_units::{BLOCK, BLOCK_BYTES, LaneId, Lsn, SECTOR, SECTOR_BYTES};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -166,8 +166,17 @@ impl BatchHead {
     /// If a record breaks a limit, or it is the head of other records.
     #[must_use]
     pub fn encode(&self, records: &[Record]) -> Sectors {
+        self.encode_in(records, Supply::default())
+    }
+
+    /// [`BatchHead::encode`] in memory of that supply.
+    ///
+    /// # Panics
+    /// As [`BatchHead::encode`].
+    #[must_use]
+    pub fn encode_in(&self, records: &[Record], supply: Supply) -> Sectors {
         assert_eq!(records.len(), self.records as usize, "records of the batch");
-        Sectors::made(self.header_bytes as usize / SECTOR, |bytes| {
+        supply.filled(self.header_bytes as usize / SECTOR, |bytes| {
             let (first, mut rest) = bytes.split_at_mut(BATCH_HEAD_BYTES);
             first.copy_from_slice(self.raw().as_bytes());
             for record in records {
@@ -175,6 +184,7 @@ impl BatchHead {
                 rest = &mut rest[written..];
             }
             assert!(rest.len() < BLOCK, "records of the batch");
+            rest.fill(0);
             seal(bytes);
         })
     }

@@ -9,7 +9,7 @@ use crate::media::{
     VERSION, check_crc, check_home, check_magic, check_range, check_zero, lsn, media, prefix, seal,
     truncated,
 };
-use varve_io::Sectors;
+use varve_io::{Sectors, Supply};
 use varve_units::{Generation, LaneId, Lsn, SECTOR};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
@@ -93,7 +93,7 @@ impl ChunkHeader {
         Sectors::made(CHUNK_HEADER_BYTES / SECTOR, |bytes| self.encode_into(bytes))
     }
 
-    /// Writes the 8 sectors to `bytes`, which are zero.
+    /// Fills `bytes` with the 8 sectors.
     fn encode_into(&self, bytes: &mut [u8]) {
         let lsns = [self.stamp, self.first_lsn];
         assert!(lsns.iter().all(|&lsn| lsn <= Lsn::MAX), "LSN of 56 bits");
@@ -120,7 +120,9 @@ impl ChunkHeader {
             commit_epoch: commit.epoch.into(),
             ..ChunkHeaderRaw::new_zeroed()
         };
-        bytes[..size_of::<ChunkHeaderRaw>()].copy_from_slice(raw.as_bytes());
+        let (head, padding) = bytes.split_at_mut(size_of::<ChunkHeaderRaw>());
+        head.copy_from_slice(raw.as_bytes());
+        padding.fill(0);
         seal(bytes);
     }
 
@@ -130,7 +132,16 @@ impl ChunkHeader {
     /// As [`ChunkHeader::encode`].
     #[must_use]
     pub fn encode_twice(&self) -> Sectors {
-        Sectors::made(CHUNK_HEAD_BYTES / SECTOR, |bytes| {
+        self.encode_twice_in(Supply::default())
+    }
+
+    /// [`ChunkHeader::encode_twice`] in memory of that supply.
+    ///
+    /// # Panics
+    /// As [`ChunkHeader::encode`].
+    #[must_use]
+    pub fn encode_twice_in(&self, supply: Supply) -> Sectors {
+        supply.filled(CHUNK_HEAD_BYTES / SECTOR, |bytes| {
             let (first, second) = bytes.split_at_mut(CHUNK_HEADER_BYTES);
             self.encode_into(first);
             second.copy_from_slice(first);

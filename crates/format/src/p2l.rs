@@ -139,8 +139,8 @@ pub struct P2lHead {
 }
 
 impl P2lHead {
-    /// Writes the area of a stripe of `count` data blocks, of which those behind `entries` are padding, to the
-    /// start of `into`. That holds zeroes, or the area of another stripe of as many.
+    /// Fills `into` with the area of a stripe of `count` data blocks, of which those behind `entries` are padding, and
+    /// with zeroes behind it, whatever it held before.
     ///
     /// # Panics
     /// As [`P2l::encode_into`], or if there are more than `count` entries.
@@ -167,11 +167,13 @@ impl P2lHead {
             count: u32::try_from(count).expect("entries were checked").into(),
             crc: 0.into(),
         };
-        let bytes = &mut into[..P2l::blocks_for(count) * BLOCK];
+        let (bytes, behind) = into.split_at_mut(P2l::blocks_for(count) * BLOCK);
+        behind.fill(0);
         let (first, rest) = bytes.split_at_mut(size_of::<P2lHeadRaw>());
         first.copy_from_slice(head.as_bytes());
-        let (slots, _) = <[P2lEntryRaw]>::mut_from_prefix_with_elems(rest, count)
+        let (slots, padding) = <[P2lEntryRaw]>::mut_from_prefix_with_elems(rest, count)
             .expect("the blocks hold all entries");
+        padding.fill(0);
         for slot in slots {
             let entry = entries.next().unwrap_or(P2lEntry::PADDING);
             *slot = entry.raw();
@@ -225,7 +227,7 @@ impl P2l {
         bytes
     }
 
-    /// Writes whole blocks to the start of `into`, which holds zeroes.
+    /// Writes whole blocks to the start of `into`, and zeroes behind them.
     ///
     /// # Panics
     /// As [`Self::encode`], or if `into` is shorter.

@@ -1,7 +1,7 @@
 //! The payload of a checkpoint part, in the memory it is written from.
 
 use core::fmt;
-use varve_io::Sectors;
+use varve_io::{Sectors, Supply};
 
 /// So many bytes, in sectors of which the last one is padded with zeroes.
 #[derive(Clone)]
@@ -14,8 +14,14 @@ impl PartPayload {
     /// The payload of these bytes.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Self {
+        Self::new_in(bytes, Supply::default())
+    }
+
+    /// [`PartPayload::new`] in memory of that supply.
+    #[must_use]
+    pub fn new_in(bytes: &[u8], supply: Supply) -> Self {
         Self {
-            sectors: Sectors::from_bytes(bytes),
+            sectors: supply.copy(bytes),
             len: bytes.len(),
         }
     }

@@ -11,6 +11,7 @@ use crate::part::PartPayload;
 use crate::record::{LBA_END, PART_BYTES_MAX};
 use alloc::vec::Vec;
 use core::fmt;
+use varve_io::Supply;
 use varve_units::{LEAF_BLOCKS, LeafIndex, Lsn, VolumeId};
 use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -312,9 +313,15 @@ pub struct PartWriter {
     closed: Vec<(PartPayload, u32)>,
     /// Volume of the last section of the last payload.
     volume: Option<VolumeId>,
+    supply: Supply,
 }
 
 impl PartWriter {
+    /// Payloads are in memory of that supply from here on.
+    pub fn set_supply(&mut self, supply: Supply) {
+        self.supply = supply;
+    }
+
     /// Appends a section.
     ///
     /// # Panics
@@ -391,7 +398,7 @@ impl PartWriter {
     }
 
     fn close(&mut self) {
-        let payload = PartPayload::new(&self.open);
+        let payload = PartPayload::new_in(&self.open, self.supply);
         self.closed.push((payload, self.open_sections));
         self.open.clear();
         self.open_sections = 0;

@@ -8,7 +8,7 @@ use crate::shared::Identity;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use varve_format::{BATCH_HEAD_BYTES, BatchHead, ChunkHeader, Record, RecordSize};
-use varve_io::{Gather, Sectors};
+use varve_io::{Gather, Sectors, Supply};
 use varve_units::{LaneId, Lsn, SECTOR_BYTES};
 
 /// The chunk a lane appends to. Sectors are those of the fast tier.
@@ -28,7 +28,13 @@ impl OpenChunk {
     }
 
     /// The chunk's header, to be written twice with its first batch.
-    pub(crate) fn header(&self, identity: Identity, lane: LaneId, lsn: Lsn, batch: u64) -> Sectors {
+    pub(crate) fn header(
+        &self,
+        identity: Identity,
+        lane: LaneId,
+        lsn: Lsn,
+        batch: u64,
+    ) -> ChunkHeader {
         ChunkHeader {
             pool: identity.pool,
             epoch: identity.epoch,
@@ -41,7 +47,6 @@ impl OpenChunk {
             first_batch: batch,
             commit: self.grant.commit,
         }
-        .encode()
     }
 }
 
@@ -68,9 +73,10 @@ pub(crate) fn place(
     head: &BatchHead,
     records: &[Record],
     loads: &mut [(Load, Appended)],
+    supply: Supply,
     gather: &mut Gather,
 ) {
-    gather.push_meta(head.encode(records));
+    gather.push_meta(head.encode_in(records, supply));
     let data_start = head.address + u64::from(head.header_bytes) / SECTOR_BYTES;
     let meta_start = data_start + u64::from(head.data_blocks) * BLOCK_SECTORS;
     let mut next = Appended {

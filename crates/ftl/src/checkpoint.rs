@@ -24,7 +24,7 @@ use varve_format::{
     GROUPS_PER_PART, GroupEntry, GroupState, LanePosition, PART_BYTES_MAX, PartKind, PartPayload,
     PartPlace, Record, UNIT_BITS_HEAD_BYTES, UnitBitsPlace, crc32c,
 };
-use varve_io::{Receiver, Sectors};
+use varve_io::Receiver;
 use varve_units::{Generation, LaneId, Lsn, Nanos, SliceId, TenantId};
 
 /// Bitmap words of one unit in one run at most: a run fits a part.
@@ -305,7 +305,7 @@ impl Shared {
         for (kind, payloads) in tables {
             let mut inflight = Vec::new();
             for (index, payload) in payloads.iter().enumerate() {
-                let payload = PartPayload::new(payload);
+                let payload = PartPayload::new_in(payload, self.world.supply());
                 inflight.push(self.append_part(number, kind, SliceId(0), index, payload));
             }
             places.extend(settle(inflight).await?);
@@ -486,7 +486,7 @@ impl Shared {
         };
         let lane = self.shard();
         let at = lane
-            .append_meta(record, Some(Sectors::from_bytes(&bytes)))
+            .append_meta(record, Some(self.world.supply().copy(&bytes)))
             .await?;
         Ok(CommitPlace {
             checkpoint: number,

@@ -602,8 +602,16 @@ fn sit_down(seats: &Seats, common: Arc<Common>, first_lsn: Lsn) -> Rc<Shared> {
     let geometry = *common.units.geometry();
     let shared = Shared::new(common, Rc::clone(world), Rc::clone(fast), dense.clone());
     let index = shared.reactor.0;
-    let lane = Lane::new(LaneId(index), identity, geometry, config.lane, first_lsn);
+    let lane = Lane::new(
+        LaneId(index),
+        identity,
+        geometry,
+        config.lane,
+        first_lsn,
+        world.supply(),
+    );
     let mut map = Map::new(config.map, geometry.slices);
+    map.set_supply(world.supply());
     if PLANTS_BUGS && config.canary.is_some() {
         map.keep_still();
     }

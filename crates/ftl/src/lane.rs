@@ -23,7 +23,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use varve_format::{BatchHead, BatchStart, CommitPlace, LanePosition, Record, RecordSize};
-use varve_io::{Blocks, Gather, Sectors, Sender};
+use varve_io::{Blocks, Gather, Sectors, Sender, Supply};
 use varve_units::{Generation, LaneId, Lsn, SECTOR_BYTES};
 
 /// Records of a batch whose memory is kept for another one. Arbitrary: most batches have fewer, and all
@@ -281,6 +281,8 @@ pub struct Lane {
     holds: bool,
     /// Empty memory of batches that were acknowledged, for the next ones.
     spare: Vec<Contents>,
+    /// Memory of headers.
+    supply: Supply,
 }
 
 impl Lane {
@@ -291,6 +293,7 @@ impl Lane {
         geometry: Geometry,
         limits: LaneLimits,
         first_lsn: Lsn,
+        supply: Supply,
     ) -> Self {
         Self {
             id,
@@ -311,6 +314,7 @@ impl Lane {
             unflushed_bytes: 0,
             holds: false,
             spare: Vec::new(),
+            supply,
         }
     }
 
@@ -634,16 +638,15 @@ impl Lane {
             first_lsn,
         };
         let head = BatchHead::of_size(&start, records.len(), size, self.geometry.lba_bytes);
-        // Headers of chunk, twice, and batch, padding, and of each record blocks or metadata.
-        let mut gather = Gather::with_capacity(4 + records.len());
+        // Headers of chunk and batch, padding, and of each record blocks or metadata.
+        let mut gather = Gather::with_capacity(3 + records.len());
         let offset = open.next * SECTOR_BYTES;
         if open.fresh {
             open.fresh = false;
             let header = open.header(self.identity, self.id, first_lsn, sequence);
-            gather.push_meta(header.clone());
-            gather.push_meta(header);
+            gather.push_meta(header.encode_twice_in(self.supply));
         }
-        place(&head, &records, &mut loads, &mut gather);
+        place(&head, &records, &mut loads, self.supply, &mut gather);
         open.next = head.address + head.batch_bytes() / SECTOR_BYTES;
         let write_pointer = (open.next - self.geometry.chunk_start(open.grant.chunk)) as u32;
         self.unflushed_bytes += gather.bytes();

@@ -24,7 +24,7 @@ use std::rc::Weak;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use varve_io::{Blocks, Desk, Job, ReactorId, Receiver, Sender, Task, World, slot};
+use varve_io::{Blocks, Desk, Job, ReactorId, Receiver, Sender, Supply, Task, World, slot};
 use varve_units::Nanos;
 
 /// Looks for jobs before an idle reactor with peers sleeps, about as long as a wake-up takes (2 to
@@ -445,6 +445,10 @@ impl World for Reactor {
         } else {
             Blocks::recycled(count, &SPARE)
         }
+    }
+
+    fn supply(&self) -> Supply {
+        Supply::of(&SPARE)
     }
 
     fn reactor(&self) -> ReactorId {

@@ -386,14 +386,37 @@ pub(crate) fn zeroed(count: usize) -> Vec<Block> {
 ///
 /// Clones and slices share memory, so that a mirror sends the same to every member, and a drive in memory gives back
 /// what it was given; who writes to shared sectors gets a copy. Sectors of zeroes take no memory before somebody asks for
-/// their bytes: most are filled at once.
+/// their bytes: most are filled at once. Those that an engine writes all the time come from a [`crate::Supply`].
 #[derive(Clone)]
 pub struct Sectors {
     /// The first one in the memory.
     first: u32,
     count: u32,
     /// None as long as all are zeroes.
-    memory: OnceCell<Arc<Vec<Sector>>>,
+    memory: OnceCell<Arc<Held>>,
+}
+
+/// Memory of sectors; goes back to the home it came from, if it came from one.
+struct Held {
+    sectors: Vec<Sector>,
+    home: Option<&'static dyn Home>,
+}
+
+impl Held {
+    fn shared(sectors: Vec<Sector>) -> Arc<Self> {
+        Arc::new(Self {
+            sectors,
+            home: None,
+        })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(home) = self.home {
+            home.give_sectors(core::mem::take(&mut self.sectors));
+        }
+    }
 }
 
 impl Sectors {
@@ -411,10 +434,20 @@ impl Sectors {
     /// The sectors that hold `bytes`, the last one padded with zeroes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        let memory = sectors_of(bytes);
+        Self::of(Held::shared(sectors_of(bytes)))
+    }
+
+    /// `home`'s own, filled already.
+    pub(crate) fn of_home(sectors: Vec<Sector>, home: &'static dyn Home) -> Self {
+        let home = Some(home);
+        Self::of(Arc::new(Held { sectors, home }))
+    }
+
+    fn of(memory: Arc<Held>) -> Self {
+        let zeroes = Self::zeroed(memory.sectors.len());
         Self {
-            memory: OnceCell::from(Arc::new(memory)),
-            ..Self::zeroed(bytes.len().div_ceil(SECTOR))
+            memory: OnceCell::from(memory),
+            ..zeroes
         }
     }
 
@@ -424,10 +457,7 @@ impl Sectors {
     pub fn made(count: usize, write: impl FnOnce(&mut [u8])) -> Self {
         let mut memory = zeroed_sectors(count);
         write(memory.as_mut_slice().as_mut_bytes());
-        Self {
-            memory: OnceCell::from(Arc::new(memory)),
-            ..Self::zeroed(count)
-        }
+        Self::of(Held::shared(memory))
     }
 
     /// Number of sectors.
@@ -445,9 +475,9 @@ impl Sectors {
     /// All bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        let zeroes = || Arc::new(zeroed_sectors(self.len()));
+        let zeroes = || Held::shared(zeroed_sectors(self.len()));
         let memory = self.memory.get_or_init(zeroes);
-        memory[self.first as usize..][..self.len()].as_bytes()
+        memory.sectors[self.first as usize..][..self.len()].as_bytes()
     }
 
     /// All bytes, to be written.
@@ -459,11 +489,11 @@ impl Sectors {
         if self.is_shared() {
             *self = Self::from_bytes(self.bytes());
         }
-        let zeroes = || Arc::new(zeroed_sectors(self.len()));
+        let zeroes = || Held::shared(zeroed_sectors(self.len()));
         self.memory.get_or_init(zeroes);
         let memory = self.memory.get_mut().and_then(Arc::get_mut);
         let memory = memory.expect("it was made, and nobody else has it");
-        memory[self.first as usize..][..self.count as usize].as_mut_bytes()
+        memory.sectors[self.first as usize..][..self.count as usize].as_mut_bytes()
     }
 
     /// True if others have the same memory.
@@ -504,7 +534,7 @@ impl Sectors {
 
 /// # Panics
 /// If there is no such memory.
-fn zeroed_sectors(count: usize) -> Vec<Sector> {
+pub(crate) fn zeroed_sectors(count: usize) -> Vec<Sector> {
     Sector::new_vec_zeroed(count).expect("memory for a buffer within its limits")
 }
 

@@ -20,6 +20,7 @@ mod event;
 mod reactor;
 mod recycler;
 mod slot;
+mod supply;
 mod world;
 
 pub use buffer::{Block, BlockRef, Blocks, Sector, Sectors, ZEROES};
@@ -31,4 +32,5 @@ pub use event::{Event, Listen};
 pub use reactor::{Absent, Desk, Job, Key, ReactorId, Reply};
 pub use recycler::{Home, Recycler};
 pub use slot::{Receiver, Sender, slot};
+pub use supply::Supply;
 pub use world::{Flow, Task, World};

@@ -1,12 +1,12 @@
-//! Memory of blocks that is used again.
+//! Memory of blocks and sectors that is used again.
 //!
 //! Fresh memory of aligned blocks costs an allocation and its zeroing, 200 ns a block; memory that
 //! was dropped a moment ago is initialised and still in the cache.
 //!
-//! **Invariants**: memory on shelf *s* has 2^s blocks; all shelves together keep at most
-//! `blocks_max` blocks.
+//! **Invariants**: memory of blocks on shelf *s* has 2^s of them, of sectors *s*; all shelves together keep at most
+//! as many as they may.
 
-use crate::buffer::{Block, zeroed};
+use crate::buffer::{Block, Sector, zeroed, zeroed_sectors};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
@@ -14,7 +14,12 @@ use core::cell::{Cell, RefCell};
 /// cost little per block.
 const SHELVES: usize = 9;
 
-/// Where memory of [`crate::Blocks`] comes from and goes back to. Blocks wander between reactors,
+/// Shelves of sectors: one for each length up to 16 KiB. What the engine writes all the time is shorter: headers of
+/// batches, images of leaves, areas of stripes, parts of checkpoints. Each has the memory it needs, no more: a drive in
+/// memory keeps it.
+const SECTOR_SHELVES: usize = 33;
+
+/// Where memory of [`crate::Blocks`] and [`crate::Sectors`] comes from and goes back to. Both wander between reactors,
 /// so whoever implements this serves all of them: with one [`Recycler`] per thread, say.
 pub trait Home: Sync {
     /// At least `count` blocks of any content.
@@ -22,42 +27,82 @@ pub trait Home: Sync {
 
     /// Memory that [`Home::take`] gave, perhaps to another reactor, is no longer in use.
     fn give(&self, blocks: Vec<Block>);
+
+    /// `count` sectors of any content.
+    fn take_sectors(&self, count: usize) -> Vec<Sector>;
+
+    /// Memory that [`Home::take_sectors`] gave, perhaps to another reactor, is no longer in use.
+    fn give_sectors(&self, sectors: Vec<Sector>);
 }
 
-/// Keeps memory of dropped blocks for the next ones; single-threaded.
+/// Keeps memory of dropped blocks and sectors for the next ones; single-threaded.
 pub struct Recycler {
-    memory: RefCell<[Vec<Vec<Block>>; SHELVES]>,
+    blocks: Shelves<Block, SHELVES>,
+    sectors: Shelves<Sector, SECTOR_SHELVES>,
+}
+
+/// Memory that is not in use, by length.
+struct Shelves<T, const COUNT: usize> {
+    memory: RefCell<[Vec<Vec<T>>; COUNT]>,
     kept: Cell<usize>,
-    blocks_max: usize,
+    most: usize,
+}
+
+impl<T, const COUNT: usize> Shelves<T, COUNT> {
+    const fn new(most: usize) -> Self {
+        Self {
+            memory: RefCell::new([const { Vec::new() }; COUNT]),
+            kept: Cell::new(0),
+            most,
+        }
+    }
+
+    fn take(&self, shelf: usize) -> Option<Vec<T>> {
+        let memory = self.memory.borrow_mut().get_mut(shelf)?.pop()?;
+        self.kept.set(self.kept.get() - memory.len());
+        Some(memory)
+    }
+
+    fn give(&self, shelf: usize, memory: Vec<T>) {
+        let kept = self.kept.get() + memory.len();
+        if kept > self.most {
+            return;
+        }
+        if let Some(shelf) = self.memory.borrow_mut().get_mut(shelf) {
+            shelf.push(memory);
+            self.kept.set(kept);
+        }
+    }
 }
 
 impl Recycler {
-    /// A recycler that keeps at most `blocks_max` blocks that are not in use.
+    /// A recycler that keeps at most `blocks_max` blocks and `sectors_max` sectors that are not in use.
     #[must_use]
-    pub const fn new(blocks_max: usize) -> Self {
+    pub const fn new(blocks_max: usize, sectors_max: usize) -> Self {
         Self {
-            memory: RefCell::new([const { Vec::new() }; SHELVES]),
-            kept: Cell::new(0),
-            blocks_max,
+            blocks: Shelves::new(blocks_max),
+            sectors: Shelves::new(sectors_max),
         }
     }
 
     /// Blocks kept that are not in use.
     #[must_use]
     pub fn kept(&self) -> usize {
-        self.kept.get()
+        self.blocks.kept.get()
+    }
+
+    /// Sectors kept that are not in use.
+    #[must_use]
+    pub fn kept_sectors(&self) -> usize {
+        self.sectors.kept.get()
     }
 
     /// At least `count` blocks of any content.
     #[must_use]
     pub fn take(&self, count: usize) -> Vec<Block> {
         let shelf = shelf(count);
-        let kept = self.memory.borrow_mut().get_mut(shelf).and_then(Vec::pop);
-        match kept {
-            Some(blocks) => {
-                self.kept.set(self.kept.get() - blocks.len());
-                blocks
-            }
+        match self.blocks.take(shelf) {
+            Some(blocks) => blocks,
             None if shelf < SHELVES => zeroed(1 << shelf),
             None => zeroed(count),
         }
@@ -65,14 +110,19 @@ impl Recycler {
 
     /// Memory that [`Recycler::take`] gave, this one's or another's, is no longer in use.
     pub fn give(&self, blocks: Vec<Block>) {
-        let kept = self.kept.get() + blocks.len();
-        if kept > self.blocks_max {
-            return;
-        }
-        if let Some(shelf) = self.memory.borrow_mut().get_mut(shelf(blocks.len())) {
-            shelf.push(blocks);
-            self.kept.set(kept);
-        }
+        self.blocks.give(shelf(blocks.len()), blocks);
+    }
+
+    /// `count` sectors of any content.
+    #[must_use]
+    pub fn take_sectors(&self, count: usize) -> Vec<Sector> {
+        let kept = self.sectors.take(count);
+        kept.unwrap_or_else(|| zeroed_sectors(count))
+    }
+
+    /// Memory that [`Recycler::take_sectors`] gave, this one's or another's, is no longer in use.
+    pub fn give_sectors(&self, sectors: Vec<Sector>) {
+        self.sectors.give(sectors.len(), sectors);
     }
 }
 

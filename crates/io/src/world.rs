@@ -3,6 +3,7 @@
 use crate::buffer::Blocks;
 use crate::reactor::{Desk, Job, ReactorId};
 use crate::slot::Receiver;
+use crate::supply::Supply;
 use alloc::boxed::Box;
 use alloc::rc::Rc;
 use core::future::Future;
@@ -47,6 +48,12 @@ pub trait World {
     /// they hold before is not defined. An executor with a [`crate::Recycler`] gives used memory.
     fn blocks(&self, count: usize, elided: bool) -> Blocks {
         Blocks::new(count, elided)
+    }
+
+    /// Where metadata that are written all the time have their memory from. An executor with a
+    /// [`crate::Recycler`] gives used memory.
+    fn supply(&self) -> Supply {
+        Supply::default()
     }
 
     /// Which reactor this is.

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use varve_io::{Blocks, Receiver, Task, World};
+use varve_io::{Blocks, Receiver, Supply, Task, World};
 use varve_units::Nanos;
 
 /// The time.
@@ -48,5 +48,9 @@ impl World for Paced {
 
     fn blocks(&self, count: usize, elided: bool) -> Blocks {
         self.inner.blocks(count, elided)
+    }
+
+    fn supply(&self) -> Supply {
+        self.inner.supply()
     }
 }

@@ -121,7 +121,7 @@ impl Map {
             mapped == present.mapped() || !self.is_strict,
             "entries of a full leaf"
         );
-        let image = Sectors::from_bytes(present.as_bytes());
+        let image = self.supply.copy(present.as_bytes());
         let through = self.slice(self.leaves.slice(leaf)).applied;
         self.pool.hold(&mut self.leaves.head_mut(leaf).chain, true);
         let merging = Merging {

@@ -69,6 +69,7 @@ use pool::DeltaPool;
 pub(crate) use pool::NODE_DELTAS;
 use slice::Slice;
 use varve_format::{Delta, PartWriter};
+use varve_io::Supply;
 use varve_units::{LeafIndex, Lsn, Ppa, SliceId, VolumeId};
 
 /// Deltas a chain may have: a leaf's section must fit a checkpoint part. Far beyond a merge.
@@ -226,6 +227,8 @@ pub struct Map {
     expected: Expected,
     /// What is known of how long blocks live; without it classes are what records say.
     lifetimes: Option<Arc<Lifetimes>>,
+    /// Memory of what it has written.
+    supply: Supply,
     /// False where a bug is planted.
     is_strict: bool,
 }
@@ -253,6 +256,7 @@ impl Map {
             parts: PartWriter::default(),
             expected: Expected::default(),
             lifetimes: None,
+            supply: Supply::default(),
             is_strict: true,
         }
     }
@@ -265,6 +269,12 @@ impl Map {
     /// False where a bug is planted.
     pub(crate) const fn is_strict(&self) -> bool {
         self.is_strict
+    }
+
+    /// Images and parts that are written have memory of that supply from here on.
+    pub(crate) fn set_supply(&mut self, supply: Supply) {
+        self.supply = supply;
+        self.parts.set_supply(supply);
     }
 
     /// From here on blocks have classes by what happens to them.

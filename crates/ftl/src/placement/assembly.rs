@@ -30,10 +30,11 @@ impl Shared {
         };
         let sectors = geometry.p2l_area_blocks() as usize * (BLOCK / SECTOR);
         let user = geometry.stripe_user_blocks() as usize;
-        let area = stream.sink.area(sectors, |area| match layout.left_out {
+        let write = |area: &mut [u8]| match layout.left_out {
             None => head.encode_into(user, stripe.entries(), area),
             Some(_) => head.encode_into(user, layout.entries(&geometry, stripe.entries()), area),
-        });
+        };
+        let area = stream.sink.area(sectors, self.world.supply(), write);
         match layout.left_out {
             None => self.gather_full(stripe, &area),
             Some(out) => self.gather_narrow(&layout, out, stripe, &area),

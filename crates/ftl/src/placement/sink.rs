@@ -8,7 +8,7 @@ use crate::shared::{FIRST, Shared};
 use crate::turn::{Turn, Turns};
 use alloc::rc::Rc;
 use core::cell::Cell;
-use varve_io::{Handle, Sectors};
+use varve_io::{Handle, Sectors, Supply};
 
 /// The group a stream appends to.
 #[derive(Clone, Copy, Debug)]
@@ -33,14 +33,19 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// The P2L area of a stripe: so many sectors, zeroes or what was written to the same ones before.
-    pub(super) fn area(&self, sectors: usize, write: impl FnOnce(&mut [u8])) -> Sectors {
+    /// The P2L area of a stripe: so many sectors, which `write` fills whatever they hold.
+    pub(super) fn area(
+        &self,
+        sectors: usize,
+        supply: Supply,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Sectors {
         let area = match self.area.take() {
             Some(mut area) if !area.is_shared() => {
                 write(area.bytes_mut());
                 area
             }
-            _ => Sectors::made(sectors, write),
+            _ => supply.filled(sectors, write),
         };
         self.area.set(Some(area.clone()));
         area

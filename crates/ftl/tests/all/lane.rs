@@ -3,7 +3,7 @@
 use varve_format::Record;
 use varve_ftl::lane::{Batch, ChunkGrant, Idle, Lane, LaneLimits, Load, Rank};
 use varve_ftl::{Geometry, Identity};
-use varve_io::Sectors;
+use varve_io::{Sectors, Supply};
 use varve_units::{Generation, LaneId, Lba, Lsn, SliceId, VolumeId};
 
 const GEOMETRY: Geometry = Geometry {
@@ -30,7 +30,7 @@ fn lane_of(id: LaneId) -> Lane {
         batch_blocks_max: 64,
         inflight_max: 4,
     };
-    Lane::new(id, identity, GEOMETRY, limits, Lsn(1))
+    Lane::new(id, identity, GEOMETRY, limits, Lsn(1), Supply::default())
 }
 
 /// Queues a record, perhaps one that goes into one batch with the next.

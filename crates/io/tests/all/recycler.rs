@@ -1,12 +1,12 @@
 //! Memory that is used again.
 
 use std::cell::RefCell;
-use varve_io::{Block, Blocks, Home, Recycler};
+use varve_io::{Block, Blocks, Home, Recycler, Sector, Supply};
 
 const BLOCK: usize = 4096;
 
 thread_local! {
-    static STORE: RefCell<Recycler> = const { RefCell::new(Recycler::new(64)) };
+    static STORE: RefCell<Recycler> = const { RefCell::new(Recycler::new(64, 8)) };
 }
 
 /// Each thread's store; a test has a thread of its own.
@@ -20,12 +20,20 @@ impl Home for Threads {
     fn give(&self, blocks: Vec<Block>) {
         STORE.with_borrow(|store| store.give(blocks));
     }
+
+    fn take_sectors(&self, count: usize) -> Vec<Sector> {
+        STORE.with_borrow(|store| store.take_sectors(count))
+    }
+
+    fn give_sectors(&self, sectors: Vec<Sector>) {
+        STORE.with_borrow(|store| store.give_sectors(sectors));
+    }
 }
 
 static THREADS: Threads = Threads;
 
 fn limit(blocks_max: usize) {
-    STORE.set(Recycler::new(blocks_max));
+    STORE.set(Recycler::new(blocks_max, 8));
 }
 
 fn kept() -> usize {
@@ -93,4 +101,38 @@ fn empty_and_long_runs_work() {
     assert!(Blocks::recycled(0, &THREADS).is_empty());
     drop(filled(257, 3));
     assert_eq!(Blocks::recycled(257, &THREADS).len(), 257);
+}
+
+/// Sectors come back when nobody shares them any more, to the shelf of their length, and are what they were filled with.
+#[test]
+fn sectors_are_used_again_when_the_last_share_is_gone() {
+    limit(64);
+    let kept = || STORE.with_borrow(Recycler::kept_sectors);
+    let supply = Supply::of(&THREADS);
+    let first = supply.copy(&[7; 3 * 512]);
+    let place = first.bytes().as_ptr();
+    let slice = first.slice(1, 1);
+    drop(first);
+    assert_eq!(kept(), 0);
+    assert_eq!(slice.bytes(), [7; 512]);
+    drop(slice);
+    assert_eq!(kept(), 3);
+    let other = supply.copy(&[8; 2 * 512]);
+    assert_ne!(other.bytes().as_ptr(), place);
+    let padded = supply.copy(&[9; 2 * 512 + 1]);
+    assert_eq!(padded.bytes().as_ptr(), place);
+    assert_eq!(padded.bytes()[1023..1026], [9, 9, 0]);
+    assert_eq!(padded.bytes()[1026..], [0; 510]);
+    drop((padded, other));
+    assert_eq!(kept(), 5);
+    // More than are to be kept, and longer ones than there is a shelf for.
+    drop(supply.copy(&[1; 4 * 512]));
+    drop(supply.filled(64, |bytes| bytes.fill(1)));
+    assert_eq!(kept(), 5);
+    let fresh = Supply::default().filled(1, |bytes| bytes.fill(3));
+    assert_eq!(fresh.bytes(), [3; 512]);
+    assert_eq!(
+        Supply::default().copy(&[4; 5]).bytes()[..6],
+        [4, 4, 4, 4, 4, 0]
+    );
 }
