@@ -21,7 +21,14 @@ fn options(lba_bytes_max: Option<u32>) -> DiskOptions {
     }
 }
 
+/// Where every drive of a pool comes from, and no laboratory's.
+fn with_checksums() {
+    let symbolic = varve_format::are_checksums_symbolic();
+    assert!(!symbolic, "what lies on real drives has real checksums");
+}
+
 fn open(io: &Io, path: &Path, options: &DiskOptions) -> Result<FileDrive, ControlError> {
+    with_checksums();
     Disk::open(path, options)
         .map(|disk| FileDrive::new(io.clone(), disk))
         .map_err(|error| of_open(path, error))
@@ -33,6 +40,7 @@ fn create(
     bytes: u64,
     options: &DiskOptions,
 ) -> Result<FileDrive, ControlError> {
+    with_checksums();
     Disk::create(path, bytes, options)
         .map(|disk| FileDrive::new(io.clone(), disk))
         .map_err(|error| of_open(path, error))

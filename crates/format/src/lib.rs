@@ -47,7 +47,9 @@ pub use brought::{Brought, BroughtBlock, BroughtLeaf};
 pub use catalogue::{CATALOGUE_ENTRY_BYTES, CatalogueEntry, VOLUME_BLOCKS_MAX, VolumeState};
 pub use checkpoint::{CommitBody, LanePosition, PartKind, PartPlace};
 pub use chunk::{CHUNK_HEAD_BYTES, CHUNK_HEADER_BYTES, ChunkHeader, CommitPlace};
-pub use crc::{block_crc, crc24, crc32c, crc32c_parts};
+pub use crc::{
+    are_checksums_symbolic, block_crc, crc24, crc32c, crc32c_parts, make_checksums_symbolic,
+};
 pub use crcs::Crcs;
 pub use delta::{DELTA_BYTES, Delta, DeltaBody, DeltaError};
 pub use entry::{CRC24_MASK, Entry};

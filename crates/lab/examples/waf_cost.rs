@@ -20,6 +20,7 @@ fn cpu_s() -> f64 {
 
 fn main() {
     varve_hostio::keep_freed_memory();
+    varve_format::make_checksums_symbolic();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, usual: f64| {
         arguments

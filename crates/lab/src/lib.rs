@@ -7,6 +7,9 @@
 //! that stand [`fio`], job files as loads; [`drive`], a modelled drive alone; [`waf`], placement policies and the engine under one
 //! load, without time; [`rig`], the engine and other systems on modelled drives in virtual time; [`comparators`], by which parameters those are compared; and [`experiments`], which set published figures beside what these find.
 //!
+//! Checksums of structures may be symbols, too: the command line has them so ([`varve_format::make_checksums_symbolic`]), and no
+//! figure changes by it.
+//!
 //! The same seed gives the same figures, except those that are measured times.
 //!
 //! **Not here**: the command line and the frame of JSON documents (`varve`).

@@ -96,9 +96,11 @@ enum Filling {
 impl Options {
     /// Runs the experiment and prints its result.
     pub(crate) fn run(&self) -> Exit {
-        // A run of a pool of full size takes what memory there is: what it frees others need.
+        // A run of a pool of full size takes what memory there is: what it frees others need. And a start is measured with
+        // its checksums.
         if !matches!(self.experiment, Experiment::Recovery(_)) {
             varve_hostio::keep_freed_memory();
+            varve_format::make_checksums_symbolic();
         }
         match &self.experiment {
             Experiment::Recovery(recovery) => recovery.run(),
