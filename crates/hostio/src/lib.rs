@@ -31,7 +31,7 @@ mod spare;
 mod stream;
 mod vectors;
 
-pub use allocator::keep_freed_memory;
+pub use allocator::{Allocator, keep_freed_memory};
 pub use aside::aside;
 pub use cpu::thread_cpu_time;
 pub use descriptors::{open_descriptors, raise_descriptors};

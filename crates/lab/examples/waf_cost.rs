@@ -9,7 +9,7 @@ use varve_lab::waf::{PolicyName, WafRequest, Workload, run};
 
 /// As the binary has it: allocations are a part of what is measured.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: varve_hostio::Allocator = varve_hostio::Allocator;
 
 /// CPU time of the process in seconds.
 fn cpu_s() -> f64 {

@@ -16,7 +16,7 @@ mod signalled;
 
 /// A run of the simulator allocates and frees some thousand buffers a millisecond.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: varve_hostio::Allocator = varve_hostio::Allocator;
 
 fn main() -> std::process::ExitCode {
     cli::run()

@@ -12,4 +12,4 @@ mod waf;
 
 /// As in the program: with the system's own a fifth of the time of a rig goes by in it.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: varve_hostio::Allocator = varve_hostio::Allocator;
