@@ -257,8 +257,8 @@ impl SectionSummary {
         size_of::<SectionHead>() + volume + state
     }
 
-    /// Writes all but the deltas, behind a section of the volume `before`.
-    #[inline]
+    /// Writes all but the deltas, behind a section of the volume `before`. Inlined: for most it is one word.
+    #[inline(always)]
     fn encode(&self, before: Option<VolumeId>, out: &mut [u8]) {
         let leaf = u32::try_from(self.leaf.0).expect("leaves are numbered by 32 bits");
         let is_other = before != Some(self.volume);
@@ -306,8 +306,10 @@ fn enter<'a>(out: &'a mut [u8], what: &(impl IntoBytes + Immutable)) -> &'a mut 
 /// the other, in memory that stays.
 #[derive(Debug, Default)]
 pub struct PartWriter {
-    /// The last payload, without its head; none was begun if it is empty.
+    /// Memory of the last payload; what stood there before is written over, never read.
     open: Vec<u8>,
+    /// Bytes of the last payload, those of its head among them, which is not there yet; none was begun if it is empty.
+    open_bytes: usize,
     open_sections: u32,
     /// The payloads before, with their sections.
     closed: Vec<(PartPayload, u32)>,
@@ -369,23 +371,22 @@ impl PartWriter {
         section: &SectionSummary,
         fill: impl FnOnce(&mut [[u8; DELTA_BYTES]]),
     ) {
-        if self.open.is_empty() {
+        if self.open_bytes == 0 {
             self.begin();
         }
         let mut bytes = section.bytes(self.volume);
-        if self.open.len() + bytes > PART_BYTES_MAX {
-            self.close();
-            self.begin();
-            bytes = section.bytes(None);
-            assert!(
-                self.open.len() + bytes <= PART_BYTES_MAX,
-                "section too large"
-            );
+        if self.open_bytes + bytes > self.open.len() {
+            bytes = self.make_room(section, bytes);
         }
         let deltas = section.state.map_or(0, |state| usize::from(state.deltas));
-        let from = self.open.len();
-        self.open.resize(from + bytes, 0);
-        let (head, room) = self.open[from..].split_at_mut(bytes - deltas * DELTA_BYTES);
+        let from = self.open_bytes;
+        self.open_bytes += bytes;
+        let room = &mut self.open[from..from + bytes];
+        if cfg!(debug_assertions) {
+            // Who leaves something out is found out by every test that looks at it.
+            room.fill(0xa5);
+        }
+        let (head, room) = room.split_at_mut(bytes - deltas * DELTA_BYTES);
         section.encode(self.volume, head);
         fill(room.as_chunks_mut().0);
         self.volume = Some(section.volume);
@@ -393,14 +394,34 @@ impl PartWriter {
     }
 
     fn begin(&mut self) {
-        self.open.extend_from_slice(&[0; size_of::<PartHead>()]);
+        self.open_bytes = size_of::<PartHead>();
+        if self.open.len() < self.open_bytes {
+            self.open.resize(self.open_bytes, 0);
+        }
         self.volume = None;
     }
 
+    /// Memory for a section of so many bytes, in another payload if need be; tells its bytes there.
+    #[cold]
+    fn make_room(&mut self, section: &SectionSummary, mut bytes: usize) -> usize {
+        if self.open_bytes + bytes > PART_BYTES_MAX {
+            self.close();
+            self.begin();
+            bytes = section.bytes(None);
+        }
+        let end = self.open_bytes + bytes;
+        assert!(end <= PART_BYTES_MAX, "section too large");
+        if end > self.open.len() {
+            let more = (2 * end).min(PART_BYTES_MAX);
+            self.open.resize(more, 0);
+        }
+        bytes
+    }
+
     fn close(&mut self) {
-        let payload = PartPayload::new_in(&self.open, self.supply);
+        let payload = PartPayload::new_in(&self.open[..self.open_bytes], self.supply);
         self.closed.push((payload, self.open_sections));
-        self.open.clear();
+        self.open_bytes = 0;
         self.open_sections = 0;
     }
 
@@ -410,7 +431,7 @@ impl PartWriter {
     /// If a slice takes more than 65,535 payloads.
     #[must_use]
     pub fn finish(&mut self, slice: u16, full: bool, since: Lsn, cut: Lsn) -> Vec<PartPayload> {
-        if self.open.is_empty() {
+        if self.open_bytes == 0 {
             self.begin();
         }
         self.close();
