@@ -21,6 +21,7 @@
 use crate::error::EngineError;
 use crate::recall::Recall;
 use crate::shared::Shared;
+use crate::tally::Counter;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -40,6 +41,9 @@ const PACE_MIN: Nanos = Nanos::from_micros(50);
 /// The same on an owner that does nothing else meanwhile: its processor sleeps, and waking one takes some 20
 /// us of its time.
 const PACE_MIN_APART: Nanos = Nanos::from_micros(200);
+
+/// Writes that waited since each costs time.
+const PACED_WRITES: Counter = Counter::named("paced_writes");
 
 /// What a write that waits is told: it passes, or why it does not.
 pub(crate) type Pass = Result<(), EngineError>;
@@ -307,7 +311,7 @@ impl Shared {
             }
             let ahead = self.time_ahead();
             if ahead > self.least_pause().0 {
-                self.count("paced_writes", 1);
+                self.tally.add_to(self.reactor, PACED_WRITES, 1);
                 self.world.sleep(Nanos(ahead)).await;
                 // Whoever came meanwhile may be next.
                 continue;
@@ -403,9 +407,13 @@ impl Shared {
         let left = self.log_room().saturating_sub(self.pending_log());
         // Each owner has a gate; cleaning is for all of them.
         let pace = self.pace.load(Ordering::Relaxed) * u64::from(self.config.owners());
-        let short = u128::from(slow.saturating_sub(left));
-        let price = u128::from(pace * cost) * short / u128::from(left.max(1));
-        price.min(PACE_MAX.0.into()) as u64
+        let (short, left) = (slow.saturating_sub(left), left.max(1));
+        let price = match (pace * cost).checked_mul(short) {
+            Some(product) => product / left,
+            // More than the longest by far: `left` has 40 bits.
+            None => PACE_MAX.0,
+        };
+        price.min(PACE_MAX.0)
     }
 
     /// Time that is not worth sleeping for.
