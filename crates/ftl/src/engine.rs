@@ -252,7 +252,7 @@ impl Engine {
         data: Blocks,
         fua: bool,
     ) -> impl Future<Output = Result<(), EngineError>> {
-        self.write_unless(None, volume, lba, data, fua)
+        self.write_unless(None, volume, lba, Rc::new(data), fua)
     }
 
     /// [`Engine::write`] of somebody who may be gone before it is in the log, and then does not want it any more. What
@@ -269,15 +269,16 @@ impl Engine {
         data: Blocks,
         fua: bool,
     ) -> impl Future<Output = Result<(), EngineError>> {
-        self.write_unless(Some(recall), volume, lba, data, fua)
+        self.write_unless(Some(recall), volume, lba, Rc::new(data), fua)
     }
 
+    /// Blocks are shared from the start: a pointer to them is all that goes from flow to flow.
     async fn write_unless(
         &self,
         recall: Option<&Recall>,
         volume: VolumeId,
         lba: Lba,
-        data: Blocks,
+        data: Rc<Blocks>,
         fua: bool,
     ) -> Result<(), EngineError> {
         if recall.is_some_and(Recall::is_recalled) {
@@ -290,10 +291,11 @@ impl Engine {
             let owner = self.owner(volume, lba);
             let shared = &self.shared;
             if owner == shared.reactor {
-                let (shard, data) = (shared.shard(), Rc::new(data));
+                let shard = shared.shard();
                 shard.write(volume, lba, data, recall).await?;
             } else {
                 let crcs = checksums(&data, 0..data.len());
+                let data = Rc::unwrap_or_clone(data);
                 shared.write_there(owner, volume, lba, data, crcs).await?;
             }
         } else {
@@ -312,12 +314,11 @@ impl Engine {
         &self,
         volume: VolumeId,
         lba: Lba,
-        data: Blocks,
+        data: Rc<Blocks>,
         recall: Option<&Recall>,
     ) -> Result<(), EngineError> {
         let count = data.len() as u64;
         let makes_leaf = self.set_room_aside(volume, lba, count).await?;
-        let data = Rc::new(data);
         let mut waiting = Vec::new();
         let mut at = 0;
         for (piece, makes_leaf) in pieces(lba, count).zip(makes_leaf) {

@@ -251,7 +251,8 @@ impl Machine {
     }
 
     async fn flow(&self, subject: &Subject, phase: &Phase) {
-        while let Some((volume, lba, data)) = self.next(subject, phase) {
+        while let Some((volume, lba, blocks, version)) = self.next(subject, phase) {
+            let data = symbols(lba, blocks, version);
             if let Err(error) = subject.engine.write(volume, lba, data, false).await {
                 phase.failure.set(phase.failure.get().or(Some(error)));
                 phase.begun.set(phase.blocks);
@@ -259,8 +260,8 @@ impl Machine {
         }
     }
 
-    /// The next write of a phase.
-    fn next(&self, subject: &Subject, phase: &Phase) -> Option<(VolumeId, Lba, varve_io::Blocks)> {
+    /// The next write of a phase: how many blocks of what, and which write it is.
+    fn next(&self, subject: &Subject, phase: &Phase) -> Option<(VolumeId, Lba, u64, u64)> {
         let begun = phase.begun.get();
         if begun >= phase.blocks {
             return None;
@@ -280,8 +281,7 @@ impl Machine {
         }
         let tenant = write.block / self.plan.pool.volume_blocks;
         let lba = Lba(write.block - tenant * self.plan.pool.volume_blocks);
-        let data = symbols(lba, write.blocks, begun);
-        Some((subject.volumes[tenant as usize], lba, data))
+        Some((subject.volumes[tenant as usize], lba, write.blocks, begun))
     }
 
     /// Blocks written so far, `host` of them by hosts.
