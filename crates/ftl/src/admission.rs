@@ -134,9 +134,7 @@ impl Shard {
                 makes_leaf,
             }),
             Err(error) => {
-                self.shared
-                    .pending_blocks
-                    .fetch_sub(blocks, Ordering::SeqCst);
+                self.shared.unpend_blocks(blocks);
                 Err(error)
             }
         }
@@ -144,9 +142,7 @@ impl Shard {
 
     /// Gives back what a write that will not be set aside.
     pub(crate) fn give_room_back(&self, key: LeafKey, blocks: u64, makes_leaf: bool) {
-        self.shared
-            .pending_blocks
-            .fetch_sub(blocks, Ordering::SeqCst);
+        self.shared.unpend_blocks(blocks);
         if makes_leaf {
             self.leaf_made(key);
         }
@@ -188,7 +184,7 @@ impl Shard {
         if self.count_fresh(volume, lba, blocks) != Some(0) {
             return None;
         }
-        shared.pending_blocks.fetch_add(blocks, Ordering::SeqCst);
+        shared.pend_blocks(blocks);
         Some(0)
     }
 
@@ -214,7 +210,7 @@ impl Shard {
                 continue;
             };
             if fresh == 0 {
-                shared.pending_blocks.fetch_add(blocks, Ordering::SeqCst);
+                shared.pend_blocks(blocks);
                 return Ok(0);
             }
             if shared.reserve_blocks(blocks, fresh, own) {

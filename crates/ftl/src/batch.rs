@@ -64,35 +64,32 @@ const fn round_up(sectors: u64, unit: u64) -> u64 {
     (sectors + (unit - 1)) & !(unit - 1)
 }
 
-/// Records of a batch; what goes with each, and where it lies.
-pub(crate) type Contents = (Vec<Record>, Vec<(Load, Appended)>);
+/// Records of a batch, and what goes with each.
+pub(crate) type Contents = (Vec<Record>, Vec<Load>);
 
-/// Gives every record of the batch `head` its places, and adds header and payloads to the gather
-/// (layout: ADR 4).
+/// Adds header and payloads of the batch `head` to the gather (layout: ADR 4); tells where its first record lies.
 pub(crate) fn place(
     head: &BatchHead,
     records: &[Record],
-    loads: &mut [(Load, Appended)],
+    loads: &[Load],
     supply: Supply,
     gather: &mut Gather,
-) {
+) -> Appended {
     gather.push_meta(head.encode_in(records, supply));
     let data_start = head.address + u64::from(head.header_bytes) / SECTOR_BYTES;
     let meta_start = data_start + u64::from(head.data_blocks) * BLOCK_SECTORS;
-    let mut next = Appended {
+    let first = Appended {
         lsn: head.first_lsn,
         data_sector: data_start,
         meta_sector: meta_start,
         batch_sector: head.address,
     };
-    for (load, at) in loads.iter_mut() {
-        *at = next;
-        next.lsn = next.lsn.plus(1);
-        if let Some((blocks, range)) = &load.data {
-            next.data_sector += range.len() as u64 * BLOCK_SECTORS;
-            gather.push_blocks(blocks, range);
+    let mut next = first;
+    for load in loads {
+        next = next.behind(load);
+        if let Some((blocks, from, count)) = &load.data {
+            gather.push_blocks(blocks, &(*from as usize..(*from + *count) as usize));
         }
-        next.meta_sector += load.meta_sectors();
     }
     let meta_end = meta_start + u64::from(head.meta_bytes) / SECTOR_BYTES;
     assert!(
@@ -100,9 +97,9 @@ pub(crate) fn place(
         "payloads are as long as their records say"
     );
     if head.meta_bytes == 0 {
-        return;
+        return first;
     }
-    for (load, _) in loads {
+    for load in loads {
         if !load.meta.is_empty() {
             gather.push_meta(load.meta.clone());
         }
@@ -111,6 +108,7 @@ pub(crate) fn place(
     if padding > 0 {
         gather.push_meta(Sectors::zeroed(padding as usize));
     }
+    first
 }
 
 /// Records that wait for their batch. They lie as a batch holds them: one that takes all of them takes
@@ -118,18 +116,9 @@ pub(crate) fn place(
 #[derive(Default)]
 pub(crate) struct Queue {
     records: VecDeque<Record>,
-    loads: VecDeque<(Load, Appended)>,
-    waiting: VecDeque<Waiting>,
+    loads: VecDeque<Load>,
     /// What all of them take.
     size: RecordSize,
-}
-
-/// What a batch must know of a record that waits.
-#[derive(Clone, Copy)]
-pub(crate) struct Waiting {
-    pub(crate) size: RecordSize,
-    /// It goes into one batch with the next one.
-    pub(crate) joins_next: bool,
 }
 
 impl Queue {
@@ -150,47 +139,55 @@ impl Queue {
         self.size
     }
 
-    /// They, in order.
-    pub(crate) const fn waiting(&self) -> &VecDeque<Waiting> {
-        &self.waiting
+    /// What each takes, in order, and whether it goes into one batch with the next one.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (RecordSize, bool)> {
+        let both = self.records.iter().zip(&self.loads);
+        both.map(|(record, load)| (RecordSize::of(record), load.joins_next))
     }
 
     /// True if the last one goes into one batch with one that is not there yet.
     pub(crate) fn is_open(&self) -> bool {
-        self.waiting.back().is_some_and(|last| last.joins_next)
+        self.loads.back().is_some_and(|last| last.joins_next)
     }
 
-    #[inline]
-    pub(crate) fn push(&mut self, record: Record, load: Load, joins_next: bool) {
-        let size = RecordSize::of(&record);
-        self.size = self.size.plus(size);
-        self.waiting.push_back(Waiting { size, joins_next });
+    #[inline(always)]
+    pub(crate) fn push(&mut self, record: Record, load: Load) {
+        self.size = self.size.plus(RecordSize::of(&record));
         self.records.push_back(record);
-        self.loads.push_back((load, Appended::NOWHERE));
+        self.loads.push_back(load);
     }
 
     /// Moves the first `count` records to `contents`, behind those that are there.
     pub(crate) fn take(&mut self, count: usize, contents: &mut Contents) {
         let (records, loads) = contents;
-        if count == self.len() && records.is_empty() {
-            let empty = (core::mem::take(records), core::mem::take(loads));
-            *records = core::mem::replace(&mut self.records, empty.0.into()).into();
-            *loads = core::mem::replace(&mut self.loads, empty.1.into()).into();
-            self.waiting.clear();
+        if count == self.len() {
+            take_all(&mut self.records, records);
+            take_all(&mut self.loads, loads);
             self.size = RecordSize::default();
             return;
         }
-        records.extend(self.records.drain(..count));
-        loads.extend(self.loads.drain(..count));
-        for taken in self.waiting.drain(..count) {
-            self.size = self.size.minus(taken.size);
+        for record in self.records.drain(..count) {
+            self.size = self.size.minus(RecordSize::of(&record));
+            records.push(record);
         }
+        loads.extend(self.loads.drain(..count));
     }
 
     /// What goes with each of them, to be told that the engine stopped.
-    pub(crate) fn abandon(&mut self) -> VecDeque<(Load, Appended)> {
+    pub(crate) fn abandon(&mut self) -> VecDeque<Load> {
         core::mem::take(self).loads
     }
+}
+
+/// Moves all that waits behind what is there already: by changing hands with it if that is nothing, else as one copy.
+fn take_all<T>(from: &mut VecDeque<T>, into: &mut Vec<T>) {
+    let mut all = Vec::from(core::mem::take(from));
+    if into.is_empty() {
+        core::mem::swap(&mut all, into);
+    } else {
+        into.append(&mut all);
+    }
+    *from = all.into();
 }
 
 #[cfg(test)]
@@ -249,30 +246,25 @@ mod tests {
             class: 0,
             crcs: (0..=lba as u32).collect::<Crcs>(),
         };
-        let load = || Load {
-            data: None,
-            meta: Sectors::zeroed(0),
-            reserved_nodes: 0,
-            pending_blocks: 0,
-            pending_log: 0,
-            pending_leaf: false,
-            ticket: None,
+        let load = |joins_next| Load {
+            joins_next,
+            ..Load::new(None, Sectors::zeroed(0), None)
         };
         let sizes = |lbas: core::ops::Range<u64>| {
             let sizes = lbas.map(|lba| RecordSize::of(&record(lba)));
             sizes.fold(RecordSize::default(), RecordSize::plus)
         };
         let mut queue = Queue::default();
-        (0..5).for_each(|lba| queue.push(record(lba), load(), false));
+        (0..5).for_each(|lba| queue.push(record(lba), load(false)));
         let mut contents = Contents::default();
         queue.take(2, &mut contents);
         assert_eq!((queue.len(), queue.size()), (3, sizes(2..5)));
-        (5..7).for_each(|lba| queue.push(record(lba), load(), lba == 6));
+        (5..7).for_each(|lba| queue.push(record(lba), load(lba == 6)));
         assert!(queue.is_open());
         queue.take(5, &mut contents);
         assert_eq!(contents.0, (0..7).map(record).collect::<Vec<_>>());
         assert_eq!(contents.1.len(), 7);
-        queue.push(record(7), load(), false);
+        queue.push(record(7), load(false));
         let mut whole = Contents::default();
         queue.take(1, &mut whole);
         assert!(queue.is_empty() && queue.size() == RecordSize::default());

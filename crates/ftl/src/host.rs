@@ -16,7 +16,6 @@ use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::Ordering;
 use varve_format::{Crcs, Record};
 use varve_io::{Blocks, Receiver, slot};
 use varve_units::{LEAF_BLOCKS, Lba, SliceId, VolumeId};
@@ -125,7 +124,7 @@ impl Shard {
     }
 
     /// Queues a write that is one record and was admitted. Whoever holds the ticket is told when it is acknowledged.
-    #[inline]
+    #[inline(always)]
     fn queue_put(
         &self,
         (volume, lba): (VolumeId, Lba),
@@ -147,17 +146,16 @@ impl Shard {
 
     /// Sets room aside for blocks of a leaf that is kept, if there is some now.
     fn reserves_at_once(&self, key: LeafKey, lba: Lba, blocks: u64) -> bool {
-        let pending = &self.shared.pending_blocks;
         if self.shared.reserve_blocks(blocks, blocks, 0) {
             let is_kept = self.map.borrow().is_kept(key);
             if !is_kept {
-                pending.fetch_sub(blocks, Ordering::SeqCst);
+                self.shared.unpend_blocks(blocks);
             }
             return is_kept;
         }
         // Overwrites of a pool that is nearly full, mostly: a full leaf is kept, and needs no room.
         if self.map.borrow().is_full(key) {
-            pending.fetch_add(blocks, Ordering::SeqCst);
+            self.shared.pend_blocks(blocks);
             return true;
         }
         let is_kept = self.map.borrow().is_kept(key);
@@ -184,7 +182,7 @@ impl Shard {
         let passes = is_easy && reserved() && {
             let passes = shared.try_gate(blocks);
             if !passes {
-                shared.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+                shared.unpend_blocks(blocks);
             }
             passes
         };
@@ -306,7 +304,7 @@ impl Shard {
                 Err(error) => {
                     // The record has given back its own; the ones behind it are never made.
                     let left = (range.len() - from - length) as u64;
-                    self.shared.pending_blocks.fetch_sub(left, Ordering::SeqCst);
+                    self.shared.unpend_blocks(left);
                     outcome = Err(error);
                     break;
                 }

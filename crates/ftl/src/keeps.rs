@@ -234,13 +234,7 @@ impl Shared {
         for (index, record) in records.into_iter().enumerate() {
             shard.room_for(&record, 1).await;
             let payload = Some((Rc::clone(&data), index..index + 1));
-            shard.queue_up(
-                record,
-                payload,
-                1,
-                (0, false),
-                Ticket::Moves(moves.ticket()),
-            );
+            shard.queue_up(record, payload, 1, (0, false), moves.ticket());
         }
         let mut all = true;
         for record in 0..count {

@@ -14,9 +14,10 @@
 use crate::batch::{Contents, OpenChunk, Queue, place, sectors_of};
 use crate::crossing::Caller;
 use crate::error::EngineError;
-use crate::geometry::Geometry;
+use crate::gate::log_cost;
+use crate::geometry::{BLOCK_SECTORS, Geometry};
 use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
-use crate::progress::{MovesTicket, Progress};
+use crate::progress::{Moves, Progress};
 use crate::shared::Identity;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -57,43 +58,48 @@ pub struct Appended {
 }
 
 impl Appended {
-    /// Of a record that has no place yet.
-    pub(crate) const NOWHERE: Self = Self {
-        lsn: Lsn(0),
-        data_sector: 0,
-        meta_sector: 0,
-        batch_sector: 0,
-    };
+    /// Where the record lies that follows this one, with which goes `load`, in its batch (layout: ADR 4).
+    #[inline]
+    pub(crate) fn behind(&self, load: &Load) -> Self {
+        Self {
+            lsn: self.lsn.plus(1),
+            data_sector: self.data_sector + load.data_blocks() * BLOCK_SECTORS,
+            meta_sector: self.meta_sector + load.meta_sectors(),
+            batch_sector: self.batch_sector,
+        }
+    }
 }
 
 /// The engine stopped before the record was acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stopped;
 
-/// What goes with a record.
+/// What goes with a record. One cache line: it is kept for each record that waits or is on its way.
 pub struct Load {
-    /// Its data blocks.
-    pub data: Option<(Rc<Blocks>, Range<usize>)>,
+    /// Its data blocks: where they are, the first of them, and how many.
+    pub data: Option<(Rc<Blocks>, u32, u32)>,
     /// Its metadata payload; none if it has none.
     pub meta: Sectors,
-    /// Delta nodes set aside for it in the owner's map.
-    pub reserved_nodes: usize,
-    /// Blocks it may newly map, counted in the pool's pending ones.
-    pub pending_blocks: u64,
-    /// Blocks of log it was admitted with, counted in the pool's pending ones.
-    pub pending_log: u64,
-    /// True if it makes a leaf, counted in the pool's pending ones.
-    pub pending_leaf: bool,
     /// Who waits for it.
     pub ticket: Option<Ticket>,
+    /// Delta nodes set aside for it in the owner's map.
+    pub reserved_nodes: u32,
+    /// Blocks it may newly map, counted in the pool's pending ones.
+    pub pending_blocks: u32,
+    /// True if it makes a leaf, counted in the pool's pending ones.
+    pub pending_leaf: bool,
+    /// True if its record goes into one batch with the next one.
+    pub joins_next: bool,
 }
+
+const _: () = assert!(size_of::<Load>() <= 64, "what goes with a record is small");
 
 /// Who waits for a record.
 pub enum Ticket {
     /// A flow of the same reactor.
     Here(Sender<Result<Appended, Stopped>>),
-    /// A flow that appended moves of a stripe.
-    Moves(MovesTicket),
+    /// A flow that appended moves of a stripe; of these records this one.
+    Moves(Rc<Moves>, u32),
     /// A block that stays in the log: of the unit that it was in.
     Kept(Rc<Progress>),
     /// A host's write that came in on the same reactor: where it lies is of no interest.
@@ -103,12 +109,41 @@ pub enum Ticket {
 }
 
 impl Load {
+    /// That of a record for which nothing was set aside.
+    #[must_use]
+    pub fn new(
+        data: Option<(Rc<Blocks>, Range<usize>)>,
+        meta: Sectors,
+        ticket: Option<Ticket>,
+    ) -> Self {
+        let data = data.map(|(blocks, range)| (blocks, range.start as u32, range.len() as u32));
+        Self {
+            data,
+            meta,
+            ticket,
+            reserved_nodes: 0,
+            pending_blocks: 0,
+            pending_leaf: false,
+            joins_next: false,
+        }
+    }
+
     /// Data blocks it brings.
     #[inline]
     pub(crate) fn data_blocks(&self) -> u64 {
         self.data
             .as_ref()
-            .map_or(0, |(_, range)| range.len() as u64)
+            .map_or(0, |(_, _, count)| u64::from(*count))
+    }
+
+    /// Blocks of log it was admitted with, counted in the pool's pending ones: as a write of a host that brings its
+    /// blocks.
+    #[inline]
+    pub(crate) fn pending_log(&self) -> u64 {
+        match self.pending_blocks {
+            0 => 0,
+            blocks => self.data.as_ref().map_or(0, |_| log_cost(blocks.into())),
+        }
     }
 
     /// Sectors of metadata it brings.
@@ -126,11 +161,12 @@ pub struct Batch {
     pub first_lsn: Lsn,
     /// Its records.
     pub records: Vec<Record>,
-    /// What goes with each, and where it lies.
-    pub loads: Vec<(Load, Appended)>,
+    /// What goes with each.
+    pub loads: Vec<Load>,
+    /// Where the first of them lies.
+    pub(crate) first: Appended,
     chunk: u32,
     chunk_sequence: u64,
-    sector: u64,
     state: BatchState,
 }
 
@@ -154,7 +190,20 @@ impl Batch {
 
     /// Fast-tier sector of its header.
     pub const fn sector(&self) -> u64 {
-        self.sector
+        self.first.batch_sector
+    }
+
+    /// Its records with what goes with each, and where it lies.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (&Record, &Load, Appended)> {
+        let mut next = self.first;
+        self.records
+            .iter()
+            .zip(&self.loads)
+            .map(move |(record, load)| {
+                let at = next;
+                next = at.behind(load);
+                (record, load, at)
+            })
     }
 
     fn has_commit(&self) -> bool {
@@ -320,10 +369,11 @@ impl Lane {
 
     /// Queues a record, ahead of those of lower ranks. With `joins_next` it goes into one batch with the
     /// record that is queued next: both are in the log, or neither.
-    #[inline]
-    pub fn push(&mut self, record: Record, load: Load, joins_next: bool) {
+    #[inline(always)]
+    pub fn push(&mut self, record: Record, mut load: Load, joins_next: bool) {
+        load.joins_next = joins_next;
         let rank = Rank::of(&record);
-        self.queues[rank as usize].push(record, load, joins_next);
+        self.queues[rank as usize].push(record, load);
     }
 
     /// Ordinary records queued and not yet sealed.
@@ -398,7 +448,7 @@ impl Lane {
     /// Where redo must begin to see every record that is not yet acknowledged.
     pub fn position(&self) -> LanePosition {
         let (chunk, sector, chunk_sequence) = match (self.inflight.front(), &self.open) {
-            (Some(batch), _) => (batch.chunk, batch.sector, batch.chunk_sequence),
+            (Some(batch), _) => (batch.chunk, batch.sector(), batch.chunk_sequence),
             (None, Some(open)) => (open.grant.chunk, open.batch_start(), open.sequence),
             (None, None) => (u32::MAX, 0, self.next_chunk_sequence),
         };
@@ -607,13 +657,13 @@ impl Lane {
                 (sum, whole) = (all, all);
                 continue;
             }
-            for waiting in queue.waiting() {
-                let (count, size) = (sum.0 + 1, sum.1.plus(waiting.size));
+            for (size, joins_next) in queue.waiting() {
+                let (count, size) = (sum.0 + 1, sum.1.plus(size));
                 if !fits(count, &size) {
                     return whole;
                 }
                 sum = (count, size);
-                if !waiting.joins_next {
+                if !joins_next {
                     whole = sum;
                 }
             }
@@ -623,7 +673,7 @@ impl Lane {
 
     /// Puts a batch of records that together take `size` into the open chunk.
     fn put(&mut self, sequence: u64, size: &RecordSize, contents: Contents) -> Write {
-        let (records, mut loads) = contents;
+        let (records, loads) = contents;
         let first_lsn = self.next_lsn;
         self.next_lsn = first_lsn.plus(records.len() as u64);
         let open = self.open.as_mut();
@@ -646,7 +696,7 @@ impl Lane {
             let header = open.header(self.identity, self.id, first_lsn, sequence);
             gather.push_meta(header.encode_twice_in(self.supply));
         }
-        place(&head, &records, &mut loads, self.supply, &mut gather);
+        let first = place(&head, &records, &loads, self.supply, &mut gather);
         open.next = head.address + head.batch_bytes() / SECTOR_BYTES;
         let write_pointer = (open.next - self.geometry.chunk_start(open.grant.chunk)) as u32;
         self.unflushed_bytes += gather.bytes();
@@ -657,7 +707,7 @@ impl Lane {
             chunk: open.grant.chunk,
             write_pointer,
             records: head.records.into(),
-            data_sector: head.address + u64::from(head.header_bytes) / SECTOR_BYTES,
+            data_sector: first.data_sector,
             data_blocks: head.data_blocks,
         };
         let batch = Batch {
@@ -665,9 +715,9 @@ impl Lane {
             first_lsn,
             records,
             loads,
+            first,
             chunk: open.grant.chunk,
             chunk_sequence: open.sequence,
-            sector: head.address,
             state: BatchState::Writing,
         };
         let at = self
@@ -726,7 +776,7 @@ impl Lane {
     pub(crate) fn unacked_in(&self, chunk: u32) -> Option<u64> {
         let batches = self.inflight.iter().chain(&self.again);
         let here = batches.filter(|batch| batch.chunk == chunk);
-        here.map(|batch| batch.sector).min()
+        here.map(Batch::sector).min()
     }
 
     /// The write of batch `sequence` failed. When every batch in flight has ended, the failed one
@@ -776,10 +826,6 @@ impl Lane {
         let queues = self.queues.iter_mut().rev();
         let queued = queues.flat_map(Queue::abandon);
         let sealed = self.again.drain(..).chain(self.inflight.drain(..));
-        sealed
-            .flat_map(|batch| batch.loads)
-            .chain(queued)
-            .map(|(load, _)| load)
-            .collect()
+        sealed.flat_map(|batch| batch.loads).chain(queued).collect()
     }
 }

@@ -17,7 +17,6 @@
 
 use crate::config::Canary;
 use crate::geometry::UnitId;
-use crate::lane::Ticket;
 use crate::limits::{OUTAGE_PAUSE_MAX, RETRY_PAUSE};
 use crate::progress::{Moves, Party, Progress};
 use crate::shared::Shared;
@@ -585,8 +584,7 @@ impl Shared {
         };
         let (nodes, shard) = (items.len(), self.shard());
         shard.room_for(&record, nodes).await;
-        let ticket = Ticket::Moves(moves.ticket());
-        shard.queue_up(record, None, nodes, (0, false), ticket);
+        shard.queue_up(record, None, nodes, (0, false), moves.ticket());
     }
 
     /// Tells those whose moves were appended how each ended.

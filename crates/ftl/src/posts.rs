@@ -278,6 +278,34 @@ impl Common {
         before
     }
 
+    /// The reverse of [`Common::add`].
+    #[inline]
+    fn sub(&self, from: &AtomicU64, by: u64) {
+        if self.config.lanes > 1 {
+            from.fetch_sub(by, Ordering::SeqCst);
+        } else {
+            from.store(from.load(Ordering::Relaxed) - by, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets aside blocks that need no room, or for which there is some.
+    #[inline]
+    pub(crate) fn pend_blocks(&self, blocks: u64) {
+        self.add(&self.pending_blocks, blocks);
+    }
+
+    /// Blocks that were set aside are mapped, or will not be.
+    #[inline]
+    pub(crate) fn unpend_blocks(&self, blocks: u64) {
+        self.sub(&self.pending_blocks, blocks);
+    }
+
+    /// Log that was set aside is written, or will not be.
+    #[inline]
+    pub(crate) fn unpend_log(&self, cost: u64) {
+        self.sub(&self.pending_log, cost);
+    }
+
     /// Sets room aside for `blocks` that a command may newly map, if `fresh` of them fit.
     ///
     /// `own` is what the same command has set aside before, of which so many were not fresh.
@@ -287,7 +315,7 @@ impl Common {
         let pending = self.add(&self.pending_blocks, blocks);
         let fits = self.used_upper() + pending - own + fresh <= self.config.reserve.capacity_blocks;
         if !fits {
-            self.pending_blocks.fetch_sub(blocks, Ordering::SeqCst);
+            self.unpend_blocks(blocks);
         }
         fits
     }
@@ -349,7 +377,7 @@ impl Common {
         let pending = self.add(&self.pending_log, cost);
         let fits = pending + cost <= self.log_room() && (pending == 0 || pending + cost <= window);
         if !fits {
-            self.pending_log.fetch_sub(cost, Ordering::SeqCst);
+            self.unpend_log(cost);
         }
         fits
     }

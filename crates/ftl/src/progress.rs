@@ -1,5 +1,6 @@
 //! How far the moves out of a unit are, and who is told when a record of them is acknowledged.
 
+use crate::lane::Ticket;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -121,28 +122,19 @@ impl Party {
 /// How the records of one stripe's moves end. One for all of them: an appender who waits for each takes memory
 /// for each.
 #[derive(Default)]
-pub(crate) struct Moves {
+pub struct Moves {
     /// Of each record that was appended, whether it was acknowledged; none as long as nobody knows.
     ended: RefCell<Vec<Option<bool>>>,
     /// Who waits, and for which of them.
     waits: RefCell<Option<(usize, Waker)>>,
 }
 
-/// One of these records, in the hands of the lane.
-pub struct MovesTicket {
-    moves: Rc<Moves>,
-    record: usize,
-}
-
 impl Moves {
     /// For a record that is appended now.
-    pub(crate) fn ticket(self: &Rc<Self>) -> MovesTicket {
+    pub(crate) fn ticket(self: &Rc<Self>) -> Ticket {
         let mut ended = self.ended.borrow_mut();
         ended.push(None);
-        MovesTicket {
-            moves: Rc::clone(self),
-            record: ended.len() - 1,
-        }
+        Ticket::Moves(Rc::clone(self), ended.len() as u32 - 1)
     }
 
     /// Waits until a record that was appended is acknowledged (true), or will never be.
@@ -157,15 +149,14 @@ impl Moves {
         })
         .await
     }
-}
 
-impl MovesTicket {
-    /// The record was acknowledged, or will never be.
-    pub(crate) fn end(self, ok: bool) {
-        let before = self.moves.ended.borrow_mut()[self.record].replace(ok);
+    /// A record was acknowledged, or will never be.
+    pub(crate) fn end(&self, record: u32, ok: bool) {
+        let record = record as usize;
+        let before = self.ended.borrow_mut()[record].replace(ok);
         assert!(before.is_none(), "a record ends once");
-        let mut waits = self.moves.waits.borrow_mut();
-        if let Some((_, waker)) = waits.take_if(|(record, _)| *record == self.record) {
+        let mut waits = self.waits.borrow_mut();
+        if let Some((_, waker)) = waits.take_if(|(waited, _)| *waited == record) {
             drop(waits);
             waker.wake();
         }
@@ -194,7 +185,12 @@ mod tests {
     #[test]
     fn records_end_one_by_one() {
         let moves = Rc::new(Moves::default());
-        let [first, second, third] = core::array::from_fn(|_| moves.ticket());
+        let tickets: [_; 3] = core::array::from_fn(|_| moves.ticket());
+        let numbers = tickets.map(|ticket| match ticket {
+            Ticket::Moves(_, record) => record,
+            _ => panic!("a ticket of these moves"),
+        });
+        let [first, second, third] = numbers;
         let wakes = Arc::new(Counted::default());
         let waker = Waker::from(Arc::clone(&wakes));
         let mut context = Context::from_waker(&waker);
@@ -205,11 +201,11 @@ mod tests {
             }
             ended
         });
-        third.end(true);
+        moves.end(third, true);
         assert!(waiting.as_mut().poll(&mut context).is_pending());
-        second.end(false);
+        moves.end(second, false);
         assert_eq!(wakes.0.load(Ordering::Relaxed), 0, "it waits for the first");
-        first.end(true);
+        moves.end(first, true);
         assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
         let ended = waiting.as_mut().poll(&mut context);
         assert_eq!(ended, Poll::Ready(alloc::vec![true, false, true]));

@@ -10,7 +10,6 @@ use crate::changes::{discard_pieces, for_each_change, lengthens, written};
 use crate::config::Canary;
 use crate::crossing::Answer;
 use crate::error::{EngineError, StopReason};
-use crate::gate::log_cost;
 use crate::geometry::{BLOCK_SECTORS, UnitId};
 use crate::host::nodes_of;
 use crate::lane::{Appended, Batch, Grant, Idle, Lane, Load, Stopped, Ticket, Write};
@@ -99,15 +98,8 @@ impl Shard {
         meta: Option<Sectors>,
     ) -> Receiver<Result<Appended, Stopped>> {
         let (sender, receiver) = slot();
-        let load = Load {
-            data: None,
-            meta: meta.unwrap_or(Sectors::zeroed(0)),
-            reserved_nodes: 0,
-            pending_blocks: 0,
-            pending_log: 0,
-            pending_leaf: false,
-            ticket: Some(Ticket::Here(sender)),
-        };
+        let meta = meta.unwrap_or(Sectors::zeroed(0));
+        let load = Load::new(None, meta, Some(Ticket::Here(sender)));
         self.push(record, load, false);
         receiver
     }
@@ -165,7 +157,8 @@ impl Shard {
     }
 
     /// Queues a record for which there is room, setting its delta nodes aside.
-    #[inline]
+    // Always: so a record is made where it waits. One that is copied just after its parts were written waits for them.
+    #[inline(always)]
     pub(crate) fn queue_up(
         &self,
         record: Record,
@@ -180,18 +173,11 @@ impl Shard {
         if self.map.borrow().room() < self.shared.nodes_low(self) {
             self.merge_wanted.notify();
         }
-        let pending_log = match pending_blocks {
-            0 => 0,
-            blocks => log_cost(blocks),
-        };
         let load = Load {
-            data,
-            meta: Sectors::zeroed(0),
-            reserved_nodes: nodes,
-            pending_blocks,
-            pending_log,
+            reserved_nodes: nodes as u32,
+            pending_blocks: pending_blocks as u32,
             pending_leaf,
-            ticket: Some(ticket),
+            ..Load::new(data, Sectors::zeroed(0), Some(ticket))
         };
         self.push(record, load, false);
     }
@@ -211,17 +197,15 @@ impl Shard {
         let count = joined.len();
         let mut receivers = Vec::with_capacity(count);
         for (index, one) in joined.into_iter().enumerate() {
-            let (blocks, nodes) = (one.blocks() as u64, nodes_of(one.blocks()));
+            let (blocks, nodes) = (one.blocks(), nodes_of(one.blocks()));
             self.reserved_nodes.set(self.reserved_nodes.get() + nodes);
             let (sender, receiver) = slot();
+            let ticket = Some(Ticket::Here(sender));
             let load = Load {
-                pending_log: one.data.as_ref().map_or(0, |_| log_cost(blocks)),
-                data: one.data,
-                meta: Sectors::zeroed(0),
-                reserved_nodes: nodes,
-                pending_blocks: blocks,
+                reserved_nodes: nodes as u32,
+                pending_blocks: blocks as u32,
                 pending_leaf: makes_leaf && index == 0,
-                ticket: Some(Ticket::Here(sender)),
+                ..Load::new(one.data, Sectors::zeroed(0), ticket)
             };
             self.push(one.record, load, index + 1 < count);
             receivers.push(receiver);
@@ -232,30 +216,36 @@ impl Shard {
         receivers
     }
 
-    #[inline]
-    fn push(&self, record: Record, mut load: Load, joins_next: bool) {
+    #[inline(always)]
+    fn push(&self, record: Record, load: Load, joins_next: bool) {
         if self.shared.is_stopped() {
-            self.answer(&mut load, Err(Stopped));
+            self.refuse(load);
             return;
         }
         self.lane.borrow_mut().push(record, load, joins_next);
         self.pump.notify();
     }
 
+    /// The engine stopped before a record was queued.
+    #[cold]
+    fn refuse(&self, mut load: Load) {
+        self.answer(&mut load, Err(Stopped));
+    }
+
     /// Tells whoever waits for a record how it ended.
     #[inline]
-    fn answer(&self, load: &mut Load, outcome: Result<&Appended, Stopped>) {
+    fn answer(&self, load: &mut Load, outcome: Result<Appended, Stopped>) {
         match load.ticket.take() {
-            Some(Ticket::Here(sender)) => sender.send(outcome.copied()),
+            Some(Ticket::Here(sender)) => sender.send(outcome),
             Some(Ticket::Host(sender)) => {
                 sender.send(outcome.map(|_| ()).map_err(|Stopped| EngineError::Stopped));
             }
-            Some(Ticket::Moves(ticket)) => ticket.end(outcome.is_ok()),
+            Some(Ticket::Moves(moves, record)) => moves.end(record, outcome.is_ok()),
             Some(Ticket::Kept(progress)) => self.shared.kept(&progress, outcome.is_ok()),
             Some(Ticket::There(caller)) => {
                 let outcome = outcome.map(|_| ()).map_err(|Stopped| EngineError::Stopped);
                 let data = load.data.take();
-                let memory = data.and_then(|(data, _)| Rc::try_unwrap(data).ok());
+                let memory = data.and_then(|(data, ..)| Rc::try_unwrap(data).ok());
                 self.shared.answer(caller, Answer::Written(outcome, memory));
             }
             None => {}
@@ -499,7 +489,7 @@ impl Shard {
             let start = units.geometry().chunk_start(batch.chunk());
             let used = (batch.sector() - start) as u32;
             units.truncate(UnitId::chunk(batch.chunk()), used);
-            for (load, appended) in &batch.loads {
+            for (_, load, appended) in batch.placed() {
                 for index in 0..load.data_blocks() {
                     let ppa = Ppa::fast(appended.data_sector + index * BLOCK_SECTORS);
                     units.bury(ppa, Lsn::MAX);
@@ -513,17 +503,16 @@ impl Shard {
         let (mut nodes, mut blocks, mut log, mut lengthened) = (0, 0, 0, 0);
         let mut makes_leaves = false;
         let mut ahead = 0;
-        let records = batch.records.iter().zip(&batch.loads).enumerate();
-        for (index, (record, (load, appended))) in records {
+        for (index, (record, load, appended)) in batch.placed().enumerate() {
             if index == ahead {
                 let map = &mut self.map.borrow_mut();
                 ahead += Self::look_ahead(map, &batch.records[index..]);
             }
-            self.apply(record, appended, &mut dead);
-            nodes += load.reserved_nodes;
-            blocks += load.pending_blocks;
+            self.apply(record, &appended, &mut dead);
+            nodes += load.reserved_nodes as usize;
+            blocks += u64::from(load.pending_blocks);
             lengthened += lengthens(record);
-            log += load.pending_log;
+            log += load.pending_log();
             makes_leaves |= load.pending_leaf;
         }
         self.bury(&mut dead);
@@ -536,14 +525,15 @@ impl Shard {
             self.leaves_made(&batch);
         }
         if blocks > 0 {
-            self.shared
-                .pending_blocks
-                .fetch_sub(blocks, Ordering::SeqCst);
-            self.shared.pending_log.fetch_sub(log, Ordering::SeqCst);
+            self.shared.unpend_blocks(blocks);
+            self.shared.unpend_log(log);
             self.shared.wake_waiters();
         }
-        for (load, appended) in &mut batch.loads {
-            self.answer(load, Ok(appended));
+        let mut next = batch.first;
+        for load in &mut batch.loads {
+            let at = next;
+            next = at.behind(load);
+            self.answer(load, Ok(at));
         }
         self.lane.borrow_mut().take_back(batch);
         self.shared.blocks_died();
@@ -551,7 +541,7 @@ impl Shard {
 
     /// The leaves that writes of a batch were to make are made.
     fn leaves_made(&self, batch: &Batch) {
-        for (record, (load, _)) in batch.records.iter().zip(&batch.loads) {
+        for (record, load) in batch.records.iter().zip(&batch.loads) {
             if let Record::Put { volume, lba, .. } | Record::External { volume, lba, .. } = record
                 && load.pending_leaf
             {

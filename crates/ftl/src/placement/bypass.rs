@@ -338,7 +338,7 @@ impl Shared {
     fn give_tail_back(&self, tail: usize) {
         if tail > 0 {
             let cost = log_cost(tail as u64);
-            self.pending_log.fetch_sub(cost, Ordering::SeqCst);
+            self.unpend_log(cost);
             self.wake_waiters();
         }
     }

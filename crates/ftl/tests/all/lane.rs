@@ -47,15 +47,7 @@ fn push(lane: &mut Lane, lba: u64, joins_next: bool) {
 
 /// Of a record that brings nothing and for which nobody waits.
 fn load() -> Load {
-    Load {
-        data: None,
-        meta: Sectors::zeroed(0),
-        reserved_nodes: 0,
-        pending_blocks: 0,
-        pending_log: 0,
-        pending_leaf: false,
-        ticket: None,
-    }
+    Load::new(None, Sectors::zeroed(0), None)
 }
 
 fn grant(chunk: u32) -> ChunkGrant {
