@@ -10,6 +10,7 @@ use varve_format::{MoveItem, Record, crc24};
 use varve_units::{LEAF_BLOCKS, Lba, Ppa, SliceId, VolumeId};
 
 /// Deltas that a record can add to one chain, puts apart: a put takes the place of the one before.
+#[inline(always)]
 pub(crate) fn lengthens(record: &Record) -> usize {
     match record {
         Record::Discard { .. } => 1,

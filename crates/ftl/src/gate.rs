@@ -21,6 +21,7 @@
 use crate::error::EngineError;
 use crate::recall::Recall;
 use crate::shared::Shared;
+use crate::shortage::Shortage;
 use crate::tally::Counter;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
@@ -46,7 +47,28 @@ const PACE_MIN_APART: Nanos = Nanos::from_micros(200);
 const PACED_WRITES: Counter = Counter::named("paced_writes");
 
 /// What a write that waits is told: it passes, or why it does not.
-pub(crate) type Pass = Result<(), EngineError>;
+pub(crate) type Pass = Result<(), Denied>;
+
+/// Why a write does not pass, or is not acknowledged. A byte, where errors are 32: each write is told twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Denied {
+    /// The engine stopped.
+    Stopped,
+    /// Nobody wants it any more.
+    Recalled,
+    /// There is no room, and the dense tier has none either.
+    Short(Shortage),
+}
+
+impl From<Denied> for EngineError {
+    fn from(why: Denied) -> Self {
+        match why {
+            Denied::Stopped => Self::Stopped,
+            Denied::Recalled => Self::Recalled,
+            Denied::Short(why) => why.refusal().0,
+        }
+    }
+}
 
 /// Writes that wait, by tenant.
 #[derive(Default)]
@@ -205,7 +227,7 @@ impl Shared {
         recall: Option<&Recall>,
     ) -> Result<(), EngineError> {
         match self.enter_gate(volume, blocks, recall) {
-            Some(passed) => passed.await,
+            Some(passed) => passed.await.map_err(EngineError::from),
             None => Ok(()),
         }
     }
@@ -225,7 +247,7 @@ impl Shared {
         }
         let (pass, passed) = slot();
         if self.is_stopped() {
-            pass.send(Err(EngineError::Stopped));
+            pass.send(Err(Denied::Stopped));
             return Some(passed);
         }
         if is_recalled {
@@ -259,7 +281,7 @@ impl Shared {
 
     fn send_back(&self, pass: Sender<Pass>) {
         self.count("writes_recalled", 1);
-        pass.send(Err(EngineError::Recalled));
+        pass.send(Err(Denied::Recalled));
     }
 
     /// True if a record of `blocks` blocks passes at once: nobody waits, there is room, and what the
@@ -303,7 +325,8 @@ impl Shared {
             if !self.has_log_room(cost) {
                 if let Some(why) = self.starvation(cost) {
                     let pass = self.gate.queues.borrow_mut().pop();
-                    pass.expect("somebody waits").send(Err(self.refusal(why)));
+                    self.count_refusal(why);
+                    pass.expect("somebody waits").send(Err(Denied::Short(why)));
                 } else {
                     self.wait_for_room(cost).await;
                 }
@@ -332,7 +355,7 @@ impl Shared {
     pub(crate) fn close_gate(&self) {
         let queues = self.gate.queues.take();
         for pass in queues.into_all() {
-            pass.send(Err(EngineError::Stopped));
+            pass.send(Err(Denied::Stopped));
         }
         self.gate.came.notify();
     }

@@ -61,7 +61,7 @@ impl Shard {
         };
         let ticket = Ticket::Host(sender);
         self.queue_put((volume, lba), data, crcs, makes_leaf, ticket);
-        acknowledged.await
+        acknowledged.await.map_err(EngineError::from)
     }
 
     /// True if a write of so many blocks is one record that goes to the log.
@@ -111,10 +111,10 @@ impl Shard {
         };
         let mut passed = self.shared.enter_gate(volume, blocks, recall);
         if let Some(passed) = &mut passed
-            && let Err(error) = passed.await
+            && let Err(denied) = passed.await
         {
             self.give_room_back(key, blocks, makes_leaf);
-            return Err(error);
+            return Err(denied.into());
         }
         let nodes = nodes_of(length);
         if !self.has_room_now(nodes) {

@@ -13,8 +13,7 @@
 
 use crate::batch::{Contents, OpenChunk, Queue, place, sectors_of};
 use crate::crossing::Caller;
-use crate::error::EngineError;
-use crate::gate::log_cost;
+use crate::gate::{Denied, log_cost};
 use crate::geometry::{BLOCK_SECTORS, Geometry};
 use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
 use crate::progress::{Moves, Progress};
@@ -103,13 +102,14 @@ pub enum Ticket {
     /// A block that stays in the log: of the unit that it was in.
     Kept(Rc<Progress>),
     /// A host's write that came in on the same reactor: where it lies is of no interest.
-    Host(Sender<Result<(), EngineError>>),
+    Host(Sender<Result<(), Denied>>),
     /// A host's write that came in on another one.
     There(Caller),
 }
 
 impl Load {
     /// That of a record for which nothing was set aside.
+    #[inline(always)]
     #[must_use]
     pub fn new(
         data: Option<(Rc<Blocks>, Range<usize>)>,
@@ -274,7 +274,7 @@ impl Rank {
     const DOWN: [Self; 3] = [Self::Checkpoint, Self::Upkeep, Self::Ordinary];
 
     /// The rank of a record.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn of(record: &Record) -> Self {
         match record {
             Record::Part { .. } | Record::Commit { .. } => Self::Checkpoint,

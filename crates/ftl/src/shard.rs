@@ -10,6 +10,7 @@ use crate::changes::{discard_pieces, for_each_change, lengthens, written};
 use crate::config::Canary;
 use crate::crossing::Answer;
 use crate::error::{EngineError, StopReason};
+use crate::gate::Denied;
 use crate::geometry::{BLOCK_SECTORS, UnitId};
 use crate::host::nodes_of;
 use crate::lane::{Appended, Batch, Grant, Idle, Lane, Load, Stopped, Ticket, Write};
@@ -238,7 +239,7 @@ impl Shard {
         match load.ticket.take() {
             Some(Ticket::Here(sender)) => sender.send(outcome),
             Some(Ticket::Host(sender)) => {
-                sender.send(outcome.map(|_| ()).map_err(|Stopped| EngineError::Stopped));
+                sender.send(outcome.map(|_| ()).map_err(|Stopped| Denied::Stopped));
             }
             Some(Ticket::Moves(moves, record)) => moves.end(record, outcome.is_ok()),
             Some(Ticket::Kept(progress)) => self.shared.kept(&progress, outcome.is_ok()),

@@ -27,7 +27,7 @@ use varve_units::Nanos;
 
 /// Why the dense tier takes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Shortage {
+pub enum Shortage {
     /// There is no room beneath it.
     Full = 1,
     /// It does not answer, or refuses for another reason.
@@ -63,7 +63,7 @@ impl Shortage {
     }
 
     /// What hosts are told, and how it is counted.
-    const fn refusal(self) -> (EngineError, &'static str) {
+    pub(crate) const fn refusal(self) -> (EngineError, &'static str) {
         match self {
             Self::Full => (EngineError::Io(IoError::NoSpace), "no_space_refusals"),
             Self::Away => (EngineError::DenseAway, "away_refusals"),
@@ -113,9 +113,13 @@ impl Shared {
 
     /// One more operation of a host is refused.
     pub(crate) fn refusal(&self, why: Shortage) -> EngineError {
-        let (error, counter) = why.refusal();
-        self.count(counter, 1);
-        error
+        self.count_refusal(why);
+        why.refusal().0
+    }
+
+    /// Counts one that is refused.
+    pub(crate) fn count_refusal(&self, why: Shortage) {
+        self.count(why.refusal().1, 1);
     }
 
     /// A stripe, or a flush of one, was refused; `pause` is what its writer waits before the next attempt.

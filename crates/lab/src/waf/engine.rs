@@ -261,6 +261,7 @@ impl Machine {
     }
 
     /// The next write of a phase: how many blocks of what, and which write it is.
+    #[inline(always)]
     fn next(&self, subject: &Subject, phase: &Phase) -> Option<(VolumeId, Lba, u64, u64)> {
         let begun = phase.begun.get();
         if begun >= phase.blocks {
