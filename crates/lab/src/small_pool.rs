@@ -16,9 +16,11 @@ pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 /// The same where writes are short: a small tier has as many chunks as a large one, and what is kept back of them
 /// is the same share.
 pub(crate) const CHUNK_BYTES_MIN: u64 = 1 << 18;
-/// Slices of the map. A pool of one reactor deals them to nobody, and each has records of moves and parts of checkpoints
-/// of its own: a host's write costs 7 % less with four than with 16, which small pools on drives have for several reactors.
-const SLICES: u16 = 4;
+/// Slices of the map: as many as small pools have on drives.
+pub(crate) const SLICES: u16 = 16;
+/// Where nobody waits: one reactor deals them to nobody, and each has records of moves and parts of checkpoints of its own.
+/// With four a host's write costs 7 % less than with 16. In time what they are cut in shows: 0.045 ms for 0.037 at 99.9 %.
+pub(crate) const SLICES_UNTIMED: u16 = 4;
 /// Bytes that a table has for a block, by which shares of a map are counted for every system.
 const TABLE_ENTRY_BYTES: u64 = CSAL.entry_bytes;
 /// Room that the pool has for users beyond the volumes: one part in so many.
@@ -35,6 +37,8 @@ pub(crate) struct PoolRequest {
     pub(crate) stripe_blocks: u32,
     /// Bytes of a chunk at least.
     pub(crate) chunk_bytes_min: u64,
+    /// Slices of the map.
+    pub(crate) slices: u16,
     /// Dense data blocks that are not exported, per cent of all.
     pub(crate) over_provision: f64,
     /// Fast tier, per cent of what is exported.
@@ -95,7 +99,7 @@ impl SmallPool {
             groups: request.groups,
             stripe_blocks,
             p2l_copies: 1,
-            slices: SLICES,
+            slices: request.slices,
         };
         let data = u64::from(stripes) * u64::from(geometry.stripe_user_blocks());
         let dense = data * u64::from(request.groups);
@@ -156,6 +160,7 @@ mod tests {
                 group_blocks: 5120,
                 stripe_blocks: STRIPE_BLOCKS,
                 chunk_bytes_min: CHUNK_BYTES,
+                slices: SLICES,
                 over_provision: 20.0,
                 fast_tier: 5.0,
                 volumes: 1,

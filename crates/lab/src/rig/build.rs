@@ -16,7 +16,7 @@ use super::systems::raid10::Raid10;
 use super::systems::varve::Varve;
 use crate::comparators::{CSAL_TODAY, DISKS};
 use crate::small_pool::{
-    CHUNK_BYTES, CHUNK_BYTES_MIN, PoolError, PoolRequest, STRIPE_BLOCKS, SmallPool,
+    CHUNK_BYTES, CHUNK_BYTES_MIN, PoolError, PoolRequest, SLICES, STRIPE_BLOCKS, SmallPool,
 };
 use crate::waf::PolicyName;
 use crate::waf::fifo_tier::FifoTier;
@@ -315,6 +315,7 @@ fn pool_of(
         group_blocks: (zone_blocks * data) as u32,
         stripe_blocks: (strip * data) as u32,
         chunk_bytes_min: chunk_bytes_min(request),
+        slices: SLICES,
         over_provision: request.over_provision,
         fast_tier: request.fast_tier,
         volumes: request.hosts.tenants().into(),

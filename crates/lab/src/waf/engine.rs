@@ -13,7 +13,9 @@ use crate::comparators::of_pool;
 use crate::load::symbols;
 use crate::media::{Keeping, Kind, ModelDrive, Moved};
 use crate::recovery::{LabError, Watch, identity};
-use crate::small_pool::{CHUNK_BYTES_MIN, PoolError, PoolRequest, STRIPE_BLOCKS, SmallPool};
+use crate::small_pool::{
+    CHUNK_BYTES_MIN, PoolError, PoolRequest, SLICES_UNTIMED, STRIPE_BLOCKS, SmallPool,
+};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use varve_ftl::{Engine, EngineError, NewVolume, Seats};
@@ -51,6 +53,7 @@ impl Plan {
             group_blocks: asked.unit_blocks,
             stripe_blocks: stripe_blocks(asked.unit_blocks),
             chunk_bytes_min: CHUNK_BYTES_MIN,
+            slices: SLICES_UNTIMED,
             over_provision: request.over_provision,
             fast_tier: request.fast_tier,
             volumes: request.workload.tenants() as u64,
