@@ -160,21 +160,12 @@ impl BatchHead {
     }
 
     /// The header of the batch of `records`, which this head was measured of, padded to whole LBAs and
-    /// sealed; one allocation.
+    /// sealed, in memory of that supply.
     ///
     /// # Panics
     /// If a record breaks a limit, or it is the head of other records.
     #[must_use]
-    pub fn encode(&self, records: &[Record]) -> Sectors {
-        self.encode_in(records, Supply::default())
-    }
-
-    /// [`BatchHead::encode`] in memory of that supply.
-    ///
-    /// # Panics
-    /// As [`BatchHead::encode`].
-    #[must_use]
-    pub fn encode_in(&self, records: &[Record], supply: Supply) -> Sectors {
+    pub fn encode(&self, records: &[Record], supply: Supply) -> Sectors {
         assert_eq!(records.len(), self.records as usize, "records of the batch");
         supply.filled(self.header_bytes as usize / SECTOR, |bytes| {
             let (first, mut rest) = bytes.split_at_mut(BATCH_HEAD_BYTES);
@@ -256,7 +247,7 @@ impl BatchHead {
 /// If `lba_bytes` is not 512 or 4096, or the batch or a record breaks a limit.
 #[must_use]
 pub fn encode(start: &BatchStart, records: &[Record], lba_bytes: u32) -> Sectors {
-    BatchHead::measure(start, records, lba_bytes).encode(records)
+    BatchHead::measure(start, records, lba_bytes).encode(records, Supply::default())
 }
 
 /// The head in the first sector of a batch, judged without the rest: not its checksum.

@@ -11,15 +11,9 @@ pub struct PartPayload {
 }
 
 impl PartPayload {
-    /// The payload of these bytes.
+    /// The payload of these bytes, in memory of that supply.
     #[must_use]
-    pub fn new(bytes: &[u8]) -> Self {
-        Self::new_in(bytes, Supply::default())
-    }
-
-    /// [`PartPayload::new`] in memory of that supply.
-    #[must_use]
-    pub fn new_in(bytes: &[u8], supply: Supply) -> Self {
+    pub fn new(bytes: &[u8], supply: Supply) -> Self {
         Self {
             sectors: supply.copy(bytes),
             len: bytes.len(),

@@ -419,7 +419,7 @@ impl PartWriter {
     }
 
     fn close(&mut self) {
-        let payload = PartPayload::new_in(&self.open[..self.open_bytes], self.supply);
+        let payload = PartPayload::new(&self.open[..self.open_bytes], self.supply);
         self.closed.push((payload, self.open_sections));
         self.open_bytes = 0;
         self.open_sections = 0;

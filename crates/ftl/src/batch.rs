@@ -3,7 +3,8 @@
 //! **Not here**: what is gathered and in which order it is acknowledged (`lane`).
 
 use crate::geometry::{BLOCK_SECTORS, CHUNK_HEAD_SECTORS};
-use crate::lane::{Appended, ChunkGrant, Load};
+use crate::lane::ChunkGrant;
+use crate::load::{Appended, Load};
 use crate::shared::Identity;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -75,7 +76,7 @@ pub(crate) fn place(
     supply: Supply,
     gather: &mut Gather,
 ) -> Appended {
-    gather.push_meta(head.encode_in(records, supply));
+    gather.push_meta(head.encode(records, supply));
     let data_start = head.address + u64::from(head.header_bytes) / SECTOR_BYTES;
     let meta_start = data_start + u64::from(head.data_blocks) * BLOCK_SECTORS;
     let first = Appended {

@@ -11,8 +11,8 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::host::Hole;
-use crate::lane::Stopped;
 use crate::limits::RETRY_PAUSE;
+use crate::load::Stopped;
 use crate::map::LeafCursor;
 use crate::shared::{FIRST, Shared};
 use alloc::boxed::Box;

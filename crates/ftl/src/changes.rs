@@ -3,7 +3,7 @@
 //! **Not here**: when they change it (`shard`, `recovery`), and what becomes of it (`map`).
 
 use crate::geometry::BLOCK_SECTORS;
-use crate::lane::Appended;
+use crate::load::Appended;
 use crate::map::{Change, LeafKey, Map};
 use alloc::vec::Vec;
 use varve_format::{MoveItem, Record, crc24};

@@ -12,7 +12,7 @@
 
 use crate::config::Canary;
 use crate::geometry::{Tier, UnitId};
-use crate::lane::{Appended, Stopped};
+use crate::load::{Appended, Stopped};
 use crate::shared::{FIRST, Shared};
 use crate::units::UnitState;
 use alloc::collections::BTreeSet;
@@ -305,7 +305,7 @@ impl Shared {
         for (kind, payloads) in tables {
             let mut inflight = Vec::new();
             for (index, payload) in payloads.iter().enumerate() {
-                let payload = PartPayload::new_in(payload, self.world.supply());
+                let payload = PartPayload::new(payload, self.world.supply());
                 inflight.push(self.append_part(number, kind, SliceId(0), index, payload));
             }
             places.extend(settle(inflight).await?);

@@ -7,8 +7,8 @@
 //! it can be queued at once, and goes to the dense tier else.
 
 use crate::gate::log_cost;
-use crate::lane::Ticket;
 use crate::limits::CLEANER_RUN_MAX;
+use crate::load::Ticket;
 use crate::map::LeafKey;
 use crate::placement::Item;
 use crate::progress::{Moves, Progress};

@@ -12,18 +12,14 @@
 //! a chunk; what is acknowledged is a prefix of what was sealed.
 
 use crate::batch::{Contents, OpenChunk, Queue, place, sectors_of};
-use crate::crossing::Caller;
-use crate::gate::{Denied, log_cost};
-use crate::geometry::{BLOCK_SECTORS, Geometry};
+use crate::geometry::Geometry;
 use crate::limits::{BATCH_HEADER_BYTES_MAX, BATCH_META_SECTORS_MAX};
-use crate::progress::{Moves, Progress};
+use crate::load::{Appended, Load};
 use crate::shared::Identity;
 use alloc::collections::VecDeque;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
-use core::ops::Range;
 use varve_format::{BatchHead, BatchStart, CommitPlace, LanePosition, Record, RecordSize};
-use varve_io::{Blocks, Gather, Sectors, Sender, Supply};
+use varve_io::{Gather, Supply};
 use varve_units::{Generation, LaneId, Lsn, SECTOR_BYTES};
 
 /// Records of a batch whose memory is kept for another one. Arbitrary: most batches have fewer, and all
@@ -43,122 +39,10 @@ enum Ahead {
     Refused,
 }
 
-/// What the appender of a record learns when it is acknowledged.
-#[derive(Clone, Copy, Debug)]
-pub struct Appended {
-    /// LSN of the record.
-    pub lsn: Lsn,
-    /// Fast-tier sector of its first data block, if it has any.
-    pub data_sector: u64,
-    /// Fast-tier sector of its metadata payload, if it has one.
-    pub meta_sector: u64,
-    /// Fast-tier sector of the batch that holds it.
-    pub batch_sector: u64,
-}
-
-impl Appended {
-    /// Where the record lies that follows this one, with which goes `load`, in its batch (layout: ADR 4).
-    #[inline]
-    pub(crate) fn behind(&self, load: &Load) -> Self {
-        Self {
-            lsn: self.lsn.plus(1),
-            data_sector: self.data_sector + load.data_blocks() * BLOCK_SECTORS,
-            meta_sector: self.meta_sector + load.meta_sectors(),
-            batch_sector: self.batch_sector,
-        }
-    }
-}
-
-/// The engine stopped before the record was acknowledged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stopped;
-
-/// What goes with a record. One cache line: it is kept for each record that waits or is on its way.
-pub struct Load {
-    /// Its data blocks: where they are, the first of them, and how many.
-    pub data: Option<(Rc<Blocks>, u32, u32)>,
-    /// Its metadata payload; none if it has none.
-    pub meta: Sectors,
-    /// Who waits for it.
-    pub ticket: Option<Ticket>,
-    /// Delta nodes set aside for it in the owner's map.
-    pub reserved_nodes: u32,
-    /// Blocks it may newly map, counted in the pool's pending ones.
-    pub pending_blocks: u32,
-    /// True if it makes a leaf, counted in the pool's pending ones.
-    pub pending_leaf: bool,
-    /// True if its record goes into one batch with the next one.
-    pub joins_next: bool,
-}
-
-const _: () = assert!(size_of::<Load>() <= 64, "what goes with a record is small");
-
-/// Who waits for a record.
-pub enum Ticket {
-    /// A flow of the same reactor.
-    Here(Sender<Result<Appended, Stopped>>),
-    /// A flow that appended moves of a stripe; of these records this one.
-    Moves(Rc<Moves>, u32),
-    /// A block that stays in the log: of the unit that it was in.
-    Kept(Rc<Progress>),
-    /// A host's write that came in on the same reactor: where it lies is of no interest.
-    Host(Sender<Result<(), Denied>>),
-    /// A host's write that came in on another one.
-    There(Caller),
-}
-
-impl Load {
-    /// That of a record for which nothing was set aside.
-    #[inline(always)]
-    #[must_use]
-    pub fn new(
-        data: Option<(Rc<Blocks>, Range<usize>)>,
-        meta: Sectors,
-        ticket: Option<Ticket>,
-    ) -> Self {
-        let data = data.map(|(blocks, range)| (blocks, range.start as u32, range.len() as u32));
-        Self {
-            data,
-            meta,
-            ticket,
-            reserved_nodes: 0,
-            pending_blocks: 0,
-            pending_leaf: false,
-            joins_next: false,
-        }
-    }
-
-    /// Data blocks it brings.
-    #[inline]
-    pub(crate) fn data_blocks(&self) -> u64 {
-        self.data
-            .as_ref()
-            .map_or(0, |(_, _, count)| u64::from(*count))
-    }
-
-    /// Blocks of log it was admitted with, counted in the pool's pending ones: as a write of a host that brings its
-    /// blocks.
-    #[inline]
-    pub(crate) fn pending_log(&self) -> u64 {
-        match self.pending_blocks {
-            0 => 0,
-            blocks => self.data.as_ref().map_or(0, |_| log_cost(blocks.into())),
-        }
-    }
-
-    /// Sectors of metadata it brings.
-    #[inline]
-    pub(crate) const fn meta_sectors(&self) -> u64 {
-        self.meta.len() as u64
-    }
-}
-
 /// A sealed batch.
 pub struct Batch {
     /// Number in the lane.
     pub sequence: u64,
-    /// LSN of its first record.
-    pub first_lsn: Lsn,
     /// Its records.
     pub records: Vec<Record>,
     /// What goes with each.
@@ -178,9 +62,14 @@ enum BatchState {
 }
 
 impl Batch {
+    /// LSN of its first record.
+    pub const fn first_lsn(&self) -> Lsn {
+        self.first.lsn
+    }
+
     /// LSN of its last record.
     pub fn last_lsn(&self) -> Lsn {
-        self.first_lsn.plus(self.records.len() as u64 - 1)
+        self.first_lsn().plus(self.records.len() as u64 - 1)
     }
 
     /// Chunk it lies in.
@@ -459,7 +348,7 @@ impl Lane {
             sector,
             batch: oldest.map_or(self.next_batch, |batch| batch.sequence),
             chunk_sequence,
-            first_lsn: oldest.map_or(self.next_lsn, |batch| batch.first_lsn),
+            first_lsn: oldest.map_or(self.next_lsn, Batch::first_lsn),
         }
     }
 
@@ -712,7 +601,6 @@ impl Lane {
         };
         let batch = Batch {
             sequence,
-            first_lsn,
             records,
             loads,
             first,

@@ -24,6 +24,7 @@ pub mod geometry;
 mod keep_pace;
 mod keeps;
 pub mod lane;
+pub mod load;
 pub mod map;
 pub mod units;
 

@@ -6,8 +6,8 @@
 use crate::config::Canary;
 use crate::error::EngineError;
 use crate::geometry::UnitId;
-use crate::lane::{Appended, Stopped};
 use crate::limits::{CHAIN_MAX, MERGES_MAX, RETRY_PAUSE};
+use crate::load::{Appended, Stopped};
 use crate::map::{Base, LeafCursor, LeafKey, Map, Merge, NeedsImage};
 use crate::shard::Shard;
 use crate::shared::{FIRST, Shared};

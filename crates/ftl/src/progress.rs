@@ -1,6 +1,6 @@
 //! How far the moves out of a unit are, and who is told when a record of them is acknowledged.
 
-use crate::lane::Ticket;
+use crate::load::Ticket;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};

@@ -6,7 +6,7 @@ use crate::error::StopReason;
 use crate::gate::Gate;
 use crate::geometry::UnitId;
 use crate::keeps::Keeps;
-use crate::lane::Stopped;
+use crate::load::Stopped;
 use crate::placement::Streams;
 use crate::placement::bypass::blocks_min;
 use crate::posts::Common;

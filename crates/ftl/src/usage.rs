@@ -4,7 +4,7 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::lane::Stopped;
+use crate::load::Stopped;
 use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -8,7 +8,7 @@ use crate::units::UnitState;
 use std::rc::Rc;
 use std::vec::Vec;
 use varve_format::{PartKind, PartPayload};
-use varve_io::World;
+use varve_io::{Supply, World};
 use varve_units::{Lba, SECTOR_BYTES, SliceId, VolumeId};
 
 /// The cleaner must not empty a chunk with parts of a checkpoint that is being taken: nothing frees
@@ -22,7 +22,7 @@ fn a_chunk_with_parts_of_the_running_checkpoint_is_no_victim() {
     pool.executor.drain();
     let shared = Rc::clone(&engine.shared);
     let number = shared.control().checkpoint.get() + 1;
-    let payload = PartPayload::new(&[7; 64]);
+    let payload = PartPayload::new(&[7; 64], Supply::default());
     let part = shared.append_part(number, PartKind::SliceDelta, SliceId(0), 0, payload);
     let settled = pool
         .executor

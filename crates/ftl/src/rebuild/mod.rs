@@ -33,7 +33,7 @@ use crate::config::Config;
 use crate::engine::{Engine, Seats};
 use crate::error::{EngineError, StopReason};
 use crate::geometry::{Geometry, Tier, UnitId};
-use crate::lane::Stopped;
+use crate::load::Stopped;
 use crate::recovery::LSN_GAP;
 use crate::shared::Identity;
 use crate::units::{UnitRestore, UnitState};

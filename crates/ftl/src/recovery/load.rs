@@ -5,7 +5,7 @@ use super::names::NamedGroup;
 use super::walk::LaneWalk;
 use crate::engine::Engine;
 use crate::geometry::{BLOCK_SECTORS, Tier, UnitId};
-use crate::lane::Stopped;
+use crate::load::Stopped;
 use crate::shared::Shared;
 use crate::units::{UnitRestore, UnitState};
 use alloc::collections::BTreeMap;

@@ -7,7 +7,7 @@ use crate::config::Canary;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::geometry::CHUNK_HEAD_SECTORS;
-use crate::lane::Appended;
+use crate::load::Appended;
 use crate::map::{Change, Dead, LeafKey, Map, MapFull};
 use crate::shard::Shard;
 use crate::shared::Shared;

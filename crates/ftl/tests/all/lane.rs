@@ -1,7 +1,8 @@
 //! The append point by itself: what it hands back when writes fail.
 
 use varve_format::Record;
-use varve_ftl::lane::{Batch, ChunkGrant, Idle, Lane, LaneLimits, Load, Rank};
+use varve_ftl::lane::{Batch, ChunkGrant, Idle, Lane, LaneLimits, Rank};
+use varve_ftl::load::Load;
 use varve_ftl::{Geometry, Identity};
 use varve_io::{Sectors, Supply};
 use varve_units::{Generation, LaneId, Lba, Lsn, SliceId, VolumeId};
